@@ -1,0 +1,1 @@
+"""weft: build, route, check and compare interconnects."""

@@ -1,0 +1,1 @@
+"""What a fabric takes to build: cables, racks and the wiring list."""

@@ -1,0 +1,125 @@
+"""The forwarding nodes of a fabric as the arrays that routing and walking kernels read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from weft.fabric.fabric import Fabric
+
+
+@dataclass(frozen=True, eq=False)
+class SwitchGraph:
+    """Rows (forwarding nodes) and the links that leave them.
+
+    A *row* is a node that owns a forwarding table: switch ``s`` is row ``s``, forwarding hosts
+    follow. Destination numbers are the fabric's: endpoints, then switches.
+
+    Parameters
+    ----------
+    row_node, node_row
+        int32 [rows] and int32 [nodes], -1 for a node that does not forward.
+    row_base, row_link
+        int32 [rows + 1], int32: the link that leaves row ``r`` by port ``p`` is
+        ``row_link[row_base[r] + p]``, -1 where none does; port 0 is the node itself.
+    link_row
+        int32 [links]: row at the head of the link, -1 when its head does not forward.
+    destination_row
+        int32 [destinations]: the row that a destination hangs from (itself, when it forwards),
+        -1 when it is cabled to no forwarding node.
+    destination_link
+        int32 [destinations]: the link from that row to the destination, -1 when it is the row.
+    edge_offset, edge_row, edge_link, edge_port
+        int32 CSR over rows, by ascending port: the neighbouring row, the link and the port of
+        every link from one row to another.
+    """
+
+    row_node: NDArray[np.int32]
+    node_row: NDArray[np.int32]
+    row_base: NDArray[np.int32]
+    row_link: NDArray[np.int32]
+    link_row: NDArray[np.int32]
+    destination_row: NDArray[np.int32]
+    destination_link: NDArray[np.int32]
+    edge_offset: NDArray[np.int32]
+    edge_row: NDArray[np.int32]
+    edge_link: NDArray[np.int32]
+    edge_port: NDArray[np.int32]
+
+    @property
+    def num_rows(self) -> int:
+        """Nodes that own a forwarding table."""
+        return len(self.row_node)
+
+    @property
+    def max_port(self) -> int:
+        """Highest port number of any row."""
+        return int(np.diff(self.row_base).max(initial=1)) - 1
+
+    @property
+    def port_dtype(self) -> np.dtype[np.unsignedinteger]:
+        """Smallest unsigned type for a port; its largest value says "no path", as OpenSM's 255."""
+        return np.dtype(np.uint8) if self.max_port < 255 else np.dtype(np.uint16)
+
+    @cached_property
+    def reverse_edge(self) -> NDArray[np.int32]:
+        """int32 [edges]: the edge over the same cable the other way."""
+        edge_of_link = np.full(len(self.link_row), -1, dtype=np.int32)
+        edge_of_link[self.edge_link] = np.arange(len(self.edge_link), dtype=np.int32)
+        reverse: NDArray[np.int32] = edge_of_link[self.edge_link ^ 1]
+        return reverse
+
+    @classmethod
+    def of(cls, fabric: Fabric) -> SwitchGraph:
+        """Derive the arrays of a fabric."""
+        row_node = np.flatnonzero(fabric.forwards).astype(np.int32)
+        rows = len(row_node)
+        node_row = np.full(fabric.num_nodes, -1, dtype=np.int32)
+        node_row[row_node] = np.arange(rows, dtype=np.int32)
+
+        ports = fabric.num_ports[row_node]
+        row_base = np.zeros(rows + 1, dtype=np.int32)
+        np.cumsum(ports + 1, out=row_base[1:])
+        row_link = np.full(int(row_base[-1]), -1, dtype=np.int32)
+        from_row = node_row[fabric.link_from]
+        out = np.flatnonzero(from_row >= 0)
+        row_link[row_base[from_row[out]] + fabric.link_from_port[out]] = out
+
+        link_row = node_row[fabric.link_to]
+
+        destinations = np.concatenate(
+            (fabric.endpoint_node, np.arange(fabric.num_switches, dtype=np.int32))
+        )
+        destination_row = node_row[destinations].copy()
+        destination_link = np.full(len(destinations), -1, dtype=np.int32)
+        hanging = np.flatnonzero(~fabric.forwards[fabric.endpoint_node])
+        slot = fabric.port_offset[fabric.endpoint_node[hanging]] + fabric.endpoint_port[hanging] - 1
+        to_fabric = fabric.port_link[slot]
+        destination_row[hanging] = link_row[to_fabric]
+        reachable = destination_row[hanging] >= 0
+        destination_link[hanging[reachable]] = to_fabric[reachable] ^ 1
+
+        slots = np.flatnonzero(row_link >= 0)
+        slots = slots[link_row[row_link[slots]] >= 0]
+        slot_row = np.repeat(np.arange(rows, dtype=np.int32), ports + 1)[slots]
+        edge_link = row_link[slots]
+        edge_offset = np.zeros(rows + 1, dtype=np.int32)
+        np.cumsum(np.bincount(slot_row, minlength=rows), out=edge_offset[1:])
+        return cls(
+            row_node=row_node,
+            node_row=node_row,
+            row_base=row_base,
+            row_link=row_link,
+            link_row=link_row,
+            destination_row=destination_row,
+            destination_link=destination_link,
+            edge_offset=edge_offset,
+            edge_row=link_row[edge_link],
+            edge_link=edge_link,
+            edge_port=(slots - row_base[slot_row]).astype(np.int32),
+        )

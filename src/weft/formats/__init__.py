@@ -1,0 +1,1 @@
+"""File formats, one file each: reading and writing together."""

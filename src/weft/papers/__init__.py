@@ -1,0 +1,1 @@
+"""Papers, one file each: their experiments and the numbers that they print."""

@@ -1,0 +1,170 @@
+"""One registry class for everything that can be added by a file, a function and a decorator.
+
+A registry finds its entries by importing every module of its package, and those that other
+distributions announce under its entry-point group. Options come as text from the command line or
+as values from Python; both are converted by the annotations of the function that takes them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from typing import Any, TypeVar, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from weft.errors import InputError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A registered function, under the name that users type."""
+
+    name: str
+    function: Callable[..., Any]
+    aliases: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def summary(self) -> str:
+        """First line of the function's docstring."""
+        return (inspect.getdoc(self.function) or "").partition("\n")[0]
+
+    @property
+    def options(self) -> dict[str, inspect.Parameter]:
+        """Parameters that a user may set: all but the ones that the pipeline passes itself."""
+        parameters = inspect.signature(self.function).parameters
+        return {
+            name: parameter
+            for name, parameter in parameters.items()
+            if name not in self.facts.get("pipeline", ())
+        }
+
+
+class Registry:
+    """Named functions of one kind.
+
+    Parameters
+    ----------
+    kind
+        What an entry is called in messages, such as ``"routing engine"``.
+    package
+        Package whose modules register the built-in entries when they are imported.
+    group
+        Entry-point group under which other distributions register theirs.
+    pipeline
+        Names of the parameters that the pipeline passes and no user sets.
+    """
+
+    def __init__(self, kind: str, package: str, group: str, pipeline: tuple[str, ...] = ()):
+        self.kind = kind
+        self._package = package
+        self._group = group
+        self._pipeline = pipeline
+        self._entries: dict[str, Entry] = {}
+        self._loaded = False
+
+    def __call__(
+        self, name: str, *, aliases: tuple[str, ...] = (), **facts: Any
+    ) -> Callable[[F], F]:
+        """Register the decorated function under a name, with facts that contract tests read."""
+
+        def register(function: F) -> F:
+            entry = Entry(name, function, aliases, {"pipeline": self._pipeline, **facts})
+            for key in (name, *aliases):
+                if key in self._entries:
+                    raise ValueError(f"{self.kind} {key!r} is registered twice")
+                self._entries[key] = entry
+            return function
+
+        return register
+
+    def _load(self) -> None:
+        if self._loaded:
+            return
+        self._loaded = True
+        package = importlib.import_module(self._package)
+        for module in pkgutil.iter_modules(package.__path__, self._package + "."):
+            importlib.import_module(module.name)
+        for point in entry_points(group=self._group):
+            point.load()
+
+    def __iter__(self) -> Iterator[Entry]:
+        self._load()
+        seen = {entry.name: entry for entry in self._entries.values()}
+        return iter(sorted(seen.values(), key=lambda entry: entry.name))
+
+    def names(self) -> list[str]:
+        """Names of all entries, sorted; aliases are left out."""
+        return [entry.name for entry in self]
+
+    def __contains__(self, name: object) -> bool:
+        self._load()
+        return name in self._entries
+
+    def __getitem__(self, name: str) -> Entry:
+        self._load()
+        try:
+            return self._entries[name]
+        except KeyError:
+            raise InputError(
+                f"unknown {self.kind} {name!r}{did_you_mean(name, self._entries)}; "
+                f"there are {', '.join(self.names())}"
+            ) from None
+
+    def bind(self, entry: Entry, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Convert options to what the entry's annotations ask for.
+
+        Raises
+        ------
+        InputError
+            On a name that the function does not take, a value of the wrong type, or a missing
+            option that has no default.
+        """
+        options = entry.options
+        hints = get_type_hints(entry.function)
+        bound: dict[str, Any] = {}
+        for name, value in given.items():
+            if name not in options:
+                takes = ", ".join(options) or "no options"
+                raise InputError(
+                    f"{self.kind} {entry.name!r} has no option {name!r}"
+                    f"{did_you_mean(name, options)}; it takes {takes}"
+                )
+            bound[name] = convert(value, hints.get(name, Any), f"{entry.name}: option {name}")
+        missing = [
+            name
+            for name, parameter in options.items()
+            if parameter.default is inspect.Parameter.empty and name not in bound
+        ]
+        if missing:
+            raise InputError(f"{self.kind} {entry.name!r} needs {', '.join(missing)}")
+        return bound
+
+
+def did_you_mean(name: str, names: Any) -> str:
+    """`` (did you mean 'x'?)``, or nothing when no name is close."""
+    close = difflib.get_close_matches(name, list(names), n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def convert(value: Any, hint: Any, what: str) -> Any:
+    """Convert a value, often text, to an annotated type.
+
+    Raises
+    ------
+    InputError
+        With `what` as its subject, when the value does not fit.
+    """
+    try:
+        return TypeAdapter(hint).validate_python(value)
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"]
+        raise InputError(f"{what}: {value!r} does not fit: {reason}") from None

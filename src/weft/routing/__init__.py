@@ -1,0 +1,1 @@
+"""Routing engines, one file each, and the validator that all of them go through."""

@@ -1,0 +1,1 @@
+"""Levels of detail at which a workload is run over routes."""

@@ -1,0 +1,11 @@
+"""Topologies: one file per family, each a function that returns a `FabricBuilder`.
+
+A family is added by a file with one function::
+
+    @topology("star", positional=("hosts",), examples=("star:4",))
+    def star(hosts: int) -> FabricBuilder: ...
+"""
+
+from weft.topology.base import ClosedForm, build, closed_form, topology
+
+__all__ = ["ClosedForm", "build", "closed_form", "topology"]

@@ -1,0 +1,173 @@
+"""The registry of topologies, and the one syntax in which all of them are asked for.
+
+A spec is ``family:arguments``. Arguments are key=value pairs separated by commas; a value may be
+a list (``m=6,6,6``) or dimensions (``4x4x4``). A family may also take its leading arguments by
+position, separated by semicolons: ``xgft:3;6,6,6;1,6,6`` is ``xgft:h=3,m=6,6,6,w=1,6,6``.
+Every family takes `rate` (all cables) and `host_rate` (cables to hosts) besides its own keys.
+"""
+
+from __future__ import annotations
+
+import re
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from weft.errors import InputError
+from weft.fabric import Fabric, FabricBuilder, NodeKind, Parts
+from weft.fabric.builder import set_rate
+from weft.registry import Entry, Registry
+
+topology = Registry("topology", "weft.topology", "weft.topologies")
+
+_KEY = re.compile(r"[A-Za-z_]\w*")
+_COMMON = ("rate", "host_rate")
+
+
+@dataclass(frozen=True)
+class ClosedForm:
+    """What the literature says of a topology, independent of how weft builds it.
+
+    Parameters
+    ----------
+    hosts, switches, cables
+        Counts; `cables` includes those to hosts.
+    diameter
+        Most links on a shortest path between two hosts, cables to hosts included, or None.
+    bisection_cables
+        Fewest cables whose loss splits the hosts in two halves (of equal size), or None.
+    source
+        Where the numbers come from.
+    """
+
+    hosts: int
+    switches: int
+    cables: int
+    diameter: int | None = None
+    bisection_cables: int | None = None
+    source: str = ""
+
+
+def parse_spec(spec: str) -> tuple[str, dict[str, Any]]:
+    """Split a spec into its family and raw arguments.
+
+    Raises
+    ------
+    InputError
+        When the text does not follow the syntax.
+    """
+    family, colon, rest = spec.partition(":")
+    entry = topology[family.strip()]
+    positional: tuple[str, ...] = entry.facts.get("positional", ())
+    given: dict[str, list[str]] = {}
+
+    def put(key: str, values: list[str]) -> None:
+        if key in given:
+            raise InputError(f"{spec}: {key} is given twice")
+        given[key] = values
+
+    place = 0
+    for section in rest.split(";") if colon and rest.strip() else []:
+        key: str | None = None
+        for token in (part.strip() for part in section.split(",")):
+            name, equals, value = token.partition("=")
+            if equals:
+                key = name.strip()
+                if not _KEY.fullmatch(key) or not value.strip():
+                    raise InputError(f"{spec}: {token!r} is no key=value pair")
+                put(key, [value.strip()])
+            elif not token:
+                raise InputError(f"{spec}: there is an empty argument")
+            elif key is not None:
+                given[key].append(token)
+            else:
+                if place >= len(positional):
+                    takes = ", ".join(positional) or "none"
+                    raise InputError(
+                        f"{spec}: {token!r} is one argument by position too many; "
+                        f"{family} takes {takes}"
+                    )
+                key = positional[place]
+                place += 1
+                put(key, [token])
+    hints = get_type_hints(entry.function)
+    return entry.name, {
+        key: _value(values, hints.get(key), f"{spec}: {key}") for key, values in given.items()
+    }
+
+
+def _value(values: list[str], hint: Any, what: str) -> Any:
+    if _is_list(hint):
+        return [part for value in values for part in value.split("x")]
+    if len(values) > 1:
+        raise InputError(f"{what} takes one value, not the {len(values)} of {','.join(values)!r}")
+    return values[0]
+
+
+def _is_list(hint: Any) -> bool:
+    options = get_args(hint) if get_origin(hint) in (typing.Union, type(int | None)) else (hint,)
+    return any(get_origin(option) in (tuple, list) for option in options)
+
+
+def build(spec: str) -> Fabric:
+    """Build the fabric that a spec describes.
+
+    Raises
+    ------
+    InputError
+        On an unknown family, a malformed spec or impossible parameters.
+    """
+    name, given = parse_spec(spec)
+    entry = topology[name]
+    rates = {key: given.pop(key) for key in _COMMON if key in given}
+    bound = topology.bind(entry, given)
+    try:
+        builder = entry.function(**bound)
+    except InputError as error:
+        raise InputError(f"{spec}: {error}") from None
+    return _finish(builder, spec, entry, bound, rates)
+
+
+def _finish(
+    builder: FabricBuilder,
+    spec: str,
+    entry: Entry,
+    bound: Mapping[str, Any],
+    rates: Mapping[str, str],
+) -> Fabric:
+    parts: Parts = builder.parts(entry.name, complete(entry, bound))
+    parts.name = spec
+    if "rate" in rates:
+        set_rate(parts, np.arange(len(parts.a_node)), rates["rate"])
+    if "host_rate" in rates:
+        host = parts.kind == NodeKind.HOST
+        set_rate(parts, np.flatnonzero(host[parts.a_node] | host[parts.b_node]), rates["host_rate"])
+    return parts.assemble()
+
+
+def complete(entry: Entry, bound: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments given and the defaults of the others."""
+    return {name: bound.get(name, option.default) for name, option in entry.options.items()}
+
+
+def closed_form(fabric: Fabric) -> ClosedForm | None:
+    """What the literature says of a generated fabric; None for one read from a file or altered."""
+    if not fabric.family:
+        return None
+    formula = topology[fabric.family].facts.get("closed_form")
+    return formula(**fabric.parameters) if formula else None
+
+
+def need(condition: bool, message: str) -> None:
+    """Refuse impossible parameters.
+
+    Raises
+    ------
+    InputError
+        With the message, when the condition does not hold.
+    """
+    if not condition:
+        raise InputError(message)

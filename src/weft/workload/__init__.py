@@ -1,0 +1,1 @@
+"""What the hosts send: traffic patterns."""

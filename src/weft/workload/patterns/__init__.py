@@ -1,0 +1,1 @@
+"""Traffic patterns: who sends to whom."""
