@@ -1,0 +1,111 @@
+"""Flows split equally over every candidate port, hop by hop: the expectation of ideal hashing."""
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True)
+def split_loads(
+    set_id,
+    set_offset,
+    set_edge,
+    edge_row,
+    edge_link,
+    target_row,
+    target_link,
+    endpoint_out,
+    link_row,
+    group_offset,
+    group_flow,
+    sources,
+    destinations,
+    weights,
+    loads,
+):
+    """Add each flow's weight, split equally at every hop, to the links; return flows undelivered.
+
+    Flows are grouped by the row that their destination hangs from:
+    group_flow[group_offset[g]:group_offset[g + 1]].
+    """
+    rows = len(group_offset) - 1
+    amount = np.zeros(rows, dtype=np.float64)
+    state = np.zeros(rows, dtype=np.uint8)
+    order = np.empty(rows, dtype=np.int32)
+    stack = np.empty(rows, dtype=np.int32)
+    cursor = np.empty(rows, dtype=np.int32)
+    lost = 0
+    for g in range(rows):
+        if group_offset[g] == group_offset[g + 1]:
+            continue
+        done = 0
+        for i in range(group_offset[g], group_offset[g + 1]):
+            f = group_flow[i]
+            s, d = sources[f], destinations[f]
+            out = endpoint_out[s]
+            row = link_row[out] if out >= 0 else target_row[s]
+            if row < 0 or (row != g and set_id[g, row] < 0):
+                lost += 1
+                continue
+            weight = weights[f] if len(weights) else 1.0
+            if out >= 0:
+                loads[out] += weight
+            if target_link[d] >= 0:
+                loads[target_link[d]] += weight
+            amount[row] += weight
+            if state[row] == 0:
+                done = _finish_order(
+                    row,
+                    g,
+                    set_id,
+                    set_offset,
+                    set_edge,
+                    edge_row,
+                    state,
+                    order,
+                    done,
+                    stack,
+                    cursor,
+                )
+        # Rows finish after all that they send to, so the reverse goes from source to target.
+        for i in range(done - 1, -1, -1):
+            row = order[i]
+            state[row] = 0
+            share = amount[row]
+            amount[row] = 0.0
+            if row == g:
+                continue
+            choice = set_id[g, row]
+            first, last = set_offset[choice], set_offset[choice + 1]
+            share /= last - first
+            for k in range(first, last):
+                e = set_edge[k]
+                loads[edge_link[e]] += share
+                amount[edge_row[e]] += share
+    return lost
+
+
+@njit(cache=True)
+def _finish_order(
+    root, g, set_id, set_offset, set_edge, edge_row, state, order, done, stack, cursor
+):
+    """Append the rows that root can send through, each after the ones that it sends to."""
+    stack[0] = root
+    depth = 1
+    state[root] = 1
+    cursor[root] = set_offset[set_id[g, root]] if root != g else 0
+    while depth:
+        row = stack[depth - 1]
+        stop = set_offset[set_id[g, row] + 1] if row != g else 0
+        if cursor[row] < stop:
+            other = edge_row[set_edge[cursor[row]]]
+            cursor[row] += 1
+            if state[other] == 0:
+                state[other] = 1
+                cursor[other] = set_offset[set_id[g, other]] if other != g else 0
+                stack[depth] = other
+                depth += 1
+        else:
+            depth -= 1
+            order[done] = row
+            done += 1
+    return done

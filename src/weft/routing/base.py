@@ -1,0 +1,193 @@
+"""The registry of routing engines, and what they share.
+
+An engine is added by a file with one function::
+
+    @engine("mine")
+    def mine(fabric: Fabric, *, depth: int = 2) -> Routes: ...
+
+It raises `NotApplicable` with the reason when the fabric does not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from weft.errors import InputError, NotApplicable
+from weft.fabric import Fabric
+from weft.kernels.tables import balanced_tables
+from weft.registry import Registry
+from weft.routes import Routes
+
+engine = Registry("routing engine", "weft.routing", "weft.engines", pipeline=("fabric",))
+
+#: InfiniBand's limit: an LMC is three bits.
+MAX_LMC = 7
+
+
+def route(fabric: Fabric, engines: str | Sequence[str], **options: Any) -> Routes:
+    """Route a fabric.
+
+    Parameters
+    ----------
+    fabric
+        What to route.
+    engines
+        An engine's name, or several: the first that fits is used, as OpenSM does, and the
+        refusals of those before it stand in the result.
+    **options
+        Options of the engine; with several engines each must take them all.
+
+    Returns
+    -------
+    Routes
+        With engine, options and refusals recorded.
+
+    Raises
+    ------
+    NotApplicable
+        When no engine fits; the text gives every reason.
+    InputError
+        On an unknown engine or option, or a bad value.
+    """
+    names = [engines] if isinstance(engines, str) else list(engines)
+    if not names:
+        raise InputError("no routing engine was named")
+    entries = [engine[name] for name in names]
+    bound = [engine.bind(entry, options) for entry in entries]
+    refusals: list[tuple[str, str]] = []
+    for entry, arguments in zip(entries, bound, strict=True):
+        try:
+            routes: Routes = entry.function(fabric, **arguments)
+        except NotApplicable as reason:
+            refusals.append((entry.name, str(reason)))
+            continue
+        defaults = {name: option.default for name, option in entry.options.items()}
+        return replace(
+            routes, options={**defaults, **arguments}, refusals=(*routes.refusals, *refusals)
+        )
+    raise NotApplicable("; ".join(f"{name}: {reason}" for name, reason in refusals))
+
+
+def check_lmc(fabric: Fabric, lmc: int) -> None:
+    """Refuse an LMC that InfiniBand does not have.
+
+    Raises
+    ------
+    InputError
+        When it is not 0 to 7.
+    """
+    if not 0 <= lmc <= MAX_LMC:
+        raise InputError(f"lmc must be 0 to {MAX_LMC}, not {lmc}")
+
+
+def empty_table(fabric: Fabric, lmc: int = 0) -> NDArray[np.unsignedinteger[Any]]:
+    """A table of `TableRoutes` with no path anywhere.
+
+    Raises
+    ------
+    NotApplicable
+        When the fabric has nothing that forwards.
+    """
+    graph = fabric.graph
+    if graph.num_rows == 0:
+        raise NotApplicable(f"{fabric.name} has no switch")
+    shape = (fabric.num_destinations << lmc, graph.num_rows)
+    dtype = graph.port_dtype
+    return np.full(shape, np.iinfo(dtype).max, dtype=dtype)
+
+
+def destination_ports(fabric: Fabric) -> NDArray[np.int32]:
+    """Port by which the row that a destination hangs from sends to it, 0 when it is the row."""
+    link = fabric.graph.destination_link
+    return np.where(link >= 0, fabric.link_from_port[link], 0).astype(np.int32)
+
+
+def row_sources(fabric: Fabric) -> NDArray[np.int64]:
+    """Hosts that send through each row first (their first endpoint), int64 [rows]."""
+    endpoints = fabric.host_endpoint[fabric.host_endpoint >= 0]
+    rows = fabric.graph.destination_row[endpoints]
+    counts = np.bincount(rows[rows >= 0], minlength=fabric.graph.num_rows)
+    return counts.astype(np.int64)
+
+
+def component_sizes(fabric: Fabric) -> NDArray[np.int32]:
+    """Rows that each row is connected to, itself included, int32 [rows]."""
+    graph = fabric.graph
+    matrix = csr_array(
+        (np.ones(len(graph.edge_row), dtype=np.uint8), graph.edge_row, graph.edge_offset),
+        shape=(graph.num_rows, graph.num_rows),
+    )
+    _, label = connected_components(matrix, directed=False)
+    sizes: NDArray[np.int32] = np.bincount(label)[label].astype(np.int32)
+    return sizes
+
+
+def destinations_by_row(
+    fabric: Fabric, destinations: NDArray[np.integer[Any]]
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """CSR over rows of the given destinations, in their order; unreachable ones are left out."""
+    rows = fabric.graph.destination_row[destinations]
+    hanging = destinations[rows >= 0]
+    rows = rows[rows >= 0]
+    offset = np.zeros(fabric.graph.num_rows + 1, dtype=np.int32)
+    np.cumsum(np.bincount(rows, minlength=fabric.graph.num_rows), out=offset[1:])
+    return offset, hanging[np.argsort(rows, kind="stable")].astype(np.int32)
+
+
+def fill_balanced(
+    fabric: Fabric,
+    table: NDArray[np.unsignedinteger[Any]],
+    *,
+    edge_up: NDArray[np.uint8] | None = None,
+    lmc: int = 0,
+    destinations: NDArray[np.integer[Any]] | None = None,
+) -> None:
+    """Fill tables with balanced shortest paths; see `weft.kernels.tables.balanced_tables`.
+
+    Parameters
+    ----------
+    fabric
+        What to route.
+    table
+        Of `empty_table`, changed in place.
+    edge_up
+        uint8 [edges]: keep to up*/down* paths of this order; None for any shortest path.
+    lmc
+        As the table's.
+    destinations
+        Which to fill, all when left out.
+    """
+    graph = fabric.graph
+    if destinations is None:
+        destinations = np.arange(fabric.num_destinations)
+    offset, listed = destinations_by_row(fabric, destinations)
+    balanced_tables(
+        graph.edge_offset,
+        graph.edge_row,
+        graph.edge_port,
+        np.zeros(0, dtype=np.uint8) if edge_up is None else edge_up,
+        edge_up is not None,
+        1.0 / fabric.link_rate_gbps[graph.edge_link],
+        component_sizes(fabric),
+        row_sources(fabric),
+        offset,
+        listed,
+        destination_ports(fabric),
+        fabric.num_endpoints,
+        lmc,
+        int(np.iinfo(table.dtype).max),
+        np.zeros(len(graph.edge_row), dtype=np.int64),
+        table,
+    )
+
+
+def provenance(fabric: Fabric, name: str, **extra: Any) -> Mapping[str, Any]:
+    """The fields that every engine gives to `Routes`."""
+    return {"engine": name, "fabric_digest": fabric.digest, **extra}

@@ -1,0 +1,354 @@
+"""The static level: loads and contention of flows that are all there at once.
+
+It leaves out time, queues, message sizes and start times: every flow of a set is taken to send
+together and for ever.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from weft.errors import InputError, NotApplicable, UnroutedWarning
+from weft.fabric import Fabric
+from weft.kernels.split import split_loads
+from weft.kernels.walk import flows_through, table_flow_cost, table_loads
+from weft.routes import CandidateRoutes, Routes, TableRoutes
+
+Ports = Literal["first", "spread"]
+
+
+@dataclass(frozen=True, eq=False)
+class Flows:
+    """Flows between endpoints, as the kernels take them.
+
+    Parameters
+    ----------
+    sources, destinations
+        int32 [flows], endpoint numbers, -1 for a host without a cable.
+    lids
+        int32 [flows]: row of the forwarding tables for each flow; empty when the LMC is 0.
+    order
+        int32 [flows]: the flows by destination.
+    weights
+        float64 [flows], or empty for 1 each.
+    """
+
+    sources: NDArray[np.int32]
+    destinations: NDArray[np.int32]
+    lids: NDArray[np.int32]
+    order: NDArray[np.int32]
+    weights: NDArray[np.float64]
+
+
+def host_flows(
+    fabric: Fabric,
+    sources: ArrayLike,
+    destinations: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    ports: Ports = "first",
+    lid_offset: ArrayLike = 0,
+    lmc: int = 0,
+) -> Flows:
+    """Turn flows between hosts into flows between endpoints.
+
+    Parameters
+    ----------
+    fabric
+        Where the hosts are.
+    sources, destinations
+        Host numbers, equal lengths.
+    weights
+        Load of each flow, 1 where left out.
+    ports
+        Of a host with several ports: always the ``first``, or ``spread`` flow (s, d) over port
+        s + d modulo their number, at both ends.
+    lid_offset
+        Which of an endpoint's 2^lmc LIDs each flow is addressed to.
+    lmc
+        Of the routes.
+
+    Raises
+    ------
+    InputError
+        When a host number or LID offset does not exist or lengths differ.
+    """
+    source = _hosts(fabric, sources, "source")
+    destination = _hosts(fabric, destinations, "destination")
+    if len(source) != len(destination):
+        raise InputError(f"{len(source)} sources do not match {len(destination)} destinations")
+    weight = np.zeros(0)
+    if weights is not None:
+        weight = np.broadcast_to(np.asarray(weights, dtype=np.float64), len(source)).copy()
+        if not np.all(np.isfinite(weight)) or np.any(weight < 0):
+            raise InputError("the weight of a flow must be a number of at least 0")
+    start, end = fabric.host_endpoint[source], fabric.host_endpoint[destination]
+    if ports == "spread":
+        per_host = np.bincount(
+            fabric.endpoint_node[fabric.endpoint_node < fabric.num_switches + fabric.num_hosts]
+            - fabric.num_switches,
+            minlength=fabric.num_hosts,
+        )
+        turn = source.astype(np.int64) + destination
+        start = np.where(start >= 0, start + turn % np.maximum(per_host[source], 1), -1)
+        end = np.where(end >= 0, end + turn % np.maximum(per_host[destination], 1), -1)
+    elif ports != "first":
+        raise InputError(f"unknown port policy {ports!r}; expected first or spread")
+    offset = np.asarray(lid_offset, dtype=np.int64)
+    if offset.size and (offset.min() < 0 or offset.max() >= 1 << lmc):
+        raise InputError(f"a LID offset must be 0 to {(1 << lmc) - 1} when the LMC is {lmc}")
+    lids = np.zeros(0, dtype=np.int32)
+    if lmc:
+        lids = ((end.astype(np.int64) << lmc) + offset).astype(np.int32)
+    return Flows(
+        start.astype(np.int32),
+        end.astype(np.int32),
+        lids,
+        np.argsort(end, kind="stable").astype(np.int32),
+        weight,
+    )
+
+
+def _hosts(fabric: Fabric, hosts: ArrayLike, what: str) -> NDArray[np.int64]:
+    numbers = np.asarray(hosts)
+    if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
+        raise InputError(f"{what}s must be a list of host numbers")
+    numbers = numbers.astype(np.int64)
+    if numbers.size and (numbers.min() < 0 or numbers.max() >= fabric.num_hosts):
+        wrong = numbers[(numbers < 0) | (numbers >= fabric.num_hosts)][0]
+        raise InputError(
+            f"{what} {wrong} is no host of {fabric.name}; hosts are 0 to {fabric.num_hosts - 1}"
+        )
+    return numbers
+
+
+def endpoint_out(fabric: Fabric) -> NDArray[np.int32]:
+    """Link by which each destination's packets leave it, -1 when it is itself a row."""
+    link = fabric.graph.destination_link
+    return np.where(link >= 0, link ^ 1, -1).astype(np.int32)
+
+
+def walk_arrays(fabric: Fabric, routes: TableRoutes) -> tuple[Any, ...]:
+    """Arguments that every kernel of `weft.kernels.walk` begins with."""
+    graph = fabric.graph
+    return (
+        routes.table,
+        graph.row_base,
+        graph.row_link,
+        graph.link_row,
+        graph.destination_row,
+        graph.destination_link,
+        endpoint_out(fabric),
+        routes.no_path,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Loads:
+    """Loads of the links and how many flows found no way.
+
+    Parameters
+    ----------
+    per_link
+        int64 [links], or float64 when flows are weighted or split.
+    flows, unrouted
+        How many there were, and how many of them load nothing for want of a path.
+    """
+
+    per_link: NDArray[Any]
+    flows: int
+    unrouted: int
+
+
+def flow_loads(fabric: Fabric, routes: Routes, flows: Flows) -> Loads:
+    """Loads of endpoint flows; see `link_loads`."""
+    routes.check(fabric)
+    count = len(flows.sources)
+    if isinstance(routes, TableRoutes):
+        per_link: NDArray[Any] = np.zeros(
+            fabric.num_links, dtype=np.float64 if len(flows.weights) else np.int64
+        )
+        weights = flows.weights if len(flows.weights) else np.zeros(0, dtype=np.int64)
+        lost = table_loads(
+            *walk_arrays(fabric, routes),
+            flows.sources, flows.destinations, flows.lids, weights, flows.order, per_link,
+        )  # fmt: skip
+        return Loads(per_link, count, int(lost))
+    if isinstance(routes, CandidateRoutes):
+        return _split(fabric, routes, flows)
+    raise NotApplicable(f"{routes.engine} gives no tables and no candidates to load links by")
+
+
+def _split(fabric: Fabric, routes: CandidateRoutes, flows: Flows) -> Loads:
+    graph = fabric.graph
+    per_link = np.zeros(fabric.num_links)
+    known = (flows.sources >= 0) & (flows.destinations >= 0)
+    moving = np.flatnonzero(known & (flows.sources != flows.destinations))
+    rows = graph.destination_row[flows.destinations[moving]]
+    lost = len(flows.sources) - int(known.sum()) + int((rows < 0).sum())
+    moving, rows = moving[rows >= 0], rows[rows >= 0]
+    offset = np.zeros(graph.num_rows + 1, dtype=np.int64)
+    np.cumsum(np.bincount(rows, minlength=graph.num_rows), out=offset[1:])
+    lost += split_loads(
+        routes.set_id, routes.set_offset, routes.set_edge, graph.edge_row, graph.edge_link,
+        graph.destination_row, graph.destination_link, endpoint_out(fabric), graph.link_row,
+        offset, moving[np.argsort(rows, kind="stable")].astype(np.int32),
+        flows.sources, flows.destinations, flows.weights, per_link,
+    )  # fmt: skip
+    return Loads(per_link, len(flows.sources), int(lost))
+
+
+def link_loads(
+    fabric: Fabric,
+    routes: Routes,
+    sources: ArrayLike,
+    destinations: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    ports: Ports = "first",
+    lid_offset: ArrayLike = 0,
+) -> NDArray[Any]:
+    """Flows over each directed link.
+
+    Parameters
+    ----------
+    fabric, routes
+        Where the flows go, and by which way.
+    sources, destinations
+        Host numbers of equal length; a host that sends to itself loads nothing.
+    weights
+        Load of each flow, 1 where left out.
+    ports
+        Which port of a host with several: ``first`` or ``spread``; see `host_flows`.
+    lid_offset
+        Which of the 2^LMC LIDs of the destination each flow uses.
+
+    Returns
+    -------
+    ndarray
+        [links] in the order of `Fabric.links`: int64 counts, or float64 when flows have weights
+        or are split over candidates (equally at each hop).
+
+    Raises
+    ------
+    InputError
+        On host numbers or offsets that do not exist, or routes of another fabric.
+
+    Warns
+    -----
+    UnroutedWarning
+        When some flows have no path; they load nothing.
+    """
+    lmc = routes.lmc if isinstance(routes, TableRoutes) else 0
+    flows = host_flows(
+        fabric,
+        sources,
+        destinations,
+        weights=weights,
+        ports=ports,
+        lid_offset=lid_offset,
+        lmc=lmc,
+    )
+    loads = flow_loads(fabric, routes, flows)
+    if loads.unrouted:
+        warnings.warn(
+            f"{loads.unrouted} of {loads.flows} flows have no path and load no link",
+            UnroutedWarning,
+            stacklevel=2,
+        )
+    return loads.per_link
+
+
+@dataclass(frozen=True, eq=False)
+class Contention:
+    """What each flow meets on its way.
+
+    Parameters
+    ----------
+    worst
+        float64 [flows]: the largest ratio of load to rate on its path, where 1 is a link of the
+        fabric's host rate used by one flow; NaN for a flow without a path, 0 for one that stays.
+    link
+        int32 [flows]: the link that has it, -1 where there is none.
+    hops
+        int32 [flows]: links on the path, host links included; -1 without a path.
+    """
+
+    worst: NDArray[np.float64]
+    link: NDArray[np.int32]
+    hops: NDArray[np.int32]
+
+
+def contention(
+    fabric: Fabric, routes: Routes, flows: Flows, loads: NDArray[Any] | None = None
+) -> Contention:
+    """Worst contention of each flow among all flows given.
+
+    Raises
+    ------
+    NotApplicable
+        When the routes leave the choice of path open.
+    """
+    if not isinstance(routes, TableRoutes):
+        raise NotApplicable(f"{routes.engine} leaves the path of a flow to a policy")
+    if loads is None:
+        loads = flow_loads(fabric, routes, flows).per_link
+    count = len(flows.sources)
+    result = Contention(np.empty(count), np.empty(count, np.int32), np.empty(count, np.int32))
+    table_flow_cost(
+        *walk_arrays(fabric, routes),
+        flows.sources, flows.destinations, flows.lids,
+        loads * (host_rate_gbps(fabric) / fabric.link_rate_gbps), flows.order,
+        result.worst, result.link, result.hops,
+    )  # fmt: skip
+    return result
+
+
+def host_rate_gbps(fabric: Fabric) -> float:
+    """The injection rate that contention is measured against: the fastest host cable's."""
+    graph = fabric.graph
+    out = graph.destination_link[: fabric.num_endpoints]
+    out = out[out >= 0]
+    if len(out):
+        return float(fabric.link_rate_gbps[out].max())
+    return float(fabric.link_rate_gbps.max(initial=1.0))
+
+
+def link_users(
+    fabric: Fabric, routes: TableRoutes, flows: Flows, links: NDArray[np.integer[Any]]
+) -> list[NDArray[np.int32]]:
+    """The flows that cross each of some links.
+
+    Parameters
+    ----------
+    fabric, routes, flows
+        As for `flow_loads`.
+    links
+        Directed links, each at most once.
+
+    Returns
+    -------
+    list of ndarray
+        int32 flow numbers for each link, by destination.
+    """
+    wanted = np.full(fabric.num_links, -1, dtype=np.int32)
+    wanted[links] = np.arange(len(links), dtype=np.int32)
+    arguments = (
+        *walk_arrays(fabric, routes),
+        flows.sources,
+        flows.destinations,
+        flows.lids,
+        flows.order,
+        wanted,
+    )
+    counts = np.zeros(len(links), dtype=np.int64)
+    flows_through(*arguments, counts, np.zeros(0, dtype=np.int32))
+    ends = np.cumsum(counts)
+    listed = np.empty(max(int(counts.sum()), 1), dtype=np.int32)
+    flows_through(*arguments, ends - counts, listed)
+    return np.split(listed[: int(counts.sum())], ends[:-1])
