@@ -58,7 +58,11 @@ class Parts:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def assemble(self) -> Fabric:
-        """Number the nodes and check that they fit together.
+        """Number the nodes and cables and check that they fit together.
+
+        Nodes keep their order within a kind. Cables are numbered by their lower end (node, then
+        port), which becomes the tail of the even link, so that the same wiring gives the same link
+        numbers and digest whether it was generated, read from a file or put together by hand.
 
         Raises
         ------
@@ -78,10 +82,13 @@ class Parts:
         np.cumsum(ports, out=port_offset[1:])
 
         cables = len(self.a_node)
-        link_from = np.empty(2 * cables, dtype=np.int32)
-        link_port = np.empty(2 * cables, dtype=np.int32)
-        link_from[0::2], link_from[1::2] = number[self.a_node], number[self.b_node]
-        link_port[0::2], link_port[1::2] = self.a_port, self.b_port
+        ends = np.array([number[self.a_node], number[self.b_node]], dtype=np.int32)
+        end_ports = np.array([self.a_port, self.b_port], dtype=np.int32)
+        turned = (ends[0] > ends[1]) | ((ends[0] == ends[1]) & (end_ports[0] > end_ports[1]))
+        ends[:, turned], end_ports[:, turned] = ends[::-1, turned], end_ports[::-1, turned]
+        cable = np.lexsort((end_ports[0], ends[0]))
+        link_from = ends[:, cable].T.reshape(-1)
+        link_port = end_ports[:, cable].T.reshape(-1)
         bad = np.flatnonzero((link_port < 1) | (link_port > ports[link_from]))
         if len(bad):
             node, port = link_from[bad[0]], link_port[bad[0]]
@@ -117,10 +124,10 @@ class Parts:
             link_from_port=link_port.astype(np.uint16),
             link_to=_swapped(link_from),
             link_to_port=_swapped(link_port).astype(np.uint16),
-            cable_rate_gbps=self.rate_gbps.copy(),
-            cable_rate_code=self.rate_code.copy(),
-            cable_length_m=self.length_m.copy(),
-            cable_latency_ns=self.latency_ns.copy(),
+            cable_rate_gbps=self.rate_gbps[cable],
+            cable_rate_code=self.rate_code[cable],
+            cable_length_m=self.length_m[cable],
+            cable_latency_ns=self.latency_ns[cable],
             level=self.level[order],
             coordinates=self.coordinates[order],
             descriptions=tuple(self.descriptions[node] for node in order),
