@@ -67,12 +67,18 @@ class SwitchGraph:
         return np.dtype(np.uint8) if self.max_port < 255 else np.dtype(np.uint16)
 
     @cached_property
-    def reverse_edge(self) -> NDArray[np.int32]:
-        """int32 [edges]: the edge over the same cable the other way."""
-        edge_of_link = np.full(len(self.link_row), -1, dtype=np.int32)
-        edge_of_link[self.edge_link] = np.arange(len(self.edge_link), dtype=np.int32)
-        reverse: NDArray[np.int32] = edge_of_link[self.edge_link ^ 1]
-        return reverse
+    def edge_of_link(self) -> NDArray[np.int32]:
+        """int32 [links]: the edge that a link between two rows is, -1 for any other link."""
+        edges = np.full(len(self.link_row), -1, dtype=np.int32)
+        edges[self.edge_link] = np.arange(len(self.edge_link), dtype=np.int32)
+        return edges
+
+    @cached_property
+    def edge_tail(self) -> NDArray[np.int32]:
+        """int32 [edges]: the row that an edge leaves."""
+        return np.repeat(
+            np.arange(self.num_rows, dtype=np.int32), np.diff(self.edge_offset)
+        )
 
     @classmethod
     def of(cls, fabric: Fabric) -> SwitchGraph:

@@ -14,6 +14,8 @@ def balanced_tables(
     edge_up,
     ordered,
     edge_cost,
+    row_base,
+    slot_edge,
     component_size,
     row_sources,
     target_offset,
@@ -21,18 +23,20 @@ def balanced_tables(
     destination_port,
     num_endpoints,
     lmc,
+    passes,
     no_path,
     load,
     table,
 ):
-    """Fill the table rows of the destinations listed for each row, least-loaded edge first.
+    """Fill the lines of the destinations listed for each row with least-loaded shortest paths.
 
     Destinations of row g are target_destination[target_offset[g]:target_offset[g + 1]]. Each gets
-    a tree of shortest (ordered False) or up*/down* (True) paths: from the farthest row inwards,
-    every row sends its own sources and those behind it over the edge whose load, times its cost
-    per unit, would be least; of equals the one of the lowest port. Loads persist from destination
-    to destination, so later trees avoid the edges of earlier ones. Switch destinations
-    (d >= num_endpoints) add no load.
+    a tree of shortest (ordered False) or up*/down* (True) paths: from the target outwards, every
+    row takes the edge by which the loads of the rest of the way, each times its cost, sum to the
+    least; of equals the one of the lowest port. Then the tree's flows, one from each source row's
+    hosts, are added to the loads, so that later trees avoid them. On every pass but the first a
+    tree's own flows are first taken away and its paths chosen anew. Switch destinations
+    (d >= num_endpoints) load nothing.
     """
     rows = len(edge_offset) - 1
     hops = np.empty(rows, dtype=np.uint8)
@@ -40,44 +44,76 @@ def balanced_tables(
     queue = np.empty(rows, dtype=np.int32)
     first = np.empty(rows + 1, dtype=np.int32)
     edges = np.empty(len(edge_row), dtype=np.int32)
+    chosen = np.empty(rows, dtype=np.int32)
     flow = np.empty(rows, dtype=np.int64)
-    for g in range(rows):
-        if target_offset[g] == target_offset[g + 1]:
-            continue
-        if ordered:
-            count = updown(edge_offset, edge_row, edge_up, g, component_size[g], hops, down, queue)
-            _sort_by_hops(queue, count, hops, first, edges)
-        else:
-            count = bfs(edge_offset, edge_row, g, hops, queue)
-        next_edges(edge_offset, edge_row, edge_up, ordered, hops, down, queue, count, first, edges)
-        for t in range(target_offset[g], target_offset[g + 1]):
-            d = target_destination[t]
-            weighs = d < num_endpoints
-            for lid in range(d << lmc, (d << lmc) + (1 << lmc)):
-                line = table[lid]
-                line[:] = no_path
-                line[g] = destination_port[d]
-                for i in range(count):
-                    flow[queue[i]] = row_sources[queue[i]]
-                for i in range(count - 1, 0, -1):
-                    row = queue[i]
-                    best = -1
-                    least = np.inf
-                    for k in range(first[i], first[i + 1]):
-                        e = edges[k]
-                        cost = (load[e] + flow[row]) * edge_cost[e]
-                        if cost < least:
-                            least = cost
-                            best = e
-                    if best >= 0:
-                        line[row] = edge_port[best]
-                        if weighs:
-                            load[best] += flow[row]
-                            flow[edge_row[best]] += flow[row]
+    cost = np.empty(rows, dtype=np.float64)
+    # Each LID offset is balanced on its own: a flow uses one of them.
+    for turn in range(passes << lmc):
+        offset = turn & ((1 << lmc) - 1)
+        again = turn >= (1 << lmc)
+        for g in range(rows):
+            if target_offset[g] == target_offset[g + 1]:
+                continue
+            if ordered:
+                count = updown(
+                    edge_offset, edge_row, edge_up, g, component_size[g], hops, down, queue
+                )
+                _sort_by_hops(queue, count, hops, first)
+            else:
+                count = bfs(edge_offset, edge_row, g, hops, queue)
+            next_edges(
+                edge_offset, edge_row, edge_up, ordered, hops, down, queue, count, first, edges
+            )
+            for t in range(target_offset[g], target_offset[g + 1]):
+                d = target_destination[t]
+                line = table[(d << lmc) + offset]
+                weighs = d < num_endpoints
+                if again:
+                    if not weighs:
+                        continue
+                    for i in range(1, count):
+                        chosen[i] = slot_edge[row_base[queue[i]] + line[queue[i]]]
+                    _carry(queue, count, chosen, edge_row, row_sources, flow, load, -1)
+                else:
+                    line[:] = no_path
+                    line[g] = destination_port[d]
+                _cheapest(queue, count, first, edges, edge_row, edge_cost, load, cost, chosen)
+                for i in range(1, count):
+                    line[queue[i]] = edge_port[chosen[i]]
+                if weighs:
+                    _carry(queue, count, chosen, edge_row, row_sources, flow, load, 1)
 
 
 @njit(cache=True)
-def _sort_by_hops(queue, count, hops, first, scratch):
+def _cheapest(queue, count, first, edges, edge_row, edge_cost, load, cost, chosen):
+    """Choose the edge of every row but the first, rows being listed nearest first."""
+    cost[queue[0]] = 0.0
+    for i in range(1, count):
+        least = np.inf
+        best = edges[first[i]]
+        for k in range(first[i], first[i + 1]):
+            e = edges[k]
+            here = cost[edge_row[e]] + load[e] * edge_cost[e]
+            if here < least:
+                least = here
+                best = e
+        cost[queue[i]] = least
+        chosen[i] = best
+
+
+@njit(cache=True)
+def _carry(queue, count, chosen, edge_row, row_sources, flow, load, sign):
+    """Add a tree's flows to the loads, or with sign -1 take them away."""
+    for i in range(count):
+        flow[queue[i]] = row_sources[queue[i]]
+    for i in range(count - 1, 0, -1):
+        e = chosen[i]
+        load[e] += sign * flow[queue[i]]
+        flow[edge_row[e]] += flow[queue[i]]
+
+
+@njit(cache=True)
+def _sort_by_hops(queue, count, hops, sorted_rows):
     """Reorder the rows of the queue nearest first, keeping the order among equals."""
     buckets = np.zeros(257, dtype=np.int32)
     for i in range(count):
@@ -87,9 +123,9 @@ def _sort_by_hops(queue, count, hops, first, scratch):
     for i in range(count):
         place = buckets[hops[queue[i]]]
         buckets[hops[queue[i]]] += 1
-        first[place] = queue[i]
+        sorted_rows[place] = queue[i]
     for i in range(count):
-        queue[i] = first[i]
+        queue[i] = sorted_rows[i]
 
 
 @njit(cache=True)

@@ -10,7 +10,9 @@ from weft.fabric import Fabric, NodeKind
 from weft.kernels.distances import UNREACHED, bfs_many
 from weft.routes import Routes, TableRoutes
 from weft.routing.base import (
+    PASSES,
     check_lmc,
+    check_passes,
     empty_table,
     engine,
     fill_balanced,
@@ -24,7 +26,9 @@ OTHER_SHARE = 0.05
 
 
 @engine("updn", deadlock_free=True, lmc=True)
-def updn(fabric: Fabric, *, roots: tuple[str, ...] = ("auto",), lmc: int = 0) -> Routes:
+def updn(
+    fabric: Fabric, *, roots: tuple[str, ...] = ("auto",), lmc: int = 0, passes: int = PASSES
+) -> Routes:
     """Up*/Down*: every path climbs towards the roots first and never climbs again.
 
     Parameters
@@ -36,7 +40,9 @@ def updn(fabric: Fabric, *, roots: tuple[str, ...] = ("auto",), lmc: int = 0) ->
         to all hosts, and refuses when there is none; ``center`` takes the switch of least
         eccentricity, which serves any topology.
     lmc
-        Each endpoint gets 2^lmc LIDs, routed one after the other.
+        Each endpoint gets 2^lmc LIDs, each offset balanced on its own.
+    passes
+        How often each destination's paths are chosen.
 
     Raises
     ------
@@ -52,9 +58,10 @@ def updn(fabric: Fabric, *, roots: tuple[str, ...] = ("auto",), lmc: int = 0) ->
     ``updn`` for the search of roots.
     """
     check_lmc(fabric, lmc)
+    check_passes(passes)
     table = empty_table(fabric, lmc)
     chosen = find_roots(fabric, roots)
-    fill_balanced(fabric, table, edge_up=up_edges(fabric, chosen), lmc=lmc)
+    fill_balanced(fabric, table, edge_up=up_edges(fabric, chosen), lmc=lmc, passes=passes)
     names = ", ".join(fabric.node_names[fabric.graph.row_node[row]] for row in chosen[:8])
     more = f" and {len(chosen) - 8} more" if len(chosen) > 8 else ""
     return TableRoutes(

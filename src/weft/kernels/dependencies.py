@@ -1,0 +1,225 @@
+"""The channel dependency graph: which (directed link, VL) waits for which.
+
+Channels are (edge, VL) pairs, numbered ``edge * vls + vl``. The dependencies of a channel on the
+channels that leave its head are a run of bits: bit ``(vl * degree + k) * vls + out_vl`` past
+``first_bit[edge]``, k being the number of the outgoing edge among those of the head row.
+"""
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, inline="always")
+def _lane(row, port_in, port_out, sl, vl_tables, vl_index, vl_base, vl_ports):
+    if len(vl_index) == 0:
+        return vl_tables[0, sl]
+    return vl_tables[vl_index[vl_base[row] + port_in * vl_ports[row] + port_out], sl]
+
+
+@njit(cache=True)
+def table_dependencies(
+    table,
+    lids,
+    lid_destination,
+    row_base,
+    row_link,
+    edge_of_link,
+    edge_offset,
+    edge_row,
+    edge_port,
+    edge_port_in,
+    start_row,
+    start_port,
+    sl,
+    no_path,
+    vl_tables,
+    vl_index,
+    vl_base,
+    vl_ports,
+    vls,
+    first_bit,
+    bits,
+    used,
+):
+    """Set the bit of every dependency of the ways from each start to each listed LID.
+
+    sl is [1, 1], [1, destinations] or [rows, destinations]. used[channel] becomes 1 for every
+    channel that carries traffic. A way is followed until it meets one already followed to the
+    same LID on the same SL: from there on nothing new can come.
+    """
+    seen = np.zeros(len(edge_row) * vls, dtype=np.int64)
+    stamp = np.int64(0)
+    per_row = sl.shape[0] > 1
+    per_destination = sl.shape[1] > 1
+    for i in range(len(lids)):
+        line = table[lids[i]]
+        d = lid_destination[i] if per_destination else 0
+        for s in range(len(start_row)):
+            row = start_row[s]
+            level = sl[row if per_row else 0, d]
+            mark = stamp + level + 1
+            port_in = start_port[s]
+            before = np.int64(-1)
+            while True:
+                port = line[row]
+                if port == no_path or row_base[row] + port >= row_base[row + 1]:
+                    break
+                link = row_link[row_base[row] + port]
+                if link < 0:
+                    break
+                edge = edge_of_link[link]
+                if edge < 0:
+                    break
+                lane = _lane(row, port_in, port, level, vl_tables, vl_index, vl_base, vl_ports)
+                channel = np.int64(edge) * vls + lane
+                used[channel] = 1
+                if before >= 0:
+                    tail_edge = before // vls
+                    degree = edge_offset[row + 1] - edge_offset[row]
+                    bit = (
+                        first_bit[tail_edge]
+                        + ((before % vls) * degree + edge - edge_offset[row]) * vls
+                        + lane
+                    )
+                    bits[bit >> 3] |= np.uint8(1 << (bit & 7))
+                if seen[channel] == mark:
+                    break
+                seen[channel] = mark
+                before = channel
+                row = edge_row[edge]
+                port_in = edge_port_in[edge]
+        stamp += 16
+
+
+@njit(cache=True)
+def candidate_dependencies(
+    set_id,
+    set_offset,
+    set_edge,
+    targets,
+    edge_offset,
+    edge_row,
+    source_rows,
+    lane,
+    vls,
+    first_bit,
+    bits,
+    used,
+):
+    """Set the bits of all ways that the candidate sets allow, all on one lane.
+
+    Returns -1, or a target row towards which the sets themselves go round in a circle.
+    """
+    rows = len(edge_offset) - 1
+    state = np.zeros(rows, dtype=np.uint8)
+    order = np.empty(rows, dtype=np.int32)
+    for t in range(len(targets)):
+        g = targets[t]
+        count = 0
+        state[:] = 0
+        for s in range(len(source_rows)):
+            row = source_rows[s]
+            if state[row] == 0:
+                state[row] = 1
+                order[count] = row
+                count += 1
+        at = 0
+        while at < count:
+            row = order[at]
+            at += 1
+            if row == g or set_id[g, row] < 0:
+                continue
+            choice = set_id[g, row]
+            for k in range(set_offset[choice], set_offset[choice + 1]):
+                e = set_edge[k]
+                used[np.int64(e) * vls + lane] = 1
+                other = edge_row[e]
+                if state[other] == 0:
+                    state[other] = 1
+                    order[count] = other
+                    count += 1
+                if other == g or set_id[g, other] < 0:
+                    continue
+                degree = edge_offset[other + 1] - edge_offset[other]
+                following = set_id[g, other]
+                for j in range(set_offset[following], set_offset[following + 1]):
+                    bit = (
+                        first_bit[e]
+                        + (lane * degree + set_edge[j] - edge_offset[other]) * vls
+                        + lane
+                    )
+                    bits[bit >> 3] |= np.uint8(1 << (bit & 7))
+
+
+@njit(cache=True)
+def strip_acyclic(edge_offset, edge_row, vls, first_bit, bits, used):
+    """Take away channels that nothing left waits on, again and again; return what stays.
+
+    The result is 1 for each channel that is on a cycle or behind one; all 0 proves the graph
+    acyclic.
+    """
+    channels = len(edge_row) * vls
+    waiting = np.zeros(channels, dtype=np.int32)
+    queue = np.empty(channels, dtype=np.int32)
+    for channel in range(channels):
+        if used[channel]:
+            _visit(channel, edge_offset, edge_row, vls, first_bit, bits, waiting, 1, queue, 0)
+    tail = 0
+    stays = np.zeros(channels, dtype=np.uint8)
+    for channel in range(channels):
+        if used[channel]:
+            if waiting[channel] == 0:
+                queue[tail] = channel
+                tail += 1
+            else:
+                stays[channel] = 1
+    head = 0
+    while head < tail:
+        channel = queue[head]
+        head += 1
+        stays[channel] = 0
+        tail = _visit(
+            channel, edge_offset, edge_row, vls, first_bit, bits, waiting, -1, queue, tail
+        )
+    return stays
+
+
+@njit(cache=True)
+def _visit(channel, edge_offset, edge_row, vls, first_bit, bits, waiting, change, queue, tail):
+    edge = channel // vls
+    head_row = edge_row[edge]
+    first = edge_offset[head_row]
+    degree = edge_offset[head_row + 1] - first
+    base = first_bit[edge] + (channel % vls) * degree * vls
+    for k in range(degree * vls):
+        bit = base + k
+        if bits[bit >> 3] & np.uint8(1 << (bit & 7)):
+            other = first * vls + k
+            waiting[other] += change
+            if change < 0 and waiting[other] == 0:
+                queue[tail] = other
+                tail += 1
+    return tail
+
+
+@njit(cache=True)
+def list_dependencies(edge_offset, edge_row, vls, first_bit, bits, keep, tails, heads):
+    """List the dependencies among the kept channels as far as there is room; return how many."""
+    found = 0
+    for channel in range(len(keep)):
+        if not keep[channel]:
+            continue
+        edge = channel // vls
+        head_row = edge_row[edge]
+        first = edge_offset[head_row]
+        degree = edge_offset[head_row + 1] - first
+        base = first_bit[edge] + (channel % vls) * degree * vls
+        for k in range(degree * vls):
+            bit = base + k
+            other = first * vls + k
+            if bits[bit >> 3] & np.uint8(1 << (bit & 7)) and keep[other]:
+                if found < len(tails):
+                    tails[found] = channel
+                    heads[found] = other
+                found += 1
+    return found

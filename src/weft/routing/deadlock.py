@@ -1,0 +1,169 @@
+"""Proof of deadlock freedom: the channel dependency graph over (directed link, VL) is acyclic.
+
+Dally and Seitz 1987. Dependencies that cross lanes are part of the one graph, so routes that
+change lane on the way are judged as a whole.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import breadth_first_order, connected_components
+
+from weft.errors import NotApplicable
+from weft.fabric import Fabric
+from weft.kernels.dependencies import (
+    candidate_dependencies,
+    list_dependencies,
+    strip_acyclic,
+    table_dependencies,
+)
+from weft.routes import CandidateRoutes, Routes, TableRoutes
+from weft.routing.base import row_sources
+
+
+class CreditLoop(list[tuple[int, int]]):
+    """A cycle of channels, each (directed link, VL), that wait for each other in this order."""
+
+    def text(self, fabric: Fabric) -> str:
+        """The cycle switch by switch: ``a[1] -> b[2] on VL 0 waits for …``."""
+        steps = [f"{fabric.link_name(link)} (VL {lane})" for link, lane in self]
+        return " waits for ".join([*steps, steps[0]])
+
+
+def credit_loops(
+    fabric: Fabric, routes: Routes, *, management: bool = False
+) -> tuple[list[CreditLoop], int]:
+    """Cycles of the channel dependency graph, and the number of lanes in use.
+
+    Parameters
+    ----------
+    fabric, routes
+        What to judge; only routes from hosts to hosts count,
+    management
+        unless traffic from and to switches is to count too.
+
+    Returns
+    -------
+    list of CreditLoop
+        A shortest cycle through one channel of each strongly connected set; empty proves that
+        the routes cannot deadlock.
+    int
+        Virtual lanes that carry traffic between switches, at least 1.
+    """
+    graph = fabric.graph
+    vls = routes.num_vls
+    if not len(graph.edge_row):
+        return [], 1
+    degree = np.diff(graph.edge_offset)[graph.edge_row].astype(np.int64)
+    first_bit = np.zeros(len(degree) + 1, dtype=np.int64)
+    np.cumsum(degree * vls * vls, out=first_bit[1:])
+    bits = np.zeros(int(first_bit[-1] >> 3) + 1, dtype=np.uint8)
+    used = np.zeros(len(degree) * vls, dtype=np.uint8)
+    if isinstance(routes, TableRoutes):
+        _of_tables(fabric, routes, management, first_bit, bits, used)
+    elif isinstance(routes, CandidateRoutes):
+        _of_candidates(fabric, routes, management, first_bit, bits, used)
+    else:
+        raise NotApplicable(f"{routes.engine} gives no tables and no candidates to judge")
+    in_use = int(used.reshape(-1, vls).any(axis=0).sum())
+    stays = strip_acyclic(graph.edge_offset, graph.edge_row, vls, first_bit, bits, used)
+    if not stays.any():
+        return [], max(in_use, 1)
+    none = np.zeros(0, dtype=np.int32)
+    arguments = (graph.edge_offset, graph.edge_row, vls, first_bit, bits, stays)
+    count = list_dependencies(*arguments, none, none)
+    tails, heads = np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32)
+    list_dependencies(*arguments, tails, heads)
+    channels = np.unique(np.concatenate((tails, heads)))
+    waits = csr_array(
+        (
+            np.ones(count, dtype=np.uint8),
+            (np.searchsorted(channels, tails), np.searchsorted(channels, heads)),
+        ),
+        shape=(len(channels), len(channels)),
+    )
+    return [
+        CreditLoop((int(graph.edge_link[c // vls]), int(c % vls)) for c in channels[cycle])
+        for cycle in _one_cycle_each(waits)
+    ], max(in_use, 1)
+
+
+def _of_tables(
+    fabric: Fabric,
+    routes: TableRoutes,
+    management: bool,
+    first_bit: NDArray[np.int64],
+    bits: NDArray[np.uint8],
+    used: NDArray[np.uint8],
+) -> None:
+    graph = fabric.graph
+    per_lid = 1 << routes.lmc
+    last = fabric.num_destinations if management else fabric.num_endpoints
+    hosts = np.zeros(fabric.num_destinations, dtype=bool)
+    hosts[:last] = graph.destination_row[:last] >= 0
+    if not management:
+        node = fabric.endpoint_node[:last]
+        hosts[:last] &= node < fabric.num_switches + fabric.num_hosts
+    destinations = np.flatnonzero(hosts)
+    lids = ((destinations[:, None] << routes.lmc) + np.arange(per_lid)).reshape(-1)
+    if routes.lanes.is_uniform:
+        rows = np.arange(graph.num_rows) if management else np.flatnonzero(row_sources(fabric))
+        ports: NDArray[Any] = np.zeros(len(rows), dtype=np.int32)
+    else:
+        links = graph.destination_link[np.flatnonzero(hosts[: fabric.num_endpoints])]
+        links = links[links >= 0]
+        forwarding = np.flatnonzero(fabric.forwards[graph.row_node] & (row_sources(fabric) > 0))
+        own = np.arange(graph.num_rows) if management else forwarding
+        rows = np.concatenate((graph.node_row[fabric.link_from[links]], own))
+        ports = np.concatenate((fabric.link_from_port[links], np.zeros(len(own), np.int32)))
+    sl = np.atleast_2d(np.asarray(routes.sl, dtype=np.uint8))
+    table_dependencies(
+        routes.table, lids.astype(np.int32), destinations.repeat(per_lid).astype(np.int32),
+        graph.row_base, graph.row_link, graph.edge_of_link, graph.edge_offset, graph.edge_row,
+        graph.edge_port, fabric.link_to_port[graph.edge_link].astype(np.int32),
+        rows.astype(np.int32), ports.astype(np.int32), sl, routes.no_path,
+        routes.lanes.tables, routes.lanes.index, routes.lanes.base, routes.lanes.ports,
+        routes.num_vls, first_bit, bits, used,
+    )  # fmt: skip
+
+
+def _of_candidates(
+    fabric: Fabric,
+    routes: CandidateRoutes,
+    management: bool,
+    first_bit: NDArray[np.int64],
+    bits: NDArray[np.uint8],
+    used: NDArray[np.uint8],
+) -> None:
+    if routes.sl.ndim or not routes.lanes.is_uniform:
+        raise NotApplicable("candidate routes are judged on one lane only")
+    graph = fabric.graph
+    rows = np.arange(graph.num_rows) if management else np.flatnonzero(row_sources(fabric))
+    rows = rows.astype(np.int32)
+    lane = int(routes.lanes.tables[0, int(routes.sl)])
+    candidate_dependencies(
+        routes.set_id, routes.set_offset, routes.set_edge, rows,
+        graph.edge_offset, graph.edge_row, rows, lane, routes.num_vls, first_bit, bits, used,
+    )  # fmt: skip
+
+
+def _one_cycle_each(waits: csr_array) -> list[NDArray[np.intp]]:
+    """A shortest cycle through the first node of every strongly connected set of a graph."""
+    _, label = connected_components(waits, directed=True, connection="strong")
+    sizes = np.bincount(label)
+    cycles = []
+    for component in np.flatnonzero(sizes > 1):
+        members = np.flatnonzero(label == component)
+        inside = waits[members][:, members]
+        order, before = breadth_first_order(inside, 0, return_predecessors=True)
+        back = set(inside[:, [0]].nonzero()[0].tolist())
+        closing = next(node for node in order if int(node) in back)
+        path = [int(closing)]
+        while path[-1] != 0:
+            path.append(int(before[path[-1]]))
+        cycles.append(members[np.array(path[::-1])])
+    return cycles

@@ -1,0 +1,247 @@
+"""Recognising a fat tree in a fabric that carries no labels.
+
+Engines for fat trees ask for the structure, not for names, GUIDs or port order: real fabrics come
+from discovery.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from weft.errors import NotApplicable
+from weft.fabric import Fabric
+from weft.kernels.distances import UNREACHED, bfs_many
+
+
+@dataclass(frozen=True, eq=False)
+class FatTree:
+    """A parallel-ports generalised fat tree, PGFT(h; m; w; p), found in a fabric.
+
+    Parameters
+    ----------
+    m, w, p
+        Children, parents and parallel cables at each level, level 1 (hosts to leaves) first.
+    level
+        int8 [rows], 1 for leaf switches.
+    rank
+        int32 [endpoints]: position among the hosts such that every subtree is one run; -1 for
+        an endpoint that is no host's.
+    start, end
+        int32 [rows]: the run of ranks below a row.
+    up_edges, down_edges
+        Per row: edges by (copy, parent) upwards and by (child, copy) downwards.
+    """
+
+    m: tuple[int, ...]
+    w: tuple[int, ...]
+    p: tuple[int, ...]
+    level: NDArray[np.int8]
+    rank: NDArray[np.int32]
+    start: NDArray[np.int32]
+    end: NDArray[np.int32]
+    up_edges: tuple[NDArray[np.int32], ...]
+    down_edges: tuple[NDArray[np.int32], ...]
+
+
+def find_levels(fabric: Fabric) -> NDArray[np.int8]:
+    """Tree level of each row: 1 for switches with hosts, then by distance from them.
+
+    Raises
+    ------
+    NotApplicable
+        When a cable joins two switches of one level, or a host forwards, or part of the fabric
+        has no host.
+    """
+    graph = fabric.graph
+    if graph.num_rows == 0 or fabric.num_hosts == 0:
+        raise NotApplicable("a fat tree needs switches and hosts")
+    if graph.num_rows != fabric.num_switches:
+        raise NotApplicable("hosts of a fat tree do not forward")
+    hosts = fabric.endpoint_node < fabric.num_switches + fabric.num_hosts
+    rows = graph.destination_row[: fabric.num_endpoints][hosts]
+    leaves = np.unique(rows[rows >= 0]).astype(np.int32)
+    hops = np.empty((len(leaves), graph.num_rows), dtype=np.uint8)
+    bfs_many(graph.edge_offset, graph.edge_row, leaves, hops)
+    nearest = hops.min(axis=0)
+    lost = np.flatnonzero(nearest == UNREACHED)
+    if len(lost):
+        name = fabric.node_names[graph.row_node[lost[0]]]
+        raise NotApplicable(f"switch {name} is cabled to no host, directly or through others")
+    level: NDArray[np.int8] = (nearest + 1).astype(np.int8)
+    flat = np.flatnonzero(level[graph.edge_row] == level[graph.edge_tail])
+    if len(flat):
+        link = int(graph.edge_link[flat[0]])
+        at = level[graph.edge_row[flat[0]]]
+        raise NotApplicable(
+            f"{fabric.cable_name(link >> 1)} joins two switches of level {at}: this is no fat tree"
+        )
+    return level
+
+
+def find_fat_tree(fabric: Fabric) -> FatTree:
+    """Find the fat tree that a fabric is.
+
+    Returns
+    -------
+    FatTree
+        With its parameters and an order of hosts, children and parents in which any complete
+        PGFT, whatever its labels, is routed alike.
+
+    Raises
+    ------
+    NotApplicable
+        With the first thing that is not as in a complete PGFT: a missing cable or host, uneven
+        levels, subtrees joined sideways.
+
+    Notes
+    -----
+    The subtrees of level l are the connected components that are left when all switches above
+    level l are taken away. Source of the family: Zahavi 2010 (PGFT), Öhring et al. 1995 (XGFT).
+    """
+    level = find_levels(fabric)
+    height = int(level.max())
+    hosts, leaf = _single_port_hosts(fabric)
+    subtree = _subtrees(fabric, level, height)
+    rank = np.full(fabric.num_endpoints, -1, dtype=np.int32)
+    rank[hosts[_host_order(subtree, leaf)]] = np.arange(len(hosts), dtype=np.int32)
+    start, end = _runs(level, subtree, leaf, rank[hosts])
+
+    graph = fabric.graph
+    rows_of = [np.flatnonzero(level == at) for at in range(height + 1)]
+    per_leaf = np.bincount(leaf, minlength=graph.num_rows)[rows_of[1]]
+    m, w, p = [_one_value(per_leaf, "hosts on a leaf switch", 1)], [1], [1]
+    plane = np.arange(graph.num_rows)
+    up: list[NDArray[np.int32]] = [np.zeros(0, dtype=np.int32)] * graph.num_rows
+    down: list[NDArray[np.int32]] = [np.zeros(0, dtype=np.int32)] * graph.num_rows
+    shape: list[tuple[int, int, int]] = []
+    for above in range(height, 1, -1):
+        downs = [_neighbours(fabric, level, row, above - 1, start) for row in rows_of[above]]
+        ups = [_neighbours(fabric, level, row, above, plane) for row in rows_of[above - 1]]
+        copies = np.concatenate([counts for _, counts in (*downs, *ups)])
+        parallel = _one_value(copies, "parallel cables between two switches", above)
+        children = _one_value(np.array([len(c) for _, c in downs]), "children", above)
+        parents = _one_value(np.array([len(c) for _, c in ups]), "parents", above - 1)
+        for row, (edges, _) in zip(rows_of[above], downs, strict=True):
+            down[row] = edges
+        for row, (edges, _) in zip(rows_of[above - 1], ups, strict=True):
+            # By copy, then parent, so that choices use all parents before a second cable.
+            up[row] = edges.reshape(parents, parallel).T.reshape(-1)
+            # Switches with the same parents stand in one plane; siblings in different planes.
+            plane[row] = plane[graph.edge_row[edges]].min()
+        shape.append((children, parents, parallel))
+    for children, parents, parallel in reversed(shape):
+        m.append(children)
+        w.append(parents)
+        p.append(parallel)
+    tree = FatTree(tuple(m), tuple(w), tuple(p), level, rank, start, end, tuple(up), tuple(down))
+    _check_complete(fabric, tree)
+    return tree
+
+
+def _single_port_hosts(fabric: Fabric) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
+    """Endpoints of the hosts and the rows that they hang from."""
+    row = fabric.graph.destination_row[: fabric.num_endpoints]
+    of_host = fabric.endpoint_node < fabric.num_switches + fabric.num_hosts
+    hosts = np.flatnonzero(of_host & (row >= 0))
+    if len(np.unique(fabric.endpoint_node[hosts])) != fabric.num_hosts:
+        raise NotApplicable("a host has no cable to a switch")
+    if len(hosts) != fabric.num_hosts:
+        raise NotApplicable("hosts with several cabled ports make several trees, not one")
+    return hosts, row[hosts]
+
+
+def _subtrees(fabric: Fabric, level: NDArray[np.int8], height: int) -> NDArray[np.int64]:
+    """[levels + 1, rows]: the component of each row when only switches up to a level are left."""
+    graph = fabric.graph
+    subtree = np.zeros((height + 1, graph.num_rows), dtype=np.int64)
+    for top in range(1, height + 1):
+        inside = (level[graph.edge_tail] <= top) & (level[graph.edge_row] <= top)
+        ends = (graph.edge_tail[inside], graph.edge_row[inside])
+        matrix = coo_array(
+            (np.ones(len(ends[0]), dtype=np.uint8), ends), shape=(graph.num_rows,) * 2
+        )
+        subtree[top] = connected_components(matrix, directed=False)[1]
+    return subtree
+
+
+def _host_order(subtree: NDArray[np.int64], leaf: NDArray[np.int32]) -> NDArray[np.intp]:
+    """Hosts so that every subtree is one run, first come first within it."""
+    count = len(leaf)
+    keys = [np.arange(count)]
+    for component in subtree[1:]:
+        first = np.full(int(component.max()) + 1, count, dtype=np.int64)
+        np.minimum.at(first, component[leaf], np.arange(count))
+        keys.append(first[component[leaf]])
+    return np.lexsort(keys)
+
+
+def _runs(
+    level: NDArray[np.int8],
+    subtree: NDArray[np.int64],
+    leaf: NDArray[np.int32],
+    rank: NDArray[np.int32],
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The run of host ranks in the subtree that each row tops."""
+    start = np.zeros(len(level), dtype=np.int32)
+    end = np.zeros(len(level), dtype=np.int32)
+    for top, component in enumerate(subtree):
+        low = np.full(int(component.max()) + 1, len(rank), dtype=np.int32)
+        high = np.zeros(int(component.max()) + 1, dtype=np.int32)
+        np.minimum.at(low, component[leaf], rank)
+        np.maximum.at(high, component[leaf], rank + 1)
+        here = level == top
+        start[here], end[here] = low[component[here]], high[component[here]]
+    return start, end
+
+
+def _neighbours(
+    fabric: Fabric, level: NDArray[np.int8], row: Any, at: int, key: NDArray[np.integer[Any]]
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Edges of a row to one level by (key of the neighbour, neighbour, port), and copies each."""
+    graph = fabric.graph
+    edges = np.arange(graph.edge_offset[row], graph.edge_offset[row + 1], dtype=np.int32)
+    edges = edges[level[graph.edge_row[edges]] == at]
+    heads = graph.edge_row[edges]
+    edges = edges[np.lexsort((graph.edge_port[edges], heads, key[heads]))]
+    return edges, np.unique(heads, return_counts=True)[1].astype(np.int64)
+
+
+def _one_value(values: NDArray[np.integer[Any]], what: str, level: int) -> int:
+    low, high = int(values.min(initial=2**31)), int(values.max(initial=0))
+    if low != high:
+        raise NotApplicable(
+            f"this is no complete fat tree: level {level} has from {low} to {high} {what}"
+        )
+    return low
+
+
+def _check_complete(fabric: Fabric, tree: FatTree) -> None:
+    """Refuse a fabric whose counts or subtrees are not those of its parameters."""
+    height = len(tree.m)
+    if prod(tree.m) != fabric.num_hosts:
+        raise NotApplicable(
+            f"this is no complete fat tree: children {tree.m} make {prod(tree.m)} hosts, "
+            f"not {fabric.num_hosts}"
+        )
+    for at in range(1, height + 1):
+        expected = prod(tree.m[at:]) * prod(tree.w[:at])
+        found = int((tree.level == at).sum())
+        size = prod(tree.m[:at])
+        runs = (tree.end - tree.start)[tree.level == at]
+        if found != expected or np.any(runs != size):
+            raise NotApplicable(
+                f"this is no complete fat tree: level {at} has {found} switches over "
+                f"{runs.min()} to {runs.max()} hosts each, not {expected} over {size}"
+            )
+    for row in np.flatnonzero(tree.level > 1):
+        heads = fabric.graph.edge_row[tree.down_edges[row][:: tree.p[tree.level[row] - 1]]]
+        if np.any(tree.start[heads][1:] != tree.end[heads][:-1]):
+            name = fabric.node_names[fabric.graph.row_node[row]]
+            raise NotApplicable(f"the children of switch {name} are not one of each subtree")

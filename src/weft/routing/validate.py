@@ -1,0 +1,376 @@
+"""The validator that every engine's result goes through."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.errors import InputError, NotApplicable
+from weft.fabric import Fabric
+from weft.kernels.checks import check_tables, list_unrouted
+from weft.kernels.distances import UNREACHED, bfs_many
+from weft.routes import CandidateRoutes, Routes, TableRoutes
+from weft.routing.base import row_sources
+from weft.routing.deadlock import CreditLoop, credit_loops
+
+#: Loops that are described one by one; there may be more.
+MAX_LOOPS = 16
+_LONGEST = 256
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Validation:
+    """What the validator found.
+
+    Parameters
+    ----------
+    fabric, routes
+        What was checked.
+    num_unrouted_pairs
+        Ordered pairs of different hosts without a path.
+    num_disconnected_pairs
+        How many of those no cable connects, so that no routing could help.
+    loops
+        Forwarding loops, each the list of nodes that a packet circles through; at most 16 are
+        listed, one per destination.
+    num_loops
+        Destinations (LIDs) with a loop.
+    credit_loops
+        Cycles of the channel dependency graph, one for each set of channels that wait for each
+        other; each a list of (directed link, VL).
+    lanes
+        Virtual lanes in use.
+    hops
+        int64: ``hops[h]`` host pairs whose path takes h links, cables to hosts included.
+    detours
+        int64: ``detours[x]`` host pairs whose path is x links longer than the shortest.
+    unrouted_rows
+        (destination LID, row) combinations without a path though cables connect them, management
+        destinations included.
+    """
+
+    fabric: Fabric
+    routes: Routes
+    num_unrouted_pairs: int
+    num_disconnected_pairs: int
+    loops: list[list[int]]
+    num_loops: int
+    credit_loops: list[CreditLoop]
+    lanes: int
+    hops: NDArray[np.int64]
+    detours: NDArray[np.int64]
+    unrouted_rows: int
+
+    @property
+    def ok(self) -> bool:
+        """Every pair of hosts is routed, and there is neither a loop nor a credit loop."""
+        return not (self.num_unrouted_pairs or self.num_loops or self.credit_loops)
+
+    @property
+    def minimal_share(self) -> float:
+        """Share of the routed host pairs whose path is a shortest one; NaN when there is none."""
+        total = int(self.detours.sum())
+        return float(self.detours[0] / total) if total else float("nan")
+
+    @property
+    def mean_hops(self) -> float:
+        """Mean links of a routed host pair's path; NaN when there is none."""
+        total = int(self.hops.sum())
+        return float(np.arange(len(self.hops)) @ self.hops / total) if total else float("nan")
+
+    @property
+    def max_hops(self) -> int:
+        """Links of the longest path between hosts."""
+        return int(np.flatnonzero(self.hops).max(initial=0))
+
+    @property
+    def max_detour(self) -> int:
+        """Links by which a path exceeds the shortest at most."""
+        return int(np.flatnonzero(self.detours).max(initial=0))
+
+    @cached_property
+    def unrouted_pairs(self) -> NDArray[np.int64]:
+        """Every unrouted ordered pair of hosts, int64 [pairs, 2], by destination."""
+        pairs = np.empty((self.num_unrouted_pairs, 2), dtype=np.int64)
+        if len(pairs):
+            _list_unrouted(self.fabric, self.routes, pairs)
+        return pairs
+
+    def findings(self) -> list[str]:
+        """What a user should know, a line each, worst first."""
+        lines = []
+        hosts = self.fabric.num_hosts
+        if self.num_unrouted_pairs:
+            share = self.num_unrouted_pairs / (hosts * (hosts - 1))
+            lines.append(
+                f"{self.num_unrouted_pairs} of {hosts * (hosts - 1)} host pairs ({share:.1%}) "
+                f"have no path; {self.num_disconnected_pairs} of them are not even cabled together"
+            )
+        if self.num_loops:
+            names = " -> ".join(self.fabric.node_names[node] for node in self.loops[0])
+            lines.append(f"{self.num_loops} LIDs have a forwarding loop, such as {names}")
+        if self.credit_loops:
+            lines.append(
+                f"it can deadlock: {len(self.credit_loops)} set(s) of channels wait for each "
+                f"other, such as {self.credit_loops[0].text(self.fabric)}"
+            )
+        if self.unrouted_rows and not self.num_unrouted_pairs:
+            lines.append(
+                f"{self.unrouted_rows} switch table entries have no path, though no host pair "
+                "needs them"
+            )
+        if self.max_detour:
+            lines.append(
+                f"{1 - self.minimal_share:.1%} of the paths are longer than need be, "
+                f"by up to {self.max_detour} links"
+            )
+        return lines
+
+    def text(self) -> str:
+        """The whole verdict as plain text."""
+        verdict = "valid" if self.ok else "NOT VALID"
+        longest = f"paths of {self.mean_hops:.2f} links on average, at most {self.max_hops}"
+        head = f"{self.routes.engine} on {self.fabric.name}: {verdict}, {longest}, "
+        head += f"{self.lanes} lane{'s' if self.lanes > 1 else ''}"
+        return "\n".join([head, *(f"  - {line}" for line in self.findings())])
+
+    def __repr__(self) -> str:
+        return self.text()
+
+
+def validate(fabric: Fabric, routes: Routes, *, management: bool = False) -> Validation:
+    """Check routes: every host pair arrives, nothing circles, nothing can deadlock.
+
+    Parameters
+    ----------
+    fabric, routes
+        What to check; the routes may come from an engine or a file.
+    management
+        Take traffic from and to switches into the channel dependency graph too, as a subnet
+        manager's is when it does not go by direct routes.
+
+    Returns
+    -------
+    Validation
+        ``ok`` only when there is no unrouted pair, loop or credit loop.
+
+    Raises
+    ------
+    InputError
+        When the routes were made for another fabric.
+    """
+    routes.check(fabric)
+    if isinstance(routes, TableRoutes):
+        counts = _check_tables(fabric, routes)
+    elif isinstance(routes, CandidateRoutes):
+        counts = _check_candidates(fabric, routes)
+    else:
+        raise NotApplicable(f"{routes.engine} gives no tables and no candidates to validate")
+    cycles, lanes = credit_loops(fabric, routes, management=management)
+    return Validation(fabric=fabric, routes=routes, credit_loops=cycles, lanes=lanes, **counts)
+
+
+def _best_hops(fabric: Fabric) -> NDArray[np.uint8]:
+    graph = fabric.graph
+    hops = np.empty((graph.num_rows, graph.num_rows), dtype=np.uint8)
+    every = np.arange(graph.num_rows, dtype=np.int32)
+    bfs_many(graph.edge_offset, graph.edge_row, every, hops)
+    return hops
+
+
+def _lids(
+    fabric: Fabric, routes: TableRoutes
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
+    """LID rows of the table in use, their target row and link, and 1 for a host's first port."""
+    destination = np.arange(fabric.num_destinations).repeat(1 << routes.lmc)
+    weight = np.zeros(fabric.num_destinations, dtype=np.int64)
+    weight[fabric.host_endpoint[fabric.host_endpoint >= 0]] = 1
+    expected = fabric.num_destinations << routes.lmc
+    if routes.table.shape != (expected, fabric.graph.num_rows):
+        raise InputError(
+            f"the table has shape {routes.table.shape}; {fabric.name} with LMC {routes.lmc} "
+            f"needs {(expected, fabric.graph.num_rows)}"
+        )
+    first_lid = np.arange(expected) % (1 << routes.lmc) == 0
+    return (
+        np.arange(expected, dtype=np.int32),
+        fabric.graph.destination_row[destination],
+        fabric.graph.destination_link[destination],
+        weight[destination] * first_lid,
+    )
+
+
+def _uncabled_pairs(fabric: Fabric) -> int:
+    """Ordered host pairs in which one has no way to any switch."""
+    row = _host_rows(fabric)
+    reachable = int((row >= 0).sum())
+    return fabric.num_hosts * (fabric.num_hosts - 1) - reachable * (reachable - 1)
+
+
+def _host_rows(fabric: Fabric) -> NDArray[np.int32]:
+    rows = np.full(fabric.num_hosts, -1, dtype=np.int32)
+    known = fabric.host_endpoint >= 0
+    rows[known] = fabric.graph.destination_row[fabric.host_endpoint[known]]
+    return rows
+
+
+def _check_tables(fabric: Fabric, routes: TableRoutes) -> dict[str, Any]:
+    graph = fabric.graph
+    lids, rows, links, weight = _lids(fabric, routes)
+    # A host that hangs from no switch is counted apart.
+    weight = np.where(rows >= 0, weight, 0)
+    histogram = np.zeros(_LONGEST, dtype=np.int64)
+    detours = np.zeros(_LONGEST, dtype=np.int64)
+    loop_lids = np.empty(MAX_LOOPS, dtype=np.int32)
+    loop_rows = np.empty(MAX_LOOPS, dtype=np.int32)
+    stranded, circling, apart, loops, lost_rows = check_tables(
+        routes.table, lids, rows, links, weight, graph.row_base, graph.row_link, graph.link_row,
+        row_sources(fabric), routes.no_path, _best_hops(fabric), histogram, detours,
+        loop_lids, loop_rows,
+    )  # fmt: skip
+    uncabled = _uncabled_pairs(fabric)
+    return {
+        "num_unrouted_pairs": int(stranded + circling + uncabled),
+        "num_disconnected_pairs": int(apart + uncabled),
+        "loops": [
+            _loop(fabric, routes, int(lid), int(row))
+            for lid, row in zip(
+                loop_lids[: min(loops, MAX_LOOPS)], loop_rows[: min(loops, MAX_LOOPS)], strict=True
+            )
+        ],
+        "num_loops": int(loops),
+        "hops": _with_host_link(fabric, histogram),
+        "detours": _trimmed(detours),
+        "unrouted_rows": int(lost_rows),
+    }
+
+
+def _with_host_link(fabric: Fabric, histogram: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Path lengths with the source's own cable, which hosts that forward do not have."""
+    forwarding = fabric.forwards[fabric.host_nodes]
+    if fabric.num_hosts and forwarding.all():
+        return _trimmed(histogram)
+    return _trimmed(np.concatenate(([0], histogram[:-1])))
+
+
+def _trimmed(histogram: NDArray[np.int64]) -> NDArray[np.int64]:
+    return histogram[: int(np.flatnonzero(histogram).max(initial=0)) + 1].copy()
+
+
+def _loop(fabric: Fabric, routes: TableRoutes, lid: int, row: int) -> list[int]:
+    """Nodes of the forwarding loop that a row is on."""
+    graph = fabric.graph
+    nodes: list[int] = []
+    at = row
+    while not nodes or at != row:
+        nodes.append(int(graph.row_node[at]))
+        link = graph.row_link[graph.row_base[at] + int(routes.table[lid, at])]
+        at = int(graph.link_row[link])
+    return nodes
+
+
+def _check_candidates(fabric: Fabric, routes: CandidateRoutes) -> dict[str, Any]:
+    graph = fabric.graph
+    sources = row_sources(fabric)
+    leaves = np.flatnonzero(sources)
+    best = _best_hops(fabric)[leaves][:, leaves].astype(np.int64)
+    routed = (routes.set_id[leaves][:, leaves] >= 0) | np.eye(len(leaves), dtype=bool)
+    pairs = np.outer(sources[leaves], sources[leaves])
+    np.fill_diagonal(pairs, sources[leaves] * (sources[leaves] - 1))
+    apart = int(pairs[best == UNREACHED].sum())
+    uncabled = _uncabled_pairs(fabric)
+    circle = _candidate_circle(fabric, routes)
+    host_links = 0 if fabric.forwards[fabric.host_nodes].all() else 2
+    # The sets are shortest paths where they are acyclic and each step comes one hop nearer.
+    nearer = _steps_come_nearer(fabric, routes)
+    lengths = np.bincount((best + host_links)[routed], weights=pairs[routed]).astype(np.int64)
+    detours = np.array([lengths.sum()]) if nearer else np.array([0, lengths.sum()])
+    return {
+        "num_unrouted_pairs": int(pairs[~routed].sum()) + uncabled,
+        "num_disconnected_pairs": apart + uncabled,
+        "loops": [circle] if circle else [],
+        "num_loops": int(bool(circle)),
+        "hops": lengths if len(lengths) else np.zeros(1, dtype=np.int64),
+        "detours": detours,
+        "unrouted_rows": int(
+            ((routes.set_id < 0) & (_best_hops(fabric) != UNREACHED)).sum() - graph.num_rows
+        ),
+    }
+
+
+def _steps_come_nearer(fabric: Fabric, routes: CandidateRoutes) -> bool:
+    graph = fabric.graph
+    hops = _best_hops(fabric)
+    for target in np.flatnonzero(row_sources(fabric)):
+        rows = np.flatnonzero(routes.set_id[target] >= 0)
+        sets = routes.set_id[target, rows]
+        count = np.diff(routes.set_offset)[sets]
+        at = np.repeat(rows, count)
+        start = np.repeat(routes.set_offset[sets] - (np.cumsum(count) - count), count)
+        edges = routes.set_edge[start + np.arange(len(at))]
+        if np.any(hops[target, graph.edge_row[edges]] + 1 != hops[target, at]):
+            return False
+    return True
+
+
+def _candidate_circle(fabric: Fabric, routes: CandidateRoutes) -> list[int]:
+    """Nodes of a circle that the candidate sets of one destination form, or nothing."""
+    if _steps_come_nearer(fabric, routes):
+        return []
+    graph = fabric.graph
+    for target in np.flatnonzero(row_sources(fabric)):
+        state = np.zeros(graph.num_rows, dtype=np.uint8)
+        for root in range(graph.num_rows):
+            trail: list[tuple[int, int]] = [(root, 0)] if state[root] == 0 else []
+            while trail:
+                row, turn = trail.pop()
+                state[row] = 1
+                choice = routes.set_id[target, row]
+                members = (
+                    routes.set_edge[routes.set_offset[choice] : routes.set_offset[choice + 1]]
+                    if choice >= 0 and row != target
+                    else ()
+                )
+                if turn == len(members):
+                    state[row] = 2
+                    continue
+                trail.append((row, turn + 1))
+                other = int(graph.edge_row[members[turn]])
+                if state[other] == 1:
+                    rows = [at for at, _ in trail]
+                    return [int(graph.row_node[at]) for at in rows[rows.index(other) :]]
+                if state[other] == 0:
+                    trail.append((other, 0))
+    return []
+
+
+def _list_unrouted(fabric: Fabric, routes: Routes, pairs: NDArray[np.int64]) -> None:
+    graph = fabric.graph
+    host_row = _host_rows(fabric)
+    endpoint = fabric.host_endpoint
+    if isinstance(routes, TableRoutes):
+        known = np.maximum(endpoint, 0)
+        list_unrouted(
+            routes.table,
+            (known << routes.lmc).astype(np.int32),
+            np.where(endpoint >= 0, graph.destination_row[known], -1).astype(np.int32),
+            graph.destination_link[known],
+            np.arange(fabric.num_hosts, dtype=np.int32),
+            host_row, graph.row_base, graph.row_link, graph.link_row, routes.no_path, pairs,
+        )  # fmt: skip
+        return
+    assert isinstance(routes, CandidateRoutes)
+    filled = 0
+    for host in range(fabric.num_hosts):
+        row = host_row[host]
+        lost = np.ones(fabric.num_hosts, dtype=bool)
+        if row >= 0:
+            lost = (host_row < 0) | ((routes.set_id[row, host_row] < 0) & (host_row != row))
+        lost[host] = False
+        found = np.flatnonzero(lost)
+        pairs[filled : filled + len(found)] = np.column_stack((found, np.full(len(found), host)))
+        filled += len(found)
