@@ -3,6 +3,11 @@
 A registry finds its entries by importing every module of its package, and those that other
 distributions announce under its entry-point group. Options come as text from the command line or
 as values from Python; both are converted by the annotations of the function that takes them.
+
+A spec is ``name:arguments``. Arguments are key=value pairs separated by commas; a value may be a
+list (``m=6,6,6``) or dimensions (``4x4x4``). An entry with the fact `positional` also takes its
+leading arguments by position, separated by semicolons: ``xgft:3;6,6,6;1,6,6`` is
+``xgft:h=3,m=6,6,6,w=1,6,6``.
 """
 
 from __future__ import annotations
@@ -11,16 +16,20 @@ import difflib
 import importlib
 import inspect
 import pkgutil
+import re
+import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
 from weft.errors import InputError
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_KEY = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True)
@@ -119,6 +128,46 @@ class Registry:
                 f"there are {', '.join(self.names())}"
             ) from None
 
+    def parse(self, spec: str) -> tuple[Entry, dict[str, Any]]:
+        """Split a spec into its entry and raw arguments, which `bind` then converts.
+
+        Raises
+        ------
+        InputError
+            When no entry has that name, or the text does not follow the syntax.
+        """
+        name, _, rest = spec.partition(":")
+        entry = self[name.strip()]
+        free = iter(entry.facts.get("positional", ()))
+        given: dict[str, list[str]] = {}
+        for section in rest.split(";") if rest.strip() else ():
+            values: list[str] | None = None
+            for token in map(str.strip, section.split(",")):
+                key, equals, value = map(str.strip, token.partition("="))
+                if not token:
+                    raise InputError(f"{spec}: there is an empty argument")
+                if equals and not (_KEY.fullmatch(key) and value):
+                    raise InputError(f"{spec}: {token!r} is no key=value pair")
+                if not equals and values is not None:
+                    values.append(token)
+                    continue
+                if not equals:
+                    key, value = next(free, ""), token
+                if not key:
+                    takes = ", ".join(entry.facts.get("positional", ())) or "none"
+                    raise InputError(
+                        f"{spec}: {token!r} is one argument by position too many; "
+                        f"{entry.name} takes {takes}"
+                    )
+                if key in given:
+                    raise InputError(f"{spec}: {key} is given twice")
+                given[key] = values = [value]
+        hints = get_type_hints(entry.function)
+        return entry, {
+            key: _one_or_many(values, hints.get(key), f"{spec}: {key}")
+            for key, values in given.items()
+        }
+
     def bind(self, entry: Entry, given: Mapping[str, Any]) -> dict[str, Any]:
         """Convert options to what the entry's annotations ask for.
 
@@ -147,6 +196,16 @@ class Registry:
         if missing:
             raise InputError(f"{self.kind} {entry.name!r} needs {', '.join(missing)}")
         return bound
+
+
+def _one_or_many(values: list[str], hint: Any, what: str) -> Any:
+    """The items of a list option, or the one value of any other."""
+    union = get_origin(hint) in (typing.Union, type(int | None))
+    if any(get_origin(part) in (tuple, list) for part in (get_args(hint) if union else (hint,))):
+        return [part for value in values for part in value.split("x")]
+    if len(values) > 1:
+        raise InputError(f"{what} takes one value, not the {len(values)} of {','.join(values)!r}")
+    return values[0]
 
 
 def did_you_mean(name: str, names: Any) -> str:
