@@ -197,3 +197,23 @@ def list_unrouted(
                     pairs[found, 1] = lid_host[i]
                 found += 1
     return found
+
+
+@njit(cache=True)
+def arriving_rows(
+    table, lids, lid_row, lid_link, row_base, row_link, link_row, no_path, reached
+):
+    """Set reached[i, row] where what the row sends to LID i arrives."""
+    rows = len(row_base) - 1
+    state = np.empty(rows, dtype=np.uint8)
+    hops = np.empty(rows, dtype=np.int32)
+    stack = np.empty(rows, dtype=np.int32)
+    for i in range(len(lids)):
+        if lid_row[i] < 0:
+            continue
+        _trace_line(
+            table[lids[i]], lid_row[i], lid_link[i], row_base, row_link, link_row, no_path, state,
+            hops, stack,
+        )
+        for row in range(rows):
+            reached[i, row] = state[row] == ARRIVES

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from weft.errors import InputError, NotApplicable
 from weft.fabric import Fabric
-from weft.kernels.checks import check_tables, list_unrouted
+from weft.kernels.checks import arriving_rows, check_tables, list_unrouted
 from weft.kernels.distances import UNREACHED, bfs_many
 from weft.routes import CandidateRoutes, Routes, TableRoutes
 from weft.routing.base import row_sources
@@ -346,6 +346,20 @@ def _candidate_circle(fabric: Fabric, routes: CandidateRoutes) -> list[int]:
                 if state[other] == 0:
                     trail.append((other, 0))
     return []
+
+
+def reached_rows(
+    fabric: Fabric, routes: TableRoutes, endpoints: NDArray[np.int32]
+) -> NDArray[np.bool_]:
+    """bool [endpoints, rows]: what a row sends to the first LID of an endpoint arrives."""
+    graph = fabric.graph
+    reached = np.zeros((len(endpoints), graph.num_rows), dtype=np.bool_)
+    arriving_rows(
+        routes.table, (endpoints << routes.lmc).astype(np.int32),
+        graph.destination_row[endpoints], graph.destination_link[endpoints],
+        graph.row_base, graph.row_link, graph.link_row, routes.no_path, reached,
+    )  # fmt: skip
+    return reached
 
 
 def _list_unrouted(fabric: Fabric, routes: Routes, pairs: NDArray[np.int64]) -> None:
