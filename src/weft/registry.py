@@ -200,12 +200,16 @@ class Registry:
 
 def _one_or_many(values: list[str], hint: Any, what: str) -> Any:
     """The items of a list option, or the one value of any other."""
-    union = get_origin(hint) in (typing.Union, type(int | None))
-    if any(get_origin(part) in (tuple, list) for part in (get_args(hint) if union else (hint,))):
+    if _is_list(hint):
         return [part for value in values for part in value.split("x")]
     if len(values) > 1:
         raise InputError(f"{what} takes one value, not the {len(values)} of {','.join(values)!r}")
     return values[0]
+
+
+def _is_list(hint: Any) -> bool:
+    union = get_origin(hint) in (typing.Union, type(int | None))
+    return any(get_origin(part) in (tuple, list) for part in (get_args(hint) if union else (hint,)))
 
 
 def did_you_mean(name: str, names: Any) -> str:
@@ -215,13 +219,15 @@ def did_you_mean(name: str, names: Any) -> str:
 
 
 def convert(value: Any, hint: Any, what: str) -> Any:
-    """Convert a value, often text, to an annotated type.
+    """Convert a value, often text, to an annotated type; a list may be given as its one item.
 
     Raises
     ------
     InputError
         With `what` as its subject, when the value does not fit.
     """
+    if _is_list(hint) and isinstance(value, str | int):
+        value = [value]
     try:
         return TypeAdapter(hint).validate_python(value)
     except ValidationError as error:
