@@ -1,1 +1,13 @@
-"""Traffic patterns: who sends to whom."""
+"""Traffic patterns: who sends to whom, one file per family.
+
+A pattern is added by a file with one function::
+
+    @pattern("to-first", source="where it is defined")
+    def to_first(num_hosts: int) -> Pairs:
+        sources = np.arange(1, num_hosts)
+        return Pairs(sources, np.zeros_like(sources))
+"""
+
+from weft.workload.patterns.base import Pairs, pattern, traffic
+
+__all__ = ["Pairs", "pattern", "traffic"]

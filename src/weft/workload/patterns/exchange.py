@@ -1,0 +1,78 @@
+"""Patterns over hosts in a row: everybody with everybody, shifts and the rings of b_eff."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.errors import NotApplicable
+from weft.workload.patterns.base import Pairs, check_flows, generator, pattern, permutation
+
+B_EFF = "Rabenseifner and Koniges 2001 (b_eff); Luszczek et al. 2006 (HPC Challenge)"
+
+
+@pattern("all-to-all", aliases=("alltoall",), source="MPI_Alltoall, all of its messages at once")
+def all_to_all(num_hosts: int) -> Pairs:
+    """Every host sends to every other."""
+    check_flows("all-to-all", num_hosts, num_hosts * (num_hosts - 1))
+    # By destination, the order in which forwarding tables are walked.
+    hosts = np.arange(num_hosts, dtype=np.int64)
+    others = hosts[1:] + np.zeros((num_hosts, 1), dtype=np.int64)
+    others -= others <= hosts[:, None]
+    return Pairs(others.reshape(-1), np.repeat(hosts, num_hosts - 1))
+
+
+@pattern("shift", source="Zahavi 2012, a stage of a shift all-to-all")
+def shift(num_hosts: int, *, offset: int = 1) -> Pairs:
+    """Host s sends to host s + offset, wrapping round.
+
+    Parameters
+    ----------
+    num_hosts
+        Hosts.
+    offset
+        How far; negative is the other way.
+    """
+    if offset % num_hosts == 0:
+        raise NotApplicable(
+            f"shift by {offset} lets each of {num_hosts} hosts send to itself; "
+            f"the offset must be no multiple of {num_hosts}"
+        )
+    return permutation((np.arange(num_hosts) + offset) % num_hosts)
+
+
+@pattern("ring-natural", aliases=("ring",), source=B_EFF)
+def ring_natural(num_hosts: int, *, two_way: bool = True) -> Pairs:
+    """Hosts in a ring by number, each sending to its left and its right neighbour.
+
+    Parameters
+    ----------
+    num_hosts
+        Hosts; of two, each is the other's left and right neighbour and gets two flows.
+    two_way
+        Send both ways, as b_eff does; else to the right only.
+    """
+    return _ring(np.arange(num_hosts), two_way)
+
+
+@pattern("ring-random", source=B_EFF)
+def ring_random(num_hosts: int, *, two_way: bool = True, seed: int = 0) -> Pairs:
+    """Hosts in a ring in random order, each sending to its left and its right neighbour.
+
+    Parameters
+    ----------
+    num_hosts
+        Hosts.
+    two_way
+        Send both ways, as b_eff does; else to the right only.
+    seed
+        Of the order.
+    """
+    return _ring(generator(seed).permutation(num_hosts), two_way)
+
+
+def _ring(order: NDArray[np.int64], two_way: bool) -> Pairs:
+    right = np.roll(order, -1)
+    if not two_way:
+        return Pairs(order, right)
+    return Pairs(np.concatenate((order, right)), np.concatenate((right, order)))

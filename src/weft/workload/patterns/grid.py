@@ -1,0 +1,90 @@
+"""Patterns over hosts in a grid.
+
+Hosts are numbered with the first dimension varying fastest: in a grid of 4x3, host 5 stands at
+(1, 1). Without `dims` the hosts stand in one row.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.errors import NotApplicable
+from weft.workload.patterns.base import Pairs, check_flows, grid, pattern, permutation
+
+DALLY = "Dally and Towles 2004, table 3.1"
+
+
+def _moved(dims: tuple[int, ...], steps: list[int]) -> NDArray[np.int64]:
+    """The host that lies so many steps further in each dimension, wrapping round."""
+    hosts = np.arange(np.prod(dims), dtype=np.int64).reshape(dims[::-1])
+    back = [-step for step in reversed(steps)]
+    return np.roll(hosts, back, axis=tuple(range(len(dims)))).reshape(-1)
+
+
+@pattern("neighbour", aliases=("neighbor",), source=DALLY)
+def neighbour(num_hosts: int, *, dims: tuple[int, ...] | None = None) -> Pairs:
+    """d(x) = s(x) + 1 mod k in every dimension x at once.
+
+    Parameters
+    ----------
+    num_hosts
+        Hosts.
+    dims
+        Hosts in each dimension, the fastest first.
+    """
+    dims = grid("neighbour", num_hosts, dims)
+    return permutation(_moved(dims, [1] * len(dims)))
+
+
+@pattern("tornado", source=DALLY)
+def tornado(num_hosts: int, *, dims: tuple[int, ...] | None = None) -> Pairs:
+    """d(x) = s(x) + ceil(k/2) - 1 mod k in every dimension: nearly half-way round each ring.
+
+    Parameters
+    ----------
+    num_hosts
+        Hosts.
+    dims
+        Hosts in each dimension, the fastest first.
+    """
+    dims = grid("tornado", num_hosts, dims)
+    steps = [(radix + 1) // 2 - 1 for radix in dims]
+    if not any(steps):
+        size = "x".join(map(str, dims))
+        raise NotApplicable(
+            f"tornado moves nobody in a grid of {size}; it needs 3 hosts in some dimension, "
+            f"and there are {num_hosts} in all"
+        )
+    return permutation(_moved(dims, steps))
+
+
+@pattern("stencil", source="halo exchange of a Cartesian domain decomposition")
+def stencil(num_hosts: int, *, dims: tuple[int, ...] | None = None, wrap: bool = True) -> Pairs:
+    """Every host sends to its two neighbours in each dimension.
+
+    Parameters
+    ----------
+    num_hosts
+        Hosts.
+    dims
+        Hosts in each dimension, the fastest first; in a dimension of 2 that wraps, both
+        neighbours are one host, which gets two flows.
+    wrap
+        The first and the last of a dimension are neighbours.
+    """
+    dims = grid("stencil", num_hosts, dims)
+    check_flows("stencil", num_hosts, 2 * len(dims) * num_hosts)
+    hosts = np.arange(num_hosts, dtype=np.int64)
+    sources, destinations = [], []
+    stride = 1
+    for axis, radix in enumerate(dims):
+        for step in (1, -1) if radix > 1 else ():
+            at = hosts // stride % radix
+            inside = (at + step >= 0) & (at + step < radix)
+            keep = inside | wrap
+            move = [step if other == axis else 0 for other in range(len(dims))]
+            sources.append(hosts[keep])
+            destinations.append(_moved(dims, move)[keep])
+        stride *= radix
+    return Pairs(np.concatenate(sources), np.concatenate(destinations))

@@ -1,0 +1,150 @@
+"""Patterns drawn at random; equal seeds give equal flows."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.errors import NotApplicable
+from weft.workload.patterns.base import (
+    Pairs,
+    check_flows,
+    generator,
+    need,
+    pattern,
+    permutation,
+)
+
+
+@pattern("random-permutation", aliases=("permutation",), source="Dally and Towles 2004, table 3.1")
+def random_permutation(num_hosts: int, *, fixed_points: bool = False, seed: int = 0) -> Pairs:
+    """Every host sends to one host and receives from one.
+
+    Parameters
+    ----------
+    num_hosts
+        Hosts.
+    fixed_points
+        Draw from all permutations; a host drawn for itself is then idle. Else from those that
+        move every host (derangements), each equally likely.
+    seed
+        Of the draw.
+    """
+    random = generator(seed)
+    hosts = np.arange(num_hosts)
+    while True:
+        # One in e permutations is a derangement, so rejection is exact and takes few rounds.
+        drawn = random.permutation(num_hosts)
+        if fixed_points or not np.any(drawn == hosts):
+            return permutation(drawn)
+
+
+@pattern("uniform", aliases=("uniform-random",), source="Dally and Towles 2004, table 3.1")
+def uniform(num_hosts: int, *, flows: int = 1, seed: int = 0) -> Pairs:
+    """Every host sends to hosts drawn uniformly among the others.
+
+    Parameters
+    ----------
+    num_hosts
+        Hosts.
+    flows
+        Flows from each host, drawn independently.
+    seed
+        Of the draw.
+    """
+    need(flows >= 1, f"flows must be at least 1, not {flows}")
+    check_flows("uniform", num_hosts, num_hosts * flows)
+    sources = np.repeat(np.arange(num_hosts), flows)
+    return Pairs(sources, _others(generator(seed), sources, num_hosts))
+
+
+@pattern("bisect", aliases=("bisection",), source="Hoefler, Schneider and Lumsdaine 2008")
+def bisect(num_hosts: int, *, two_way: bool = False, seed: int = 0) -> Pairs:
+    """A random half of the hosts sends to the other half, one to one; an odd host idles.
+
+    Parameters
+    ----------
+    num_hosts
+        Hosts.
+    two_way
+        The other half sends back.
+    seed
+        Of the halves and the pairs.
+    """
+    half = num_hosts // 2
+    order = generator(seed).permutation(num_hosts)
+    one, other = order[:half], order[half : 2 * half]
+    if two_way:
+        return Pairs(np.concatenate((one, other)), np.concatenate((other, one)))
+    return Pairs(one, other)
+
+
+@pattern("hot-spot", aliases=("hotspot",), source="Pfister and Norton 1985")
+def hot_spot(
+    num_hosts: int,
+    *,
+    fraction: float = 0.1,
+    targets: int | None = None,
+    hosts: tuple[int, ...] | None = None,
+    flows: int = 1,
+    seed: int = 0,
+) -> Pairs:
+    """A share of the flows goes to a few hot hosts, the rest anywhere.
+
+    Parameters
+    ----------
+    num_hosts
+        Hosts.
+    fraction
+        Share of all flows that go to hot hosts, 0 to 1. It is met exactly, up to rounding to
+        whole flows; only a single hot host's own flows always go elsewhere.
+    targets
+        Number of hot hosts, drawn at random; 1 where neither this nor `hosts` is given.
+    hosts
+        The hot hosts themselves, in place of a number.
+    flows
+        Flows from each host, drawn independently.
+    seed
+        Of all draws.
+    """
+    need(0 <= fraction <= 1, f"fraction must be 0 to 1, not {fraction}")
+    need(flows >= 1, f"flows must be at least 1, not {flows}")
+    need(targets is None or hosts is None, "give targets (how many) or hosts (which), not both")
+    check_flows("hot-spot", num_hosts, num_hosts * flows)
+    random = generator(seed)
+    if hosts is None:
+        targets = 1 if targets is None else targets
+        need(targets >= 1, f"targets must be at least 1, not {targets}")
+        if targets > num_hosts:
+            raise NotApplicable(f"hot-spot needs {targets} hot hosts, and there are {num_hosts}")
+        hot = np.sort(random.choice(num_hosts, size=targets, replace=False))
+    else:
+        need(len(hosts) > 0, "hosts must name at least one host")
+        need(len(set(hosts)) == len(hosts), "hosts names one host twice")
+        need(min(hosts) >= 0, f"hosts are numbered from 0; {min(hosts)} is none")
+        if max(hosts) >= num_hosts:
+            raise NotApplicable(
+                f"hot-spot at host {max(hosts)} needs {max(hosts) + 1} hosts, "
+                f"and there are {num_hosts}"
+            )
+        hot = np.array(sorted(hosts), dtype=np.int64)
+
+    sources = np.repeat(np.arange(num_hosts), flows)
+    destinations = _others(random, sources, num_hosts)
+    place = np.full(num_hosts, len(hot))
+    place[hot] = np.arange(len(hot))
+    able = np.flatnonzero((place[sources] == len(hot)) | (len(hot) > 1))
+    wanted = min(round(fraction * len(sources)), len(able))
+    chosen = np.sort(random.choice(able, size=wanted, replace=False))
+    own = place[sources[chosen]]
+    drawn = random.integers(0, np.where(own < len(hot), len(hot) - 1, len(hot)))
+    destinations[chosen] = hot[drawn + (drawn >= own)]
+    return Pairs(sources, destinations)
+
+
+def _others(
+    random: np.random.Generator, sources: NDArray[np.int64], num_hosts: int
+) -> NDArray[np.int64]:
+    """A host drawn uniformly among all but the source, for each source."""
+    drawn = random.integers(0, num_hosts - 1, size=len(sources))
+    return drawn + (drawn >= sources)
