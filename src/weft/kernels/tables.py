@@ -35,7 +35,8 @@ def balanced_tables(
     row takes the edge by which the loads of the rest of the way, each times its cost, sum to the
     least; of equals the one of the lowest port. Then the tree's flows, one from each source row's
     hosts, are added to the loads, so that later trees avoid them. On every pass but the first a
-    tree's own flows are first taken away and its paths chosen anew. Switch destinations
+    tree's own flows are first taken away and its paths chosen anew. With an LMC, the LIDs of one
+    destination avoid each other's edges above all. Switch destinations
     (d >= num_endpoints) load nothing.
     """
     rows = len(edge_offset) - 1
@@ -47,6 +48,9 @@ def balanced_tables(
     chosen = np.empty(rows, dtype=np.int32)
     flow = np.empty(rows, dtype=np.int64)
     cost = np.empty(rows, dtype=np.float64)
+    senders = np.int64(0)
+    for row in range(rows):
+        senders += row_sources[row]
     # Each LID offset is balanced on its own: a flow uses one of them.
     for turn in range(passes << lmc):
         offset = turn & ((1 << lmc) - 1)
@@ -77,7 +81,27 @@ def balanced_tables(
                 else:
                     line[:] = no_path
                     line[g] = destination_port[d]
-                _cheapest(queue, count, first, edges, edge_row, edge_cost, load, cost, chosen)
+                if lmc == 0:
+                    _cheapest(queue, count, first, edges, edge_row, edge_cost, load, cost, chosen)
+                else:
+                    _unlike(
+                        table,
+                        d << lmc,
+                        1 << lmc,
+                        offset,
+                        again,
+                        queue,
+                        count,
+                        first,
+                        edges,
+                        edge_row,
+                        edge_port,
+                        edge_cost,
+                        load,
+                        senders,
+                        cost,
+                        chosen,
+                    )
                 for i in range(1, count):
                     line[queue[i]] = edge_port[chosen[i]]
                 if weighs:
@@ -98,6 +122,44 @@ def _cheapest(queue, count, first, edges, edge_row, edge_cost, load, cost, chose
                 least = here
                 best = e
         cost[queue[i]] = least
+        chosen[i] = best
+
+
+@njit(cache=True)
+def _unlike(
+    table,
+    lid,
+    lids,
+    offset,
+    again,
+    queue,
+    count,
+    first,
+    edges,
+    edge_row,
+    edge_port,
+    edge_cost,
+    load,
+    senders,
+    cost,
+    chosen,
+):
+    """As `_cheapest`, with an edge dearer for each other LID of the destination that takes it."""
+    for i in range(1, count):
+        row = queue[i]
+        least = np.inf
+        best = edges[first[i]]
+        for k in range(first[i], first[i + 1]):
+            e = edges[k]
+            twins = 0
+            for other in range(lids if again else offset):
+                if other != offset and table[lid + other, row] == edge_port[e]:
+                    twins += 1
+            here = cost[edge_row[e]] + (load[e] + twins * senders) * edge_cost[e]
+            if here < least:
+                least = here
+                best = e
+        cost[row] = least
         chosen[i] = best
 
 

@@ -1,0 +1,119 @@
+"""Plain twins of the table-making and bisection kernels."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+
+from tests.reference.routing import destinations, follow, out_link, switch_graph
+from weft.fabric import Fabric
+from weft.routes import TableRoutes
+
+MASK = (1 << 64) - 1
+
+
+def cheapest_tables(fabric: Fabric, passes: int) -> np.ndarray:
+    """minhop by definition: each destination's shortest-path tree of least total load."""
+    rows = [int(node) for node in np.flatnonzero(fabric.forwards)]
+    row_of = {node: row for row, node in enumerate(rows)}
+    graph = switch_graph(fabric)
+    places = destinations(fabric)
+    endpoints = sum(node >= fabric.num_switches for node, _ in places)
+    at = []
+    for node, port in places:
+        head = node if port == 0 else int(fabric.link_to[out_link(fabric, node, port)])
+        at.append(row_of.get(head, -1))
+    first: dict[int, int] = {}
+    for number, (node, _) in enumerate(places[:endpoints]):
+        if node < fabric.num_switches + fabric.num_hosts:
+            first.setdefault(node, number)
+    sources = np.bincount([at[d] for d in first.values() if at[d] >= 0], minlength=len(rows))
+
+    load = dict.fromkeys(range(fabric.num_links), 0)
+    table = np.full((len(places), len(rows)), 255, dtype=np.uint8)
+    order = sorted((d for d in range(len(places)) if at[d] >= 0), key=lambda d: (at[d], d))
+    taken: dict[int, list[tuple[int, int]]] = {}
+    for turn in range(passes):
+        for d in order:
+            node, port = places[d]
+            goal = rows[at[d]]
+            if turn and d >= endpoints:
+                continue
+            for link, flow in taken.pop(d, []):
+                load[link] -= flow
+            distance = nx.single_source_shortest_path_length(graph, goal)
+            nearest = sorted(distance, key=lambda n: distance[n])
+            cost = {goal: 0.0}
+            next_link = {}
+            for here in nearest[1:]:
+                ways = []
+                for _, head, link in graph.out_edges(here, keys=True):
+                    if distance[head] == distance[here] - 1:
+                        price = cost[head] + load[link] * (1.0 / fabric.link_rate_gbps[link])
+                        ways.append((price, int(fabric.link_from_port[link]), link))
+                best = min(ways)
+                cost[here], next_link[here] = best[0], best[2]
+                table[d, row_of[here]] = best[1]
+            final = 0 if port == 0 else fabric.link_to_port[out_link(fabric, node, port)]
+            table[d, at[d]] = final
+            if d < endpoints:
+                flow = {here: int(sources[row_of[here]]) for here in nearest}
+                taken[d] = []
+                for here in nearest[:0:-1]:
+                    link = next_link[here]
+                    load[link] += flow[here]
+                    taken[d].append((link, flow[here]))
+                    flow[int(fabric.link_to[link])] += flow[here]
+    return table
+
+
+def mix(value: int) -> int:
+    z = (value + 0x9E3779B97F4A7C15) & MASK
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+    return z ^ (z >> 31)
+
+
+def matching(seed: int, sample: int, count: int) -> list[int]:
+    order = list(range(count))
+    state = mix(mix(seed) ^ sample)
+    for i in range(count - 1, 0, -1):
+        state = (state + 0x9E3779B97F4A7C15) & MASK
+        j = mix(state) % (i + 1)
+        order[i], order[j] = order[j], order[i]
+    return order
+
+
+def bisection_sample(
+    fabric: Fabric, routes: TableRoutes, seed: int, sample: int, two_way: bool
+) -> tuple[float, int]:
+    """Mean share of the injection rate of one random bisection, and flows that do not arrive."""
+    places = destinations(fabric)
+    endpoint = fabric.host_endpoint.tolist()
+    half = fabric.num_hosts // 2
+    order = matching(seed, sample, fabric.num_hosts)
+    pairs = [(order[i], order[half + i]) for i in range(half)]
+    if two_way:
+        pairs += [(b, a) for a, b in pairs]
+    paths = []
+    for number, (a, b) in enumerate(pairs):
+        s, d = endpoint[a], endpoint[b]
+        lid = (d << routes.lmc) + number % (1 << routes.lmc)
+        paths.append(None if s < 0 or d < 0 else follow(fabric, routes, places[s], places[d], lid))
+    load: dict[int, int] = {}
+    for path in paths:
+        for link in path or ():
+            load[link] = load.get(link, 0) + 1
+    host_links = [
+        out_link(fabric, node, port)
+        for node, port in places
+        if node >= fabric.num_switches
+        and port
+        and fabric.forwards[fabric.link_to[out_link(fabric, node, port)]]
+    ]
+    rate = fabric.link_rate_gbps
+    injection = max((rate[link] for link in host_links), default=rate.max(initial=1.0))
+    shares = [
+        min(rate[link] / load[link] for link in path) / injection if path else 0.0 for path in paths
+    ]
+    return float(np.mean(shares)), sum(path is None for path in paths)

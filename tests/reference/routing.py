@@ -1,0 +1,181 @@
+"""Plain twins of the kernels that route, follow, load and judge tables."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+
+import networkx as nx
+import numpy as np
+
+from weft.fabric import Fabric
+from weft.routes import CandidateRoutes, TableRoutes
+
+
+def switch_graph(fabric: Fabric) -> nx.MultiDiGraph:
+    """Forwarding nodes and the directed links between them, keyed by link number."""
+    graph = nx.MultiDiGraph()
+    graph.add_nodes_from(int(node) for node in np.flatnonzero(fabric.forwards))
+    for link, (tail, _, head, _, _) in enumerate(fabric.links.tolist()):
+        if fabric.forwards[tail] and fabric.forwards[head]:
+            graph.add_edge(tail, head, key=link)
+    return graph
+
+
+def destinations(fabric: Fabric) -> list[tuple[int, int]]:
+    """(node, port) of every destination; port 0 for what is addressed as a whole node."""
+    found = []
+    for node in range(fabric.num_switches, fabric.num_nodes):
+        ports = [
+            port
+            for port in range(1, int(fabric.num_ports[node]) + 1)
+            if fabric.port_link[fabric.port_offset[node] + port - 1] >= 0
+        ]
+        if fabric.forwards[node]:
+            found += [(node, 0)] if ports else []
+        else:
+            found += [(node, port) for port in ports]
+    return found + [(switch, 0) for switch in range(fabric.num_switches)]
+
+
+def out_link(fabric: Fabric, node: int, port: int) -> int:
+    if not 1 <= port <= fabric.num_ports[node]:
+        return -1
+    return int(fabric.port_link[fabric.port_offset[node] + port - 1])
+
+
+def follow(
+    fabric: Fabric, routes: TableRoutes, source: tuple[int, int], target: tuple[int, int], lid: int
+) -> list[int] | None:
+    """Links from one destination's (node, port) to another's, or None when it does not arrive."""
+    row_of = {int(node): row for row, node in enumerate(np.flatnonzero(fabric.forwards))}
+    links = []
+    node = source[0]
+    if not fabric.forwards[node]:
+        links.append(out_link(fabric, *source))
+        node = int(fabric.link_to[links[0]])
+        if not fabric.forwards[node]:
+            return None
+    for _ in range(len(row_of) + 1):
+        if node == target[0] and target[1] == 0:
+            return links
+        port = int(routes.table[lid, row_of[node]])
+        link = out_link(fabric, node, port)
+        if port == routes.no_path or link < 0:
+            return None
+        links.append(link)
+        node = int(fabric.link_to[link])
+        if not fabric.forwards[node]:
+            arrived = (node, int(fabric.link_to_port[link])) == target
+            return links if arrived else None
+    return None
+
+
+def host_paths(fabric: Fabric, routes: TableRoutes) -> dict[tuple[int, int], list[int] | None]:
+    """Path of every ordered pair of different hosts."""
+    places = destinations(fabric)
+    first: dict[int, int] = {}
+    for number, (node, _) in enumerate(places):
+        first.setdefault(node, number)
+    paths = {}
+    for a in range(fabric.num_hosts):
+        for b in range(fabric.num_hosts):
+            if a == b:
+                continue
+            s = first.get(fabric.num_switches + a)
+            d = first.get(fabric.num_switches + b)
+            paths[a, b] = (
+                None
+                if s is None or d is None
+                else follow(fabric, routes, places[s], places[d], d << routes.lmc)
+            )
+    return paths
+
+
+def loads(fabric: Fabric, paths: dict[tuple[int, int], list[int] | None]) -> np.ndarray:
+    count = Counter(link for path in paths.values() if path for link in path)
+    return np.array([count[link] for link in range(fabric.num_links)])
+
+
+def split_pair(
+    fabric: Fabric, routes: CandidateRoutes, source: tuple[int, int], target: tuple[int, int]
+) -> dict[int, float] | None:
+    """Share of one flow on each link when it is split equally over candidates at each hop."""
+    graph = fabric.graph
+    rows = [int(node) for node in np.flatnonzero(fabric.forwards)]
+    share: dict[int, float] = {}
+
+    def end(place: tuple[int, int]) -> int:
+        if fabric.forwards[place[0]]:
+            return rows.index(place[0])
+        link = out_link(fabric, *place)
+        head = int(fabric.link_to[link])
+        return rows.index(head) if fabric.forwards[head] else -1
+
+    at, goal = end(source), end(target)
+    if at < 0 or goal < 0 or (at != goal and routes.set_id[goal, at] < 0):
+        return None
+    todo = deque([(at, 1.0)])
+    while todo:
+        row, amount = todo.popleft()
+        if row == goal:
+            continue
+        choice = routes.set_id[goal, row]
+        edges = routes.set_edge[routes.set_offset[choice] : routes.set_offset[choice + 1]]
+        for edge in edges.tolist():
+            link = int(graph.edge_link[edge])
+            share[link] = share.get(link, 0.0) + amount / len(edges)
+            todo.append((rows.index(int(fabric.link_to[link])), amount / len(edges)))
+    if not fabric.forwards[source[0]]:
+        share[out_link(fabric, *source)] = 1.0
+    if not fabric.forwards[target[0]]:
+        share[out_link(fabric, *target) ^ 1] = 1.0
+    return share
+
+
+def dependency_graph(fabric: Fabric, routes: TableRoutes) -> nx.DiGraph:
+    """Channels (link, VL) between forwarding nodes and what waits on what, path by path.
+
+    Follows the LID of every offset from every host; lanes by (in port, out port, SL) at each row.
+    """
+    graph = nx.DiGraph()
+    places = destinations(fabric)
+    row_of = {int(node): row for row, node in enumerate(np.flatnonzero(fabric.forwards))}
+    hosts = [
+        number
+        for number, (node, _) in enumerate(places)
+        if fabric.num_switches <= node < fabric.num_switches + fabric.num_hosts
+    ]
+    sl = np.asarray(routes.sl)
+    for d in hosts:
+        for lid in range(d << routes.lmc, (d + 1) << routes.lmc):
+            for s in hosts:
+                path = follow(fabric, routes, places[s], places[d], lid)
+                if path is None or s == d:
+                    continue
+                forwarding = bool(fabric.forwards[places[s][0]])
+                first = places[s][0] if forwarding else int(fabric.link_to[path[0]])
+                if sl.ndim == 0:
+                    level = int(sl)
+                else:
+                    level = int(sl[d] if sl.ndim == 1 else sl[row_of[first], d])
+                before = None
+                port_in = 0 if forwarding else int(fabric.link_to_port[path[0]])
+                for link in path[0 if forwarding else 1 :]:
+                    if not fabric.forwards[fabric.link_to[link]]:
+                        break
+                    row = row_of[int(fabric.link_from[link])]
+                    lanes = routes.lanes
+                    table = 0
+                    if not lanes.is_uniform:
+                        table = lanes.index[
+                            lanes.base[row]
+                            + port_in * lanes.ports[row]
+                            + int(fabric.link_from_port[link])
+                        ]
+                    channel = (link, int(lanes.tables[table, level]))
+                    graph.add_node(channel)
+                    if before is not None:
+                        graph.add_edge(before, channel)
+                    before = channel
+                    port_in = int(fabric.link_to_port[link])
+    return graph

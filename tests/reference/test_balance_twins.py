@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.random_fabrics import random_fabric
+from tests.reference import balance as plain
+from weft.errors import InputError
+from weft.routes import TableRoutes
+from weft.routing import route
+from weft.sim.bisection import bisection
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("passes", [1, 3])
+def test_minhop_takes_the_least_loaded_shortest_paths(seed: int, passes: int) -> None:
+    fabric = random_fabric(seed)
+    routes = route(fabric, "minhop", passes=passes)
+    assert isinstance(routes, TableRoutes)
+    expected = plain.cheapest_tables(fabric, passes)
+    assert np.array_equal(routes.table, expected)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(("lmc", "two_way"), [(0, False), (0, True), (1, False)])
+def test_bisections_are_those_of_plain_counting(seed: int, lmc: int, two_way: bool) -> None:
+    fabric = random_fabric(seed)
+    if not (fabric.host_endpoint >= 0).any():
+        pytest.fail("the random fabric has no connected host; choose another seed")
+    routes = route(fabric, "minhop", lmc=lmc)
+    assert isinstance(routes, TableRoutes)
+    found = bisection(fabric, routes, samples=5, seed=seed, two_way=two_way)
+    expected = [plain.bisection_sample(fabric, routes, seed, s, two_way) for s in range(5)]
+    np.testing.assert_allclose(found.per_sample, [mean for mean, _ in expected])
+    flows = 5 * (fabric.num_hosts // 2) * (2 if two_way else 1)
+    assert found.unrouted_share == pytest.approx(sum(lost for _, lost in expected) / flows)
+
+
+def test_candidates_share_the_bisection_of_a_single_path_fabric() -> None:
+    from weft.topology import build
+
+    fabric = build("xgft:2;4,3;1,1")
+    tables = bisection(fabric, route(fabric, "minhop"), samples=50, seed=2)
+    hashed = bisection(fabric, route(fabric, "ecmp"), samples=50, seed=2)
+    assert np.array_equal(tables.per_sample, hashed.per_sample)
+    low, high = tables.interval
+    assert low < tables.mean < high
+
+
+def test_bad_bisections_are_refused() -> None:
+    fabric = random_fabric(0)
+    routes = route(fabric, "minhop")
+    with pytest.raises(InputError, match="samples must be at least 1"):
+        bisection(fabric, routes, samples=0)
+    with pytest.raises(InputError, match="made for another fabric"):
+        bisection(random_fabric(1), routes)

@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from tests.random_fabrics import random_fabric
+from tests.reference import routing as plain
+from weft.errors import NotApplicable, UnroutedWarning
+from weft.fabric import Fabric
+from weft.routes import CandidateRoutes, Routes, TableRoutes, VirtualLanes
+from weft.routing import route
+from weft.routing.validate import validate
+from weft.sim.all_to_all import all_to_all_loads
+from weft.sim.static import contention, flow_loads, host_flows, link_loads, link_users
+
+SEEDS = range(25)
+
+
+def all_pairs(fabric: Fabric) -> tuple[np.ndarray, np.ndarray]:
+    source, destination = np.divmod(np.arange(fabric.num_hosts**2), fabric.num_hosts)
+    different = source != destination
+    return source[different], destination[different]
+
+
+def quiet_loads(fabric: Fabric, routes: Routes) -> np.ndarray:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnroutedWarning)
+        return link_loads(fabric, routes, *all_pairs(fabric))
+
+
+def damaged(routes: TableRoutes, seed: int) -> TableRoutes:
+    """Tables with a few entries overwritten at random: loops, dead ends, wrong hosts."""
+    random = np.random.default_rng(seed)
+    table = routes.table.copy()
+    hit = random.random(table.shape) < 0.1
+    table[hit] = random.integers(0, 12, int(hit.sum()))
+    return replace(routes, table=table)
+
+
+def tables(fabric: Fabric, seed: int) -> list[TableRoutes]:
+    made = [route(fabric, "minhop"), route(fabric, "updn", roots="center")]
+    made.append(route(fabric, "minhop", lmc=1))
+    return [*made, damaged(made[0], seed)]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_loads_contention_and_users_follow_the_tables(seed: int) -> None:
+    fabric = random_fabric(seed)
+    for routes in tables(fabric, seed):
+        paths = plain.host_paths(fabric, routes)
+        expected = plain.loads(fabric, paths)
+        assert np.array_equal(quiet_loads(fabric, routes), expected)
+        total = all_to_all_loads(fabric, routes)
+        assert np.array_equal(total.per_link, expected)
+        assert total.unrouted == sum(path is None for path in paths.values())
+
+        flows = host_flows(fabric, *all_pairs(fabric), lmc=routes.lmc)
+        met = contention(fabric, routes, flows)
+        rate = fabric.link_rate_gbps
+        for number, path in enumerate(paths.values()):
+            assert met.hops[number] == (-1 if path is None else len(path))
+            if path:
+                ratio = expected[path] / rate[path]
+                assert met.link[number] in np.asarray(path)[ratio == ratio.max()]
+        busiest = np.argsort(expected)[-3:]
+        for link, users in zip(busiest, link_users(fabric, routes, flows, busiest), strict=True):
+            through = [i for i, path in enumerate(paths.values()) if path and link in path]
+            assert sorted(users.tolist()) == through
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_candidates_are_all_shortest_paths_and_split_equally(seed: int) -> None:
+    fabric = random_fabric(seed)
+    routes = route(fabric, "ecmp")
+    assert isinstance(routes, CandidateRoutes)
+    graph = plain.switch_graph(fabric)
+    nodes = [int(node) for node in np.flatnonzero(fabric.forwards)]
+    for g, target in enumerate(nodes):
+        distance = nx.single_source_shortest_path_length(graph.reverse(), target)
+        for r, node in enumerate(nodes):
+            choice = routes.set_id[g, r]
+            if node == target or node not in distance:
+                assert choice == -1
+                continue
+            edges = routes.set_edge[routes.set_offset[choice] : routes.set_offset[choice + 1]]
+            expected = [
+                link
+                for _, head, link in graph.out_edges(node, keys=True)
+                if distance.get(head, -9) == distance[node] - 1
+            ]
+            assert sorted(fabric.graph.edge_link[edges].tolist()) == sorted(expected)
+
+    expected_loads = np.zeros(fabric.num_links)
+    places = plain.destinations(fabric)
+    first: dict[int, tuple[int, int]] = {}
+    for place in places:
+        first.setdefault(place[0], place)
+    for a in range(fabric.num_hosts):
+        for b in range(fabric.num_hosts):
+            s, d = first.get(fabric.num_switches + a), first.get(fabric.num_switches + b)
+            share = plain.split_pair(fabric, routes, s, d) if a != b and s and d else None
+            for link, amount in (share or {}).items():
+                expected_loads[link] += amount
+    np.testing.assert_allclose(quiet_loads(fabric, routes), expected_loads, atol=1e-9)
+    np.testing.assert_allclose(all_to_all_loads(fabric, routes).per_link, expected_loads, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_validator_counts_what_the_paths_show(seed: int) -> None:
+    fabric = random_fabric(seed)
+    for routes in tables(fabric, seed):
+        found = validate(fabric, routes)
+        paths = plain.host_paths(fabric, routes)
+        lost = {pair for pair, path in paths.items() if path is None}
+        assert found.num_unrouted_pairs == len(lost)
+        assert {tuple(pair) for pair in found.unrouted_pairs.tolist()} == lost
+        lengths = [len(path) for path in paths.values() if path is not None]
+        if not any(fabric.forwards[fabric.host_nodes]):
+            assert found.hops.tolist() == np.bincount(lengths).tolist()
+        for loop in found.loops:
+            assert len(set(loop)) == len(loop) >= 2
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("lanes", ["one", "by destination", "by pair", "by port"])
+def test_the_dependency_graph_is_the_one_that_the_paths_make(seed: int, lanes: str) -> None:
+    fabric = random_fabric(seed)
+    random = np.random.default_rng(seed)
+    routes = route(fabric, "minhop")
+    if lanes == "by destination":
+        routes = replace(
+            routes,
+            sl=random.integers(0, 3, fabric.num_destinations).astype(np.uint8),
+            lanes=VirtualLanes.uniform(range(16)),
+        )
+    elif lanes == "by pair":
+        shape = (fabric.graph.num_rows, fabric.num_destinations)
+        routes = replace(
+            routes,
+            sl=random.integers(0, 2, shape).astype(np.uint8),
+            lanes=VirtualLanes.uniform(range(16)),
+        )
+    elif lanes == "by port":
+        ports = np.diff(fabric.graph.row_base).astype(np.int32)
+        base = np.concatenate(([0], np.cumsum(ports.astype(np.int64) ** 2)))
+        maps = random.integers(0, 3, (4, 16)).astype(np.uint8)
+        index = random.integers(0, 4, int(base[-1])).astype(np.int32)
+        routes = replace(routes, lanes=VirtualLanes(maps, index, base[:-1], ports))
+    found = validate(fabric, routes)
+    graph = plain.dependency_graph(fabric, routes)
+    knots = [part for part in nx.strongly_connected_components(graph) if len(part) > 1]
+    assert len(found.credit_loops) == len(knots)
+    for cycle in found.credit_loops:
+        for channel, following in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
+            assert graph.has_edge(channel, following)
+    assert found.lanes == max(len({lane for _, lane in graph}), 1)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_minhop_is_minimal_and_updn_legal_and_complete(seed: int) -> None:
+    fabric = random_fabric(seed)
+    graph = plain.switch_graph(fabric)
+    minimal = validate(fabric, route(fabric, "minhop"))
+    assert minimal.max_detour == 0
+    assert minimal.num_unrouted_pairs == minimal.num_disconnected_pairs
+    routes = route(fabric, "updn", roots="center")
+    ordered = validate(fabric, routes, management=True)
+    assert ordered.num_unrouted_pairs == ordered.num_disconnected_pairs
+    assert not ordered.credit_loops
+    assert not ordered.loops
+    assert graph.number_of_nodes() == fabric.graph.num_rows
+
+
+def test_equal_split_needs_no_flows_of_its_own() -> None:
+    fabric = random_fabric(3)
+    routes = route(fabric, "ecmp")
+    with pytest.raises(NotApplicable, match="policy"):
+        contention(fabric, routes, host_flows(fabric, [0], [1]))
+    assert flow_loads(fabric, routes, host_flows(fabric, [], [])).flows == 0
