@@ -200,9 +200,7 @@ def list_unrouted(
 
 
 @njit(cache=True)
-def arriving_rows(
-    table, lids, lid_row, lid_link, row_base, row_link, link_row, no_path, reached
-):
+def arriving_rows(table, lids, lid_row, lid_link, row_base, row_link, link_row, no_path, reached):
     """Set reached[i, row] where what the row sends to LID i arrives."""
     rows = len(row_base) - 1
     state = np.empty(rows, dtype=np.uint8)
@@ -212,8 +210,16 @@ def arriving_rows(
         if lid_row[i] < 0:
             continue
         _trace_line(
-            table[lids[i]], lid_row[i], lid_link[i], row_base, row_link, link_row, no_path, state,
-            hops, stack,
+            table[lids[i]],
+            lid_row[i],
+            lid_link[i],
+            row_base,
+            row_link,
+            link_row,
+            no_path,
+            state,
+            hops,
+            stack,
         )
         for row in range(rows):
             reached[i, row] = state[row] == ARRIVES

@@ -6,13 +6,22 @@ from numba import njit
 
 @njit(cache=True)
 def all_to_all_table_loads(
-    table, lids, lid_row, lid_link, row_base, row_link, link_row, row_sources, no_path,
+    table,
+    lids,
+    lid_row,
+    lid_link,
+    row_base,
+    row_link,
+    link_row,
+    row_sources,
+    no_path,
     loads,
 ):
     """Add the flows of every source row to every listed LID, and return flows undelivered.
 
     row_sources[r] hosts send through row r; the host behind LID i is one of those of row
-    lid_row[i] and sends nothing to itself. Loads of the links from hosts to rows are not added: they do not depend on routes.
+    lid_row[i] and sends nothing to itself. Loads of the links from hosts to rows are not added:
+    they do not depend on the routes.
     """
     rows = len(row_base) - 1
     following = np.empty(rows, dtype=np.int32)
