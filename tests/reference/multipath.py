@@ -1,0 +1,147 @@
+"""Plain hashing of flows over candidates: every path of a pair written out, every CRC by zlib."""
+
+from __future__ import annotations
+
+import zlib
+from fractions import Fraction
+
+import numpy as np
+
+from weft.fabric import Fabric
+from weft.routes import CandidateRoutes
+
+MASK = 2**64 - 1
+GOLDEN = 0x9E3779B97F4A7C15
+
+
+def splitmix64(state: int) -> int:
+    z = (state + GOLDEN) & MASK
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+    return z ^ (z >> 31)
+
+
+def flowlet_hash(seed: int, flow: int, qp: int, epoch: int) -> int:
+    state = splitmix64((seed + flow * GOLDEN) & MASK)
+    return splitmix64(state ^ (qp << 32 | epoch))
+
+
+def switch_seed(seed: int, row: int) -> int:
+    return splitmix64(((seed ^ 0x5EED_0F_5317C4) + row * GOLDEN) & MASK) >> 32
+
+
+def candidates(fabric: Fabric, routes: CandidateRoutes, row: int, goal: int) -> list[int]:
+    chosen = routes.set_id[goal, row]
+    if chosen < 0:
+        return []
+    return [
+        int(e) for e in routes.set_edge[routes.set_offset[chosen] : routes.set_offset[chosen + 1]]
+    ]
+
+
+def all_paths(fabric: Fabric, routes: CandidateRoutes, row: int, goal: int) -> list[list[int]]:
+    """Every path as its links, in the order of a walk that tries lower ports first."""
+    if row == goal:
+        return [[]]
+    return [
+        [int(fabric.graph.edge_link[edge]), *rest]
+        for edge in candidates(fabric, routes, row, goal)
+        for rest in all_paths(fabric, routes, int(fabric.graph.edge_row[edge]), goal)
+    ]
+
+
+def five_tuple(source: int, destination: int, source_port: int) -> bytes:
+    address = 0x0A000001
+    return b"".join(
+        (
+            (address + source).to_bytes(4, "big"),
+            (address + destination).to_bytes(4, "big"),
+            bytes([17]),
+            source_port.to_bytes(2, "big"),
+            (4791).to_bytes(2, "big"),
+        )
+    )
+
+
+def rotated(value: int, turn: int) -> int:
+    return ((value >> turn) | (value << (32 - turn))) & 0xFFFFFFFF
+
+
+def part_path(
+    fabric: Fabric,
+    routes: CandidateRoutes,
+    hash: str,
+    seed: int,
+    flow: int,
+    ends: tuple[int, int],
+    part: tuple[int, int],
+) -> list[int]:
+    """Links between switches that one part of a flow takes."""
+    graph = fabric.graph
+    source, destination = ends
+    out = graph.destination_link[source]
+    row = int(graph.destination_row[source] if out < 0 else graph.link_row[out ^ 1])
+    goal = int(graph.destination_row[destination])
+    if hash == "linear":
+        paths = all_paths(fabric, routes, row, goal)
+        code = [splitmix64((seed ^ (end * GOLDEN)) & MASK) >> 33 for end in ends]
+        number = code[0] * 1315423911 + code[1] * 2654435761
+        number += part[0] * 97531 + part[1] * 19260817
+        return paths[number % len(paths)]
+    value = flowlet_hash(seed, flow, *part)
+    port = 0xC000 | value >> 50
+    links = []
+    while row != goal:
+        edges = candidates(fabric, routes, row, goal)
+        if hash == "ideal":
+            pick = (value >> 32) * len(edges) >> 32
+            if len(edges) > 1:
+                value = splitmix64(value)
+        else:
+            mine = 0 if hash == "crc-polarised" else switch_seed(seed, row)
+            code32 = zlib.crc32(five_tuple(source, destination, port), mine)
+            if hash == "crc-offset":
+                level = int(fabric.level[graph.row_node[row]])
+                code32 = rotated(code32, (8 * level if level >= 0 else mine) % 32)
+            pick = code32 % len(edges)
+        links.append(int(graph.edge_link[edges[pick]]))
+        row = int(graph.edge_row[edges[pick]])
+    return links
+
+
+def loads(
+    fabric: Fabric,
+    routes: CandidateRoutes,
+    hash: str,
+    seed: int,
+    hosts: list[tuple[int, int]],
+    split: tuple[int, int],
+) -> tuple[np.ndarray, int]:
+    """Load of each directed link, and how many flows have no path."""
+    graph = fabric.graph
+    total = [Fraction(0)] * fabric.num_links
+    unrouted = 0
+    for flow, (a, b) in enumerate(hosts):
+        if a == b:
+            unrouted += fabric.host_endpoint[a] < 0
+            continue
+        ends = int(fabric.host_endpoint[a]), int(fabric.host_endpoint[b])
+        if min(ends) < 0 or not _joined(fabric, routes, *ends):
+            unrouted += 1
+            continue
+        out, last = (int(graph.destination_link[end]) for end in ends)
+        if out >= 0:
+            total[out ^ 1] += 1
+        if last >= 0:
+            total[last] += 1
+        share = Fraction(1, split[0] * split[1])
+        for qp in range(split[0]):
+            for epoch in range(split[1]):
+                for link in part_path(fabric, routes, hash, seed, flow, ends, (qp, epoch)):
+                    total[link] += share
+    return np.array([float(load) for load in total]), int(unrouted)
+
+
+def _joined(fabric: Fabric, routes: CandidateRoutes, source: int, destination: int) -> bool:
+    start, goal = (int(fabric.graph.destination_row[end]) for end in (source, destination))
+    return min(start, goal) >= 0 and (start == goal or routes.set_id[goal, start] >= 0)

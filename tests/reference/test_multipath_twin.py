@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.random_fabrics import random_fabric
+from tests.reference import multipath as plain
+from weft.routes import CandidateRoutes
+from weft.routing import route
+from weft.sim.multipath import HASHES, multipath_loads
+from weft.topology import build
+
+SPLITS = [(1, 1), (2, 3), (5, 1), (1, 4), (3, 3)]
+
+
+def candidates(fabric) -> CandidateRoutes:
+    routes = route(fabric, "ecmp")
+    assert isinstance(routes, CandidateRoutes)
+    return routes
+
+
+def check(fabric, seed: int, flows: int) -> int:
+    random = np.random.default_rng(seed)
+    hosts = random.integers(fabric.num_hosts, size=(flows, 2))
+    routes = candidates(fabric)
+    unrouted = -1
+    for name in HASHES:
+        got = multipath_loads(fabric, routes, *hosts.T, SPLITS, hash=name, seed=seed)
+        for split, loads in zip(SPLITS, got.per_link, strict=True):
+            expected, unrouted = plain.loads(
+                fabric, routes, name, seed, [tuple(pair) for pair in hosts.tolist()], split
+            )
+            np.testing.assert_allclose(loads, expected, rtol=1e-12, err_msg=f"{name} {split}")
+            assert got.unrouted == unrouted
+    return unrouted
+
+
+def test_any_fabric_agrees() -> None:
+    # Random fabrics have parallel cables, hosts that forward, loose hosts and separate parts.
+    unrouted = sum(check(random_fabric(seed), seed, flows=25) for seed in range(12))
+    assert unrouted > 0
+
+
+@pytest.mark.parametrize("spec", ["fat-tree:k=4", "fat-tree:k=6", "xgft:2;3,4;1,3;1,2"])
+def test_trees_agree(spec: str) -> None:
+    assert check(build(spec), seed=11, flows=40) == 0
