@@ -95,10 +95,10 @@ def table_loads(
         f = order[i]
         d = destinations[f]
         s = sources[f]
-        if s == d:
-            continue
         if s < 0 or d < 0:
             lost += 1
+            continue
+        if s == d:
             continue
         weight = weights[f] if len(weights) else 1
         line = table[lids[f] if len(lids) else d]
