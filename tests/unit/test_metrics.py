@@ -1,0 +1,321 @@
+"""Load metrics and the static analysis, against loads worked out by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from tests.random_fabrics import random_fabric
+
+from weft.columns import Column, frame
+from weft.errors import InputError, NotApplicable
+from weft.fabric import Fabric, FabricBuilder, Parts
+from weft.routes import Routes
+from weft.routing import route
+from weft.sim import analysis, metrics
+from weft.sim.analysis import StaticResult, analyse, analyse_all_to_all
+from weft.sim.metrics import ecdf, load_metrics
+from weft.workload import traffic
+
+DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
+
+
+def chain() -> Fabric:
+    """Hosts a and b on leaf x, c and d on leaf y, both leaves on one spine.
+
+    Hosts at 100 Gb/s, x to the spine at 200, y to the spine at 50.
+    """
+    build = FabricBuilder("chain", rate=100)
+    leaves = build.switches(["x", "y"], level=1)
+    spine = build.switches(["z"], level=2)
+    hosts = build.hosts(["a", "b", "c", "d"], level=0)
+    build.connect(hosts, leaves.repeat(2))
+    build.connect(leaves[:1], spine, rate=200)
+    build.connect(leaves[1:], spine, rate=50)
+    return build.fabric()
+
+
+def loads_by_name(result: StaticResult, column: str = "load") -> dict[str, float]:
+    used = result.links.filter(pl.col("flows") > 0)
+    return {
+        f"{row['from_node']}{row['to_node']}": row[column] for row in used.iter_rows(named=True)
+    }
+
+
+# a to c, b to d, a to b; the hosts are numbered in this order.
+FLOWS = ([0, 1, 0], [2, 3, 1])
+
+
+def test_link_loads_by_hand() -> None:
+    fabric = chain()
+    result = analyse(fabric, route(fabric, "minhop"), *FLOWS)
+    expected = {"ax": 2, "bx": 1, "xb": 1, "xz": 2, "zy": 2, "yc": 1, "yd": 1}
+    assert loads_by_name(result, "flows") == expected
+    # Loads are in flows of a 100 Gb/s host: twice the rate halves them, half of it doubles them.
+    assert loads_by_name(result) == expected | {"xz": 1.0, "zy": 4.0}
+    assert result.host_rate_gbps == 100
+    row = result.links.filter((pl.col("from_node") == "z") & (pl.col("to_node") == "y")).row(
+        0, named=True
+    )
+    assert row["kind"] == "switch-switch"
+    assert row["tier"] == "down 2-1"
+    assert row["rate_gbps"] == 50
+    link = row["link"]
+    assert fabric.link_name(link) == f"z[{row['from_port']}] -> y[{row['to_port']}]"
+
+
+def test_flows_by_hand() -> None:
+    fabric = chain()
+    result = analyse(fabric, route(fabric, "minhop"), *FLOWS)
+    assert result.flows["contention"].to_list() == [4.0, 4.0, 2.0]
+    assert result.flows["hops"].to_list() == [4, 4, 2]
+    assert result.flows["routed"].to_list() == [True] * 3
+    hottest = [fabric.link_name(link) for link in result.flows["hottest_link"]]
+    assert [name.split("[")[0] for name in hottest] == ["z", "z", "a"]
+    summary = result.summary.row(0, named=True)
+    assert summary["flows"] == 3
+    assert summary["unrouted"] == 0
+    assert summary["unrouted_share"] == 0
+    assert summary["contention_mean"] == pytest.approx(10 / 3)
+    assert summary["contention_p50"] == summary["contention_max"] == 4
+    assert summary["hops_mean"] == pytest.approx(10 / 3)
+    assert summary["hops_max"] == 4
+    assert repr(result) == (
+        "StaticResult('minhop' on 'chain': 3 flows, 0 unrouted, largest load 4)"
+    )
+
+
+def test_metrics_by_scope_by_hand() -> None:
+    fabric = chain()
+    result = analyse(fabric, route(fabric, "minhop"), *FLOWS)
+    rows = {row["scope"]: row for row in result.metrics.iter_rows(named=True)}
+    assert list(rows) == [
+        "all", "switch-switch", "host-switch", "switch-host",
+        "up 0-1", "up 1-2", "down 1-0", "down 2-1",
+    ]  # fmt: skip
+    assert result.metrics["by"].to_list() == ["all"] + ["kind"] * 3 + ["tier"] * 4
+    # The four links between switches carry 1 (x up), 0 (x down), 0 (y up) and 4 (y down).
+    between = rows["switch-switch"]
+    assert between["count"] == 4
+    assert between["used"] == 0.5
+    assert between["mean"] == 1.25
+    assert between["cv"] == pytest.approx(np.sqrt((17 / 4) - 1.25**2) / 1.25)
+    assert between["p50"] == 0.5
+    assert between["p90"] == pytest.approx(1 + 0.7 * 3)
+    assert between["p99"] == pytest.approx(1 + 0.97 * 3)
+    assert between["max"] == 4
+    assert rows["host-switch"]["mean"] == rows["up 0-1"]["mean"] == 0.75
+    assert rows["switch-host"]["mean"] == rows["down 1-0"]["mean"] == 0.75
+    assert rows["up 1-2"]["max"] == 1
+    assert rows["down 2-1"]["max"] == 4
+    assert rows["all"]["count"] == fabric.num_links == 12
+    assert rows["all"]["used"] == pytest.approx(7 / 12)
+
+
+def test_cdf_of_a_scope() -> None:
+    fabric = chain()
+    result = analyse(fabric, route(fabric, "minhop"), *FLOWS)
+    assert result.cdf("switch-switch").rows() == [(0.0, 0.5), (1.0, 0.75), (4.0, 1.0)]
+    assert result.cdf()["share"].to_list()[-1] == 1.0
+    with pytest.raises(InputError, match="no scope 'spines'; there are all, switch-switch"):
+        result.cdf("spines")
+
+
+def test_weights_scale_loads_and_contention() -> None:
+    fabric = chain()
+    routes = route(fabric, "minhop")
+    result = analyse(fabric, routes, *FLOWS, weights=[3.0, 0.5, 0.0])
+    assert loads_by_name(result, "flows") == {
+        "ax": 3.0, "bx": 0.5, "xz": 3.5, "zy": 3.5, "yc": 3.0, "yd": 0.5,
+    }  # fmt: skip
+    assert result.flows["contention"].to_list() == [7.0, 7.0, 3.0]
+    with pytest.raises(InputError, match="weight"):
+        analyse(fabric, routes, *FLOWS, weights=-1.0)
+
+
+def two_spines() -> Fabric:
+    """As `chain`, with two spines, every cable at 100 Gb/s and no levels."""
+    build = FabricBuilder("two spines", rate=100)
+    leaves = build.switches(["x", "y"])
+    spines = build.switches(["z", "w"])
+    hosts = build.hosts(["a", "b", "c", "d"])
+    build.connect(hosts, leaves.repeat(2))
+    build.connect(leaves.repeat(2), np.tile(spines, 2))
+    return build.fabric()
+
+
+def test_candidates_split_and_say_what_they_cannot() -> None:
+    fabric = two_spines()
+    result = analyse(fabric, route(fabric, "ecmp"), *FLOWS)
+    assert loads_by_name(result) == {
+        "ax": 2, "bx": 1, "xb": 1, "yc": 1, "yd": 1,
+        "xz": 1.0, "xw": 1.0, "zy": 1.0, "wy": 1.0,
+    }  # fmt: skip
+    for column in ("contention", "hottest_link", "hops"):
+        assert result.flows[column].null_count() == 3
+    assert result.flows["routed"].to_list() == [True] * 3
+    summary = result.summary.row(0, named=True)
+    assert summary["unrouted_share"] == 0
+    assert summary["contention_max"] is None
+    assert summary["hops_mean"] is None
+    assert "tier" not in result.metrics["by"].to_list()
+
+
+@pytest.mark.parametrize("engine", ["minhop", "ecmp"])
+def test_flows_without_a_path_are_counted_and_load_nothing(engine: str) -> None:
+    fabric = two_spines().without(switches=["z", "w"])
+    result = analyse(fabric, route(fabric, engine), *FLOWS)
+    assert loads_by_name(result) == {"ax": 1, "xb": 1}
+    summary = result.summary.row(0, named=True)
+    assert summary["unrouted"] == 2
+    assert summary["unrouted_share"] == pytest.approx(2 / 3)
+    if engine == "minhop":
+        assert result.flows["routed"].to_list() == [False, False, True]
+        assert result.flows["contention"].to_list() == [None, None, 1.0]
+        assert result.flows["hottest_link"].null_count() == 2
+        assert result.flows["hops"].to_list() == [None, None, 2]
+        assert summary["contention_mean"] == 1.0
+    else:
+        assert result.flows["routed"].null_count() == 3
+
+
+@pytest.mark.parametrize("engine", ["minhop", "ecmp"])
+def test_hosts_without_a_cable_have_no_path_even_to_each_other(engine: str) -> None:
+    fabric = two_spines().without(cables=["a[1]", "d[1]"])
+    result = analyse(fabric, route(fabric, engine), [0, 1], [3, 2])
+    assert result.summary["unrouted"].item() == 1
+    if engine == "minhop":
+        assert result.flows["routed"].to_list() == [False, True]
+
+
+def test_a_host_that_sends_to_itself_loads_nothing() -> None:
+    fabric = two_spines()
+    result = analyse(fabric, route(fabric, "minhop"), [1], [1])
+    row = result.flows.row(0, named=True)
+    assert row == {
+        "source": 1, "destination": 1, "routed": True, "contention": 0.0,
+        "hottest_link": None, "hops": 0,
+    }  # fmt: skip
+    assert result.links["flows"].sum() == 0
+    assert result.metrics["cv"].null_count() == len(result.metrics)
+
+
+def test_no_flows() -> None:
+    fabric = two_spines()
+    result = analyse(fabric, route(fabric, "minhop"), [], [])
+    assert len(result.flows) == 0
+    assert result.summary["unrouted_share"].item() is None
+    assert result.metrics.row(0, named=True)["used"] == 0
+
+
+def test_auxiliary_adapters_are_in_no_scope() -> None:
+    parts = Parts.of(chain())
+    parts.kind[parts.names.index("d")] = 2
+    fabric = parts.assemble()
+    result = analyse(fabric, route(fabric, "minhop"), [0], [2])
+    kinds = result.links["kind"].value_counts()
+    assert kinds.filter(pl.col("kind") == "auxiliary")["count"].item() == 2
+    assert result.metrics.filter(pl.col("scope") == "all")["count"].item() == 10
+    assert result.metrics.filter(pl.col("scope") == "switch-host")["count"].item() == 3
+
+
+@pytest.mark.parametrize("engine", ["minhop", "ecmp"])
+def test_all_to_all_without_listing_flows(engine: str) -> None:
+    fabric = chain()
+    routes = route(fabric, engine)
+    whole = analyse_all_to_all(fabric, routes)
+    listed = analyse(fabric, routes, *traffic(4, "all-to-all"))
+    np.testing.assert_allclose(whole.links["load"].to_numpy(), listed.links["load"].to_numpy())
+    assert whole.summary["flows"].item() == 12
+    assert len(whole.flows) == 0
+    assert whole.flows.schema == listed.flows.schema
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_flows_and_links_agree_on_random_fabrics(seed: int) -> None:
+    fabric = random_fabric(seed)
+    random = np.random.default_rng(seed)
+    sources, destinations = random.integers(0, fabric.num_hosts, (2, 60))
+    result = analyse(fabric, route(fabric, "minhop"), sources, destinations)
+    flows = result.flows
+    # Each hop of each flow is one flow on one link.
+    assert result.links["flows"].sum() == flows["hops"].sum()
+    assert result.summary["unrouted"].item() == (~flows["routed"]).sum()
+    load = result.links["load"].to_numpy()
+    moving = flows.filter(pl.col("hottest_link").is_not_null())
+    np.testing.assert_array_equal(
+        load[moving["hottest_link"].to_numpy()], moving["contention"].to_numpy()
+    )
+    assert set(moving["contention"]) <= set(load)
+    assert moving["contention"].max() == load.max()
+
+
+def test_load_metrics_by_hand() -> None:
+    row = load_metrics([0, 0, 1, 3]).row(0, named=True)
+    assert row == {
+        "count": 4, "used": 0.5, "mean": 1.0, "cv": pytest.approx(np.sqrt(1.5)),
+        "p50": 0.5, "p90": pytest.approx(2.4), "p99": pytest.approx(2.94), "max": 3.0,
+    }  # fmt: skip
+    assert load_metrics(np.full(7, 5.0))["cv"].item() == 0
+    assert load_metrics([0.0, 0.0])["cv"].item() is None
+    assert load_metrics([]).row(0) == (0, *[None] * 7)
+
+
+def test_ecdf_by_hand() -> None:
+    assert ecdf([2, 1, 2, 5]).rows() == [(1.0, 0.25), (2.0, 0.75), (5.0, 1.0)]
+    assert ecdf([]).rows() == []
+
+
+@pytest.mark.parametrize("values", [[1.0, np.nan], [np.inf], [[1.0]], ["a"], [1j]])
+def test_what_is_no_list_of_numbers_is_refused(values: object) -> None:
+    for function in (load_metrics, ecdf):
+        with pytest.raises(InputError, match="metrics need"):
+            function(values)
+
+
+def test_bad_flows_and_foreign_routes() -> None:
+    fabric = chain()
+    routes = route(fabric, "minhop")
+    with pytest.raises(InputError, match="source 4 is no host of chain; hosts are 0 to 3"):
+        analyse(fabric, routes, [4], [0])
+    with pytest.raises(InputError, match="2 sources do not match 1 destinations"):
+        analyse(fabric, routes, [0, 1], [2])
+    with pytest.raises(InputError, match="another fabric"):
+        analyse(two_spines(), routes, *FLOWS)
+    with pytest.raises(NotApplicable, match="nothing gives no tables"):
+        analyse(fabric, Routes("nothing", fabric.digest), *FLOWS)
+
+
+def described() -> list[tuple[str, dict[str, Column], pl.DataFrame]]:
+    fabric = chain()
+    table = analyse(fabric, route(fabric, "minhop"), *FLOWS)
+    candidates = analyse(fabric, route(fabric, "ecmp"), *FLOWS)
+    rough = analyse(fabric, route(fabric, "minhop"), *FLOWS, per_flow=False)
+    frames = []
+    for result in (table, candidates, rough):
+        frames += [
+            ("links", analysis.LINK_COLUMNS, result.links),
+            ("flows", analysis.FLOW_COLUMNS, result.flows),
+            ("summary", analysis.SUMMARY_COLUMNS, result.summary),
+            ("metrics", metrics.METRIC_COLUMNS, result.metrics),
+        ]
+    return [*frames, ("ecdf", metrics.ECDF_COLUMNS, table.cdf())]
+
+
+def test_frames_have_the_documented_columns() -> None:
+    text = DOCS.read_text()
+    for name, columns, table in described():
+        assert dict(table.schema) == {key: column.dtype() for key, column in columns.items()}
+        _, _, section = text.partition(f"\n## `{name}`")
+        section = section.partition("\n## ")[0]
+        for key, column in columns.items():
+            line = next((row for row in section.splitlines() if f"| `{key}` |" in row), None)
+            expected = f"| `{key}` | {column.unit or '-'} | {column.meaning} |"
+            assert line == expected, (name, key)
+
+
+def test_a_frame_must_have_its_columns() -> None:
+    with pytest.raises(ValueError, match="share"):
+        frame(metrics.ECDF_COLUMNS, {"value": [1.0]})
