@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -26,6 +26,11 @@ topology = Registry("topology", "weft.topology", "weft.topologies")
 _KEY = re.compile(r"[A-Za-z_]\w*")
 _COMMON = ("rate", "host_rate")
 
+#: Most nodes, and most cables, of a generated fabric: more would not fit a usual machine.
+MOST = 20_000_000
+#: Highest port number: ports are uint16, and the largest value of that says "no path".
+MOST_PORTS = np.iinfo(np.uint16).max - 1
+
 
 @dataclass(frozen=True)
 class ClosedForm:
@@ -38,7 +43,10 @@ class ClosedForm:
     diameter
         Most links on a shortest path between two hosts, cables to hosts included, or None.
     bisection_cables
-        Fewest cables whose loss splits the hosts in two halves (of equal size), or None.
+        Fewest cables, those to hosts included, whose loss leaves no path between two halves of
+        the hosts (sizes one apart when their number is odd), or None where nobody has proved it.
+    radix
+        Ports of the largest switch, or None.
     source
         Where the numbers come from.
     """
@@ -48,6 +56,7 @@ class ClosedForm:
     cables: int
     diameter: int | None = None
     bisection_cables: int | None = None
+    radix: int | None = None
     source: str = ""
 
 
@@ -103,7 +112,10 @@ def _value(values: list[str], hint: Any, what: str) -> Any:
     if _is_list(hint):
         return [part for value in values for part in value.split("x")]
     if len(values) > 1:
-        raise InputError(f"{what} takes one value, not the {len(values)} of {','.join(values)!r}")
+        raise InputError(
+            f"{what} takes one value, not the {len(values)} of {','.join(values)!r}; "
+            "arguments by position are separated by semicolons"
+        )
     return values[0]
 
 
@@ -140,6 +152,11 @@ def _finish(
 ) -> Fabric:
     parts: Parts = builder.parts(entry.name, complete(entry, bound))
     parts.name = spec
+    for node in np.flatnonzero(parts.ports > MOST_PORTS)[:1]:
+        raise InputError(
+            f"{spec}: {parts.names[node]} would have {parts.ports[node]:,} ports; "
+            f"a node has at most {MOST_PORTS:,}"
+        )
     if "rate" in rates:
         set_rate(parts, np.arange(len(parts.a_node)), rates["rate"])
     if "host_rate" in rates:
@@ -153,15 +170,44 @@ def complete(entry: Entry, bound: Mapping[str, Any]) -> dict[str, Any]:
     return {name: bound.get(name, option.default) for name, option in entry.options.items()}
 
 
+def format_spec(family: str, parameters: Mapping[str, Any]) -> str:
+    """Write a family and its parameters as the spec that asks for them.
+
+    Parameters
+    ----------
+    family
+        Name of a topology.
+    parameters
+        As `Fabric.parameters` has them; those equal to the default are left out.
+
+    Returns
+    -------
+    str
+        ``family:key=value,…``, which `build` takes.
+    """
+    options = topology[family].options
+    words = []
+    for key, value in parameters.items():
+        if value == options[key].default:
+            continue
+        text = ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+        words.append(f"{key}={text}")
+    return ":".join([family, *([",".join(words)] if words else [])])
+
+
 def closed_form(fabric: Fabric) -> ClosedForm | None:
     """What the literature says of a generated fabric; None for one read from a file or altered."""
     if not fabric.family:
         return None
     formula = topology[fabric.family].facts.get("closed_form")
-    return formula(**fabric.parameters) if formula else None
+    if formula is None:
+        return None
+    form: ClosedForm = formula(**fabric.parameters)
+    counts = (fabric.num_hosts, fabric.num_switches, fabric.num_cables)
+    return form if counts == (form.hosts, form.switches, form.cables) else None
 
 
-def need(condition: bool, message: str) -> None:
+def need(condition: bool | np.bool_, message: str) -> None:
     """Refuse impossible parameters.
 
     Raises
@@ -171,3 +217,38 @@ def need(condition: bool, message: str) -> None:
     """
     if not condition:
         raise InputError(message)
+
+
+def at_least(least: int, **values: int | Sequence[int]) -> None:
+    """Refuse parameters, or members of lists, below `least` or beyond `MOST`.
+
+    Raises
+    ------
+    InputError
+        That names the parameter and its value.
+    """
+    for name, value in values.items():
+        need(not isinstance(value, Sequence) or len(value) > 0, f"{name} must not be empty")
+        for number in value if isinstance(value, Sequence) else (value,):
+            need(number >= least, f"{name} must be at least {least}, not {number}")
+            need(number <= MOST, f"{name} must be at most {MOST:,}, not {number}")
+
+
+def refuse_size(form: ClosedForm) -> None:
+    """Refuse what has fewer than two hosts or would not fit in memory, before it is built.
+
+    Raises
+    ------
+    InputError
+        With the counts.
+    """
+    need(form.hosts >= 2, "this would be one host; a fabric needs two or more")
+    need(
+        max(form.hosts + form.switches, form.cables) <= MOST,
+        f"this would be {_count(form.hosts)} hosts, {_count(form.switches)} switches and "
+        f"{_count(form.cables)} cables; at most {MOST:,} nodes and as many cables are built",
+    )
+
+
+def _count(number: int) -> str:
+    return f"{number:,}" if number < 10**15 else f"over 10^{len(str(number)) - 1}"

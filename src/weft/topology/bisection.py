@@ -1,0 +1,290 @@
+"""An upper bound on the bisection of any fabric: the best balanced cut found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array
+from scipy.sparse.csgraph import breadth_first_order, maximum_flow
+from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+
+from weft.fabric import Fabric, NodeKind
+
+#: Cuts that local search starts from: the best of all that were tried.
+REFINED = 3
+#: Eigenvectors, and balls around random nodes, whose orders of the hosts are tried.
+EIGENVECTORS = 3
+BALLS = 3
+#: Passes of local search, and the moves without a better cut after which a pass ends.
+PASSES = 20
+PATIENCE = 200
+#: Nodes up to which eigenvectors are computed densely.
+DENSE = 400
+#: Cost of a division of the nodes that no choice of hosts can balance.
+IMPOSSIBLE = np.iinfo(np.int64).max
+
+
+def bisection_upper_bound(fabric: Fabric, seed: int = 0) -> int:
+    """Fewest cables, host cables included, found to part the hosts in two halves.
+
+    The result is the size of a real cut, and so never below the bisection. Halves differ by one
+    host when the number of hosts is odd.
+
+    Parameters
+    ----------
+    fabric
+        Any fabric; hosts without a cable belong to either half.
+    seed
+        Of the random starts; equal seeds give equal results.
+
+    Notes
+    -----
+    Hosts are halved in the order of their numbers, of each coordinate, of the first eigenvectors
+    of the Laplacian and of the distance from random nodes. For a given halving a minimum cut
+    divides the switches best. The best of these cuts are then refined by moving one node at a
+    time, the best move first even when it makes the cut worse, and going back to the best cut of
+    the pass (Fiduccia and Mattheyses 1982).
+    """
+    hosts = fabric.num_hosts
+    if hosts < 2:
+        return 0
+    # To unplug one half of the hosts altogether is a cut as well.
+    cables = np.bincount(fabric.link_from, minlength=fabric.num_nodes)[fabric.host_nodes]
+    best = int(np.sort(cables)[: hosts // 2].sum())
+    graph = _Graph.of(fabric)
+    if not graph.size:
+        return best
+    found = {graph.minimum_cut(order) for order in _orders(fabric, graph, seed)}
+    for value, start in sorted(found)[:REFINED]:
+        side = _refine(graph, np.frombuffer(start, dtype=bool).copy())
+        best = min(best, value, graph.cost(side))
+    return best
+
+
+@dataclass(frozen=True)
+class _Graph:
+    """What a cut divides: forwarding nodes, and the hosts that have not just one cable to those.
+
+    A host with one cable to a forwarding node is *loose*: it stands on its node's side, or its
+    cable is cut. The other hosts are vertices of their own.
+
+    Parameters
+    ----------
+    cables
+        int32 [size, size], symmetric: parallel cables between two vertices.
+    loose, fixed
+        int64 [size]: loose hosts of the vertex; 1 where the vertex is itself a host, else 0.
+    idle
+        Hosts without any cable.
+    host_vertex, host_loose
+        int64 and bool [hosts]: vertex that a host is or hangs from, -1 for none; whether it hangs.
+    """
+
+    cables: csr_array
+    loose: NDArray[np.int64]
+    fixed: NDArray[np.int64]
+    idle: int
+    host_vertex: NDArray[np.int64]
+    host_loose: NDArray[np.bool_]
+
+    @property
+    def size(self) -> int:
+        """Vertices."""
+        return len(self.loose)
+
+    @property
+    def num_hosts(self) -> int:
+        return len(self.host_vertex)
+
+    @classmethod
+    def of(cls, fabric: Fabric) -> _Graph:
+        tail, head = fabric.link_from, fabric.link_to
+        aside = fabric.node_kind == NodeKind.AUXILIARY
+        used = ~(aside[tail] | aside[head])
+        degree = np.bincount(tail[used], minlength=fabric.num_nodes)
+        hanging = (fabric.node_kind == NodeKind.HOST) & ~fabric.forwards & (degree == 1)
+        # Of two hosts joined by a cable neither is loose.
+        hanging[tail[used & ~fabric.forwards[head]]] = False
+        vertex = np.full(fabric.num_nodes, -1, dtype=np.int64)
+        nodes = np.flatnonzero(~aside & ~hanging & ((degree > 0) | fabric.forwards))
+        vertex[nodes] = np.arange(len(nodes))
+
+        size = len(nodes)
+        between = used & ~hanging[tail] & ~hanging[head]
+        ones = np.ones(int(between.sum()), dtype=np.int32)
+        ends = (vertex[tail[between]], vertex[head[between]])
+        cables = csr_array(coo_array((ones, ends), shape=(size, size)))
+        cables.sum_duplicates()
+        below = used & hanging[tail]
+        vertex[tail[below]] = vertex[head[below]]
+        hosts = fabric.host_nodes
+        host_vertex, host_loose = vertex[hosts], hanging[hosts]
+        own = host_vertex[~host_loose & (host_vertex >= 0)]
+        return cls(
+            cables=cables,
+            loose=np.bincount(host_vertex[host_loose], minlength=size),
+            fixed=np.bincount(own, minlength=size),
+            idle=int((host_vertex < 0).sum()),
+            host_vertex=host_vertex,
+            host_loose=host_loose,
+        )
+
+    def minimum_cut(self, order: NDArray[np.int64]) -> tuple[int, bytes]:
+        """Smallest cut between the first half of the hosts in an order and the rest.
+
+        Returns
+        -------
+        value, side
+            Cables; bool [size] as bytes: the vertices on the side of the first half.
+        """
+        half = self.num_hosts // 2
+        source, sink = self.size, self.size + 1
+        ties = []
+        for end, part in ((source, order[:half]), (sink, order[half:])):
+            chosen = part[self.host_vertex[part] >= 0]
+            at, loose = self.host_vertex[chosen], self.host_loose[chosen]
+            pull = np.bincount(at[loose], minlength=self.size)
+            # More than all its cables, so that a host stays on its side.
+            pull[at[~loose]] += 1 + np.asarray(self.cables.sum(axis=1))[at[~loose]]
+            pulled = np.flatnonzero(pull)
+            ends = (np.full(len(pulled), end), pulled)
+            ties.append((pull[pulled], ends if end == source else ends[::-1]))
+        inside = self.cables.tocoo()
+        values = np.concatenate((inside.data, *(tie[0] for tie in ties))).astype(np.int32)
+        tails = np.concatenate((inside.row, *(tie[1][0] for tie in ties)))
+        heads = np.concatenate((inside.col, *(tie[1][1] for tie in ties)))
+        shape = (self.size + 2, self.size + 2)
+        network = csr_array(coo_array((values, (tails, heads)), shape=shape))
+        result = maximum_flow(network, source, sink)
+        left = csr_array(network - result.flow)
+        left.data[left.data < 0] = 0
+        left.eliminate_zeros()
+        reached = breadth_first_order(left, source, return_predecessors=False)
+        side = np.zeros(self.size, dtype=bool)
+        side[reached[reached < self.size]] = True
+        return int(result.flow_value), side.tobytes()
+
+    def cut(self, side: NDArray[np.bool_]) -> int:
+        """Cables between the vertices on the two sides."""
+        inside = self.cables.tocoo()
+        return int(inside.data[side[inside.row] & ~side[inside.col]].sum())
+
+    def misplaced(self, count: int, loose: int) -> int:
+        """Loose hosts to unplug for halves, with that many hosts, and loose ones, on one side."""
+        half = self.num_hosts // 2
+        out = max(0, count - (self.num_hosts - half))
+        into = max(0, half - self.idle - count)
+        there = int(self.loose.sum()) - loose
+        return out + into if out <= loose and into <= there else IMPOSSIBLE
+
+    def cost(self, side: NDArray[np.bool_]) -> int:
+        """Cables that a division of the vertices cuts, with the best choice of loose hosts."""
+        loose = int(self.loose[side].sum())
+        misplaced = self.misplaced(loose + int(self.fixed[side].sum()), loose)
+        return misplaced if misplaced == IMPOSSIBLE else self.cut(side) + misplaced
+
+
+def _orders(fabric: Fabric, graph: _Graph, seed: int) -> Iterator[NDArray[np.int64]]:
+    """Orders of the hosts, whose first half is to be parted from the second."""
+    yield np.arange(graph.num_hosts)
+    for column in fabric.coordinates[fabric.host_nodes].T:
+        if (column != column[:1]).any():
+            yield np.argsort(column, kind="stable")
+    random = np.random.default_rng(seed)
+    for scores in (*_eigenvectors(graph, random), *_balls(graph, random)):
+        yield np.argsort(np.append(scores, 0.0)[graph.host_vertex], kind="stable")
+
+
+def _eigenvectors(graph: _Graph, random: np.random.Generator) -> list[NDArray[np.float64]]:
+    """The smoothest ways to spread the vertices along a line, after the constant one."""
+    degree = np.asarray(graph.cables.sum(axis=1), dtype=np.float64)
+    scale = 1 / np.sqrt(np.maximum(degree, 1))
+    inside = graph.cables.tocoo()
+    values = inside.data * scale[inside.row] * scale[inside.col]
+    start = random.standard_normal(graph.size)
+    wanted = 1 + EIGENVECTORS
+    if graph.size <= DENSE:
+        dense = np.zeros((graph.size, graph.size))
+        dense[inside.row, inside.col] = values
+        vectors = np.linalg.eigh(dense)[1][:, ::-1][:, 1:wanted]
+    else:
+        matrix = csr_array((values, (inside.row, inside.col)), shape=inside.shape)
+        try:
+            vectors = eigsh(matrix, k=wanted, which="LA", v0=start, tol=1e-3, maxiter=300)[1]
+        except ArpackNoConvergence as error:
+            vectors = error.eigenvectors
+        vectors = vectors[:, ::-1][:, 1:]
+    return [np.round(vector * scale, 9) for vector in vectors.T]
+
+
+def _balls(graph: _Graph, random: np.random.Generator) -> list[NDArray[np.float64]]:
+    """Places of the vertices in searches, breadth first, from random ones."""
+    found = []
+    for start in random.integers(graph.size, size=BALLS):
+        reached = breadth_first_order(graph.cables, start, return_predecessors=False)
+        place = np.full(graph.size, float(graph.size))
+        place[reached] = np.arange(len(reached))
+        found.append(place)
+    return found
+
+
+def _refine(graph: _Graph, side: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Improve a division of the vertices by moving one at a time, in passes."""
+    best = graph.cost(side)
+    for _ in range(PASSES):
+        moves, cost = _pass(graph, side)
+        if cost >= best:
+            break
+        best = cost
+        side[moves] = ~side[moves]
+    return side
+
+
+def _pass(graph: _Graph, side: NDArray[np.bool_]) -> tuple[list[int], int]:
+    """Move every vertex at most once, always the best one left.
+
+    Returns
+    -------
+    moves, cost
+        The moves up to the best division on the way, and its cost.
+    """
+    offset, neighbour, cables = graph.cables.indptr, graph.cables.indices, graph.cables.data
+    weight = graph.loose + graph.fixed
+    half = graph.num_hosts // 2
+    low, high = half - graph.idle, graph.num_hosts - half
+    # A loose host out of place costs its cable; a host that is a vertex must be in place, so
+    # that moves away from balance are worth as much as the cables they could save.
+    price = int(np.diff(offset)[graph.fixed > 0].max(initial=0)) or 1
+
+    side = side.copy()
+    tail = np.repeat(np.arange(graph.size), np.diff(offset))
+    across = np.where(side[tail] != side[neighbour], cables, -cables)
+    gain = np.bincount(tail, weights=across, minlength=graph.size).astype(np.int64)
+    cut, count, loose = graph.cut(side), int(weight[side].sum()), int(graph.loose[side].sum())
+    free = np.ones(graph.size, dtype=bool)
+    moves: list[int] = []
+    best, best_place = IMPOSSIBLE, 0
+    for _ in range(graph.size):
+        after = np.where(side, count - weight, count + weight)
+        off = np.maximum(np.maximum(after - high, low - after), 0)
+        vertex = int(np.argmin(np.where(free, price * off - gain, IMPOSSIBLE)))
+        step = -1 if side[vertex] else 1
+        cut -= int(gain[vertex])
+        count += step * int(weight[vertex])
+        loose += step * int(graph.loose[vertex])
+        around = neighbour[offset[vertex] : offset[vertex + 1]]
+        change = cables[offset[vertex] : offset[vertex + 1]]
+        gain[around] += np.where(side[around] == side[vertex], 2 * change, -2 * change)
+        gain[vertex] = -gain[vertex]
+        side[vertex] = ~side[vertex]
+        free[vertex] = False
+        moves.append(vertex)
+        misplaced = graph.misplaced(count, loose)
+        if misplaced != IMPOSSIBLE and cut + misplaced < best:
+            best, best_place = cut + misplaced, len(moves)
+        if len(moves) - best_place > PATIENCE:
+            break
+    return moves[:best_place], best
