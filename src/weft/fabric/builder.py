@@ -436,7 +436,7 @@ def rate_text(gbps: float, code: int) -> str:
 
 def _stack(blocks: list[dict[str, NDArray[Any]]], keys: Sequence[str]) -> dict[str, NDArray[Any]]:
     if not blocks:
-        return {key: np.zeros(0) for key in keys}
+        return {key: np.zeros(0, dtype=np.int32) for key in keys}
     return {key: np.concatenate([block[key] for block in blocks]) for key in keys}
 
 

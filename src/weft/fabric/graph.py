@@ -74,6 +74,14 @@ class SwitchGraph:
         return edges
 
     @cached_property
+    def slot_edge(self) -> NDArray[np.int32]:
+        """int32, as `row_link`: the edge that leaves by a port, -1 where none does."""
+        edges = np.full(len(self.row_link), -1, dtype=np.int32)
+        used = np.flatnonzero(self.row_link >= 0)
+        edges[used] = self.edge_of_link[self.row_link[used]]
+        return edges
+
+    @cached_property
     def edge_tail(self) -> NDArray[np.int32]:
         """int32 [edges]: the row that an edge leaves."""
         return np.repeat(

@@ -43,10 +43,10 @@ def route(fabric: Fabric, engines: str | Sequence[str], **options: Any) -> Route
     fabric
         What to route.
     engines
-        An engine's name, or several: the first that fits is used, as OpenSM does, and the
-        refusals of those before it stand in the result.
+        An engine, by name or with options as in ``"updn:roots=center"``, or several: the first
+        that fits is used, as OpenSM does, and the refusals of those before it stand in the result.
     **options
-        Options of the engine; with several engines each must take them all.
+        More options; with several engines each must take them all.
 
     Returns
     -------
@@ -63,8 +63,9 @@ def route(fabric: Fabric, engines: str | Sequence[str], **options: Any) -> Route
     names = [engines] if isinstance(engines, str) else list(engines)
     if not names:
         raise InputError("no routing engine was named")
-    entries = [engine[name] for name in names]
-    bound = [engine.bind(entry, options) for entry in entries]
+    parsed = [engine.parse(name) for name in names]
+    entries = [entry for entry, _ in parsed]
+    bound = [engine.bind(entry, {**given, **options}) for entry, given in parsed]
     refusals: list[tuple[str, str]] = []
     for entry, arguments in zip(entries, bound, strict=True):
         try:
@@ -122,7 +123,10 @@ def empty_table(fabric: Fabric, lmc: int = 0) -> NDArray[np.unsignedinteger[Any]
 def destination_ports(fabric: Fabric) -> NDArray[np.int32]:
     """Port by which the row that a destination hangs from sends to it, 0 when it is the row."""
     link = fabric.graph.destination_link
-    return np.where(link >= 0, fabric.link_from_port[link], 0).astype(np.int32)
+    ports = np.zeros(len(link), dtype=np.int32)
+    hanging = np.flatnonzero(link >= 0)
+    ports[hanging] = fabric.link_from_port[link[hanging]]
+    return ports
 
 
 def row_sources(fabric: Fabric) -> NDArray[np.int64]:
@@ -133,16 +137,15 @@ def row_sources(fabric: Fabric) -> NDArray[np.int64]:
     return counts.astype(np.int64)
 
 
-def component_sizes(fabric: Fabric) -> NDArray[np.int32]:
-    """Rows that each row is connected to, itself included, int32 [rows]."""
+def components(fabric: Fabric) -> NDArray[np.int32]:
+    """Number of the connected part that each row is in, int32 [rows]."""
     graph = fabric.graph
     matrix = csr_array(
         (np.ones(len(graph.edge_row), dtype=np.uint8), graph.edge_row, graph.edge_offset),
         shape=(graph.num_rows, graph.num_rows),
     )
-    _, label = connected_components(matrix, directed=False)
-    sizes: NDArray[np.int32] = np.bincount(label)[label].astype(np.int32)
-    return sizes
+    label: NDArray[np.int32] = connected_components(matrix, directed=False)[1]
+    return label
 
 
 def destinations_by_row(
@@ -187,6 +190,7 @@ def fill_balanced(
     if destinations is None:
         destinations = np.arange(fabric.num_destinations)
     offset, listed = destinations_by_row(fabric, destinations)
+    label = components(fabric)
     balanced_tables(
         graph.edge_offset,
         graph.edge_row,
@@ -195,8 +199,8 @@ def fill_balanced(
         edge_up is not None,
         1.0 / fabric.link_rate_gbps[graph.edge_link],
         graph.row_base,
-        np.where(graph.row_link >= 0, graph.edge_of_link[graph.row_link], -1),
-        component_sizes(fabric),
+        graph.slot_edge,
+        np.bincount(label)[label].astype(np.int32),
         row_sources(fabric),
         offset,
         listed,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +15,7 @@ from weft.routing.base import (
     PASSES,
     check_lmc,
     check_passes,
+    components,
     empty_table,
     engine,
     fill_balanced,
@@ -38,7 +41,8 @@ def updn(
     roots
         Names or GUIDs of the root switches; ``auto`` finds them as OpenSM does, by the distances
         to all hosts, and refuses when there is none; ``center`` takes the switch of least
-        eccentricity, which serves any topology.
+        eccentricity, which serves any topology. A part of a split fabric without a root gets its
+        center.
     lmc
         Each endpoint gets 2^lmc LIDs, each offset balanced on its own.
     passes
@@ -47,7 +51,7 @@ def updn(
     Raises
     ------
     NotApplicable
-        When ``auto`` finds no root.
+        When ``auto`` finds no root, or the roots leave hosts without a legal path.
     InputError
         When a root is no switch of the fabric.
 
@@ -62,6 +66,7 @@ def updn(
     table = empty_table(fabric, lmc)
     chosen = find_roots(fabric, roots)
     fill_balanced(fabric, table, edge_up=up_edges(fabric, chosen), lmc=lmc, passes=passes)
+    _refuse_gaps(fabric, table, lmc)
     names = ", ".join(fabric.node_names[fabric.graph.row_node[row]] for row in chosen[:8])
     more = f" and {len(chosen) - 8} more" if len(chosen) > 8 else ""
     return TableRoutes(
@@ -69,8 +74,30 @@ def updn(
     )
 
 
+def _refuse_gaps(fabric: Fabric, table: NDArray[np.unsignedinteger[Any]], lmc: int) -> None:
+    """Refuse roots between which some hosts have no legal path though cables join them.
+
+    A switch that is no root but has no neighbour nearer to one than itself can be such a gap, and
+    so can a root that does not reach everything downwards.
+    """
+    leaves = np.flatnonzero(row_sources(fabric))
+    hosts = fabric.host_endpoint[fabric.host_endpoint >= 0]
+    hosts = hosts[fabric.graph.destination_row[hosts] >= 0]
+    label = components(fabric)
+    joined = label[fabric.graph.destination_row[hosts]][:, None] == label[leaves]
+    missing = table[hosts << lmc][:, leaves] == np.iinfo(table.dtype).max
+    gaps = np.argwhere(missing & joined)
+    if len(gaps):
+        leaf = fabric.node_names[fabric.graph.row_node[leaves[gaps[0, 1]]]]
+        host = fabric.node_names[fabric.endpoint_node[hosts[gaps[0, 0]]]]
+        raise NotApplicable(
+            f"with these roots {len(gaps)} ways from a switch to a host would have to go up "
+            f"again, such as from {leaf} to {host}; name other roots, or use roots=center"
+        )
+
+
 def find_roots(fabric: Fabric, roots: tuple[str, ...]) -> NDArray[np.int32]:
-    """Rows of the root switches; see `updn` for what may be asked and what is raised."""
+    """Rows of the root switches, at least one in each connected part; see `updn`."""
     if roots == ("auto",):
         found = roots_by_distance(fabric)
         if not len(found):
@@ -78,28 +105,36 @@ def find_roots(fabric: Fabric, roots: tuple[str, ...]) -> NDArray[np.int32]:
                 "no switch sees nearly all hosts at one distance, so no roots can be found; "
                 "name them, or use roots=center"
             )
-        return found
-    if roots == ("center",):
-        hops = _all_hops(fabric)
-        hops[hops == UNREACHED] = 0
-        eccentricity = hops.max(axis=0).astype(np.int64)
-        reach = (hops > 0).sum(axis=0)
-        return np.lexsort((np.arange(len(reach)), eccentricity, -reach))[:1].astype(np.int32)
+    elif roots == ("center",):
+        found = np.zeros(0, dtype=np.int32)
+    else:
+        found = _named_roots(fabric, roots)
+    label = components(fabric)
+    parts = int(label.max(initial=-1)) + 1
+    rootless = np.setdiff1d(np.arange(parts), label[found])
+    centers = _centers(fabric, label)[rootless]
+    return np.unique(np.concatenate((found, centers))).astype(np.int32)
+
+
+def _named_roots(fabric: Fabric, roots: tuple[str, ...]) -> NDArray[np.int32]:
     nodes = [fabric.find_node(name) for name in roots]
     if not nodes:
         raise InputError("updn: option roots names no switch")
     for node in nodes:
         if fabric.node_kind[node] != NodeKind.SWITCH:
             raise InputError(f"updn: root {fabric.node_names[node]} is no switch")
-    return np.unique(fabric.graph.node_row[nodes]).astype(np.int32)
+    return fabric.graph.node_row[nodes]
 
 
-def _all_hops(fabric: Fabric) -> NDArray[np.uint8]:
+def _centers(fabric: Fabric, label: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The switch of least eccentricity of each connected part, the first of equals."""
     graph = fabric.graph
     hops = np.empty((graph.num_rows, graph.num_rows), dtype=np.uint8)
-    every = np.arange(graph.num_rows, dtype=np.int32)
-    bfs_many(graph.edge_offset, graph.edge_row, every, hops)
-    return hops
+    bfs_many(graph.edge_offset, graph.edge_row, np.arange(graph.num_rows, dtype=np.int32), hops)
+    hops[hops == UNREACHED] = 0
+    forwarding_host = graph.row_node >= fabric.num_switches
+    order = np.lexsort((hops.max(axis=0), forwarding_host, label))
+    return order[np.searchsorted(label[order], np.unique(label))].astype(np.int32)
 
 
 def roots_by_distance(fabric: Fabric) -> NDArray[np.int32]:

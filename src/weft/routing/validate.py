@@ -351,7 +351,7 @@ def _candidate_circle(fabric: Fabric, routes: CandidateRoutes) -> list[int]:
 def reached_rows(
     fabric: Fabric, routes: TableRoutes, endpoints: NDArray[np.int32]
 ) -> NDArray[np.bool_]:
-    """bool [endpoints, rows]: what a row sends to the first LID of an endpoint arrives."""
+    """Bool [endpoints, rows]: what a row sends to the first LID of an endpoint arrives."""
     graph = fabric.graph
     reached = np.zeros((len(endpoints), graph.num_rows), dtype=np.bool_)
     arriving_rows(

@@ -1,0 +1,112 @@
+"""What every routing engine promises, checked for all that are registered on all that is there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.random_fabrics import random_fabric
+
+from weft.errors import NotApplicable
+from weft.fabric import Fabric, FabricBuilder
+from weft.registry import Entry
+from weft.routes import CandidateRoutes, Routes, TableRoutes
+from weft.routing import engine, route
+from weft.routing.validate import validate
+from weft.sim.all_to_all import all_to_all_loads
+from weft.sim.bisection import bisection
+from weft.topology import build, topology
+
+SPECS = [spec for entry in topology for spec in entry.facts.get("examples", ())]
+
+
+def fabrics(spec: str) -> list[Fabric]:
+    fabric = build(spec)
+    made = [fabric, fabric.shuffled(1)]
+    between = int((fabric.link_kind == 0).sum()) // 2
+    if fabric.num_switches > 2 and between > 2:
+        made.append(fabric.with_faults(cables=2, switches=1, seed=1))
+    return made
+
+
+def attempt(fabric: Fabric, entry: Entry) -> Routes | None:
+    """Routes, or None when the engine refuses with a reason; updn may need a root named."""
+    try:
+        return route(fabric, entry.name)
+    except NotApplicable as reason:
+        assert str(reason).startswith(f"{entry.name}: ")  # noqa: PT017
+        assert len(str(reason)) > len(entry.name) + 10  # noqa: PT017
+    return route(fabric, "updn", roots="center") if entry.name == "updn" else None
+
+
+@pytest.mark.parametrize("entry", list(engine), ids=lambda entry: entry.name)
+@pytest.mark.parametrize("spec", SPECS)
+def test_an_engine_routes_what_can_be_routed_or_says_why_not(entry: Entry, spec: str) -> None:
+    for fabric in fabrics(spec):
+        routes = attempt(fabric, entry)
+        if routes is None:
+            continue
+        found = validate(fabric, routes)
+        assert found.num_unrouted_pairs == found.num_disconnected_pairs, found.text()
+        assert found.num_loops == 0, found.text()
+        if entry.facts["deadlock_free"]:
+            assert not found.credit_loops, found.text()
+        assert isinstance(routes, CandidateRoutes if entry.facts.get("candidates") else TableRoutes)
+        again = attempt(fabric, entry)
+        for one, other in ((vars(routes), vars(again)),):
+            for key, value in one.items():
+                if isinstance(value, np.ndarray):
+                    assert np.array_equal(value, other[key]), key
+        loads = all_to_all_loads(fabric, routes)
+        assert loads.unrouted == found.num_unrouted_pairs
+        share = bisection(fabric, routes, samples=3)
+        assert 0 <= share.mean <= 1
+
+
+@pytest.mark.parametrize("entry", [e for e in engine if e.facts["lmc"]], ids=lambda e: e.name)
+def test_every_lid_of_an_lmc_arrives(entry: Entry) -> None:
+    fabric = build("xgft:2;4,4;1,4")
+    routes = route(fabric, entry.name, lmc=2)
+    assert isinstance(routes, TableRoutes)
+    assert routes.lmc == 2
+    assert validate(fabric, routes).ok
+
+
+@pytest.mark.parametrize("entry", list(engine), ids=lambda entry: entry.name)
+def test_an_engine_documents_itself(entry: Entry) -> None:
+    assert entry.summary.endswith(".")
+    assert entry.facts["deadlock_free"] in (True, False)
+
+
+@pytest.mark.parametrize("entry", list(engine), ids=lambda entry: entry.name)
+def test_degenerate_fabrics_are_routed_or_refused(entry: Entry) -> None:
+    alone = FabricBuilder("no switch")
+    alone.connect(alone.hosts(["a"]), alone.hosts(["b"]))
+    bare = FabricBuilder("one bare switch")
+    bare.switches(["s"])
+    star = FabricBuilder("a star")
+    (hub,) = star.switches(["s"], ports=300)
+    star.connect([hub] * 3, star.hosts(["a", "b", "c"]), a_ports=[1, 254, 300])
+    empty = FabricBuilder("nothing")
+    for builder in (alone, bare, star, empty):
+        fabric = builder.fabric()
+        try:
+            routes = route(fabric, entry.name)
+        except NotApplicable:
+            continue
+        found = validate(fabric, routes)
+        assert found.num_unrouted_pairs == found.num_disconnected_pairs
+    with_many_ports = star.fabric()
+    if entry.name in ("minhop", "dmodk", "ecmp"):
+        routes = route(with_many_ports, entry.name)
+        assert validate(with_many_ports, routes).ok
+        assert all_to_all_loads(with_many_ports, routes).per_link.sum() == 12
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("entry", list(engine), ids=lambda entry: entry.name)
+def test_random_fabrics_are_routed_as_far_as_they_go(entry: Entry, seed: int) -> None:
+    fabric = random_fabric(100 + seed, switches=12, hosts=20)
+    routes = attempt(fabric, entry)
+    if routes is not None:
+        found = validate(fabric, routes)
+        assert found.num_unrouted_pairs == found.num_disconnected_pairs
