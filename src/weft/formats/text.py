@@ -1,0 +1,82 @@
+"""Text files: reading them whole, and writing them so that no half of one is ever seen."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+
+from weft.errors import InputError
+
+
+def read_text(path: str | Path) -> str:
+    """Contents of a text file or pipe.
+
+    Raises
+    ------
+    InputError
+        When there is no such file, it cannot be read, is no text in UTF-8, or is empty.
+    """
+    try:
+        mode = os.stat(path).st_mode
+        if stat.S_ISDIR(mode):
+            raise InputError("is a folder, not a file", file=path)
+        if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
+            raise InputError("is a device, not a file", file=path)
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", file=path) from None
+    except ValueError:
+        raise InputError(f"{str(path)!r} is no file name") from None
+    if not data.strip():
+        raise InputError("is empty", file=path)
+    if b"\0" in data:
+        raise InputError("is a binary file; expected text in UTF-8", file=path)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"byte {data[error.start]:#04x} is not UTF-8; expected text in UTF-8",
+            file=path,
+            line=line,
+        ) from None
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text file under a temporary name, then rename it over what was there.
+
+    Pipes and devices such as ``/dev/stdout`` are written to directly.
+
+    Raises
+    ------
+    InputError
+        When the file cannot be written; what was there before is then unchanged.
+    """
+    try:
+        data = text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise InputError("cannot be written: half a surrogate pair in a name", file=path) from None
+    try:
+        target = Path(path).resolve()
+        if target.exists() and not target.is_file():
+            if target.is_dir():
+                raise InputError("is a folder, not a file", file=path)
+            target.write_bytes(data)
+            return
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        try:
+            with temporary.open("xb") as stream:
+                stream.write(data)
+            if target.exists():
+                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+            temporary.replace(target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", file=path) from None
+    except ValueError:
+        raise InputError(f"{str(path)!r} is no file name") from None

@@ -1,0 +1,39 @@
+"""How far each switch is from the hosts, where nothing says which tier it is in."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.fabric import Fabric, NodeKind
+
+
+def tiers(fabric: Fabric, leaves: NDArray[np.integer] | None = None) -> NDArray[np.int32]:
+    """Tier of each node: hosts 0, leaf switches 1, a switch over those 2, and so on.
+
+    Parameters
+    ----------
+    fabric
+        Any fabric.
+    leaves
+        Switches of tier 1; left out, those that a host is cabled to.
+
+    Returns
+    -------
+    int32 [nodes]
+        -1 for a switch that no switch cables lead to from a leaf, and for auxiliary adapters.
+    """
+    tier = np.full(fabric.num_nodes, -1, dtype=np.int32)
+    tier[fabric.node_kind == NodeKind.HOST] = 0
+    if leaves is None:
+        leaves = np.unique(fabric.link_to[fabric.node_kind[fabric.link_from] == NodeKind.HOST])
+        leaves = leaves[fabric.node_kind[leaves] == NodeKind.SWITCH]
+    switch = fabric.node_kind == NodeKind.SWITCH
+    between = switch[fabric.link_from] & switch[fabric.link_to]
+    tail, head = fabric.link_from[between], fabric.link_to[between]
+    front, depth = leaves, 1
+    while len(front):
+        tier[front] = depth
+        ahead = head[tier[tail] == depth]
+        front, depth = np.unique(ahead[tier[ahead] < 0]), depth + 1
+    return tier

@@ -1,0 +1,109 @@
+"""Node-name-maps in both spellings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from weft.errors import InputError, NotApplicable
+from weft.fabric.variants import renamed
+from weft.formats import FormatWarning, read_file, write_file
+from weft.formats.node_name_map import Name, parse_names, read_names, with_names, write
+from weft.topology import build
+
+
+def test_both_spellings() -> None:
+    text = (
+        "# names\n"
+        '0x0008F10500108c5c "spine 3 # upper" # trailing words\n'
+        "\n"
+        "  H-78e7d10300227744 sl390lin1 # login\n"
+        "\t# indented comment\n"
+        "0x12\tplain name\n"
+    )
+    assert parse_names(text, "m") == {
+        0x0008F10500108C5C: Name("spine 3 # upper", 2),
+        0x78E7D10300227744: Name("sl390lin1", 4),
+        0x12: Name("plain name", 6),
+    }
+
+
+def test_a_name_given_twice_alike_is_one() -> None:
+    assert parse_names("0x1 a\n0x01 a\n", "m") == {1: Name("a", 1)}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("0x12", "expected a GUID and a name"),
+        ('0x12 ""', "expected a GUID and a name"),
+        ("0x12 # nothing", "expected a GUID and a name"),
+        ('0x12 "a" b', "expected a GUID and a name"),
+        ('0x12 "a', "expected a GUID and a name"),
+        ("12 a", "expected a GUID and a name"),
+        ("H-12 a", "expected a GUID and a name"),
+        ("0x12345678901234567 a", "expected a GUID and a name"),
+        ("0x1 " + "a" * 3000, "expected a GUID and a name"),
+        ("0x0a other", "called 'other' here and 'first' in line 1"),
+    ],
+)
+def test_bad_lines(line: str, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        parse_names(f"0xa first\n{line}\n", "m")
+    assert (caught.value.file, caught.value.line) == ("m", 2)
+
+
+def test_a_map_of_nothing() -> None:
+    with pytest.raises(InputError, match="names no node"):
+        parse_names("# only words\n", "m")
+
+
+def test_names_become_labels(tmp_path: Path) -> None:
+    fabric = build("xgft:1;3;1")
+    target = tmp_path / "f.net"
+    write_file(fabric, target)
+    names = tmp_path / "names"
+    names.write_text('0x200000 "the switch"\nH-0000000000100002 h0\n')
+    named = read_file(target, names=names)
+    # h0 is now the second host, so the first falls back to its GUID.
+    assert named.node_names == ("the switch", "H-0000000000100000", "h0", "h2")
+    assert named.digest == fabric.digest
+
+
+def test_names_of_strangers_are_counted() -> None:
+    fabric = build("xgft:1;3;1")
+    names = {0x200000: Name("x", 1), 0x7: Name("y", 2), 0x8: Name("z", 3)}
+    with pytest.warns(FormatWarning, match=r"2 of 3 names are .* 0x0000000000000007 'y', 0x0"):
+        assert with_names(fabric, names, "m").node_names[0] == "x"
+
+
+def test_one_name_for_two_nodes() -> None:
+    fabric = build("xgft:1;3;1")
+    names = {0x100000: Name("x", 1), 0x100002: Name("x", 2)}
+    with pytest.raises(InputError, match="'x' names two nodes") as caught:
+        with_names(fabric, names, "m")
+    assert (caught.value.file, caught.value.line) == ("m", 2)
+
+
+def test_what_is_written_is_read() -> None:
+    fabric = build("xgft:2;4,4;1,2")
+    names = parse_names(write(fabric), "m")
+    assert [names[guid].text for guid in fabric.node_guid.tolist()] == list(fabric.node_names)
+    assert write(fabric).splitlines()[1] == '0x0000000000200000 "s1-0"'
+
+
+def test_labels_that_a_map_cannot_hold() -> None:
+    fabric = build("xgft:1;3;1")
+    for bad in ('a"b', " a", "", "a\nb"):
+        with pytest.raises(NotApplicable, match="label"):
+            write(renamed(fabric, {0x200000: bad}))
+    with pytest.warns(FormatWarning, match="1 labels have a #"):
+        text = write(renamed(fabric, {0x200000: "a # b"}))
+    assert parse_names(text, "m")[0x200000].text == "a # b"
+
+
+def test_real_map(shared: Path) -> None:
+    names = read_names(shared / "fabrics" / "psmn-x5.node-name-map")
+    assert len(names) == 86
+    assert names[0x78E7D10300227744].text == "sl390lin1"

@@ -1,0 +1,210 @@
+"""Slurm topology files: always a tree, and the administrators' own for a real cluster."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from weft.errors import InputError, NotApplicable
+from weft.fabric import Fabric, FabricBuilder
+from weft.fabric.variants import renamed
+from weft.formats import FormatWarning, read_file, write_file
+from weft.formats.hostlist import expand
+from weft.formats.slurm import write
+from weft.topology import build
+
+
+def parse(text: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Nodes of each leaf switch and switches of each other line."""
+    nodes: dict[str, list[str]] = {}
+    switches: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if line.startswith("#"):
+            continue
+        name, children = line.split()
+        key, _, value = children.partition("=")
+        name = name.removeprefix("SwitchName=")
+        assert name not in nodes
+        assert name not in switches
+        {"Nodes": nodes, "Switches": switches}[key][name] = expand(value)
+    return nodes, switches
+
+
+def check_tree(text: str) -> set[str]:
+    """Refuse what Slurm would; returns the tops."""
+    nodes, switches = parse(text)
+    listed = [node for group in nodes.values() for node in group]
+    assert len(listed) == len(set(listed))
+    below = [child for group in switches.values() for child in group]
+    assert len(below) == len(set(below)), "a switch has two parents"
+    assert set(below) <= set(nodes) | set(switches)
+    assert all(len(group) > 1 for group in switches.values())
+    tops = (set(nodes) | set(switches)) - set(below)
+    seen: set[str] = set()
+    ahead = list(tops)
+    while ahead:
+        name = ahead.pop()
+        seen.add(name)
+        ahead += switches.get(name, [])
+    assert seen == set(nodes) | set(switches), "a loop of switches"
+    return tops
+
+
+def quiet(fabric: Fabric, **options: str) -> str:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FormatWarning)
+        return write(fabric, **options)
+
+
+def test_a_two_level_tree() -> None:
+    assert write(build("xgft:2;3,2;1,2")) == (
+        "# topology.conf of xgft:2;3,2;1,2, by weft\n"
+        "SwitchName=s1-0 Nodes=h[0-2]\n"
+        "SwitchName=s1-1 Nodes=h[3-5]\n"
+        "# s2-0 stands for s2-1 too\n"
+        "SwitchName=s2-0 Switches=s1-[0-1]\n"
+    )
+
+
+def test_a_three_level_tree_keeps_its_pods() -> None:
+    nodes, switches = parse(write(build("xgft:3;4,4,4;1,4,4")))
+    assert len(nodes) == 16
+    assert sorted(map(len, switches.values())) == [4] * 5
+    assert check_tree(write(build("xgft:3;4,4,4;1,4,4"))) == {"s3-0"}
+
+
+def test_the_real_cluster_has_the_administrators_leaves(shared: Path, tmp_path: Path) -> None:
+    folder = shared / "fabrics"
+    fabric = read_file(folder / "psmn-x5.ibnetdiscover", names=folder / "psmn-x5.node-name-map")
+    target = tmp_path / "topology.conf"
+    write_file(fabric, target)
+    check_tree(target.read_text())
+    nodes, switches = parse(target.read_text())
+    theirs, their_switches = parse((folder / "psmn-x5.slurm-topology.conf").read_text())
+    assert {leaf: sorted(group) for leaf, group in nodes.items()} == {
+        leaf: sorted(group) for leaf, group in theirs.items()
+    }
+    # They list every switch above with all its neighbours, up, down and sideways; ours are among
+    # them, but for the children that are now a line of their own.
+    for name, children in switches.items():
+        reached = set(their_switches[name])
+        assert {child for child in children if child in nodes} <= reached
+    assert set(switches) <= set(their_switches)
+
+
+def test_leaf_to_leaf_cables_are_left_out_and_said() -> None:
+    maker = FabricBuilder("triangle")
+    switches = maker.switches(["a", "b", "c"], ports=8)
+    maker.connect(switches, maker.hosts(["h1", "h2", "h3"]))
+    maker.connect(switches, switches[[1, 2, 0]], cables=2)
+    with pytest.warns(FormatWarning, match="6 cables between switches of one tier"):
+        text = write(maker.fabric())
+    assert "SwitchName=fabric Switches=a,b,c" in text
+    assert check_tree(text) == {"fabric"}
+    assert "SwitchName=top Switches=a,b,c" in quiet(maker.fabric(), root="top")
+
+
+def test_pieces_get_a_root_each() -> None:
+    maker = FabricBuilder("pieces")
+    switches = maker.switches([f"s{i}" for i in range(5)], ports=8)
+    maker.connect(switches, maker.hosts([f"h{i}" for i in range(5)]))
+    maker.connect(switches[[0, 2]], switches[[1, 3]])
+    text = quiet(maker.fabric())
+    assert "SwitchName=fabric0 Switches=s[0-1]" in text
+    assert "SwitchName=fabric1 Switches=s[2-3]" in text
+    assert check_tree(text) == {"fabric0", "fabric1", "s4"}
+
+
+def test_switches_whose_leaves_overlap_in_part() -> None:
+    maker = FabricBuilder("overlap")
+    leaves = maker.switches(["a", "b", "c"], ports=8)
+    upper = maker.switches(["x", "y", "z"], ports=8)
+    maker.connect(leaves, maker.hosts(["h1", "h2", "h3"]))
+    maker.connect(upper[[0, 0, 1, 1, 2]], leaves[[0, 1, 1, 2, 2]])
+    with pytest.warns(FormatWarning) as caught:
+        text = write(maker.fabric())
+    assert "1 switches over one leaf only: z" in str(caught[0].message)
+    assert "1 switches whose leaves overlap in part with another's: y" in str(caught[0].message)
+    assert check_tree(text) == {"fabric"}
+    assert "SwitchName=x Switches=a,b\n" in text
+
+
+def test_nested_blocks_are_a_tree() -> None:
+    maker = FabricBuilder("nested")
+    leaves = maker.switches(["a", "b", "c"], ports=8)
+    upper = maker.switches(["all", "two"], ports=8)
+    maker.connect(leaves, maker.hosts(["h1", "h2", "h3"]))
+    maker.connect(upper[[0, 0, 0, 1, 1]], leaves[[0, 1, 2, 0, 1]])
+    text = write(maker.fabric())
+    assert "SwitchName=two Switches=a,b\n" in text
+    assert "SwitchName=all Switches=c,two\n" in text
+    assert check_tree(text) == {"all"}
+
+
+def test_hosts_on_several_switches_are_listed_once() -> None:
+    fabric = build("xgft:2;4,4;2,2")
+    with pytest.warns(FormatWarning, match="further leaf switches of 16 hosts"):
+        text = write(fabric)
+    nodes, _ = parse(text)
+    assert sorted(chain(*nodes.values())) == sorted(fabric.host_names)
+    check_tree(text)
+
+
+def test_adapters_of_one_host_are_one_node() -> None:
+    fabric = renamed(
+        build("xgft:1;3;1"), {0x100000: "n1 HCA-1", 0x100002: "n1 HCA-2", 0x100004: "n2 mlx5_0"}
+    )
+    assert "Nodes=n[1-2]\n" in write(fabric)
+
+
+def test_names_that_slurm_cannot_take_become_guids() -> None:
+    fabric = renamed(build("xgft:1;2;1"), {0x200000: "a # b", 0x100000: "x y"})
+    assert write(fabric).endswith("SwitchName=S-0000000000200000 Nodes=H-0000000000100000,h1\n")
+
+
+def test_hosts_without_a_switch_are_said() -> None:
+    fabric = build("xgft:2;2,2;1,1").without(cables=["h0[1]"])
+    with pytest.warns(FormatWarning, match="1 hosts that are cabled to no switch: h0"):
+        nodes, _ = parse(write(fabric))
+    assert [*chain(*nodes.values())] == ["h1", "h2", "h3"]
+
+
+def test_leaves_without_hosts_and_planes_apart_are_said() -> None:
+    maker = FabricBuilder("planes")
+    switches = maker.switches(["a", "b"], ports=4)
+    hosts = maker.hosts(["h1", "h2"], ports=2)
+    maker.connect(switches[[0, 0, 1, 1]], hosts[[0, 1, 0, 1]])
+    with pytest.warns(FormatWarning) as caught:
+        assert write(maker.fabric()).endswith("SwitchName=a Nodes=h[1-2]\n")
+    assert "1 switches that no switch cable joins to a leaf: b" in str(caught[0].message)
+
+
+def test_refusals() -> None:
+    maker = FabricBuilder("pair")
+    maker.connect(maker.hosts(["a"]), maker.hosts(["b"]))
+    with pytest.raises(NotApplicable, match="no host of pair is cabled to a switch"):
+        write(maker.fabric())
+    with pytest.raises(InputError, match="no name that Slurm takes"):
+        write(build("xgft:1;2;1"), root="a b")
+    fabric = renamed(build("xgft:1;2;1"), {0x200000: "fabric"})
+    assert "SwitchName=fabric Nodes" in write(fabric)
+    maker = FabricBuilder("f")
+    switches = maker.switches(["fabric", "b"])
+    maker.connect(switches, maker.hosts(["h1", "h2"]))
+    maker.connect(switches[:1], switches[1:])
+    with pytest.raises(NotApplicable, match="choose another root"):
+        quiet(maker.fabric())
+
+
+def test_faulty_trees_stay_trees() -> None:
+    tree = build("xgft:3;3,3,3;1,3,3")
+    for seed in range(10):
+        fabric = tree.with_faults(cables=20, switches=6, seed=seed)
+        try:
+            text = quiet(fabric)
+        except NotApplicable:
+            continue
+        check_tree(text)

@@ -1,0 +1,245 @@
+"""`weft.load.fabric`, and reading and writing files whatever their format."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from weft.errors import InputError, NotApplicable
+from weft.fabric import Fabric, FabricBuilder
+from weft.formats import FormatWarning, read_file, reader, write_file, writer
+from weft.load import fabric
+from weft.topology import build
+
+
+@pytest.fixture
+def topo(tmp_path: Path) -> Path:
+    path = tmp_path / "cluster.txt"
+    write_file(build("xgft:1;3;1"), path, "ibnetdiscover")
+    return path
+
+
+def test_a_spec_is_built() -> None:
+    assert fabric("xgft:1;3;1").digest == build("xgft:1;3;1").digest
+
+
+def test_a_file_is_read(topo: Path) -> None:
+    assert fabric(topo).digest == build("xgft:1;3;1").digest
+    assert fabric(str(topo)).name == str(topo)
+
+
+@pytest.mark.parametrize("format_name", ["ibnetdiscover", "ibsim"])
+def test_the_contents_tell_the_format(format_name: str, tmp_path: Path) -> None:
+    path = tmp_path / "anything"
+    write_file(build("xgft:2;2,2;1,2"), path, format_name)
+    text = path.read_text()
+    assert [entry.name for entry in reader if entry.facts["sniff"](text)] == [format_name]
+    assert fabric(path).num_hosts == 4
+
+
+def test_a_file_wins_over_a_spec_of_the_same_name(
+    topo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(topo.parent)
+    topo.rename(topo.with_name("xgft:1;9;1"))
+    assert fabric("xgft:1;9;1").num_hosts == 3
+
+
+def test_names(topo: Path) -> None:
+    names = topo.with_name("names")
+    names.write_text('0x200000 "the switch"\n')
+    assert fabric(topo, names=names).node_names[0] == "the switch"
+    assert fabric("xgft:1;3;1", names=names).node_names[0] == "the switch"
+    with pytest.raises(InputError, match="nowhere: cannot be read"):
+        fabric(topo, names="nowhere")
+
+
+@pytest.mark.parametrize("text", ["cluster.topo", "", "nonsense", "a/b\0c", "x" * 5000])
+def test_neither_file_nor_topology(text: str) -> None:
+    with pytest.raises(InputError) as caught:
+        fabric(text)
+    assert "is neither a file nor a topology: no such file, and no family" in str(caught.value)
+
+
+def test_a_mistyped_family_is_guessed() -> None:
+    with pytest.raises(InputError, match=r"no family 'xgtf' \(did you mean 'xgft'\?\)"):
+        fabric("xgtf:1;3;1")
+
+
+def test_a_spec_with_bad_parameters_is_not_called_a_missing_file() -> None:
+    with pytest.raises(InputError) as caught:
+        fabric("xgft:2;4")
+    assert "neither" not in str(caught.value)
+
+
+def test_a_path_is_never_a_spec() -> None:
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        fabric(Path("xgft:1;3;1"))
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        fabric("xgft:1;3;1", format="ibsim")
+
+
+def test_neither_text_nor_path() -> None:
+    with pytest.raises(InputError, match="expected a file or a spec, not 3"):
+        fabric(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "is empty"),
+        (b" \n\n", "is empty"),
+        (b"Switch\x00", "is a binary file"),
+        ("Switch 4 'x'\n".encode("utf-16"), "is a binary file"),
+        (b"# fine\nSwitch \xff\n", "byte 0xff is not UTF-8"),
+        (b"hello\nworld\n", "is in no format that weft can read; it reads ibnetdiscover, ibsim"),
+        (b'0x12 "name"\n', "is a node-name-map"),
+        (b"SwitchName=a Nodes=b\n", "is in no format"),
+    ],
+)
+def test_files_that_are_no_fabric(data: bytes, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad"
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=message) as caught:
+        fabric(str(path))
+    assert caught.value.file == str(path)
+    assert caught.value.line == (2 if b"\xff\n" in data else None)
+
+
+def test_a_byte_order_mark_and_dos_line_ends_are_taken(topo: Path) -> None:
+    topo.write_bytes(b"\xef\xbb\xbf" + topo.read_bytes().replace(b"\n", b"\r\n"))
+    assert fabric(topo).digest == build("xgft:1;3;1").digest
+
+
+def test_folders_and_devices(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is a folder"):
+        fabric(str(tmp_path))
+    with pytest.raises(InputError, match="is a device"):
+        fabric("/dev/zero")
+
+
+def test_a_file_that_may_not_be_read(topo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(InputError, match="cannot be read: Permission denied"):
+        fabric(topo)
+
+
+def test_a_pipe_is_read(topo: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    text = topo.read_bytes()
+    feeder = threading.Thread(target=lambda: pipe.write_bytes(text))
+    feeder.start()
+    try:
+        assert fabric(str(pipe)).num_hosts == 3
+    finally:
+        feeder.join()
+
+
+def test_unknown_formats_and_options(topo: Path) -> None:
+    with pytest.raises(InputError, match=r"unknown readable format 'ibsin' \(did you mean"):
+        read_file(topo, "ibsin")
+    with pytest.raises(InputError, match="'ibnetdiscover' has no option 'colour'"):
+        read_file(topo, colour="red")
+    with pytest.raises(InputError, match="unknown writable format"):
+        write_file(build("xgft:1;3;1"), topo, "xml")
+    with pytest.raises(InputError, match="'dot' has no option 'colour'"):
+        write_file(build("xgft:1;3;1"), topo, "dot", colour="red")
+
+
+def test_the_file_name_must_tell_the_format(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"the name tells no format; name one of dot \(.dot .gv\)"):
+        write_file(build("xgft:1;3;1"), tmp_path / "f.xyz")
+
+
+def test_every_format_has_a_summary_and_suffixes() -> None:
+    assert reader.names() == ["ibnetdiscover", "ibsim"]
+    assert writer.names() == [
+        "dot",
+        "graphml",
+        "ibnetdiscover",
+        "ibsim",
+        "node-name-map",
+        "slurm",
+    ]
+    for registry in (reader, writer):
+        for entry in registry:
+            assert entry.summary
+            assert entry.facts["suffixes"]
+
+
+# -- writing ----------------------------------------------------------------------------------
+
+
+def bad_fabric() -> Fabric:
+    maker = FabricBuilder("f", rate=37.0)
+    maker.connect(maker.switches(["s"]), maker.hosts(["h"]))
+    return maker.fabric()
+
+
+def test_a_refusal_leaves_the_old_file(topo: Path) -> None:
+    before = topo.read_bytes()
+    with pytest.raises(NotApplicable):
+        write_file(bad_fabric(), topo, "ibnetdiscover")
+    assert topo.read_bytes() == before
+    assert list(topo.parent.iterdir()) == [topo]
+
+
+def test_a_write_that_fails_leaves_the_old_file(
+    topo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = topo.read_bytes()
+
+    def full(self: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(InputError, match="cannot be written: No space left"):
+        write_file(build("xgft:1;9;1"), topo, "ibsim")
+    assert topo.read_bytes() == before
+    assert list(topo.parent.iterdir()) == [topo]
+
+
+def test_replacing_keeps_the_mode_and_follows_links(topo: Path) -> None:
+    topo.chmod(0o640)
+    link = topo.with_name("link.topo")
+    link.symlink_to(topo)
+    write_file(build("xgft:1;9;1"), link)
+    assert link.is_symlink()
+    assert stat.S_IMODE(topo.stat().st_mode) == 0o640
+    assert fabric(topo).num_hosts == 9
+
+
+def test_folders_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "x.dot").mkdir()
+    with pytest.raises(InputError, match="is a folder"):
+        write_file(build("xgft:1;3;1"), tmp_path / "x.dot")
+    with pytest.raises(InputError, match="cannot be written: No such file"):
+        write_file(build("xgft:1;3;1"), tmp_path / "missing" / "x.dot")
+
+
+def test_devices_are_written_to(capfd: pytest.CaptureFixture[str]) -> None:
+    write_file(build("xgft:1;3;1"), "/dev/null", "dot")
+    assert Path("/dev/null").is_char_device()
+
+
+def test_the_same_fabric_gives_the_same_file(tmp_path: Path) -> None:
+    tree = build("xgft:2;4,4;1,2")
+    for entry in writer:
+        write_file(tree, tmp_path / "a", entry.name)
+        write_file(build("xgft:2;4,4;1,2"), tmp_path / "b", entry.name)
+        assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes(), entry.name
+
+
+def test_warnings_name_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "f.net"
+    path.write_text('Switch 2 "a"\n[1]"b"[1]\n\nCa 1 "b"\n[1]"a"[1]\n')
+    with pytest.warns(FormatWarning, match=f"^{path}: 1 of 1 cables name no rate"):
+        fabric(path)
