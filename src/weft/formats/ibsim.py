@@ -29,7 +29,7 @@ _RESERVED = re.compile('[#@"\x00-\x1f\x7f]')
 
 _KEY = re.compile(
     r"(switchguid|caguid|hcaguids|rtguid|vendid|devid|sysimgguid|width|speed|extspeed)\s*+([=+])"
-    r"\s*+(?:0x([0-9a-fA-F]{1,16})|(\d{1,20}))(?:\([0-9a-fA-F]{1,16}\))?\s*+(?:#.*)?"
+    r"\s*+(?:0x([0-9a-fA-F]{1,16})|(\d{1,20}))(?:\(([0-9a-fA-F]{1,16})\))?\s*+(?:#.*)?"
 )
 _MODULE = re.compile(r'module\s*+=\s*+"([^"]*)"\s*+(?:#.*)?')
 _REFUSED = re.compile(r"include\b|do\b|pdebug\b|@")
@@ -78,6 +78,7 @@ class _Reader:
         self.next_guid = dict(_FIRST_GUID)
         self.base_guid = dict(_FIRST_GUID)
         self.once = {"vendid": 0, "sysimgguid": 0}
+        self.port_guid: int | None = None
         self.kept = {"devid": 0, "width": 0, "speed": 0, "extspeed": 0}
         #: Ports that the open record may still list; ibsim swallows the line that ends it early.
         self.open = 0
@@ -137,13 +138,15 @@ class _Reader:
             )
 
     def take_key(self, number: int, match: re.Match[str]) -> None:
-        key, sign, hexadecimal, decimal = match.groups()
+        key, sign, hexadecimal, decimal, port_guid = match.groups()
         value = int(hexadecimal, 16) if hexadecimal else int(decimal)
         if key.endswith(("guid", "guids")) and key != "sysimgguid":
             node_type = {"s": "Switch", "c": "Ca", "h": "Ca", "r": "Rt"}[key[0]]
             if sign == "=":
                 self.base_guid[node_type], value = value, 0
             self.next_guid[node_type] = self.base_guid[node_type] + value
+            if node_type == "Switch":
+                self.port_guid = int(port_guid, 16) if port_guid else None
         elif sign == "+":
             self.net.fail(f"{key} takes '=', not '+'", number)
         elif key in self.once:
@@ -180,11 +183,14 @@ class _Reader:
                 description=node_id if description is None else description,
                 lid=int(lid[1]) if lid and node_type == "Switch" else -1,
                 lmc=int(lmc[1]) if lmc and node_type == "Switch" else 0,
+                port_guid=self.port_guid if node_type == "Switch" else None,
                 system_guid=self.once["sysimgguid"],
                 vendor_id=vendor,
                 device_id=device,
             )
         )
+        if node_type == "Switch":
+            self.port_guid = None
         self.next_guid[node_type] = guid + (1 if node_type == "Switch" else ports + 1)
         self.once = dict.fromkeys(self.once, 0)
         self.in_record, self.open = True, ports
@@ -320,5 +326,7 @@ def write(fabric: Fabric) -> str:
         ):
             if value or wanted:
                 out.lines.append(f"{key}={value:#x}")
+        if fabric.node_kind[node] == NodeKind.SWITCH:
+            out.lines[-1] += f"({out.guids[node, 0]:x})"
         out.record(node)
     return out.text()

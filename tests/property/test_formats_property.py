@@ -1,0 +1,346 @@
+"""Every format comes back as it was written, and no text makes a reader fail in another way."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from weft.errors import InputError, NotApplicable
+from weft.fabric import Fabric, NodeKind, Parts
+from weft.fabric.builder import cable_latency_ns
+from weft.formats import FormatWarning, reader, writer
+from weft.formats.graphml import write as write_graphml
+from weft.formats.graphviz import write as write_dot
+from weft.formats.hostlist import compress, expand
+from weft.formats.ibnetdiscover import read as read_ibnetdiscover
+from weft.formats.ibnetdiscover import write as write_ibnetdiscover
+from weft.formats.ibsim import read as read_ibsim
+from weft.formats.ibsim import write as write_ibsim
+from weft.formats.node_name_map import parse_names, with_names
+from weft.formats.node_name_map import write as write_names
+from weft.formats.slurm import write as write_slurm
+from weft.topology import build
+from weft.units import RATE_NAMES, rate_gbps
+
+WORDS = st.text(
+    st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")), min_size=1, max_size=20
+).filter(lambda text: text == text.strip() and len(text.encode()) <= 64)
+
+
+@st.composite
+def fabrics(draw: st.DrawFn) -> Fabric:
+    """Small multigraphs of all kinds of nodes, with everything set at random."""
+    switches = draw(st.integers(0, 4))
+    hosts = draw(st.integers(0 if switches else 1, 6))
+    others = draw(st.integers(0, 2))
+    kind = np.repeat(
+        [NodeKind.SWITCH, NodeKind.HOST, NodeKind.AUXILIARY], [switches, hosts, others]
+    )
+    count = len(kind)
+    names = draw(st.lists(WORDS, min_size=count, max_size=count, unique=True))
+    descriptions = [
+        draw(st.one_of(st.just(name), st.just(""), WORDS, st.just(f"{name} HCA-1"[:30])))
+        for name in names
+    ]
+    descriptions = ["x" if text.endswith("Aggregation Node") else text for text in descriptions]
+    if others:
+        descriptions[-1] = draw(st.sampled_from(["Mellanox Technologies Aggregation Node", "rt"]))
+    ports = draw(st.lists(st.integers(1, 6), min_size=count, max_size=count))
+    sockets = [(node, port + 1) for node in range(count) for port in range(ports[node])]
+    order = draw(st.permutations(sockets))
+    cables = draw(st.integers(0, len(order) // 2))
+    a, b = order[0 : 2 * cables : 2], order[1 : 2 * cables : 2]
+    rates = draw(st.lists(st.integers(1, len(RATE_NAMES) - 1), min_size=cables, max_size=cables))
+    guids = draw(
+        st.lists(st.integers(1, 2**60 - 1), min_size=count, max_size=count, unique=True).map(
+            lambda values: [16 * value for value in values]
+        )
+    )
+    cabled = {*a, *b}
+    odd = {
+        (node, port): guids[node] + 8 + port
+        for node, port in sorted(cabled)
+        if kind[node] != NodeKind.SWITCH and draw(st.booleans())
+    }
+    for node in range(switches):
+        if draw(st.booleans()):
+            odd.update({(node, port): guids[node] + 9 for port in range(1, ports[node] + 1)})
+    ends = sorted((0 if kind[n] == NodeKind.SWITCH else p, n) for n, p in cabled)
+    owners = {(node, port) for port, node in ends} | {(node, 0) for node in range(switches)}
+    lids = {}
+    lid = draw(st.integers(1, 100))
+    for owner in sorted(owners):
+        lmc = draw(st.integers(0, 7))
+        if draw(st.booleans()):
+            lids[owner] = (lid, lmc)
+        lid += (1 << lmc) + draw(st.integers(0, 50))
+    length = np.full(cables, np.nan)
+
+    def numbers(most: int) -> list[int]:
+        return draw(st.lists(st.integers(0, most), min_size=count, max_size=count))
+
+    return Parts(
+        name="random",
+        kind=kind.astype(np.uint8),
+        names=names,
+        ports=np.array(ports, dtype=np.int32),
+        a_node=np.array([node for node, _ in a], dtype=np.int32),
+        a_port=np.array([port for _, port in a], dtype=np.int32),
+        b_node=np.array([node for node, _ in b], dtype=np.int32),
+        b_port=np.array([port for _, port in b], dtype=np.int32),
+        rate_gbps=np.array([rate_gbps(code) for code in rates], dtype=np.float64),
+        rate_code=np.array(rates, dtype=np.uint8),
+        length_m=length,
+        latency_ns=cable_latency_ns(length),
+        guid=np.array(guids, dtype=np.uint64),
+        forwards=kind == NodeKind.SWITCH,
+        level=np.full(count, -1, dtype=np.int8),
+        coordinates=np.zeros((count, 0), dtype=np.int32),
+        descriptions=descriptions,
+        system_guid=np.array(numbers(2**64 - 1), dtype=np.uint64),
+        vendor_id=np.array(numbers(0xFFFFFF), dtype=np.uint32),
+        device_id=np.array(numbers(0xFFFF), dtype=np.uint32),
+        port_guid=odd,
+        lid=lids,
+    ).assemble()
+
+
+def same(one: Fabric, other: Fabric) -> None:
+    assert one.digest == other.digest
+    assert one.descriptions == other.descriptions
+    for key in (
+        "node_guid",
+        "port_guid",
+        "system_guid",
+        "vendor_id",
+        "device_id",
+        "lid",
+        "lmc",
+        "cable_rate_code",
+        "cable_rate_gbps",
+    ):
+        assert np.array_equal(getattr(one, key), getattr(other, key)), key
+
+
+@given(fabrics())
+def test_ibnetdiscover_round_trip(fabric: Fabric) -> None:
+    again = read_ibnetdiscover(write_ibnetdiscover(fabric), "f")
+    same(again, fabric)
+    # Labels come from the descriptions; once they do, they stay.
+    assert read_ibnetdiscover(write_ibnetdiscover(again), "f").node_names == again.node_names
+
+
+@given(fabrics())
+def test_ibsim_round_trip(fabric: Fabric) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FormatWarning)
+        text = write_ibsim(fabric)
+    again = read_ibsim(text, "f")
+    same(again, fabric)
+    for label, name in zip(fabric.node_names, again.node_names, strict=True):
+        if not set(label) & set('#@"'):
+            assert label == name
+
+
+@given(fabrics())
+def test_what_is_written_is_recognised(fabric: Fabric) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FormatWarning)
+        for name in reader.names():
+            text = writer[name].function(fabric)
+            assert [entry.name for entry in reader if entry.facts["sniff"](text)] == [name]
+
+
+@given(fabrics())
+def test_node_name_map_round_trip(fabric: Fabric) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FormatWarning)
+        try:
+            text = write_names(fabric)
+        except NotApplicable:
+            assert any('"' in label for label in fabric.node_names)
+            return
+    again = read_ibnetdiscover(write_ibnetdiscover(fabric), "f")
+    assert with_names(again, parse_names(text, "m"), "m").node_names == fabric.node_names
+
+
+@given(fabrics())
+def test_graph_formats_take_any_fabric(fabric: Fabric) -> None:
+    graph = nx.parse_graphml(write_graphml(fabric), force_multigraph=True)
+    assert set(graph) == set(fabric.node_names)
+    assert graph.number_of_edges() == fabric.num_cables
+    assert write_dot(fabric).count(" [label=") >= fabric.num_nodes
+
+
+@given(fabrics())
+def test_slurm_lists_each_switched_host_once(fabric: Fabric) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FormatWarning)
+        try:
+            text = write_slurm(fabric)
+        except NotApplicable:
+            return
+    lines = [line.split("=", 2) for line in text.splitlines() if line[0] != "#"]
+    nodes = [name for *_, key, value in lines if key.endswith("Nodes") for name in expand(value)]
+    assert len(nodes) == len(set(nodes)) > 0
+    below = [name for *_, key, value in lines if key.endswith("Switches") for name in expand(value)]
+    assert len(below) == len(set(below))
+
+
+# -- host lists -------------------------------------------------------------------------------
+
+HOST = st.builds(
+    lambda prefix, digits, suffix: prefix + digits + suffix,
+    st.sampled_from(["n", "node", "r1-", "x0y", "H-00a"]),
+    st.one_of(st.integers(0, 130).map(str), st.text("019", max_size=4), st.text("09", max_size=25)),
+    st.sampled_from(["", "", "", "-ib"]),
+)
+
+
+@given(st.lists(HOST, max_size=60))
+def test_host_list_round_trip(names: list[str]) -> None:
+    text = compress(names)
+    assert sorted(expand(text) if text else []) == sorted(set(names))
+    assert compress(expand(text) if text else []) == text
+
+
+@given(st.text("n01[],- ", max_size=40))
+def test_host_lists_expand_or_are_refused(text: str) -> None:
+    try:
+        names = expand(text)
+    except InputError:
+        return
+    assert all(names)
+
+
+# -- mutations --------------------------------------------------------------------------------
+
+SCRAPS = [
+    '[1]\t"S-0000000000200000"[1]\t\t# "x" lid 1 4xQDR',
+    "switchguid=0x200000(200000)",
+    "caguid=0x100000",
+    'Switch\t36 "S-0000000000200000"\t\t# "x" base port 0 lid 1 lmc 0',
+    'Ca\t99999 "',
+    "ibwarn: [1] _do_madrpc: recv failed",
+    "src/query_smp.c:1; x",
+    'module="a"',
+    "vendid=0xffffffffffffffff",
+    "width=16",
+    '0x12 "name"',
+    "\u2028",
+    "\x00",
+    "٣",
+    "4x???",
+    "lid 65535",
+    "lmc 9",
+    "(((((((((((",
+    " " * 1500,
+    '"' * 200,
+]
+
+
+@st.composite
+def mutated(draw: st.DrawFn, text: str) -> str:
+    """A text with a few lines and characters deleted, doubled, swapped or garbled."""
+    lines = text.split("\n")
+    for _ in range(draw(st.integers(1, 4))):
+        if not lines:
+            break
+        at = draw(st.integers(0, len(lines) - 1))
+        act = draw(st.sampled_from(["drop", "double", "swap", "insert", "cut", "scrap", "end"]))
+        line = lines[at]
+        place = draw(st.integers(0, len(line)))
+        if act == "drop":
+            del lines[at]
+        elif act == "double":
+            lines.insert(draw(st.integers(0, len(lines))), line)
+        elif act == "swap":
+            other = draw(st.integers(0, len(lines) - 1))
+            lines[at], lines[other] = lines[other], lines[at]
+        elif act == "insert":
+            lines.insert(at, draw(st.sampled_from(SCRAPS)))
+        elif act == "cut":
+            lines[at] = line[:place] + line[place + draw(st.integers(1, 4)) :]
+        elif act == "scrap":
+            scrap = draw(
+                st.one_of(st.sampled_from(SCRAPS), st.characters(exclude_categories=("Cs",)))
+            )
+            lines[at] = line[:place] + scrap + line[place + draw(st.integers(0, 2)) :]
+        else:
+            lines[at:] = [line[:place]]
+    return "\n".join(lines)
+
+
+def small_texts() -> list[str]:
+    tree = build("xgft:2;2,2;1,2;1,2")
+    return [write_ibnetdiscover(tree), write_ibsim(tree), write_names(tree)]
+
+
+SMALL = small_texts()
+
+
+def accepts_or_refuses(text: str) -> None:
+    """Feed a text to every reader; anything but a fabric or an `InputError` escapes."""
+    readers: list[Callable[[str, str], object]] = [entry.function for entry in reader]
+    for read in [*readers, parse_names]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FormatWarning)
+            result: object = None
+            refusal: InputError | None = None
+            try:
+                result = read(text, "mutated")
+            except InputError as error:
+                refusal = error
+        if refusal is not None:
+            assert refusal.file == "mutated"
+            assert "\n" not in str(refusal)
+        elif isinstance(result, Fabric):
+            assert result.num_nodes > 0
+    for entry in reader:
+        assert entry.facts["sniff"](text) in (True, False)
+
+
+@settings(deadline=1000, max_examples=300)
+@given(st.sampled_from(SMALL).flatmap(mutated))
+def test_mutated_files_are_read_or_refused(text: str) -> None:
+    accepts_or_refuses(text)
+
+
+@settings(
+    deadline=1000,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+@given(data=st.data())
+def test_mutated_real_files_are_read_or_refused(shared: Path, data: st.DataObject) -> None:
+    files = sorted((shared / "fabrics").glob("psmn-x5.*"))
+    assume(files)
+    text = data.draw(st.sampled_from(files)).read_text()
+    accepts_or_refuses(data.draw(mutated(text)))
+
+
+@settings(deadline=1000)
+@given(st.text(max_size=200))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    accepts_or_refuses(text)
+
+
+@pytest.mark.parametrize(
+    "scrap", ["[1]" + " " * 1900, "[" * 1900, '[1] "' * 300, "a/" * 900, "-" * 1900]
+)
+def test_lines_made_to_be_slow_are_not(scrap: str) -> None:
+    text = SMALL[0].replace("\n", scrap + "!\n", 1)
+
+    @settings(deadline=1000, max_examples=1, database=None)
+    @given(st.just(text))
+    def run(slow: str) -> None:
+        accepts_or_refuses(slow)
+
+    run()
