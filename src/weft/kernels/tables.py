@@ -30,7 +30,8 @@ def balanced_tables(
 ):
     """Fill the lines of the destinations listed for each row with least-loaded shortest paths.
 
-    Destinations of row g are target_destination[target_offset[g]:target_offset[g + 1]]. Each gets
+    Destinations of row g are target_destination[target_offset[g]:target_offset[g + 1]], endpoints
+    first. Each gets
     a tree of shortest (ordered False) or up*/down* (True) paths: from the target outwards, every
     row takes the edge by which the loads of the rest of the way, each times its cost, sum to the
     least; of equals the one of the lowest port. Then the tree's flows, one from each source row's
@@ -58,6 +59,8 @@ def balanced_tables(
         for g in range(rows):
             if target_offset[g] == target_offset[g + 1]:
                 continue
+            if again and target_destination[target_offset[g]] >= num_endpoints:
+                continue  # only the switch itself: its paths weigh nothing and stay
             if ordered:
                 count = updown(
                     edge_offset, edge_row, edge_up, g, component_size[g], hops, down, queue

@@ -43,7 +43,7 @@ def dmodk(fabric: Fabric, *, lmc: int = 0) -> Routes:
     check_lmc(fabric, lmc)
     table = empty_table(fabric, lmc)
     tree = find_fat_tree(fabric)
-    fill_balanced(fabric, table, lmc=lmc, destinations=_others(fabric, tree))
+    fill_balanced(fabric, table, lmc=lmc, passes=1, destinations=_others(fabric, tree))
     hosts = np.flatnonzero(tree.rank >= 0)
     lids = ((hosts[:, None] << lmc) + np.arange(1 << lmc)).reshape(-1)
     # Hosts come first among endpoints, and each has just one: their lines are the first.

@@ -68,7 +68,8 @@ def _delivered_by_host(
     rows = fabric.graph.destination_row[joined]
     reached = reached_rows(fabric, routes, joined)
     own = reached[np.arange(len(joined)), rows]
-    return reached.sum(axis=0)[rows] - own
+    delivered: NDArray[np.int64] = reached.sum(axis=0)[rows] - own
+    return delivered
 
 
 def _split(
