@@ -33,4 +33,4 @@ def frame(columns: Mapping[str, Column], data: Mapping[str, Any]) -> pl.DataFram
         raise ValueError(f"the columns do not match their description: {wrong}")
     ordered = {name: data[name] for name in columns}
     schema = {name: column.dtype for name, column in columns.items()}
-    return pl.DataFrame(ordered, schema=schema, nan_to_null=True)
+    return pl.DataFrame(ordered, schema=schema).with_columns(pl.col(pl.Float64).fill_nan(None))

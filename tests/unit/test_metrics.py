@@ -316,6 +316,12 @@ def test_frames_have_the_documented_columns() -> None:
             assert line == expected, (name, key)
 
 
+def test_nan_becomes_null_wherever_it_comes_from() -> None:
+    for data in (np.array([np.nan]), [float("nan")], pl.Series([np.nan])):
+        table = frame(metrics.ECDF_COLUMNS, {"value": data, "share": [1.0]})
+        assert table["value"].to_list() == [None]
+
+
 def test_a_frame_must_have_its_columns() -> None:
     with pytest.raises(ValueError, match="share"):
         frame(metrics.ECDF_COLUMNS, {"value": [1.0]})

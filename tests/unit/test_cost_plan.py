@@ -1,0 +1,498 @@
+"""Racks and cable lengths: by hand on small fabrics, and what holds of every plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from tests.random_fabrics import random_fabric
+
+from weft.columns import Column
+from weft.cost import CostPlan, Layout, cables, plan
+from weft.cost import plan as plan_function
+from weft.cost.layout import UNIT_M
+from weft.cost.plan import PLACE_COLUMNS, RACK_COLUMNS, SUMMARY_COLUMNS
+from weft.errors import InputError
+from weft.fabric import Fabric, FabricBuilder, Parts
+from weft.load import fabric as load
+
+DOCS = Path(__file__).parents[2] / "docs" / "cost.md"
+
+
+def pair(rate: str = "4xHDR") -> Fabric:
+    """Hosts a and b on switch x, c and d on switch y, x cabled to y."""
+    build = FabricBuilder("pair", rate=rate)
+    switches = build.switches(["x", "y"], ports=8)
+    hosts = build.hosts(["a", "b", "c", "d"])
+    build.connect(hosts, switches.repeat(2))
+    build.connect(switches[:1], switches[1:])
+    return build.fabric()
+
+
+def by_ends(result: CostPlan, column: str) -> dict[str, Any]:
+    return {
+        "".join(sorted(row["from_node"] + row["to_node"])): row[column]
+        for row in result.cables.iter_rows(named=True)
+    }
+
+
+def places(result: CostPlan) -> dict[str, tuple[str, int]]:
+    return {name: (rack, unit) for name, _, rack, unit, _ in result.places.rows()}
+
+
+# -- by hand ---------------------------------------------------------------------------------------
+
+
+def test_two_racks_by_hand() -> None:
+    result = plan(pair(), rack_units=4)
+    # A rack of 4U holds a switch on top and its two hosts below.
+    assert places(result) == {
+        "x": ("A01", 4), "a": ("A01", 3), "b": ("A01", 2),
+        "y": ("A02", 4), "c": ("A02", 3), "d": ("A02", 2),
+    }  # fmt: skip
+    # One U apart, two U apart; and up from the middle of U4 to the tray at 4U + 0.3 m, 0.6 m
+    # along, and down again; 0.4 m of slack each.
+    near, next_to = 0.04445 + 0.4, 2 * 0.04445 + 0.4
+    over = 2 * (0.5 * 0.04445 + 0.3) + 0.6 + 0.4
+    assert by_ends(result, "route_m") == {
+        "ax": round(near, 3), "cy": round(near, 3),
+        "bx": round(next_to, 3), "dy": round(next_to, 3), "xy": round(over, 3),
+    }  # fmt: skip
+    assert over == pytest.approx(1.64445)
+    assert by_ends(result, "length_m") == {"ax": 0.5, "bx": 0.5, "cy": 0.5, "dy": 0.5, "xy": 2.0}
+    assert set(by_ends(result, "kind").values()) == {"copper"}
+    cable = result.fabric.find_cable("x[3]")
+    assert result.fabric.cable_length_m[cable] == 2.0
+    assert result.fabric.cable_latency_ns[cable] == 10.0
+    assert result.fabric.digest == pair().digest
+    assert result.cable_m == 4.0
+
+
+def test_two_rows_by_hand() -> None:
+    result = plan(pair(), rack_units=4, racks_per_row=1)
+    assert result.racks["rack"].to_list() == ["A01", "B01"]
+    assert result.racks["y_m"].to_list() == [0.0, 2.1]
+    over = 2 * (0.5 * 0.04445 + 0.3) + 2.1 + 0.4
+    assert by_ends(result, "route_m")["xy"] == round(over, 3) == 3.144
+    assert by_ends(result, "length_m")["xy"] == 5
+    assert by_ends(result, "kind")["xy"] == "optical"
+
+
+@pytest.mark.parametrize(
+    ("rate", "options", "kind"),
+    [
+        ("4xHDR", {}, "copper"),
+        ("4xNDR", {}, "copper"),
+        ("4xXDR", {}, "optical"),
+        ("4xHDR", {"copper_m": 1.5}, "optical"),
+        ("4xXDR", {"copper_m": 2}, "copper"),
+        ("4xHDR", {"slack_m": 1.0}, "optical"),
+        ("4xQDR", {"slack_m": 5.0}, "copper"),
+    ],
+)
+def test_copper_reaches_as_far_as_the_rate_allows(
+    rate: str, options: dict[str, Any], kind: str
+) -> None:
+    result = plan(pair(rate), rack_units=4, **options)
+    assert by_ends(result, "kind")["xy"] == kind
+
+
+def test_a_rate_without_a_name_has_four_lanes() -> None:
+    fabric = pair().degraded(range(5), 800.0)
+    assert plan(fabric, rack_units=4).cables["kind"].to_list().count("optical") == 1
+    assert plan(fabric.degraded(range(5), 400.0), rack_units=4).cables["kind"].n_unique() == 1
+
+
+def test_one_rack_when_all_fits() -> None:
+    result = plan(load("xgft:2;2,2;1,1"))
+    (rack,) = result.racks.rows(named=True)
+    assert rack["role"] == "mixed"
+    # The top switch, then the leaves, then the hosts, without a gap.
+    order = [name for name, _ in sorted(places(result).items(), key=lambda item: -item[1][1])]
+    level = result.fabric.level
+    assert [int(level[result.fabric.find_node(name)]) for name in order] == [2, 1, 1, 0, 0, 0, 0]
+    assert rack["units_used"] == 7
+    assert rack["units_free"] == 35
+    assert rack["cables_within"] == 6
+    assert rack["cables_out"] == 0
+
+
+def test_summary_counts_by_hand() -> None:
+    result = plan(pair(), rack_units=4)
+    rows = {row["item"]: row for row in result.summary.iter_rows(named=True)}
+    assert {item: row["count"] for item, row in rows.items()} == {
+        "8-port switch": 2, "1-port host adapter": 4,
+        "0.5 m copper 4xHDR": 4, "2 m copper 4xHDR": 1, "rack": 2,
+    }  # fmt: skip
+    assert rows["8-port switch"]["ports_used"] == 6
+    assert rows["8-port switch"]["ports_free"] == 10
+    assert rows["1-port host adapter"]["ports_free"] == 0
+    assert result.summary["cost"].null_count() == len(rows)
+
+
+# -- what goes where -------------------------------------------------------------------------------
+
+
+def test_switches_without_hosts_stand_in_the_middle_or_at_the_end() -> None:
+    fabric = load("xgft:2;12,8;1,6")
+    middle = plan(fabric, rack_units=13)
+    # Eight racks of 13U for the leaves and one with six spines.
+    assert middle.racks["role"].to_list().count("switches") == 1
+    end = plan(fabric, rack_units=13, core="end", racks_per_row=9)
+    assert end.racks["role"].to_list() == ["mixed"] * 8 + ["switches"]
+    row = plan(fabric, rack_units=13, racks_per_row=9)
+    assert row.racks["role"].to_list() == ["mixed"] * 4 + ["switches"] + ["mixed"] * 4
+    assert row.cable_m < end.cable_m
+
+
+def test_kns_routers_stand_beside_their_hosts_and_lines_at_the_row_ends() -> None:
+    fabric = load("kns:k=6,n=2")
+    result = plan(fabric, core="row-ends", racks_per_row=2, hosts_per_rack=12, order="number")
+    assert result.leaves == "beside"
+    assert result.racks["role"].to_list() == ["mixed", "switches"] * 3
+    at = places(result)
+    for link in fabric.links[fabric.links["kind"] == 1]:
+        host, router = fabric.node_names[link["from_node"]], fabric.node_names[link["to_node"]]
+        assert at[host] == (at[router][0], at[router][1] - 1)
+    # Lines of the first dimension join routers of one rack (two lines a rack): they stand in
+    # the row of that rack.
+    first = {name: at[name][0] for name in fabric.node_names if name.startswith("s0.")}
+    for name, rack in first.items():
+        node = fabric.find_node(name)
+        routers = fabric.link_to[fabric.link_from == node]
+        assert {at[fabric.node_names[router]][0][0] for router in routers} == {rack[0]}
+
+
+def test_cellia_has_two_cabinets_of_nodes_and_one_of_switches() -> None:
+    # Section 3.3 of the KNS paper: 8-port half-width switches, three cabinets, copper at QDR.
+    fabric = load("kns:k=6,n=2,rate=4xQDR")
+    result = plan(fabric, leaves="separate", hosts_per_rack=25, switches_per_unit=2)
+    assert result.racks["role"].to_list() == ["hosts", "switches", "hosts"]
+    assert result.racks["hosts"].to_list() == [25, 0, 11]
+    assert result.racks["switches"].to_list() == [0, 48, 0]
+    assert result.racks["units_used"].to_list() == [25, 24, 11]
+    assert set(result.cables["kind"]) == {"copper"}
+
+
+def test_hosts_per_rack_and_chassis() -> None:
+    fabric = load("xgft:2;8,4;1,2")
+    result = plan(fabric, hosts_per_rack=8)
+    assert sorted(result.racks["hosts"]) == [0, 8, 8, 8, 8]
+    dense = plan(fabric, hosts_per_rack=8, chassis_units=2, hosts_per_chassis=4)
+    # A switch, and two chassis of 2U for eight hosts.
+    assert sorted(dense.racks["units_used"]) == [2, 5, 5, 5, 5]
+    hosts = dense.places.filter(pl.col("kind") == "host")
+    assert set(hosts["units"]) == {2}
+    assert hosts.group_by("rack", "unit").len()["len"].to_list() == [4] * 8
+
+
+def test_a_leaf_with_more_hosts_than_a_rack_stands_in_the_middle_of_them() -> None:
+    result = plan(load("xgft:1;30;1"), rack_units=12)
+    assert result.racks["hosts"].to_list() == [10, 10, 10]
+    assert result.racks["switches"].to_list() == [0, 1, 0]
+
+
+def test_a_switch_as_high_as_a_rack() -> None:
+    result = plan(load("xgft:1;30;1"), rack_units=10, switch_units=10)
+    assert result.racks["switches"].to_list() == [1, 0, 0, 0]
+    assert result.racks["hosts"].to_list() == [0, 10, 10, 10]
+
+
+def test_many_ports_make_a_switch_high() -> None:
+    fabric = load("xgft:1;100;1")
+    result = plan(fabric, ports_per_unit=30, rack_units=40)
+    switch = result.places.filter(pl.col("kind") == "switch").row(0, named=True)
+    assert switch["units"] == 4
+    with pytest.raises(InputError, match=r"has 100 ports and needs 50 U, more than a rack of 42 U"):
+        plan(fabric, ports_per_unit=2)
+
+
+def test_multi_homed_hosts_stand_with_the_switch_of_their_first_port() -> None:
+    fabric = load("bcube:k=4,n=2")
+    result = plan(fabric, rack_units=5)
+    at = places(result)
+    for host in fabric.host_nodes.tolist():
+        link = fabric.port_link[fabric.port_offset[host]]
+        home = fabric.node_names[fabric.link_to[link]]
+        assert at[fabric.node_names[host]][0] == at[home][0]
+
+
+def chassis() -> Fabric:
+    """Two switches x and y of one chassis, three cables between them, and an aggregation node."""
+    build = FabricBuilder("chassis")
+    switches = build.switches(["x", "y", "z"], ports=12)
+    hosts = build.hosts([f"h{i}" for i in range(6)])
+    build.connect(hosts, switches.repeat(2))
+    build.connect(switches[:1], switches[1:2], cables=3)
+    build.connect(switches[:1], switches[2:])
+    sharp = build.hosts(["sharp"])
+    build.connect(switches[:1], sharp)
+    parts = build.parts()
+    parts.kind[sharp] = 2
+    parts.system_guid[switches[:2]] = 0xABC
+    return parts.assemble()
+
+
+def test_what_is_inside_a_chassis_is_not_bought() -> None:
+    fabric = chassis()
+    result = plan(fabric)
+    inside = result.cables.filter(pl.col("kind") == "internal")
+    assert len(inside) == 4
+    assert set(inside["length_m"]) == {0.0}
+    assert inside["number"].to_list() == list(range(8, 12))
+    assert set(result.fabric.cable_latency_ns[inside["cable"].to_numpy()]) == {0.0}
+    at = places(result)
+    assert at["x"] == at["y"] == at["sharp"] != at["z"]
+    rows = {row["item"]: row for row in result.summary.iter_rows(named=True)}
+    # 24 ports less both ends of three and one end of the fourth; four hosts and z are plugged in.
+    box = rows["17-port switch, 2 in one chassis"]
+    assert (box["count"], box["ports_used"], box["ports_free"]) == (1, 5, 12)
+    assert rows["connection inside a chassis or switch"]["count"] == 4
+    assert result.racks["switches"].sum() == 2
+    assert "7 (7 copper)" in result.text()
+
+
+def test_known_lengths_are_kept() -> None:
+    parts = Parts.of(pair())
+    parts.length_m[:] = np.nan
+    parts.length_m[0] = 12.5
+    fabric = parts.assemble()
+    result = plan(fabric, rack_units=4)
+    row = result.cables.filter(pl.col("cable") == 0).row(0, named=True)
+    assert (row["length_m"], row["route_m"], row["kind"]) == (12.5, None, "optical")
+    assert result.fabric.cable_length_m[0] == 12.5
+    assert "1 were known and are kept" in result.text()
+
+
+# -- every plan ------------------------------------------------------------------------------------
+
+SPECS = [
+    "kary-n-tree:k=4,n=3", "xgft:2;4,4;1,2;1,2", "kns:k=4,n=2", "kns:k=16,n=2,s=2,d=8",
+    "kns:k=4,n=2,router=adapter", "dragonfly:p=2,a=4,h=2", "torus:dims=4x4x2", "bcube:k=4,n=2",
+    "jellyfish:switches=20,degree=5,hosts=3", "slimfly:q=5", "hypercube:n=4", "xgft:1;60;1",
+]  # fmt: skip
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"leaves": "top", "rack_units": 20, "core": "end"},
+    {"leaves": "beside", "rack_units": 10, "chassis_units": 2, "hosts_per_chassis": 4},
+    {"leaves": "separate", "rack_units": 16, "switches_per_unit": 2, "hosts_per_rack": 7},
+    {"leaves": "top", "rack_units": 12, "core": "row-ends", "switch_units": 2},
+    {"leaves": "separate", "rack_units": 9, "core": "row-ends", "order": "cables"},
+]
+
+
+def check(fabric: Fabric, result: CostPlan, layout: Layout) -> None:
+    """Everything that must hold of a plan, worked out from its frames alone."""
+    assert sorted(result.cables["cable"]) == list(range(fabric.num_cables))
+    assert result.cables["number"].to_list() == list(range(1, fabric.num_cables + 1))
+    for row in result.cables.iter_rows(named=True):
+        ends = {f"{row[e + '_node']}[{row[e + '_port']}]" for e in ("from", "to")}
+        assert ends == set(fabric.cable_name(row["cable"]).split(" -- "))
+
+    # No two boxes in one unit of a rack, none outside, and the racks say what is in them.
+    held: dict[tuple[str, int], set[tuple[int, int]]] = {}
+    spots = result.places.filter(pl.col("kind") != "auxiliary")
+    assert len(spots) == fabric.num_switches + fabric.num_hosts
+    for _, _, rack, unit, units in spots.rows():
+        assert unit >= 1
+        assert unit + units - 1 <= layout.rack_units
+        for u in range(unit, unit + units):
+            held.setdefault((rack, u), set()).add((unit, units))
+    assert all(len(boxes) == 1 for boxes in held.values())
+    for row in result.racks.iter_rows(named=True):
+        taken = sum(rack == row["rack"] for rack, _ in held)
+        assert row["units_used"] == taken <= layout.rack_units
+        assert row["units_free"] == layout.rack_units - taken
+        here = spots.filter(pl.col("rack") == row["rack"])
+        assert (here["kind"] == "host").sum() == row["hosts"]
+        assert layout.hosts_per_rack is None or row["hosts"] <= layout.hosts_per_rack
+        shared = here.filter(pl.col("kind") == "host").group_by("unit").len()["len"].max() or 0
+        assert shared <= layout.hosts_per_chassis
+    assert result.racks["rack"].n_unique() == len(result.racks)
+    assert set(spots["rack"]) == set(result.racks["rack"])
+
+    # Lengths again, cable by cable.
+    at = {name: (rack, unit - 1 + units / 2) for name, _, rack, unit, units in spots.rows()}
+    floor = {row["rack"]: (row["x_m"], row["y_m"]) for row in result.racks.iter_rows(named=True)}
+    for row in result.cables.iter_rows(named=True):
+        (rack_a, a), (rack_b, b) = at[row["from_node"]], at[row["to_node"]]
+        if rack_a == rack_b:
+            way = abs(a - b) * UNIT_M
+        else:
+            (xa, ya), (xb, yb) = floor[rack_a], floor[rack_b]
+            up = 2 * layout.tray_m + (2 * layout.rack_units - a - b) * UNIT_M
+            way = up + abs(xa - xb) + abs(ya - yb)
+        assert row["route_m"] == pytest.approx(way + layout.slack_m, abs=6e-4)
+        sold = [m for m in layout.cable_lengths_m if m >= way + layout.slack_m - 1e-6]
+        assert row["length_m"] == sold[0]
+    cables_of = result.summary.filter(pl.col("category") == "cable")
+    assert cables_of["count"].sum() == fabric.num_cables
+    switches = result.summary.filter(pl.col("category") == "switch")
+    assert switches["count"].sum() == fabric.num_switches
+    used = np.bincount(fabric.link_from, minlength=fabric.num_nodes)[: fabric.num_switches].sum()
+    assert switches["ports_used"].sum() == used
+    np.testing.assert_array_equal(
+        result.fabric.cable_latency_ns, result.fabric.cable_length_m * 5.0
+    )
+    assert np.all(result.fabric.cable_length_m > 0)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_every_plan_is_sound(spec: str, options: dict[str, Any]) -> None:
+    fabric = load(spec)
+    result = plan(fabric, **options)
+    check(fabric, result, Layout.of(options))
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("options", OPTIONS[::2], ids=str)
+def test_ragged_fabrics_are_placed_too(seed: int, options: dict[str, Any]) -> None:
+    fabric = random_fabric(seed, switches=9, hosts=25)
+    check(fabric, plan(fabric, **options), Layout.of(options))
+
+
+@pytest.mark.parametrize("spec", SPECS[:4])
+def test_plans_of_shuffled_and_split_fabrics(spec: str) -> None:
+    fabric = load(spec).shuffled(3).with_faults(cables=5, switches=2, seed=1)
+    check(fabric, plan(fabric), Layout())
+
+
+def test_a_real_fabric_without_labels(shared: Path) -> None:
+    fabric = load(shared / "fabrics" / "psmn-x5.ibnetdiscover")
+    result = plan(fabric)
+    check(fabric, result, Layout())
+    assert result.text().count("\n") > 10
+
+
+@pytest.mark.parametrize("spec", ["dragonfly:p=2,a=4,h=2", "torus:dims=4x4x2", "kns:k=4,n=2"])
+def test_the_shortest_order_is_the_shortest(spec: str) -> None:
+    fabric = load(spec)
+    options = {"rack_units": 12}
+    names = ["number", "coordinates", "coordinates-reversed", "cables"]
+    totals = {name: plan(fabric, order=name, **options).cable_m for name in names}
+    best = plan(fabric, **options)
+    assert best.cable_m == min(totals.values())
+    assert totals[best.order] == best.cable_m
+
+
+def test_who_is_cabled_to_whom_stays_together_without_any_label() -> None:
+    # Six pods of three leaves that share their middle switches: 4 hosts and 1 leaf are 5U, so a
+    # rack of 15U holds a pod. Shuffled labels scatter the pods, the cables find them again.
+    fabric = load("xgft:3;4,3,6;1,3,1")
+    shuffled = fabric.shuffled(1)
+    scattered = plan(shuffled, rack_units=15, order="number")
+    found = plan(shuffled, rack_units=15, order="cables")
+    ideal = plan(fabric, rack_units=15, order="number")
+    assert found.cable_m < scattered.cable_m
+    assert found.cable_m <= 1.1 * ideal.cable_m
+
+
+def test_equal_input_gives_equal_plans() -> None:
+    fabric = load("kns:k=4,n=2")
+    one, two = plan(fabric), plan(fabric)
+    for name in ("cables", "summary", "racks", "places"):
+        assert getattr(one, name).equals(getattr(two, name))
+    assert one.text() == two.text()
+
+
+def test_only_switches_and_only_hosts() -> None:
+    build = FabricBuilder("bare")
+    build.switches(["x", "y"], ports=4)
+    result = plan(build.fabric())
+    assert len(result.cables) == 0
+    assert result.racks["switches"].to_list() == [2]
+    assert "cables   0, 0 m" in result.text()
+
+    build = FabricBuilder("hosts alone")
+    a, b = build.hosts(["a", "b"], forwards=True)
+    build.connect([a], [b])
+    result = plan(build.fabric())
+    check(build.fabric(), result, Layout())
+
+
+# -- bad input -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"rack_unit": 42}, r"no option 'rack_unit' \(did you mean 'rack_units'\?\)"),
+        ({"rack_units": 0}, "rack_units must be 1 to 1,000,000, not 0"),
+        ({"rack_units": "many"}, "option rack_units: 'many' does not fit"),
+        ({"rack_units": 10**12}, "rack_units must be 1 to 1,000,000"),
+        ({"hosts_per_rack": 0}, "hosts_per_rack must be 1 to"),
+        ({"slack_m": -1}, "slack_m must be at least 0 m, not -1"),
+        ({"tray_m": float("nan")}, "tray_m must be at least 0 m"),
+        ({"rack_pitch_m": "inf"}, "rack_pitch_m must be at least 0 m"),
+        ({"copper_m": -0.5}, "copper_m must be at least 0 m"),
+        ({"leaves": "bottom"}, "option leaves: 'bottom' does not fit"),
+        ({"core": "roof"}, "option core: 'roof' does not fit"),
+        ({"cable_lengths_m": ()}, "cable_lengths_m must be lengths above 0 m, shortest first"),
+        ({"cable_lengths_m": "2,1"}, "cable_lengths_m must be lengths above 0 m, shortest first"),
+        ({"cable_lengths_m": "0,1"}, "cable_lengths_m must be lengths above 0 m, shortest first"),
+        ({"cable_lengths_m": "1,x"}, "option cable_lengths_m"),
+        ({"switch_units": 50}, "switch_units is 50, more than a rack of 42 U"),
+        ({"chassis_units": 50}, "chassis_units is 50, more than a rack of 42 U"),
+        ({"switch_units": 2, "switches_per_unit": 2}, "leave switch_units at 1"),
+        ({"order": "coordinates"}, "pair has switches or hosts without coordinates"),
+    ],
+)
+def test_bad_options_give_one_error(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(InputError, match=text):
+        plan(pair(), **options)
+
+
+def test_a_floor_too_large_for_any_cable() -> None:
+    with pytest.raises(
+        InputError, match=r"cable x\[3\] -- y\[3\] would need 1\.6 m, and the longest sold is 1 m"
+    ):
+        plan(pair(), rack_units=4, cable_lengths_m="0.5,1")
+
+
+def test_rows_too_short_for_racks_at_their_ends() -> None:
+    with pytest.raises(InputError, match="do not fit at the ends of rows of 1 racks"):
+        plan(load("xgft:2;8,8;1,4"), rack_units=9, core="row-ends", racks_per_row=1)
+
+
+def test_a_layout_or_its_options() -> None:
+    layout = Layout(rack_units=4)
+    assert plan(pair(), layout=layout).layout == layout
+    with pytest.raises(InputError, match="not both: rack_units"):
+        plan(pair(), layout=layout, rack_units=5)
+    assert Layout.of({"rack_units": "40", "cable_lengths_m": "1,2.5"}) == replace(
+        Layout(), rack_units=40, cable_lengths_m=(1.0, 2.5)
+    )
+
+
+def test_nothing_to_place() -> None:
+    with pytest.raises(InputError, match="neither switches nor hosts"):
+        plan(FabricBuilder("empty").fabric())
+
+
+# -- columns ---------------------------------------------------------------------------------------
+
+
+def test_frames_have_the_documented_columns() -> None:
+    result = plan(chassis())
+    text = DOCS.read_text()
+    described: list[tuple[str, dict[str, Column], pl.DataFrame]] = [
+        ("cables", cables.CABLE_COLUMNS, result.cables),
+        ("summary", SUMMARY_COLUMNS, result.summary),
+        ("racks", RACK_COLUMNS, result.racks),
+        ("places", PLACE_COLUMNS, result.places),
+    ]
+    for name, columns, table in described:
+        assert dict(table.schema) == {key: column.dtype() for key, column in columns.items()}
+        section = text.partition(f"\n## `{name}`")[2].partition("\n## ")[0]
+        for key, column in columns.items():
+            line = next((row for row in section.splitlines() if f"| `{key}` |" in row), None)
+            expected = f"| `{key}` | {column.unit or '-'} | {column.meaning} |"
+            assert line == expected, (name, key)
+    for option in Layout.__dataclass_fields__:
+        assert f"| `{option}` |" in text
+    assert plan_function is plan
