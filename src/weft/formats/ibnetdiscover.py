@@ -24,13 +24,16 @@ from weft.formats.records import (
 )
 from weft.formats.recordwriter import RecordWriter
 
-#: How ibnetdiscover, libibnetdisc and libibmad report trouble on standard error, and what -s
-#: prints on the way; often redirected into the same file.
+#: How ibnetdiscover, libibnetdisc and libibmad report trouble on standard error, which is often
+#: redirected into the same file.
 _MESSAGE = re.compile(
     r"ibwarn: \[\d+\] "
     r"|(?:[\w.+~-]*/)*+(?:ibnetdisc|query_smp|chassis|ibnetdisc_cache)\.c:\d+; "
     r"|WARNING failed (?:line|to parse node name map|to open node name map)\b"
-    r"|DR path slid \d+; dlid \d+; [\d,]+ -> "
+)
+#: What -s prints on the way.
+_PROGRESS = re.compile(
+    r"DR path slid \d+; dlid \d+; [\d,]+ -> (?:new|known) [A-Za-z ]+ \{[0-9a-f]{16}\} portnum .*"
 )
 #: What it says last when it gives up.
 _FATAL = re.compile(r"ibpanic: \[\d+\] |iberror: ")
@@ -107,7 +110,11 @@ class _Reader:
         if match:
             self.take_key(number, match)
             return True
-        return not line or line.lstrip().startswith("#") or GROUPING.fullmatch(line) is not None
+        return (
+            not line
+            or line.lstrip().startswith("#")
+            or any(form.fullmatch(line) for form in (GROUPING, _PROGRESS))
+        )
 
     def take_key(self, number: int, match: re.Match[str]) -> None:
         key = match["key"]

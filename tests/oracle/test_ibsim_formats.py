@@ -1,0 +1,235 @@
+"""What weft writes, ibsim simulates, ibnetdiscover discovers, and weft reads: the same fabric."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+import uuid
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.oracle.tools import require_tools
+
+from weft.fabric import Fabric, FabricBuilder, NodeKind, Parts
+from weft.formats import FormatWarning, read_file, write_file
+from weft.formats.ibnetdiscover import read
+from weft.topology import build
+from weft.units import RATE_NAMES
+
+pytestmark = pytest.mark.oracle
+
+#: Seconds after which a program that should answer at once is taken to hang.
+LIMIT = 60
+
+
+@contextmanager
+def simulator(net: Path, fabric: Fabric) -> Iterator[dict[str, str]]:
+    """Run ibsim on a net file; yields the environment in which its clients find it."""
+    environment = {**os.environ, "IBSIM_SOCKNAME": f"weft-{uuid.uuid4().hex[:12]}"}
+    # -P counts switch ports and port 0 of each, and adapter ports.
+    room = [fabric.num_nodes + 1, fabric.num_switches + 1]
+    room.append(int(fabric.num_ports.sum()) + fabric.num_switches + 1)
+    sizes = [
+        text for flag, size in zip("NSP", room, strict=True) for text in (f"-{flag}", f"{size}")
+    ]
+    log = net.with_suffix(".log")
+    with log.open("wb") as stream:
+        process = subprocess.Popen(
+            ["ibsim", "-s", "-n", *sizes, str(net)],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        deadline = time.monotonic() + LIMIT
+        # What ibsim says once it has built the net and listens.
+        while "Network simulator ready" not in log.read_text(errors="replace"):
+            assert process.poll() is None, log.read_text(errors="replace")
+            assert time.monotonic() < deadline, log.read_text(errors="replace")
+            time.sleep(0.02)
+        yield environment
+    finally:
+        process.terminate()
+        try:
+            process.wait(LIMIT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(LIMIT)
+
+
+def discovered(fabric: Fabric, folder: Path, format_name: str, *options: str) -> Fabric:
+    """The fabric after a trip through a file, ibsim and ibnetdiscover."""
+    require_tools("ibsim", "ibsim-run", "ibnetdiscover")
+    net = folder / "fabric.net"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FormatWarning)
+        write_file(fabric, net, format_name)
+    with simulator(net, fabric) as environment:
+        run = subprocess.run(
+            ["ibsim-run", "ibnetdiscover", *options],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+        )
+    assert run.returncode == 0, run.stderr
+    # On one stream with its messages, as an administrator's redirection leaves it.
+    assert "ibwarn: [" in run.stderr
+    with pytest.warns(FormatWarning, match="lines are messages"):
+        return read(run.stderr + run.stdout, "discovered")
+
+
+End = tuple[int, int]
+
+
+def wiring(fabric: Fabric) -> dict[frozenset[End], str]:
+    """Both ends of each cable as (node GUID, port), with the rate."""
+    guids = fabric.node_guid.tolist()
+    ends = [
+        (guids[node], port)
+        for node, port in zip(
+            fabric.link_from.tolist(), fabric.link_from_port.tolist(), strict=True
+        )
+    ]
+    rates = [RATE_NAMES[code] for code in fabric.cable_rate_code.tolist()]
+    return {frozenset(ends[2 * c : 2 * c + 2]): rate for c, rate in enumerate(rates)}
+
+
+def by_guid(fabric: Fabric) -> dict[int, tuple[int, int, str, int, int]]:
+    """Kind, ports, description, vendor and device of each node."""
+    return {
+        int(fabric.node_guid[node]): (
+            int(fabric.node_kind[node]),
+            int(fabric.num_ports[node]),
+            fabric.descriptions[node],
+            int(fabric.vendor_id[node]),
+            int(fabric.device_id[node]),
+        )
+        for node in range(fabric.num_nodes)
+    }
+
+
+def lids(fabric: Fabric) -> dict[End, tuple[int, int]]:
+    """LID and LMC of each endpoint and switch (port 0)."""
+    owners = [
+        *zip(fabric.endpoint_node.tolist(), fabric.endpoint_port.tolist(), strict=True),
+        *((switch, 0) for switch in range(fabric.num_switches)),
+    ]
+    values = zip(owners, fabric.lid.tolist(), fabric.lmc.tolist(), strict=True)
+    return {(int(fabric.node_guid[node]), port): (lid, lmc) for (node, port), lid, lmc in values}
+
+
+def same(found: Fabric, fabric: Fabric) -> None:
+    assert wiring(found) == wiring(fabric)
+    assert by_guid(found) == by_guid(fabric)
+    assert lids(found) == lids(fabric)
+
+
+@pytest.mark.parametrize("format_name", ["ibsim", "ibnetdiscover"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "xgft:2;4,4;1,2,rate=4xQDR",
+        "xgft:3;2,3,4;1,2,3,rate=4xEDR,host_rate=2xHDR",
+        "xgft:2;3,3;1,3;1,2,rate=12xDDR,host_rate=4xFDR",
+    ],
+)
+def test_generated_trees(spec: str, format_name: str, tmp_path: Path) -> None:
+    fabric = build(spec)
+    same(discovered(fabric, tmp_path, format_name), fabric)
+
+
+def test_a_shuffled_tree(tmp_path: Path) -> None:
+    fabric = build("xgft:2;4,4;1,2,rate=4xHDR").shuffled(7)
+    same(discovered(fabric, tmp_path, "ibsim"), fabric)
+
+
+def test_adapters_with_several_ports_and_parallel_cables(tmp_path: Path) -> None:
+    maker = FabricBuilder("dual rail", rate="4xSDR")
+    switches = maker.switches(["left", "right"], ports=24)
+    hosts = maker.hosts([f"h{number}" for number in range(6)], ports=3)
+    maker.connect(switches[:1], switches[1:], cables=4, rate="12xQDR")
+    maker.connect(hosts, switches[:1].repeat(6))
+    maker.connect(hosts, switches[1:].repeat(6), rate="1xDDR")
+    same(discovered(maker.fabric(), tmp_path, "ibsim"), maker.fabric())
+
+
+def test_fdr10_is_seen_on_devices_that_report_it(tmp_path: Path) -> None:
+    """ibnetdiscover asks only known devices, and calls the others' ports QDR."""
+    parts = Parts.of(build("xgft:1;4;1,rate=4xFDR10"))
+    parts.vendor_id[:], parts.device_id[:] = 0x2C9, 0x1003
+    parts.device_id[0] = 0xC738
+    fabric = parts.assemble()
+    same(discovered(fabric, tmp_path, "ibsim"), fabric)
+
+
+@pytest.mark.parametrize("format_name", ["ibsim", "ibnetdiscover"])
+def test_the_real_cluster(shared: Path, format_name: str, tmp_path: Path) -> None:
+    folder = shared / "fabrics"
+    fabric = read_file(folder / "psmn-x5.ibnetdiscover", names=folder / "psmn-x5.node-name-map")
+    found = discovered(fabric, tmp_path, format_name)
+    same(found, fabric)
+    assert sorted(wiring(found).values()).count("4xDDR") == 23
+
+
+@pytest.mark.parametrize("options", [["-g"], ["-f"], ["-m"], ["-s"], ["-g", "-f"]], ids="".join)
+def test_other_shapes_of_the_output(options: list[str], shared: Path, tmp_path: Path) -> None:
+    """Grouped by chassis, with what the rates stand for, with hops, with its progress."""
+    fabric = read_file(shared / "fabrics" / "psmn-x5.ibnetdiscover")
+    same(discovered(fabric, tmp_path, "ibnetdiscover", *options), fabric)
+
+
+def test_names_that_could_mislead_the_simulator(tmp_path: Path) -> None:
+    """Options, LIDs and ends of records that stand in a description or label."""
+    parts = Parts.of(build("xgft:1;6;1,rate=4xQDR"))
+    parts.descriptions = [
+        "switch w=8 s=1",
+        "node=1 HCA-1",
+        "speed=9 lid 77 lmc 3",
+        "# [1]",
+        "base port 0 lid 5",
+        "x" * 63,
+        "plain",
+    ]
+    parts.names[1:3] = ["host w=8", 'a "quoted" #1']
+    parts.lid = {(0, 0): (5, 0), (1, 1): (6, 1), (2, 1): (9, 0)}
+    fabric = parts.assemble()
+    same(discovered(fabric, tmp_path, "ibsim"), fabric)
+
+
+def test_routers_and_aggregation_nodes(tmp_path: Path) -> None:
+    """ibsim 0.10 runs routers at 4xSDR whatever the file says; all else must hold."""
+    parts = Parts.of(build("xgft:1;3;1,rate=4xSDR"))
+    parts.kind[2:] = NodeKind.AUXILIARY
+    parts.descriptions[3] = "Mellanox Technologies Aggregation Node"
+    fabric = parts.assemble()
+    found = discovered(fabric, tmp_path, "ibsim")
+    same(found, fabric)
+    assert np.count_nonzero(found.node_kind == NodeKind.AUXILIARY) == 2
+
+
+def test_ids_by_which_ibsim_knows_the_nodes(tmp_path: Path) -> None:
+    """A client attached to a label is attached to that node."""
+    require_tools("ibsim", "ibsim-run", "ibnetdiscover")
+    fabric = build("xgft:2;2,2;1,1,rate=4xQDR").shuffled(2)
+    net = tmp_path / "fabric.net"
+    write_file(fabric, net)
+    with simulator(net, fabric) as environment:
+        for host in (0, fabric.num_hosts - 1):
+            node = fabric.num_switches + host
+            run = subprocess.run(
+                ["ibsim-run", "ibnetdiscover"],
+                env={**environment, "SIM_HOST": fabric.node_names[node]},
+                capture_output=True,
+                text=True,
+                timeout=LIMIT,
+                check=True,
+            )
+            assert f"# Initiated from node {int(fabric.node_guid[node]):016x}" in run.stdout
