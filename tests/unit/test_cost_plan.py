@@ -13,9 +13,8 @@ from tests.random_fabrics import random_fabric
 
 from weft.columns import Column
 from weft.cost import CostPlan, Layout, cables, plan
-from weft.cost import plan as plan_function
 from weft.cost.layout import UNIT_M
-from weft.cost.plan import PLACE_COLUMNS, RACK_COLUMNS, SUMMARY_COLUMNS
+from weft.cost.planning import PLACE_COLUMNS, RACK_COLUMNS, SUMMARY_COLUMNS
 from weft.errors import InputError
 from weft.fabric import Fabric, FabricBuilder, Parts
 from weft.load import fabric as load
@@ -495,4 +494,3 @@ def test_frames_have_the_documented_columns() -> None:
             assert line == expected, (name, key)
     for option in Layout.__dataclass_fields__:
         assert f"| `{option}` |" in text
-    assert plan_function is plan

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from weft.cost.cables import INTERNAL
-from weft.cost.plan import CostPlan
+from weft.cost.planning import CostPlan
 
 _LEAVES = {
     "top": "switches with hosts on top of their hosts' racks",
