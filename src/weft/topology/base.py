@@ -68,6 +68,8 @@ def parse_spec(spec: str) -> tuple[str, dict[str, Any]]:
     InputError
         When the text does not follow the syntax.
     """
+    if not spec.isprintable():
+        raise InputError(f"{spec!r} is no spec; expected one line, family:arguments")
     family, colon, rest = spec.partition(":")
     entry = topology[family.strip()]
     positional: tuple[str, ...] = entry.facts.get("positional", ())

@@ -1,0 +1,662 @@
+"""Facts of single topologies: the papers' numbers, port order, names, and what is refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise, product
+
+import networkx as nx
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import breadth_first_order
+
+from weft.errors import InputError
+from weft.fabric import Fabric, LinkKind
+from weft.topology import build, closed_form
+from weft.topology.jellyfish import random_regular_graph
+from weft.topology.measures import diameter
+from weft.topology.slimfly import finite_field, generator_sets, prime_power
+
+
+def neighbours(fabric: Fabric, name: str) -> dict[int, str]:
+    """Name at the other end of each cabled port of a node."""
+    node = fabric.find_node(name)
+    links = np.flatnonzero(fabric.link_from == node)
+    return {
+        int(fabric.link_from_port[link]): fabric.node_names[fabric.link_to[link]]
+        for link in sorted(links, key=lambda link: fabric.link_from_port[link])
+    }
+
+
+def switch_graph(fabric: Fabric) -> nx.MultiGraph:
+    graph = nx.MultiGraph()
+    graph.add_nodes_from(range(fabric.num_switches))
+    between = fabric.link_kind[0::2] == LinkKind.SWITCH_SWITCH
+    graph.add_edges_from(
+        zip(fabric.link_from[0::2][between], fabric.link_to[0::2][between], strict=True)
+    )
+    return graph
+
+
+def switch_links(fabric: Fabric) -> np.ndarray:
+    return np.flatnonzero(fabric.link_kind == LinkKind.SWITCH_SWITCH)
+
+
+# -- trees ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("spec", "h", "m", "w", "p"),
+    [
+        ("xgft:2;4,3;2,2", 2, (4, 3), (2, 2), (1, 1)),
+        ("xgft:3;2,3,2;1,2,3;1,2,1", 3, (2, 3, 2), (1, 2, 3), (1, 2, 1)),
+        ("xgft:2;3,2;2,3;2,2", 2, (3, 2), (2, 3), (2, 2)),
+    ],
+)
+def test_xgft_joins_nodes_that_agree_in_all_digits_but_one(spec, h, m, w, p):
+    """Öhring's definition, node by node, from tuples of digits."""
+    expected = Counter()
+    for level in range(1, h + 1):
+        below = (*w[: level - 1], *m[level - 1 :])
+        above = (*w[:level], *m[level:])
+        for child in product(*map(range, below)):
+            for parent in product(*map(range, above)):
+                same = [child[i] == parent[i] for i in range(h) if i != level - 1]
+                if all(same):
+                    expected[(level - 1, child), (level, parent)] += p[level - 1]
+    fabric = build(spec)
+    found = Counter()
+    label = [
+        (int(level), tuple(map(int, digits)))
+        for level, digits in zip(fabric.level, fabric.coordinates, strict=True)
+    ]
+    for a, b in zip(fabric.link_from[0::2], fabric.link_to[0::2], strict=True):
+        found[tuple(sorted((label[a], label[b])))] += 1
+    assert found == expected
+
+
+def test_parallel_cables_of_a_tree_have_the_ports_of_zahavi():
+    fabric = build("xgft:2;2,3;1,2;1,2")
+    leaf = fabric.find_node("s1-1")
+    ports = neighbours(fabric, "s1-1")
+    assert list(ports) == [1, 2, 3, 4, 5, 6]
+    assert [ports[p] for p in (1, 2)] == ["h2", "h3"]
+    # Up port number q leads to parent q mod w: both parents, then both again.
+    assert [ports[p] for p in (3, 4, 5, 6)] == ["s2-0", "s2-1", "s2-0", "s2-1"]
+    # Down port c m + y of a spine leads to child y, copy c.
+    assert list(neighbours(fabric, "s2-1").values()) == ["s1-0", "s1-1", "s1-2"] * 2
+    assert fabric.level[leaf] == 1
+
+
+def test_hosts_of_a_multi_port_tree_have_a_port_per_leaf():
+    fabric = build("xgft:2;3,4;2,2;2,1")
+    assert set(fabric.num_ports[fabric.host_nodes].tolist()) == {4}
+    assert fabric.num_endpoints == 4 * fabric.num_hosts
+    assert diameter(fabric) == 4
+
+
+def test_fat_tree_core_group_j_serves_aggregation_switch_j_of_every_pod():
+    fabric = build("fat-tree:k=4")
+    assert neighbours(fabric, "core1.0") == {1: "agg0.1", 2: "agg1.1", 3: "agg2.1", 4: "agg3.1"}
+    assert neighbours(fabric, "agg2.1") == {1: "edge2.0", 2: "edge2.1", 3: "core1.0", 4: "core1.1"}
+    assert neighbours(fabric, "edge2.0") == {1: "h2.0.0", 2: "h2.0.1", 3: "agg2.0", 4: "agg2.1"}
+
+
+def test_leaf_spine_ports():
+    fabric = build("leaf-spine:leaves=3,spines=2,hosts=2,cables=2")
+    assert list(neighbours(fabric, "leaf1").values()) == ["h1.0", "h1.1", *["spine0", "spine1"] * 2]
+    assert list(neighbours(fabric, "spine1").values()) == ["leaf0", "leaf1", "leaf2"] * 2
+
+
+@pytest.mark.parametrize("nodes", [45, 36])
+def test_cellia_has_21_switches_of_8_ports_in_stages_of_9_9_and_3(nodes):
+    fabric = build(f"cellia:nodes={nodes}")
+    assert (fabric.num_hosts, fabric.num_switches) == (nodes, 21)
+    switches = slice(0, 21)
+    assert set(fabric.num_ports[switches].tolist()) == {8}
+    assert np.bincount(fabric.level[switches]).tolist() == [0, 9, 9, 3]
+    used = np.bincount(fabric.link_from)[switches]
+    by_stage = {stage: set(used[fabric.level[switches] == stage].tolist()) for stage in (1, 2, 3)}
+    assert by_stage == {1: {nodes // 9 + 3}, 2: {5}, 3: {6}}
+    # Parallel cables on top only; every top switch reaches every group.
+    graph = switch_graph(fabric)
+    for a, b in set(graph.edges()):
+        on_top = 3 in (fabric.level[a], fabric.level[b])
+        assert graph.number_of_edges(a, b) == (2 if on_top else 1)
+    assert set(neighbours(fabric, "top1").values()) == {"mid0.1", "mid1.1", "mid2.1"}
+    # Three groups of 3 leaves: without the top stage the fabric falls into three parts of 15 or 12.
+    split = fabric.without(switches=["top0", "top1", "top2"])
+    parts = nx.Graph(zip(split.link_from.tolist(), split.link_to.tolist(), strict=True))
+    sizes = [
+        sum(node >= split.num_switches for node in part) for part in nx.connected_components(parts)
+    ]
+    assert sizes == [nodes // 3] * 3
+    assert diameter(split) is None
+
+
+def test_slimmed_fat_tree_halves_the_cables_of_each_level():
+    fabric = build("slimmed-fat-tree:k=4,up=2,n=3")
+    up = fabric.level[fabric.link_to].astype(int) > fabric.level[fabric.link_from]
+    by_level = np.bincount(fabric.level[fabric.link_from[up]])
+    assert by_level.tolist() == [64, 32, 16]
+
+
+# -- KNS and BCube -------------------------------------------------------------------------------
+
+
+def test_kns_of_the_paper():
+    fabric = build("kns:k=6,n=2")
+    assert fabric.num_hosts == 36
+    assert fabric.num_switches == 36 + 12
+    kinds = Counter(fabric.link_kind[0::2].tolist())
+    host_cables = kinds[LinkKind.SWITCH_HOST] + kinds[LinkKind.HOST_SWITCH]
+    assert (host_cables, kinds[LinkKind.SWITCH_SWITCH]) == (36, 72)
+    # The paper: a router joined to switches [0,4] and [1,2] is router [4,2]; its X port is first.
+    assert neighbours(fabric, "r4.2") == {1: "h4.2", 2: "s0.4", 3: "s1.2"}
+    # Switch [0,0] has routers [0,0], [0,1] … on its ports in ascending order.
+    assert list(neighbours(fabric, "s0.0").values()) == [f"r0.{i}" for i in range(6)]
+
+
+def test_kns_3_ary_3_direct_needs_54_switches():
+    assert build("kns:k=3,n=3").num_switches == 27 + 27
+
+
+def test_kns_coordinates_are_the_digits_and_lines_lack_their_own():
+    fabric = build("kns:k=3,n=3")
+    assert fabric.coordinates[fabric.find_node("r2.1.0")].tolist() == [0, 1, 2]
+    assert fabric.coordinates[fabric.find_node("h2.1.0")].tolist() == [0, 1, 2]
+    for link in switch_links(fabric):
+        tail, head = fabric.link_from[link], fabric.link_to[link]
+        if fabric.node_names[head].startswith("s"):
+            line = fabric.coordinates[head]
+            (dimension,) = np.flatnonzero(line < 0)
+            assert np.delete(line, dimension).tolist() == (
+                np.delete(fabric.coordinates[tail], dimension).tolist()
+            )
+            # One port of every router per dimension, and the line's port is the router's digit.
+            assert fabric.link_from_port[link] == 2 + dimension
+            assert fabric.link_to_port[link] == 1 + fabric.coordinates[tail, dimension]
+
+
+def test_kns_line_of_two_stages_has_four_leaves_under_two_tops():
+    fabric = build("kns:k=16,n=2,s=2,d=8")
+    assert fabric.num_switches == 256 + 32 * (4 + 2)
+    assert Counter(neighbours(fabric, "s1.5.2.0").values()) == {
+        f"s1.5.1.{leaf}": 2 for leaf in range(4)
+    }
+    leaf = neighbours(fabric, "s0.3.1.1")
+    assert list(leaf.values()) == [
+        *(f"r3.{i}" for i in range(4, 8)),
+        *["s0.3.2.0", "s0.3.2.1"] * 2,
+    ]
+    # The router's line is a full fat tree: as many cables up as there are routers.
+    assert closed_form(fabric).cables == fabric.num_cables == 256 + 2 * 2 * 256
+
+
+@pytest.mark.parametrize(
+    ("spec", "leaves", "tops", "parallel"),
+    [
+        ("kns:k=12,n=1,d=8", 3, 2, 2),  # three blocks: two cables to each of two tops
+        ("kns:k=20,n=1,d=8", 5, 4, 1),  # five blocks leave three ports of each top empty
+        ("kns:k=32,n=1,d=8", 8, 4, 1),
+        ("kns:k=6,n=1,d=4", 3, 2, 1),
+        ("kns:k=8,n=1,d=4", 4, 2, 1),
+        ("kns:k=12,n=1,d=6", 4, 3, 1),
+        ("kns:k=6,n=1,d=8,cables=2", 3, 2, 2),
+    ],
+)
+def test_kns_lines_fill_the_top_stage_as_far_as_it_goes(spec, leaves, tops, parallel):
+    fabric = build(spec)
+    names = [name for name in fabric.node_names if name.startswith("s")]
+    assert Counter(name.split(".")[2] for name in names) == {"1": leaves, "2": tops}
+    assert Counter(neighbours(fabric, "s0.0.2.0").values()) == {
+        f"s0.0.1.{leaf}": parallel for leaf in range(leaves)
+    }
+
+
+def test_kns_of_three_stages():
+    fabric = build("kns:k=16,n=1,s=3,d=4")
+    # 2 (d/2)^s ends in a full line: 8 + 8 + 4 switches of four ports, all of them used.
+    assert fabric.num_switches == 16 + 20
+    used = np.bincount(fabric.link_from)[: fabric.num_switches]
+    lines = [fabric.find_node(n) for n in fabric.node_names if n.startswith("s")]
+    assert set(used[lines].tolist()) == {4}
+    assert diameter(fabric) == 2 + 2 * 3
+
+
+def test_kns_with_adapters_that_route_is_bcube():
+    kns, bcube = build("kns:k=4,n=3,router=adapter"), build("bcube:n=4,k=2")
+    assert kns.forwards.all()
+    assert kns.num_ports[kns.host_nodes].tolist() == [3] * 64
+    assert kns.num_endpoints == 64
+    assert np.array_equal(kns.link_from, bcube.link_from)
+    assert np.array_equal(kns.link_from_port, bcube.link_from_port)
+
+
+def test_bcube_joins_hosts_that_differ_in_one_digit():
+    fabric = build("bcube:n=3,k=2")
+    level1 = neighbours(fabric, "s1.5")  # digits a2 = 1, a0 = 2 remain: 5 = 2 + 3·1
+    assert list(level1.values()) == ["h1.0.2", "h1.1.2", "h1.2.2"]
+    assert list(neighbours(fabric, "h1.0.2")) == [1, 2, 3]
+    assert neighbours(fabric, "h1.0.2")[2] == "s1.5"
+
+
+# -- grids ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["torus:4x4x4", "torus:dims=5x3,hosts=2,cables=2", "torus:2x3x4", "mesh:3x4x2", "ring:7"],
+)
+def test_grid_ports_mean_one_dimension_and_direction(spec):
+    fabric = build(spec)
+    dims = fabric.parameters.get("dims") or (fabric.parameters["n"],)
+    hosts, cables = fabric.parameters["hosts"], fabric.parameters["cables"]
+    wrap = fabric.family != "mesh"
+    for link in switch_links(fabric):
+        way, _copy = divmod(int(fabric.link_from_port[link]) - hosts - 1, cables)
+        dimension, down = divmod(way, 2)
+        step = np.zeros(len(dims), dtype=int)
+        step[dimension] = -1 if down else 1
+        there = fabric.coordinates[fabric.link_from[link]] + step
+        if wrap:
+            there = there % dims
+        assert there.tolist() == fabric.coordinates[fabric.link_to[link]].tolist()
+
+
+@pytest.mark.parametrize(
+    ("spec", "degree"),
+    [
+        ("torus:4x4x4", 6),
+        ("torus:5x3,cables=2", 8),
+        ("torus:2x2x2", 3),
+        ("torus:2x3x4", 5),
+        ("ring:2", 1),
+        ("ring:5", 2),
+        ("hypercube:5", 5),
+        ("hyperx:S=4x3,K=2,1", 8),
+        ("flattened-butterfly:k=4,n=3", 6),
+        ("dragonfly:p=2,a=4,h=2", 5),
+        ("rdt:size=24,n=2,R=2,m=1", 8),
+        ("rdt:size=24,n=2,R=2,m=2", 12),
+        ("slim-fly:q=5", 7),
+        ("slim-fly:q=4", 6),
+        ("slim-fly:q=7", 11),
+        ("jellyfish:switches=20,degree=5", 5),
+        ("multi-ring:n=9,ratio=3,rings=1", 2),
+    ],
+)
+def test_switches_have_equal_degrees(spec, degree):
+    graph = switch_graph(build(spec))
+    assert set(dict(graph.degree()).values()) == {degree}
+
+
+def test_a_ring_of_two_is_one_cable():
+    for spec in ("ring:2", "torus:2x1", "mesh:2", "hypercube:1"):
+        assert build(spec).num_cables == 3
+
+
+def test_mesh_leaves_ports_off_the_grid_empty():
+    fabric = build("mesh:3x2")
+    assert set(neighbours(fabric, "s0.0")) == {1, 2, 4}
+    assert set(neighbours(fabric, "s1.1")) == {1, 2, 3, 5}
+    assert set(fabric.num_ports[: fabric.num_switches].tolist()) == {5}
+
+
+def test_hypercube_neighbours_differ_in_the_bit_of_the_port():
+    fabric = build("hypercube:n=4,hosts=2,cables=2")
+    for link in switch_links(fabric):
+        tail, head = (
+            int(fabric.node_names[end[link]][1:], 2) for end in (fabric.link_from, fabric.link_to)
+        )
+        assert tail ^ head == 1 << ((int(fabric.link_from_port[link]) - 3) // 2)
+
+
+def test_hyperx_ports_of_lower_dimensions_come_first():
+    fabric = build("hyperx:S=3x4,K=2,1,T=2")
+    assert list(neighbours(fabric, "s1.2").values()) == [
+        "h1.2.0", "h1.2.1",
+        "s0.2", "s2.2", "s0.2", "s2.2",
+        "s1.0", "s1.1", "s1.3",
+    ]  # fmt: skip
+
+
+def test_flattened_butterfly_is_a_hyperx():
+    flat, hyperx = build("flattened-butterfly:k=4,n=3"), build("hyperx:S=4x4,K=1,T=4")
+    assert flat.digest == hyperx.digest
+
+
+# -- rings upon rings ----------------------------------------------------------------------------
+
+
+def test_multi_ring_elects_every_nth_switch():
+    fabric = build("multi-ring:n=18,ratio=3,rings=3,hosts=1")
+    # The innermost ring of two is one cable, up from s0 and down from s9.
+    expected = {1: "h9", 2: "s10", 3: "s8", 4: "s12", 5: "s6", 7: "s0"}
+    assert neighbours(fabric, "s9") == expected
+    assert neighbours(fabric, "s3") == {1: "h3", 2: "s4", 3: "s2", 4: "s6", 5: "s0"}
+    assert neighbours(fabric, "s4") == {1: "h4", 2: "s5", 3: "s3"}
+    assert set(fabric.num_ports[: fabric.num_switches].tolist()) == {3, 5, 7}
+
+
+def test_rdt_ranks_are_diagonal_and_straight_by_turns():
+    fabric = build("rdt:size=48,n=2,R=3,m=3")
+    expected = [
+        (1, 0), (-1, 0), (0, 1), (0, -1),
+        (2, 2), (-2, -2), (2, -2), (-2, 2),
+        (8, 0), (-8, 0), (0, 8), (0, -8),
+        (16, 16), (-16, -16), (16, -16), (-16, 16),
+    ]  # fmt: skip
+    for link in switch_links(fabric):
+        step = fabric.coordinates[fabric.link_to[link]] - fabric.coordinates[fabric.link_from[link]]
+        assert tuple(step % 48) == tuple(np.mod(expected[fabric.link_from_port[link] - 2], 48))
+
+
+def test_rdt_gives_every_node_its_share_of_the_ranks():
+    fabric = build("rdt:size=48,n=2,R=3,m=1")
+    ranks = {(2, 2): 1, (8, 0): 2, (16, 16): 3}
+    found = Counter()
+    for link in switch_links(fabric):
+        if fabric.link_from_port[link] == 6:
+            tail, head = fabric.link_from[link], fabric.link_to[link]
+            step = (fabric.coordinates[head] - fabric.coordinates[tail]) % 48
+            x, y = fabric.coordinates[tail]
+            found[int(x) % 2 + 2 * (int(y) % 2), ranks[tuple(step.tolist())]] += 1
+    quarter = 48 * 48 // 4
+    assert found == {(0, 1): quarter, (1, 2): quarter, (2, 3): quarter, (3, 1): quarter}
+
+
+def test_rdt_of_two_to_the_sixteen_nodes_has_the_published_diameter():
+    """Yang et al. 2001: 11 for 2^16 nodes with 8 links each."""
+    fabric = build("rdt:size=256,n=2,R=4,m=1")
+    graph = fabric.graph
+    matrix = csr_array(
+        (np.ones(len(graph.edge_row), dtype=np.int8), graph.edge_row, graph.edge_offset)
+    )
+    # The wiring repeats every two nodes in both directions, so four of them see all there is.
+    farthest = 0
+    for start in (0, 1, 256, 257):
+        order, before = breadth_first_order(matrix, start)
+        depth = np.zeros(fabric.num_switches, dtype=int)
+        for node in order[1:]:
+            depth[node] = depth[before[node]] + 1
+        farthest = max(farthest, int(depth.max()))
+    assert farthest == 11
+
+
+# -- dragonflies ---------------------------------------------------------------------------------
+
+
+def test_dragonfly_of_the_papers_figure():
+    fabric = build("dragonfly:p=2,a=4,h=2")
+    assert fabric.num_hosts == 72
+    assert fabric.num_switches == 9 * 4
+    assert len(np.unique(fabric.coordinates[:, 0])) == 9
+
+
+@pytest.mark.parametrize("arrangement", ["absolute", "palmtree"])
+@pytest.mark.parametrize(
+    ("spec", "each"),
+    [
+        ("dragonfly:p=1,a=4,h=2", 1),
+        ("dragonfly:p=1,a=4,h=2,g=5", 2),
+        ("dragonfly:p=1,a=4,h=2,g=4", 2),
+        ("dragonfly:p=1,a=3,h=3,g=2", 9),
+        ("megafly:p=1,leaves=2,spines=4,h=2", 1),
+        ("megafly:p=1,leaves=2,spines=4,h=2,g=4", 2),
+    ],
+)
+def test_dragonfly_groups_are_joined_alike(spec, each, arrangement):
+    fabric = build(f"{spec},arrangement={arrangement}")
+    group = fabric.coordinates[:, 0]
+    pairs = Counter()
+    for a, b in switch_graph(fabric).edges():
+        if group[a] != group[b]:
+            pairs[tuple(sorted((int(group[a]), int(group[b]))))] += 1
+    groups = int(group.max()) + 1
+    assert set(pairs.values()) == {each}
+    assert len(pairs) == groups * (groups - 1) // 2
+
+
+@pytest.mark.parametrize("arrangement", ["absolute", "palmtree"])
+def test_dragonfly_global_ports_lead_where_the_arrangement_says(arrangement):
+    p, a, h, groups = 2, 4, 2, 9
+    fabric = build(f"dragonfly:p={p},a={a},h={h},arrangement={arrangement}")
+    seen = 0
+    for link in switch_links(fabric):
+        (group, switch) = fabric.coordinates[fabric.link_from[link]]
+        there = fabric.coordinates[fabric.link_to[link], 0]
+        port = int(fabric.link_from_port[link])
+        if there != group:
+            j = switch * h + port - (p + a - 1) - 1
+            expected = (
+                (j if j < group else j + 1)
+                if arrangement == "absolute"
+                else (group - j - 1) % groups
+            )
+            assert there == expected
+            seen += 1
+        else:
+            other = fabric.coordinates[fabric.link_to[link], 1]
+            assert port == p + 1 + other - (other > switch)
+    assert seen == groups * a * h
+
+
+def test_megafly_has_hosts_on_leaves_and_global_cables_on_spines():
+    fabric = build("megafly:p=2,leaves=3,spines=2,h=2")
+    assert list(neighbours(fabric, "leaf1.2").values()) == [
+        "h1.2.0", "h1.2.1", "spine1.0", "spine1.1",
+    ]  # fmt: skip
+    spine = list(neighbours(fabric, "spine1.0").values())
+    assert spine[:3] == ["leaf1.0", "leaf1.1", "leaf1.2"]
+    assert all(name.startswith("spine") for name in spine[3:])
+    assert len(spine) == 5
+
+
+# -- Slim Fly ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("q", [3, 4, 5, 7, 8, 9, 11, 13, 16, 17, 25, 27])
+def test_slim_fly_has_diameter_two_between_switches(q):
+    assert diameter(build(f"slim-fly:q={q},hosts=1")) == 2 + 2
+
+
+def test_slim_fly_of_5_is_the_hoffman_singleton_graph():
+    graph = nx.Graph(switch_graph(build("slim-fly:q=5")))
+    # The only graph of 50 nodes, degree 7 and diameter 2 (Hoffman and Singleton 1960).
+    assert (graph.number_of_nodes(), graph.number_of_edges()) == (50, 175)
+    assert nx.diameter(graph) == 2
+
+
+@pytest.mark.parametrize(("p", "e"), [(2, 2), (2, 3), (3, 2), (2, 4), (5, 2), (3, 3), (7, 1)])
+def test_finite_fields_obey_the_axioms(p, e):
+    field = finite_field(p, e)
+    q = p**e
+    a, b, c = (axis.reshape(-1) for axis in np.indices((q, q, q)))
+    add, multiply = field.add, field.multiply
+    assert np.array_equal(multiply[a, add[b, c]], add[multiply[a, b], multiply[a, c]])
+    assert np.array_equal(multiply[a, multiply[b, c]], multiply[multiply[a, b], c])
+    assert np.array_equal(add[a, add[b, c]], add[add[a, b], c])
+    assert np.array_equal(add[0], np.arange(q))
+    assert np.array_equal(multiply[1], np.arange(q))
+    assert sorted(field.power.tolist()) == list(range(1, q))
+    for first, second in pairwise(field.power):
+        assert multiply[first, field.power[1]] == second
+    # p times anything is nothing.
+    total = np.zeros(q, dtype=int)
+    for _ in range(p):
+        total = add[total, np.arange(q)]
+    assert not total.any()
+
+
+@pytest.mark.parametrize("q", [3, 4, 5, 7, 8, 9, 11, 27])
+def test_generator_sets_are_symmetric_and_cover_the_field(q):
+    p, e = prime_power(q)
+    field = finite_field(p, e)
+    first, second = generator_sets(field.power)
+    negative = {int(a): int(np.flatnonzero(field.add[a] == 0)[0]) for a in range(q)}
+    for chosen in (first, second):
+        assert {negative[int(g)] for g in chosen} == set(chosen.tolist())
+    assert set(first.tolist()) | set(second.tolist()) == set(range(1, q))
+
+
+def test_prime_powers_are_recognised():
+    powers = {p**e for p in (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31) for e in range(1, 6)}
+    for q in range(33):
+        assert (prime_power(q) is not None) == (q in powers)
+    assert prime_power(3**5) == (3, 5)
+
+
+# -- Jellyfish -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("nodes", "degree"), [(5, 2), (6, 2), (6, 3), (7, 4), (9, 8), (10, 5), (40, 3), (200, 99)]
+)
+def test_jellyfish_is_simple_connected_and_of_exact_degree(nodes, degree):
+    for seed in range(20 if nodes < 50 else 2):
+        edges = random_regular_graph(nodes, degree, seed)
+        graph = nx.Graph(edges.tolist())
+        assert graph.number_of_edges() == len(edges) == nodes * degree // 2
+        assert set(dict(graph.degree()).values()) == {degree}
+        assert graph.number_of_nodes() == nodes
+        assert nx.is_connected(graph)
+
+
+def test_jellyfish_depends_on_its_seed_alone():
+    first, again, other = (
+        build(f"jellyfish:switches=30,degree=4,seed={seed}") for seed in (5, 5, 6)
+    )
+    assert first.digest == again.digest
+    assert first.digest != other.digest
+
+
+def test_jellyfish_draws_every_cable_about_equally_often():
+    seen = Counter()
+    draws = 400
+    for seed in range(draws):
+        seen.update(map(tuple, random_regular_graph(10, 3, seed).tolist()))
+    assert len(seen) == 45
+    # Each of the 45 pairs is joined with probability 1/3: 133 times, give or take 6 deviations.
+    deviation = (draws * (1 / 3) * (2 / 3)) ** 0.5
+    assert all(abs(count - draws / 3) < 6 * deviation for count in seen.values())
+
+
+# -- what is refused -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ("xgft:0;;", "empty argument"),
+        ("xgft:2;4;1,2", "m needs one value per level, 2, not 1"),
+        ("xgft:2;4,4;1,2;1", "p needs one value per level"),
+        ("xgft:2;4,0;1,2", "m must be at least 1, not 0"),
+        ("xgft:1;1;1", "this would be one host"),
+        ("xgft:65;" + ",".join(["1"] * 65) + ";" + ",".join(["1"] * 65), "h must be at most 64"),
+        ("kary-n-tree:k=1,n=3", "k must be at least 2, not 1"),
+        ("kary-n-tree:k=2,n=0", "n must be at least 1, not 0"),
+        ("kary-n-tree:k=2,n=2,cables=0", "cables must be at least 1"),
+        ("fat-tree:k=0", "k must be at least 2, not 0"),
+        ("fat-tree:k=7", "k must be even"),
+        ("fat-tree:k=4,hosts=0", "hosts must be at least 1"),
+        ("leaf-spine:leaves=2,spines=0,hosts=2", "spines must be at least 1"),
+        ("slimmed-fat-tree:k=4,up=5,n=2", "up must be at most k = 4"),
+        ("slimmed-fat-tree:k=4,up=0,n=2", "up must be at least 1"),
+        ("cellia:nodes=40", "nodes must be 45, or 36"),
+        ("kns:k=1,n=2", "k must be at least 2"),
+        ("kns:k=4,n=0", "n must be at least 1"),
+        ("kns:k=8,n=2,s=2,d=8", "s must be 1, since one switch of 8 ports joins a line"),
+        ("kns:k=16,n=2,s=1,d=8", "s must be 2 for k = 16"),
+        ("kns:k=16,n=2,s=3,d=8", "2 stages of 8-port switches join lines of 9 to 32 cables"),
+        ("kns:k=16,n=2,s=2", "s must be 1"),
+        ("kns:k=16,n=2,s=2,d=7", "d must be even"),
+        ("kns:k=3,n=2,d=2", "more than d = 2 ports"),
+        ("kns:k=10,n=2,s=2,d=8", "k must be a multiple of 4"),
+        ("kns:k=16,n=2,d=8,cables=3", "cables must divide d/2 = 4"),
+        ("kns:k=4,n=2,hosts=2,router=adapter", "hosts must be 1 when"),
+        ("kns:k=4,n=2,router=toaster", "'switch' or 'adapter'"),
+        ("bcube:n=1,k=2", "n must be at least 2"),
+        ("bcube:n=2,k=-1", "k must be at least 0"),
+        ("torus:0x4", "dims must be at least 1, not 0"),
+        ("torus:4x-1", "dims must be at least 1, not -1"),
+        ("torus:1x1", "this would be one host"),
+        ("torus:4x4,hosts=0", "hosts must be at least 1"),
+        ("mesh:4xa", "dims"),
+        ("mesh:" + "x".join(["1"] * 65) + ",hosts=2", "at most 64 dims"),
+        ("ring:1", "n must be at least 2"),
+        ("hypercube:0", "n must be at least 1"),
+        ("hypercube:65", "n must be at most 64"),
+        ("hyperx:S=4x4,K=1,2,3", "K needs one value, or one per dimension of S, 2, not 3"),
+        ("hyperx:S=4x4,T=0", "T must be at least 1"),
+        ("flattened-butterfly:k=4,n=1", "n must be at least 2"),
+        ("multi-ring:n=16,ratio=4,rings=3", "innermost one two switches or more"),
+        ("multi-ring:n=18,ratio=4,rings=2", "n must be a multiple of ratio"),
+        ("multi-ring:n=16,ratio=1,rings=2", "ratio must be at least 2"),
+        ("rdt:size=16,n=2,R=2", "at least three times that"),
+        ("rdt:size=25,n=2,R=1", "multiple of 2"),
+        ("rdt:size=48,n=2,R=2,m=3", "m must be at most R = 2"),
+        ("rdt:size=4096,n=2,R=5,m=1", "R must be at most n² m = 4"),
+        ("rdt:size=4,n=2,R=4", "too small for rank R = 4"),
+        ("dragonfly:p=2,a=4,h=2,g=10", "g must be at most a·h + 1 = 9"),
+        ("dragonfly:p=0,a=4,h=2", "p must be at least 1"),
+        ("dragonfly:p=2,a=4,h=2,g=0", "g must be at least 1"),
+        ("dragonfly:p=2,a=4,h=2,arrangement=circular", "'absolute' or 'palmtree'"),
+        ("megafly:p=2,leaves=2,spines=2,h=2,g=6", "g must be at most spines·h + 1 = 5"),
+        ("slim-fly:q=6", "q must be a prime power"),
+        ("slim-fly:q=2", "q must be a prime power of 3 or more"),
+        ("slim-fly:q=5,hosts=0", "hosts must be at least 1"),
+        ("jellyfish:switches=5,degree=3", "must be even"),
+        ("jellyfish:switches=4,degree=4", "degree must be below the number of switches, 4"),
+        ("jellyfish:switches=4,degree=1", "degree must be at least 2 to join 4 switches"),
+        ("jellyfish:switches=4,degree=2,seed=-1", "seed must be at least 0"),
+    ],
+)
+def test_impossible_parameters_are_refused(spec, reason):
+    with pytest.raises(InputError) as error:
+        build(spec)
+    assert reason in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "xgft:3;9999,9999,9999;1,9999,9999",
+        "xgft:64;" + ",".join(["20000000"] * 64) + ";" + ",".join(["20000000"] * 64),
+        "kary-n-tree:k=2,n=64",
+        "fat-tree:k=20000000",
+        "leaf-spine:leaves=9999,spines=9999,hosts=1",
+        "slimmed-fat-tree:k=9999,up=9999,n=9",
+        "kns:k=1000,n=3",
+        "kns:k=20000000,n=64",
+        "bcube:n=2,k=63",
+        "torus:99999x99999",
+        "mesh:999x999x999",
+        "ring:20000000",
+        "hypercube:64",
+        "hyperx:S=20000x2",
+        "flattened-butterfly:k=999,n=64",
+        "multi-ring:n=20000000,ratio=2,rings=2",
+        "rdt:size=20000,n=2,R=1",
+        "dragonfly:p=99,a=99,h=99",
+        "megafly:p=999,leaves=999,spines=999,h=1",
+        "slim-fly:q=19997",
+        "jellyfish:switches=20000000,degree=4",
+    ],
+)
+def test_sizes_beyond_memory_are_refused_before_anything_is_built(spec):
+    with pytest.raises(InputError, match=r"this would be .* at most 20,000,000 nodes"):
+        build(spec)
+
+
+def test_values_beyond_any_machine_are_refused():
+    with pytest.raises(InputError, match="n must be at most 20,000,000, not 20000001"):
+        build("ring:20000001")
+
+
+def test_a_node_cannot_have_more_ports_than_can_be_numbered():
+    with pytest.raises(InputError, match=r"s0 would have 65,536 ports; a node has at most 65,534"):
+        build("ring:n=2,hosts=65534")
+    assert build("ring:n=2,hosts=65532").num_ports.max() == 65534
