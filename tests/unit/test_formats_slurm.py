@@ -208,3 +208,8 @@ def test_faulty_trees_stay_trees() -> None:
         except NotApplicable:
             continue
         check_tree(text)
+
+
+def test_the_documented_example_is_what_is_written() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "formats.md").read_text()
+    assert write(build("xgft:3;3,3,2;1,2,2")).partition("\n")[2] in page

@@ -10,7 +10,9 @@ from weft.fabric import NodeKind
 
 #: An adapter's own part of a description, as rdma-ndd ("%h %d") and the drivers write it.
 _ADAPTER = re.compile(
-    r"(\S+)\s+(?:HCA-\d+|(?:mlx|mthca|qib|hfi1_|ipath|bnxt_re|irdma|efa_|rdmap|ib|roce)\w*)"
+    r"(\S+)\s+(?:HCA-\d+|(?:mlx\d|mlx\d_bond|hfi1|efa)_\d+|(?:ib|mthca|qib|ipath|irdma|bnxt_re)\d+"
+    r"|(?:ibp|ibs|rocep|rdmap)\d\w*)",
+    re.ASCII,
 )
 _GUID_ID = re.compile(r"[SHR]-[0-9a-f]{16}")
 
@@ -49,13 +51,15 @@ def choose_labels(
     descriptions
         Description of each node, not unique.
     """
+    taken = set(ids)
     choices: list[list[str]] = []
     for kind, node_id, description in zip(kinds, ids, descriptions, strict=True):
         options = [node_id]
         if is_guid_id(node_id):
             whole = description.strip()
             host = host_part(whole) if kind == NodeKind.HOST else whole
-            options = [option for option in dict.fromkeys((host, whole)) if option] + options
+            names = [name for name in dict.fromkeys((host, whole)) if name and name not in taken]
+            options = names + options
         choices.append(options)
     # A label that two nodes go by is given up by both, until none is left; ids are unique, so the
     # rounds are at most as many as the options.

@@ -1,0 +1,62 @@
+"""Every topology through every format."""
+
+from __future__ import annotations
+
+import warnings
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from weft.errors import NotApplicable
+from weft.formats import FormatWarning, reader, writer
+from weft.formats.hostlist import expand
+from weft.topology import build, topology
+
+EXAMPLES = [spec for entry in topology for spec in entry.facts.get("examples", ())]
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> object:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FormatWarning)
+        yield
+
+
+@pytest.mark.parametrize("spec", EXAMPLES)
+def test_what_a_reader_knows_comes_back_the_same(spec: str) -> None:
+    fabric = build(spec)
+    for entry in reader:
+        again = entry.function(writer[entry.name].function(fabric), "file")
+        assert again.digest == fabric.digest
+        assert again.node_names == fabric.node_names
+        assert np.array_equal(again.cable_rate_gbps, fabric.cable_rate_gbps)
+        assert np.array_equal(again.link_to, fabric.link_to)
+
+
+@pytest.mark.parametrize("spec", EXAMPLES)
+def test_graphml(spec: str) -> None:
+    fabric = build(spec)
+    graph = nx.parse_graphml(writer["graphml"].function(fabric), force_multigraph=True)
+    assert len(graph) == fabric.num_nodes
+    assert graph.number_of_edges() == fabric.num_cables
+
+
+@pytest.mark.parametrize("spec", EXAMPLES)
+def test_slurm_spans_all_hosts(spec: str) -> None:
+    """All hosts hang under one top line, since each example is in one piece."""
+    fabric = build(spec)
+    try:
+        text = writer["slurm"].function(fabric)
+    except NotApplicable:
+        assert not fabric.num_switches
+        return
+    children: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            name, _, rest = line.removeprefix("SwitchName=").partition(" ")
+            children[name] = expand(rest.partition("=")[2])
+    below = {child for group in children.values() for child in group}
+    tops = set(children) - below
+    assert len(tops) == 1, tops
+    assert set(fabric.host_names) <= below
