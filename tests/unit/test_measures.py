@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.random_fabrics import random_fabric
 
+import weft
 from weft.fabric import Fabric, FabricBuilder
 from weft.topology import build, closed_form
 from weft.topology.measures import (
@@ -245,3 +246,22 @@ def test_a_cut_in_two_costs_nothing_more():
     assert 0 < bisection_upper_bound(fabric) <= 9
     split = build("leaf-spine:leaves=4,spines=2,hosts=3").without(switches=["spine0", "spine1"])
     assert bisection_upper_bound(split) == 0
+
+
+def test_fabrics_without_hosts_or_without_cables_between_switches():
+    make = FabricBuilder("bare")
+    switches = make.switches(["a", "b"])
+    make.connect(switches[:1], switches[1:])
+    bare = make.fabric()
+    assert (diameter(bare), average_distance(bare), bisection_upper_bound(bare)) == (0, None, 0)
+    # More vertices than are handled densely, and not one cable between them.
+    leaves = build("leaf-spine:leaves=500,spines=1,hosts=3").without(switches=["spine0"])
+    assert diameter(leaves) is None
+    assert bisection_upper_bound(leaves) == 0
+
+
+def test_a_real_cluster_is_measured(shared):
+    fabric = weft.fabric(shared / "fabrics" / "psmn-x5.ibnetdiscover")
+    assert distance_counts(fabric).tolist() == plain_counts(fabric)
+    cables = np.bincount(fabric.link_from, minlength=fabric.num_nodes)[fabric.host_nodes]
+    assert 0 <= bisection_upper_bound(fabric) < np.sort(cables)[: fabric.num_hosts // 2].sum()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
-from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+from scipy.sparse.linalg import ArpackError, eigsh
 
 from weft.fabric import Fabric, NodeKind
 
@@ -214,8 +214,8 @@ def _eigenvectors(graph: _Graph, random: np.random.Generator) -> list[NDArray[np
         matrix = csr_array((values, (inside.row, inside.col)), shape=inside.shape)
         try:
             vectors = eigsh(matrix, k=wanted, which="LA", v0=start, tol=1e-3, maxiter=300)[1]
-        except ArpackNoConvergence as error:
-            vectors = error.eigenvectors
+        except ArpackError:
+            return []  # no convergence, as on very long rings, or no cables at all
         vectors = vectors[:, ::-1][:, 1:]
     return [np.round(vector * scale, 9) for vector in vectors.T]
 
