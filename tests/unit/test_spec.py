@@ -18,6 +18,7 @@ from weft.topology.base import topology
         ("fat-tree:8", "fat-tree", {"k": "8"}),
         (" fat-tree : k = 8 ", "fat-tree", {"k": "8"}),
         ("k-ary-fat-tree:8", "fat-tree", {"k": "8"}),
+        ("dragonfly+:p=1,leaves=2", "megafly", {"p": "1", "leaves": "2"}),
         ("cellia", "cellia", {}),
         ("cellia:", "cellia", {}),
         (
