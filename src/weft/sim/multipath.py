@@ -307,28 +307,3 @@ def _switch_settings(
         # Without tiers to coordinate, each switch turns by its own amount.
         turn[:] = np.where(level >= 0, level * TURN_PER_LEVEL, seeds % 32) % 32
     return mask, turn
-
-
-def tiers(fabric: Fabric) -> dict[tuple[int, int], NDArray[np.int64]]:
-    """Directed links between switches by the tree levels that they join.
-
-    Returns
-    -------
-    dict
-        (level of the sender, level of the receiver) -> links, upward tiers first, from the
-        hosts' side; links to hosts and auxiliary adapters are left out.
-
-    Raises
-    ------
-    NotApplicable
-        When the fabric's tree levels are not known.
-    """
-    between = np.sort(fabric.graph.edge_link)
-    start = fabric.level[fabric.link_from[between]].astype(np.int64)
-    end = fabric.level[fabric.link_to[between]].astype(np.int64)
-    if len(between) and min(start.min(), end.min()) < 0:
-        raise NotApplicable(f"the tree levels of {fabric.name} are not known")
-    pairs = {(int(a), int(b)) for a, b in zip(start, end, strict=True)}
-    up = sorted(pair for pair in pairs if pair[0] <= pair[1])
-    down = sorted((pair for pair in pairs if pair[0] > pair[1]), reverse=True)
-    return {(a, b): between[(start == a) & (end == b)] for a, b in (*up, *down)}

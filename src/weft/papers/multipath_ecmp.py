@@ -1,0 +1,409 @@
+"""K. Kenzi 2026, "A routing-level comparison of ECMP, e-ECMP and flowlet-based e-ECMP".
+
+All its sweeps at its parameters, repeated over seeds, on two bases: the paper's own (both
+directions of a cable added, cables to hosts and unused cables included) and each tier of directed
+links between switches. `docs/multipath.md` tells the readings and the results.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from weft.columns import frame
+from weft.errors import InputError
+from weft.fabric import Fabric
+from weft.papers import multipath_report as report
+from weft.papers.base import output_folder, paper
+from weft.papers.claims import ClaimResult, hold
+from weft.papers.multipath_claims import CLAIMS
+from weft.papers.multipath_evidence import CLAIM_BASES, EQUAL, Evidence
+from weft.papers.multipath_frames import (
+    BASES,
+    CLAIM_COLUMNS,
+    METRICS,
+    POINT_COLUMNS,
+    RUN_COLUMNS,
+    SCHEMES,
+    distributions,
+    summarise,
+)
+from weft.routes import Routes
+from weft.routing import route
+from weft.sim.metrics import link_tiers
+from weft.sim.multipath import HashName, Scheme, multipath_loads
+from weft.sim.static import link_loads
+from weft.topology import build
+
+#: The paper's parameters.
+QPS = (1, 2, 4, 8, 16, 30)
+QPS_AT_30_EPOCHS = (1, 2, 4, 8, 16)
+EPOCHS = (1, 2, 5, 10, 20, 40)
+SIZES = (4, 8, 16, 32)
+SIZE, SIZE_QPS, SIZE_EPOCHS = 8, 8, 20
+
+Sweep = Literal["qps", "qps-30", "epochs", "k", "cdf"]
+
+_TIER_OF_BASIS = {
+    "edge-agg-up": "up 1-2",
+    "agg-core-up": "up 2-3",
+    "core-agg-down": "down 3-2",
+    "agg-edge-down": "down 2-1",
+}
+
+#: Below this many path walks (some ten seconds) more processes cost more than they bring.
+_WALKS_WORTH_PROCESSES = 400_000_000
+
+
+@dataclass(frozen=True)
+class Point:
+    """One x of one sweep."""
+
+    sweep: Sweep
+    k: int
+    qps: int
+    epochs: int
+
+    @property
+    def x(self) -> int:
+        """Value of the parameter that the sweep varies."""
+        return {"k": self.k, "epochs": self.epochs}.get(self.sweep, self.qps)
+
+
+def study_points(k: Sequence[int]) -> tuple[Point, ...]:
+    """Every point of every sweep and of figure 7."""
+    return (
+        *(Point("qps", SIZE, qps, SIZE_EPOCHS) for qps in QPS),
+        *(Point("qps-30", SIZE, qps, 30) for qps in QPS_AT_30_EPOCHS),
+        *(Point("epochs", SIZE, SIZE_QPS, epochs) for epochs in EPOCHS),
+        *(Point("k", size, SIZE_QPS, SIZE_EPOCHS) for size in k),
+        Point("cdf", SIZE, SIZE_QPS, SIZE_EPOCHS),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class StudyResult:
+    """The study, measured.
+
+    Parameters
+    ----------
+    parameters
+        All options, resolved.
+    runs, summary, cdf
+        Frames of `RUN_COLUMNS`, `SUMMARY_COLUMNS` and `CDF_COLUMNS` (`multipath_frames`).
+    claims
+        The paper's claims beside what was measured.
+    files
+        Files written.
+    """
+
+    parameters: dict[str, Any]
+    runs: pl.DataFrame
+    summary: pl.DataFrame
+    cdf: pl.DataFrame
+    claims: tuple[ClaimResult, ...]
+    files: tuple[Path, ...] = ()
+
+    @property
+    def claims_frame(self) -> pl.DataFrame:
+        """One row per claim and basis, of `CLAIM_COLUMNS`."""
+        rows = [(claim, *found) for claim in self.claims for found in claim.findings.items()]
+        return frame(
+            CLAIM_COLUMNS,
+            {
+                "id": [claim.id for claim, _, _ in rows],
+                "section": [claim.section for claim, _, _ in rows],
+                "claim": [claim.says for claim, _, _ in rows],
+                "test": [claim.test for claim, _, _ in rows],
+                "basis": [basis for _, basis, _ in rows],
+                "verdict": [str(found.verdict) for _, _, found in rows],
+                "measured": [found.measured for _, _, found in rows],
+                "deciding": [found.deciding.label for _, _, found in rows],
+                "difference": [found.deciding.mean for _, _, found in rows],
+                "ci95": [found.deciding.half for _, _, found in rows],
+                "comparisons": [found.comparisons for _, _, found in rows],
+                "against": [len(found.against) for _, _, found in rows],
+                "comment": [claim.comment for claim, _, _ in rows],
+            },
+        )
+
+    def text(self, width: int = 120) -> str:
+        """The claims beside what was measured, and the sweeps' tables, as plain text."""
+        return report.text(self, width)
+
+    def write(self, out: str | Path) -> tuple[Path, ...]:
+        """Write the figures (PNG) and tables (Parquet and CSV) to a folder; return the files.
+
+        Raises
+        ------
+        InputError
+            When the folder cannot be made or written to.
+        """
+        return report.write(self, output_folder(out))
+
+    def __repr__(self) -> str:
+        counts = self.claims_frame.filter(pl.col("basis") == "cable")["verdict"].value_counts()
+        found = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.rows()))
+        return f"StudyResult(multipath-ecmp, {self.parameters['hash']} hash: {found})"
+
+
+@paper("multipath-ecmp", aliases=("multipath",))
+def multipath_ecmp(
+    *,
+    seeds: int = 30,
+    flows: int = 2000,
+    k: tuple[int, ...] = SIZES,
+    hash: HashName = "ideal",
+    first_seed: int = 0,
+    processes: int | None = None,
+    out: Path | None = None,
+) -> StudyResult:
+    """ECMP, flowlets, e-ECMP and flowlet-based e-ECMP on fat trees (Kenzi 2026).
+
+    Parameters
+    ----------
+    seeds
+        Repetitions, each with its own traffic and hash.
+    flows
+        Flows between uniformly random pairs of different hosts, load 1 each.
+    k
+        Sizes of the topology sweep; the other sweeps are at k = 8.
+    hash
+        How paths are chosen: ideal, linear, crc, crc-polarised or crc-offset.
+    first_seed
+        The seeds are this number and those that follow.
+    processes
+        Worker processes; left out, as many as there are cores when the study is large. The
+        result does not depend on it.
+    out
+        Folder for figures and tables; nothing is written without it.
+
+    Raises
+    ------
+    InputError
+        On parameters that make no study, or a folder that cannot be written to.
+    """
+    _check(seeds, flows, k, first_seed, processes)
+    if out is not None:
+        output_folder(out)  # before the work, not after it
+    sizes = tuple(sorted(set(k)))
+    points = study_points(sizes)
+    tasks = [
+        _Task(size, seed, flows, hash, _splits(points, size))
+        for size in sorted({*sizes, SIZE}, reverse=True)
+        for seed in range(first_seed, first_seed + seeds)
+    ]
+    samples = _measure_all(tasks, processes)
+    runs = _runs(points, tasks, samples)
+    loads = {
+        basis: np.stack(
+            [
+                sample.cdf_loads[basis]
+                for task, sample in zip(tasks, samples, strict=True)
+                if task.k == SIZE
+            ],
+            axis=1,
+        )
+        for basis in BASES
+    }
+    evidence = Evidence.of(runs, SCHEMES, loads, hash)
+    result = StudyResult(
+        parameters={
+            "seeds": seeds,
+            "first_seed": first_seed,
+            "flows": flows,
+            "k": sizes,
+            "hash": hash,
+        },
+        runs=runs,
+        summary=summarise(runs),
+        cdf=distributions(loads),
+        claims=hold(CLAIMS, evidence, CLAIM_BASES),
+    )
+    if out is None:
+        return result
+    return replace(result, files=result.write(out))
+
+
+def _check(
+    seeds: int, flows: int, k: Sequence[int], first_seed: int, processes: int | None
+) -> None:
+    if seeds < 2:
+        raise InputError(f"an interval needs at least 2 seeds, not {seeds}")
+    if flows < 1:
+        raise InputError(f"there must be at least 1 flow, not {flows}")
+    if first_seed < 0:
+        raise InputError(f"the first seed must be at least 0, not {first_seed}")
+    if len(set(k)) < 2:
+        raise InputError("the topology sweep needs at least two sizes k")
+    for size in k:
+        if size < 4 or size % 2:
+            raise InputError(f"k must be even and at least 4, not {size}")
+    if processes is not None and processes < 1:
+        raise InputError(f"there must be at least 1 process, not {processes}")
+
+
+# -- measuring ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Task:
+    """One tree and one seed, with every split that some point asks for."""
+
+    k: int
+    seed: int
+    flows: int
+    hash: HashName
+    splits: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """What one task gives.
+
+    metrics: basis -> float64 [splits + 1, METRICS], equal split last; links: basis -> how many;
+    cdf_loads: basis -> float64 [SCHEMES, links] at figure 7's point, empty for other sizes.
+    """
+
+    metrics: dict[str, NDArray[np.float64]]
+    links: dict[str, int]
+    cdf_loads: dict[str, NDArray[np.float64]]
+
+
+def _splits(points: Sequence[Point], k: int) -> tuple[tuple[int, int], ...]:
+    return tuple(
+        sorted(
+            {
+                scheme.parts(point.qps, point.epochs)
+                for point in points
+                if point.k == k
+                for scheme in Scheme
+            }
+        )
+    )
+
+
+@lru_cache(maxsize=8)
+def _network(k: int) -> tuple[Fabric, Routes, dict[str, NDArray[Any]]]:
+    """A fat tree, its equal-cost paths and the directed links of each directed basis."""
+    fabric = build(f"fat-tree:k={k}")
+    tier = link_tiers(fabric)
+    links: dict[str, NDArray[Any]] = {
+        basis: np.flatnonzero(tier == name) for basis, name in _TIER_OF_BASIS.items()
+    }
+    return fabric, route(fabric, "ecmp"), {"directed": fabric.graph.edge_link, **links}
+
+
+def traffic(
+    num_hosts: int, flows: int, seed: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    """Sources and destinations, uniform over pairs of different hosts, and a seed for the hash.
+
+    Parameters
+    ----------
+    num_hosts, flows
+        How many of each.
+    seed
+        Fabrics of different size get independent traffic from one seed.
+    """
+    pairs, hashing = np.random.SeedSequence([seed, num_hosts]).spawn(2)
+    random = np.random.default_rng(pairs)
+    source = random.integers(num_hosts, size=flows)
+    destination = random.integers(num_hosts - 1, size=flows)
+    destination += destination >= source
+    return source, destination, int(hashing.generate_state(1, np.uint64)[0])
+
+
+def distribution(loads: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`METRICS` of each row of loads, float64 [rows, metrics]."""
+    mean = loads.mean(axis=1)
+    p50, p90, p99 = np.percentile(loads, [50, 90, 99], axis=1)
+    cv = np.divide(loads.std(axis=1), mean, out=np.zeros(len(loads)), where=mean > 0)
+    return np.stack([mean, p50, p90, p99, loads.max(axis=1), cv, (loads > 0).mean(axis=1)], axis=1)
+
+
+def basis_loads(
+    fabric: Fabric, directed: Mapping[str, NDArray[Any]], per_link: NDArray[np.float64]
+) -> dict[str, NDArray[np.float64]]:
+    """Loads of each basis from those of the directed links, [rows, links] each."""
+    cable = per_link[:, 0::2] + per_link[:, 1::2]
+    between = np.zeros(fabric.num_cables, dtype=bool)
+    between[fabric.graph.edge_link >> 1] = True
+    found = {name: per_link[:, links] for name, links in directed.items()}
+    return {"cable": cable, "host-cable": cable[:, ~between], **found}
+
+
+def _measure(task: _Task) -> _Sample:
+    fabric, routes, directed = _network(task.k)
+    source, destination, seed = traffic(fabric.num_hosts, task.flows, task.seed)
+    hashed = multipath_loads(
+        fabric, routes, source, destination, task.splits, hash=task.hash, seed=seed
+    )
+    equal = link_loads(fabric, routes, source, destination)
+    loads = basis_loads(fabric, directed, np.vstack([hashed.per_link, equal]))
+    shown = []
+    if task.k == SIZE:
+        parts = [scheme.parts(SIZE_QPS, SIZE_EPOCHS) for scheme in Scheme]
+        shown = [*(task.splits.index(each) for each in parts), len(task.splits)]
+    return _Sample(
+        {basis: distribution(loads[basis]) for basis in BASES},
+        {basis: loads[basis].shape[1] for basis in BASES},
+        {basis: loads[basis][shown] for basis in BASES},
+    )
+
+
+def _measure_all(tasks: Sequence[_Task], processes: int | None) -> list[_Sample]:
+    if processes is None:
+        walks = sum(task.flows * max(q * e for q, e in task.splits) for task in tasks)
+        affinity = getattr(os, "sched_getaffinity", None)
+        cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+        processes = cores if walks > _WALKS_WORTH_PROCESSES else 1
+    if processes == 1:
+        return [_measure(task) for task in tasks]
+    # Spawned, not forked: polars and numba keep threads that a fork would leave locked.
+    context = multiprocessing.get_context("spawn")
+    try:
+        with ProcessPoolExecutor(min(processes, len(tasks)), mp_context=context) as pool:
+            return list(pool.map(_measure, tasks, chunksize=2))
+    except BrokenProcessPool:
+        raise InputError(
+            "the worker processes did not survive; a script that asks for them must keep its own "
+            "work under `if __name__ == '__main__':`, and processes=1 does without them"
+        ) from None
+
+
+# -- frames ------------------------------------------------------------------------------------
+
+
+def _runs(
+    points: Sequence[Point], tasks: Sequence[_Task], samples: Sequence[_Sample]
+) -> pl.DataFrame:
+    keys: dict[str, list[Any]] = {name: [] for name in (*POINT_COLUMNS, "seed", "links")}
+    values = []
+    for point in points:
+        for task, sample in zip(tasks, samples, strict=True):
+            if task.k != point.k:
+                continue
+            for scheme in SCHEMES:
+                row = len(task.splits)
+                if scheme != EQUAL:
+                    row = task.splits.index(Scheme(scheme).parts(point.qps, point.epochs))
+                for basis in BASES:
+                    where = (point.sweep, point.k, point.qps, point.epochs, scheme, basis)
+                    entries = (*where, task.seed, sample.links[basis])
+                    for column, entry in zip(keys.values(), entries, strict=True):
+                        column.append(entry)
+                    values.append(sample.metrics[basis][row])
+    table = np.array(values)
+    return frame(RUN_COLUMNS, {**keys, **{name: table[:, i] for i, name in enumerate(METRICS)}})

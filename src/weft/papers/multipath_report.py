@@ -1,0 +1,195 @@
+"""The multipath study as plain text and as files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from weft.papers.base import write_whole
+from weft.papers.claims import ClaimResult, Verdict
+from weft.papers.multipath_evidence import PAPER, TIERS, plus_minus
+from weft.papers.multipath_frames import CDF_COLUMNS, CLAIM_COLUMNS, RUN_COLUMNS, SUMMARY_COLUMNS
+from weft.papers.multipath_plots import STYLES, figures
+
+if TYPE_CHECKING:
+    from weft.papers.multipath_ecmp import StudyResult
+
+_COLOURS = {Verdict.HOLDS: "green", Verdict.UNDECIDED: "yellow", Verdict.FAILS: "red"}
+
+_SWEEPS = {
+    "qps": ("qps", "QPs, at k = 8 and 20 epochs"),
+    "qps-30": ("qps", "QPs, at k = 8 and 30 epochs"),
+    "epochs": ("epochs", "flowlet epochs, at k = 8 and 8 QPs"),
+    "k": ("k", "fat-tree size k, at 8 QPs and 20 epochs"),
+}
+_LOADS = (("cv", "CV"), ("p90", "p90"))
+_SHOWN = {
+    "qps": _LOADS,
+    "qps-30": _LOADS,
+    "epochs": _LOADS,
+    "k": (*_LOADS, ("used", "used")),
+}
+_BASES = {"cable": "cables", "directed": "directions"}
+_LEGEND = (
+    "cables: the paper's basis, both directions added, cables to hosts included; directions: links "
+    "between switches, each direction by itself. CV: standard deviation over mean; p90 in flows; "
+    "used: share of links with load. Equal split: every flow in equal parts over all its paths."
+)
+
+
+def how(study: StudyResult) -> str:
+    """One line: how the numbers were made."""
+    given = study.parameters
+    return (
+        f"{given['flows']} flows, {given['hash']} hash, {given['seeds']} seeds from "
+        f"{given['first_seed']}; mean and 95 % interval (Student t)"
+    )
+
+
+def tier_verdict(claim: ClaimResult) -> Text:
+    """What the tiers of directed links say of a claim: one verdict, or which tiers say what."""
+    verdicts = {basis: claim.findings[basis].verdict for basis in TIERS}
+    if len(set(verdicts.values())) == 1:
+        return _verdict(next(iter(verdicts.values())))
+    parts: list[Text] = []
+    for verdict in (Verdict.FAILS, Verdict.UNDECIDED):
+        bases = [basis for basis in TIERS if verdicts[basis] is verdict]
+        if bases:
+            parts.append(Text.assemble(_verdict(verdict), f" on {', '.join(bases)}"))
+    if Verdict.HOLDS in verdicts.values():
+        parts.append(Text("else holds"))
+    return Text("; ").join(parts)
+
+
+def _verdict(verdict: Verdict) -> Text:
+    return Text(str(verdict), style=_COLOURS[verdict])
+
+
+def claims_table(study: StudyResult) -> Table:
+    """Each claim beside what was measured and whether it holds."""
+    table = Table(box=box.SIMPLE_HEAD, show_lines=False, padding=(0, 1), expand=True)
+    table.add_column("section", ratio=7)
+    table.add_column("the paper says", ratio=22)
+    table.add_column("measured, on the paper's basis", ratio=40)
+    table.add_column("verdict", ratio=10)
+    table.add_column("per direction, by tier", ratio=17)
+    for claim in study.claims:
+        found = claim.findings[PAPER]
+        table.add_row(
+            claim.section,
+            claim.says,
+            Text(found.measured),
+            _verdict(found.verdict),
+            tier_verdict(claim),
+        )
+        table.add_row()
+    return table
+
+
+def sweep_tables(study: StudyResult) -> Iterator[Table]:
+    """Mean and interval of CV, p90 and links used along each sweep, on two bases."""
+    for sweep, (column, title) in _SWEEPS.items():
+        table = Table(
+            title=title,
+            box=box.SIMPLE_HEAD,
+            title_justify="left",
+            padding=(0, 1),
+            collapse_padding=True,
+        )
+        table.add_column("metric")
+        table.add_column("loads of")
+        table.add_column(column, justify="right")
+        for label, _, _ in STYLES.values():
+            table.add_column(label.replace(" over all paths", ""), justify="right")
+        for metric, name in _SHOWN[sweep]:
+            for basis, of in _BASES.items():
+                here = study.summary.filter(
+                    pl.col("sweep") == sweep, pl.col("basis") == basis, pl.col("metric") == metric
+                )
+                head = (name, of)
+                for x, rows in here.group_by(column, maintain_order=True):
+                    cells = {row["scheme"]: row for row in rows.iter_rows(named=True)}
+                    table.add_row(
+                        *head,
+                        str(x[0]),
+                        *(
+                            plus_minus(cells[scheme]["mean"], cells[scheme]["ci95"])
+                            for scheme in STYLES
+                        ),
+                    )
+                    head = ("", "")
+                table.add_section()
+        yield table
+
+
+def comments(study: StudyResult) -> Group:
+    """How each claim was tested, and why it comes out as it does."""
+    lines: list[RenderableType] = []
+    for claim in study.claims:
+        found = claim.findings[PAPER]
+        head = Text.assemble((claim.says, "bold"), f" ({claim.section}): ", _verdict(found.verdict))
+        lines += [
+            head,
+            Text(f"  test: {claim.test}"),
+            Text(f"  closest: {found.deciding}"),
+            Text(f"  {claim.comment}"),
+            Text(""),
+        ]
+    return Group(*lines)
+
+
+def text(study: StudyResult, width: int) -> str:
+    """Tables, claims and comments as plain text."""
+    out = StringIO()
+    console = Console(file=out, width=width, color_system=None, force_terminal=False)
+    console.print(f"Multipath routing on fat trees (Kenzi 2026): {how(study)}\n", highlight=False)
+    console.print(_LEGEND + "\n", highlight=False)
+    for table in sweep_tables(study):
+        console.print(table)
+    console.print("The paper's claims")
+    console.print(claims_table(study))
+    console.print("How they were tested, and why\n")
+    console.print(comments(study))
+    if study.files:
+        console.print(f"written to {study.files[0].parent}:", highlight=False, soft_wrap=True)
+        console.print(", ".join(path.name for path in study.files), highlight=False)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+def write(study: StudyResult, folder: Path) -> tuple[Path, ...]:
+    """Write figures, tables, their description and the text; return the files."""
+    files = []
+    tables = {
+        "runs": (study.runs, RUN_COLUMNS),
+        "summary": (study.summary, SUMMARY_COLUMNS),
+        "cdf": (study.cdf, CDF_COLUMNS),
+        "claims": (study.claims_frame, CLAIM_COLUMNS),
+    }
+    for name, (data, _) in tables.items():
+        files.append(write_whole(folder / f"{name}.parquet", data.write_parquet))
+        files.append(write_whole(folder / f"{name}.csv", data.write_csv))
+    described = pl.DataFrame(
+        [
+            (name, column, about.unit, about.meaning)
+            for name, (_, columns) in tables.items()
+            for column, about in columns.items()
+        ],
+        schema=["table", "column", "unit", "meaning"],
+        orient="row",
+    )
+    files.append(write_whole(folder / "columns.csv", described.write_csv))
+    for name, figure in figures(study.summary, study.cdf, how(study)):
+        path = folder / f"{name}.png"
+        files.append(write_whole(path, partial(figure.savefig, format="png")))
+    content = text(study, 120).encode()
+    files.append(write_whole(folder / "report.txt", lambda out: out.write(content)))
+    return tuple(files)
