@@ -1,1 +1,40 @@
-"""weft: build, route, check and compare interconnects."""
+"""weft: build, route, check and compare interconnects.
+
+>>> import weft
+>>> fabric = weft.fabric("xgft:2;4,4;1,4")
+>>> routes = weft.route(fabric, "dmodk")
+>>> weft.validate(fabric, routes).ok
+True
+"""
+
+from weft.errors import InputError, NotApplicable, UnroutedWarning, WeftError
+from weft.fabric import Fabric, FabricBuilder, LinkKind, NodeKind
+from weft.load import fabric
+from weft.routes import CandidateRoutes, Routes, TableRoutes
+from weft.routing import route
+from weft.routing.validate import Validation, validate
+from weft.sim.bisection import Bisection, bisection
+from weft.sim.static import link_loads
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Bisection",
+    "CandidateRoutes",
+    "Fabric",
+    "FabricBuilder",
+    "InputError",
+    "LinkKind",
+    "NodeKind",
+    "NotApplicable",
+    "Routes",
+    "TableRoutes",
+    "UnroutedWarning",
+    "Validation",
+    "WeftError",
+    "bisection",
+    "fabric",
+    "link_loads",
+    "route",
+    "validate",
+]

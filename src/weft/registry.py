@@ -136,6 +136,8 @@ class Registry:
         InputError
             When no entry has that name, or the text does not follow the syntax.
         """
+        if not spec.isprintable():
+            raise InputError(f"{spec!r} is no {self.kind}; expected one line, name:arguments")
         name, _, rest = spec.partition(":")
         entry = self[name.strip()]
         free = iter(entry.facts.get("positional", ()))
@@ -203,7 +205,10 @@ def _one_or_many(values: list[str], hint: Any, what: str) -> Any:
     if _is_list(hint):
         return [part for value in values for part in value.split("x")]
     if len(values) > 1:
-        raise InputError(f"{what} takes one value, not the {len(values)} of {','.join(values)!r}")
+        raise InputError(
+            f"{what} takes one value, not the {len(values)} of {','.join(values)!r}; "
+            "arguments by position are separated by semicolons"
+        )
     return values[0]
 
 
@@ -219,7 +224,7 @@ def did_you_mean(name: str, names: Any) -> str:
 
 
 def convert(value: Any, hint: Any, what: str) -> Any:
-    """Convert a value, often text, to an annotated type; a list may be given as its one item.
+    """Convert a value, often text, to an annotated type; a list may be text with commas.
 
     Raises
     ------
@@ -227,7 +232,7 @@ def convert(value: Any, hint: Any, what: str) -> Any:
         With `what` as its subject, when the value does not fit.
     """
     if _is_list(hint) and isinstance(value, str | int):
-        value = [value]
+        value = str(value).split(",")
     try:
         return TypeAdapter(hint).validate_python(value)
     except ValidationError as error:

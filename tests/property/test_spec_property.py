@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from weft.errors import InputError
 from weft.fabric import Fabric
-from weft.topology import build, format_spec, parse_spec
-from weft.topology.base import topology
+from weft.topology import build, format_spec, topology
 from weft.topology.measures import bisection_upper_bound, diameter, distance_counts
 
 small = st.integers(1, 4)
@@ -98,8 +97,7 @@ specs = st.one_of(
 def within_reach(spec: str) -> Fabric | None:
     """The fabric of a spec; None when it is refused, or too large for this test."""
     try:
-        family, arguments = parse_spec(spec)
-        entry = topology[family]
+        entry, arguments = topology.parse(spec)
         form = entry.facts["closed_form"](**topology.bind(entry, arguments))
         large = max(form.hosts, form.switches, form.cables) > MOST
         fabric, reason = None if large else build(spec), ""

@@ -7,8 +7,7 @@ import pytest
 
 from weft.errors import InputError
 from weft.fabric import FabricBuilder, LinkKind
-from weft.topology import build, closed_form, format_spec, parse_spec
-from weft.topology.base import topology
+from weft.topology import build, closed_form, format_spec, topology
 
 
 @pytest.mark.parametrize(
@@ -40,14 +39,15 @@ from weft.topology.base import topology
     ],
 )
 def test_specs_are_split_into_family_and_arguments(spec, family, given):
-    assert parse_spec(spec) == (family, given)
+    entry, arguments = topology.parse(spec)
+    assert (entry.name, arguments) == (family, given)
 
 
 @pytest.mark.parametrize(
     ("spec", "reason"),
     [
         ("", "unknown topology ''"),
-        ("fat-tree:\nk=4", "is no spec; expected one line"),
+        ("fat-tree:\nk=4", "is no topology; expected one line"),
         ("fattree:k=4", "unknown topology 'fattree' (did you mean 'fat-tree'?)"),
         ("fat-tree:k=4,k=8", "k is given twice"),
         ("fat-tree:4;k=8", "k is given twice"),

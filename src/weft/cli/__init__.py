@@ -1,1 +1,5 @@
-"""The command line."""
+"""The command line: one file per command, each a thin layer over the Python API."""
+
+from weft.cli.app import main
+
+__all__ = ["main"]

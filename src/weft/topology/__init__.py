@@ -6,6 +6,6 @@ A family is added by a file with one function::
     def star(hosts: int) -> FabricBuilder: ...
 """
 
-from weft.topology.base import ClosedForm, build, closed_form, format_spec, parse_spec, topology
+from weft.topology.base import ClosedForm, build, closed_form, format_spec, topology
 
-__all__ = ["ClosedForm", "build", "closed_form", "format_spec", "parse_spec", "topology"]
+__all__ = ["ClosedForm", "build", "closed_form", "format_spec", "topology"]

@@ -8,11 +8,9 @@ Every family takes `rate` (all cables) and `host_rate` (cables to hosts) besides
 
 from __future__ import annotations
 
-import re
-import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +21,6 @@ from weft.registry import Entry, Registry
 
 topology = Registry("topology", "weft.topology", "weft.topologies")
 
-_KEY = re.compile(r"[A-Za-z_]\w*")
 _COMMON = ("rate", "host_rate")
 
 #: Most nodes, and most cables, of a generated fabric: more would not fit a usual machine.
@@ -60,72 +57,6 @@ class ClosedForm:
     source: str = ""
 
 
-def parse_spec(spec: str) -> tuple[str, dict[str, Any]]:
-    """Split a spec into its family and raw arguments.
-
-    Raises
-    ------
-    InputError
-        When the text does not follow the syntax.
-    """
-    if not spec.isprintable():
-        raise InputError(f"{spec!r} is no spec; expected one line, family:arguments")
-    family, colon, rest = spec.partition(":")
-    entry = topology[family.strip()]
-    positional: tuple[str, ...] = entry.facts.get("positional", ())
-    given: dict[str, list[str]] = {}
-
-    def put(key: str, values: list[str]) -> None:
-        if key in given:
-            raise InputError(f"{spec}: {key} is given twice")
-        given[key] = values
-
-    place = 0
-    for section in rest.split(";") if colon and rest.strip() else []:
-        key: str | None = None
-        for token in (part.strip() for part in section.split(",")):
-            name, equals, value = token.partition("=")
-            if equals:
-                key = name.strip()
-                if not _KEY.fullmatch(key) or not value.strip():
-                    raise InputError(f"{spec}: {token!r} is no key=value pair")
-                put(key, [value.strip()])
-            elif not token:
-                raise InputError(f"{spec}: there is an empty argument")
-            elif key is not None:
-                given[key].append(token)
-            else:
-                if place >= len(positional):
-                    takes = ", ".join(positional) or "none"
-                    raise InputError(
-                        f"{spec}: {token!r} is one argument by position too many; "
-                        f"{family} takes {takes}"
-                    )
-                key = positional[place]
-                place += 1
-                put(key, [token])
-    hints = get_type_hints(entry.function)
-    return entry.name, {
-        key: _value(values, hints.get(key), f"{spec}: {key}") for key, values in given.items()
-    }
-
-
-def _value(values: list[str], hint: Any, what: str) -> Any:
-    if _is_list(hint):
-        return [part for value in values for part in value.split("x")]
-    if len(values) > 1:
-        raise InputError(
-            f"{what} takes one value, not the {len(values)} of {','.join(values)!r}; "
-            "arguments by position are separated by semicolons"
-        )
-    return values[0]
-
-
-def _is_list(hint: Any) -> bool:
-    options = get_args(hint) if get_origin(hint) in (typing.Union, type(int | None)) else (hint,)
-    return any(get_origin(option) in (tuple, list) for option in options)
-
-
 def build(spec: str) -> Fabric:
     """Build the fabric that a spec describes.
 
@@ -134,8 +65,7 @@ def build(spec: str) -> Fabric:
     InputError
         On an unknown family, a malformed spec or impossible parameters.
     """
-    name, given = parse_spec(spec)
-    entry = topology[name]
+    entry, given = topology.parse(spec)
     rates = {key: given.pop(key) for key in _COMMON if key in given}
     bound = topology.bind(entry, given)
     try:

@@ -1,0 +1,87 @@
+"""The `weft` program: its commands, and how errors and warnings reach the user."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+import cyclopts
+
+from weft.cli.compare import compare_command
+from weft.cli.convert import convert_command
+from weft.cli.cost import cost_command
+from weft.cli.info import info_command
+from weft.cli.listing import list_command
+from weft.cli.paper import paper_command
+from weft.cli.route import route_command
+from weft.cli.warmup import warmup_command
+from weft.errors import WeftError
+
+#: Exit status when the input or the command line is at fault.
+BAD_INPUT = 2
+INTERRUPTED = 130
+
+app = cyclopts.App(
+    name="weft",
+    help="Build, route, check and compare HPC and data-centre interconnects.",
+    help_format="markdown",
+)
+app.command(compare_command, name="compare")
+app.command(info_command, name="info")
+app.command(route_command, name="route")
+app.command(convert_command, name="convert")
+app.command(cost_command, name="cost")
+app.command(paper_command, name="paper")
+app.command(list_command, name="list")
+app.command(warmup_command, name="warmup")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Parameters
+    ----------
+    arguments
+        Words of the command line; the process's own when left out.
+
+    Returns
+    -------
+    int
+        Exit status: 0, 2 on bad input (one line on standard error), or what the command gives.
+    """
+    warnings.showwarning = _show_warning
+    try:
+        result = app(
+            arguments, exit_on_error=False, print_error=False, result_action="return_value"
+        )
+    except cyclopts.CycloptsError as error:
+        return _fail(" ".join(str(error).split()))
+    except WeftError as error:
+        return _fail(str(error))
+    except KeyboardInterrupt:
+        print("weft: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read the output has enough of it; nothing is left to say.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return result if isinstance(result, int) else 0
+
+
+def _fail(text: str) -> int:
+    print(f"weft: error: {text}", file=sys.stderr)
+    return BAD_INPUT
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> Any:
+    print(f"weft: warning: {message}", file=sys.stderr)

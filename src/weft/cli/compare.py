@@ -1,0 +1,167 @@
+"""`weft compare`: which engine suits this fabric, and where does it congest?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from weft.cli.common import NO_FAULTS, FabricArgument, FabricOptions, announced_compile, console
+from weft.compare import Comparison, cell_text, compare
+from weft.errors import InputError
+from weft.formats.text import write_text
+from weft.report.html import write as write_page
+from weft.routing import engine
+
+
+def compare_command(
+    fabric: FabricArgument,
+    /,
+    *,
+    options: FabricOptions = NO_FAULTS,
+    engines: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name=["--engine", "--engines"],
+            help="Engine, with options as in 'updn:roots=center'; repeatable. All when left out.",
+            consume_multiple=True,
+        ),
+    ] = (),
+    patterns: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name=["--pattern", "--patterns"],
+            help="Traffic pattern, with options as in 'shift:offset=3'; repeatable.",
+            consume_multiple=True,
+        ),
+    ] = (),
+    samples: Annotated[int, Parameter(help="Random bisections.")] = 1000,
+    seed: Annotated[int, Parameter(help="Seed of bisections and random patterns.")] = 0,
+    report: Annotated[Path | None, Parameter(help="Write one self-contained HTML page.")] = None,
+    table: Annotated[
+        Path | None, Parameter(help="Write the engine table, .csv or .parquet by the name.")
+    ] = None,
+    timing: Annotated[bool, Parameter(help="Print how long each engine took.")] = False,
+) -> int:
+    """Route a fabric with every engine that fits, check each, load it, and compare.
+
+    Prints the engines, best first, with the reason of each that refuses; the exit status is 1
+    when no engine gives valid routes.
+    """
+    if table is not None and table.suffix not in {".csv", ".parquet"}:
+        raise InputError(f"--table {table}: expected a name that ends in .csv or .parquet")
+    for path in (report, table):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise InputError(f"{path}: the folder {path.absolute().parent} does not exist")
+    chosen = tuple(name for text in engines for name in _split(text))
+    with announced_compile():
+        result = compare(
+            options.load(fabric), chosen or None, patterns or None, samples=samples, seed=seed
+        )
+    out = console()
+    show(result, out)
+    if timing:
+        for outcome in result.outcomes:
+            if outcome.routes is not None:
+                print(f"{outcome.name} routed in {outcome.route_s * 1e3:.1f} ms", file=sys.stderr)
+    if table is not None:
+        _write_table(result, table)
+    if report is not None:
+        write_page(result.page(), report)
+        out.print(f"report: {escape(str(report))}")
+    return 0 if result.best is not None else 1
+
+
+def _split(text: str) -> list[str]:
+    """Engines of one word: ``minhop,dmodk`` are two, ``updn:roots=a,b`` is one."""
+    return text.split(",") if ":" not in text else [text]
+
+
+def _write_table(result: Comparison, path: Path) -> None:
+    if path.suffix == ".csv":
+        write_text(path, result.table.write_csv())
+    else:
+        part = path.with_name(f".{path.name}.part")
+        result.table.write_parquet(part)
+        part.replace(path)
+
+
+def show(result: Comparison, out: Console) -> None:
+    """Print a comparison: the fabric, the engines, the patterns, and what to do."""
+    fabric = result.fabric
+    out.print(f"[bold]{escape(fabric.name)}[/]")
+    out.print(escape("; ".join(f"{name} {value}" for name, value in result.page().facts)))
+    engines = Table(title="Routing engines, best first", title_justify="left")
+    for name in result.table.columns:
+        if name in {"ebb low", "ebb high"}:
+            continue
+        engines.add_column(name, justify="left" if name == "engine" else "right")
+    for row in result.table.iter_rows(named=True):
+        half = (row["ebb high"] - row["ebb low"]) / 2 if row["ebb low"] is not None else None
+        cells = {name: cell_text(name, value) for name, value in row.items()}
+        if half is not None:
+            cells["ebb"] += f" ±{half:.3f}"
+        shown = [cells[name] for name in cells if name not in {"ebb low", "ebb high"}]
+        engines.add_row(*map(escape, shown), style="" if row["valid"] else "red")
+    out.print(engines)
+    for outcome in result.outcomes:
+        if outcome.refusal:
+            out.print(escape(f"{outcome.name} does not fit: {outcome.refusal}"))
+        elif outcome.validation is not None:
+            notes = outcome.routes.notes if outcome.routes is not None else ()
+            for line in (*outcome.validation.findings(), *notes):
+                out.print(escape(f"{outcome.name}: {line}"), soft_wrap=True)
+    out.print(_patterns(result))
+    for spec, text in result.patterns.items():
+        if text.startswith("n/a"):
+            out.print(escape(f"{spec}: {text}"), soft_wrap=True)
+    out.print()
+    for line in advice(result):
+        out.print(escape(line), soft_wrap=True)
+
+
+def _patterns(result: Comparison) -> Table:
+    names = list(dict.fromkeys(run.engine for run in result.runs))
+    table = Table(
+        title="Worst contention: flows that share a link, over its relative rate",
+        title_justify="left",
+    )
+    table.add_column("pattern")
+    for name in names:
+        table.add_column(escape(name), justify="right")
+    for spec in dict.fromkeys(run.pattern for run in result.runs):
+        by_engine = {run.engine: run for run in result.runs if run.pattern == spec}
+        cells = []
+        for name in names:
+            run = by_engine[name]
+            text = f"{run.load.max(initial=0.0):,.4g}"
+            if run.unrouted_share:
+                text += f" ({run.unrouted_share:.1%} unrouted)"
+            cells.append(text)
+        table.add_row(escape(spec), *cells)
+    return table
+
+
+def advice(result: Comparison) -> list[str]:
+    """The answer in words: the engine to set, and the link to look at."""
+    best = result.best
+    if best is None or best.bisection is None:
+        return ["No engine gives valid routes on this fabric; see what each lacks above."]
+    lines = [
+        f"Best valid engine: {best.name}, with {best.bisection.mean:.1%} of the injection rate "
+        f"({best.bisection.mean_gbps:.1f} Gb/s a host) over random bisections."
+    ]
+    rows = result.runs_table.rows(named=True)
+    for row in rows:
+        if row["engine"] == best.name and row["hottest"]:
+            lines.append(f"Its hottest link under {row['pattern']}: {row['hottest']}.")
+            break
+    opensm = engine.parse(best.name)[0].facts.get("opensm", False)
+    if opensm:
+        lines.append(f"OpenSM has an engine of this name: opensm -R {best.name.split(':')[0]}")
+    return lines

@@ -1,0 +1,33 @@
+"""`weft convert`: a fabric in another format."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from weft.cli.common import NO_FAULTS, FabricArgument, FabricOptions
+from weft.formats import write_file, writer
+
+
+def convert_command(
+    fabric: FabricArgument,
+    /,
+    *,
+    options: FabricOptions = NO_FAULTS,
+    to: Annotated[
+        str | None, Parameter(help="Format to write; the output's name tells when left out.")
+    ] = None,
+    output: Annotated[
+        Path | None, Parameter(name=["--output", "-o"], help="File; standard output if left out.")
+    ] = None,
+) -> int:
+    """Write a fabric as ibnetdiscover, ibsim, node-name-map, Slurm, GraphML or Graphviz."""
+    made = options.load(fabric)
+    if output is None:
+        sys.stdout.write(writer[to or "ibnetdiscover"].function(made))
+    else:
+        write_file(made, output, to)
+    return 0

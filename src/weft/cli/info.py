@@ -1,0 +1,22 @@
+"""`weft info`: what a fabric is."""
+
+from __future__ import annotations
+
+from rich.markup import escape
+from rich.table import Table
+
+from weft.cli.common import NO_FAULTS, FabricArgument, FabricOptions, announced_compile, console
+from weft.describe import describe
+
+
+def info_command(fabric: FabricArgument, /, *, options: FabricOptions = NO_FAULTS) -> int:
+    """Describe a fabric: counts, rates, diameter, bisection, and what the literature says."""
+    with announced_compile():
+        rows = describe(options.load(fabric))
+    table = Table(show_header=False)
+    table.add_column()
+    table.add_column()
+    for name, value in rows:
+        table.add_row(escape(name), escape(value))
+    console().print(table)
+    return 0

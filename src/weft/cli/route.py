@@ -1,0 +1,40 @@
+"""`weft route`: one engine, checked."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.markup import escape
+
+from weft.cli.common import NO_FAULTS, FabricArgument, FabricOptions, announced_compile, console
+from weft.routing import route
+from weft.routing.validate import validate
+
+
+def route_command(
+    fabric: FabricArgument,
+    /,
+    *engines: Annotated[
+        str, Parameter(help="Engines in order of preference, as in 'dmodk updn:roots=center'.")
+    ],
+    options: FabricOptions = NO_FAULTS,
+    management: Annotated[
+        bool, Parameter(help="Take traffic of switches into the deadlock proof.")
+    ] = False,
+) -> int:
+    """Route with the first engine that fits and print what the validator says.
+
+    The exit status is 1 when the routes are not valid.
+    """
+    with announced_compile():
+        made = options.load(fabric)
+        routes = route(made, engines or ("minhop",))
+        found = validate(made, routes, management=management)
+    out = console()
+    for name, reason in routes.refusals:
+        out.print(escape(f"{name} does not fit: {reason}"), soft_wrap=True)
+    for note in routes.notes:
+        out.print(escape(note), soft_wrap=True)
+    out.print(escape(found.text()), soft_wrap=True)
+    return 0 if found.ok else 1

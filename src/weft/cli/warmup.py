@@ -1,0 +1,42 @@
+"""`weft warmup`: compile every kernel now, so that no later command waits."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from weft.compare import compare
+from weft.fabric import FabricBuilder
+from weft.papers import paper
+from weft.routing import route
+from weft.routing.validate import validate
+from weft.topology import build
+
+
+def warmup_command() -> int:
+    """Compile all kernels and say how long it took."""
+    start = time.perf_counter()
+    warm()
+    print(f"kernels are compiled; it took {time.perf_counter() - start:.1f} s")
+    return 0
+
+
+def warm() -> None:
+    """Run every kernel once, in each form that it takes, on the smallest fabrics that do."""
+    tree = build("xgft:2;2,2;1,2")
+    compare(tree, samples=2)
+    wide = FabricBuilder("a switch of more ports than a byte counts")
+    (switch,) = wide.switches(["s"], ports=300)
+    wide.connect(np.full(3, switch), wide.hosts(["a", "b", "c"]))
+    compare(wide.fabric(), patterns=("shift",), samples=2)
+    broken = build("xgft:2;2,2;1,1").without(switches=["s1-0"])
+    ring = FabricBuilder("ring")
+    switches = ring.switches(["a", "b", "c", "d", "e"])
+    ring.connect(switches, np.roll(switches, 1))
+    ring.connect(switches, ring.hosts(["f", "g", "h", "i", "j"]))
+    for fabric in (broken, ring.fabric()):
+        for engine in ("minhop", "updn:roots=center", "ecmp"):
+            assert validate(fabric, route(fabric, engine)).unrouted_pairs is not None
+    for entry in paper:
+        entry.facts.get("warm", lambda: None)()

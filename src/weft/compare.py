@@ -1,0 +1,438 @@
+"""The main job: which engine suits a fabric, and where does it congest?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from weft.columns import Column, frame
+from weft.errors import InputError, NotApplicable
+from weft.fabric import Fabric, LinkKind, rate_text
+from weft.report.model import EngineVerdict, LinkUser, Page, Run
+from weft.routes import Routes, TableRoutes
+from weft.routing import engine, route
+from weft.routing.validate import Validation, validate
+from weft.sim.all_to_all import all_to_all_loads
+from weft.sim.bisection import Bisection, bisection
+from weft.sim.metrics import load_metrics
+from weft.sim.static import flow_loads, host_flows, host_rate_gbps, link_users
+from weft.topology.measures import diameter
+from weft.workload import pattern, traffic
+
+PATTERNS = (
+    "all-to-all",
+    "random-permutation",
+    "ring-random",
+    "shift",
+    "bit-reversal",
+    "transpose",
+    "tornado",
+    "hot-spot",
+)
+#: Links of each run whose users are listed.
+BUSIEST = 24
+#: Users of a link that are named one by one.
+USERS = 12
+#: Flows of a pattern beyond which users are not looked up; all-to-all needs no list for loads.
+MAX_LISTED_FLOWS = 2**22
+
+#: Columns of `Comparison.table`, one row per engine that fits.
+ENGINE_COLUMNS = {
+    "engine": Column(pl.String, "", "routing engine, with the options given"),
+    "valid": Column(pl.Boolean, "", "all pairs routed, no forwarding loop, no credit loop"),
+    "unrouted": Column(pl.Int64, "pairs", "ordered host pairs without a path"),
+    "deadlock": Column(pl.Int64, "", "credit loops: sets of channels that can wait for each other"),
+    "lanes": Column(pl.Int64, "", "virtual lanes in use"),
+    "mean hops": Column(pl.Float64, "links", "mean path of a host pair, cables to hosts included"),
+    "max hops": Column(pl.Int64, "links", "longest path of a host pair"),
+    "minimal": Column(pl.Float64, "share", "paths that are shortest ones"),
+    "ebb": Column(
+        pl.Float64, "share", "effective bisection bandwidth: mean share of the injection rate"
+    ),
+    "ebb low": Column(pl.Float64, "share", "lower end of its 95 % interval"),
+    "ebb high": Column(pl.Float64, "share", "upper end of its 95 % interval"),
+    "max load": Column(
+        pl.Float64, "flows", "all-to-all: most on a link between switches, over its relative rate"
+    ),
+    "p99 load": Column(pl.Float64, "flows", "all-to-all: 99th percentile of the same"),
+    "cv": Column(pl.Float64, "ratio", "all-to-all: standard deviation over mean of the same"),
+    "used": Column(pl.Float64, "share", "all-to-all: links between switches that carry anything"),
+}
+
+#: Columns of `Comparison.runs_table`, one row per engine and pattern that ran.
+RUN_COLUMNS = {
+    "engine": ENGINE_COLUMNS["engine"],
+    "pattern": Column(pl.String, "", "traffic pattern"),
+    "contention": Column(
+        pl.Float64, "flows", "most that shares one link, over the link's relative rate"
+    ),
+    "unrouted": Column(pl.Float64, "share", "flows without a path"),
+    "hottest": Column(pl.String, "", "the link between switches that carries most, if any"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What became of one engine: routes and verdict, or the reason of its refusal."""
+
+    name: str
+    summary: str
+    refusal: str = ""
+    routes: Routes | None = None
+    validation: Validation | None = None
+    bisection: Bisection | None = None
+    route_s: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Engines compared on one fabric.
+
+    Parameters
+    ----------
+    fabric
+        What they were compared on.
+    outcomes
+        Engines that fit, best first, then those that refused.
+    patterns
+        Pattern -> what it is, or why it does not exist here.
+    runs
+        Loads of every engine that fits under every pattern that exists.
+    table, runs_table
+        Frames of `ENGINE_COLUMNS` and `RUN_COLUMNS`.
+    notes
+        How it was made.
+    """
+
+    fabric: Fabric
+    outcomes: tuple[Outcome, ...]
+    patterns: dict[str, str]
+    runs: tuple[Run, ...]
+    table: pl.DataFrame
+    runs_table: pl.DataFrame
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def best(self) -> Outcome | None:
+        """The valid engine of highest bisection bandwidth; tables before open choices."""
+        valid = [o for o in self.outcomes if o.validation is not None and o.validation.ok]
+        tables = [o for o in valid if isinstance(o.routes, TableRoutes)]
+        return next(iter(tables or valid), None)
+
+    def page(self) -> Page:
+        """The comparison as a page to draw."""
+        return Page(
+            fabric=self.fabric,
+            title=f"Routing engines on {self.fabric.name}",
+            facts=_facts(self.fabric),
+            columns={
+                name: f"{column.meaning} [{column.unit}]" if column.unit else column.meaning
+                for name, column in ENGINE_COLUMNS.items()
+            },
+            engines=tuple(self._verdict(outcome) for outcome in self.outcomes),
+            patterns=self.patterns,
+            runs=self.runs,
+            notes=self.notes,
+        )
+
+    def _verdict(self, outcome: Outcome) -> EngineVerdict:
+        if outcome.validation is None:
+            return EngineVerdict(outcome.name, outcome.summary, refusal=outcome.refusal)
+        row = self.table.row(by_predicate=pl.col("engine") == outcome.name, named=True)
+        notes = outcome.routes.notes if outcome.routes else ()
+        return EngineVerdict(
+            outcome.name,
+            outcome.summary,
+            ok=outcome.validation.ok,
+            findings=(*outcome.validation.findings(), *notes),
+            cells={name: cell_text(name, value) for name, value in row.items()},
+        )
+
+
+def cell_text(column: str, value: object) -> str:
+    """A value of the engine table as people read it."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "NO"
+    if isinstance(value, float):
+        if column in {"minimal", "used"}:
+            return f"{value:.1%}"
+        return f"{value:.3f}" if column.startswith(("ebb", "cv")) else f"{value:.2f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def compare(
+    fabric: Fabric,
+    engines: Sequence[str] | None = None,
+    patterns: Sequence[str] | None = None,
+    *,
+    samples: int = 1000,
+    seed: int = 0,
+) -> Comparison:
+    """Route a fabric with every engine that fits, validate, and load it with traffic.
+
+    Parameters
+    ----------
+    fabric
+        What to compare on.
+    engines
+        Which engines, with options as in ``"updn:roots=center"``; all when left out, and that
+        one too where ``updn`` finds no roots.
+    patterns
+        Which traffic patterns, with options as in ``"shift:offset=3"``; a choice when left out.
+    samples, seed
+        Of the effective bisection bandwidth; the seed also serves patterns that take one.
+
+    Raises
+    ------
+    InputError
+        On an unknown engine, pattern or option, or a fabric with fewer than two hosts.
+    """
+    if fabric.num_hosts < 2:
+        raise InputError(f"{fabric.name} has {fabric.num_hosts} hosts; a comparison needs two")
+    chosen = engine.names() if engines is None else list(dict.fromkeys(engines))
+    wanted = list(PATTERNS) if patterns is None else list(dict.fromkeys(patterns))
+    for name in chosen:
+        entry, given = engine.parse(name)
+        engine.bind(entry, given)
+    for spec in wanted:
+        entry, given = pattern.parse(spec)
+        pattern.bind(entry, given)
+    outcomes = [_try(fabric, name, samples, seed) for name in chosen]
+    if engines is None and any(o.name == "updn" and o.refusal for o in outcomes):
+        # A fabric without natural roots can still be routed without deadlock from its middle.
+        outcomes.append(_try(fabric, "updn:roots=center", samples, seed))
+    described, runs = _run_patterns(fabric, outcomes, wanted, seed)
+    whole = {o.name: all_to_all_loads(fabric, o.routes).per_link for o in outcomes if o.routes}
+    rows = {o.name: _row(fabric, o, whole[o.name]) for o in outcomes if o.routes}
+    outcomes.sort(key=lambda outcome: _rank(outcome, rows.get(outcome.name)))
+    order = [outcome.name for outcome in outcomes]
+    runs.sort(key=lambda run: order.index(run.engine))
+    kept = [rows[name] for name in order if name in rows]
+    return Comparison(
+        fabric=fabric,
+        outcomes=tuple(outcomes),
+        patterns=described,
+        runs=tuple(runs),
+        table=frame(ENGINE_COLUMNS, {k: [row[k] for row in kept] for k in ENGINE_COLUMNS}),
+        runs_table=_runs_table(fabric, runs),
+        notes=(
+            f"Effective bisection bandwidth: {samples} random bisections, seed {seed}; a share "
+            f"of 1 is {host_rate_gbps(fabric):g} Gb/s.",
+            "A load is the number of flows over a link, times the fastest host cable's rate over "
+            "the link's rate. All flows of a pattern send at once; time, queues and message "
+            "sizes are left out.",
+            "Candidates (ecmp) are split equally at every hop for loads, and taken at random for "
+            "the bisection bandwidth.",
+        ),
+    )
+
+
+def _try(fabric: Fabric, name: str, samples: int, seed: int) -> Outcome:
+    summary = engine.parse(name)[0].summary
+    start = perf_counter()
+    try:
+        routes = route(fabric, name)
+    except NotApplicable as reason:
+        text = str(reason).removeprefix(f"{engine.parse(name)[0].name}: ")
+        return Outcome(name, summary, refusal=text)
+    elapsed = perf_counter() - start
+    return Outcome(
+        name,
+        summary,
+        routes=routes,
+        validation=validate(fabric, routes),
+        bisection=bisection(fabric, routes, samples, seed),
+        route_s=elapsed,
+    )
+
+
+def _rank(outcome: Outcome, row: dict[str, object] | None) -> tuple[object, ...]:
+    if row is None or outcome.validation is None or outcome.bisection is None:
+        return (2, 0.0, 0.0, outcome.name)
+    return (
+        0 if outcome.validation.ok else 1,
+        -outcome.bisection.mean,
+        row["max load"],
+        outcome.name,
+    )
+
+
+def relative_loads(fabric: Fabric, flows: NDArray[Any]) -> NDArray[np.float64]:
+    """Flows over each link, times the fastest host cable's rate over the link's."""
+    share = host_rate_gbps(fabric) / fabric.link_rate_gbps
+    loads: NDArray[np.float64] = flows.astype(np.float64) * share
+    return loads
+
+
+def _row(fabric: Fabric, outcome: Outcome, flows: NDArray[Any]) -> dict[str, object]:
+    found, ebb = outcome.validation, outcome.bisection
+    assert found is not None
+    assert ebb is not None
+    between = relative_loads(fabric, flows)[fabric.link_kind == LinkKind.SWITCH_SWITCH]
+    metrics = load_metrics(between).row(0, named=True)
+    return {
+        "engine": outcome.name,
+        "valid": found.ok,
+        "unrouted": found.num_unrouted_pairs,
+        "deadlock": len(found.credit_loops),
+        "lanes": found.lanes,
+        "mean hops": found.mean_hops,
+        "max hops": found.max_hops,
+        "minimal": found.minimal_share,
+        "ebb": ebb.mean,
+        "ebb low": ebb.interval[0],
+        "ebb high": ebb.interval[1],
+        "max load": metrics["max"],
+        "p99 load": metrics["p99"],
+        "cv": metrics["cv"],
+        "used": metrics["used"],
+    }
+
+
+def _run_patterns(
+    fabric: Fabric, outcomes: Sequence[Outcome], wanted: Sequence[str], seed: int
+) -> tuple[dict[str, str], list[Run]]:
+    described: dict[str, str] = {}
+    runs: list[Run] = []
+    for spec in wanted:
+        entry, given = pattern.parse(spec)
+        described[spec] = entry.summary
+        options = {"seed": seed} if "seed" in entry.options and "seed" not in given else {}
+        whole = entry.name == "all-to-all"
+        pairs = fabric.num_hosts * (fabric.num_hosts - 1)
+        sources = destinations = None
+        if not whole or pairs <= MAX_LISTED_FLOWS:
+            try:
+                sources, destinations = traffic(fabric.num_hosts, spec, **options)
+            except NotApplicable as reason:
+                described[spec] = f"n/a: {reason}"
+                continue
+        for outcome in outcomes:
+            if outcome.routes is not None:
+                runs.append(_run(fabric, outcome, spec, sources, destinations))
+    return described, runs
+
+
+def _run(
+    fabric: Fabric,
+    outcome: Outcome,
+    spec: str,
+    sources: NDArray[np.int64] | None,
+    destinations: NDArray[np.int64] | None,
+) -> Run:
+    routes = outcome.routes
+    assert routes is not None
+    if sources is None or destinations is None:
+        loads = all_to_all_loads(fabric, routes)
+        return Run(
+            engine=outcome.name,
+            pattern=spec,
+            flows=loads.per_link.astype(np.float64),
+            load=relative_loads(fabric, loads.per_link),
+            unrouted_share=loads.unrouted / loads.flows,
+        )
+    lmc = routes.lmc if isinstance(routes, TableRoutes) else 0
+    flows = host_flows(fabric, sources, destinations, lmc=lmc)
+    loads = flow_loads(fabric, routes, flows)
+    load = relative_loads(fabric, loads.per_link)
+    users: dict[int, tuple[LinkUser, ...]] = {}
+    if isinstance(routes, TableRoutes) and len(sources) <= MAX_LISTED_FLOWS:
+        busiest = _busiest(fabric, load)
+        through = link_users(fabric, routes, flows, busiest)
+        for link, listed in zip(busiest.tolist(), through, strict=True):
+            users[link] = _named_users(fabric, sources[listed], destinations[listed])
+    return Run(
+        engine=outcome.name,
+        pattern=spec,
+        flows=loads.per_link.astype(np.float64),
+        load=load,
+        users=users,
+        unrouted_share=loads.unrouted / loads.flows if loads.flows else 0.0,
+    )
+
+
+def _busiest(fabric: Fabric, load: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The links between switches that carry most, both ways of each cable, and a few of hosts."""
+    chosen = []
+    for inter in (True, False):
+        kind = fabric.link_kind == LinkKind.SWITCH_SWITCH
+        links = np.flatnonzero((kind == inter) & (load > 0))
+        chosen.append(links[np.argsort(-load[links], kind="stable")][:BUSIEST])
+    links = np.unique(np.concatenate(chosen))
+    return np.unique(np.concatenate((links, links ^ 1)))
+
+
+def _named_users(
+    fabric: Fabric, sources: NDArray[np.int64], destinations: NDArray[np.int64]
+) -> tuple[LinkUser, ...]:
+    """Users host by host when they are few, else by the switches that the hosts hang from."""
+    names = fabric.host_names
+    if len(sources) <= USERS:
+        pairs = zip(sources.tolist(), destinations.tolist(), strict=True)
+        return tuple(LinkUser(names[s], names[d], 1) for s, d in pairs)
+    row = fabric.graph.destination_row[fabric.host_endpoint]
+    node = fabric.graph.row_node[row]
+    groups, counts = np.unique(
+        np.column_stack((node[sources], node[destinations])), axis=0, return_counts=True
+    )
+    order = np.argsort(-counts, kind="stable")
+    listed = [
+        LinkUser(
+            f"hosts of {fabric.node_names[groups[i, 0]]}",
+            f"hosts of {fabric.node_names[groups[i, 1]]}",
+            int(counts[i]),
+        )
+        for i in order[:USERS]
+    ]
+    rest = int(counts[order[USERS:]].sum())
+    if rest:
+        listed.append(LinkUser("others", "others", rest))
+    return tuple(listed)
+
+
+def _runs_table(fabric: Fabric, runs: Sequence[Run]) -> pl.DataFrame:
+    between = np.flatnonzero(fabric.link_kind == LinkKind.SWITCH_SWITCH)
+    hottest = []
+    for run in runs:
+        load = run.load[between]
+        found = len(load) > 0 and load.max() > 0
+        hottest.append(fabric.link_name(int(between[np.argmax(load)])) if found else None)
+    return frame(
+        RUN_COLUMNS,
+        {
+            "engine": [run.engine for run in runs],
+            "pattern": [run.pattern for run in runs],
+            "contention": [float(run.load.max(initial=0.0)) for run in runs],
+            "unrouted": [run.unrouted_share for run in runs],
+            "hottest": hottest,
+        },
+    )
+
+
+def _facts(fabric: Fabric) -> tuple[tuple[str, str], ...]:
+    rates: dict[str, int] = {}
+    for gbps, code in zip(
+        fabric.cable_rate_gbps.tolist(), fabric.cable_rate_code.tolist(), strict=True
+    ):
+        text = rate_text(gbps, code)
+        rates[text] = rates.get(text, 0) + 1
+    span = diameter(fabric)
+    facts = [
+        ("hosts", f"{fabric.num_hosts:,}"),
+        ("switches", f"{fabric.num_switches:,}"),
+        ("cables", f"{fabric.num_cables:,}"),
+        ("rates", ", ".join(f"{count:,} × {text}" for text, count in sorted(rates.items()))),
+        ("diameter", "split" if span is None else f"{span} links between hosts"),
+    ]
+    alone = int((fabric.host_endpoint < 0).sum())
+    if alone:
+        facts.append(("hosts without a cable", f"{alone:,}"))
+    return tuple(facts)

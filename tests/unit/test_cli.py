@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from weft.cli import main
+
+TREE = "xgft:2;4,4;1,4"
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    status = main(list(words))
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def test_compare_prints_engines_patterns_and_an_answer(capsys) -> None:
+    status, out, _ = run(capsys, "compare", TREE, "--samples", "20")
+    assert status == 0
+    for word in ("dmodk", "minhop", "updn", "ecmp", "all-to-all", "bit-reversal"):
+        assert word in out
+    assert re.search(r"Best valid engine: \w+, with [\d.]+% of the injection rate", out)
+    assert "Its hottest link under all-to-all: " in out
+
+
+def test_compare_says_why_engines_and_patterns_do_not_fit(capsys) -> None:
+    _, out, _ = run(capsys, "compare", "ring:7", "--samples", "5")
+    assert "dmodk does not fit: " in out
+    assert "updn does not fit: no switch sees nearly all hosts at one distance" in out
+    assert "updn:roots=center" in out
+    assert re.search(r"bit-reversal: n/a: .*7 is not", out)
+    assert "it can deadlock" in out
+
+
+def test_compare_twice_gives_the_same_output_and_files(capsys, tmp_path: Path) -> None:
+    outputs = []
+    for number in range(2):
+        page, table = tmp_path / f"{number}.html", tmp_path / f"{number}.csv"
+        words = ["compare", TREE, "--samples", "5", "--seed", "3", "--random-cables", "2"]
+        status, out, err = run(
+            capsys, *words, "--report", str(page), "--table", str(table), "--engines", "minhop,ecmp"
+        )
+        assert status == 0
+        outputs.append((out.replace(str(page), ""), err, page.read_bytes(), table.read_bytes()))
+    assert outputs[0] == outputs[1]
+    frame = pl.read_csv(tmp_path / "0.csv")
+    assert sorted(frame["engine"]) == ["ecmp", "minhop"]
+    assert not list(tmp_path.glob("*.part")) + list(tmp_path.glob(".*"))
+
+
+def test_compare_writes_parquet_and_times_on_request(capsys, tmp_path: Path) -> None:
+    path = tmp_path / "engines.parquet"
+    words = ("compare", TREE, "--samples", "2", "--table", str(path), "--timing")
+    status, _, err = run(capsys, *words, "--engine", "dmodk", "--pattern", "shift:offset=3")
+    assert status == 0
+    assert re.search(r"dmodk routed in [\d.]+ ms", err)
+    assert pl.read_parquet(path)["valid"].to_list() == [True]
+
+
+def test_a_fabric_that_no_engine_can_route_gives_status_1(capsys) -> None:
+    status, out, _ = run(capsys, "compare", "ring:6", "--engine", "minhop", "--samples", "2")
+    assert status == 1
+    assert "No engine gives valid routes" in out
+    status, out, _ = run(capsys, "compare", TREE, "--fail-switch", "s1-0", "--samples", "2")
+    assert status == 1
+    assert "have no path" in out
+
+
+def test_route_prints_the_verdict_and_the_refusals(capsys) -> None:
+    status, out, _ = run(capsys, "route", "ring:6", "dmodk", "updn:roots=center")
+    assert status == 0
+    assert "dmodk does not fit" in out
+    assert "updn on ring:6: valid" in out
+    status, out, _ = run(capsys, "route", "ring:6")
+    assert status == 1
+    assert "minhop on ring:6: NOT VALID" in out
+    assert "waits for" in out
+
+
+def test_info_describes(capsys) -> None:
+    status, out, _ = run(capsys, "info", TREE)
+    assert status == 0
+    assert "PGFT(2; 4,4; 1,4; 1,1)" in out
+    status, out, _ = run(capsys, "info", "kns:k=4,n=2")
+    assert "at least" in out
+    assert "at most" in out
+
+
+def test_convert_round_trips(capsys, tmp_path: Path) -> None:
+    path = tmp_path / "tree.ibnetdiscover"
+    assert run(capsys, "convert", TREE, "-o", str(path))[0] == 0
+    status, out, _ = run(capsys, "convert", str(path), "--to", "ibnetdiscover")
+    assert status == 0
+    assert out == path.read_text()
+    status, out, _ = run(capsys, "convert", TREE, "--to", "slurm")
+    assert status == 0
+    assert "SwitchName=" in out
+
+
+def test_cost_prints_a_plan_and_writes_the_cabling_list(capsys, tmp_path: Path) -> None:
+    path = tmp_path / "cables.csv"
+    status, out, _ = run(capsys, "cost", TREE, "--cables", str(path), "--rack-units", "48")
+    assert status == 0
+    assert "rack" in out
+    assert len(path.read_text().splitlines()) == 1 + 32
+
+
+def test_list_shows_everything(capsys) -> None:
+    status, out, _ = run(capsys, "list")
+    assert status == 0
+    for word in ("dmodk", "kns", "tornado", "ibnetdiscover", "slurm", "multipath-ecmp"):
+        assert word in out
+    status, out, _ = run(capsys, "list", "engines")
+    assert "tornado" not in out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["compare", "xgft:2;4"], "needs"),
+        (["compare", "nowhere.txt"], "neither a file nor a topology"),
+        (["compare", TREE, "--engines", "minhopp"], "did you mean 'minhop'"),
+        (["compare", TREE, "--engine", "minhop:lmc=9"], "lmc must be 0 to 7"),
+        (["compare", TREE, "--patterns", "shift:by=2"], "no option 'by'"),
+        (["compare", TREE, "--samples", "0"], "samples must be at least 1"),
+        (["compare", TREE, "--samples", "many"], "samples"),
+        (["compare", TREE, "--table", "x.xls"], "ends in .csv or .parquet"),
+        (["compare", TREE, "--report", "no/such/folder/x.html"], "does not exist"),
+        (["compare", TREE, "--fail-cable", "nobody[1]"], "no node 'nobody'"),
+        (["compare", TREE, "--random-cables", "999"], "cannot remove 999"),
+        (["compare", "xgft:1;1;1"], "needs two"),
+        (["compare"], "fabric"),
+        (["route", TREE, "updn:roots=h0"], "no switch"),
+        (["convert", TREE, "--to", "pdf"], "unknown"),
+        (["convert", TREE, "-o", "no/such/x.dot"], "x.dot"),
+        (["cost", TREE, "--rack-units", "0"], "rack_units must be"),
+        (["cost", TREE, "--prices", "none.toml"], "none.toml"),
+        (["paper", "multipath-ecmp", "--seeds", "none"], "seeds"),
+        (["paper", "multipath-ecmp", "--sedes", "3"], "did you mean 'seeds'"),
+        (["paper", "qsnett"], "unknown paper"),
+        (["list", "things"], "things"),
+        (["weave"], "weave"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(capsys, words: list[str], says: str) -> None:
+    status, _, err = run(capsys, *words)
+    assert status == 2
+    assert err.startswith("weft: error: ")
+    assert len(err.strip().splitlines()) == 1, err
+    assert says.lower() in err.lower()
