@@ -13,11 +13,26 @@ from weft.fabric import Fabric
 
 @dataclass(frozen=True)
 class LinkUser:
-    """Flows over a link that share a source and a destination, both given as people name them."""
+    """Flows over a link that share a source and a destination, both given as people name them.
+
+    Parameters
+    ----------
+    source, destination
+        What to call them: a node's name, or a group of nodes.
+    flows
+        How many.
+    source_node, destination_node
+        Node to point at in the drawing, -1 for the node of that name, if there is one.
+    rest
+        These are all flows that are not listed by name.
+    """
 
     source: str
     destination: str
     flows: int
+    source_node: int = -1
+    destination_node: int = -1
+    rest: bool = False
 
 
 @dataclass(frozen=True, eq=False)
