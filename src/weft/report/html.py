@@ -1,0 +1,284 @@
+"""`render` and `write`: a comparison as one self-contained HTML file.
+
+The page holds everything that it shows and asks no network for anything; its content security
+policy forbids it to. Drawing and chart are its own canvas and SVG: a plotting library inlined
+would weigh more than most pages do.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from weft.fabric import Fabric, NodeKind, rate_text
+from weft.formats.text import write_text
+from weft.report.colours import (
+    DARK_IDLE,
+    DARK_PART,
+    DARK_SERIES,
+    LIGHT_IDLE,
+    LIGHT_PART,
+    LIGHT_SERIES,
+    scale,
+)
+from weft.report.layout import Layout, layout
+from weft.report.model import LinkUser, Page, Run
+from weft.report.packing import coded, packed, script_json
+from weft.report.summary import (
+    LISTED_USERS,
+    STATISTICS,
+    Scope,
+    curve,
+    default_run,
+    hottest,
+    rounded,
+    scope_of,
+    statistics,
+    summed,
+    usable_links,
+    user_line,
+)
+from weft.sim.static import host_rate_gbps
+
+SCRIPTS = ("data.js", "drawing.js", "chart.js", "panels.js", "main.js")
+#: Hosts above which a page draws switches only.
+MAX_DRAWN_HOSTS = 12_000
+
+
+def write(page: Page, path: str | Path) -> None:
+    """Write a comparison as an HTML file, which appears whole or not at all.
+
+    Raises
+    ------
+    InputError
+        When the file cannot be written.
+    """
+    write_text(path, render(page))
+
+
+def render(page: Page) -> str:
+    """A comparison as the text of an HTML file; equal pages give equal text.
+
+    Raises
+    ------
+    ValueError
+        When a run does not fit the fabric or holds a load that is no number.
+    """
+    fabric = page.fabric
+    for run in page.runs:
+        _check(fabric, run)
+    scope = scope_of(fabric)
+    drawing = layout(fabric)
+    opening = default_run(page)
+    node_of = {name: node for node, name in enumerate(fabric.node_names)}
+    style = _template("style.css")
+    script = '(() => {\n"use strict";\n' + "\n".join(map(_template, SCRIPTS)) + "})();\n"
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    text = environment.from_string(_template("page.html")).render(
+        page=page,
+        # The name of the engine heads each row as it is.
+        columns={name: text for name, text in page.columns.items() if name.lower() != "engine"},
+        ran={run.engine for run in page.runs},
+        patterns=_patterns(page),
+        statistics=STATISTICS,
+        hottest=_plain_hottest(fabric, opening, scope),
+        default_run=opening,
+        load_text=_load_text(fabric),
+        data=Markup(script_json(_data(page, scope, drawing, opening))),
+        fabric_blob=Markup(_fabric_blob(fabric, drawing)),
+        run_blobs=[Markup(_run_blob(run, node_of)) for run in page.runs],
+        style=Markup(style),
+        style_hash=_hash(style),
+        script=Markup(script),
+        script_hash=_hash(script),
+    )
+    # Names read from files may hold what UTF-8 cannot: such letters become question marks.
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _check(fabric: Fabric, run: Run) -> None:
+    for name, values in (("flows", run.flows), ("load", run.load)):
+        if np.shape(values) != (fabric.num_links,):
+            raise ValueError(f"{name} of {run.engine} must have {fabric.num_links} values")
+        if not np.all(np.isfinite(values)) or np.min(values, initial=0.0) < 0:
+            raise ValueError(f"{name} of {run.engine} must be finite and not negative")
+
+
+def _template(name: str) -> str:
+    return resources.files("weft.report").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """What a content security policy allows an inline element by."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _load_text(fabric: Fabric) -> str:
+    return (
+        "A load of 1 is one flow on a link as fast as the fastest host cable "
+        f"({host_rate_gbps(fabric):g} Gb/s); flows over a link share its rate."
+    )
+
+
+def _patterns(page: Page) -> list[dict[str, Any]]:
+    ran = {run.pattern for run in page.runs}
+    return [
+        {"name": name, "text": text.removeprefix("n/a: "), "ran": name in ran}
+        for name, text in page.patterns.items()
+    ]
+
+
+def _plain_hottest(fabric: Fabric, run: Run | None, scope: Scope) -> list[dict[str, str]]:
+    """The list of hottest links for a browser without scripts."""
+    if run is None:
+        return []
+    return [
+        {
+            "name": fabric.link_name(link),
+            "load": f"{run.load[link]:.4g}",
+            "flows": f"{run.flows[link]:.4g}",
+            "users": user_line(run.users.get(link, ())),
+        }
+        for link in hottest(run.load, scope.links)
+    ]
+
+
+def _data(page: Page, scope: Scope, drawing: Layout, opening: Run | None) -> dict[str, Any]:
+    fabric = page.fabric
+    ran = {run.engine for run in page.runs}
+    switch = fabric.node_kind == NodeKind.SWITCH
+    common = {"ink": "#1b2027", "muted": "#59636e", "host": "#7b8794"}
+    dark = {"ink": "#e5e9ee", "muted": "#9ba6b2", "host": "#76828f"}
+    return {
+        "engines": [
+            {"name": e.name, "ran": e.name in ran, "refused": bool(e.refusal)} for e in page.engines
+        ],
+        "patterns": _patterns(page),
+        "runs": [_run_facts(fabric, run, scope) for run in page.runs],
+        "defaultRun": -1 if opening is None else [run is opening for run in page.runs].index(True),
+        "scope": scope.name,
+        "scopeIsAll": scope.whole,
+        "hosts": fabric.num_hosts,
+        "hostsDrawn": fabric.num_hosts <= MAX_DRAWN_HOSTS,
+        "layoutText": drawing.caption,
+        "switchGap": _switch_gap(drawing.position[switch]),
+        "colours": {
+            "light": {
+                "scale": scale(LIGHT_PART), "idle": LIGHT_IDLE, "series": LIGHT_SERIES,
+                "page": "#ffffff", **common,
+            },
+            "dark": {
+                "scale": scale(DARK_PART), "idle": DARK_IDLE, "series": DARK_SERIES,
+                "page": "#161b21", **dark,
+            },
+        },
+    }  # fmt: skip
+
+
+def _switch_gap(position: NDArray[np.float64]) -> float:
+    """Distance that nearly all switches keep from each other: how large they and names may be."""
+    if len(position) < 2:
+        return 1.0
+    distance, _ = cKDTree(position).query(position, k=2)
+    return rounded(float(np.clip(np.percentile(distance[:, 1], 10), 0.05, 4.0)), 4)
+
+
+def _run_facts(fabric: Fabric, run: Run, scope: Scope) -> dict[str, Any]:
+    load = run.load[scope.links]
+    return {
+        "engineName": run.engine,
+        "patternName": run.pattern,
+        "unrouted": rounded(run.unrouted_share, 6),
+        "stats": {
+            key: None if value is None else rounded(value)
+            for key, value in statistics(load).items()
+        },
+        "cdf": curve(load),
+        "topScope": rounded(load.max(initial=0.0)),
+        "topAll": rounded(run.load.max(initial=0.0)),
+        "hottest": hottest(run.load, scope.links),
+        "hottestAll": hottest(run.load, usable_links(fabric)),
+    }
+
+
+def _fabric_blob(fabric: Fabric, drawing: Layout) -> str:
+    rates, rate_index = np.unique(
+        np.stack((fabric.cable_rate_code.astype(float), fabric.cable_rate_gbps)),
+        axis=1,
+        return_inverse=True,
+    )
+    arrays: dict[str, NDArray[Any]] = {
+        "x": drawing.position[:, 0].astype(np.float32),
+        "y": drawing.position[:, 1].astype(np.float32),
+        "bend": drawing.bend.astype(np.float32),
+        "length": fabric.cable_length_m.astype(np.float32),
+        "aNode": fabric.link_from[0::2],
+        "bNode": fabric.link_to[0::2],
+        "guidHigh": (fabric.node_guid >> np.uint64(32)).astype(np.uint32),
+        "guidLow": (fabric.node_guid & np.uint64(0xFFFFFFFF)).astype(np.uint32),
+        "aPort": fabric.link_from_port[0::2],
+        "bPort": fabric.link_to_port[0::2],
+        "ports": fabric.num_ports.astype(np.uint16),
+        "rateIndex": rate_index.ravel().astype(np.uint16),
+        "kind": fabric.node_kind,
+        "forwards": fabric.forwards.astype(np.uint8),
+        "level": fabric.level,
+    }
+    pairs = zip(fabric.descriptions, fabric.node_names, strict=True)
+    values = {
+        "names": fabric.node_names,
+        "descriptions": {n: said for n, (said, name) in enumerate(pairs) if said != name},
+        "rates": [
+            f"{rate_text(gbps, int(code))} ({gbps:g} Gb/s)" if code else f"{gbps:g} Gb/s"
+            for code, gbps in rates.T.tolist()
+        ],
+    }
+    return packed(arrays, values)
+
+
+def _run_blob(run: Run, node_of: Mapping[str, int]) -> str:
+    same = np.array_equal(run.flows, run.load)
+    arrays = coded("load", run.load) | ({} if same else coded("flows", run.flows))
+    words: dict[str, int] = {}
+    users = [_users(link, users, words, node_of) for link, users in sorted(run.users.items())]
+    return packed(arrays, {"sameAsLoad": same, "users": users, "words": list(words)})
+
+
+def _users(
+    link: int, users: tuple[LinkUser, ...], words: dict[str, int], node_of: Mapping[str, int]
+) -> dict[str, Any]:
+    def word(text: str) -> int:
+        return words.setdefault(text, len(words))
+
+    named = [user for user in users if not user.rest]
+    pairs = summed(((user.source, user.destination), user.flows) for user in named)
+    sources = summed((user.source, user.flows) for user in named)
+    destinations = summed((user.destination, user.flows) for user in named)
+    return {
+        "link": int(link),
+        "pairs": [(word(s), word(d), flows) for (s, d), flows in pairs[:LISTED_USERS]],
+        "sources": [(word(s), flows) for s, flows in sources[:LISTED_USERS]],
+        "destinations": [(word(d), flows) for d, flows in destinations[:LISTED_USERS]],
+        "pairCount": len(pairs),
+        "sourceCount": len(sources),
+        "destinationCount": len(destinations),
+        "rest": sum(user.flows for user in users if user.rest),
+        "sourceNodes": _nodes(((u.source_node, u.source) for u in named), node_of),
+        "destinationNodes": _nodes(((u.destination_node, u.destination) for u in named), node_of),
+    }
+
+
+def _nodes(ends: Iterable[tuple[int, str]], node_of: Mapping[str, int]) -> list[int]:
+    """Nodes to point at, each once."""
+    found = (node if node >= 0 else node_of.get(name, -1) for node, name in ends)
+    return list(dict.fromkeys(node for node in found if node >= 0))[:LISTED_USERS]

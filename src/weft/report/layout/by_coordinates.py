@@ -1,0 +1,129 @@
+"""Drawing by coordinates: grids, circles and nested tiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import dijkstra
+
+from weft.fabric import Fabric
+from weft.report.layout.wiring import Nodes, Points, Wiring
+
+#: Families of (group, member) coordinates.
+GROUPED = ("dragonfly", "megafly")
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Positions of the core; `round` when its nodes stand on a circle and hosts go outside."""
+
+    core: Points
+    caption: str
+    round: bool = False
+
+
+def by_coordinates(fabric: Fabric, wiring: Wiring) -> Grid | None:
+    """Place the nodes that forward by their coordinates, or None when those do not tell.
+
+    A coordinate of -1 stands for a whole line: such a node is drawn beside its middle.
+    """
+    where = fabric.coordinates[wiring.core].astype(np.int64)
+    dimensions = where.shape[1]
+    if dimensions == 0 or not len(where):
+        return None
+    full: NDArray[np.bool_] = np.all(where >= 0, axis=1)
+    known = (where >= 0).any(axis=1) | (dimensions == 1)
+    if not full.any() or not known.all():
+        return None
+    if len(np.unique(where[full], axis=0)) < full.sum():
+        return None
+    size = where.max(axis=0) + 1
+    lines = "" if full.all() else " The switches of a line stand beside its middle."
+    if fabric.family in GROUPED and dimensions == 2 and full.all():
+        caption = "Groups stand on a circle; each is an arc of switches."
+        return Grid(_groups(where, size), caption, round=True)
+    if dimensions == 1 and full.all():
+        return Grid(_ring(where[:, 0], int(size[0])), "In order around a circle.", round=True)
+    place = where.astype(np.float64) if full.all() else _beside_lines(wiring, where, full, size)
+    if dimensions == 3:
+        caption = "Coordinates run across, down, and along the short diagonals."
+        return Grid(_oblique(place, size), caption + lines)
+    caption = "Coordinates run across and down in turn, the first ones innermost."
+    return Grid(_nested(place, size), caption + lines)
+
+
+def _beside_lines(wiring: Wiring, where: Nodes, full: NDArray[np.bool_], size: Nodes) -> Points:
+    """Coordinates for drawing, in which the nodes that serve a line stand beside it.
+
+    Each is in the middle of what it joins, and farther off the more hops it is away.
+    """
+    place = where.astype(np.float64)
+    if place.shape[1] == 1:
+        place = np.pad(place, ((0, 0), (0, 1)))
+    matrix = wiring.matrix()
+    hops = dijkstra(matrix, unweighted=True, indices=np.flatnonzero(full), min_only=True)
+    hops = np.where(np.isfinite(hops), hops, 1.0)
+    most = hops.max()
+    for hop in range(1, int(most) + 1):
+        for line in range(where.shape[1]):
+            nodes = np.flatnonzero((hops == hop) & (where[:, line] < 0))
+            if not len(nodes):
+                continue
+            near = matrix[nodes] * (hops == hop - 1)[None, :]
+            degree = np.asarray(near.sum(axis=1)).ravel()
+            middle = np.where(
+                degree > 0, (near @ place[:, line]) / np.maximum(degree, 1), (size[line] - 1) / 2
+            )
+            # Those with one middle spread over a part of the line.
+            spot = np.column_stack((np.delete(where[nodes], line, axis=1), np.round(middle, 6)))
+            _, same, count = np.unique(spot, axis=0, return_inverse=True, return_counts=True)
+            order = np.argsort(same.ravel(), kind="stable")
+            turn = np.empty(len(nodes))
+            turn[order] = np.arange(len(nodes)) - np.repeat(np.cumsum(count) - count, count)
+            many = count[same.ravel()]
+            place[nodes, line] = middle + (turn - (many - 1) / 2) * 0.6 * size[line] / many
+            away = (line + 1) % place.shape[1]
+            place[nodes, away] -= 0.32 + 0.24 * (hop - 1)
+    return place
+
+
+def _ring(where: Nodes, size: int) -> Points:
+    """In order around a circle, clockwise from the top."""
+    angle = 2 * np.pi * where / size
+    radius = max(1.0, size / (2 * np.pi))
+    return radius * np.stack((np.sin(angle), np.cos(angle)), axis=1)
+
+
+def _oblique(place: Points, size: Nodes) -> Points:
+    """Two dimensions across and down, the third along a short diagonal within each cell."""
+    step = 0.66 / max(int(size[2]) - 1, 1)
+    room = max(1.0, int(size[2]) / 3.0)
+    x = place[:, 0] + place[:, 2] * step
+    y = -place[:, 1] + place[:, 2] * step * 0.72
+    return room * np.stack((x, y), axis=1)
+
+
+def _nested(place: Points, size: Nodes) -> Points:
+    """Dimensions take turns across and down; each pair tiles copies of the grid before it."""
+    extent, position = [1.0, 1.0], np.zeros((len(place), 2))
+    size = np.pad(size, (0, place.shape[1] - len(size)), constant_values=1)
+    for dimension in range(place.shape[1]):
+        axis = dimension % 2
+        position[:, axis] += place[:, dimension] * extent[axis]
+        extent[axis] *= float(size[dimension])
+        if dimension + 2 < place.shape[1]:
+            extent[axis] += 1.0
+    position[:, 1] *= -1.0
+    return position
+
+
+def _groups(where: Nodes, size: Nodes) -> Points:
+    """Groups on a circle, the switches of each on an arc that bulges outwards."""
+    groups, members = int(size[0]), int(size[1])
+    angle = 2 * np.pi * where[:, 0] / groups
+    share = (where[:, 1] - (members - 1) / 2) / members
+    radius = max(2.0, groups * members * 1.25 / (2 * np.pi))
+    angle = angle + share * 2 * np.pi / groups * 0.8
+    return radius * np.stack((np.sin(angle), np.cos(angle)), axis=1)

@@ -1,0 +1,172 @@
+"""Drawing by tree level: leaves at the bottom with their hosts below, tops at the top."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from weft.report.layout.wiring import Nodes, Points, Wiring, hanging, park_loose
+
+#: Cables above which no crossings are counted: such sizes are generated, and named in order.
+MAX_SWEPT = 20_000
+#: Width over height that a drawing aims at.
+ASPECT = 1.6
+#: Share of a storey between a switch and the first row of its hosts.
+HOST_GAP = 0.22
+
+
+def by_level(wiring: Wiring, rank: Nodes, level: Nodes) -> Points:
+    """Leaves at the bottom with their hosts below, tops at the top, pods side by side."""
+    core_level = level[wiring.core]
+    top = int(core_level.max())
+    order = _tree_order(wiring, rank[wiring.core], core_level)
+    hung = hanging(wiring, rank)
+    columns = {node: _columns(len(nodes)) for node, nodes in hung.items()}
+    deepest = max((-(-len(n) // columns[c]) for c, n in hung.items()), default=1)
+
+    x = np.zeros(len(wiring.core))
+    matrix = wiring.matrix()
+    width = 0.0
+    for height in range(1, top + 1):
+        members = order[core_level[order] == height]
+        if not len(members):
+            continue
+        block = np.array([columns.get(int(wiring.core[m]), 1) for m in members]) + 1.0
+        below = matrix[members] * (core_level < height)[None, :]
+        degree = np.asarray(below.sum(axis=1)).ravel()
+        natural = np.cumsum(block) - block / 2
+        if height == 1 or not degree.any():
+            x[members] = natural
+        else:
+            wanted = np.where(degree > 0, (below @ x) / np.maximum(degree, 1), natural)
+            gap = np.maximum(block, 0.92 * width / len(members))
+            x[members] = spaced(wanted, (gap[:-1] + gap[1:]) / 2)
+        width = max(width, float(np.ptp(x[members])) + 1.0)
+    x -= x.min()
+    storey = (width / ASPECT - deepest) / max(top - 1 + HOST_GAP, 1.0)
+    storey = max(3.0, storey, 0.45 * deepest)
+    position = np.zeros((len(level), 2))
+    position[wiring.core, 0] = x
+    position[wiring.core, 1] = core_level * storey
+    _avoid_long_rows(position, wiring, core_level, storey)
+    for node, nodes in hung.items():
+        across = columns[node]
+        place = np.arange(len(nodes))
+        in_row = np.minimum(len(nodes) - place // across * across, across)
+        dx = place % across - (in_row - 1) / 2
+        # Hosts of a top switch go above it, clear of the cables that leave it downwards.
+        up = level[node] == top and top > 1
+        drop = HOST_GAP * storey + place // across
+        position[nodes, 0] = position[node, 0] + dx
+        position[nodes, 1] = position[node, 1] + (drop if up else -drop)
+    return park_loose(position, wiring)
+
+
+def _avoid_long_rows(position: Points, wiring: Wiring, core_level: Nodes, storey: float) -> None:
+    """Lift every other switch of a level that has cables within itself, so that these show."""
+    inside = core_level[wiring.a] == core_level[wiring.b]
+    for height in np.unique(core_level[wiring.a[inside]]):
+        members = np.flatnonzero(core_level == height)
+        members = members[np.argsort(position[wiring.core[members], 0], kind="stable")]
+        position[wiring.core[members[1::2]], 1] += 0.12 * storey
+
+
+def _columns(hosts: int) -> int:
+    """Width of the block in which a switch's hosts are drawn."""
+    return hosts if hosts <= 4 else int(np.ceil(np.sqrt(1.2 * hosts)))
+
+
+def _tree_order(wiring: Wiring, rank: Nodes, level: Nodes) -> Nodes:
+    """Order of all core nodes from left to right, which is then used level by level.
+
+    What is joined without going above a level stands together (a pod and its parts); then the
+    names decide, unless sweeps by barycentre take away a good part of the crossings.
+    """
+    count, top = len(level), int(level.max())
+    keys: list[Nodes] = [rank]
+    for height in range(2, top):
+        low = np.maximum(level[wiring.a], level[wiring.b]) <= height
+        part = csr_array(
+            (np.ones(int(low.sum())), (wiring.a[low], wiring.b[low])), shape=(count, count)
+        )
+        _, label = connected_components(part, directed=False)
+        first = np.full(count, count, dtype=np.int64)
+        # A part stands where its first leaf does; its other switches have names of their own.
+        np.minimum.at(first, label, np.where(level == 1, rank, count + rank))
+        keys.append(first[label])
+    order = np.lexsort(keys)
+    return _swept(wiring, order, level)
+
+
+def _swept(wiring: Wiring, order: Nodes, level: Nodes) -> Nodes:
+    """The order after barycentre sweeps, or as it was when they gain less than a tenth."""
+    if len(wiring.a) > MAX_SWEPT:
+        return order
+    matrix = wiring.matrix()
+    place = np.empty(len(order))
+    place[order] = np.arange(len(order))
+    best, fewest = order, _crossings(wiring, place, level) * 0.9
+    for sweep in range(8):
+        heights = range(1, int(level.max()) + 1)
+        for height in heights if sweep % 2 else reversed(heights):
+            members = np.flatnonzero(level == height)
+            side = level < height if sweep % 2 else level > height
+            near = matrix[members] * side[None, :]
+            degree = np.asarray(near.sum(axis=1)).ravel()
+            wanted = np.where(degree > 0, (near @ place) / np.maximum(degree, 1), place[members])
+            slots = np.sort(place[members])
+            place[members[np.lexsort((place[members], np.round(wanted, 9)))]] = slots
+        crossings = _crossings(wiring, place, level)
+        if crossings < fewest:
+            best, fewest = np.argsort(place, kind="stable"), crossings
+    return best
+
+
+def _crossings(wiring: Wiring, place: NDArray[np.float64], level: Nodes) -> int:
+    """Crossings of cables between neighbouring levels."""
+    total = 0
+    low = np.where(level[wiring.a] < level[wiring.b], wiring.a, wiring.b)
+    high = np.where(level[wiring.a] < level[wiring.b], wiring.b, wiring.a)
+    for height in np.unique(level[low]):
+        mine = np.flatnonzero((level[low] == height) & (level[high] == height + 1))
+        if len(mine) < 2:
+            continue
+        x, y = place[low[mine]], place[high[mine]]
+        order = np.lexsort((y, x))
+        total += _inversions(y[order])
+    return total
+
+
+def _inversions(values: NDArray[np.float64]) -> int:
+    """Pairs that stand in the wrong order, by halves."""
+    if len(values) < 2:
+        return 0
+    left, right = np.split(values, [len(values) // 2])
+    across = int(np.searchsorted(np.sort(right), left, side="left").sum())
+    return _inversions(left) + _inversions(right) + across
+
+
+def spaced(wanted: NDArray[np.float64], gap: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Numbers closest to the wanted ones (least squares) that keep their order and the gaps.
+
+    Parameters
+    ----------
+    wanted
+        float64 [n].
+    gap
+        float64 [n - 1]: least distance between number i and number i + 1.
+    """
+    shift = np.concatenate(([0.0], np.cumsum(gap)))
+    means: list[float] = []
+    sizes: list[int] = []
+    for value in (wanted - shift).tolist():  # isotonic regression: pool adjacent violators
+        mean, size = value, 1
+        while means and means[-1] >= mean:
+            mean = (means[-1] * sizes[-1] + mean * size) / (sizes[-1] + size)
+            size += sizes.pop()
+            means.pop()
+        means.append(mean)
+        sizes.append(size)
+    return np.repeat(means, sizes) + shift

@@ -1,0 +1,179 @@
+"""`layout`: positions of the nodes and bends of the cables.
+
+Three ways, by what is known of the fabric: by tree level, by coordinates, else by distances in
+the graph. Positions have y upwards and about one unit between neighbouring switches. Equal
+fabrics give equal layouts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from weft.fabric import Fabric
+from weft.report.layout.by_coordinates import by_coordinates
+from weft.report.layout.by_distances import by_distances
+from weft.report.layout.by_level import by_level
+from weft.report.layout.levels import inferred_levels, labelled_levels
+from weft.report.layout.wiring import Nodes, Points, Wiring, hanging, natural_rank, park_loose
+
+#: Share of its length by which neighbouring parallel cables bend apart, and at most all of them.
+PARALLEL_BEND = 0.05
+PARALLEL_SPREAD = 0.4
+#: A cable that would run through a node that it does not end at passes it by this many units,
+#: and by a share of its length more, so that detours past the same nodes stay apart.
+DETOUR = 0.2
+DETOUR_SHARE = 0.06
+#: Decimals kept, so that the last bits of a linear algebra library do not show.
+DECIMALS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """A drawing of a fabric.
+
+    Parameters
+    ----------
+    kind
+        ``levels``, ``coordinates`` or ``distances``.
+    caption
+        One line that says how to read it.
+    position
+        float64 [nodes, 2], y upwards.
+    bend
+        float64 [cables]: a cable is the quadratic curve between its ends (from the lower node
+        number to the higher) whose control point lies this share of its length to the left of
+        its middle.
+    level
+        int64 [nodes]: the tree level that a node is drawn at, -1 when not drawn by level.
+    """
+
+    kind: str
+    caption: str
+    position: Points
+    bend: NDArray[np.float64]
+    level: NDArray[np.int64]
+
+
+def layout(fabric: Fabric) -> Layout:
+    """Place a fabric's nodes.
+
+    Parameters
+    ----------
+    fabric
+        Any fabric, split ones and ones without a cable included.
+    """
+    wiring = Wiring.of(fabric)
+    rank = natural_rank(fabric.node_names)
+    level = np.full(fabric.num_nodes, -1, dtype=np.int64)
+    grid = by_coordinates(fabric, wiring)
+    found = labelled_levels(fabric, wiring.core)
+    if found is None and grid is None:
+        found = inferred_levels(fabric, wiring.a, wiring.b)
+    if found is not None:
+        level[wiring.core] = found.level
+        kind, caption = "levels", found.caption
+        position = by_level(wiring, rank, level)
+    elif grid is not None:
+        kind, caption = "coordinates", grid.caption
+        position = _with_hanging(wiring, rank, grid.core, fan=grid.round)
+    else:
+        kind = "distances"
+        caption = "Switches that are few hops apart are drawn close together."
+        core = by_distances(wiring.matrix(), rank[wiring.core])
+        position = _with_hanging(wiring, rank, core, fan=True)
+    position = np.round(position, DECIMALS) + 0.0
+    bend = np.round(_bends(fabric, wiring, position, level), DECIMALS) + 0.0
+    return Layout(kind, caption, position, bend, level)
+
+
+def _with_hanging(wiring: Wiring, rank: Nodes, core: Points, *, fan: bool) -> Points:
+    """Add hosts: below right of their switch in a grid, or fanned out away from the others."""
+    position = np.zeros((len(wiring.core_of), 2))
+    position[wiring.core] = core
+    if len(core) > 1:
+        distance, _ = cKDTree(core).query(core, k=2)
+        room = float(np.clip(np.median(distance[:, 1]), 0.05, 1.5))
+    else:
+        room = 1.0
+    for node, nodes in hanging(wiring, rank).items():
+        here = position[node]
+        if fan:
+            offset = _fan(len(nodes), here - core.mean(axis=0), room)
+        else:
+            side = int(np.ceil(np.sqrt(len(nodes))))
+            place = np.arange(len(nodes))
+            cell = 0.52 * room / max(side, 2)
+            offset = np.stack(
+                (0.2 * room + place % side * cell, -0.2 * room - place // side * cell), axis=1
+            )
+        position[nodes] = here + offset
+    return park_loose(position, wiring)
+
+
+def _fan(count: int, outwards: Points, room: float) -> Points:
+    """Points around the origin, in arcs on its outer side when that side is known."""
+    per_arc = 9
+    arc, place = np.divmod(np.arange(count), per_arc)
+    in_arc = np.minimum(count - arc * per_arc, per_arc)
+    if np.hypot(*outwards) < 1e-6:
+        angle = 2 * np.pi * place / in_arc
+    else:
+        spread = np.minimum(0.36 * (in_arc - 1), 1.1 * np.pi)
+        share = np.where(in_arc > 1, place / np.maximum(in_arc - 1, 1) - 0.5, 0.0)
+        angle = np.arctan2(outwards[1], outwards[0]) + share * spread
+    radius = room * (0.36 + 0.14 * arc)
+    return np.stack((radius * np.cos(angle), radius * np.sin(angle)), axis=1)
+
+
+def _bends(fabric: Fabric, wiring: Wiring, position: Points, level: Nodes) -> NDArray[np.float64]:
+    """Bend parallel cables apart, and others around nodes that they would run through."""
+    both = np.stack((fabric.link_from[0::2], fabric.link_to[0::2])).astype(np.int64)
+    ends: Nodes = np.sort(both, axis=0)
+    pair = ends[0] * fabric.num_nodes + ends[1]
+    order = np.argsort(pair, kind="stable")
+    _, start, counts = np.unique(pair[order], return_index=True, return_counts=True)
+    copies = np.empty(len(pair), dtype=np.int64)
+    copies[order] = np.repeat(counts, counts)
+    number = np.empty(len(pair), dtype=np.int64)
+    number[order] = np.arange(len(pair)) - np.repeat(start, counts)
+    step = np.minimum(PARALLEL_BEND, PARALLEL_SPREAD / np.maximum(copies, 1))
+    bend = (number - (copies - 1) / 2) * step
+    # Nothing stands between neighbouring levels of a tree.
+    doubtful = (level[ends].min(axis=0) < 0) | (np.abs(np.diff(level[ends], axis=0)[0]) != 1)
+    doubtful &= (wiring.core_of[ends] >= 0).all(axis=0)
+    blocked = np.flatnonzero(doubtful)
+    blocked = blocked[_blocked(wiring, position, ends[:, blocked])]
+    length = np.hypot(*(position[ends[1, blocked]] - position[ends[0, blocked]]).T)
+    # The curve's middle lies half as far out as its control point.
+    bend[blocked] += 2 * (DETOUR / np.maximum(length, DETOUR) + DETOUR_SHARE)
+    return bend
+
+
+def _blocked(wiring: Wiring, position: Points, ends: Nodes) -> NDArray[np.bool_]:
+    """Whether the straight line of each cable runs through a core node that is no end of it."""
+    blocked = np.zeros(ends.shape[1], dtype=bool)
+    if len(wiring.core) < 3:
+        return blocked
+    tree = cKDTree(position[wiring.core])
+    start, along = position[ends[0]], position[ends[1]] - position[ends[0]]
+    length = np.hypot(along[:, 0], along[:, 1])
+    reach = 0.12
+    for samples, cables in _by_length(length, reach):
+        for share in (np.arange(samples) + 0.5) / samples:
+            points = start[cables] + share * along[cables]
+            distance, near = tree.query(points, distance_upper_bound=reach)
+            hit = np.isfinite(distance)
+            near_node = wiring.core[np.where(hit, near, 0)]
+            hit &= (near_node != ends[0, cables]) & (near_node != ends[1, cables])
+            blocked[cables[hit]] = True
+    return blocked
+
+
+def _by_length(length: NDArray[np.float64], reach: float) -> list[tuple[int, Nodes]]:
+    """Cables in classes of similar length, with how many points to look at on each."""
+    needed = np.clip(2 ** np.ceil(np.log2(np.maximum(length / reach, 1.0))), 1, 256).astype(int)
+    return [(int(n), np.flatnonzero(needed == n)) for n in np.unique(needed)]

@@ -1,0 +1,75 @@
+"""Arrays and text packed into base64 for a page; `data.js` is the other half.
+
+A blob is zlib over: a little-endian uint32, the length of the head; the head, JSON with
+``arrays`` (name, type, byte offset, number of values) and ``values`` (plain JSON); the arrays,
+each at a multiple of eight bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_TYPES = {
+    np.dtype("<f8"): "f8", np.dtype("<f4"): "f4", np.dtype("<i4"): "i4", np.dtype("<u4"): "u4",
+    np.dtype("<u2"): "u2", np.dtype("u1"): "u1", np.dtype("i1"): "i1",
+}  # fmt: skip
+
+
+def packed(arrays: Mapping[str, NDArray[Any]], values: Mapping[str, Any]) -> str:
+    """Pack arrays and JSON values into one blob.
+
+    Parameters
+    ----------
+    arrays
+        One-dimensional, of a type in `_TYPES`.
+    values
+        Anything that JSON holds.
+    """
+    # Offsets stand in the head, whose length they change: it is padded to a fixed one.
+    body = bytearray()
+    places: list[tuple[str, str, int, int]] = []
+    for name, array in arrays.items():
+        body.extend(b"\0" * (-len(body) % 8))
+        little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+        places.append((name, _TYPES[little.dtype], len(body), len(little)))
+        body.extend(little.tobytes())
+
+    def head(start: int) -> bytes:
+        rows = [(name, kind, start + offset, count) for name, kind, offset, count in places]
+        return plain_json({"arrays": rows, "values": values}).encode("utf-8", "replace")
+
+    room = len(head(0)) + 16 * len(places) + 4
+    room += -room % 8
+    text = head(room).ljust(room - 4)
+    raw = struct.pack("<I", len(text)) + text + bytes(body)
+    return base64.b64encode(zlib.compress(raw, 9)).decode("ascii")
+
+
+def coded(name: str, values: NDArray[np.float64]) -> dict[str, NDArray[Any]]:
+    """The array as a table of its values and small indices into it, where that is shorter."""
+    table, index = np.unique(values, return_inverse=True)
+    if len(table) > 2**16:
+        return {name: values.astype(np.float32)}
+    kind = np.uint8 if len(table) <= 2**8 else np.uint16
+    return {f"{name}Table": table, f"{name}Index": index.ravel().astype(kind)}
+
+
+def plain_json(value: Any) -> str:
+    """JSON without spaces, in the order given; numbers that JSON lacks are an error."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def script_json(value: Any) -> str:
+    """JSON that is safe inside a script element: no character opens a tag or ends a line."""
+    text = plain_json(value)
+    for letter in "<>&\u2028\u2029":
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -1,0 +1,193 @@
+"""`draw_png`: a fabric coloured by load, as a picture for a page or a paper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import LineCollection
+from matplotlib.colors import ListedColormap, Normalize
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike, NDArray
+
+from weft.errors import InputError
+from weft.fabric import Fabric, LinkKind, NodeKind
+from weft.report.colours import LIGHT_IDLE, LIGHT_PART, scale
+from weft.report.files import replaced
+from weft.report.layout import Layout, layout
+
+#: Straight pieces of a bent cable.
+PIECES = 16
+#: Hosts above which neither they nor their cables are drawn.
+MAX_HOSTS = 4000
+#: Switches up to which each gets its name.
+MAX_NAMED = 48
+
+
+def cable_curves(fabric: Fabric, drawing: Layout) -> NDArray[np.float64]:
+    """The course of each cable, float64 [cables, PIECES + 1, 2]."""
+    ends = np.stack((fabric.link_from[0::2], fabric.link_to[0::2]))
+    start, end = drawing.position[ends.min(axis=0)], drawing.position[ends.max(axis=0)]
+    along = end - start
+    left = np.stack((-along[:, 1], along[:, 0]), axis=1)
+    control = (start + end) / 2 + drawing.bend[:, None] * left
+    t = np.linspace(0.0, 1.0, PIECES + 1)[None, :, None]
+    curve: NDArray[np.float64] = (
+        (1 - t) ** 2 * start[:, None] + 2 * t * (1 - t) * control[:, None] + t**2 * end[:, None]
+    )
+    return curve
+
+
+def draw_png(
+    fabric: Fabric,
+    load: ArrayLike,
+    path: str | Path,
+    *,
+    title: str = "",
+    quantity: str = "load (flows per fastest host cable)",
+    label_hottest: int = 3,
+    size_inches: tuple[float, float] = (12.0, 6.5),
+    dpi: int = 150,
+) -> None:
+    """Draw a fabric with its cables coloured by the busier of their two directions.
+
+    Parameters
+    ----------
+    fabric
+        What to draw.
+    load
+        [links], in the order of `Fabric.links`.
+    path
+        Where the PNG goes; it appears whole or not at all.
+    title
+        Heading, none when empty.
+    quantity
+        What `load` is, with its unit; written beside the colour bar.
+    label_hottest
+        How many of the hottest links between switches to name (any links, where none joins two
+        switches).
+    size_inches, dpi
+        Size and resolution.
+
+    Raises
+    ------
+    InputError
+        When `load` does not have one finite, non-negative number per link.
+    """
+    loads = np.asarray(load, dtype=np.float64)
+    if loads.shape != (fabric.num_links,) or not np.all(np.isfinite(loads)) or loads.min() < 0:
+        raise InputError(
+            f"load must be {fabric.num_links} numbers of at least 0, one per directed link"
+        )
+    drawing = layout(fabric)
+    cable = loads.reshape(-1, 2).max(axis=1)
+    adapter = fabric.node_kind != NodeKind.SWITCH
+    hosts_shown = fabric.num_hosts <= MAX_HOSTS
+    to_host = fabric.link_kind[0::2] != LinkKind.SWITCH_SWITCH
+    shown = np.flatnonzero(hosts_shown | ~to_host | ~adapter.any())
+    shown = shown[np.argsort(cable[shown], kind="stable")]
+
+    figure = Figure(figsize=size_inches, dpi=dpi, layout="constrained", facecolor="white")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    axes.set_aspect("equal" if drawing.kind != "levels" else "auto")
+    axes.axis("off")
+    if title:
+        axes.set_title(title, loc="left", fontsize=13, weight="bold", parse_math=False)
+    top = float(cable[shown].max(initial=0.0)) or 1.0
+    colours = ListedColormap(scale(LIGHT_PART))
+    curves = cable_curves(fabric, drawing)
+    lines = LineCollection(
+        list(curves[shown]),
+        cmap=colours,
+        norm=Normalize(0.0, top),
+        linewidths=_widths(cable[shown] / top, to_host[shown]),
+        capstyle="round",
+        zorder=1,
+    )
+    lines.set_array(cable[shown])
+    axes.add_collection(lines)
+    idle = shown[cable[shown] == 0]
+    if len(idle):
+        axes.add_collection(
+            LineCollection(list(curves[idle]), colors=LIGHT_IDLE, linewidths=0.5, zorder=1.1)
+        )
+    _nodes(axes, fabric, drawing, hosts_shown)
+    _hottest(axes, fabric, curves, loads, to_host, label_hottest)
+    axes.autoscale_view()
+    axes.margins(0.03)
+    bar = figure.colorbar(lines, ax=axes, shrink=0.7, pad=0.01, aspect=30)
+    bar.set_label(quantity)
+    bar.outline.set_visible(False)
+    with replaced(path) as part:
+        # Without the version of matplotlib in it, the file depends on the drawing alone.
+        figure.savefig(part, format="png", metadata={"Software": None})
+
+
+def _widths(share: NDArray[np.float64], to_host: NDArray[np.bool_]) -> NDArray[np.float64]:
+    thick = float(np.clip(45.0 / np.sqrt(max(len(share), 1)), 0.7, 3.2))
+    # Cables to hosts have no choice of path: thinner, so that the others stand out.
+    return (0.2 * thick + thick * share**2) * np.where(to_host, 0.5, 1.0)
+
+
+def _nodes(axes: Any, fabric: Fabric, drawing: Layout, hosts_shown: bool) -> None:
+    switch = fabric.node_kind == NodeKind.SWITCH
+    at = drawing.position
+    size = float(np.clip(1200 / max(int(switch.sum()), 1), 5, 60))
+    axes.scatter(*at[switch].T, s=size, marker="s", c="#24292f", linewidths=0, zorder=3)
+    if hosts_shown:
+        size = float(np.clip(1500 / max(int((~switch).sum()), 1), 1.5, 14))
+        axes.scatter(*at[~switch].T, s=size, c="#6b7480", linewidths=0, zorder=2.5)
+    if switch.sum() <= MAX_NAMED:
+        for node in np.flatnonzero(switch):
+            axes.annotate(
+                shortened(fabric.node_names[node]),
+                at[node],
+                xytext=(0, 6),
+                textcoords="offset points",
+                ha="center",
+                fontsize=7,
+                color="#24292f",
+                zorder=4,
+                parse_math=False,
+                bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.75},
+            )
+
+
+def _hottest(
+    axes: Any,
+    fabric: Fabric,
+    curves: NDArray[np.float64],
+    loads: NDArray[np.float64],
+    to_host: NDArray[np.bool_],
+    count: int,
+) -> None:
+    links = np.flatnonzero(~np.repeat(to_host, 2))
+    if not len(links):
+        links = np.arange(fabric.num_links)
+    links = links[np.argsort(-loads[links], kind="stable")][:count]
+    middle = float(curves[:, PIECES // 2, 1].mean())
+    for place, link in enumerate(links[loads[links] > 0]):
+        # Staggered, so that labels of cables side by side do not cover each other.
+        course = curves[link >> 1]
+        axes.annotate(
+            f"{shortened(fabric.link_name(int(link)), 60)}  {loads[link]:.4g}",
+            course[PIECES // 2],
+            xytext=(14, (26 + 20 * place) * (-1 if course[PIECES // 2, 1] > middle else 1)),
+            textcoords="offset points",
+            fontsize=8,
+            color="#1b1f24",
+            zorder=5,
+            parse_math=False,
+            arrowprops={"arrowstyle": "-", "color": "#1b1f24", "linewidth": 0.8},
+            bbox={"boxstyle": "round,pad=0.3", "fc": "#fffbe6", "ec": "#1b1f24", "linewidth": 0.6},
+        )
+
+
+def shortened(text: str, most: int = 24) -> str:
+    """The text, its middle left out when it is long."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most * 2 // 3 - 1]}…{text[-(most - most * 2 // 3) :]}"

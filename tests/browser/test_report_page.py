@@ -1,0 +1,578 @@
+"""The report in a real headless Chromium, opened from disk with the network cut."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Locator, Playwright, expect, sync_playwright
+from playwright.sync_api import Page as Tab
+from tests.report_pages import comparison_page
+
+from weft.fabric import Fabric, renamed
+from weft.report.html import write
+from weft.report.model import Page
+from weft.report.summary import hottest, scope_of
+from weft.topology import build
+
+pytestmark = pytest.mark.browser
+
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+ARGUMENTS = (
+    "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--disable-quic",
+)  # fmt: skip
+#: Names that would run a script, each in its own way, if the page let them.
+HOSTILE = (
+    "</script><script>window.hacked=1</script>",
+    "<img src=x onerror=window.hacked=2>",
+    '"><svg onload=window.hacked=3>',
+    "'-(window.hacked=4)-'",
+    "${window.hacked=5}",
+    "節点 <b>bold</b> &amp; {{ 7*7 }}",
+)
+
+
+@pytest.fixture(scope="module")
+def playwright() -> Iterator[Playwright]:
+    if not Path(CHROMIUM).exists():
+        message = "no Chromium (Debian: apt-get install chromium)"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+    with sync_playwright() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def browser(playwright: Playwright) -> Iterator[Browser]:
+    started = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
+    yield started
+    started.close()
+
+
+@dataclass
+class Report:
+    """A page open in the browser, and all that went wrong in it."""
+
+    tab: Tab
+    page: Page
+    wrong: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def text(self, selector: str) -> str:
+        return self.tab.locator(selector).inner_text()
+
+    def ask(self, script: str, argument: Any = None) -> Any:
+        """Evaluate a function in the page."""
+        return self.tab.evaluate(script, argument)
+
+    def cable_point(self, cable: int, share: float = 0.5) -> tuple[float, float]:
+        """Where a cable is drawn, in the window."""
+        self.tab.locator("#canvas").scroll_into_view_if_needed()
+        self.settle()
+        point = self.ask("([c, s]) => weftReport.cablePoint(c, s)", [cable, share])
+        return point["x"], point["y"]
+
+    def settle(self) -> None:
+        """Let frames that were asked for be painted."""
+        self.ask("() => new Promise((done) => setTimeout(() => requestAnimationFrame(done), 200))")
+
+    def choose(self, engine: str | None = None, pattern: str | None = None) -> None:
+        for selector, value in (("#engine", engine), ("#pattern", pattern)):
+            if value:
+                self.tab.select_option(selector, value)
+        self.settle()
+
+    def hottest_links(self, engine: str, pattern: str) -> list[int]:
+        fabric = self.page.fabric
+        run = next(r for r in self.page.runs if (r.engine, r.pattern) == (engine, pattern))
+        return hottest(run.load, scope_of(fabric).links)
+
+
+@pytest.fixture
+def open_report(browser: Browser, tmp_path: Path) -> Iterator[Any]:
+    contexts = []
+    reports = []
+
+    def opened(page: Page, **options: Any) -> Report:
+        path = tmp_path / "report.html"
+        write(page, path)
+        options = {"viewport": {"width": 1280, "height": 900}} | options
+        context = browser.new_context(offline=True, **options)
+        context.set_default_timeout(15_000)
+        contexts.append(context)
+        report = Report(context.new_page(), page)
+        report.tab.on(
+            "console",
+            lambda said: (
+                report.wrong.append(said.text) if said.type in {"error", "warning"} else None
+            ),
+        )
+        report.tab.on("pageerror", lambda error: report.wrong.append(str(error)))
+        report.tab.on("dialog", lambda dialog: report.wrong.append(dialog.message))
+        report.tab.on("request", lambda request: report.requests.append(request.url))
+        report.tab.goto(path.as_uri())
+        if options.get("java_script_enabled", True):
+            report.tab.wait_for_selector("html[data-state=done]", state="attached")
+            report.settle()
+        reports.append(report)
+        return report
+
+    yield opened
+    for report in reports:
+        assert report.wrong == []
+        assert all(url.startswith("file:") for url in report.requests)
+        assert len(report.requests) == 1
+    for context in contexts:
+        context.close()
+
+
+def skewed_tree() -> Fabric:
+    """A tree with parallel cables in which slow cables make one link by far the hottest."""
+    fabric = build("xgft:2;4,4;1,2;1,2")
+    return fabric.degraded(["s1-2[5]"], "4xDDR")
+
+
+@pytest.fixture(scope="module")
+def tree_page() -> Page:
+    return comparison_page(skewed_tree(), patterns=("all-to-all", "shift", "incast"))
+
+
+@pytest.fixture
+def report(open_report: Any, tree_page: Page) -> Report:
+    return open_report(tree_page)
+
+
+def row_texts(rows: Locator) -> list[list[str]]:
+    return [row.locator("td, th").all_inner_texts() for row in rows.all()]
+
+
+def test_opens_from_disk_and_shows_the_best_engine(report: Report) -> None:
+    assert report.tab.input_value("#engine") == "minhop"
+    assert report.tab.input_value("#pattern") == "all-to-all"
+    run = report.page.runs[0]
+    between = scope_of(report.page.fabric).links
+    said = report.text("#run-text")
+    assert said.startswith("minhop under all-to-all")
+    assert f"has load {run.load[between].max():.4g}" in said
+    assert not report.tab.locator("#failure").is_visible()
+
+
+def test_canvas_is_painted_with_the_hot_colour_at_the_hot_cable(report: Report) -> None:
+    """The page draws what its legend says: pixels on the hot cable have the scale's last colour."""
+    link = report.hottest_links("minhop", "all-to-all")[0]
+    report.tab.press("#canvas", "Escape")  # a selected cable has a halo of another colour
+    x, y = report.cable_point(link >> 1, 0.4)
+    pixel = """([x, y]) => {
+        const canvas = document.getElementById("canvas"), box = canvas.getBoundingClientRect();
+        const ratio = canvas.width / box.width;
+        const found = canvas.getContext("2d").getImageData(
+            Math.round((x - box.left) * ratio), Math.round((y - box.top) * ratio), 1, 1).data;
+        return [...found.slice(0, 3)];
+    }"""
+    scale = report.ask("() => weftReport.page.colours.light.scale")
+    wanted = np.array([int(scale[-1][i : i + 2], 16) for i in (1, 3, 5)])
+    assert np.abs(np.array(report.ask(pixel, [x, y])) - wanted).max() < 40
+    cold = np.array([int(scale[1][i : i + 2], 16) for i in (1, 3, 5)])
+    assert np.abs(cold - wanted).max() > 100
+
+
+def test_other_engine_and_pattern_change_the_numbers(report: Report) -> None:
+    seen = {}
+    for engine in ("minhop", "updn", "ecmp"):
+        for pattern in ("all-to-all", "shift", "incast"):
+            report.choose(engine, pattern)
+            run = next(r for r in report.page.runs if (r.engine, r.pattern) == (engine, pattern))
+            between = scope_of(report.page.fabric).links
+            top = f"{run.load[between].max():.4g}"
+            assert f"{engine} under {pattern}" in report.text("#run-text")
+            assert f"has load {top}," in report.text("#run-text")
+            first = row_texts(report.tab.locator("#hottest tr"))[0]
+            link = hottest(run.load, between)[0]
+            assert report.page.fabric.link_name(link) in first[0]
+            assert first[1] == top
+            rows = {row[0]: row[1:] for row in row_texts(report.tab.locator("#numbers tbody tr"))}
+            assert rows[engine][0] == top
+            assert set(rows) == {"minhop", "updn", "ecmp"}
+            chosen = report.tab.locator("#chart-key button[aria-pressed=true]")
+            assert chosen.inner_text().strip() == engine
+            assert report.tab.locator("#chart path.curve").count() == 3
+            seen[engine, pattern] = (
+                top,
+                report.tab.locator("#chart path.chosen").get_attribute("d"),
+            )
+    assert len(set(seen.values())) > 4
+
+
+def test_engine_can_be_chosen_in_table_chart_and_numbers(report: Report) -> None:
+    report.tab.click("table.engines [data-choose=updn]")
+    expect(report.tab.locator("#run-text")).to_contain_text("updn under")
+    report.tab.click("#chart-key button:has-text('ecmp')")
+    expect(report.tab.locator("#run-text")).to_contain_text("ecmp under")
+    report.tab.click("#numbers button:has-text('minhop')")
+    expect(report.tab.locator("#run-text")).to_contain_text("minhop under")
+    expect(report.tab.locator("table.engines tr.chosen").first).to_contain_text("minhop")
+
+
+def test_hottest_link_in_the_list_gives_name_and_users(report: Report) -> None:
+    report.choose("minhop", "incast")
+    link = report.hottest_links("minhop", "incast")[0]
+    fabric = report.page.fabric
+    report.tab.locator("#hottest button").first.click()
+    report.settle()
+    details = report.text("#details")
+    run = next(r for r in report.page.runs if (r.engine, r.pattern) == ("minhop", "incast"))
+    assert fabric.link_name(link) in details
+    assert fabric.link_name(link ^ 1) in details
+    assert f"{run.load[link]:.4g}" in details
+    users = row_texts(report.tab.locator("#details .way").first.locator("table.users tbody tr"))
+    assert sorted(users) == sorted([u.source, u.destination, str(u.flows)] for u in run.users[link])
+    assert len(users) > 1
+    assert report.tab.locator("#hottest tr.chosen").count() == 1
+    # The cable is in view, near the middle.
+    x, y = report.cable_point(link >> 1)
+    box = report.tab.locator("#canvas").bounding_box()
+    assert box is not None
+    assert abs(x - box["x"] - box["width"] / 2) < box["width"] / 3
+    assert abs(y - box["y"] - box["height"] / 2) < box["height"] / 3
+
+
+def test_users_can_be_read_by_source_and_by_destination(report: Report) -> None:
+    report.choose("minhop", "all-to-all")
+    link = report.hottest_links("minhop", "all-to-all")[0]
+    report.tab.locator("#hottest button").first.click()
+    users = report.page.runs[0].users[link]
+    sources = {user.source for user in users}
+    report.tab.locator("#details .tabs button[data-tab=sources]").first.click()
+    rows = row_texts(report.tab.locator("#details .way").first.locator("table.users tbody tr"))
+    assert {row[0] for row in rows} == sources
+    for name, flows in rows:
+        assert int(flows) == sum(user.flows for user in users if user.source == name)
+
+
+def test_hover_and_click_in_the_drawing_find_the_hot_cable(report: Report) -> None:
+    fabric = report.page.fabric
+    report.choose("minhop", "all-to-all")
+    report.tab.press("#canvas", "Escape")
+    link = report.hottest_links("minhop", "all-to-all")[0]
+    cable = link >> 1
+    x, y = report.cable_point(cable, 0.45)
+    report.tab.mouse.move(x, y)
+    hover = report.tab.locator("#hover")
+    expect(hover).to_be_visible()
+    assert fabric.cable_name(cable) in hover.inner_text()
+    run = report.page.runs[0]
+    assert f"load {run.load[link]:.4g}" in hover.inner_text()
+    report.tab.mouse.click(x, y)
+    assert report.ask("() => weftReport.selection") == {"kind": "cable", "cable": cable}
+    assert fabric.link_name(link) in report.text("#details")
+    # Its parallel twin is drawn beside it and picked on its own.
+    ends = {int(fabric.link_from[link]), int(fabric.link_to[link])}
+    twins = [
+        c
+        for c in range(fabric.num_cables)
+        if {int(fabric.link_from[2 * c]), int(fabric.link_to[2 * c])} == ends and c != cable
+    ]
+    assert len(twins) == 1
+    report.tab.mouse.click(*report.cable_point(twins[0]))
+    assert report.ask("() => weftReport.selection.cable") == twins[0]
+
+
+def test_every_cable_between_switches_can_be_picked(report: Report) -> None:
+    """Wherever cables cross, some point of each is its own."""
+    fabric = report.page.fabric
+    report.tab.press("#canvas", "Escape")
+    report.cable_point(0)
+    found = report.ask(
+        """() => [...weftReport.fabric.aNode.keys()].filter((c) =>
+            [0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8].some((share) => {
+                const picked = weftReport.drawing.pick(...weftReport.drawing.onCable(c, share));
+                return picked && picked.kind === "cable" && picked.cable === c;
+            }))"""
+    )
+    assert found == list(range(fabric.num_cables))
+
+
+def test_switch_in_the_drawing_tells_its_cables(report: Report) -> None:
+    fabric = report.page.fabric
+    node = fabric.find_node("s2-1")
+    report.cable_point(0)
+    x, y = report.ask(
+        """(n) => {
+            const d = weftReport.drawing, box = d.canvas.getBoundingClientRect();
+            return [box.left + d.screenX(d.fabric.x[n]), box.top + d.screenY(d.fabric.y[n])];
+        }""",
+        node,
+    )
+    report.tab.mouse.click(x, y)
+    details = report.text("#details")
+    assert details.startswith("s2-1")
+    assert f"{int(fabric.node_guid[node]):#018x}" in details
+    assert "8 of 8 ports cabled" in details
+    assert report.tab.locator("#details tbody tr").count() == 8
+
+
+def test_search_finds_switch_guid_and_port(report: Report) -> None:
+    fabric = report.page.fabric
+    report.tab.fill("#search", "s2-1")
+    expect(report.tab.locator("#found li").first).to_contain_text("s2-1 (switch)")
+    report.tab.press("#search", "Enter")
+    assert report.text("#details h4") == "s2-1"
+    assert report.ask("() => weftReport.selection") == {
+        "kind": "node",
+        "node": fabric.find_node("s2-1"),
+    }
+    report.tab.fill("#search", f"{int(fabric.node_guid[fabric.find_node('h7')]):#x}")
+    report.tab.press("#search", "Enter")
+    assert report.text("#details h4") == "h7"
+    report.tab.fill("#search", "s1-2[5]")
+    report.tab.press("#search", "Enter")
+    assert "s1-2[5] -> " in report.text("#details")
+    assert "4xDDR (16 Gb/s)" in report.text("#details")
+    report.tab.fill("#search", "no such node")
+    expect(report.tab.locator("#found li")).to_have_text("No node has this in its name.")
+    report.tab.press("#search", "Escape")
+    expect(report.tab.locator("#found")).to_be_hidden()
+
+
+def test_zoom_and_pan_by_wheel_drag_buttons_and_keys(report: Report) -> None:
+    view = "() => { const d = weftReport.drawing; return [d.scale, d.centreX, d.centreY]; }"
+    report.cable_point(0)
+    start = report.ask(view)
+    box = report.tab.locator("#canvas").bounding_box()
+    assert box is not None
+    x, y = round(box["x"] + box["width"] * 0.3), round(box["y"] + box["height"] * 0.6)
+    report.tab.mouse.move(x, y)
+    under = """([x, y]) => {
+        const d = weftReport.drawing, box = d.canvas.getBoundingClientRect();
+        return [(x - box.left - d.width / 2) / d.scale + d.centreX,
+                d.centreY - (y - box.top - d.height / 2) / d.scale];
+    }"""
+    before = report.ask(under, [x, y])
+    report.tab.mouse.wheel(0, -300)
+    report.settle()
+    zoomed = report.ask(view)
+    assert zoomed[0] > 1.3 * start[0]
+    assert report.ask(under, [x, y]) == pytest.approx(before, abs=1e-6)  # what is there stays there
+    report.tab.mouse.down()
+    report.tab.mouse.move(x + 80, y + 30, steps=4)
+    report.tab.mouse.up()
+    dragged = report.ask(view)
+    assert dragged[1] == pytest.approx(zoomed[1] - 80 / zoomed[0])
+    assert dragged[2] == pytest.approx(zoomed[2] + 30 / zoomed[0])
+    report.tab.click("#zoom-all")
+    assert report.ask(view) == pytest.approx(start)
+    report.tab.click("#zoom-in")
+    assert report.ask(view)[0] == pytest.approx(1.5 * start[0])
+    report.tab.click("#zoom-out")
+    report.tab.focus("#canvas")
+    report.tab.keyboard.press("+")
+    report.tab.keyboard.press("ArrowRight")
+    moved = report.ask(view)
+    assert moved[0] == pytest.approx(1.4 * start[0])
+    assert moved[1] > start[1]
+    report.tab.keyboard.press("0")
+    assert report.ask(view) == pytest.approx(start)
+    links = report.hottest_links("minhop", "all-to-all")
+    report.tab.keyboard.press("Escape")
+    for wanted in links[:2]:
+        report.tab.keyboard.press("n")
+        assert report.ask("() => weftReport.selection.link") == wanted
+    report.tab.keyboard.press("p")
+    assert report.ask("() => weftReport.selection.link") == links[0]
+
+
+def test_wheel_scrolls_the_page_once_all_is_in_view(report: Report) -> None:
+    report.cable_point(0)
+    box = report.tab.locator("#canvas").bounding_box()
+    assert box is not None
+    report.tab.mouse.move(box["x"] + 200, box["y"] + 100)
+    before = report.ask("() => scrollY")
+    report.tab.mouse.wheel(0, 200)
+    report.settle()
+    assert report.ask("() => scrollY") > before
+
+
+def test_host_cables_can_be_listed_and_hidden(open_report: Any) -> None:
+    page = comparison_page(build("xgft:2;4,4;1,2"), ("minhop", "ecmp"), ("incast",))
+    report = open_report(page)
+    run = next(r for r in report.page.runs if (r.engine, r.pattern) == ("minhop", "incast"))
+    fabric = report.page.fabric
+    first = report.text("#hottest tr:first-child td:first-child")
+    assert not re.search(r"\bh\d+\[", first.splitlines()[0])
+    report.tab.check("#all-links")
+    hot = hottest(run.load, np.arange(fabric.num_links))[0]
+    assert fabric.link_kind[hot] != 0
+    assert fabric.link_name(hot) in report.text("#hottest tr:first-child td:first-child")
+    report.tab.uncheck("#show-hosts")
+    report.settle()
+    top = max(
+        r.load[scope_of(fabric).links].max() for r in report.page.runs if r.pattern == "incast"
+    )
+    assert report.ask("() => weftReport.drawing.top") == pytest.approx(top)
+    report.tab.uncheck("#same-scale")
+    assert report.ask("() => weftReport.drawing.top") == pytest.approx(
+        run.load[scope_of(fabric).links].max()
+    )
+    report.tab.locator("#hottest button").first.click()  # a host's cable: hosts come back
+    assert report.tab.is_checked("#show-hosts")
+
+
+def test_engine_without_paths_says_why_there_are_no_users(report: Report) -> None:
+    report.choose("ecmp", "all-to-all")
+    assert "ecmp leaves the path of a flow open" in report.text("#details")
+
+
+def test_refused_engines_and_absent_patterns_cannot_be_chosen(open_report: Any) -> None:
+    report = open_report(comparison_page(build("torus:4x4"), ("minhop", "dmodk")))
+    assert report.tab.locator("#engine option[value=dmodk]").is_disabled()
+    assert report.tab.locator("#pattern option[value=bit-reversal]").is_disabled()
+    assert "needs a power of two of hosts" in report.text("#patterns")
+    assert report.tab.locator("table.engines .badge.refused").count() == 1
+
+
+def test_engine_that_did_not_run_a_pattern_says_so(open_report: Any, tree_page: Page) -> None:
+    runs = tuple(r for r in tree_page.runs if (r.engine, r.pattern) != ("updn", "shift"))
+    report = open_report(replace(tree_page, runs=runs))
+    report.choose("updn", "shift")
+    assert report.text("#run-text") == "updn did not run shift."
+    assert report.tab.locator("#numbers tbody tr").count() == 2
+    report.choose("minhop")
+    assert "minhop under shift" in report.text("#run-text")
+
+
+def test_hostile_names_do_not_run(open_report: Any) -> None:
+    fabric = build("xgft:2;2,2;1,2")
+    names = {int(g): n for g, n in zip(fabric.node_guid, HOSTILE, strict=False)}
+    fabric = renamed(fabric, names)
+    page = comparison_page(fabric, title=HOSTILE[0])
+    report = open_report(replace(page, notes=HOSTILE, facts=((HOSTILE[1], HOSTILE[2]),)))
+    assert report.text("h1") == HOSTILE[0]
+    report.cable_point(0)
+    for node in range(fabric.num_nodes):
+        report.tab.fill("#search", fabric.node_names[node][:60])
+        report.tab.press("#search", "Enter")
+        assert report.text("#details h4") == fabric.node_names[node]
+    for cable in range(fabric.num_cables):
+        report.ask("(c) => weftReport.pick({ kind: 'cable', cable: c })", cable)
+        assert fabric.link_name(2 * cable) in report.text("#details")
+        report.tab.mouse.move(*report.cable_point(cable))
+    report.settle()
+    assert report.ask("() => window.hacked") is None
+    assert (
+        report.tab.locator("b:has-text('bold')").locator("xpath=self::*[text()='bold']").count()
+        == 0
+    )
+    assert report.tab.locator("img").count() == 0
+    # Even a script that got in would not run: the page's own policy forbids it.
+    blocked = report.ask(
+        """() => new Promise((done) => {
+            document.addEventListener(
+                "securitypolicyviolation", (event) => done(event.violatedDirective));
+            const script = document.createElement("script");
+            script.textContent = "window.hacked = 6";
+            document.body.append(script);
+        })"""
+    )
+    assert blocked.startswith("script-src")
+    assert report.ask("() => window.hacked") is None
+    report.wrong[:] = [text for text in report.wrong if "Content Security Policy" not in text]
+
+
+def test_tables_are_readable_without_scripts(open_report: Any, tree_page: Page) -> None:
+    report = open_report(tree_page, java_script_enabled=False)
+    fabric = tree_page.fabric
+    assert report.tab.locator("table.engines tbody tr:not(.findings)").count() == 3
+    links = hottest(tree_page.runs[0].load, scope_of(fabric).links)
+    rows = row_texts(report.tab.locator("#hottest tr"))
+    assert [row[0].splitlines()[0] for row in rows] == [fabric.link_name(link) for link in links]
+    assert report.tab.locator("noscript p.notice").is_visible()
+    assert not report.tab.locator("#canvas").is_visible()
+    assert not report.tab.locator(".toolbar").is_visible()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_page_fits_its_window(open_report: Any, tree_page: Page, width: int, theme: str) -> None:
+    report = open_report(tree_page, viewport={"width": width, "height": 800}, color_scheme=theme)
+    assert report.ask("() => document.documentElement.scrollWidth") <= width
+    paper = report.ask("() => getComputedStyle(document.body).backgroundColor")
+    bright = sum(map(int, re.findall(r"\d+", paper)[:3])) > 384
+    assert bright == (theme == "light")
+    assert report.ask("() => weftReport.drawing.mode()") == theme
+    canvas = report.tab.locator("#canvas").bounding_box()
+    assert canvas is not None
+    assert canvas["width"] <= width
+    assert canvas["height"] > 200
+
+
+def test_chart_curve_is_the_distribution(report: Report) -> None:
+    report.tab.locator("#chart").scroll_into_view_if_needed()
+    run = report.page.runs[0]
+    load = run.load[scope_of(report.page.fabric).links]
+    box = report.tab.locator("#chart svg").bounding_box()
+    assert box is not None
+    report.tab.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + box["height"] * 0.5)
+    readout = report.tab.locator("#chart .readout")
+    expect(readout).to_be_visible()
+    lines = readout.inner_text().splitlines()
+    at = float(lines[0].removeprefix("load at most "))
+    said = next(line for line in lines if line.startswith("minhop"))
+    share = float(said.removeprefix("minhop: ").rstrip("%\u00a0 ")) / 100
+    near = [np.mean(load <= at * 0.99), np.mean(load <= at * 1.01)]  # the readout is rounded
+    assert near[0] - 0.001 <= share <= near[1] + 0.001
+    report.tab.check("#log-load")
+    assert report.tab.locator("#chart path.curve").count() == 3
+
+
+def test_torus_and_line_network_draw_and_pick(open_report: Any) -> None:
+    for spec in ("torus:5x5", "kns:k=4,n=2", "kns:k=4,n=2,router=adapter"):
+        page = comparison_page(build(spec), ("minhop",), ("all-to-all",))
+        report = open_report(page)
+        link = json.loads(report.ask("() => JSON.stringify(weftReport.run.hottest[0])"))
+        report.tab.press("#canvas", "Escape")
+        report.tab.mouse.click(*report.cable_point(link >> 1, 0.4))
+        assert report.ask("() => weftReport.selection.cable") == link >> 1
+
+
+def test_large_fabric_is_drawn_in_good_time(open_report: Any) -> None:
+    """1,728 hosts and 5,184 cables: loosely bounded, so that only a blunder fails."""
+    fabric = build("xgft:3;12,12,12;1,12,12")
+    page = comparison_page(fabric, ("dmodk",), ("shift", "incast"), listed=20)
+    report = open_report(page)
+    spent = report.ask(
+        """() => {
+            const drawing = weftReport.drawing, start = performance.now();
+            drawing.paint();
+            drawing.context.getImageData(0, 0, 1, 1);
+            return performance.now() - start;
+        }"""
+    )
+    assert spent < 5000
+    link = report.hottest_links("dmodk", "shift")[0]
+    before = report.ask("() => weftReport.drawing.scale")
+    report.tab.locator("#hottest button").first.click()
+    report.settle()
+    assert fabric.link_name(link) in report.text("#details")
+    assert report.ask("() => weftReport.drawing.scale") > 1.2 * before  # it zoomed in
+
+
+def test_hosts_too_many_to_draw_are_left_out_and_found(
+    open_report: Any, monkeypatch: pytest.MonkeyPatch, tree_page: Page
+) -> None:
+    monkeypatch.setattr("weft.report.html.MAX_DRAWN_HOSTS", 8)
+    report = open_report(tree_page)
+    assert "16 hosts and their cables are too many to draw" in report.text("#drawing-text")
+    assert not report.tab.locator("#hosts-option").is_visible()
+    report.tab.fill("#search", "h7")
+    report.tab.press("#search", "Enter")
+    assert report.text("#details h4") == "h7"

@@ -1,0 +1,98 @@
+"""Comparison pages for tests of the report, from real routes and loads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.errors import NotApplicable
+from weft.fabric import Fabric
+from weft.report.model import EngineVerdict, LinkUser, Page, Run
+from weft.routes import Routes, TableRoutes
+from weft.routing import route
+from weft.sim.static import flow_loads, host_flows, host_rate_gbps, link_users
+
+Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+def pairs_of(pattern: str, hosts: int) -> Pairs:
+    """Sources and destinations of a pattern that is simple enough to tell by hand."""
+    if pattern == "all-to-all":
+        source, destination = np.divmod(np.arange(hosts * hosts), hosts)
+        apart = source != destination
+        return source[apart], destination[apart]
+    if pattern == "shift":
+        return np.arange(hosts), (np.arange(hosts) + hosts // 2) % hosts
+    assert pattern == "incast"
+    return np.arange(1, hosts), np.zeros(hosts - 1, dtype=np.int64)
+
+
+def run_of(fabric: Fabric, routes: Routes, pattern: str, *, listed: int | None = None) -> Run:
+    """Loads of one engine under one pattern, with the users of every link that has any."""
+    source, destination = pairs_of(pattern, fabric.num_hosts)
+    flows = host_flows(fabric, source, destination)
+    loads = flow_loads(fabric, routes, flows)
+    load = loads.per_link * (host_rate_gbps(fabric) / fabric.link_rate_gbps)
+    users = {}
+    if isinstance(routes, TableRoutes):
+        links = np.flatnonzero(load > 0)
+        links = np.sort(links[np.argsort(-load[links], kind="stable")][:listed])
+        through = link_users(fabric, routes, flows, links)
+        names = fabric.host_names
+        users = {
+            int(link): tuple(
+                LinkUser(names[source[flow]], names[destination[flow]], 1) for flow in crossing
+            )
+            for link, crossing in zip(links, through, strict=True)
+        }
+    return Run(
+        engine=routes.engine,
+        pattern=pattern,
+        flows=loads.per_link.astype(np.float64),
+        load=load.astype(np.float64),
+        users=users,
+        unrouted_share=loads.unrouted / max(loads.flows, 1),
+    )
+
+
+def comparison_page(
+    fabric: Fabric,
+    engines: Sequence[str] = ("minhop", "updn", "ecmp"),
+    patterns: Sequence[str] = ("all-to-all", "shift"),
+    *,
+    title: str = "",
+    listed: int | None = None,
+) -> Page:
+    """A page of real analyses; ``bit-reversal`` stands there as a pattern that does not fit."""
+    verdicts, runs = [], []
+    for name in engines:
+        try:
+            routes = route(fabric, name)
+        except NotApplicable as reason:
+            verdicts.append(EngineVerdict(name, f"the {name} engine", refusal=str(reason)))
+            continue
+        mine = [run_of(fabric, routes, pattern, listed=listed) for pattern in patterns]
+        runs += mine
+        verdicts.append(
+            EngineVerdict(
+                name,
+                f"the {name} engine",
+                ok=True,
+                findings=routes.notes,
+                cells={"max load": f"{mine[0].load.max():.1f}"} if mine else {},
+            )
+        )
+    verdicts.sort(key=lambda verdict: bool(verdict.refusal))
+    return Page(
+        fabric=fabric,
+        title=title or f"Routing engines on {fabric.name}",
+        facts=(("hosts", str(fabric.num_hosts)), ("switches", str(fabric.num_switches))),
+        columns={"engine": "its name", "max load": "all-to-all: the busiest link's load [flows]"},
+        engines=tuple(verdicts),
+        patterns={name: f"the {name} pattern" for name in patterns}
+        | {"bit-reversal": "n/a: needs a power of two of hosts"},
+        runs=tuple(runs),
+        notes=("made for a test",),
+    )

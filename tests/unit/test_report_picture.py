@@ -1,0 +1,71 @@
+import struct
+
+import numpy as np
+import pytest
+
+from weft.errors import InputError
+from weft.report.layout import layout
+from weft.report.picture import PIECES, cable_curves, draw_png, shortened
+from weft.topology import build
+
+
+def test_picture_is_a_png_and_the_same_each_time(tmp_path):
+    fabric = build("xgft:2;4,4;1,2")
+    load = np.arange(fabric.num_links, dtype=float)
+    first, second = tmp_path / "a.png", tmp_path / "b.png"
+    draw_png(fabric, load, first, title="a title with $ and $_", size_inches=(6, 4), dpi=100)
+    draw_png(fabric, load, second, title="a title with $ and $_", size_inches=(6, 4), dpi=100)
+    data = first.read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    assert struct.unpack(">II", data[16:24]) == (600, 400)
+    assert data == second.read_bytes()
+    assert sorted(tmp_path.iterdir()) == [first, second]
+
+
+def test_picture_shows_the_load(tmp_path):
+    fabric = build("torus:4x4")
+    quiet, busy = tmp_path / "quiet.png", tmp_path / "busy.png"
+    load = np.zeros(fabric.num_links)
+    draw_png(fabric, load, quiet, size_inches=(4, 3), dpi=60)
+    load[0] = 5.0
+    draw_png(fabric, load, busy, size_inches=(4, 3), dpi=60)
+    assert quiet.read_bytes() != busy.read_bytes()
+
+
+@pytest.mark.parametrize("load", [np.zeros(3), np.full(64, np.nan), np.full(64, -1.0)])
+def test_load_that_does_not_fit_is_refused_and_nothing_is_written(tmp_path, load):
+    fabric = build("xgft:2;4,4;1,2;1,2")
+    assert fabric.num_links == 64
+    with pytest.raises(InputError, match="64 numbers"):
+        draw_png(fabric, load, tmp_path / "a.png")
+    assert not list(tmp_path.iterdir())
+
+
+def test_folder_that_is_not_there(tmp_path):
+    fabric = build("xgft:1;2;1")
+    with pytest.raises(InputError, match="cannot write"):
+        draw_png(fabric, np.zeros(fabric.num_links), tmp_path / "no" / "a.png")
+    with pytest.raises(InputError, match="folder"):
+        draw_png(fabric, np.zeros(fabric.num_links), tmp_path)
+
+
+def test_curves_begin_and_end_at_their_nodes():
+    fabric = build("xgft:2;4,4;1,2;1,2")
+    drawing = layout(fabric)
+    curves = cable_curves(fabric, drawing)
+    assert curves.shape == (fabric.num_cables, PIECES + 1, 2)
+    low = np.minimum(fabric.link_from[0::2], fabric.link_to[0::2])
+    high = np.maximum(fabric.link_from[0::2], fabric.link_to[0::2])
+    assert np.allclose(curves[:, 0], drawing.position[low])
+    assert np.allclose(curves[:, -1], drawing.position[high])
+    # Half as far from the chord as the control point, to its left.
+    chord = drawing.position[high] - drawing.position[low]
+    middle = curves[:, PIECES // 2] - (drawing.position[low] + drawing.position[high]) / 2
+    left = np.stack((-chord[:, 1], chord[:, 0]), axis=1)
+    assert np.allclose(middle, left * drawing.bend[:, None] / 2)
+
+
+def test_long_names_lose_their_middle():
+    assert shortened("leaf1") == "leaf1"
+    assert shortened("a" * 20 + "0123456789", 12) == "aaaaaaa…6789"
+    assert len(shortened("x" * 500)) == 24
