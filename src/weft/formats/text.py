@@ -45,9 +45,7 @@ def read_text(path: str | Path) -> str:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write a text file under a temporary name, then rename it over what was there.
-
-    Pipes and devices such as ``/dev/stdout`` are written to directly.
+    """Write a text file as UTF-8; see `write_bytes`.
 
     Raises
     ------
@@ -58,6 +56,19 @@ def write_text(path: str | Path, text: str) -> None:
         data = text.encode("utf-8")
     except UnicodeEncodeError:
         raise InputError("cannot be written: half a surrogate pair in a name", file=path) from None
+    write_bytes(path, data)
+
+
+def write_bytes(path: str | Path, data: bytes) -> None:
+    """Write a file under a temporary name, then rename it over what was there.
+
+    Pipes and devices such as ``/dev/stdout`` are written to directly.
+
+    Raises
+    ------
+    InputError
+        When the file cannot be written; what was there before is then unchanged.
+    """
     try:
         target = Path(path).resolve()
         if target.exists() and not target.is_file():
