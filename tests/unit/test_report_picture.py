@@ -43,7 +43,7 @@ def test_load_that_does_not_fit_is_refused_and_nothing_is_written(tmp_path, load
 
 def test_folder_that_is_not_there(tmp_path):
     fabric = build("xgft:1;2;1")
-    with pytest.raises(InputError, match="cannot write"):
+    with pytest.raises(InputError, match="cannot be written"):
         draw_png(fabric, np.zeros(fabric.num_links), tmp_path / "no" / "a.png")
     with pytest.raises(InputError, match="folder"):
         draw_png(fabric, np.zeros(fabric.num_links), tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from weft.errors import InputError
 from weft.fabric import Fabric, LinkKind, NodeKind
+from weft.formats.text import write_bytes
 from weft.report.colours import LIGHT_IDLE, LIGHT_PART, scale
-from weft.report.files import replaced
 from weft.report.layout import Layout, layout
 
 #: Straight pieces of a bent cable.
@@ -121,9 +122,10 @@ def draw_png(
     bar = figure.colorbar(lines, ax=axes, shrink=0.7, pad=0.01, aspect=30)
     bar.set_label(quantity)
     bar.outline.set_visible(False)
-    with replaced(path) as part:
-        # Without the version of matplotlib in it, the file depends on the drawing alone.
-        figure.savefig(part, format="png", metadata={"Software": None})
+    data = io.BytesIO()
+    # Without the version of matplotlib in it, the file depends on the drawing alone.
+    figure.savefig(data, format="png", metadata={"Software": None})
+    write_bytes(path, data.getvalue())
 
 
 def _widths(share: NDArray[np.float64], to_host: NDArray[np.bool_]) -> NDArray[np.float64]:
