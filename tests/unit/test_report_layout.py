@@ -32,6 +32,11 @@ def switch_positions(fabric: Fabric) -> np.ndarray:
         "kns:k=16,n=2,s=2,d=8",
         "kns:k=4,n=2,router=adapter",
         "bcube:n=3,k=2",
+        "dragonfly:p=2,a=4,h=2",
+        "megafly:p=2,leaves=4,spines=4,h=2",
+        "slim-fly:q=5",
+        "multi-ring:n=16,ratio=2,rings=4",
+        "rdt:size=6,n=2,R=1,m=1,hosts=2,cables=2",
     ],
 )
 @pytest.mark.parametrize("shuffled", [False, True])
@@ -191,6 +196,24 @@ def test_a_line_switch_stands_within_its_line():
         x, y = position[switch]
         assert position[members, 0].min() < x < position[members, 0].max()
         assert abs(y - position[members, 1].mean()) < 0.5
+
+
+def test_groups_stand_apart_with_their_hosts_outside():
+    fabric = build("megafly:p=2,leaves=4,spines=4,h=2")
+    drawing = layout(fabric)
+    group = fabric.coordinates[:, 0]
+    switches = np.arange(fabric.num_switches)
+    middle = np.array(
+        [drawing.position[switches][group[switches] == g].mean(axis=0) for g in range(9)]
+    )
+    nearest = np.argmin(np.linalg.norm(drawing.position[:, None] - middle[None], axis=2), axis=1)
+    assert np.array_equal(nearest, group)
+    # Leaves, which have the hosts, on the outer side of a group; spines on the inner.
+    out = np.linalg.norm(drawing.position[switches], axis=1)
+    leaf = np.array([name.startswith("leaf") for name in fabric.node_names[: fabric.num_switches]])
+    for g in range(9):
+        mine = group[switches] == g
+        assert out[mine & leaf].mean() > out[mine & ~leaf].mean()
 
 
 def test_distances_on_paper_follow_hops():

@@ -96,10 +96,14 @@ def draw_png(
     axes.set_aspect("equal" if drawing.kind != "levels" else "auto")
     axes.axis("off")
     if title:
-        axes.set_title(title, loc="left", fontsize=13, weight="bold", parse_math=False)
+        figure.suptitle(title, x=0.01, ha="left", fontsize=13, weight="bold", parse_math=False)
     top = float(cable[shown].max(initial=0.0)) or 1.0
     colours = ListedColormap(scale(LIGHT_PART))
     curves = cable_curves(fabric, drawing)
+    idle, shown = shown[cable[shown] == 0], shown[cable[shown] > 0]
+    axes.add_collection(
+        LineCollection(list(curves[idle]), colors=LIGHT_IDLE, linewidths=0.6, zorder=0.9)
+    )
     lines = LineCollection(
         list(curves[shown]),
         cmap=colours,
@@ -110,11 +114,6 @@ def draw_png(
     )
     lines.set_array(cable[shown])
     axes.add_collection(lines)
-    idle = shown[cable[shown] == 0]
-    if len(idle):
-        axes.add_collection(
-            LineCollection(list(curves[idle]), colors=LIGHT_IDLE, linewidths=0.5, zorder=1.1)
-        )
     _nodes(axes, fabric, drawing, hosts_shown)
     _hottest(axes, fabric, curves, loads, to_host, label_hottest)
     axes.autoscale_view()
@@ -170,20 +169,26 @@ def _hottest(
     if not len(links):
         links = np.arange(fabric.num_links)
     links = links[np.argsort(-loads[links], kind="stable")][:count]
-    middle = float(curves[:, PIECES // 2, 1].mean())
+    low, high = curves[..., 1].min(), curves[..., 1].max()
+    upper = low + 0.7 * (high - low)  # above it a label goes below its cable
     for place, link in enumerate(links[loads[links] > 0]):
         # Staggered, so that labels of cables side by side do not cover each other.
         course = curves[link >> 1]
         axes.annotate(
             f"{shortened(fabric.link_name(int(link)), 60)}  {loads[link]:.4g}",
             course[PIECES // 2],
-            xytext=(14, (26 + 20 * place) * (-1 if course[PIECES // 2, 1] > middle else 1)),
+            xytext=(14, (26 + 20 * place) * (-1 if course[PIECES // 2, 1] > upper else 1)),
             textcoords="offset points",
             fontsize=8,
             color="#1b1f24",
             zorder=5,
             parse_math=False,
-            arrowprops={"arrowstyle": "-", "color": "#1b1f24", "linewidth": 0.8},
+            arrowprops={
+                "arrowstyle": "-",
+                "relpos": (0.0, 0.5),
+                "color": "#1b1f24",
+                "linewidth": 0.8,
+            },
             bbox={"boxstyle": "round,pad=0.3", "fc": "#fffbe6", "ec": "#1b1f24", "linewidth": 0.6},
         )
 

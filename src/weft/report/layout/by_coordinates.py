@@ -11,17 +11,28 @@ from scipy.sparse.csgraph import dijkstra
 from weft.fabric import Fabric
 from weft.report.layout.wiring import Nodes, Points, Wiring
 
-#: Families of (group, member) coordinates.
-GROUPED = ("dragonfly", "megafly")
+#: Families of groups -> how many of the coordinates, from the first, name the group.
+GROUPED = {"dragonfly": 1, "megafly": 1, "slim-fly": 2}
 
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Positions of the core; `round` when its nodes stand on a circle and hosts go outside."""
+    """Positions of the core.
+
+    Parameters
+    ----------
+    core
+        float64 [core, 2].
+    caption
+        How to read the drawing.
+    away
+        float64 [core, 2]: direction in which a node's hosts are fanned out; None puts them below
+        right, clear of cables along both axes.
+    """
 
     core: Points
     caption: str
-    round: bool = False
+    away: Points | None = None
 
 
 def by_coordinates(fabric: Fabric, wiring: Wiring) -> Grid | None:
@@ -41,11 +52,12 @@ def by_coordinates(fabric: Fabric, wiring: Wiring) -> Grid | None:
         return None
     size = where.max(axis=0) + 1
     lines = "" if full.all() else " The switches of a line stand beside its middle."
-    if fabric.family in GROUPED and dimensions == 2 and full.all():
-        caption = "Groups stand on a circle; each is an arc of switches."
-        return Grid(_groups(where, size), caption, round=True)
-    if dimensions == 1 and full.all():
-        return Grid(_ring(where[:, 0], int(size[0])), "In order around a circle.", round=True)
+    if full.all() and 0 < GROUPED.get(fabric.family, 0) < dimensions:
+        core, away = _groups(where, GROUPED[fabric.family])
+        return Grid(core, "Each small circle is a group; groups stand on a large one.", away)
+    if full.all() and dimensions == 1:
+        core = _ring(where[:, 0], int(size[0]))
+        return Grid(core, "In order around a circle.", core)
     place = where.astype(np.float64) if full.all() else _beside_lines(wiring, where, full, size)
     if dimensions == 3:
         caption = "Coordinates run across, down, and along the short diagonals."
@@ -119,11 +131,31 @@ def _nested(place: Points, size: Nodes) -> Points:
     return position
 
 
-def _groups(where: Nodes, size: Nodes) -> Points:
-    """Groups on a circle, the switches of each on an arc that bulges outwards."""
-    groups, members = int(size[0]), int(size[1])
-    angle = 2 * np.pi * where[:, 0] / groups
-    share = (where[:, 1] - (members - 1) / 2) / members
-    radius = max(2.0, groups * members * 1.25 / (2 * np.pi))
-    angle = angle + share * 2 * np.pi / groups * 0.8
-    return radius * np.stack((np.sin(angle), np.cos(angle)), axis=1)
+def _groups(where: Nodes, naming: int) -> tuple[Points, Points]:
+    """Groups on a large circle, the members of each on a small one; both clockwise in order.
+
+    Returns
+    -------
+    tuple of ndarray
+        Positions, and the directions from the middles of the groups.
+    """
+    _, group = np.unique(where[:, :naming], axis=0, return_inverse=True)
+    group = group.ravel()
+    count = np.bincount(group)
+    order = np.lexsort((*where[:, naming:].T[::-1], group))
+    member = np.empty(len(group), dtype=np.int64)
+    member[order] = np.arange(len(group)) - np.repeat(np.cumsum(count) - count, count)
+    # The first kind of members, such as the leaves of a two-stage group, face outwards.
+    first = np.ones(len(group), dtype=bool)
+    if where.shape[1] - naming > 1:
+        first = where[:, naming] == where[:, naming].min()
+    outer = np.bincount(group, weights=first)
+    small = max(0.6, 1.1 * float(count.max()) / (2 * np.pi))
+    large = max(2 * small + 1.0, len(count) * (2 * small + 1.8) / (2 * np.pi))
+    if len(count) == 1:
+        large = 0.0
+    turn = 2 * np.pi * np.arange(len(count)) / len(count)
+    middle = large * np.stack((np.sin(turn), np.cos(turn)), axis=1)
+    angle = turn[group] + 2 * np.pi * (member - (outer[group] - 1) / 2) / count[group]
+    away = small * np.stack((np.sin(angle), np.cos(angle)), axis=1)
+    return middle[group] + away, away

@@ -79,19 +79,19 @@ def layout(fabric: Fabric) -> Layout:
         position = by_level(wiring, rank, level)
     elif grid is not None:
         kind, caption = "coordinates", grid.caption
-        position = _with_hanging(wiring, rank, grid.core, fan=grid.round)
+        position = _with_hanging(wiring, rank, grid.core, grid.away)
     else:
         kind = "distances"
         caption = "Switches that are few hops apart are drawn close together."
         core = by_distances(wiring.matrix(), rank[wiring.core])
-        position = _with_hanging(wiring, rank, core, fan=True)
+        position = _with_hanging(wiring, rank, core, core - core.sum(axis=0) / max(len(core), 1))
     position = np.round(position, DECIMALS) + 0.0
     bend = np.round(_bends(fabric, wiring, position, level), DECIMALS) + 0.0
     return Layout(kind, caption, position, bend, level)
 
 
-def _with_hanging(wiring: Wiring, rank: Nodes, core: Points, *, fan: bool) -> Points:
-    """Add hosts: below right of their switch in a grid, or fanned out away from the others."""
+def _with_hanging(wiring: Wiring, rank: Nodes, core: Points, away: Points | None) -> Points:
+    """Add hosts: fanned out in a direction for each node, or below right of it."""
     position = np.zeros((len(wiring.core_of), 2))
     position[wiring.core] = core
     if len(core) > 1:
@@ -101,8 +101,8 @@ def _with_hanging(wiring: Wiring, rank: Nodes, core: Points, *, fan: bool) -> Po
         room = 1.0
     for node, nodes in hanging(wiring, rank).items():
         here = position[node]
-        if fan:
-            offset = _fan(len(nodes), here - core.mean(axis=0), room)
+        if away is not None:
+            offset = _fan(len(nodes), away[wiring.core_of[node]], room)
         else:
             side = int(np.ceil(np.sqrt(len(nodes))))
             place = np.arange(len(nodes))
