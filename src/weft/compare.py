@@ -389,12 +389,14 @@ def _named_users(
             f"hosts of {fabric.node_names[groups[i, 0]]}",
             f"hosts of {fabric.node_names[groups[i, 1]]}",
             int(counts[i]),
+            source_node=int(groups[i, 0]),
+            destination_node=int(groups[i, 1]),
         )
         for i in order[:USERS]
     ]
     rest = int(counts[order[USERS:]].sum())
     if rest:
-        listed.append(LinkUser("others", "others", rest))
+        listed.append(LinkUser("others", "others", rest, rest=True))
     return tuple(listed)
 
 
