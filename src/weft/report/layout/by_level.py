@@ -11,6 +11,8 @@ from weft.report.layout.wiring import Nodes, Points, Wiring, hanging, park_loose
 
 #: Cables above which no crossings are counted: such sizes are generated, and named in order.
 MAX_SWEPT = 20_000
+#: Share of the crossings that may be left for an order other than that of the names.
+WORTH_SWEEPING = 0.7
 #: Width over height that a drawing aims at.
 ASPECT = 1.6
 #: Share of a storey between a switch and the first row of its hosts.
@@ -101,13 +103,13 @@ def _tree_order(wiring: Wiring, rank: Nodes, level: Nodes) -> Nodes:
 
 
 def _swept(wiring: Wiring, order: Nodes, level: Nodes) -> Nodes:
-    """The order after barycentre sweeps, or as it was when they gain less than a tenth."""
+    """The order after barycentre sweeps, or the names' order when they gain too little."""
     if len(wiring.a) > MAX_SWEPT:
         return order
     matrix = wiring.matrix()
     place = np.empty(len(order))
     place[order] = np.arange(len(order))
-    best, fewest = order, _crossings(wiring, place, level) * 0.9
+    best, fewest = order, _crossings(wiring, place, level) * WORTH_SWEEPING
     for sweep in range(8):
         heights = range(1, int(level.max()) + 1)
         for height in heights if sweep % 2 else reversed(heights):
