@@ -119,6 +119,15 @@ class Comparison:
     notes: tuple[str, ...] = field(default=())
 
     @property
+    def best_of_opensm(self) -> Outcome | None:
+        """The valid engine of highest bisection bandwidth among what OpenSM itself computes."""
+        theirs = {e.facts["as_opensm"] for e in engine if "as_opensm" in e.facts}
+        return next(
+            (o for o in self.outcomes if o.name in theirs and o.validation and o.validation.ok),
+            None,
+        )
+
+    @property
     def best(self) -> Outcome | None:
         """The valid engine of highest bisection bandwidth; tables before open choices."""
         valid = [o for o in self.outcomes if o.validation is not None and o.validation.ok]
@@ -183,8 +192,9 @@ def compare(
     fabric
         What to compare on.
     engines
-        Which engines, with options as in ``"updn:roots=center"``; all when left out, and that
-        one too where ``updn`` finds no roots.
+        Which engines, with options as in ``"updn:roots=center"``; all when left out, with
+        what OpenSM's own counting would give beside weft's, and that one too where ``updn``
+        finds no roots.
     patterns
         Which traffic patterns, with options as in ``"shift:offset=3"``; a choice when left out.
     samples, seed
@@ -197,7 +207,7 @@ def compare(
     """
     if fabric.num_hosts < 2:
         raise InputError(f"{fabric.name} has {fabric.num_hosts} hosts; a comparison needs two")
-    chosen = engine.names() if engines is None else list(dict.fromkeys(engines))
+    chosen = _default_engines() if engines is None else list(dict.fromkeys(engines))
     wanted = list(PATTERNS) if patterns is None else list(dict.fromkeys(patterns))
     for name in chosen:
         entry, given = engine.parse(name)
@@ -229,10 +239,18 @@ def compare(
             "A load is the number of flows over a link, times the fastest host cable's rate over "
             "the link's rate. All flows of a pattern send at once; time, queues and message "
             "sizes are left out.",
+            "balance=destinations gives the tables that OpenSM itself computes; without it weft "
+            "counts the flows on links.",
             "Candidates (ecmp) are split equally at every hop for loads, and taken at random for "
             "the bisection bandwidth.",
         ),
     )
+
+
+def _default_engines() -> list[str]:
+    """Every engine, and what the real OpenSM would make of those that it has too."""
+    specs = engine.names()
+    return [*specs, *(e.facts["as_opensm"] for e in engine if "as_opensm" in e.facts)]
 
 
 def _try(fabric: Fabric, name: str, samples: int, seed: int) -> Outcome:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import time
-import uuid
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.oracle.tools import require_tools
+from tests.oracle.tools import LIMIT, require_tools, simulator
 
 from weft.fabric import Fabric, FabricBuilder, NodeKind, Parts
 from weft.formats import FormatWarning, read_file, write_file
@@ -22,45 +17,6 @@ from weft.topology import build
 from weft.units import RATE_NAMES
 
 pytestmark = pytest.mark.oracle
-
-#: Seconds after which a program that should answer at once is taken to hang.
-LIMIT = 60
-
-
-@contextmanager
-def simulator(net: Path, fabric: Fabric) -> Iterator[dict[str, str]]:
-    """Run ibsim on a net file; yields the environment in which its clients find it."""
-    environment = {**os.environ, "IBSIM_SOCKNAME": f"weft-{uuid.uuid4().hex[:12]}"}
-    # -P counts switch ports and port 0 of each, and adapter ports.
-    room = [fabric.num_nodes + 1, fabric.num_switches + 1]
-    room.append(int(fabric.num_ports.sum()) + fabric.num_switches + 1)
-    sizes = [
-        text for flag, size in zip("NSP", room, strict=True) for text in (f"-{flag}", f"{size}")
-    ]
-    log = net.with_suffix(".log")
-    with log.open("wb") as stream:
-        process = subprocess.Popen(
-            ["ibsim", "-s", "-n", *sizes, str(net)],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=stream,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        deadline = time.monotonic() + LIMIT
-        # What ibsim says once it has built the net and listens.
-        while "Network simulator ready" not in log.read_text(errors="replace"):
-            assert process.poll() is None, log.read_text(errors="replace")
-            assert time.monotonic() < deadline, log.read_text(errors="replace")
-            time.sleep(0.02)
-        yield environment
-    finally:
-        process.terminate()
-        try:
-            process.wait(LIMIT)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(LIMIT)
 
 
 def discovered(fabric: Fabric, folder: Path, format_name: str, *options: str) -> Fabric:

@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import subprocess
+import time
+import uuid
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
+import numpy as np
 import pytest
+
+from weft.fabric import Fabric
+from weft.formats import FormatWarning, write_file
+
+#: Seconds after which a program that should answer at once is taken to hang.
+LIMIT = 60
 
 
 def require_tools(*names: str) -> None:
@@ -17,3 +32,90 @@ def require_tools(*names: str) -> None:
     if os.environ.get("CI"):
         pytest.fail(message)
     pytest.skip(message)
+
+
+@contextmanager
+def simulator(net: Path, fabric: Fabric) -> Iterator[dict[str, str]]:
+    """Run ibsim on a net file; yields the environment in which its clients find it."""
+    environment = {**os.environ, "IBSIM_SOCKNAME": f"weft-{uuid.uuid4().hex[:12]}"}
+    # -P counts switch ports and port 0 of each, and adapter ports.
+    room = [fabric.num_nodes + 1, fabric.num_switches + 1]
+    room.append(int(fabric.num_ports.sum()) + fabric.num_switches + 1)
+    sizes = [
+        text for flag, size in zip("NSP", room, strict=True) for text in (f"-{flag}", f"{size}")
+    ]
+    log = net.with_suffix(".log")
+    with log.open("wb") as stream:
+        process = subprocess.Popen(
+            ["ibsim", "-s", "-n", *sizes, str(net)],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        deadline = time.monotonic() + LIMIT
+        # What ibsim says once it has built the net and listens.
+        while "Network simulator ready" not in log.read_text(errors="replace"):
+            assert process.poll() is None, log.read_text(errors="replace")
+            assert time.monotonic() < deadline, log.read_text(errors="replace")
+            time.sleep(0.02)
+        yield environment
+    finally:
+        process.terminate()
+        try:
+            process.wait(LIMIT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(LIMIT)
+
+
+def opensm_tables(
+    fabric: Fabric, folder: Path, engine: str, *options: str
+) -> tuple[str, np.ndarray]:
+    """Run one sweep of the real OpenSM; the engine that it used, and its tables as weft's.
+
+    Rows are destinations and columns switches; 255 stands for no path.
+    """
+    net = folder / "net.txt"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FormatWarning)
+        write_file(fabric, net, "ibsim")
+    first_host = re.search(r'^(?:Ca|Hca)\s+\d+\s+"([^"]+)"', net.read_text(), re.MULTILINE)
+    assert first_host
+    cache = folder / "cache"
+    cache.mkdir()
+    log = folder / "osm.log"
+    with simulator(net, fabric) as environment:
+        environment |= {
+            "SIM_HOST": first_host[1],
+            "OSM_CACHE_DIR": str(cache),
+            "OSM_TMP_DIR": str(folder),
+        }
+        command = ["ibsim-run", "opensm", "-o", "-e", "-f", str(log), "-D", "0x43"]
+        subprocess.run(
+            [*command, "--dump_files_dir", str(folder), "-R", engine, *options],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=LIMIT,
+            check=True,
+        )
+    used = re.findall(r"(\S+) tables configured", log.read_text(errors="replace"))
+    return used[-1], _read_dump(fabric, (folder / "opensm-lfts.dump").read_text())
+
+
+def _read_dump(fabric: Fabric, dump: str) -> np.ndarray:
+    place = {int(guid): switch for switch, guid in enumerate(fabric.node_guid)}
+    slots = fabric.port_offset[fabric.endpoint_node] + fabric.endpoint_port - 1
+    column = {int(guid): number for number, guid in enumerate(fabric.port_guid[slots])}
+    for switch in range(fabric.num_switches):
+        column[int(fabric.node_guid[switch])] = fabric.num_endpoints + switch
+    table = np.full((fabric.num_destinations, fabric.num_switches), 255, dtype=np.uint8)
+    switch = -1
+    for line in dump.splitlines():
+        if header := re.match(r"Unicast lids .* guid (0x[0-9a-f]+)", line):
+            switch = place[int(header[1], 16)]
+        elif row := re.match(r"0x[0-9a-f]+\s+(\d+)\s+#.*portguid (0x[0-9a-f]+)", line):
+            table[column[int(row[2], 16)], switch] = int(row[1])
+    return table

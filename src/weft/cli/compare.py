@@ -16,7 +16,6 @@ from weft.compare import Comparison, cell_text, compare
 from weft.errors import InputError
 from weft.formats.text import write_text
 from weft.report.html import write as write_page
-from weft.routing import engine
 
 
 def compare_command(
@@ -161,7 +160,10 @@ def advice(result: Comparison) -> list[str]:
         if row["engine"] == best.name and row["hottest"]:
             lines.append(f"Its hottest link under {row['pattern']}: {row['hottest']}.")
             break
-    opensm = engine.parse(best.name)[0].facts.get("opensm", False)
-    if opensm:
-        lines.append(f"OpenSM has an engine of this name: opensm -R {best.name.split(':')[0]}")
+    theirs = result.best_of_opensm
+    if theirs is not None and theirs.bisection is not None:
+        lines.append(
+            f"Of what OpenSM itself computes, {theirs.name.partition(':')[0]} is best, with "
+            f"{theirs.bisection.mean:.1%} ({theirs.bisection.mean_gbps:.1f} Gb/s a host)."
+        )
     return lines

@@ -178,6 +178,64 @@ def _carry(queue, count, chosen, edge_row, row_sources, flow, load, sign):
 
 
 @njit(cache=True)
+def counted_tables(
+    edge_offset,
+    edge_row,
+    edge_port,
+    edge_up,
+    ordered,
+    component_size,
+    row_order,
+    target_offset,
+    target_destination,
+    destination_port,
+    num_endpoints,
+    no_path,
+    table,
+):
+    """Fill tables as OpenSM does: by the destinations already behind each port of a switch.
+
+    Rows are served in row_order, and the destinations of each as they are listed, first all that
+    are endpoints and then the switches, which count for nothing. Every row sends to the
+    destination by the port of least count among those that start a shortest (legal) path, of
+    equals the lowest.
+    """
+    rows = len(edge_offset) - 1
+    hops = np.empty(rows, dtype=np.uint8)
+    down = np.empty(rows, dtype=np.uint8)
+    queue = np.empty(rows, dtype=np.int32)
+    first = np.empty(rows + 1, dtype=np.int32)
+    edges = np.empty(len(edge_row), dtype=np.int32)
+    behind = np.zeros(len(edge_row), dtype=np.int64)
+    for turn in range(2):
+        for g in row_order:
+            if ordered:
+                count = updown(
+                    edge_offset, edge_row, edge_up, g, component_size[g], hops, down, queue
+                )
+            else:
+                count = bfs(edge_offset, edge_row, g, hops, queue)
+            next_edges(
+                edge_offset, edge_row, edge_up, ordered, hops, down, queue, count, first, edges
+            )
+            for t in range(target_offset[g], target_offset[g + 1]):
+                d = target_destination[t]
+                if (d < num_endpoints) != (turn == 0):
+                    continue
+                line = table[d]
+                line[:] = no_path
+                line[g] = destination_port[d]
+                for i in range(1, count):
+                    best = edges[first[i]]
+                    for k in range(first[i] + 1, first[i + 1]):
+                        if behind[edges[k]] < behind[best]:
+                            best = edges[k]
+                    line[queue[i]] = edge_port[best]
+                    if turn == 0:
+                        behind[best] += 1
+
+
+@njit(cache=True)
 def _sort_by_hops(queue, count, hops, sorted_rows):
     """Reorder the rows of the queue nearest first, keeping the order among equals."""
     buckets = np.zeros(257, dtype=np.int32)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from scipy.sparse.csgraph import connected_components
 
 from weft.errors import InputError, NotApplicable
 from weft.fabric import Fabric
-from weft.kernels.tables import balanced_tables
+from weft.kernels.tables import balanced_tables, counted_tables
 from weft.registry import Registry
 from weft.routes import Routes
 
@@ -29,6 +29,9 @@ engine = Registry("routing engine", "weft.routing", "weft.engines", pipeline=("f
 
 #: InfiniBand's limit: an LMC is three bits.
 MAX_LMC = 7
+
+#: What a port's or path's load counts: the flows of host pairs, or as OpenSM the destinations.
+Balance = Literal["flows", "destinations"]
 
 #: After three passes shuffled and faulty fat trees come within 1 % of the bisection bandwidth
 #: that D-mod-K gives complete ones; one pass loses 10 %, and more hardly help.
@@ -92,18 +95,6 @@ def check_lmc(fabric: Fabric, lmc: int) -> None:
         raise InputError(f"lmc must be 0 to {MAX_LMC}, not {lmc}")
 
 
-def check_passes(passes: int) -> None:
-    """Refuse to choose paths less than once.
-
-    Raises
-    ------
-    InputError
-        When passes is below 1.
-    """
-    if passes < 1:
-        raise InputError(f"passes must be at least 1, not {passes}")
-
-
 def empty_table(fabric: Fabric, lmc: int = 0) -> NDArray[np.unsignedinteger[Any]]:
     """A table of `TableRoutes` with no path anywhere.
 
@@ -133,6 +124,13 @@ def row_sources(fabric: Fabric) -> NDArray[np.int64]:
     """Hosts that send through each row first (their first endpoint), int64 [rows]."""
     endpoints = fabric.host_endpoint[fabric.host_endpoint >= 0]
     rows = fabric.graph.destination_row[endpoints]
+    counts = np.bincount(rows[rows >= 0], minlength=fabric.graph.num_rows)
+    return counts.astype(np.int64)
+
+
+def row_adapters(fabric: Fabric) -> NDArray[np.int64]:
+    """Adapter ports, of hosts or not, that hang from each row, int64 [rows]."""
+    rows = fabric.graph.destination_row[: fabric.num_endpoints]
     counts = np.bincount(rows[rows >= 0], minlength=fabric.graph.num_rows)
     return counts.astype(np.int64)
 
@@ -212,6 +210,67 @@ def fill_balanced(
         np.zeros(len(graph.edge_row), dtype=np.int64),
         table,
     )
+
+
+def fill_counted(
+    fabric: Fabric,
+    table: NDArray[np.unsignedinteger[Any]],
+    *,
+    edge_up: NDArray[np.uint8] | None = None,
+) -> None:
+    """Fill tables as OpenSM's port counters do; see `weft.kernels.tables.counted_tables`.
+
+    OpenSM serves the switches with most adapters first, then by node GUID as the network orders
+    its bytes, and the adapters of each by port. With these orders its tables come out entry by
+    entry.
+    """
+    graph = fabric.graph
+    offset, listed = destinations_by_row(fabric, np.arange(fabric.num_destinations))
+    ports = destination_ports(fabric)
+    listed = listed[np.lexsort((ports[listed], graph.destination_row[listed]))]
+    label = components(fabric)
+    guid = fabric.node_guid[graph.row_node].byteswap()
+    counted_tables(
+        graph.edge_offset,
+        graph.edge_row,
+        graph.edge_port,
+        np.zeros(0, dtype=np.uint8) if edge_up is None else edge_up,
+        edge_up is not None,
+        np.bincount(label)[label].astype(np.int32),
+        np.lexsort((guid, -row_adapters(fabric))).astype(np.int32),
+        offset,
+        listed,
+        ports,
+        fabric.num_endpoints,
+        int(np.iinfo(table.dtype).max),
+        table,
+    )
+
+
+def fill(
+    fabric: Fabric,
+    table: NDArray[np.unsignedinteger[Any]],
+    balance: Balance,
+    *,
+    edge_up: NDArray[np.uint8] | None = None,
+    lmc: int = 0,
+    passes: int = PASSES,
+) -> None:
+    """Fill tables by one of the two ways of balancing.
+
+    Raises
+    ------
+    InputError
+        When passes is below 1, or an LMC is asked for together with OpenSM's counting.
+    """
+    if passes < 1:
+        raise InputError(f"passes must be at least 1, not {passes}")
+    if balance == "flows":
+        fill_balanced(fabric, table, edge_up=edge_up, lmc=lmc, passes=passes)
+    elif lmc:
+        raise InputError("balance=destinations goes with lmc=0 only")
+    else:
+        fill_counted(fabric, table, edge_up=edge_up)
 
 
 def provenance(fabric: Fabric, name: str, **extra: Any) -> Mapping[str, Any]:

@@ -6,35 +6,39 @@ from weft.fabric import Fabric
 from weft.routes import Routes, TableRoutes
 from weft.routing.base import (
     PASSES,
+    Balance,
     check_lmc,
-    check_passes,
     empty_table,
     engine,
-    fill_balanced,
+    fill,
     provenance,
 )
 
 
-@engine("minhop", deadlock_free=False, lmc=True)
-def minhop(fabric: Fabric, *, lmc: int = 0, passes: int = PASSES) -> Routes:
+@engine("minhop", deadlock_free=False, lmc=True, as_opensm="minhop:balance=destinations")
+def minhop(
+    fabric: Fabric, *, balance: Balance = "flows", lmc: int = 0, passes: int = PASSES
+) -> Routes:
     """Fewest hops; among those ways the one whose links carry least.
 
-    OpenSM's engine of this name counts the destinations behind each port; this one counts the
-    flows of all host pairs over each link, divided by its rate, and chooses every destination's
-    paths again once all are there. That balances the links further on, and cables of unequal
-    speed, too. It can deadlock on topologies with rings, as OpenSM's.
+    Counting the flows of all host pairs over each link, divided by its rate, and choosing every
+    destination's paths again once all are there, balances the links further on, and cables of
+    unequal speed, too. OpenSM's engine of this name counts the destinations behind each port of
+    one switch; ``balance=destinations`` gives its tables entry by entry. It can deadlock on
+    topologies with rings either way.
 
     Parameters
     ----------
     fabric
         Any fabric.
+    balance
+        ``flows``, or ``destinations`` as OpenSM.
     lmc
         Each endpoint gets 2^lmc LIDs, each offset balanced on its own.
     passes
-        How often each destination's paths are chosen.
+        How often each destination's paths are chosen, with ``flows``.
     """
     check_lmc(fabric, lmc)
-    check_passes(passes)
     table = empty_table(fabric, lmc)
-    fill_balanced(fabric, table, lmc=lmc, passes=passes)
+    fill(fabric, table, balance, lmc=lmc, passes=passes)
     return TableRoutes(**provenance(fabric, "minhop"), table=table, lmc=lmc)

@@ -13,24 +13,30 @@ from weft.kernels.distances import UNREACHED, bfs_many
 from weft.routes import Routes, TableRoutes
 from weft.routing.base import (
     PASSES,
+    Balance,
     check_lmc,
-    check_passes,
     components,
     empty_table,
     engine,
-    fill_balanced,
+    fill,
     provenance,
+    row_adapters,
     row_sources,
 )
 
-#: A root sees this share of the hosts at one distance, and no other distance above the second.
+#: A root sees this share of the adapters at one distance, and no other distance above the second.
 ROOT_SHARE = 0.9
 OTHER_SHARE = 0.05
 
 
-@engine("updn", deadlock_free=True, lmc=True)
+@engine("updn", deadlock_free=True, lmc=True, as_opensm="updn:balance=destinations")
 def updn(
-    fabric: Fabric, *, roots: tuple[str, ...] = ("auto",), lmc: int = 0, passes: int = PASSES
+    fabric: Fabric,
+    *,
+    roots: tuple[str, ...] = ("auto",),
+    balance: Balance = "flows",
+    lmc: int = 0,
+    passes: int = PASSES,
 ) -> Routes:
     """Up*/Down*: every path climbs towards the roots first and never climbs again.
 
@@ -43,10 +49,12 @@ def updn(
         to all hosts, and refuses when there is none; ``center`` takes the switch of least
         eccentricity, which serves any topology. A part of a split fabric without a root gets its
         center.
+    balance
+        ``flows``, or ``destinations`` as OpenSM; see `minhop`.
     lmc
         Each endpoint gets 2^lmc LIDs, each offset balanced on its own.
     passes
-        How often each destination's paths are chosen.
+        How often each destination's paths are chosen, with ``flows``.
 
     Raises
     ------
@@ -58,14 +66,13 @@ def updn(
     Notes
     -----
     Roots rank 0 and every other switch its distance to the nearest; a link to a lower rank goes
-    up, and among equals the one to the lower GUID does. Source: Schroeder et al. 1991; OpenSM's
+    up, and among equals the one to the higher GUID does. Source: Schroeder et al. 1991; OpenSM's
     ``updn`` for the search of roots.
     """
     check_lmc(fabric, lmc)
-    check_passes(passes)
     table = empty_table(fabric, lmc)
     chosen = find_roots(fabric, roots)
-    fill_balanced(fabric, table, edge_up=up_edges(fabric, chosen), lmc=lmc, passes=passes)
+    fill(fabric, table, balance, edge_up=up_edges(fabric, chosen), lmc=lmc, passes=passes)
     _refuse_gaps(fabric, table, lmc)
     names = ", ".join(fabric.node_names[fabric.graph.row_node[row]] for row in chosen[:8])
     more = f" and {len(chosen) - 8} more" if len(chosen) > 8 else ""
@@ -138,9 +145,9 @@ def _centers(fabric: Fabric, label: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def roots_by_distance(fabric: Fabric) -> NDArray[np.int32]:
-    """Rows that see over 90 % of the hosts at one distance and over 5 % at no other (OpenSM)."""
+    """Rows that see over 90 % of the adapters at one distance and over 5 % at no other (OpenSM)."""
     graph = fabric.graph
-    sources = row_sources(fabric)
+    sources = row_adapters(fabric)
     leaves = np.flatnonzero(sources).astype(np.int32)
     hops = np.empty((len(leaves), graph.num_rows), dtype=np.uint8)
     bfs_many(graph.edge_offset, graph.edge_row, leaves, hops)
@@ -148,20 +155,20 @@ def roots_by_distance(fabric: Fabric) -> NDArray[np.int32]:
     over_most = np.zeros(graph.num_rows, dtype=np.int64)
     over_some = np.zeros(graph.num_rows, dtype=np.int64)
     for distance in np.unique(hops[hops != UNREACHED]):
-        hosts = (hops == distance).T @ sources[leaves]
-        over_most += hosts > ROOT_SHARE * total
-        over_some += hosts > OTHER_SHARE * total
+        seen = (hops == distance).T @ sources[leaves]
+        over_most += seen > ROOT_SHARE * total
+        over_some += seen > OTHER_SHARE * total
     return np.flatnonzero((over_most == 1) & (over_some == 1)).astype(np.int32)
 
 
 def up_edges(fabric: Fabric, roots: NDArray[np.int32]) -> NDArray[np.uint8]:
-    """uint8 [edges]: 1 where an edge goes up, towards lower (rank, GUID)."""
+    """uint8 [edges]: 1 where an edge goes up, to a lower rank or, within one, a higher GUID."""
     graph = fabric.graph
     hops = np.empty((len(roots), graph.num_rows), dtype=np.uint8)
     bfs_many(graph.edge_offset, graph.edge_row, roots, hops)
     rank = hops.min(axis=0).astype(np.int64)
     guid = fabric.node_guid[graph.row_node]
     order = np.empty(graph.num_rows, dtype=np.int64)
-    order[np.lexsort((guid, rank))] = np.arange(graph.num_rows)
+    order[np.lexsort((~guid, rank))] = np.arange(graph.num_rows)
     tail = np.repeat(np.arange(graph.num_rows), np.diff(graph.edge_offset))
     return (order[graph.edge_row] < order[tail]).astype(np.uint8)

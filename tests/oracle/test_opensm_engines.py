@@ -1,0 +1,104 @@
+"""weft's engines against those of the real OpenSM on the same fabrics."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.oracle.tools import opensm_tables, require_tools
+
+from weft.errors import NotApplicable
+from weft.fabric import Fabric
+from weft.load import fabric as load
+from weft.routes import TableRoutes
+from weft.routing import route
+from weft.routing.validate import validate
+from weft.sim.all_to_all import all_to_all_loads
+from weft.sim.bisection import bisection
+
+pytestmark = pytest.mark.oracle
+
+CLUSTER = str(Path(__file__).parents[2] / "examples" / "cluster.ibnetdiscover")
+TREES = ["xgft:3;6,6,6;1,6,6", "cellia:nodes=36", "xgft:2;8,4;1,4;1,2", CLUSTER]
+OTHERS = ["kns:k=6,n=2", "torus:4x4x4", "mesh:4x4", "jellyfish:switches=60,degree=4,seed=3"]
+
+
+@pytest.fixture(autouse=True)
+def _tools() -> None:
+    require_tools("opensm", "ibsim", "ibsim-run")
+
+
+def worst(fabric: Fabric, routes: TableRoutes) -> float:
+    loads = all_to_all_loads(fabric, routes).per_link / fabric.link_rate_gbps
+    return float(loads[fabric.link_kind == 0].max())
+
+
+def compare(fabric: Fabric, folder: Path, engine: str) -> None:
+    """Counting as OpenSM gives its tables; counting flows gives no worse ones."""
+    used, table = opensm_tables(fabric, folder, engine)
+    assert used == engine
+    same = route(fabric, engine, balance="destinations")
+    assert isinstance(same, TableRoutes)
+    assert np.array_equal(same.table, table)
+    theirs = replace(same, table=table)
+    ours = route(fabric, engine)
+    assert isinstance(ours, TableRoutes)
+    assert validate(fabric, ours).num_unrouted_pairs == 0
+    assert validate(fabric, ours).mean_hops <= validate(fabric, theirs).mean_hops
+    assert bisection(fabric, ours).mean > bisection(fabric, theirs).mean - 0.005
+    assert worst(fabric, ours) <= worst(fabric, theirs)
+
+
+@pytest.mark.parametrize("shuffle", [None, 1])
+@pytest.mark.parametrize("spec", TREES + OTHERS)
+def test_minhop(spec: str, shuffle: int | None, tmp_path: Path) -> None:
+    fabric = load(spec) if shuffle is None else load(spec).shuffled(shuffle)
+    compare(fabric, tmp_path, "minhop")
+
+
+@pytest.mark.parametrize("spec", TREES)
+def test_updn_and_its_roots_on_trees(spec: str, tmp_path: Path) -> None:
+    compare(load(spec), tmp_path, "updn")
+
+
+def test_a_faulty_tree(tmp_path: Path) -> None:
+    fabric = load("xgft:3;4,4,4;1,4,4").with_faults(cables=4, switches=1, seed=2)
+    for engine in ("minhop", "updn"):
+        (tmp_path / engine).mkdir()
+        used, table = opensm_tables(fabric, tmp_path / engine, engine)
+        assert used == engine
+        same = route(fabric, engine, balance="destinations")
+        assert isinstance(same, TableRoutes)
+        assert np.array_equal(same.table, table)
+
+
+def test_the_real_cluster(shared: Path, tmp_path: Path) -> None:
+    fabric = load(shared / "fabrics" / "psmn-x5.ibnetdiscover")
+    for engine in ("minhop", "updn"):
+        (tmp_path / engine).mkdir()
+        compare(fabric, tmp_path / engine, engine)
+
+
+@pytest.mark.parametrize("spec", ["kns:k=6,n=2", "torus:4x4x4"])
+def test_both_find_no_roots_where_there_are_none(spec: str, tmp_path: Path) -> None:
+    fabric = load(spec)
+    used, _ = opensm_tables(fabric, tmp_path, "updn")
+    assert used == "minhop"  # it falls back in silence
+    with pytest.raises(NotApplicable, match="no roots can be found"):
+        route(fabric, "updn")
+
+
+def test_roots_that_leave_pairs_unrouted_are_refused_where_opensm_accepts_them(
+    tmp_path: Path,
+) -> None:
+    fabric = load("kns:k=6,n=2")
+    roots = tmp_path / "roots"
+    roots.write_text("".join(f"{int(guid):#018x}\n" for guid in fabric.node_guid[:6]))
+    used, table = opensm_tables(fabric, tmp_path, "updn", "-a", str(roots))
+    assert used == "updn"
+    theirs = replace(route(fabric, "minhop"), table=table)
+    assert validate(fabric, theirs).num_unrouted_pairs == 1080
+    with pytest.raises(NotApplicable, match="1080 ways from a switch to a host"):
+        route(fabric, "updn", roots=fabric.node_names[:6])
