@@ -239,7 +239,7 @@ def compare(
             "A load is the number of flows over a link, times the fastest host cable's rate over "
             "the link's rate. All flows of a pattern send at once; time, queues and message "
             "sizes are left out.",
-            "balance=destinations gives the tables that OpenSM itself computes; without it weft "
+            "balance=opensm gives the tables that OpenSM itself computes; without it weft "
             "counts the flows on links.",
             "Candidates (ecmp) are split equally at every hop for loads, and taken at random for "
             "the bisection bandwidth.",

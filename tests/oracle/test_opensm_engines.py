@@ -39,7 +39,7 @@ def compare(fabric: Fabric, folder: Path, engine: str) -> None:
     """Counting as OpenSM gives its tables; counting flows gives no worse ones."""
     used, table = opensm_tables(fabric, folder, engine)
     assert used == engine
-    same = route(fabric, engine, balance="destinations")
+    same = route(fabric, engine, balance="opensm")
     assert isinstance(same, TableRoutes)
     assert np.array_equal(same.table, table)
     theirs = replace(same, table=table)
@@ -69,7 +69,7 @@ def test_a_faulty_tree(tmp_path: Path) -> None:
         (tmp_path / engine).mkdir()
         used, table = opensm_tables(fabric, tmp_path / engine, engine)
         assert used == engine
-        same = route(fabric, engine, balance="destinations")
+        same = route(fabric, engine, balance="opensm")
         assert isinstance(same, TableRoutes)
         assert np.array_equal(same.table, table)
 

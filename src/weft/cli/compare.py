@@ -17,6 +17,9 @@ from weft.errors import InputError
 from weft.formats.text import write_text
 from weft.report.html import write as write_page
 
+#: Columns that a terminal has no room for; the page and --table have them.
+NOT_SHOWN = {"ebb low", "ebb high", "p99 load"}
+
 
 def compare_command(
     fabric: FabricArgument,
@@ -97,15 +100,18 @@ def show(result: Comparison, out: Console) -> None:
     out.print(escape("; ".join(f"{name} {value}" for name, value in result.page().facts)))
     engines = Table(title="Routing engines, best first", title_justify="left")
     for name in result.table.columns:
-        if name in {"ebb low", "ebb high"}:
+        if name in NOT_SHOWN:
             continue
-        engines.add_column(name, justify="left" if name == "engine" else "right")
+        left = name == "engine"
+        engines.add_column(
+            name, justify="left" if left else "right", overflow="fold" if left else "ellipsis"
+        )
     for row in result.table.iter_rows(named=True):
         half = (row["ebb high"] - row["ebb low"]) / 2 if row["ebb low"] is not None else None
         cells = {name: cell_text(name, value) for name, value in row.items()}
         if half is not None:
             cells["ebb"] += f" ±{half:.3f}"
-        shown = [cells[name] for name in cells if name not in {"ebb low", "ebb high"}]
+        shown = [cells[name] for name in cells if name not in NOT_SHOWN]
         engines.add_row(*map(escape, shown), style="" if row["valid"] else "red")
     out.print(engines)
     for outcome in result.outcomes:

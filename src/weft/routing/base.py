@@ -31,7 +31,7 @@ engine = Registry("routing engine", "weft.routing", "weft.engines", pipeline=("f
 MAX_LMC = 7
 
 #: What a port's or path's load counts: the flows of host pairs, or as OpenSM the destinations.
-Balance = Literal["flows", "destinations"]
+Balance = Literal["flows", "opensm"]
 
 #: After three passes shuffled and faulty fat trees come within 1 % of the bisection bandwidth
 #: that D-mod-K gives complete ones; one pass loses 10 %, and more hardly help.
@@ -268,7 +268,7 @@ def fill(
     if balance == "flows":
         fill_balanced(fabric, table, edge_up=edge_up, lmc=lmc, passes=passes)
     elif lmc:
-        raise InputError("balance=destinations goes with lmc=0 only")
+        raise InputError("balance=opensm goes with lmc=0 only")
     else:
         fill_counted(fabric, table, edge_up=edge_up)
 

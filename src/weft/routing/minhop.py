@@ -15,7 +15,7 @@ from weft.routing.base import (
 )
 
 
-@engine("minhop", deadlock_free=False, lmc=True, as_opensm="minhop:balance=destinations")
+@engine("minhop", deadlock_free=False, lmc=True, as_opensm="minhop:balance=opensm")
 def minhop(
     fabric: Fabric, *, balance: Balance = "flows", lmc: int = 0, passes: int = PASSES
 ) -> Routes:
@@ -24,7 +24,7 @@ def minhop(
     Counting the flows of all host pairs over each link, divided by its rate, and choosing every
     destination's paths again once all are there, balances the links further on, and cables of
     unequal speed, too. OpenSM's engine of this name counts the destinations behind each port of
-    one switch; ``balance=destinations`` gives its tables entry by entry. It can deadlock on
+    one switch; ``balance=opensm`` gives its tables entry by entry. It can deadlock on
     topologies with rings either way.
 
     Parameters
@@ -32,7 +32,7 @@ def minhop(
     fabric
         Any fabric.
     balance
-        ``flows``, or ``destinations`` as OpenSM.
+        ``flows``, or ``opensm`` for what the real one counts.
     lmc
         Each endpoint gets 2^lmc LIDs, each offset balanced on its own.
     passes

@@ -29,7 +29,7 @@ ROOT_SHARE = 0.9
 OTHER_SHARE = 0.05
 
 
-@engine("updn", deadlock_free=True, lmc=True, as_opensm="updn:balance=destinations")
+@engine("updn", deadlock_free=True, lmc=True, as_opensm="updn:balance=opensm")
 def updn(
     fabric: Fabric,
     *,
@@ -50,7 +50,7 @@ def updn(
         eccentricity, which serves any topology. A part of a split fabric without a root gets its
         center.
     balance
-        ``flows``, or ``destinations`` as OpenSM; see `minhop`.
+        ``flows``, or ``opensm`` for what the real one counts; see `minhop`.
     lmc
         Each endpoint gets 2^lmc LIDs, each offset balanced on its own.
     passes
