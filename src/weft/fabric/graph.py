@@ -84,9 +84,7 @@ class SwitchGraph:
     @cached_property
     def edge_tail(self) -> NDArray[np.int32]:
         """int32 [edges]: the row that an edge leaves."""
-        return np.repeat(
-            np.arange(self.num_rows, dtype=np.int32), np.diff(self.edge_offset)
-        )
+        return np.repeat(np.arange(self.num_rows, dtype=np.int32), np.diff(self.edge_offset))
 
     @classmethod
     def of(cls, fabric: Fabric) -> SwitchGraph:
