@@ -9,6 +9,7 @@ OUT ?= out
 FABRIC ?= examples/cluster.ibnetdiscover
 NAMES ?=
 WORKERS ?= auto
+CODE := src tests benchmarks examples
 
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -38,8 +39,8 @@ system:
 	@sh scripts/system-packages
 
 lint: $(VENV)/.tested
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
