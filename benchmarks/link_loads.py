@@ -15,7 +15,7 @@ import networkx as nx
 import numpy as np
 
 import weft
-from weft.fabric import Fabric
+from weft.fabrics import Fabric
 from weft.routes import TableRoutes
 from weft.sim.all_to_all import all_to_all_loads
 

@@ -13,7 +13,7 @@ import sys
 
 import numpy as np
 
-from weft.fabric import Fabric, FabricBuilder, NodeKind, Parts
+from weft.fabrics import Fabric, FabricBuilder, NodeKind, Parts
 from weft.formats import write_file
 
 SPINES, NEW_LEAVES, OLD_LEAVES, NODES_PER_LEAF = 4, 4, 4, 16

@@ -5,7 +5,7 @@ from __future__ import annotations
 import networkx as nx
 import numpy as np
 
-from weft.fabric import Fabric, LinkKind
+from weft.fabrics import Fabric, LinkKind
 
 
 def neighbours(fabric: Fabric, name: str) -> dict[int, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.fabric import Fabric, FabricBuilder
+from weft.fabrics import Fabric, FabricBuilder
 
 
 def random_fabric(seed: int, *, switches: int = 8, hosts: int = 10) -> Fabric:

@@ -8,7 +8,7 @@ True
 """
 
 from weft.errors import InputError, NotApplicable, UnroutedWarning, WeftError
-from weft.fabric import Fabric, FabricBuilder, LinkKind, NodeKind
+from weft.fabrics import Fabric, FabricBuilder, LinkKind, NodeKind
 from weft.load import fabric
 from weft.routes import CandidateRoutes, Routes, TableRoutes
 from weft.routing import route

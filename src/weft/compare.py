@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from weft.columns import Column, frame
 from weft.errors import InputError, NotApplicable
-from weft.fabric import Fabric, LinkKind, rate_text
+from weft.fabrics import Fabric, LinkKind, rate_text
 from weft.report.model import EngineVerdict, LinkUser, Page, Run
 from weft.routes import Routes, TableRoutes
 from weft.routing import engine, route

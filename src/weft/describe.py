@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from weft.errors import NotApplicable
-from weft.fabric import Fabric, rate_text
+from weft.fabrics import Fabric, rate_text
 from weft.routing import route
 from weft.routing.tree import find_fat_tree
 from weft.sim.all_to_all import all_to_all_loads

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from weft.errors import InputError
-from weft.fabric import Fabric
+from weft.fabrics import Fabric
 from weft.formats import read_file
 from weft.formats.node_name_map import read_names, with_names
 from weft.registry import did_you_mean

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import InputError
-from weft.fabric import Fabric
+from weft.fabrics import Fabric
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Locator, Playwright, expect, sync_playw
 from playwright.sync_api import Page as Tab
 from tests.report_pages import comparison_page
 
-from weft.fabric import Fabric, renamed
+from weft.fabrics import Fabric, renamed
 from weft.report.html import write
 from weft.report.model import Page
 from weft.report.summary import hottest, scope_of
@@ -167,23 +167,34 @@ def test_opens_from_disk_and_shows_the_best_engine(report: Report) -> None:
     assert not report.tab.locator("#failure").is_visible()
 
 
-def test_canvas_is_painted_with_the_hot_colour_at_the_hot_cable(report: Report) -> None:
-    """The page draws what its legend says: pixels on the hot cable have the scale's last colour."""
-    link = report.hottest_links("minhop", "all-to-all")[0]
+def test_canvas_is_painted_in_the_colours_of_the_legend(report: Report) -> None:
+    """Most pixels along the hottest cable have the hottest colour; hardly any along a cold one."""
+    fabric, run = report.page.fabric, report.page.runs[0]
+    between = scope_of(fabric).links
+    cables = np.unique(between >> 1)
+    load = run.load.reshape(-1, 2).max(axis=1)
+    report.cable_point(0)
     report.tab.press("#canvas", "Escape")  # a selected cable has a halo of another colour
-    x, y = report.cable_point(link >> 1, 0.4)
-    pixel = """([x, y]) => {
-        const canvas = document.getElementById("canvas"), box = canvas.getBoundingClientRect();
-        const ratio = canvas.width / box.width;
-        const found = canvas.getContext("2d").getImageData(
-            Math.round((x - box.left) * ratio), Math.round((y - box.top) * ratio), 1, 1).data;
-        return [...found.slice(0, 3)];
-    }"""
-    scale = report.ask("() => weftReport.page.colours.light.scale")
-    wanted = np.array([int(scale[-1][i : i + 2], 16) for i in (1, 3, 5)])
-    assert np.abs(np.array(report.ask(pixel, [x, y])) - wanted).max() < 40
-    cold = np.array([int(scale[1][i : i + 2], 16) for i in (1, 3, 5)])
-    assert np.abs(cold - wanted).max() > 100
+    report.settle()
+    colours = """(c) => [...Array(17).keys()].map((i) => {
+        const canvas = document.getElementById("canvas"), ratio = weftReport.drawing.ratio;
+        const at = weftReport.drawing.onCable(c, (i + 2) / 20);
+        const [x, y] = at.map((place) => Math.round(place * ratio));
+        return [...canvas.getContext("2d").getImageData(x, y, 1, 1).data.slice(0, 3)];
+    })"""
+    last = report.ask("() => weftReport.page.colours.light.scale.at(-1)")
+    wanted = np.array([int(last[i : i + 2], 16) for i in (1, 3, 5)])
+
+    def hot_share(cable: int) -> float:
+        found = np.array(report.ask(colours, int(cable)))
+        return float(np.mean(np.abs(found - wanted).max(axis=1) < 40))
+
+    order = cables[np.argsort(load[cables])]
+    assert load[order[0]] < load[order[-1]] / 4
+    assert hot_share(order[-1]) > 0.7
+    assert hot_share(order[0]) < 0.3
+    # Hot on top: where the two cross, and hosts aside, the hottest is never covered.
+    assert report.ask("(c) => weftReport.drawing.order.at(-1) === c", int(order[-1]))
 
 
 def test_other_engine_and_pattern_change_the_numbers(report: Report) -> None:
@@ -530,6 +541,7 @@ def test_chart_curve_is_the_distribution(report: Report) -> None:
     share = float(said.removeprefix("minhop: ").rstrip("%\u00a0 ")) / 100
     near = [np.mean(load <= at * 0.99), np.mean(load <= at * 1.01)]  # the readout is rounded
     assert near[0] - 0.001 <= share <= near[1] + 0.001
+    assert 0 < share < 1
     report.tab.check("#log-load")
     assert report.tab.locator("#chart path.curve").count() == 3
 

@@ -7,7 +7,7 @@ import pytest
 from tests.random_fabrics import random_fabric
 
 from weft.errors import NotApplicable
-from weft.fabric import Fabric, FabricBuilder
+from weft.fabrics import Fabric, FabricBuilder
 from weft.registry import Entry
 from weft.routes import CandidateRoutes, Routes, TableRoutes
 from weft.routing import engine, route

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from weft.errors import InputError
-from weft.fabric import Fabric, LinkKind, NodeKind
+from weft.fabrics import Fabric, LinkKind, NodeKind
 from weft.topology import ClosedForm, build, closed_form, format_spec, topology
 from weft.topology.measures import diameter, distance_counts
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.oracle.tools import LIMIT, require_tools, simulator
 
-from weft.fabric import Fabric, FabricBuilder, NodeKind, Parts
+from weft.fabrics import Fabric, FabricBuilder, NodeKind, Parts
 from weft.formats import FormatWarning, read_file, write_file
 from weft.formats.ibnetdiscover import read
 from weft.topology import build

@@ -10,7 +10,7 @@ import pytest
 from tests.oracle.tools import opensm_tables, require_tools
 
 from weft.errors import NotApplicable
-from weft.fabric import Fabric
+from weft.fabrics import Fabric
 from weft.load import fabric as load
 from weft.routes import TableRoutes
 from weft.routing import route

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from weft.fabric import Fabric
+from weft.fabrics import Fabric
 from weft.formats import FormatWarning, write_file
 
 #: Seconds after which a program that should answer at once is taken to hang.

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from weft.errors import InputError, NotApplicable
-from weft.fabric import Fabric, NodeKind, Parts
-from weft.fabric.builder import cable_latency_ns
+from weft.fabrics import Fabric, NodeKind, Parts
+from weft.fabrics.builder import cable_latency_ns
 from weft.formats import FormatWarning, reader, writer
 from weft.formats.graphml import write as write_graphml
 from weft.formats.graphviz import write as write_dot

@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from weft.errors import InputError
-from weft.fabric import Fabric
+from weft.fabrics import Fabric
 from weft.topology import build, format_spec, topology
 from weft.topology.measures import bisection_upper_bound, diameter, distance_counts
 

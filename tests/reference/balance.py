@@ -6,7 +6,7 @@ import networkx as nx
 import numpy as np
 
 from tests.reference.routing import destinations, follow, out_link, switch_graph
-from weft.fabric import Fabric
+from weft.fabrics import Fabric
 from weft.routes import TableRoutes
 
 MASK = (1 << 64) - 1

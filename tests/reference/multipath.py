@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from weft.fabric import Fabric
+from weft.fabrics import Fabric
 from weft.routes import CandidateRoutes
 
 MASK = 2**64 - 1

@@ -7,7 +7,7 @@ from collections import Counter, deque
 import networkx as nx
 import numpy as np
 
-from weft.fabric import Fabric
+from weft.fabrics import Fabric
 from weft.routes import CandidateRoutes, TableRoutes
 
 

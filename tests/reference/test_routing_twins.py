@@ -10,7 +10,7 @@ import pytest
 from tests.random_fabrics import random_fabric
 from tests.reference import routing as plain
 from weft.errors import NotApplicable, UnroutedWarning
-from weft.fabric import Fabric
+from weft.fabrics import Fabric
 from weft.routes import CandidateRoutes, Routes, TableRoutes, VirtualLanes
 from weft.routing import route
 from weft.routing.validate import validate

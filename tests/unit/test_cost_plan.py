@@ -16,7 +16,7 @@ from weft.cost import CostPlan, Layout, cables, plan
 from weft.cost.layout import UNIT_M
 from weft.cost.planning import PLACE_COLUMNS, RACK_COLUMNS, SUMMARY_COLUMNS
 from weft.errors import InputError
-from weft.fabric import Fabric, FabricBuilder, Parts
+from weft.fabrics import Fabric, FabricBuilder, Parts
 from weft.load import fabric as load
 
 DOCS = Path(__file__).parents[2] / "docs" / "cost.md"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from weft.cost import CostPlan, Prices, plan
 from weft.cost.cables import row_name
 from weft.errors import InputError
-from weft.fabric import Fabric, FabricBuilder
+from weft.fabrics import Fabric, FabricBuilder
 from weft.load import fabric as load
 
 DOCS = Path(__file__).parents[2] / "docs" / "cost.md"

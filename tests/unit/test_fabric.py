@@ -5,7 +5,7 @@ import pytest
 from tests.random_fabrics import random_fabric
 
 from weft.errors import InputError
-from weft.fabric import Fabric, FabricBuilder, LinkKind, NodeKind, Parts, renamed, with_lengths
+from weft.fabrics import Fabric, FabricBuilder, LinkKind, NodeKind, Parts, renamed, with_lengths
 from weft.topology import build
 
 

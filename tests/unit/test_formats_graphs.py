@@ -11,8 +11,8 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from weft.fabric import Fabric, FabricBuilder, Parts
-from weft.fabric.variants import renamed, with_lengths
+from weft.fabrics import Fabric, FabricBuilder, Parts
+from weft.fabrics.variants import renamed, with_lengths
 from weft.formats import read_file, write_file
 from weft.formats.graphml import write as graphml
 from weft.formats.graphviz import write as dot

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from weft.errors import InputError, NotApplicable
-from weft.fabric import Fabric, FabricBuilder, NodeKind, Parts
+from weft.fabrics import Fabric, FabricBuilder, NodeKind, Parts
 from weft.formats import FormatWarning, read_file, write_file
 from weft.formats.ibnetdiscover import read, write
 from weft.topology import build
@@ -119,7 +119,7 @@ Ca\t2 "H-0000000000000020"\t\t# "b"
 
 def cables(fabric: Fabric) -> dict[frozenset[tuple[int, int]], str]:
     """Ends of each cable as (GUID, port), with its rate."""
-    from weft.fabric import rate_text
+    from weft.fabrics import rate_text
 
     ends = zip(fabric.node_guid[fabric.link_from].tolist(), fabric.link_from_port, strict=True)
     pairs = [(guid, int(port)) for guid, port in ends]

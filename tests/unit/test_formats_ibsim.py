@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from weft.errors import InputError, NotApplicable
-from weft.fabric import FabricBuilder, NodeKind, Parts, rate_text
-from weft.fabric.variants import renamed
+from weft.fabrics import FabricBuilder, NodeKind, Parts, rate_text
+from weft.fabrics.variants import renamed
 from weft.formats import FormatWarning, read_file, write_file
 from weft.formats.ibsim import read, write
 from weft.topology import build

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weft.fabric import NodeKind
+from weft.fabrics import NodeKind
 from weft.formats.labels import choose_labels, guid_id, host_part, is_guid_id
 
 HOST, SWITCH = NodeKind.HOST, NodeKind.SWITCH

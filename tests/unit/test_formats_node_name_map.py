@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from weft.errors import InputError, NotApplicable
-from weft.fabric.variants import renamed
+from weft.fabrics.variants import renamed
 from weft.formats import FormatWarning, read_file, write_file
 from weft.formats.node_name_map import Name, parse_names, read_names, with_names, write
 from weft.topology import build

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from weft.errors import InputError, NotApplicable
-from weft.fabric import Fabric, FabricBuilder
-from weft.fabric.variants import renamed
+from weft.fabrics import Fabric, FabricBuilder
+from weft.fabrics.variants import renamed
 from weft.formats import FormatWarning, read_file, write_file
 from weft.formats.hostlist import expand
 from weft.formats.slurm import write

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from weft.errors import InputError, NotApplicable
-from weft.fabric import Fabric, FabricBuilder
+from weft.fabrics import Fabric, FabricBuilder
 from weft.formats import FormatWarning, read_file, reader, write_file, writer
 from weft.load import fabric
 from weft.topology import build

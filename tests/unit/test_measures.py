@@ -7,7 +7,7 @@ import pytest
 from tests.random_fabrics import random_fabric
 
 import weft
-from weft.fabric import Fabric, FabricBuilder
+from weft.fabrics import Fabric, FabricBuilder
 from weft.topology import build, closed_form
 from weft.topology.measures import (
     average_distance,

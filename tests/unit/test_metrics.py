@@ -11,7 +11,7 @@ from tests.random_fabrics import random_fabric
 
 from weft.columns import Column, frame
 from weft.errors import InputError, NotApplicable
-from weft.fabric import Fabric, FabricBuilder, Parts
+from weft.fabrics import Fabric, FabricBuilder, Parts
 from weft.routes import Routes
 from weft.routing import route
 from weft.sim import analysis, metrics

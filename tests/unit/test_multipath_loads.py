@@ -9,7 +9,7 @@ import pytest
 from tests.reference.multipath import all_paths
 
 from weft.errors import InputError, NotApplicable
-from weft.fabric import Fabric, FabricBuilder
+from weft.fabrics import Fabric, FabricBuilder
 from weft.routes import CandidateRoutes
 from weft.routing import route
 from weft.sim.metrics import link_tiers

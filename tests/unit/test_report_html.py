@@ -13,7 +13,7 @@ from tests.random_fabrics import random_fabric
 from tests.report_pages import comparison_page, run_of
 
 from weft.errors import InputError
-from weft.fabric import Fabric, FabricBuilder, renamed
+from weft.fabrics import Fabric, FabricBuilder, renamed
 from weft.report.html import render, write
 from weft.report.model import EngineVerdict, LinkUser
 from weft.report.packing import coded, packed, script_json

@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial.distance import pdist
 from tests.random_fabrics import random_fabric
 
-from weft.fabric import Fabric, FabricBuilder
+from weft.fabrics import Fabric, FabricBuilder
 from weft.report.layout import layout
 from weft.report.layout.by_level import _crossings, _inversions, spaced
 from weft.report.layout.levels import inferred_levels

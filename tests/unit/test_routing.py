@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from weft.errors import InputError, NotApplicable, UnroutedWarning
-from weft.fabric import Fabric, FabricBuilder
+from weft.fabrics import Fabric, FabricBuilder
 from weft.routes import TableRoutes
 from weft.routing import route
 from weft.routing.tree import find_fat_tree

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from weft.errors import InputError
-from weft.fabric import FabricBuilder, LinkKind
+from weft.fabrics import FabricBuilder, LinkKind
 from weft.topology import build, closed_form, format_spec, topology
 
 

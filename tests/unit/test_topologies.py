@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order
 from tests.fabric_views import neighbours, switch_graph, switch_links
 
-from weft.fabric import LinkKind
+from weft.fabrics import LinkKind
 from weft.topology import build, closed_form
 from weft.topology.measures import diameter
 

@@ -13,7 +13,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.console import Console
 
-from weft.fabric import Fabric
+from weft.fabrics import Fabric
 from weft.kernels.walk import table_loads
 from weft.load import fabric as load_fabric
 

@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from weft.compare import compare
-from weft.fabric import FabricBuilder
+from weft.fabrics import FabricBuilder
 from weft.papers import paper
 from weft.routing import route
 from weft.routing.validate import validate

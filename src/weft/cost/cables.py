@@ -11,7 +11,7 @@ from weft.cost.equipment import Equipment
 from weft.cost.layout import Layout
 from weft.cost.placement import Placement
 from weft.errors import InputError
-from weft.fabric import Fabric, rate_text
+from weft.fabrics import Fabric, rate_text
 from weft.units import RATE_NAMES
 
 COPPER, OPTICAL, INTERNAL = "copper", "optical", "internal"

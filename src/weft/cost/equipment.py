@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from weft.cost.layout import Layout
 from weft.errors import InputError
-from weft.fabric import Fabric, NodeKind
+from weft.fabrics import Fabric, NodeKind
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from weft.cost.equipment import Equipment, Group, chassis_needed
 from weft.cost.layout import UNIT_M, Layout
 from weft.errors import InputError
-from weft.fabric import NodeKind
+from weft.fabrics import NodeKind
 
 
 @dataclass

@@ -23,7 +23,7 @@ from weft.cost.layout import Layout
 from weft.cost.placement import Packer, Placement
 from weft.cost.prices import Prices
 from weft.errors import InputError
-from weft.fabric import Fabric, NodeKind, with_lengths
+from weft.fabrics import Fabric, NodeKind, with_lengths
 from weft.formats.text import write_text
 
 #: Columns of `CostPlan.summary`, one row per thing that is bought.

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import InputError
-from weft.fabric import Fabric
+from weft.fabrics import Fabric
 from weft.formats.base import reader, writer
 from weft.formats.node_name_map import parse_names, read_names, with_names
 from weft.formats.text import read_text, write_text

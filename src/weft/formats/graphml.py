@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
-from weft.fabric import Fabric, NodeKind
+from weft.fabrics import Fabric, NodeKind
 from weft.formats.base import printable, writer
 from weft.units import RATE_NAMES
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.fabric import Fabric, LinkKind, NodeKind, rate_text
+from weft.fabrics import Fabric, LinkKind, NodeKind, rate_text
 from weft.formats.base import printable, writer
 from weft.formats.tiers import tiers
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from weft.fabric import DEFAULT_RATE, Fabric, NodeKind
+from weft.fabrics import DEFAULT_RATE, Fabric, NodeKind
 from weft.formats.base import reader, warn, writer
 from weft.formats.labels import is_guid_id
 from weft.formats.netlist import Netlist, NodeRecord, PortRecord

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from weft.errors import NotApplicable
-from weft.fabric import DEFAULT_RATE, Fabric, NodeKind
+from weft.fabrics import DEFAULT_RATE, Fabric, NodeKind
 from weft.formats.base import few, reader, warn, writer
 from weft.formats.netlist import Netlist, NodeRecord, PortRecord
 from weft.formats.records import (

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from weft.fabric import NodeKind
+from weft.fabrics import NodeKind
 
 #: An adapter's own part of a description, as rdma-ndd ("%h %d") and the drivers write it.
 _ADAPTER = re.compile(

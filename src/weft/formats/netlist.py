@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import InputError
-from weft.fabric import Fabric, NodeKind, Parts
-from weft.fabric.builder import cable_latency_ns
+from weft.fabrics import Fabric, NodeKind, Parts
+from weft.fabrics.builder import cable_latency_ns
 from weft.formats.base import warn
 from weft.formats.labels import choose_labels
 from weft.units import RATE_NAMES, parse_rate, rate_code, rate_gbps

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from weft.errors import InputError, NotApplicable
-from weft.fabric import Fabric
+from weft.fabrics import Fabric
 from weft.formats.base import few, one_line, warn, writer
 from weft.formats.labels import guid_id
 from weft.formats.records import MAX_LINE, lines_of, shown

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from weft.fabric import NodeKind
+from weft.fabrics import NodeKind
 from weft.formats.labels import is_guid_id
 
 #: ``[1](guid) "H-…"[2](guid) w=2 # comment``; with -g also ``[1][ext 9]``.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from weft.errors import NotApplicable
-from weft.fabric import Fabric, NodeKind
+from weft.fabrics import Fabric, NodeKind
 from weft.formats.base import one_line, warn
 from weft.formats.labels import guid_id
 from weft.formats.netlist import MAX_PORTS

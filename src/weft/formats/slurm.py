@@ -18,7 +18,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from weft.errors import InputError, NotApplicable
-from weft.fabric import Fabric, LinkKind, NodeKind
+from weft.fabrics import Fabric, LinkKind, NodeKind
 from weft.formats.base import few, warn, writer
 from weft.formats.hostlist import compress
 from weft.formats.labels import guid_id, host_part

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.fabric import Fabric, NodeKind
+from weft.fabrics import Fabric, NodeKind
 
 
 def tiers(fabric: Fabric, leaves: NDArray[np.integer] | None = None) -> NDArray[np.int32]:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from weft.columns import frame
 from weft.errors import InputError
-from weft.fabric import Fabric
+from weft.fabrics import Fabric
 from weft.papers import multipath_report as report
 from weft.papers.base import output_folder, paper
 from weft.papers.claims import ClaimResult, hold

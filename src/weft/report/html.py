@@ -20,7 +20,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from weft.fabric import Fabric, NodeKind, rate_text
+from weft.fabrics import Fabric, NodeKind, rate_text
 from weft.formats.text import write_text
 from weft.report.colours import (
     DARK_IDLE,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.fabric import Fabric
+from weft.fabrics import Fabric
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
 from weft.errors import InputError
-from weft.fabric import Fabric, LinkKind, NodeKind
+from weft.fabrics import Fabric, LinkKind, NodeKind
 from weft.formats.text import write_bytes
 from weft.report.colours import LIGHT_IDLE, LIGHT_PART, scale
 from weft.report.layout import Layout, layout

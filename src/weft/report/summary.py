@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.fabric import Fabric, LinkKind, NodeKind
+from weft.fabrics import Fabric, LinkKind, NodeKind
 from weft.report.model import LinkUser, Page, Run
 from weft.sim.metrics import ecdf, load_metrics
 

@@ -20,7 +20,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from weft.errors import InputError, NotApplicable
-from weft.fabric import Fabric
+from weft.fabrics import Fabric
 from weft.kernels.tables import balanced_tables, counted_tables
 from weft.registry import Registry
 from weft.routes import Routes

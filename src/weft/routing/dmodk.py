@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.fabric import Fabric
+from weft.fabrics import Fabric
 from weft.kernels.tables import dmodk_tables
 from weft.routes import Routes, TableRoutes
 from weft.routing.base import check_lmc, empty_table, engine, fill_balanced, provenance

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from weft.errors import NotApplicable
-from weft.fabric import Fabric
+from weft.fabrics import Fabric
 from weft.kernels.candidates import shortest_path_sets
 from weft.routes import CandidateRoutes, Routes
 from weft.routing.base import engine, provenance

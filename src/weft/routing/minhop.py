@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.fabric import Fabric
+from weft.fabrics import Fabric
 from weft.routes import Routes, TableRoutes
 from weft.routing.base import (
     PASSES,

@@ -16,7 +16,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from weft.errors import NotApplicable
-from weft.fabric import Fabric
+from weft.fabrics import Fabric
 from weft.kernels.distances import UNREACHED, bfs_many
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import InputError, NotApplicable
-from weft.fabric import Fabric, NodeKind
+from weft.fabrics import Fabric, NodeKind
 from weft.kernels.distances import UNREACHED, bfs_many
 from weft.routes import Routes, TableRoutes
 from weft.routing.base import (

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import InputError, NotApplicable
-from weft.fabric import Fabric
+from weft.fabrics import Fabric
 from weft.kernels.checks import arriving_rows, check_tables, list_unrouted
 from weft.kernels.distances import UNREACHED, bfs_many
 from weft.routes import CandidateRoutes, Routes, TableRoutes

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import NotApplicable
-from weft.fabric import Fabric
+from weft.fabrics import Fabric
 from weft.kernels.split import split_loads
 from weft.kernels.trees import all_to_all_table_loads
 from weft.routes import CandidateRoutes, Routes, TableRoutes

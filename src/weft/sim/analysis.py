@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from weft.columns import Column, frame
 from weft.errors import InputError
-from weft.fabric import Fabric
+from weft.fabrics import Fabric
 from weft.routes import Routes, TableRoutes
 from weft.sim.all_to_all import all_to_all_loads
 from weft.sim.metrics import (

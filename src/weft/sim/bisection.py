@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.stats import t as student_t
 
 from weft.errors import InputError, NotApplicable
-from weft.fabric import Fabric
+from weft.fabrics import Fabric
 from weft.kernels.bisection import candidate_bisections, table_bisections
 from weft.routes import CandidateRoutes, Routes, TableRoutes
 from weft.sim.static import endpoint_out, host_rate_gbps, walk_arrays

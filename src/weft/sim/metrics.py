@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from weft.columns import Column, frame
 from weft.errors import InputError
-from weft.fabric import Fabric, NodeKind
+from weft.fabrics import Fabric, NodeKind
 
 _LOAD = "flows"
 

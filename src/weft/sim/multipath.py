@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from weft.errors import InputError, NotApplicable
-from weft.fabric import Fabric
+from weft.fabrics import Fabric
 from weft.kernels.multipath import (
     CRC,
     IDEAL,

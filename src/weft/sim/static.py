@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from weft.errors import InputError, NotApplicable, UnroutedWarning
-from weft.fabric import Fabric
+from weft.fabrics import Fabric
 from weft.kernels.split import split_loads
 from weft.kernels.walk import flows_through, table_flow_cost, table_loads
 from weft.routes import CandidateRoutes, Routes, TableRoutes

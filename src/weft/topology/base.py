@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from weft.errors import InputError
-from weft.fabric import Fabric, FabricBuilder, NodeKind, Parts
-from weft.fabric.builder import set_rate
+from weft.fabrics import Fabric, FabricBuilder, NodeKind, Parts
+from weft.fabrics.builder import set_rate
 from weft.registry import Entry, Registry
 
 topology = Registry("topology", "weft.topology", "weft.topologies")

@@ -11,7 +11,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 from scipy.sparse.linalg import ArpackError, eigsh
 
-from weft.fabric import Fabric, NodeKind
+from weft.fabrics import Fabric, NodeKind
 
 #: Cuts that local search starts from: the best of all that were tried.
 REFINED = 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.fabric import FabricBuilder
+from weft.fabrics import FabricBuilder
 from weft.topology.base import ClosedForm, at_least, need, refuse_size, topology
 from weft.topology.wiring import labels
 from weft.topology.xgft import halved, tree

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from weft.fabric import FabricBuilder
+from weft.fabrics import FabricBuilder
 from weft.topology.base import ClosedForm, at_least, need, refuse_size, topology
 from weft.topology.wiring import attach_hosts, labels
 

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.fabric import FabricBuilder
+from weft.fabrics import FabricBuilder
 from weft.topology.base import ClosedForm, at_least, need, refuse_size, topology
 from weft.topology.wiring import from_mixed_radix, labels, mixed_radix
 from weft.topology.xgft import MOST_LEVELS, level_pairs

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.fabric import Fabric
+from weft.fabrics import Fabric
 from weft.topology.bisection import bisection_upper_bound
 
 __all__ = ["average_distance", "bisection_upper_bound", "diameter", "distance_counts"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.fabric import FabricBuilder
+from weft.fabrics import FabricBuilder
 from weft.topology.base import ClosedForm, at_least, need, refuse_size, topology
 from weft.topology.wiring import attach_hosts, connect_copies, from_mixed_radix, labels, mixed_radix
 

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.fabric import FabricBuilder
+from weft.fabrics import FabricBuilder
 from weft.topology.base import ClosedForm, at_least, need, refuse_size, topology
 from weft.topology.wiring import attach_hosts, connect_copies, labels
 

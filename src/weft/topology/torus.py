@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from weft.fabric import FabricBuilder
+from weft.fabrics import FabricBuilder
 from weft.topology.base import ClosedForm, at_least, need, refuse_size, topology
 from weft.topology.wiring import attach_hosts, connect_copies, labels, mixed_radix
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from weft.fabric import FabricBuilder
+from weft.fabrics import FabricBuilder
 
 
 def mixed_radix(numbers: ArrayLike, radix: ArrayLike) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import dijkstra
 
-from weft.fabric import Fabric
+from weft.fabrics import Fabric
 from weft.report.layout.wiring import Nodes, Points, Wiring
 
 #: Families of groups -> how many of the coordinates, from the first, name the group.

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-from weft.fabric import Fabric
+from weft.fabrics import Fabric
 from weft.routing.base import row_sources
 from weft.routing.updn import roots_by_distance
 

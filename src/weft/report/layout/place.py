@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from weft.fabric import Fabric
+from weft.fabrics import Fabric
 from weft.report.layout.by_coordinates import by_coordinates
 from weft.report.layout.by_distances import by_distances
 from weft.report.layout.by_level import by_level

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from weft.fabric import Fabric
+from weft.fabrics import Fabric
 
 Points = NDArray[np.float64]
 Nodes = NDArray[np.int64]

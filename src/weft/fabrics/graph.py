@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from weft.fabric.fabric import Fabric
+    from weft.fabrics.fabric import Fabric
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from weft.errors import InputError
-from weft.fabric.fabric import Fabric, NodeKind
+from weft.fabrics.fabric import Fabric, NodeKind
 from weft.units import DEFAULT_LENGTH_M, LATENCY_NS_PER_M, RATE_NAMES, parse_rate, rate_gbps
 
 #: The GUIDs that ibsim gives to a file without any.

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import InputError
-from weft.fabric.builder import Parts, cable_latency_ns, default_guids, set_rate
-from weft.fabric.fabric import Fabric, LinkKind, NodeKind
+from weft.fabrics.builder import Parts, cable_latency_ns, default_guids, set_rate
+from weft.fabrics.fabric import Fabric, LinkKind, NodeKind
 from weft.units import parse_rate
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import InputError
-from weft.fabric.graph import SwitchGraph
+from weft.fabrics.graph import SwitchGraph
 from weft.registry import did_you_mean
 
 
@@ -347,7 +347,7 @@ class Fabric:
         seed
             Equal seeds give equal fabrics.
         """
-        from weft.fabric.variants import shuffled
+        from weft.fabrics.variants import shuffled
 
         return shuffled(self, seed)
 
@@ -368,7 +368,7 @@ class Fabric:
         InputError
             When one of them does not exist.
         """
-        from weft.fabric.variants import without
+        from weft.fabrics.variants import without
 
         return without(self, cables, switches)
 
@@ -387,7 +387,7 @@ class Fabric:
         InputError
             When there are fewer than asked for.
         """
-        from weft.fabric.variants import with_faults
+        from weft.fabrics.variants import with_faults
 
         return with_faults(self, cables, switches, seed)
 
@@ -401,6 +401,6 @@ class Fabric:
         rate
             A rate such as ``"4xSDR"``, or a number of Gb/s.
         """
-        from weft.fabric.variants import degraded
+        from weft.fabrics.variants import degraded
 
         return degraded(self, cables, rate)

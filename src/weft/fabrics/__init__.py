@@ -1,0 +1,20 @@
+"""The fabric: what is cabled to what."""
+
+from weft.fabrics.builder import DEFAULT_RATE, FabricBuilder, Parts, rate_text
+from weft.fabrics.fabric import LINK_DTYPE, Fabric, LinkKind, NodeKind
+from weft.fabrics.graph import SwitchGraph
+from weft.fabrics.variants import renamed, with_lengths
+
+__all__ = [
+    "DEFAULT_RATE",
+    "LINK_DTYPE",
+    "Fabric",
+    "FabricBuilder",
+    "LinkKind",
+    "NodeKind",
+    "Parts",
+    "SwitchGraph",
+    "rate_text",
+    "renamed",
+    "with_lengths",
+]
