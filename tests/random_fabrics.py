@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.fabrics import Fabric, FabricBuilder
+from weft.fabrics import Fabric, FabricBuilder, NodeKind
 
 
-def random_fabric(seed: int, *, switches: int = 8, hosts: int = 10) -> Fabric:
+def random_fabric(seed: int, *, switches: int = 8, hosts: int = 10, others: int = 0) -> Fabric:
     """A random multigraph of switches with parallel cables, mixed rates and ragged hosts.
 
-    Some hosts have two ports, some forward, some have no cable at all; it may be split.
+    Some hosts have two ports, some forward, some have no cable at all; it may be split. `others`
+    adapters, of a higher rate, are no hosts.
     """
     random = np.random.default_rng(seed)
     build = FabricBuilder(f"random {seed}")
@@ -26,4 +27,8 @@ def random_fabric(seed: int, *, switches: int = 8, hosts: int = 10) -> Fabric:
             continue
         for leaf in random.choice(nodes, size=2 if kind > 0.7 else 1, replace=False):
             build.connect([host], [leaf])
-    return build.fabric()
+    adapters = build.hosts([f"a{number}" for number in range(others)])
+    build.connect(adapters, nodes[:others], rate="4xNDR")
+    parts = build.parts()
+    parts.kind[adapters] = NodeKind.AUXILIARY
+    return parts.assemble()

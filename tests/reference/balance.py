@@ -107,7 +107,7 @@ def bisection_sample(
     host_links = [
         out_link(fabric, node, port)
         for node, port in places
-        if node >= fabric.num_switches
+        if fabric.num_switches <= node < fabric.num_switches + fabric.num_hosts
         and port
         and fabric.forwards[fabric.link_to[out_link(fabric, node, port)]]
     ]

@@ -10,7 +10,7 @@ import pytest
 from tests.random_fabrics import random_fabric
 from tests.reference import routing as plain
 from weft.errors import NotApplicable, UnroutedWarning
-from weft.fabrics import Fabric
+from weft.fabrics import Fabric, FabricBuilder
 from weft.routes import CandidateRoutes, Routes, TableRoutes, VirtualLanes
 from weft.routing import route
 from weft.routing.validate import validate
@@ -49,7 +49,7 @@ def tables(fabric: Fabric, seed: int) -> list[TableRoutes]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_loads_contention_and_users_follow_the_tables(seed: int) -> None:
-    fabric = random_fabric(seed)
+    fabric = random_fabric(seed, others=seed % 3)
     for routes in tables(fabric, seed):
         paths = plain.host_paths(fabric, routes)
         expected = plain.loads(fabric, paths)
@@ -74,7 +74,7 @@ def test_loads_contention_and_users_follow_the_tables(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_candidates_are_all_shortest_paths_and_split_equally(seed: int) -> None:
-    fabric = random_fabric(seed)
+    fabric = random_fabric(seed, others=seed % 3)
     routes = route(fabric, "ecmp")
     assert isinstance(routes, CandidateRoutes)
     graph = plain.switch_graph(fabric)
@@ -111,7 +111,7 @@ def test_candidates_are_all_shortest_paths_and_split_equally(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_validator_counts_what_the_paths_show(seed: int) -> None:
-    fabric = random_fabric(seed)
+    fabric = random_fabric(seed, others=seed % 3)
     for routes in tables(fabric, seed):
         found = validate(fabric, routes)
         paths = plain.host_paths(fabric, routes)
@@ -128,7 +128,7 @@ def test_the_validator_counts_what_the_paths_show(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("lanes", ["one", "by destination", "by pair", "by port"])
 def test_the_dependency_graph_is_the_one_that_the_paths_make(seed: int, lanes: str) -> None:
-    fabric = random_fabric(seed)
+    fabric = random_fabric(seed, others=seed % 3)
     random = np.random.default_rng(seed)
     routes = route(fabric, "minhop")
     if lanes == "by destination":
@@ -160,9 +160,23 @@ def test_the_dependency_graph_is_the_one_that_the_paths_make(seed: int, lanes: s
     assert found.lanes == max(len({lane for _, lane in graph}), 1)
 
 
+def test_flows_between_second_ports_count_in_the_deadlock_proof() -> None:
+    """First ports are all on one switch; the ring is used between second ports only."""
+    build = FabricBuilder("dual rail")
+    (rail,) = build.switches(["rail"])
+    ring = build.switches([f"s{i}" for i in range(5)])
+    hosts = build.hosts([f"h{i}" for i in range(5)])
+    build.connect(np.full(5, rail), hosts)
+    build.connect(ring, np.roll(ring, -1))
+    build.connect(ring, hosts)
+    fabric = build.fabric()
+    for engine in ("minhop", "ecmp"):
+        assert len(validate(fabric, route(fabric, engine)).credit_loops) == 2
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_minhop_is_minimal_and_updn_legal_and_complete(seed: int) -> None:
-    fabric = random_fabric(seed)
+    fabric = random_fabric(seed, others=seed % 3)
     graph = plain.switch_graph(fabric)
     minimal = validate(fabric, route(fabric, "minhop"))
     assert minimal.max_detour == 0

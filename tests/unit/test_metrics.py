@@ -11,11 +11,12 @@ from tests.random_fabrics import random_fabric
 
 from weft.columns import Column, frame
 from weft.errors import InputError, NotApplicable
-from weft.fabrics import Fabric, FabricBuilder, Parts
+from weft.fabrics import Fabric, FabricBuilder, NodeKind, Parts
 from weft.routes import Routes
 from weft.routing import route
 from weft.sim import analysis, metrics
 from weft.sim.analysis import StaticResult, analyse, analyse_all_to_all
+from weft.sim.bisection import bisection
 from weft.sim.metrics import ecdf, load_metrics
 from weft.workload import traffic
 
@@ -46,6 +47,18 @@ def loads_by_name(result: StaticResult, column: str = "load") -> dict[str, float
 
 # a to c, b to d, a to b; the hosts are numbered in this order.
 FLOWS = ([0, 1, 0], [2, 3, 1])
+
+
+def test_the_injection_rate_is_that_of_hosts_not_of_other_adapters() -> None:
+    build = FabricBuilder("a fast aggregation node")
+    (switch,) = build.switches(["s"])
+    build.connect([switch] * 2, build.hosts(["a", "b"]), rate=100)
+    (node,) = build.hosts(["sharp"])
+    build.connect([switch], [node], rate=400)
+    parts = build.parts()
+    parts.kind[node] = NodeKind.AUXILIARY
+    fabric = parts.assemble()
+    assert bisection(fabric, route(fabric, "minhop"), samples=2).mean == 1.0
 
 
 def test_link_loads_by_hand() -> None:

@@ -165,6 +165,12 @@ class Fabric:
         """Addressable adapter ports and forwarding hosts."""
         return len(self.endpoint_node)
 
+    @cached_property
+    def num_host_endpoints(self) -> int:
+        """Endpoints of hosts, the first among all: those of auxiliary adapters follow."""
+        past = self.num_switches + self.num_hosts
+        return int(np.searchsorted(self.endpoint_node, past))
+
     @property
     def num_destinations(self) -> int:
         """Endpoints, then switches."""

@@ -106,10 +106,7 @@ def candidate_dependencies(
     bits,
     used,
 ):
-    """Set the bits of all ways that the candidate sets allow, all on one lane.
-
-    Returns -1, or a target row towards which the sets themselves go round in a circle.
-    """
+    """Set the bits of all ways that the candidate sets allow, all on one lane."""
     rows = len(edge_offset) - 1
     state = np.zeros(rows, dtype=np.uint8)
     order = np.empty(rows, dtype=np.int32)

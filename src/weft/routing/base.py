@@ -128,6 +128,12 @@ def row_sources(fabric: Fabric) -> NDArray[np.int64]:
     return counts.astype(np.int64)
 
 
+def sending_rows(fabric: Fabric) -> NDArray[np.int32]:
+    """Rows that hosts send through, by whichever of their ports, ascending."""
+    rows = fabric.graph.destination_row[: fabric.num_host_endpoints]
+    return np.unique(rows[rows >= 0])
+
+
 def row_adapters(fabric: Fabric) -> NDArray[np.int64]:
     """Adapter ports, of hosts or not, that hang from each row, int64 [rows]."""
     rows = fabric.graph.destination_row[: fabric.num_endpoints]

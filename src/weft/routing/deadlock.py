@@ -22,7 +22,7 @@ from weft.kernels.dependencies import (
     table_dependencies,
 )
 from weft.routes import CandidateRoutes, Routes, TableRoutes
-from weft.routing.base import row_sources
+from weft.routing.base import sending_rows
 
 
 class CreditLoop(list[tuple[int, int]]):
@@ -42,7 +42,7 @@ def credit_loops(
     Parameters
     ----------
     fabric, routes
-        What to judge; only routes from hosts to hosts count,
+        What to judge; only routes from hosts to hosts count, between any ports of theirs,
     management
         unless traffic from and to switches is to count too.
 
@@ -102,22 +102,17 @@ def _of_tables(
 ) -> None:
     graph = fabric.graph
     per_lid = 1 << routes.lmc
-    last = fabric.num_destinations if management else fabric.num_endpoints
-    hosts = np.zeros(fabric.num_destinations, dtype=bool)
-    hosts[:last] = graph.destination_row[:last] >= 0
-    if not management:
-        node = fabric.endpoint_node[:last]
-        hosts[:last] &= node < fabric.num_switches + fabric.num_hosts
-    destinations = np.flatnonzero(hosts)
+    last = fabric.num_destinations if management else fabric.num_host_endpoints
+    destinations = np.flatnonzero(graph.destination_row[:last] >= 0)
     lids = ((destinations[:, None] << routes.lmc) + np.arange(per_lid)).reshape(-1)
     if routes.lanes.is_uniform:
-        rows = np.arange(graph.num_rows) if management else np.flatnonzero(row_sources(fabric))
+        rows: NDArray[Any] = np.arange(graph.num_rows) if management else sending_rows(fabric)
         ports: NDArray[Any] = np.zeros(len(rows), dtype=np.int32)
     else:
-        links = graph.destination_link[np.flatnonzero(hosts[: fabric.num_endpoints])]
+        ends = destinations[destinations < fabric.num_endpoints]
+        links = graph.destination_link[ends]
+        own = np.arange(graph.num_rows) if management else graph.destination_row[ends[links < 0]]
         links = links[links >= 0]
-        forwarding = np.flatnonzero(fabric.forwards[graph.row_node] & (row_sources(fabric) > 0))
-        own = np.arange(graph.num_rows) if management else forwarding
         rows = np.concatenate((graph.node_row[fabric.link_from[links]], own))
         ports = np.concatenate((fabric.link_from_port[links], np.zeros(len(own), np.int32)))
     sl = np.atleast_2d(np.asarray(routes.sl, dtype=np.uint8))
@@ -142,8 +137,9 @@ def _of_candidates(
     if routes.sl.ndim or not routes.lanes.is_uniform:
         raise NotApplicable("candidate routes are judged on one lane only")
     graph = fabric.graph
-    rows = np.arange(graph.num_rows) if management else np.flatnonzero(row_sources(fabric))
-    rows = rows.astype(np.int32)
+    rows = sending_rows(fabric)
+    if management:
+        rows = np.arange(graph.num_rows, dtype=np.int32)
     lane = int(routes.lanes.tables[0, int(routes.sl)])
     candidate_dependencies(
         routes.set_id, routes.set_offset, routes.set_edge, rows,

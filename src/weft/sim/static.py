@@ -312,7 +312,7 @@ def contention(
 def host_rate_gbps(fabric: Fabric) -> float:
     """The injection rate that contention is measured against: the fastest host cable's."""
     graph = fabric.graph
-    out = graph.destination_link[: fabric.num_endpoints]
+    out = graph.destination_link[: fabric.num_host_endpoints]
     out = out[out >= 0]
     if len(out):
         return float(fabric.link_rate_gbps[out].max())
@@ -348,6 +348,8 @@ def link_users(
     )
     counts = np.zeros(len(links), dtype=np.int64)
     flows_through(*arguments, counts, np.zeros(0, dtype=np.int32))
+    if not len(links):
+        return []
     ends = np.cumsum(counts)
     listed = np.empty(max(int(counts.sum()), 1), dtype=np.int32)
     flows_through(*arguments, ends - counts, listed)
