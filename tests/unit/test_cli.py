@@ -69,6 +69,13 @@ def test_a_fabric_that_no_engine_can_route_gives_status_1(capsys) -> None:
     assert "have no path" in out
 
 
+def test_a_fabric_on_which_no_flow_arrives_is_compared_too(capsys) -> None:
+    words = ("--random-cables", "3", "--samples", "2")
+    status, out, _ = run(capsys, "compare", "ring:3", *words)
+    assert status == 1
+    assert "6 of 6 host pairs" in out
+
+
 def test_route_prints_the_verdict_and_the_refusals(capsys) -> None:
     status, out, _ = run(capsys, "route", "ring:6", "dmodk", "updn:roots=center")
     assert status == 0
