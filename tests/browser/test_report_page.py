@@ -176,25 +176,36 @@ def test_canvas_is_painted_in_the_colours_of_the_legend(report: Report) -> None:
     report.cable_point(0)
     report.tab.press("#canvas", "Escape")  # a selected cable has a halo of another colour
     report.settle()
-    colours = """(c) => [...Array(17).keys()].map((i) => {
-        const canvas = document.getElementById("canvas"), ratio = weftReport.drawing.ratio;
-        const at = weftReport.drawing.onCable(c, (i + 2) / 20);
-        const [x, y] = at.map((place) => Math.round(place * ratio));
-        return [...canvas.getContext("2d").getImageData(x, y, 1, 1).data.slice(0, 3)];
-    })"""
-    last = report.ask("() => weftReport.page.colours.light.scale.at(-1)")
-    wanted = np.array([int(last[i : i + 2], 16) for i in (1, 3, 5)])
-
-    def hot_share(cable: int) -> float:
-        found = np.array(report.ask(colours, int(cable)))
-        return float(np.mean(np.abs(found - wanted).max(axis=1) < 40))
-
     order = cables[np.argsort(load[cables])]
     assert load[order[0]] < load[order[-1]] / 4
-    assert hot_share(order[-1]) > 0.7
-    assert hot_share(order[0]) < 0.3
-    # Hot on top: where the two cross, and hosts aside, the hottest is never covered.
+    # All pixels are read at once: Chromium warns of repeated reading.
+    found = report.ask(
+        """(cables) => {
+            const { canvas, drawing } = { ...weftReport, canvas: weftReport.drawing.canvas };
+            const all = drawing.context.getImageData(0, 0, canvas.width, canvas.height).data;
+            return cables.map((c) => [...Array(17).keys()].map((i) => {
+                const at = drawing.onCable(c, (i + 2) / 20);
+                const [x, y] = at.map((place) => Math.round(place * drawing.ratio));
+                return [...all.slice(4 * (y * canvas.width + x), 4 * (y * canvas.width + x) + 3)];
+            }));
+        }""",
+        [int(order[0]), int(order[-1])],
+    )
+    last = report.ask("() => weftReport.page.colours.light.scale.at(-1)")
+    wanted = np.array([int(last[i : i + 2], 16) for i in (1, 3, 5)])
+    cold, hot = (np.abs(np.array(pixels) - wanted).max(axis=1) < 40 for pixels in found)
+    assert hot.mean() > 0.7
+    assert cold.mean() < 0.3
+    # The hottest is drawn last, so that nothing covers it, and is picked wherever others cross it.
     assert report.ask("(c) => weftReport.drawing.order.at(-1) === c", int(order[-1]))
+    picked = report.ask(
+        """(c) => [...Array(61).keys()].map((i) => {
+            const { drawing } = weftReport;
+            return drawing.pick(...drawing.onCable(c, 0.2 + 0.01 * i)).cable;
+        })""",
+        int(order[-1]),
+    )
+    assert set(picked) == {int(order[-1])}
 
 
 def test_other_engine_and_pattern_change_the_numbers(report: Report) -> None:
@@ -347,7 +358,7 @@ def test_search_finds_switch_guid_and_port(report: Report) -> None:
     assert report.text("#details h4") == "h7"
     report.tab.fill("#search", "s1-2[5]")
     report.tab.press("#search", "Enter")
-    assert "s1-2[5] -> " in report.text("#details")
+    assert report.text("#details .way:nth-of-type(1) > p.name").startswith("s1-2[5] -> ")
     assert "4xDDR (16 Gb/s)" in report.text("#details")
     report.tab.fill("#search", "no such node")
     expect(report.tab.locator("#found li")).to_have_text("No node has this in its name.")
@@ -492,6 +503,7 @@ def test_hostile_names_do_not_run(open_report: Any) -> None:
             const script = document.createElement("script");
             script.textContent = "window.hacked = 6";
             document.body.append(script);
+            setTimeout(() => done("nothing"), 3000);
         })"""
     )
     assert blocked.startswith("script-src")
@@ -532,16 +544,19 @@ def test_chart_curve_is_the_distribution(report: Report) -> None:
     load = run.load[scope_of(report.page.fabric).links]
     box = report.tab.locator("#chart svg").bounding_box()
     assert box is not None
-    report.tab.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + box["height"] * 0.5)
     readout = report.tab.locator("#chart .readout")
-    expect(readout).to_be_visible()
-    lines = readout.inner_text().splitlines()
-    at = float(lines[0].removeprefix("load at most "))
-    said = next(line for line in lines if line.startswith("minhop"))
-    share = float(said.removeprefix("minhop: ").rstrip("%\u00a0 ")) / 100
-    near = [np.mean(load <= at * 0.99), np.mean(load <= at * 1.01)]  # the readout is rounded
-    assert near[0] - 0.001 <= share <= near[1] + 0.001
-    assert 0 < share < 1
+    shares = set()
+    for place in (0.13, 0.16, 0.2, 0.3, 0.6):
+        report.tab.mouse.move(box["x"] + box["width"] * place, box["y"] + box["height"] * 0.5)
+        expect(readout).to_be_visible()
+        lines = readout.inner_text().splitlines()
+        at = float(lines[0].removeprefix("load at most "))
+        said = next(line for line in lines if line.startswith("minhop"))
+        share = float(said.removeprefix("minhop: ").rstrip("%\u00a0 ")) / 100
+        near = [np.mean(load <= at * 0.99), np.mean(load <= at * 1.01)]  # the readout is rounded
+        assert near[0] - 0.001 <= share <= near[1] + 0.001
+        shares.add(share)
+    assert len(shares) > 2
     report.tab.check("#log-load")
     assert report.tab.locator("#chart path.curve").count() == 3
 
