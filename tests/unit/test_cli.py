@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -115,6 +117,21 @@ def test_cost_prints_a_plan_and_writes_the_cabling_list(capsys, tmp_path: Path) 
     assert len(path.read_text().splitlines()) == 1 + 32
 
 
+def test_output_that_cannot_be_written_is_one_line(capfd, tmp_path: Path) -> None:
+    (tmp_path / "folder.parquet").mkdir()
+    words = ["compare", TREE, "--engine", "dmodk", "--samples", "2"]
+    assert main([*words, "--table", str(tmp_path / "folder.parquet")]) == 2
+    assert "folder.parquet: is a folder" in capfd.readouterr().err
+    assert not list(tmp_path.glob(".*"))
+    command = [Path(sys.executable).with_name("weft"), "convert", TREE]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        "weft: error: cannot write the output: No space left on device"
+    ]
+
+
 def test_list_shows_everything(capsys) -> None:
     status, out, _ = run(capsys, "list")
     assert status == 0
@@ -137,6 +154,8 @@ def test_list_shows_everything(capsys) -> None:
         (["compare", TREE, "--table", "x.xls"], "ends in .csv or .parquet"),
         (["compare", TREE, "--report", "no/such/folder/x.html"], "does not exist"),
         (["compare", TREE, "--fail-cable", "nobody[1]"], "no node 'nobody'"),
+        (["compare", TREE, "--random-cables", "1", "--fault-seed", "-1"], "seed must be"),
+        (["compare", TREE, "--engine", "dmodk", "--samples", "1" + "0" * 14], "not enough memory"),
         (["compare", TREE, "--random-cables", "999"], "cannot remove 999"),
         (["compare", "xgft:1;1;1"], "needs two"),
         (["compare"], "fabric"),

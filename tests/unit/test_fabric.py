@@ -115,6 +115,8 @@ def test_random_faults_are_seeded_and_spare_host_cables() -> None:
         (lambda f: f.without(switches=["0xzz"]), "no GUID"),
         (lambda f: f.with_faults(cables=3), "cannot remove 3 cables between switches"),
         (lambda f: f.with_faults(switches=-1), "cannot remove -1 switches"),
+        (lambda f: f.with_faults(cables=1, seed=-1), "seed must be at least 0, not -1"),
+        (lambda f: f.shuffled(-3), "seed must be at least 0, not -3"),
         (lambda f: f.degraded([0], "4xFOO"), "unknown rate"),
         (lambda f: f.degraded([0], 0.0), "not possible"),
         (lambda f: f.find_node("aa"), "no node"),

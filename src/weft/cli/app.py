@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import warnings
@@ -57,6 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         result = app(
             arguments, exit_on_error=False, print_error=False, result_action="return_value"
         )
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except cyclopts.CycloptsError as error:
         return _fail(" ".join(str(error).split()))
     except WeftError as error:
@@ -68,6 +71,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Whoever read the output has enough of it; nothing is left to say.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        # Files are written by functions that give an InputError; this is standard output.
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _fail(f"cannot write the output: {error.strerror or error}")
+    except MemoryError as error:
+        return _fail(f"not enough memory: {str(error) or 'the fabric or a number is too large'}")
     return result if isinstance(result, int) else 0
 
 

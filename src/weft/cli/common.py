@@ -60,7 +60,8 @@ FabricArgument = Annotated[
 
 def console() -> Console:
     """Where tables go: as wide as the terminal, or 140 columns when it is none."""
-    return Console(width=None if sys.stdout.isatty() else 140, highlight=False)
+    terminal = sys.stdout is not None and sys.stdout.isatty()
+    return Console(width=None if terminal else 140, highlight=False)
 
 
 def kernels_are_cached() -> bool:

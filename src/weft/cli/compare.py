@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +15,7 @@ from rich.table import Table
 from weft.cli.common import NO_FAULTS, FabricArgument, FabricOptions, announced_compile, console
 from weft.compare import Comparison, cell_text, compare
 from weft.errors import InputError
-from weft.formats.text import write_text
+from weft.formats.text import write_bytes, write_text
 from weft.report.html import write as write_page
 
 #: Columns that a terminal has no room for; the page and --table have them.
@@ -88,9 +89,9 @@ def _write_table(result: Comparison, path: Path) -> None:
     if path.suffix == ".csv":
         write_text(path, result.table.write_csv())
     else:
-        part = path.with_name(f".{path.name}.part")
-        result.table.write_parquet(part)
-        part.replace(path)
+        data = io.BytesIO()
+        result.table.write_parquet(data)
+        write_bytes(path, data.getvalue())
 
 
 def show(result: Comparison, out: Console) -> None:

@@ -67,6 +67,12 @@ def _subset(fabric: Fabric, keep_node: NDArray[np.bool_], keep_cable: NDArray[np
     return parts.assemble()
 
 
+def _random(seed: int) -> np.random.Generator:
+    if seed < 0:
+        raise InputError(f"seed must be at least 0, not {seed}")
+    return np.random.default_rng(seed)
+
+
 def with_faults(fabric: Fabric, cables: int, switches: int, seed: int) -> Fabric:
     """See `Fabric.with_faults`."""
     between = np.flatnonzero(fabric.link_kind[0::2] == LinkKind.SWITCH_SWITCH)
@@ -76,7 +82,7 @@ def with_faults(fabric: Fabric, cables: int, switches: int, seed: int) -> Fabric
     ):
         if not 0 <= wanted <= there:
             raise InputError(f"cannot remove {wanted} {what}: {fabric.name} has {there}")
-    random = np.random.default_rng(seed)
+    random = _random(seed)
     lost_switches = random.choice(fabric.num_switches, size=switches, replace=False)
     lost_cables = random.choice(between, size=cables, replace=False)
     return without(fabric, lost_cables.tolist(), lost_switches.tolist())
@@ -130,7 +136,7 @@ def renamed(fabric: Fabric, names: Mapping[int, str]) -> Fabric:
 
 def shuffled(fabric: Fabric, seed: int) -> Fabric:
     """See `Fabric.shuffled`."""
-    random = np.random.default_rng(seed)
+    random = _random(seed)
     parts = Parts.of(fabric)
     count = fabric.num_nodes
     order = random.permutation(count)
