@@ -603,3 +603,24 @@ def test_hosts_too_many_to_draw_are_left_out_and_found(
     report.tab.fill("#search", "h7")
     report.tab.press("#search", "Enter")
     assert report.text("#details h4") == "h7"
+
+
+def test_page_without_any_run_opens(open_report: Any, tree_page: Page) -> None:
+    report = open_report(replace(tree_page, runs=()))
+    assert report.text("#run-text") == "No engine ran."
+    assert report.tab.locator("#engine").is_disabled()
+    report.tab.fill("#search", "s2-1")
+    report.tab.press("#search", "Enter")
+    assert report.text("#details h4") == "s2-1"
+    x, y = report.cable_point(3, 0.3)
+    report.tab.mouse.click(x, y)
+    assert report.page.fabric.link_name(6) in report.text("#details")
+
+
+def test_single_switch_speaks_of_all_links(open_report: Any) -> None:
+    page = comparison_page(build("xgft:1;4;1"), ("minhop",), ("incast",))
+    report = open_report(page)
+    assert "has load 3" in report.text("#run-text")
+    assert "of 8 links" in report.text("#run-text")
+    assert not report.tab.locator("#all-links").is_visible()
+    assert report.text("#hottest tr:first-child td:first-child").startswith("s1-0[1] -> h0[1]")

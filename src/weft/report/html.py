@@ -50,7 +50,7 @@ from weft.report.summary import (
 )
 from weft.sim.static import host_rate_gbps
 
-SCRIPTS = ("data.js", "drawing.js", "chart.js", "panels.js", "main.js")
+SCRIPTS = ("data.js", "view.js", "drawing.js", "chart.js", "panels.js", "main.js")
 #: Hosts above which a page draws switches only.
 MAX_DRAWN_HOSTS = 12_000
 
