@@ -125,7 +125,7 @@ class App {
     byId("ramp").style.background = `linear-gradient(to right, ${colours.scale.join(", ")})`;
     byId("idle-swatch").style.background = colours.idle;
     const top = this.drawing.top;
-    const ticks = [...niceTicks(top, 4).filter((value) => value < top * 0.9), top];
+    const ticks = [...niceTicks(top, 4).filter((value) => value < top * 0.82), top];
     byId("ramp-ticks").replaceChildren(...ticks.map((value) => {
       const tick = element("span", {}, number(value));
       tick.style.left = `${(100 * value) / top}%`;
