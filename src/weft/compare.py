@@ -38,7 +38,7 @@ PATTERNS = (
 #: Links of each run whose users are listed.
 BUSIEST = 24
 #: Users of a link that are named one by one.
-USERS = 12
+USERS = 32
 #: Flows of a pattern beyond which users are not looked up; all-to-all needs no list for loads.
 MAX_LISTED_FLOWS = 2**22
 
@@ -143,6 +143,7 @@ class Comparison:
             columns={
                 name: f"{column.meaning} [{column.unit}]" if column.unit else column.meaning
                 for name, column in ENGINE_COLUMNS.items()
+                if name != "valid"
             },
             engines=tuple(self._verdict(outcome) for outcome in self.outcomes),
             patterns=self.patterns,
@@ -160,7 +161,8 @@ class Comparison:
             outcome.summary,
             ok=outcome.validation.ok,
             findings=(*outcome.validation.findings(), *notes),
-            cells={name: cell_text(name, value) for name, value in row.items()},
+            # The page has a badge for validity.
+            cells={name: cell_text(name, row[name]) for name in row if name != "valid"},
         )
 
 
@@ -254,12 +256,15 @@ def _default_engines() -> list[str]:
 
 
 def _try(fabric: Fabric, name: str, samples: int, seed: int) -> Outcome:
-    summary = engine.parse(name)[0].summary
+    entry = engine.parse(name)[0]
+    summary = entry.summary
+    if name == entry.facts.get("as_opensm"):
+        summary = f"What OpenSM's own {entry.name} computes."
     start = perf_counter()
     try:
         routes = route(fabric, name)
     except NotApplicable as reason:
-        text = str(reason).removeprefix(f"{engine.parse(name)[0].name}: ")
+        text = str(reason).removeprefix(f"{entry.name}: ")
         return Outcome(name, summary, refusal=text)
     elapsed = perf_counter() - start
     return Outcome(
