@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from weft.errors import InputError
 from weft.fabrics import Fabric
 
+#: A service level is four bits.
+NUM_SLS = 16
+
 
 @dataclass(frozen=True, eq=False)
 class VirtualLanes:
@@ -37,7 +40,7 @@ class VirtualLanes:
     @classmethod
     def uniform(cls, sl_to_vl: Any = ()) -> VirtualLanes:
         """One table for all; left out, every SL rides on VL 0."""
-        table = np.zeros((1, 16), dtype=np.uint8)
+        table = np.zeros((1, NUM_SLS), dtype=np.uint8)
         table[0, : len(sl_to_vl)] = sl_to_vl
         return cls(table)
 
@@ -90,13 +93,23 @@ class Routes:
         Raises
         ------
         InputError
-            When the fabric differs in nodes, ports or cables.
+            When the fabric differs in nodes, ports or cables, or an array has the wrong shape for
+            it.
         """
         if fabric.digest != self.fabric_digest:
             raise InputError(
                 f"these {self.engine} routes were made for another fabric than {fabric.name}; "
                 "route it again"
             )
+        rows, destinations = fabric.graph.num_rows, fabric.num_destinations
+        sl = np.asarray(self.sl)
+        if sl.shape not in {(), (destinations,), (rows, destinations)}:
+            raise InputError(
+                f"the service levels have shape {sl.shape}; {fabric.name} needs (), "
+                f"({destinations},) or ({rows}, {destinations})"
+            )
+        if sl.size and sl.max() >= NUM_SLS:
+            raise InputError(f"a service level is 0 to {NUM_SLS - 1}, not {sl.max()}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -119,6 +132,16 @@ class TableRoutes(Routes):
 
     def __post_init__(self) -> None:
         self.table.setflags(write=False)
+
+    def check(self, fabric: Fabric) -> None:
+        """See `Routes.check`."""
+        super().check(fabric)
+        expected = (fabric.num_destinations << self.lmc, fabric.graph.num_rows)
+        if self.table.shape != expected:
+            raise InputError(
+                f"the table has shape {self.table.shape}; {fabric.name} with LMC {self.lmc} "
+                f"needs {expected}"
+            )
 
     @property
     def no_path(self) -> int:
@@ -161,6 +184,15 @@ class CandidateRoutes(Routes):
     def __post_init__(self) -> None:
         for array in (self.set_id, self.set_offset, self.set_edge):
             array.setflags(write=False)
+
+    def check(self, fabric: Fabric) -> None:
+        """See `Routes.check`."""
+        super().check(fabric)
+        rows = fabric.graph.num_rows
+        if self.set_id.shape != (rows, rows):
+            raise InputError(
+                f"the port sets have shape {self.set_id.shape}; {fabric.name} needs {(rows, rows)}"
+            )
 
     @property
     def num_sets(self) -> int:

@@ -119,10 +119,14 @@ def test_the_validator_counts_what_the_paths_show(seed: int) -> None:
         assert found.num_unrouted_pairs == len(lost)
         assert {tuple(pair) for pair in found.unrouted_pairs.tolist()} == lost
         lengths = [len(path) for path in paths.values() if path is not None]
-        if not any(fabric.forwards[fabric.host_nodes]):
-            assert found.hops.tolist() == np.bincount(lengths).tolist()
+        assert found.hops.tolist() == np.bincount(lengths).tolist()
+        assert found.detours.sum() == len(lengths)
         for loop in found.loops:
             assert len(set(loop)) == len(loop) >= 2
+    hashed = validate(fabric, route(fabric, "ecmp"))
+    single = validate(fabric, route(fabric, "minhop"))
+    assert hashed.hops.tolist() == single.hops.tolist()
+    assert hashed.num_unrouted_pairs == single.num_unrouted_pairs
 
 
 @pytest.mark.parametrize("seed", SEEDS)

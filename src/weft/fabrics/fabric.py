@@ -326,6 +326,7 @@ class Fabric:
         arrays: Iterable[NDArray[Any]] = (
             self.node_kind,
             self.node_guid,
+            self.forwards,
             self.port_offset,
             self.port_link,
             self.link_to,

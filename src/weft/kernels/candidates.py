@@ -14,7 +14,7 @@ def shortest_path_sets(edge_offset, edge_row, targets, set_id):
     number and unequal ones never share it. Numbers go by first use.
     """
     rows = len(edge_offset) - 1
-    hops = np.empty(rows, dtype=np.uint8)
+    hops = np.empty(rows, dtype=np.uint16)
     down = np.zeros(rows, dtype=np.uint8)
     edge_up = np.zeros(0, dtype=np.uint8)
     queue = np.empty(rows, dtype=np.int32)

@@ -3,6 +3,8 @@
 import numpy as np
 from numba import njit
 
+from weft.kernels.distances import UNREACHED
+
 ARRIVES = 1
 STRANDED = 2
 CIRCLES = 3
@@ -68,14 +70,15 @@ def _trace_line(
 @njit(cache=True)
 def check_tables(
     table,
-    lids,
-    lid_row,
-    lid_link,
-    lid_weight,
+    lmc,
+    target_row,
+    target_link,
+    target_weight,
     row_base,
     row_link,
     link_row,
     row_sources,
+    row_itself,
     no_path,
     best_hops,
     histogram,
@@ -83,18 +86,21 @@ def check_tables(
     loop_lids,
     loop_rows,
 ):
-    """Trace every listed LID from every row and sum up over source hosts.
+    """Trace every LID from every row and sum up over source hosts.
 
-    best_hops[lid_row[i], r] is the fewest links between the rows (255: none). histogram[h] counts
-    (source host, LID) pairs whose way takes h links between rows and to the host; detours[x] those
-    that take x links more than need be. Pairs are weighted by lid_weight[i], 0 for a destination
-    that is no host. Loops found go to loop_lids and loop_rows, one per LID while there is room.
+    best_hops[target_row[d], r] is the fewest links between the rows (`UNREACHED`: none).
+    row_sources[r] hosts send through row r, of which row_itself[r], 0 or 1, is the row and needs
+    no link to get there. A pair of hosts is routed when every LID of the destination arrives;
+    histogram[h] counts the pairs whose way to its first LID takes h links, detours[x] those that
+    take x links more than need be. target_weight[d] is 0 for a destination that is no host.
+    Loops found go to loop_lids and loop_rows, one per LID while there is room.
 
     Returns (pairs stranded, pairs circling, pairs that no cable connects, loops found, rows
-    stranded or circling over all listed LIDs).
+    stranded or circling over all LIDs).
     """
     rows = len(row_base) - 1
     state = np.empty(rows, dtype=np.uint8)
+    worst = np.empty(rows, dtype=np.uint8)
     hops = np.empty(rows, dtype=np.int32)
     stack = np.empty(rows, dtype=np.int32)
     stranded = 0
@@ -102,14 +108,17 @@ def check_tables(
     apart = 0
     loops = 0
     lost_rows = 0
-    for i in range(len(lids)):
-        goal = lid_row[i]
-        looping = -1
-        if goal >= 0:
+    for d in range(len(target_row)):
+        goal = target_row[d]
+        if goal < 0:
+            continue
+        last = 1 if target_link[d] >= 0 else 0
+        worst[:] = ARRIVES
+        for lid in range(d << lmc, (d + 1) << lmc):
             looping = _trace_line(
-                table[lids[i]],
+                table[lid],
                 goal,
-                lid_link[i],
+                target_link[d],
                 row_base,
                 row_link,
                 link_row,
@@ -118,44 +127,46 @@ def check_tables(
                 hops,
                 stack,
             )
-        else:
-            state[:] = STRANDED
-        if looping >= 0:
-            if loops < len(loop_lids):
-                loop_lids[loops] = lids[i]
-                loop_rows[loops] = looping
-            loops += 1
-        last = 1 if lid_link[i] >= 0 else 0
+            if looping >= 0:
+                if loops < len(loop_lids):
+                    loop_lids[loops] = lid
+                    loop_rows[loops] = looping
+                loops += 1
+            for row in range(rows):
+                if state[row] != ARRIVES:
+                    worst[row] = max(worst[row], state[row])
+                    if best_hops[goal, row] != UNREACHED:
+                        lost_rows += 1
+                elif lid == d << lmc and row_sources[row] and target_weight[d]:
+                    inside = row_itself[row]
+                    outside = row_sources[row] - inside
+                    if goal == row:  # a host does not send to itself
+                        inside, outside = inside - (1 - last), outside - last
+                    histogram[hops[row]] += inside
+                    histogram[hops[row] + 1] += outside
+                    detours[hops[row] - last - best_hops[goal, row]] += inside + outside
+        if not target_weight[d]:
+            continue
         for row in range(rows):
-            near = goal >= 0 and best_hops[goal, row] != 255
-            if state[row] != ARRIVES and near:
-                lost_rows += 1
-            weight = row_sources[row] * lid_weight[i]
-            if weight == 0:
+            if worst[row] == ARRIVES:
                 continue
-            if goal == row:
-                weight -= lid_weight[i]  # a host does not send to itself
-            if state[row] == ARRIVES:
-                histogram[min(hops[row], len(histogram) - 1)] += weight
-                extra = hops[row] - last - best_hops[goal, row]
-                detours[min(extra, len(detours) - 1)] += weight
+            pairs = row_sources[row] - (1 if goal == row else 0)
+            if best_hops[goal, row] == UNREACHED:
+                apart += pairs
+            if worst[row] == CIRCLES:
+                circling += pairs
             else:
-                if not near:
-                    apart += weight
-                if state[row] == CIRCLES:
-                    circling += weight
-                else:
-                    stranded += weight
+                stranded += pairs
     return stranded, circling, apart, loops, lost_rows
 
 
 @njit(cache=True)
 def list_unrouted(
     table,
-    lids,
-    lid_row,
-    lid_link,
-    lid_host,
+    lmc,
+    host_endpoint,
+    target_row,
+    target_link,
     host_row,
     row_base,
     row_link,
@@ -163,38 +174,44 @@ def list_unrouted(
     no_path,
     pairs,
 ):
-    """List the pairs of hosts without a path, by destination; returns how many there are.
+    """List the pairs of hosts without a path to every LID, by destination; return how many.
 
-    host_row[h] is the row host h sends through, -1 for none. Only the first len(pairs) are kept.
+    host_endpoint[h] is the destination that host h is and host_row[h] the row it sends through,
+    -1 for none. Only the first len(pairs) are kept.
     """
     rows = len(row_base) - 1
     state = np.empty(rows, dtype=np.uint8)
+    arrives = np.empty(rows, dtype=np.bool_)
     hops = np.empty(rows, dtype=np.int32)
     stack = np.empty(rows, dtype=np.int32)
     found = 0
-    for i in range(len(lids)):
-        if lid_row[i] >= 0:
-            _trace_line(
-                table[lids[i]],
-                lid_row[i],
-                lid_link[i],
-                row_base,
-                row_link,
-                link_row,
-                no_path,
-                state,
-                hops,
-                stack,
-            )
-        else:
-            state[:] = STRANDED
-        for host in range(len(host_row)):
-            if host == lid_host[i]:
+    for host in range(len(host_row)):
+        d = host_endpoint[host]
+        known = d >= 0 and target_row[d] >= 0
+        arrives[:] = known
+        if known:
+            for lid in range(d << lmc, (d + 1) << lmc):
+                _trace_line(
+                    table[lid],
+                    target_row[d],
+                    target_link[d],
+                    row_base,
+                    row_link,
+                    link_row,
+                    no_path,
+                    state,
+                    hops,
+                    stack,
+                )
+                for row in range(rows):
+                    arrives[row] &= state[row] == ARRIVES
+        for source in range(len(host_row)):
+            if source == host:
                 continue
-            if host_row[host] < 0 or state[host_row[host]] != ARRIVES:
+            if host_row[source] < 0 or not arrives[host_row[source]]:
                 if found < len(pairs):
-                    pairs[found, 0] = host
-                    pairs[found, 1] = lid_host[i]
+                    pairs[found, 0] = source
+                    pairs[found, 1] = host
                 found += 1
     return found
 

@@ -3,12 +3,13 @@
 import numpy as np
 from numba import njit
 
-UNREACHED = 255
+#: Distances are 16 bits wide, so that a ring or a chain of any size that tables can hold fits.
+UNREACHED = 65535
 
 
 @njit(cache=True)
 def bfs(edge_offset, edge_row, root, hops, queue):
-    """Fill hops[r] with the links from row r to root; 255 where there is no way.
+    """Fill hops[r] with the links from row r to root; `UNREACHED` where there is no way.
 
     Cables work both ways, so a search from the root gives the distance to it. The first `tail`
     entries of the queue, which is returned, are the rows reached, nearest first.
@@ -34,7 +35,7 @@ def bfs(edge_offset, edge_row, root, hops, queue):
 
 @njit(cache=True)
 def bfs_many(edge_offset, edge_row, roots, hops):
-    """Fill hops[i, r], uint8, with the links from row r to row roots[i]."""
+    """Fill hops[i, r], uint16, with the links from row r to row roots[i]."""
     queue = np.empty(len(edge_offset), dtype=np.int32)
     for i in range(len(roots)):
         bfs(edge_offset, edge_row, roots[i], hops[i], queue)

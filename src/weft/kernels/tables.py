@@ -41,7 +41,7 @@ def balanced_tables(
     (d >= num_endpoints) load nothing.
     """
     rows = len(edge_offset) - 1
-    hops = np.empty(rows, dtype=np.uint8)
+    hops = np.empty(rows, dtype=np.uint16)
     down = np.empty(rows, dtype=np.uint8)
     queue = np.empty(rows, dtype=np.int32)
     first = np.empty(rows + 1, dtype=np.int32)
@@ -201,7 +201,7 @@ def counted_tables(
     equals the lowest.
     """
     rows = len(edge_offset) - 1
-    hops = np.empty(rows, dtype=np.uint8)
+    hops = np.empty(rows, dtype=np.uint16)
     down = np.empty(rows, dtype=np.uint8)
     queue = np.empty(rows, dtype=np.int32)
     first = np.empty(rows + 1, dtype=np.int32)
@@ -238,10 +238,10 @@ def counted_tables(
 @njit(cache=True)
 def _sort_by_hops(queue, count, hops, sorted_rows):
     """Reorder the rows of the queue nearest first, keeping the order among equals."""
-    buckets = np.zeros(257, dtype=np.int32)
+    buckets = np.zeros(len(hops) + 1, dtype=np.int32)
     for i in range(count):
         buckets[hops[queue[i]] + 1] += 1
-    for h in range(256):
+    for h in range(len(hops)):
         buckets[h + 1] += buckets[h]
     for i in range(count):
         place = buckets[hops[queue[i]]]

@@ -29,7 +29,7 @@ class FatTree:
     m, w, p
         Children, parents and parallel cables at each level, level 1 (hosts to leaves) first.
     level
-        int8 [rows], 1 for leaf switches.
+        int16 [rows], 1 for leaf switches.
     rank
         int32 [endpoints]: position among the hosts such that every subtree is one run; -1 for
         an endpoint that is no host's.
@@ -42,7 +42,7 @@ class FatTree:
     m: tuple[int, ...]
     w: tuple[int, ...]
     p: tuple[int, ...]
-    level: NDArray[np.int8]
+    level: NDArray[np.int16]
     rank: NDArray[np.int32]
     start: NDArray[np.int32]
     end: NDArray[np.int32]
@@ -50,7 +50,7 @@ class FatTree:
     down_edges: tuple[NDArray[np.int32], ...]
 
 
-def find_levels(fabric: Fabric) -> NDArray[np.int8]:
+def find_levels(fabric: Fabric) -> NDArray[np.int16]:
     """Tree level of each row: 1 for switches with hosts, then by distance from them.
 
     Raises
@@ -67,14 +67,14 @@ def find_levels(fabric: Fabric) -> NDArray[np.int8]:
     hosts = fabric.endpoint_node < fabric.num_switches + fabric.num_hosts
     rows = graph.destination_row[: fabric.num_endpoints][hosts]
     leaves = np.unique(rows[rows >= 0]).astype(np.int32)
-    hops = np.empty((len(leaves), graph.num_rows), dtype=np.uint8)
+    hops = np.empty((len(leaves), graph.num_rows), dtype=np.uint16)
     bfs_many(graph.edge_offset, graph.edge_row, leaves, hops)
     nearest = hops.min(axis=0)
     lost = np.flatnonzero(nearest == UNREACHED)
     if len(lost):
         name = fabric.node_names[graph.row_node[lost[0]]]
         raise NotApplicable(f"switch {name} is cabled to no host, directly or through others")
-    level: NDArray[np.int8] = (nearest + 1).astype(np.int8)
+    level: NDArray[np.int16] = (nearest + 1).astype(np.int16)
     flat = np.flatnonzero(level[graph.edge_row] == level[graph.edge_tail])
     if len(flat):
         link = int(graph.edge_link[flat[0]])
@@ -157,7 +157,7 @@ def _single_port_hosts(fabric: Fabric) -> tuple[NDArray[np.intp], NDArray[np.int
     return hosts, row[hosts]
 
 
-def _subtrees(fabric: Fabric, level: NDArray[np.int8], height: int) -> NDArray[np.int64]:
+def _subtrees(fabric: Fabric, level: NDArray[np.int16], height: int) -> NDArray[np.int64]:
     """[levels + 1, rows]: the component of each row when only switches up to a level are left."""
     graph = fabric.graph
     subtree = np.zeros((height + 1, graph.num_rows), dtype=np.int64)
@@ -183,7 +183,7 @@ def _host_order(subtree: NDArray[np.int64], leaf: NDArray[np.int32]) -> NDArray[
 
 
 def _runs(
-    level: NDArray[np.int8],
+    level: NDArray[np.int16],
     subtree: NDArray[np.int64],
     leaf: NDArray[np.int32],
     rank: NDArray[np.int32],
@@ -202,7 +202,7 @@ def _runs(
 
 
 def _neighbours(
-    fabric: Fabric, level: NDArray[np.int8], row: Any, at: int, key: NDArray[np.integer[Any]]
+    fabric: Fabric, level: NDArray[np.int16], row: Any, at: int, key: NDArray[np.integer[Any]]
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Edges of a row to one level by (key of the neighbour, neighbour, port), and copies each."""
     graph = fabric.graph

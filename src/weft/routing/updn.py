@@ -136,7 +136,7 @@ def _named_roots(fabric: Fabric, roots: tuple[str, ...]) -> NDArray[np.int32]:
 def _centers(fabric: Fabric, label: NDArray[np.int32]) -> NDArray[np.int32]:
     """The switch of least eccentricity of each connected part, the first of equals."""
     graph = fabric.graph
-    hops = np.empty((graph.num_rows, graph.num_rows), dtype=np.uint8)
+    hops = np.empty((graph.num_rows, graph.num_rows), dtype=np.uint16)
     bfs_many(graph.edge_offset, graph.edge_row, np.arange(graph.num_rows, dtype=np.int32), hops)
     hops[hops == UNREACHED] = 0
     forwarding_host = graph.row_node >= fabric.num_switches
@@ -149,7 +149,7 @@ def roots_by_distance(fabric: Fabric) -> NDArray[np.int32]:
     graph = fabric.graph
     sources = row_adapters(fabric)
     leaves = np.flatnonzero(sources).astype(np.int32)
-    hops = np.empty((len(leaves), graph.num_rows), dtype=np.uint8)
+    hops = np.empty((len(leaves), graph.num_rows), dtype=np.uint16)
     bfs_many(graph.edge_offset, graph.edge_row, leaves, hops)
     total = int(sources.sum())
     over_most = np.zeros(graph.num_rows, dtype=np.int64)
@@ -164,7 +164,7 @@ def roots_by_distance(fabric: Fabric) -> NDArray[np.int32]:
 def up_edges(fabric: Fabric, roots: NDArray[np.int32]) -> NDArray[np.uint8]:
     """uint8 [edges]: 1 where an edge goes up, to a lower rank or, within one, a higher GUID."""
     graph = fabric.graph
-    hops = np.empty((len(roots), graph.num_rows), dtype=np.uint8)
+    hops = np.empty((len(roots), graph.num_rows), dtype=np.uint16)
     bfs_many(graph.edge_offset, graph.edge_row, roots, hops)
     rank = hops.min(axis=0).astype(np.int64)
     guid = fabric.node_guid[graph.row_node]

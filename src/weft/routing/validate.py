@@ -19,7 +19,6 @@ from weft.routing.deadlock import CreditLoop, credit_loops
 
 #: Loops that are described one by one; there may be more.
 MAX_LOOPS = 16
-_LONGEST = 256
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -31,7 +30,8 @@ class Validation:
     fabric, routes
         What was checked.
     num_unrouted_pairs
-        Ordered pairs of different hosts without a path.
+        Ordered pairs of different hosts without a path between their first ports, to every LID
+        of the destination's.
     num_disconnected_pairs
         How many of those no cable connects, so that no routing could help.
     loops
@@ -45,9 +45,11 @@ class Validation:
     lanes
         Virtual lanes in use.
     hops
-        int64: ``hops[h]`` host pairs whose path takes h links, cables to hosts included.
+        int64: ``hops[h]`` host pairs whose path (to the first LID) takes h links, cables to hosts
+        included.
     detours
-        int64: ``detours[x]`` host pairs whose path is x links longer than the shortest.
+        int64: ``detours[x]`` host pairs whose path is x links longer than the shortest; of
+        candidates, all at 0 when every choice is a shortest path and else all at 1.
     unrouted_rows
         (destination LID, row) combinations without a path though cables connect them, management
         destinations included.
@@ -174,34 +176,12 @@ def validate(fabric: Fabric, routes: Routes, *, management: bool = False) -> Val
     return Validation(fabric=fabric, routes=routes, credit_loops=cycles, lanes=lanes, **counts)
 
 
-def _best_hops(fabric: Fabric) -> NDArray[np.uint8]:
+def _best_hops(fabric: Fabric) -> NDArray[np.uint16]:
     graph = fabric.graph
-    hops = np.empty((graph.num_rows, graph.num_rows), dtype=np.uint8)
+    hops = np.empty((graph.num_rows, graph.num_rows), dtype=np.uint16)
     every = np.arange(graph.num_rows, dtype=np.int32)
     bfs_many(graph.edge_offset, graph.edge_row, every, hops)
     return hops
-
-
-def _lids(
-    fabric: Fabric, routes: TableRoutes
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-    """LID rows of the table in use, their target row and link, and 1 for a host's first port."""
-    destination = np.arange(fabric.num_destinations).repeat(1 << routes.lmc)
-    weight = np.zeros(fabric.num_destinations, dtype=np.int64)
-    weight[fabric.host_endpoint[fabric.host_endpoint >= 0]] = 1
-    expected = fabric.num_destinations << routes.lmc
-    if routes.table.shape != (expected, fabric.graph.num_rows):
-        raise InputError(
-            f"the table has shape {routes.table.shape}; {fabric.name} with LMC {routes.lmc} "
-            f"needs {(expected, fabric.graph.num_rows)}"
-        )
-    first_lid = np.arange(expected) % (1 << routes.lmc) == 0
-    return (
-        np.arange(expected, dtype=np.int32),
-        fabric.graph.destination_row[destination],
-        fabric.graph.destination_link[destination],
-        weight[destination] * first_lid,
-    )
 
 
 def _uncabled_pairs(fabric: Fabric) -> int:
@@ -218,43 +198,40 @@ def _host_rows(fabric: Fabric) -> NDArray[np.int32]:
     return rows
 
 
+def _hosts_that_are_rows(fabric: Fabric) -> NDArray[np.int64]:
+    """1 for each row that is itself a host and sends, else 0, int64 [rows]."""
+    rows = fabric.graph.node_row[fabric.host_nodes[fabric.host_endpoint >= 0]]
+    return np.bincount(rows[rows >= 0], minlength=fabric.graph.num_rows).astype(np.int64)
+
+
 def _check_tables(fabric: Fabric, routes: TableRoutes) -> dict[str, Any]:
     graph = fabric.graph
-    lids, rows, links, weight = _lids(fabric, routes)
-    # A host that hangs from no switch is counted apart.
-    weight = np.where(rows >= 0, weight, 0)
-    histogram = np.zeros(_LONGEST, dtype=np.int64)
-    detours = np.zeros(_LONGEST, dtype=np.int64)
+    weight = np.zeros(fabric.num_destinations, dtype=np.int64)
+    weight[fabric.host_endpoint[fabric.host_endpoint >= 0]] = 1
+    histogram = np.zeros(graph.num_rows + 2, dtype=np.int64)
+    detours = np.zeros(graph.num_rows + 2, dtype=np.int64)
     loop_lids = np.empty(MAX_LOOPS, dtype=np.int32)
     loop_rows = np.empty(MAX_LOOPS, dtype=np.int32)
     stranded, circling, apart, loops, lost_rows = check_tables(
-        routes.table, lids, rows, links, weight, graph.row_base, graph.row_link, graph.link_row,
-        row_sources(fabric), routes.no_path, _best_hops(fabric), histogram, detours,
+        routes.table, routes.lmc, graph.destination_row, graph.destination_link, weight,
+        graph.row_base, graph.row_link, graph.link_row, row_sources(fabric),
+        _hosts_that_are_rows(fabric), routes.no_path, _best_hops(fabric), histogram, detours,
         loop_lids, loop_rows,
     )  # fmt: skip
     uncabled = _uncabled_pairs(fabric)
+    listed = min(loops, MAX_LOOPS)
     return {
         "num_unrouted_pairs": int(stranded + circling + uncabled),
         "num_disconnected_pairs": int(apart + uncabled),
         "loops": [
             _loop(fabric, routes, int(lid), int(row))
-            for lid, row in zip(
-                loop_lids[: min(loops, MAX_LOOPS)], loop_rows[: min(loops, MAX_LOOPS)], strict=True
-            )
+            for lid, row in zip(loop_lids[:listed], loop_rows[:listed], strict=True)
         ],
         "num_loops": int(loops),
-        "hops": _with_host_link(fabric, histogram),
+        "hops": _trimmed(histogram),
         "detours": _trimmed(detours),
         "unrouted_rows": int(lost_rows),
     }
-
-
-def _with_host_link(fabric: Fabric, histogram: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Path lengths with the source's own cable, which hosts that forward do not have."""
-    forwarding = fabric.forwards[fabric.host_nodes]
-    if fabric.num_hosts and forwarding.all():
-        return _trimmed(histogram)
-    return _trimmed(np.concatenate(([0], histogram[:-1])))
 
 
 def _trimmed(histogram: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -275,52 +252,82 @@ def _loop(fabric: Fabric, routes: TableRoutes, lid: int, row: int) -> list[int]:
 
 def _check_candidates(fabric: Fabric, routes: CandidateRoutes) -> dict[str, Any]:
     graph = fabric.graph
+    best = _best_hops(fabric)
+    reached, nearer = _rows_that_arrive(fabric, routes, best)
+    circle = [] if nearer else _candidate_circle(fabric, routes)
     sources = row_sources(fabric)
     leaves = np.flatnonzero(sources)
-    best = _best_hops(fabric)[leaves][:, leaves].astype(np.int64)
-    routed = (routes.set_id[leaves][:, leaves] >= 0) | np.eye(len(leaves), dtype=bool)
-    pairs = np.outer(sources[leaves], sources[leaves])
-    np.fill_diagonal(pairs, sources[leaves] * (sources[leaves] - 1))
-    apart = int(pairs[best == UNREACHED].sum())
+    routed = reached[leaves][:, leaves]
+    short = best[leaves][:, leaves].astype(np.int64)
+    itself = _hosts_that_are_rows(fabric)[leaves]
+    hanging = sources[leaves] - itself
+    # Pairs by how many of the two ends have a cable of their own to the row.
+    ends = [
+        np.outer(itself, itself),
+        np.outer(itself, hanging) + np.outer(hanging, itself),
+        np.outer(hanging, hanging),
+    ]
+    np.fill_diagonal(ends[0], itself * (itself - 1))
+    np.fill_diagonal(ends[2], hanging * (hanging - 1))
+    pairs = ends[0] + ends[1] + ends[2]
+    lengths = np.zeros(graph.num_rows + 2, dtype=np.int64)
+    for cables, count in enumerate(ends):
+        np.add.at(lengths, short[routed] + cables, count[routed])
     uncabled = _uncabled_pairs(fabric)
-    circle = _candidate_circle(fabric, routes)
-    host_links = 0 if fabric.forwards[fabric.host_nodes].all() else 2
-    # The sets are shortest paths where they are acyclic and each step comes one hop nearer.
-    nearer = _steps_come_nearer(fabric, routes)
-    lengths = np.bincount((best + host_links)[routed], weights=pairs[routed]).astype(np.int64)
-    detours = np.array([lengths.sum()]) if nearer else np.array([0, lengths.sum()])
+    arrived = int(lengths.sum())
     return {
         "num_unrouted_pairs": int(pairs[~routed].sum()) + uncabled,
-        "num_disconnected_pairs": apart + uncabled,
+        "num_disconnected_pairs": int(pairs[short == UNREACHED].sum()) + uncabled,
         "loops": [circle] if circle else [],
         "num_loops": int(bool(circle)),
-        "hops": lengths if len(lengths) else np.zeros(1, dtype=np.int64),
-        "detours": detours,
-        "unrouted_rows": int(
-            ((routes.set_id < 0) & (_best_hops(fabric) != UNREACHED)).sum() - graph.num_rows
-        ),
+        "hops": _trimmed(lengths),
+        "detours": np.array([arrived] if nearer else [0, arrived]),
+        "unrouted_rows": int((~reached & (best != UNREACHED)).sum()),
     }
 
 
-def _steps_come_nearer(fabric: Fabric, routes: CandidateRoutes) -> bool:
+def _rows_that_arrive(
+    fabric: Fabric, routes: CandidateRoutes, best: NDArray[np.uint16]
+) -> tuple[NDArray[np.bool_], bool]:
+    """Bool [target rows, rows]: no choice leads into a dead end; and: each step comes nearer.
+
+    Raises
+    ------
+    InputError
+        When a set names an edge that leaves another row.
+    """
     graph = fabric.graph
-    hops = _best_hops(fabric)
-    for target in np.flatnonzero(row_sources(fabric)):
+    reached = (routes.set_id >= 0) | np.eye(graph.num_rows, dtype=bool)
+    nearer = True
+    for target in range(graph.num_rows):
         rows = np.flatnonzero(routes.set_id[target] >= 0)
+        rows = rows[rows != target]
         sets = routes.set_id[target, rows]
         count = np.diff(routes.set_offset)[sets]
+        if not count.all():
+            raise InputError(f"port set {int(sets[count == 0][0])} is empty")
+        first = np.cumsum(count) - count
         at = np.repeat(rows, count)
-        start = np.repeat(routes.set_offset[sets] - (np.cumsum(count) - count), count)
-        edges = routes.set_edge[start + np.arange(len(at))]
-        if np.any(hops[target, graph.edge_row[edges]] + 1 != hops[target, at]):
-            return False
-    return True
+        edges = routes.set_edge[
+            np.repeat(routes.set_offset[sets] - first, count) + np.arange(len(at))
+        ]
+        if np.any(graph.edge_tail[edges] != at):
+            wrong = int(at[graph.edge_tail[edges] != at][0])
+            name = fabric.node_names[graph.row_node[wrong]]
+            raise InputError(f"a port set of {name} names a cable that is not plugged into it")
+        heads = graph.edge_row[edges]
+        nearer = nearer and not np.any(best[target, heads] + 1 != best[target, at])
+        leads_on = reached[target, heads]
+        while len(rows) and not leads_on.all():
+            reached[target, rows] = np.logical_and.reduceat(leads_on, first)
+            before, leads_on = leads_on, reached[target, heads]
+            if np.array_equal(before, leads_on):
+                break
+    return reached, nearer
 
 
 def _candidate_circle(fabric: Fabric, routes: CandidateRoutes) -> list[int]:
     """Nodes of a circle that the candidate sets of one destination form, or nothing."""
-    if _steps_come_nearer(fabric, routes):
-        return []
     graph = fabric.graph
     for target in np.flatnonzero(row_sources(fabric)):
         state = np.zeros(graph.num_rows, dtype=np.uint8)
@@ -365,25 +372,21 @@ def reached_rows(
 def _list_unrouted(fabric: Fabric, routes: Routes, pairs: NDArray[np.int64]) -> None:
     graph = fabric.graph
     host_row = _host_rows(fabric)
-    endpoint = fabric.host_endpoint
     if isinstance(routes, TableRoutes):
-        known = np.maximum(endpoint, 0)
         list_unrouted(
-            routes.table,
-            (known << routes.lmc).astype(np.int32),
-            np.where(endpoint >= 0, graph.destination_row[known], -1).astype(np.int32),
-            graph.destination_link[known],
-            np.arange(fabric.num_hosts, dtype=np.int32),
+            routes.table, routes.lmc, fabric.host_endpoint,
+            graph.destination_row, graph.destination_link,
             host_row, graph.row_base, graph.row_link, graph.link_row, routes.no_path, pairs,
         )  # fmt: skip
         return
     assert isinstance(routes, CandidateRoutes)
+    reached, _ = _rows_that_arrive(fabric, routes, _best_hops(fabric))
     filled = 0
     for host in range(fabric.num_hosts):
         row = host_row[host]
         lost = np.ones(fabric.num_hosts, dtype=bool)
         if row >= 0:
-            lost = (host_row < 0) | ((routes.set_id[row, host_row] < 0) & (host_row != row))
+            lost = (host_row < 0) | ~reached[row, host_row]
         lost[host] = False
         found = np.flatnonzero(lost)
         pairs[filled : filled + len(found)] = np.column_stack((found, np.full(len(found), host)))

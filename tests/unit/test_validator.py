@@ -1,0 +1,129 @@
+"""What the validator finds in routes that are broken by hand, and what it refuses to look at."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from weft.errors import InputError
+from weft.fabrics import Fabric, FabricBuilder, Parts
+from weft.routes import CandidateRoutes, Routes, TableRoutes, VirtualLanes
+from weft.routing import route
+from weft.routing.validate import validate
+from weft.sim.all_to_all import all_to_all_loads
+from weft.sim.bisection import bisection
+from weft.sim.static import link_loads
+from weft.topology import build
+
+
+def tables(fabric: Fabric, engine: str = "minhop", **options: object) -> TableRoutes:
+    routes = route(fabric, engine, **options)
+    assert isinstance(routes, TableRoutes)
+    return routes
+
+
+def candidates(fabric: Fabric) -> CandidateRoutes:
+    routes = route(fabric, "ecmp")
+    assert isinstance(routes, CandidateRoutes)
+    return routes
+
+
+def test_paths_of_more_than_254_hops() -> None:
+    fabric = build("ring:600")
+    found = validate(fabric, tables(fabric))
+    assert (found.num_unrouted_pairs, found.num_disconnected_pairs) == (0, 0)
+    assert found.max_hops == 302
+    assert found.max_detour == 0
+    assert validate(fabric, candidates(fabric)).hops.tolist() == found.hops.tolist()
+    assert validate(fabric, tables(fabric, "updn", roots="center")).ok
+
+
+def test_a_chain_of_300_switches_is_a_thin_fat_tree() -> None:
+    builder = FabricBuilder("chain")
+    chain = builder.switches([f"s{i}" for i in range(300)])
+    builder.connect(chain[1:], chain[:-1])
+    builder.connect(chain[:1].repeat(2), builder.hosts(["a", "b"]))
+    fabric = builder.fabric()
+    found = validate(fabric, tables(fabric, "dmodk"))
+    assert found.ok
+    assert found.max_hops == 2
+
+
+def test_a_pair_needs_a_path_to_every_lid() -> None:
+    fabric = build("xgft:2;2,2;1,2")
+    routes = tables(fabric, lmc=1)
+    table = routes.table.copy()
+    target = int(fabric.host_endpoint[3])
+    source_leaf = int(fabric.graph.destination_row[fabric.host_endpoint[0]])
+    table[(target << 1) + 1, source_leaf] = routes.no_path
+    found = validate(fabric, replace(routes, table=table))
+    assert not found.ok
+    assert found.num_unrouted_pairs == 2
+    assert found.unrouted_pairs.tolist() == [[0, 3], [1, 3]]
+    assert found.hops.sum() == 12  # the way to the first LID is there
+
+
+def test_hosts_that_forward_have_no_cable_of_their_own_to_count() -> None:
+    builder = FabricBuilder("mixed")
+    (switch,) = builder.switches(["s"])
+    (router,) = builder.hosts(["router"], forwards=True)
+    builder.connect([switch, switch, router], builder.hosts(["a", "b", "c"]))
+    builder.connect([switch], [router])
+    fabric = builder.fabric()
+    # router-a, router-b: 2; router-c: 1; a-b: 2; a-c, b-c: 3; each both ways.
+    for routes in (tables(fabric), candidates(fabric)):
+        assert validate(fabric, routes).hops.tolist() == [0, 2, 6, 4]
+
+
+def test_candidates_that_lead_into_a_dead_end_do_not_arrive() -> None:
+    fabric = build("xgft:2;2,2;1,2")
+    routes = candidates(fabric)
+    spine, leaf = 2, 0
+    sets = routes.set_id.copy()
+    sets[1, spine] = -1  # a spine that leaf 0 may choose towards leaf 1
+    found = validate(fabric, replace(routes, set_id=sets))
+    assert fabric.node_names[spine].startswith("s2")
+    assert found.unrouted_pairs.tolist() == [[0, 2], [1, 2], [0, 3], [1, 3]]
+    assert found.num_unrouted_pairs == 4
+    sets = routes.set_id.copy()
+    sets[1, leaf] = routes.set_id[leaf, 1]
+    with pytest.raises(InputError, match="names a cable that is not plugged into it"):
+        validate(fabric, replace(routes, set_id=sets))
+
+
+@pytest.mark.parametrize(
+    "consume",
+    [
+        validate,
+        all_to_all_loads,
+        lambda fabric, routes: bisection(fabric, routes, samples=1),
+        lambda fabric, routes: link_loads(fabric, routes, [0], [1]),
+    ],
+)
+def test_arrays_of_the_wrong_shape_are_refused(consume) -> None:
+    fabric = build("xgft:2;2,2;1,2")
+    routes, sets = tables(fabric), candidates(fabric)
+    levels = np.zeros(3, dtype=np.uint8)
+    wrong: list[tuple[Routes, str]] = [
+        (replace(routes, table=routes.table[:5].copy()), "the table has shape"),
+        (replace(routes, table=routes.table[:, :2].copy()), "the table has shape"),
+        (replace(routes, lmc=1), "with LMC 1 needs"),
+        (replace(routes, sl=levels), "service levels have shape"),
+        (replace(routes, sl=np.uint8(16)), "a service level is 0 to 15, not 16"),
+        (replace(sets, set_id=sets.set_id[:2].copy()), "the port sets have shape"),
+    ]
+    for broken, match in wrong:
+        with pytest.raises(InputError, match=match):
+            consume(fabric, broken)
+    fine = replace(routes, sl=np.uint8(15), lanes=VirtualLanes.uniform(range(16)))
+    consume(fabric, fine)
+
+
+def test_routes_are_of_a_fabric_in_which_the_same_hosts_forward() -> None:
+    fabric = build("xgft:2;2,2;1,2")
+    parts = Parts.of(fabric)
+    parts.forwards[fabric.num_switches] = True
+    with pytest.raises(InputError, match="made for another fabric"):
+        validate(parts.assemble(), tables(fabric))
