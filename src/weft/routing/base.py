@@ -26,6 +26,7 @@ from weft.registry import Registry
 from weft.routes import Routes
 
 engine = Registry("routing engine", "weft.routing", "weft.engines", pipeline=("fabric",))
+_engines = engine  # where a parameter has the name
 
 #: InfiniBand's limit: an LMC is three bits.
 MAX_LMC = 7
@@ -38,14 +39,14 @@ Balance = Literal["flows", "opensm"]
 PASSES = 3
 
 
-def route(fabric: Fabric, engines: str | Sequence[str], **options: Any) -> Routes:
+def route(fabric: Fabric, engine: str | Sequence[str], **options: Any) -> Routes:
     """Route a fabric.
 
     Parameters
     ----------
     fabric
         What to route.
-    engines
+    engine
         An engine, by name or with options as in ``"updn:roots=center"``, or several: the first
         that fits is used, as OpenSM does, and the refusals of those before it stand in the result.
     **options
@@ -63,12 +64,12 @@ def route(fabric: Fabric, engines: str | Sequence[str], **options: Any) -> Route
     InputError
         On an unknown engine or option, or a bad value.
     """
-    names = [engines] if isinstance(engines, str) else list(engines)
+    names = [engine] if isinstance(engine, str) else list(engine)
     if not names:
         raise InputError("no routing engine was named")
-    parsed = [engine.parse(name) for name in names]
+    parsed = [_engines.parse(name) for name in names]
     entries = [entry for entry, _ in parsed]
-    bound = [engine.bind(entry, {**given, **options}) for entry, given in parsed]
+    bound = [_engines.bind(entry, {**given, **options}) for entry, given in parsed]
     refusals: list[tuple[str, str]] = []
     for entry, arguments in zip(entries, bound, strict=True):
         try:
