@@ -3,16 +3,8 @@
 import numpy as np
 from numba import njit
 
+from weft.kernels.hashing import GOLDEN, splitmix64
 from weft.kernels.walk import DELIVERED, path_links
-
-
-@njit(cache=True)
-def mix(value):
-    """splitmix64's finaliser: a 64-bit hash of a 64-bit number."""
-    z = np.uint64(value) + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
 
 
 @njit(cache=True)
@@ -20,10 +12,10 @@ def random_matching(seed, sample, order):
     """Shuffle order (0..n-1 again first) by Fisher and Yates; a sample is its own sequence."""
     for i in range(len(order)):
         order[i] = i
-    state = mix(mix(np.uint64(seed)) ^ np.uint64(sample))
+    state = splitmix64(splitmix64(np.uint64(seed)) ^ np.uint64(sample))
     for i in range(len(order) - 1, 0, -1):
-        state += np.uint64(0x9E3779B97F4A7C15)
-        j = np.int64(mix(state) % np.uint64(i + 1))
+        state += GOLDEN
+        j = np.int64(splitmix64(state) % np.uint64(i + 1))
         order[i], order[j] = order[j], order[i]
 
 
@@ -133,6 +125,7 @@ def candidate_bisections(
     loads = np.zeros(len(link_row), dtype=np.int32)
     for sample in range(samples):
         random_matching(seed, sample, order)
+        sequence = splitmix64(splitmix64(np.uint64(seed)) ^ np.uint64(sample))
         start[0] = 0
         lost[sample] = 0
         for f in range(flows):
@@ -151,13 +144,15 @@ def candidate_bisections(
             if endpoint_out[a] >= 0:
                 links[count] = endpoint_out[a]
                 count += 1
-            state = mix(mix(mix(np.uint64(seed)) ^ np.uint64(sample)) ^ np.uint64(f + 1))
+            state = splitmix64(
+                splitmix64(splitmix64(np.uint64(seed)) ^ np.uint64(sample)) ^ np.uint64(f + 1)
+            )
             while row != goal:
                 choice = set_id[goal, row]
                 if choice < 0 or count > len(set_id):
                     break
                 width = set_offset[choice + 1] - set_offset[choice]
-                state = mix(state)
+                state = splitmix64(state)
                 edge = set_edge[set_offset[choice] + np.int64(state % np.uint64(width))]
                 links[count] = edge_link[edge]
                 count += 1

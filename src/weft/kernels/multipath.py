@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 
 from weft.kernels.hashing import GOLDEN, five_tuple_crc32, five_tuple_prefix, splitmix64
-from weft.kernels.split import _finish_order
+from weft.kernels.split import finish_order
 
 IDEAL = 0
 LINEAR = 1
@@ -100,7 +100,7 @@ def hashed_counts(
             if hashing == LINEAR:
                 if state[first] == 0:
                     was = known
-                    known = _finish_order(
+                    known = finish_order(
                         first,
                         g,
                         set_id,

@@ -53,7 +53,7 @@ def split_loads(
                 loads[target_link[d]] += weight
             amount[row] += weight
             if state[row] == 0:
-                done = _finish_order(
+                done = finish_order(
                     row,
                     g,
                     set_id,
@@ -85,7 +85,7 @@ def split_loads(
 
 
 @njit(cache=True)
-def _finish_order(
+def finish_order(
     root, g, set_id, set_offset, set_edge, edge_row, state, order, done, stack, cursor
 ):
     """Append the rows that root can send through, each after the ones that it sends to."""

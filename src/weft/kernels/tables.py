@@ -31,13 +31,12 @@ def balanced_tables(
     """Fill the lines of the destinations listed for each row with least-loaded shortest paths.
 
     Destinations of row g are target_destination[target_offset[g]:target_offset[g + 1]], endpoints
-    first. Each gets
-    a tree of shortest (ordered False) or up*/down* (True) paths: from the target outwards, every
-    row takes the edge by which the loads of the rest of the way, each times its cost, sum to the
-    least; of equals the one of the lowest port. Then the tree's flows, one from each source row's
-    hosts, are added to the loads, so that later trees avoid them. On every pass but the first a
-    tree's own flows are first taken away and its paths chosen anew. With an LMC, the LIDs of one
-    destination avoid each other's edges above all. Switch destinations
+    first. Each gets a tree of shortest (ordered False) or up*/down* (True) paths: from the target
+    outwards, every row takes the edge by which the loads of the rest of the way, each times its
+    cost, sum to the least; of equals the one of the lowest port. Then the tree's flows, one from
+    each source row's hosts, are added to the loads, so that later trees avoid them. On every pass
+    but the first a tree's own flows are first taken away and its paths chosen anew. With an LMC,
+    the LIDs of one destination avoid each other's edges above all. Switch destinations
     (d >= num_endpoints) load nothing.
     """
     rows = len(edge_offset) - 1
