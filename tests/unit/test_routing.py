@@ -121,7 +121,7 @@ def test_updn_refuses_roots_that_are_no_switches() -> None:
 
 
 def test_the_first_engine_that_fits_is_used_and_refusals_are_kept() -> None:
-    routes = route(ring(5), ["dmodk", "minhop"])
+    routes = route(ring(5), engine=["dmodk", "minhop"])
     assert routes.engine == "minhop"
     assert [name for name, _ in routes.refusals] == ["dmodk"]
     with pytest.raises(InputError, match=r"unknown routing engine 'minhup' \(did you mean"):
@@ -177,6 +177,13 @@ def test_flows_that_name_no_host_are_refused() -> None:
             link_loads(fabric, routes, sources, destinations)
     with pytest.raises(InputError, match="LID offset"):
         link_loads(fabric, routes, [0], [1], lid_offset=1)
+    with pytest.raises(InputError, match="LID offset must be a whole number"):
+        link_loads(fabric, routes, [0], [1], lid_offset=0.5)
+    with pytest.raises(InputError, match="LID offsets must be one number or 2, one for each"):
+        link_loads(fabric, routes, [0, 1], [1, 2], lid_offset=[0, 0, 0])
+    for weights in ([1.0, 2.0, 3.0], ["a", "b"], [[1], [1, 2]]):
+        with pytest.raises(InputError, match="weights must be one number or 2"):
+            link_loads(fabric, routes, [0, 1], [1, 2], weights=weights)
     with pytest.raises(InputError, match="another fabric"):
         link_loads(ring(5), routes, [0], [1])
 

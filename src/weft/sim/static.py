@@ -84,7 +84,7 @@ def host_flows(
         raise InputError(f"{len(source)} sources do not match {len(destination)} destinations")
     weight = np.zeros(0)
     if weights is not None:
-        weight = np.broadcast_to(np.asarray(weights, dtype=np.float64), len(source)).copy()
+        weight = _per_flow(weights, len(source), "weights").astype(np.float64)
         if not np.all(np.isfinite(weight)) or np.any(weight < 0):
             raise InputError("the weight of a flow must be a number of at least 0")
     start, end = fabric.host_endpoint[source], fabric.host_endpoint[destination]
@@ -99,7 +99,9 @@ def host_flows(
         end = np.where(end >= 0, end + turn % np.maximum(per_host[destination], 1), -1)
     elif ports != "first":
         raise InputError(f"unknown port policy {ports!r}; expected first or spread")
-    offset = np.asarray(lid_offset, dtype=np.int64)
+    offset = _per_flow(lid_offset, len(source), "LID offsets")
+    if offset.size and offset.dtype.kind not in "iu":
+        raise InputError("a LID offset must be a whole number")
     if offset.size and (offset.min() < 0 or offset.max() >= 1 << lmc):
         raise InputError(f"a LID offset must be 0 to {(1 << lmc) - 1} when the LMC is {lmc}")
     lids = np.zeros(0, dtype=np.int32)
@@ -112,6 +114,17 @@ def host_flows(
         np.argsort(end, kind="stable").astype(np.int32),
         weight,
     )
+
+
+def _per_flow(values: ArrayLike, flows: int, what: str) -> NDArray[Any]:
+    """Numbers given once for all flows or once each, one per flow."""
+    try:
+        numbers = np.asarray(values)
+        if numbers.dtype.kind not in "iuf":
+            raise ValueError
+        return np.broadcast_to(numbers, flows)
+    except ValueError:
+        raise InputError(f"{what} must be one number or {flows}, one for each flow") from None
 
 
 def _hosts(fabric: Fabric, hosts: ArrayLike, what: str) -> NDArray[np.int64]:
