@@ -144,9 +144,7 @@ def candidate_bisections(
             if endpoint_out[a] >= 0:
                 links[count] = endpoint_out[a]
                 count += 1
-            state = splitmix64(
-                splitmix64(splitmix64(np.uint64(seed)) ^ np.uint64(sample)) ^ np.uint64(f + 1)
-            )
+            state = splitmix64(sequence ^ np.uint64(f + 1))
             while row != goal:
                 choice = set_id[goal, row]
                 if choice < 0 or count > len(set_id):
