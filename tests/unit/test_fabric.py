@@ -45,6 +45,14 @@ def test_numbers_ports_links_and_rates() -> None:
 def test_arrays_cannot_be_written() -> None:
     with pytest.raises(ValueError, match="read-only"):
         small().link_from[0] = 3
+    fabric = random_fabric(0)
+    graph = fabric.graph
+    derived = [getattr(fabric, name) for name in ("num_ports", "links", "link_kind")]
+    derived += [fabric.endpoint_node, fabric.endpoint_port, fabric.host_endpoint]
+    derived += [graph.edge_of_link, graph.slot_edge, graph.edge_tail]
+    derived += [value for value in vars(graph).values() if isinstance(value, np.ndarray)]
+    for array in derived:
+        assert not array.flags.writeable
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import InputError
-from weft.fabrics.graph import SwitchGraph
+from weft.fabrics.graph import SwitchGraph, read_only
 from weft.registry import did_you_mean
 
 
@@ -131,7 +131,7 @@ class Fabric:
     def __post_init__(self) -> None:
         for value in vars(self).values():
             if isinstance(value, np.ndarray):
-                value.setflags(write=False)
+                read_only(value)
 
     # -- counts ------------------------------------------------------------------------------
 
@@ -186,7 +186,7 @@ class Fabric:
     @cached_property
     def num_ports(self) -> NDArray[np.int32]:
         """Ports of each node, plugged or not, int32 [nodes]."""
-        return np.diff(self.port_offset)
+        return read_only(np.diff(self.port_offset))
 
     @property
     def host_names(self) -> tuple[str, ...]:
@@ -203,7 +203,8 @@ class Fabric:
         first[1:] = nodes[1:] != nodes[:-1]
         keep = first | ~self.forwards[nodes]
         slots, nodes = slots[keep], nodes[keep]
-        return nodes, (slots - self.port_offset[nodes] + 1).astype(np.int32)
+        ports = (slots - self.port_offset[nodes] + 1).astype(np.int32)
+        return read_only(nodes), read_only(ports)
 
     @property
     def endpoint_node(self) -> NDArray[np.int32]:
@@ -222,7 +223,7 @@ class Fabric:
         host = self.endpoint_node - self.num_switches
         order = np.flatnonzero(host < self.num_hosts)[::-1]
         found[host[order]] = order
-        return found
+        return read_only(found)
 
     @cached_property
     def graph(self) -> SwitchGraph:
@@ -237,7 +238,7 @@ class Fabric:
         tail = self.node_kind[self.link_from] != NodeKind.SWITCH
         head = self.node_kind[self.link_to] != NodeKind.SWITCH
         kind: NDArray[np.uint8] = tail.astype(np.uint8) + 2 * head.astype(np.uint8)
-        return kind
+        return read_only(kind)
 
     @cached_property
     def links(self) -> NDArray[np.void]:
@@ -246,8 +247,7 @@ class Fabric:
         table["from_node"], table["from_port"] = self.link_from, self.link_from_port
         table["to_node"], table["to_port"] = self.link_to, self.link_to_port
         table["kind"] = self.link_kind
-        table.setflags(write=False)
-        return table
+        return read_only(table)
 
     @property
     def link_rate_gbps(self) -> NDArray[np.float64]:

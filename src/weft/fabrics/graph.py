@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from weft.fabrics.fabric import Fabric
+
+
+Array = TypeVar("Array", bound=NDArray[Any])
+
+
+def read_only(array: Array) -> Array:
+    """The array itself, which can no longer be written."""
+    array.setflags(write=False)
+    return array
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +60,10 @@ class SwitchGraph:
     edge_link: NDArray[np.int32]
     edge_port: NDArray[np.int32]
 
+    def __post_init__(self) -> None:
+        for array in vars(self).values():
+            read_only(array)
+
     @property
     def num_rows(self) -> int:
         """Nodes that own a forwarding table."""
@@ -71,7 +84,7 @@ class SwitchGraph:
         """int32 [links]: the edge that a link between two rows is, -1 for any other link."""
         edges = np.full(len(self.link_row), -1, dtype=np.int32)
         edges[self.edge_link] = np.arange(len(self.edge_link), dtype=np.int32)
-        return edges
+        return read_only(edges)
 
     @cached_property
     def slot_edge(self) -> NDArray[np.int32]:
@@ -79,12 +92,13 @@ class SwitchGraph:
         edges = np.full(len(self.row_link), -1, dtype=np.int32)
         used = np.flatnonzero(self.row_link >= 0)
         edges[used] = self.edge_of_link[self.row_link[used]]
-        return edges
+        return read_only(edges)
 
     @cached_property
     def edge_tail(self) -> NDArray[np.int32]:
         """int32 [edges]: the row that an edge leaves."""
-        return np.repeat(np.arange(self.num_rows, dtype=np.int32), np.diff(self.edge_offset))
+        rows = np.arange(self.num_rows, dtype=np.int32)
+        return read_only(np.repeat(rows, np.diff(self.edge_offset)))
 
     @classmethod
     def of(cls, fabric: Fabric) -> SwitchGraph:
