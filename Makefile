@@ -20,15 +20,15 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --only-binary :all: --no-binary weft --editable .
+	$(BIN)/python -m pip install --quiet --only-binary :all: --editable .
 	touch $@
 
 $(VENV)/.tested: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --only-binary :all: --no-binary weft --editable '.[test,lint]'
+	$(BIN)/python -m pip install --quiet --only-binary :all: --editable '.[test,lint]'
 	touch $@ $(VENV)/.installed
 
 demo: $(VENV)/.installed
-	@mkdir -p $(OUT)
+	@mkdir -p $(OUT) && rm -f $(OUT)/report.html
 	$(BIN)/weft compare '$(FABRIC)' $(if $(NAMES),--names '$(NAMES)') --report $(OUT)/report.html
 	@echo "Open $(abspath $(OUT)/report.html) in a browser."
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from weft.columns import Column, frame
 from weft.errors import InputError, NotApplicable
-from weft.fabrics import Fabric, LinkKind, rate_text
+from weft.fabrics import Fabric, rate_text
 from weft.report.model import EngineVerdict, LinkUser, Page, Run
 from weft.routes import Routes, TableRoutes
 from weft.routing import engine, route
@@ -37,7 +37,7 @@ PATTERNS = (
 )
 #: Links of each run whose users are listed.
 BUSIEST = 24
-#: Users of a link that are named one by one.
+#: Flows over a link up to which its users are named host by host, beyond by their switches.
 USERS = 32
 #: Flows of a pattern beyond which users are not looked up; all-to-all needs no list for loads.
 MAX_LISTED_FLOWS = 2**22
@@ -45,7 +45,9 @@ MAX_LISTED_FLOWS = 2**22
 #: Columns of `Comparison.table`, one row per engine that fits.
 ENGINE_COLUMNS = {
     "engine": Column(pl.String, "", "routing engine, with the options given"),
-    "valid": Column(pl.Boolean, "", "all pairs routed, no forwarding loop, no credit loop"),
+    "valid": Column(
+        pl.Boolean, "", "all pairs that cables connect routed, no forwarding loop, no credit loop"
+    ),
     "unrouted": Column(pl.Int64, "pairs", "ordered host pairs without a path"),
     "deadlock": Column(pl.Int64, "", "credit loops: sets of channels that can wait for each other"),
     "lanes": Column(pl.Int64, "", "virtual lanes in use"),
@@ -58,11 +60,15 @@ ENGINE_COLUMNS = {
     "ebb low": Column(pl.Float64, "share", "lower end of its 95 % interval"),
     "ebb high": Column(pl.Float64, "share", "upper end of its 95 % interval"),
     "max load": Column(
-        pl.Float64, "flows", "all-to-all: most on a link between switches, over its relative rate"
+        pl.Float64,
+        "flows",
+        "all-to-all: most on a link between forwarding nodes, over its relative rate",
     ),
     "p99 load": Column(pl.Float64, "flows", "all-to-all: 99th percentile of the same"),
     "cv": Column(pl.Float64, "ratio", "all-to-all: standard deviation over mean of the same"),
-    "used": Column(pl.Float64, "share", "all-to-all: links between switches that carry anything"),
+    "used": Column(
+        pl.Float64, "share", "all-to-all: links between forwarding nodes that carry anything"
+    ),
 }
 
 #: Columns of `Comparison.runs_table`, one row per engine and pattern that ran.
@@ -73,7 +79,7 @@ RUN_COLUMNS = {
         pl.Float64, "flows", "most that shares one link, over the link's relative rate"
     ),
     "unrouted": Column(pl.Float64, "share", "flows without a path"),
-    "hottest": Column(pl.String, "", "the link between switches that carries most, if any"),
+    "hottest": Column(pl.String, "", "the link between forwarding nodes that carries most, if any"),
 }
 
 
@@ -88,6 +94,12 @@ class Outcome:
     validation: Validation | None = None
     bisection: Bisection | None = None
     route_s: float = 0.0
+
+    @property
+    def serves(self) -> bool:
+        """It routes, safely, every pair that cables connect, and there are such pairs."""
+        found = self.validation
+        return found is not None and found.ok_where_connected and bool(found.hops.any())
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,16 +134,13 @@ class Comparison:
     def best_of_opensm(self) -> Outcome | None:
         """The valid engine of highest bisection bandwidth among what OpenSM itself computes."""
         theirs = {e.facts["as_opensm"] for e in engine if "as_opensm" in e.facts}
-        return next(
-            (o for o in self.outcomes if o.name in theirs and o.validation and o.validation.ok),
-            None,
-        )
+        return next((o for o in self.outcomes if o.name in theirs and o.serves), None)
 
     @property
     def best(self) -> Outcome | None:
         """The valid engine of highest bisection bandwidth; tables before open choices."""
-        valid = [o for o in self.outcomes if o.validation is not None and o.validation.ok]
-        tables = [o for o in valid if isinstance(o.routes, TableRoutes)]
+        valid = [outcome for outcome in self.outcomes if outcome.serves]
+        tables = [outcome for outcome in valid if isinstance(outcome.routes, TableRoutes)]
         return next(iter(tables or valid), None)
 
     def page(self) -> Page:
@@ -159,7 +168,7 @@ class Comparison:
         return EngineVerdict(
             outcome.name,
             outcome.summary,
-            ok=outcome.validation.ok,
+            ok=outcome.validation.ok_where_connected,
             findings=(*outcome.validation.findings(), *notes),
             # The page has a badge for validity.
             cells={name: cell_text(name, row[name]) for name in row if name != "valid"},
@@ -281,7 +290,7 @@ def _rank(outcome: Outcome, row: dict[str, object] | None) -> tuple[object, ...]
     if row is None or outcome.validation is None or outcome.bisection is None:
         return (2, 0.0, 0.0, outcome.name)
     return (
-        0 if outcome.validation.ok else 1,
+        0 if outcome.validation.ok_where_connected else 1,
         -outcome.bisection.mean,
         row["max load"],
         outcome.name,
@@ -295,15 +304,21 @@ def relative_loads(fabric: Fabric, flows: NDArray[Any]) -> NDArray[np.float64]:
     return loads
 
 
+def inner_links(fabric: Fabric) -> NDArray[np.bool_]:
+    """Bool [links]: the link joins two nodes that forward, so that routing decides its load."""
+    inner: NDArray[np.bool_] = fabric.forwards[fabric.link_from] & fabric.forwards[fabric.link_to]
+    return inner
+
+
 def _row(fabric: Fabric, outcome: Outcome, flows: NDArray[Any]) -> dict[str, object]:
     found, ebb = outcome.validation, outcome.bisection
     assert found is not None
     assert ebb is not None
-    between = relative_loads(fabric, flows)[fabric.link_kind == LinkKind.SWITCH_SWITCH]
+    between = relative_loads(fabric, flows)[inner_links(fabric)]
     metrics = load_metrics(between).row(0, named=True)
     return {
         "engine": outcome.name,
-        "valid": found.ok,
+        "valid": found.ok_where_connected,
         "unrouted": found.num_unrouted_pairs,
         "deadlock": len(found.credit_loops),
         "lanes": found.lanes,
@@ -386,8 +401,7 @@ def _busiest(fabric: Fabric, load: NDArray[np.float64]) -> NDArray[np.int64]:
     """The links between switches that carry most, both ways of each cable, and a few of hosts."""
     chosen = []
     for inter in (True, False):
-        kind = fabric.link_kind == LinkKind.SWITCH_SWITCH
-        links = np.flatnonzero((kind == inter) & (load > 0))
+        links = np.flatnonzero((inner_links(fabric) == inter) & (load > 0))
         chosen.append(links[np.argsort(-load[links], kind="stable")][:BUSIEST])
     links = np.unique(np.concatenate(chosen))
     return np.unique(np.concatenate((links, links ^ 1)))
@@ -415,16 +429,13 @@ def _named_users(
             source_node=int(groups[i, 0]),
             destination_node=int(groups[i, 1]),
         )
-        for i in order[:USERS]
+        for i in order
     ]
-    rest = int(counts[order[USERS:]].sum())
-    if rest:
-        listed.append(LinkUser("others", "others", rest, rest=True))
     return tuple(listed)
 
 
 def _runs_table(fabric: Fabric, runs: Sequence[Run]) -> pl.DataFrame:
-    between = np.flatnonzero(fabric.link_kind == LinkKind.SWITCH_SWITCH)
+    between = np.flatnonzero(inner_links(fabric))
     hottest = []
     for run in runs:
         load = run.load[between]

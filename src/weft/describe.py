@@ -87,7 +87,7 @@ def _bisection_rows(fabric: Fabric) -> list[tuple[str, str]]:
         return []
     low = bisection_lower_bound(fabric) if fabric.num_switches else None
     high = bisection_upper_bound(fabric)
-    text = f"at most {high:,} cables (best split found)"
+    text = f"at most {high:,} cable{'' if high == 1 else 's'} (best split found)"
     if low is not None:
         text = f"at least {low:,} (all-to-all over shortest paths), " + text
     return [("bisection bounds", text)]

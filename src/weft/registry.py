@@ -203,7 +203,10 @@ class Registry:
 def _one_or_many(values: list[str], hint: Any, what: str) -> Any:
     """The items of a list option, or the one value of any other."""
     if _is_list(hint):
-        return [part for value in values for part in value.split("x")]
+        # 4x4x4 are dimensions; in a name an x is a letter.
+        if _items(hint) <= {int, float}:
+            return [part for value in values for part in value.split("x")]
+        return values
     if len(values) > 1:
         raise InputError(
             f"{what} takes one value, not the {len(values)} of {','.join(values)!r}; "
@@ -215,6 +218,13 @@ def _one_or_many(values: list[str], hint: Any, what: str) -> Any:
 def _is_list(hint: Any) -> bool:
     union = get_origin(hint) in (typing.Union, type(int | None))
     return any(get_origin(part) in (tuple, list) for part in (get_args(hint) if union else (hint,)))
+
+
+def _items(hint: Any) -> set[Any]:
+    """Types of the items of a list hint, an optional one's too."""
+    parts = get_args(hint) if get_origin(hint) not in (tuple, list) else (hint,)
+    lists = [part for part in parts if get_origin(part) in (tuple, list)]
+    return {item for part in lists for item in get_args(part) if item is not Ellipsis}
 
 
 def did_you_mean(name: str, names: Any) -> str:

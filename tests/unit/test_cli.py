@@ -7,8 +7,11 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from rich.console import Console
 
 from weft.cli import main
+from weft.compare import compare
+from weft.load import fabric
 
 TREE = "xgft:2;4,4;1,4"
 
@@ -66,9 +69,42 @@ def test_a_fabric_that_no_engine_can_route_gives_status_1(capsys) -> None:
     status, out, _ = run(capsys, "compare", "ring:6", "--engine", "minhop", "--samples", "2")
     assert status == 1
     assert "No engine gives valid routes" in out
+
+
+def test_a_split_fabric_is_compared_as_far_as_it_is_cabled(capsys) -> None:
     status, out, _ = run(capsys, "compare", TREE, "--fail-switch", "s1-0", "--samples", "2")
-    assert status == 1
-    assert "have no path" in out
+    assert status == 0
+    assert "Best valid engine: " in out
+    assert "108 host pairs are not cabled together" in out
+
+
+@pytest.mark.parametrize("columns", [80, 100, 120, 140])
+def test_a_narrow_terminal_shows_the_figures_that_matter_whole(
+    capsys, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setattr("weft.cli.compare.console", lambda: Console(width=columns, highlight=False))
+    _, out, _ = run(capsys, "compare", TREE, "--samples", "20")
+    assert "…" not in out
+    assert re.search(r"│ dmodk +│ +yes │ +0 │ +0 │.* 0\.\d{3} ±0\.\d{3} │ +12\.00 │", out)
+
+
+def test_writers_take_their_options(capsys) -> None:
+    _, with_hosts, _ = run(capsys, "convert", TREE, "--to", "graphviz")
+    _, without, _ = run(capsys, "convert", TREE, "--to", "graphviz:hosts=false")
+    assert "h3" in with_hosts
+    assert "h3" not in without
+
+
+def test_no_flow_is_named_twice_or_left_out_among_the_users_of_a_link() -> None:
+    result = compare(fabric("leaf-spine:leaves=24,spines=6,hosts=8"), samples=2)
+    for made in result.runs:
+        for link, users in made.users.items():
+            assert sum(user.flows for user in users) == made.flows[link]
+
+
+def test_hosts_that_forward_have_hot_links_too(capsys) -> None:
+    _, out, _ = run(capsys, "compare", "bcube:n=4,k=1", "--samples", "2")
+    assert "Its hottest link under all-to-all: " in out
 
 
 def test_a_fabric_on_which_no_flow_arrives_is_compared_too(capsys) -> None:
@@ -153,6 +189,10 @@ def test_list_shows_everything(capsys) -> None:
         (["compare", TREE, "--samples", "many"], "samples"),
         (["compare", TREE, "--table", "x.xls"], "ends in .csv or .parquet"),
         (["compare", TREE, "--report", "no/such/folder/x.html"], "does not exist"),
+        (["compare", TREE, "--report", "."], "is a folder"),
+        (["compare", TREE, "--random-cables", "1", "--fault-seed", "-1"], "seed"),
+        (["info", TREE, "--fail-switch", "h1"], "h1 (node 9) is no switch"),
+        (["convert", TREE, "--to", "graphviz:host=false"], "did you mean 'hosts'"),
         (["compare", TREE, "--fail-cable", "nobody[1]"], "no node 'nobody'"),
         (["compare", TREE, "--random-cables", "1", "--fault-seed", "-1"], "seed must be"),
         (["compare", TREE, "--engine", "dmodk", "--samples", "1" + "0" * 14], "not enough memory"),

@@ -224,3 +224,13 @@ def test_adapters_that_are_no_hosts_do_not_count_as_hosts() -> None:
     assert fabric.host_names == ("h", "i")
     assert fabric.node_names[-1] == "sharp"
     assert fabric.num_endpoints == 3
+
+
+def test_nodes_are_found_by_every_name_that_files_give_them() -> None:
+    fabric = small()
+    for text in ("b", "0x200001", "0x0000000000200001", "S-0000000000200001"):
+        assert fabric.find_node(text) == 1
+    with pytest.raises(InputError, match="no node of small has the GUID 0x99"):
+        fabric.find_node("S-0000000000000099")
+    assert fabric.without(switches="b").digest == fabric.without(switches=["b"]).digest
+    assert fabric.without(cables=0).digest == fabric.without(cables=["a[1]"]).digest

@@ -203,3 +203,25 @@ def test_hosts_with_two_ports_can_spread_their_flows() -> None:
     assert by_rail == [1, 2]
     with pytest.raises(InputError, match="unknown port policy"):
         link_loads(fabric, routes, [0], [1], ports="any")  # type: ignore[arg-type]
+
+
+def test_names_of_roots_may_hold_any_letter() -> None:
+    builder = FabricBuilder("names with x and digits")
+    switches = builder.switches(["sx6036", "rack1x2", "s3"])
+    builder.connect(switches, np.roll(switches, 1))
+    builder.connect(switches, builder.hosts(["h0", "h1", "h2"]))
+    fabric = builder.fabric()
+    for root in ("sx6036", "rack1x2", "0x200002"):
+        assert route(fabric, f"updn:roots={root}").notes == (
+            f"roots: {fabric.node_names[fabric.find_node(root)]}",
+        )
+    two = route(fabric, "updn:roots=sx6036,rack1x2")
+    assert two.notes == ("roots: sx6036, rack1x2",)
+
+
+def test_a_routing_is_not_blamed_for_cables_that_are_not_there() -> None:
+    fabric = build("xgft:2;4,4;1,4").without(switches=["s1-0"])
+    found = validate(fabric, route(fabric, "minhop"))
+    assert not found.ok
+    assert found.ok_where_connected
+    assert not validate(ring(6), route(ring(6), "minhop")).ok_where_connected

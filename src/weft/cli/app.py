@@ -25,10 +25,16 @@ from weft.errors import WeftError
 BAD_INPUT = 2
 INTERRUPTED = 130
 
+
+def _worth_showing(default: object) -> str | None:
+    return None if default in ((), None, False) else str(default)
+
+
 app = cyclopts.App(
     name="weft",
     help="Build, route, check and compare HPC and data-centre interconnects.",
     help_format="markdown",
+    default_parameter=cyclopts.Parameter(negative=(), show_default=_worth_showing),
 )
 app.command(compare_command, name="compare")
 app.command(info_command, name="info")

@@ -17,9 +17,24 @@ from weft.compare import Comparison, cell_text, compare
 from weft.errors import InputError
 from weft.formats.text import write_bytes, write_text
 from weft.report.html import write as write_page
+from weft.routing import engine
 
-#: Columns that a terminal has no room for; the page and --table have them.
-NOT_SHOWN = {"ebb low", "ebb high", "p99 load"}
+#: Columns of the engine table and the width from which a terminal shows them; the page and
+#: --table have all.
+COLUMNS = {
+    "engine": 0,
+    "valid": 0,
+    "unrouted": 0,
+    "deadlock": 0,
+    "lanes": 120,
+    "mean hops": 132,
+    "max hops": 100,
+    "minimal": 132,
+    "ebb": 0,
+    "max load": 0,
+    "cv": 110,
+    "used": 120,
+}
 
 
 def compare_command(
@@ -58,9 +73,11 @@ def compare_command(
     """
     if table is not None and table.suffix not in {".csv", ".parquet"}:
         raise InputError(f"--table {table}: expected a name that ends in .csv or .parquet")
-    for path in (report, table):
+    for option, path in (("--report", report), ("--table", table)):
+        if path is not None and path.is_dir():
+            raise InputError(f"{option} {path}: is a folder; expected a file to write")
         if path is not None and not path.absolute().parent.is_dir():
-            raise InputError(f"{path}: the folder {path.absolute().parent} does not exist")
+            raise InputError(f"{option} {path}: the folder {path.absolute().parent} does not exist")
     chosen = tuple(name for text in engines for name in _split(text))
     with announced_compile():
         result = compare(
@@ -99,21 +116,20 @@ def show(result: Comparison, out: Console) -> None:
     fabric = result.fabric
     out.print(f"[bold]{escape(fabric.name)}[/]")
     out.print(escape("; ".join(f"{name} {value}" for name, value in result.page().facts)))
+    shown = _columns_for(out.width)
     engines = Table(title="Routing engines, best first", title_justify="left")
-    for name in result.table.columns:
-        if name in NOT_SHOWN:
-            continue
+    for name in shown:
         left = name == "engine"
         engines.add_column(
-            name, justify="left" if left else "right", overflow="fold" if left else "ellipsis"
+            name, justify="left" if left else "right", overflow="fold", no_wrap=not left
         )
     for row in result.table.iter_rows(named=True):
-        half = (row["ebb high"] - row["ebb low"]) / 2 if row["ebb low"] is not None else None
         cells = {name: cell_text(name, value) for name, value in row.items()}
-        if half is not None:
-            cells["ebb"] += f" ±{half:.3f}"
-        shown = [cells[name] for name in cells if name not in NOT_SHOWN]
-        engines.add_row(*map(escape, shown), style="" if row["valid"] else "red")
+        if row["ebb low"] is not None:
+            cells["ebb"] += f" ±{(row['ebb high'] - row['ebb low']) / 2:.3f}"
+        engines.add_row(
+            *(escape(cells[name]) for name in shown), style="" if row["valid"] else "red"
+        )
     out.print(engines)
     for outcome in result.outcomes:
         if outcome.refusal:
@@ -134,12 +150,13 @@ def show(result: Comparison, out: Console) -> None:
 def _patterns(result: Comparison) -> Table:
     names = list(dict.fromkeys(run.engine for run in result.runs))
     table = Table(
-        title="Worst contention: flows that share a link, over its relative rate",
+        title="Worst contention: flows that share a link, cables to hosts included, over its "
+        "relative rate",
         title_justify="left",
     )
-    table.add_column("pattern")
+    table.add_column("pattern", no_wrap=True)
     for name in names:
-        table.add_column(escape(name), justify="right")
+        table.add_column(escape(name), justify="right", overflow="fold")
     for spec in dict.fromkeys(run.pattern for run in result.runs):
         by_engine = {run.engine: run for run in result.runs if run.pattern == spec}
         cells = []
@@ -151,6 +168,10 @@ def _patterns(result: Comparison) -> Table:
             cells.append(text)
         table.add_row(escape(spec), *cells)
     return table
+
+
+def _columns_for(width: int) -> list[str]:
+    return [name for name, least in COLUMNS.items() if width >= least]
 
 
 def advice(result: Comparison) -> list[str]:
@@ -169,8 +190,16 @@ def advice(result: Comparison) -> list[str]:
             break
     theirs = result.best_of_opensm
     if theirs is not None and theirs.bisection is not None:
+        known = " and ".join(entry.name for entry in engine if "as_opensm" in entry.facts)
         lines.append(
-            f"Of what OpenSM itself computes, {theirs.name.partition(':')[0]} is best, with "
-            f"{theirs.bisection.mean:.1%} ({theirs.bisection.mean_gbps:.1f} Gb/s a host)."
+            f"Of the engines of OpenSM that weft computes entry by entry ({known}), "
+            f"{theirs.name.partition(':')[0]} is best, with {theirs.bisection.mean:.1%} "
+            f"({theirs.bisection.mean_gbps:.1f} Gb/s a host): the row {theirs.name}."
+        )
+    apart = best.validation.num_disconnected_pairs if best.validation is not None else 0
+    if apart:
+        lines.append(
+            f"{apart:,} host pairs are not cabled together; their flows count with rate 0, and no "
+            "engine could help."
         )
     return lines

@@ -18,16 +18,22 @@ def convert_command(
     *,
     options: FabricOptions = NO_FAULTS,
     to: Annotated[
-        str | None, Parameter(help="Format to write; the output's name tells when left out.")
+        str | None,
+        Parameter(
+            help="Format to write, with options as in 'graphviz:hosts=false'; the output's name "
+            "tells when left out."
+        ),
     ] = None,
     output: Annotated[
         Path | None, Parameter(name=["--output", "-o"], help="File; standard output if left out.")
     ] = None,
 ) -> int:
     """Write a fabric as ibnetdiscover, ibsim, node-name-map, Slurm, GraphML or Graphviz."""
+    entry, given = writer.parse(to) if to else (None, {})
     made = options.load(fabric)
-    if output is None:
-        sys.stdout.write(writer[to or "ibnetdiscover"].function(made))
-    else:
-        write_file(made, output, to)
+    if output is not None:
+        write_file(made, output, entry.name if entry else None, **given)
+        return 0
+    entry = entry or writer["ibnetdiscover"]
+    sys.stdout.write(entry.function(made, **writer.bind(entry, given)))
     return 0

@@ -19,7 +19,8 @@ def paper_command(
     """Run the experiments of a paper and print its claims beside the measured values.
 
     Every study takes --out FOLDER for its figures and tables; 'weft list papers' shows the
-    other options of each.
+    other options of each. Those of multipath-ecmp are --seeds, --flows, --k 4,8,16,32, --hash
+    (ideal, linear, crc, crc-offset, crc-polarised), --first-seed and --processes.
     """
     entry = paper[name]
     bound = paper.bind(entry, {key.replace("-", "_"): value for key, value in options.items()})

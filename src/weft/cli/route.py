@@ -23,7 +23,7 @@ def route_command(
         bool, Parameter(help="Take traffic of switches into the deadlock proof.")
     ] = False,
 ) -> int:
-    """Route with the first engine that fits and print what the validator says.
+    """Route with the first engine that fits (minhop if none is named); print what is found.
 
     The exit status is 1 when the routes are not valid.
     """

@@ -79,7 +79,7 @@ class Layout:
     cable_lengths_m
         Lengths that cables are bought in, ascending.
     copper_m
-        Longest copper cable, whatever its rate; left out, `COPPER_LIMITS_M` by rate.
+        Longest copper cable, whatever its rate; left out, a typical limit for each rate.
     """
 
     hosts_per_rack: int | None = None

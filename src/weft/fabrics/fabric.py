@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -34,6 +35,9 @@ class LinkKind(IntEnum):
     SWITCH_HOST = 2
     HOST_HOST = 3
 
+
+#: How ibnetdiscover writes a node: switch, host or router, and its GUID.
+_NODE_ID = re.compile(r"[SHR]-([0-9a-fA-F]{16})")
 
 #: One row per directed link, in the order of every per-link result.
 LINK_DTYPE = np.dtype(
@@ -279,7 +283,7 @@ class Fabric:
         return {int(guid): node for node, guid in enumerate(self.node_guid)}
 
     def find_node(self, text: str) -> int:
-        """Node with this label, or with this GUID written in hexadecimal (``0x…``).
+        """Node with this label, or this GUID as ``0x…`` or as in ibnetdiscover's ``S-…``.
 
         Raises
         ------
@@ -288,13 +292,15 @@ class Fabric:
         """
         if text in self._node_of_name:
             return self._node_of_name[text]
-        if text.lower().startswith("0x"):
+        as_id = _NODE_ID.fullmatch(text)
+        if as_id or text.lower().startswith("0x"):
             try:
-                guid = int(text, 16)
+                guid = int(as_id[1] if as_id else text, 16)
             except ValueError:
                 raise InputError(f"{text!r} is no GUID; expected hexadecimal digits") from None
             if guid in self._node_of_guid:
                 return self._node_of_guid[guid]
+            raise InputError(f"no node of {self.name} has the GUID {guid:#x}")
         raise InputError(f"no node {text!r} in {self.name}{did_you_mean(text, self._node_of_name)}")
 
     def find_cable(self, text: str) -> int:

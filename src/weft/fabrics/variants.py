@@ -13,21 +13,32 @@ from weft.fabrics.fabric import Fabric, LinkKind, NodeKind
 from weft.units import parse_rate
 
 
+def _one_or_more(things: int | str | Iterable[int | str]) -> Iterable[int | str]:
+    return (things,) if isinstance(things, int | str) else things
+
+
 def _cable_numbers(fabric: Fabric, cables: Iterable[int | str]) -> NDArray[np.int64]:
-    numbers = [fabric.find_cable(c) if isinstance(c, str) else int(c) for c in cables]
+    numbers = [fabric.find_cable(c) if isinstance(c, str) else int(c) for c in _one_or_more(cables)]
     for number in numbers:
         if not 0 <= number < fabric.num_cables:
             raise InputError(f"no cable {number} in {fabric.name}; it has {fabric.num_cables}")
     return np.array(sorted(set(numbers)), dtype=np.int64)
 
 
+def _node_name(fabric: Fabric, number: int) -> str:
+    known = 0 <= number < fabric.num_nodes
+    return f"{fabric.node_names[number]} (node {number})" if known else f"node {number}"
+
+
 def _switch_numbers(fabric: Fabric, switches: Iterable[int | str]) -> NDArray[np.int64]:
-    numbers = [fabric.find_node(s) if isinstance(s, str) else int(s) for s in switches]
+    numbers = [
+        fabric.find_node(s) if isinstance(s, str) else int(s) for s in _one_or_more(switches)
+    ]
     for number in numbers:
         if not 0 <= number < fabric.num_nodes or fabric.node_kind[number] != NodeKind.SWITCH:
             raise InputError(
-                f"node {number} of {fabric.name} is no switch; "
-                f"switches are 0 to {fabric.num_switches - 1}"
+                f"{_node_name(fabric, number)} is no switch; "
+                "expected the name, GUID or number of one"
             )
     return np.array(sorted(set(numbers)), dtype=np.int64)
 

@@ -19,7 +19,7 @@ _SHAPES = {
 }
 
 
-@writer("dot", suffixes=(".dot", ".gv"))
+@writer("dot", aliases=("graphviz",), suffixes=(".dot", ".gv"))
 def write(fabric: Fabric, *, hosts: bool = True) -> str:
     """Graphviz DOT: a row per tree level, hosts at the bottom, for ``dot -Tsvg``.
 

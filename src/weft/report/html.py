@@ -260,10 +260,9 @@ def _users(
     def word(text: str) -> int:
         return words.setdefault(text, len(words))
 
-    named = [user for user in users if not user.rest]
-    pairs = summed(((user.source, user.destination), user.flows) for user in named)
-    sources = summed((user.source, user.flows) for user in named)
-    destinations = summed((user.destination, user.flows) for user in named)
+    pairs = summed(((user.source, user.destination), user.flows) for user in users)
+    sources = summed((user.source, user.flows) for user in users)
+    destinations = summed((user.destination, user.flows) for user in users)
     return {
         "link": int(link),
         "pairs": [(word(s), word(d), flows) for (s, d), flows in pairs[:LISTED_USERS]],
@@ -272,9 +271,8 @@ def _users(
         "pairCount": len(pairs),
         "sourceCount": len(sources),
         "destinationCount": len(destinations),
-        "rest": sum(user.flows for user in users if user.rest),
-        "sourceNodes": _nodes(((u.source_node, u.source) for u in named), node_of),
-        "destinationNodes": _nodes(((u.destination_node, u.destination) for u in named), node_of),
+        "sourceNodes": _nodes(((u.source_node, u.source) for u in users), node_of),
+        "destinationNodes": _nodes(((u.destination_node, u.destination) for u in users), node_of),
     }
 
 

@@ -23,8 +23,6 @@ class LinkUser:
         How many.
     source_node, destination_node
         Node to point at in the drawing, -1 for the node of that name, if there is one.
-    rest
-        These are all flows that are not listed by name.
     """
 
     source: str
@@ -32,7 +30,6 @@ class LinkUser:
     flows: int
     source_node: int = -1
     destination_node: int = -1
-    rest: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -112,13 +112,10 @@ def summed(users: Iterable[tuple[Any, int]]) -> list[tuple[Any, int]]:
 
 def user_line(users: tuple[LinkUser, ...]) -> str:
     """One line for many: the first pair and how many more there are."""
-    named = [user for user in users if not user.rest]
-    if not named:
+    if not users:
         return ""
-    first = f"{named[0].source} → {named[0].destination}"
-    more = len({(user.source, user.destination) for user in named}) - 1
-    if len(named) < len(users):
-        return f"{first}, {more:,} more pair{'' if more == 1 else 's'} and others"
+    first = f"{users[0].source} → {users[0].destination}"
+    more = len({(user.source, user.destination) for user in users}) - 1
     return first if not more else f"{first} and {more:,} more pair{'' if more == 1 else 's'}"
 
 

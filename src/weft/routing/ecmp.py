@@ -10,6 +10,10 @@ from weft.kernels.candidates import shortest_path_sets
 from weft.routes import CandidateRoutes, Routes
 from weft.routing.base import engine, provenance
 
+HOW_TAKEN = (
+    "loads are split equally at every hop; the bisection bandwidth takes one random way per flow"
+)
+
 
 @engine("ecmp", deadlock_free=False, lmc=False, candidates=True)
 def ecmp(fabric: Fabric) -> Routes:
@@ -31,5 +35,8 @@ def ecmp(fabric: Fabric) -> Routes:
     targets = np.arange(graph.num_rows, dtype=np.int32)
     offset, edges = shortest_path_sets(graph.edge_offset, graph.edge_row, targets, set_id)
     return CandidateRoutes(
-        **provenance(fabric, "ecmp"), set_id=set_id, set_offset=offset, set_edge=edges
+        **provenance(fabric, "ecmp", notes=(HOW_TAKEN,)),
+        set_id=set_id,
+        set_offset=offset,
+        set_edge=edges,
     )

@@ -73,6 +73,12 @@ class Validation:
         return not (self.num_unrouted_pairs or self.num_loops or self.credit_loops)
 
     @property
+    def ok_where_connected(self) -> bool:
+        """Like `ok`, but pairs that no cable connects are not held against the routing."""
+        lost = self.num_unrouted_pairs - self.num_disconnected_pairs
+        return not (lost or self.num_loops or self.credit_loops)
+
+    @property
     def minimal_share(self) -> float:
         """Share of the routed host pairs whose path is a shortest one; NaN when there is none."""
         total = int(self.detours.sum())

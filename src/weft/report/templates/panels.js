@@ -61,7 +61,6 @@ class Details {
       const body = element("tbody", {}, ...rows.map((row) => element("tr", {},
         ...row.slice(0, -1).map((place) => element("td", { class: "name" }, word(place))),
         element("td", { class: "number" }, number(row.at(-1))))));
-      if (users.rest) body.append(element("tr", {}, element("td", { colspan: heads.length }, "others"), element("td", { class: "number" }, number(users.rest))));
       if (count > rows.length) body.append(element("tr", {}, element("td", { colspan: heads.length + 1 }, `and ${number(count - rows.length)} more`)));
       table.replaceChildren(element("table", { class: "users" },
         element("thead", {}, element("tr", {}, ...heads.map((head) => element("th", { scope: "col" }, dot((head === "Source" ? SOURCE : DESTINATION)[mode]), head)),
@@ -142,7 +141,6 @@ function userLine(users, run) {
   const [source, destination] = users.pairs[0];
   const first = `${run.words[source]} → ${run.words[destination]}`;
   const more = plural(users.pairCount - 1, "more pair");
-  if (users.rest) return `${first}, ${more} and others`;
   return users.pairCount === 1 ? first : `${first} and ${more}`;
 }
 
