@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from weft.columns import Column, frame
 from weft.errors import InputError, NotApplicable
-from weft.fabrics import Fabric, rate_text
+from weft.fabrics import Fabric, rates_text
 from weft.report.model import EngineVerdict, LinkUser, Page, Run
 from weft.routes import Routes, TableRoutes
 from weft.routing import engine, route
@@ -195,6 +195,7 @@ def compare(
     *,
     samples: int = 1000,
     seed: int = 0,
+    two_way: bool = False,
 ) -> Comparison:
     """Route a fabric with every engine that fits, validate, and load it with traffic.
 
@@ -210,6 +211,8 @@ def compare(
         Which traffic patterns, with options as in ``"shift:offset=3"``; a choice when left out.
     samples, seed
         Of the effective bisection bandwidth; the seed also serves patterns that take one.
+    two_way
+        Bisections in which both halves send at the same time.
 
     Raises
     ------
@@ -226,10 +229,10 @@ def compare(
     for spec in wanted:
         entry, given = pattern.parse(spec)
         pattern.bind(entry, given)
-    outcomes = [_try(fabric, name, samples, seed) for name in chosen]
+    outcomes = [_try(fabric, name, samples, seed, two_way) for name in chosen]
     if engines is None and any(o.name == "updn" and o.refusal for o in outcomes):
         # A fabric without natural roots can still be routed without deadlock from its middle.
-        outcomes.append(_try(fabric, "updn:roots=center", samples, seed))
+        outcomes.append(_try(fabric, "updn:roots=center", samples, seed, two_way))
     described, runs = _run_patterns(fabric, outcomes, wanted, seed)
     whole = {o.name: all_to_all_loads(fabric, o.routes).per_link for o in outcomes if o.routes}
     rows = {o.name: _row(fabric, o, whole[o.name]) for o in outcomes if o.routes}
@@ -245,7 +248,8 @@ def compare(
         table=frame(ENGINE_COLUMNS, {k: [row[k] for row in kept] for k in ENGINE_COLUMNS}),
         runs_table=_runs_table(fabric, runs),
         notes=(
-            f"Effective bisection bandwidth: {samples} random bisections, seed {seed}; a share "
+            f"Effective bisection bandwidth: {samples} random {'two-way ' if two_way else ''}"
+            f"bisections, seed {seed}; a share "
             f"of 1 is {host_rate_gbps(fabric):g} Gb/s.",
             "A load is the number of flows over a link, times the fastest host cable's rate over "
             "the link's rate. All flows of a pattern send at once; time, queues and message "
@@ -264,7 +268,7 @@ def _default_engines() -> list[str]:
     return [*specs, *(e.facts["as_opensm"] for e in engine if "as_opensm" in e.facts)]
 
 
-def _try(fabric: Fabric, name: str, samples: int, seed: int) -> Outcome:
+def _try(fabric: Fabric, name: str, samples: int, seed: int, two_way: bool) -> Outcome:
     entry = engine.parse(name)[0]
     summary = entry.summary
     if name == entry.facts.get("as_opensm"):
@@ -281,7 +285,7 @@ def _try(fabric: Fabric, name: str, samples: int, seed: int) -> Outcome:
         summary,
         routes=routes,
         validation=validate(fabric, routes),
-        bisection=bisection(fabric, routes, samples, seed),
+        bisection=bisection(fabric, routes, samples, seed, two_way=two_way),
         route_s=elapsed,
     )
 
@@ -454,18 +458,12 @@ def _runs_table(fabric: Fabric, runs: Sequence[Run]) -> pl.DataFrame:
 
 
 def _facts(fabric: Fabric) -> tuple[tuple[str, str], ...]:
-    rates: dict[str, int] = {}
-    for gbps, code in zip(
-        fabric.cable_rate_gbps.tolist(), fabric.cable_rate_code.tolist(), strict=True
-    ):
-        text = rate_text(gbps, code)
-        rates[text] = rates.get(text, 0) + 1
     span = diameter(fabric)
     facts = [
         ("hosts", f"{fabric.num_hosts:,}"),
         ("switches", f"{fabric.num_switches:,}"),
         ("cables", f"{fabric.num_cables:,}"),
-        ("rates", ", ".join(f"{count:,} × {text}" for text, count in sorted(rates.items()))),
+        ("rates", rates_text(fabric)),
         ("diameter", "split" if span is None else f"{span} links between hosts"),
     ]
     alone = int((fabric.host_endpoint < 0).sum())

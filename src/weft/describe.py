@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from weft.errors import NotApplicable
-from weft.fabrics import Fabric, rate_text
+from weft.fabrics import Fabric, rates_text
 from weft.routing import route
 from weft.routing.tree import find_fat_tree
 from weft.sim.all_to_all import all_to_all_loads
@@ -37,12 +37,6 @@ def bisection_lower_bound(fabric: Fabric) -> int | None:
 
 def describe(fabric: Fabric) -> list[tuple[str, str]]:
     """Rows of name and value that describe a fabric."""
-    rates: dict[str, int] = {}
-    for gbps, code in zip(
-        fabric.cable_rate_gbps.tolist(), fabric.cable_rate_code.tolist(), strict=True
-    ):
-        text = rate_text(gbps, code)
-        rates[text] = rates.get(text, 0) + 1
     ports = np.bincount(fabric.num_ports[: fabric.num_switches])
     rows = [
         ("name", fabric.name),
@@ -53,7 +47,7 @@ def describe(fabric: Fabric) -> list[tuple[str, str]]:
             ", ".join(f"{ports[p]:,} of {p}" for p in np.flatnonzero(ports)) or "none",
         ),
         ("cables", f"{fabric.num_cables:,}"),
-        ("rates", ", ".join(f"{count:,} × {text}" for text, count in sorted(rates.items()))),
+        ("rates", rates_text(fabric)),
     ]
     auxiliary = fabric.num_nodes - fabric.num_switches - fabric.num_hosts
     if auxiliary:

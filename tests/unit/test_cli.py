@@ -85,7 +85,20 @@ def test_a_narrow_terminal_shows_the_figures_that_matter_whole(
     monkeypatch.setattr("weft.cli.compare.console", lambda: Console(width=columns, highlight=False))
     _, out, _ = run(capsys, "compare", TREE, "--samples", "20")
     assert "…" not in out
-    assert re.search(r"│ dmodk +│ +yes │ +0 │ +0 │.* 0\.\d{3} ±0\.\d{3} │ +12\.00 │", out)
+    assert re.search(r"│ dmodk +│ +yes │ +0 │.* 0\.\d{3} ±0\.\d{3} │ +12\.00 │", out)
+
+
+def test_cables_can_be_slowed_and_bisections_go_both_ways(capsys) -> None:
+    words = ("compare", TREE, "--engine", "minhop", "--samples", "50")
+    _, plain, _ = run(capsys, *words)
+    _, slow, _ = run(capsys, *words, "--slow-cable", "s1-0[5]=1xHDR")
+    assert "1 × 1xHDR, 31 × 4xHDR" in slow
+    _, both, _ = run(capsys, *words, "--two-way")
+    shares = [re.search(r"(0\.\d+) ±", out) for out in (plain, slow, both)]
+    assert all(shares)
+    one, slowed, two = (float(found[1]) for found in shares if found)
+    assert slowed < one
+    assert two < one
 
 
 def test_writers_take_their_options(capsys) -> None:
@@ -191,6 +204,8 @@ def test_list_shows_everything(capsys) -> None:
         (["compare", TREE, "--report", "no/such/folder/x.html"], "does not exist"),
         (["compare", TREE, "--report", "."], "is a folder"),
         (["compare", TREE, "--random-cables", "1", "--fault-seed", "-1"], "seed"),
+        (["info", TREE, "--slow-cable", "s1-0[5]"], "expected node[port]=RATE"),
+        (["info", TREE, "--slow-cable", "s1-0[5]=5xHDR"], "unknown rate"),
         (["info", TREE, "--fail-switch", "h1"], "h1 (node 9) is no switch"),
         (["convert", TREE, "--to", "graphviz:host=false"], "did you mean 'hosts'"),
         (["compare", TREE, "--fail-cable", "nobody[1]"], "no node 'nobody'"),

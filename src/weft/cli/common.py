@@ -13,6 +13,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.console import Console
 
+from weft.errors import InputError
 from weft.fabrics import Fabric
 from weft.kernels.walk import table_loads
 from weft.load import fabric as load_fabric
@@ -33,6 +34,10 @@ class FabricOptions:
     fail_switch: Annotated[
         tuple[str, ...], Parameter(help="Take out this switch, name or GUID; repeatable.")
     ] = ()
+    slow_cable: Annotated[
+        tuple[str, ...],
+        Parameter(help="Run the cable in this port at another rate, node[port]=RATE; repeatable."),
+    ] = ()
     random_cables: Annotated[
         int, Parameter(help="Pull this many random cables between switches.")
     ] = 0
@@ -44,6 +49,13 @@ class FabricOptions:
         made = load_fabric(spec_or_path, format=self.format, names=self.names)
         if self.fail_cable or self.fail_switch:
             made = made.without(cables=self.fail_cable, switches=self.fail_switch)
+        for text in self.slow_cable:
+            port, equals, rate = text.rpartition("=")
+            if not equals:
+                raise InputError(
+                    f"--slow-cable {text}: expected node[port]=RATE, such as leaf2[21]=1xHDR"
+                )
+            made = made.degraded([port], rate)
         if self.random_cables or self.random_switches:
             made = made.with_faults(
                 cables=self.random_cables, switches=self.random_switches, seed=self.fault_seed

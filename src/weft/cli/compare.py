@@ -25,7 +25,7 @@ COLUMNS = {
     "engine": 0,
     "valid": 0,
     "unrouted": 0,
-    "deadlock": 0,
+    "deadlock": 92,
     "lanes": 120,
     "mean hops": 132,
     "max hops": 100,
@@ -60,6 +60,9 @@ def compare_command(
     ] = (),
     samples: Annotated[int, Parameter(help="Random bisections.")] = 1000,
     seed: Annotated[int, Parameter(help="Seed of bisections and random patterns.")] = 0,
+    two_way: Annotated[
+        bool, Parameter(help="Bisections in which both halves send at the same time.")
+    ] = False,
     report: Annotated[Path | None, Parameter(help="Write one self-contained HTML page.")] = None,
     table: Annotated[
         Path | None, Parameter(help="Write the engine table, .csv or .parquet by the name.")
@@ -81,7 +84,12 @@ def compare_command(
     chosen = tuple(name for text in engines for name in _split(text))
     with announced_compile():
         result = compare(
-            options.load(fabric), chosen or None, patterns or None, samples=samples, seed=seed
+            options.load(fabric),
+            chosen or None,
+            patterns or None,
+            samples=samples,
+            seed=seed,
+            two_way=two_way,
         )
     out = console()
     show(result, out)

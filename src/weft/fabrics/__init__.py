@@ -1,6 +1,6 @@
 """The fabric: what is cabled to what."""
 
-from weft.fabrics.builder import DEFAULT_RATE, FabricBuilder, Parts, rate_text
+from weft.fabrics.builder import DEFAULT_RATE, FabricBuilder, Parts, rate_text, rates_text
 from weft.fabrics.fabric import LINK_DTYPE, Fabric, LinkKind, NodeKind
 from weft.fabrics.graph import SwitchGraph
 from weft.fabrics.variants import renamed, with_lengths
@@ -15,6 +15,7 @@ __all__ = [
     "Parts",
     "SwitchGraph",
     "rate_text",
+    "rates_text",
     "renamed",
     "with_lengths",
 ]

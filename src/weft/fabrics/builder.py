@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -432,6 +433,13 @@ def set_rate(parts: Parts, cables: NDArray[np.integer[Any]], rate: str | float) 
 def rate_text(gbps: float, code: int) -> str:
     """A rate as people write it: ``4xQDR``, or ``37 Gb/s`` when it has no name."""
     return RATE_NAMES[code] if code and rate_gbps(code) == gbps else f"{gbps:g} Gb/s"
+
+
+def rates_text(fabric: Fabric) -> str:
+    """How many cables of each rate: ``23 × 4xDDR, 136 × 4xQDR``."""
+    pairs = zip(fabric.cable_rate_gbps.tolist(), fabric.cable_rate_code.tolist(), strict=True)
+    counts = Counter(rate_text(gbps, code) for gbps, code in pairs)
+    return ", ".join(f"{count:,} × {text}" for text, count in sorted(counts.items())) or "none"
 
 
 def _stack(blocks: list[dict[str, NDArray[Any]]], keys: Sequence[str]) -> dict[str, NDArray[Any]]:

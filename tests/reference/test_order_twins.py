@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.random_fabrics import random_fabric
+from tests.reference import orders as plain
+from weft.errors import NotApplicable
+from weft.fabrics import Fabric
+from weft.kernels.distances import bfs_many, updown
+from weft.routes import TableRoutes
+from weft.routing import route
+from weft.routing.base import components
+from weft.routing.updn import find_roots, up_edges
+from weft.topology import build
+
+
+def up_links(fabric: Fabric, edge_up: np.ndarray) -> dict[int, bool]:
+    return dict(zip(fabric.graph.edge_link.tolist(), map(bool, edge_up), strict=True))
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_up_down_distances_are_those_of_the_definition(seed: int) -> None:
+    fabric = random_fabric(seed, switches=10)
+    graph = fabric.graph
+    random = np.random.default_rng(seed)
+    # Any order at all, not only one that a root gives: it may strand nodes either way.
+    rank = random.permutation(graph.num_rows)
+    edge_up = (rank[graph.edge_row] < rank[graph.edge_tail]).astype(np.uint8)
+    up = up_links(fabric, edge_up)
+    sizes = np.bincount(components(fabric))[components(fabric)]
+    hop_type = _hop_dtype(fabric)
+    for goal in range(graph.num_rows):
+        hops = np.empty(graph.num_rows, dtype=hop_type)
+        down = np.empty(graph.num_rows, dtype=np.uint8)
+        queue = np.empty(graph.num_rows, dtype=np.int32)
+        count = updown(
+            graph.edge_offset, graph.edge_row, edge_up, goal, sizes[goal], hops, down, queue
+        )
+        found = plain.legal_distances(fabric, up, int(graph.row_node[goal]))
+        assert count == len(found)
+        for row in queue[:count]:
+            assert (hops[row], bool(down[row])) == found[int(graph.row_node[row])]
+
+
+def _hop_dtype(fabric: Fabric) -> np.dtype:
+    """The type in which the package keeps hops."""
+    from weft.routing import validate
+
+    return validate._best_hops(fabric).dtype
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_counting_gives_what_opensm_would_choose(seed: int) -> None:
+    fabric = random_fabric(seed)
+    routes = route(fabric, "minhop", balance="opensm")
+    assert isinstance(routes, TableRoutes)
+    assert np.array_equal(routes.table, plain.counted_tables(fabric, None))
+    try:
+        ordered = route(fabric, "updn", roots="center", balance="opensm")
+    except NotApplicable:
+        return
+    up = up_links(fabric, up_edges(fabric, find_roots(fabric, ("center",))))
+    assert isinstance(ordered, TableRoutes)
+    assert np.array_equal(ordered.table, plain.counted_tables(fabric, up))
+
+
+@pytest.mark.parametrize("spec", ["xgft:2;4,4;1,4", "xgft:3;2,3,4;1,2,3", "xgft:3;4,4,3;1,2,2"])
+def test_dmodk_goes_the_way_of_the_formula(spec: str) -> None:
+    fabric = build(spec)
+    routes = route(fabric, "dmodk")
+    assert isinstance(routes, TableRoutes)
+    for host in range(fabric.num_hosts):
+        for switch in range(fabric.num_switches):
+            level, parent = plain.dmodk_next(fabric, switch, host)
+            port = int(routes.table[host, switch])
+            link = int(fabric.port_link[fabric.port_offset[switch] + port - 1])
+            following = int(fabric.link_to[link])
+            assert fabric.level[following] == level
+            if parent is not None:
+                # The parent's own digit at this level is its index among the parents.
+                assert fabric.coordinates[following][level - 1] == parent
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_lids_of_one_host_share_no_link_that_another_could_take(seed: int) -> None:
+    """With as many LIDs as ways, every switch of a leaf uses every way once."""
+    fabric = build("xgft:2;4,5;1,4").shuffled(seed)
+    routes = route(fabric, "minhop", lmc=2)
+    assert isinstance(routes, TableRoutes)
+    graph = fabric.graph
+    hops = np.empty((graph.num_rows, graph.num_rows), dtype=_hop_dtype(fabric))
+    every = np.arange(graph.num_rows, dtype=np.int32)
+    bfs_many(graph.edge_offset, graph.edge_row, every, hops)
+    for d in range(fabric.num_endpoints):
+        goal = graph.destination_row[d]
+        for row in np.flatnonzero(hops[goal] == 2):
+            if row in graph.destination_row[: fabric.num_endpoints]:
+                assert len(set(routes.table[4 * d : 4 * d + 4, row].tolist())) == 4
