@@ -110,3 +110,30 @@ def test_random_fabrics_are_routed_as_far_as_they_go(entry: Entry, seed: int) ->
     if routes is not None:
         found = validate(fabric, routes)
         assert found.num_unrouted_pairs == found.num_disconnected_pairs
+
+
+def soil_memory(random: np.random.Generator) -> None:
+    """Leave garbage in freed memory, where a kernel that forgets to set its space would find it."""
+    junk = [random.integers(0, 255, size).astype(np.uint8) for size in range(1, 300, 3)]
+    junk += [random.random(size) * 1e18 for size in range(1, 80)]
+    junk += [random.integers(-(2**31), 2**31, size).astype(np.int32) for size in range(1, 80)]
+    del junk
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(
+    "spec",
+    ["minhop", "minhop:lmc=2", "minhop:balance=opensm", "updn:roots=center;lmc=1", "ecmp"],
+)
+def test_results_do_not_depend_on_what_memory_held(spec: str, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    fabric = random_fabric(seed)
+    results = []
+    for _ in range(12):
+        soil_memory(random)
+        routes = route(fabric, spec)
+        table = routes.table if isinstance(routes, TableRoutes) else routes.set_id
+        results.append((table, all_to_all_loads(fabric, routes).per_link))
+    for table, loads in results[1:]:
+        assert np.array_equal(table, results[0][0])
+        assert np.array_equal(loads, results[0][1])

@@ -147,6 +147,7 @@ def _unlike(
     chosen,
 ):
     """As `_cheapest`, with an edge dearer for each other LID of the destination that takes it."""
+    cost[queue[0]] = 0.0
     for i in range(1, count):
         row = queue[i]
         least = np.inf
