@@ -57,11 +57,7 @@ def table_bisections(
         start[0] = 0
         lost[sample] = 0
         for f in range(flows):
-            i = f % half
-            a = endpoints[order[i]]
-            b = endpoints[order[half + i]]
-            if f >= half:
-                a, b = b, a
+            a, b = _partners(order, endpoints, f)
             start[f + 1] = start[f]
             if a < 0 or b < 0:
                 lost[sample] += 1
@@ -84,13 +80,7 @@ def table_bisections(
             if end != DELIVERED:
                 lost[sample] += 1
                 continue
-            while start[f] + count > len(stored):
-                bigger = np.empty(2 * len(stored), dtype=np.int32)
-                bigger[: len(stored)] = stored
-                stored = bigger
-            for k in range(count):
-                stored[start[f] + k] = links[k]
-                loads[links[k]] += 1
+            stored = _keep(links, count, start[f], stored, loads)
             start[f + 1] = start[f] + count
         means[sample] = _mean_share(start, stored, flows, link_cost, loads)
 
@@ -129,11 +119,7 @@ def candidate_bisections(
         start[0] = 0
         lost[sample] = 0
         for f in range(flows):
-            i = f % half
-            a = endpoints[order[i]]
-            b = endpoints[order[half + i]]
-            if f >= half:
-                a, b = b, a
+            a, b = _partners(order, endpoints, f)
             start[f + 1] = start[f]
             if a < 0 or b < 0 or target_row[a] < 0 or target_row[b] < 0:
                 lost[sample] += 1
@@ -161,15 +147,33 @@ def candidate_bisections(
             if target_link[b] >= 0:
                 links[count] = target_link[b]
                 count += 1
-            while start[f] + count > len(stored):
-                bigger = np.empty(2 * len(stored), dtype=np.int32)
-                bigger[: len(stored)] = stored
-                stored = bigger
-            for k in range(count):
-                stored[start[f] + k] = links[k]
-                loads[links[k]] += 1
+            stored = _keep(links, count, start[f], stored, loads)
             start[f + 1] = start[f] + count
         means[sample] = _mean_share(start, stored, flows, link_cost, loads)
+
+
+@njit(cache=True)
+def _keep(links, count, at, stored, loads):
+    """Store a flow's links from a place on and add it to their loads; returns the store, grown."""
+    while at + count > len(stored):
+        bigger = np.empty(2 * len(stored), dtype=np.int32)
+        bigger[: len(stored)] = stored
+        stored = bigger
+    for k in range(count):
+        stored[at + k] = links[k]
+        loads[links[k]] += 1
+    return stored
+
+
+@njit(cache=True)
+def _partners(order, endpoints, f):
+    """Source and destination of a sample's flow; flows of the second half go back."""
+    half = len(endpoints) // 2
+    a = endpoints[order[f % half]]
+    b = endpoints[order[half + f % half]]
+    if f >= half:
+        return b, a
+    return a, b
 
 
 @njit(cache=True)

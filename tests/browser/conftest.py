@@ -1,0 +1,119 @@
+"""A headless Chromium with the network cut, and what a test asks of the page that it opened."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Playwright, sync_playwright
+from playwright.sync_api import Page as Tab
+
+from weft.report.html import write
+from weft.report.model import Page
+from weft.report.summary import hottest, scope_of
+
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+ARGUMENTS = (
+    "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--disable-quic",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def playwright() -> Iterator[Playwright]:
+    if not Path(CHROMIUM).exists():
+        message = "no Chromium (Debian: apt-get install chromium)"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+    with sync_playwright() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def browser(playwright: Playwright) -> Iterator[Browser]:
+    started = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
+    yield started
+    started.close()
+
+
+@dataclass
+class Report:
+    """A page open in the browser, and all that went wrong in it."""
+
+    tab: Tab
+    page: Page
+    wrong: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def text(self, selector: str) -> str:
+        return self.tab.locator(selector).inner_text()
+
+    def ask(self, script: str, argument: Any = None) -> Any:
+        """Evaluate a function in the page."""
+        return self.tab.evaluate(script, argument)
+
+    def cable_point(self, cable: int, share: float = 0.5) -> tuple[float, float]:
+        """Where a cable is drawn, in the window."""
+        self.tab.locator("#canvas").scroll_into_view_if_needed()
+        self.settle()
+        point = self.ask("([c, s]) => weftReport.cablePoint(c, s)", [cable, share])
+        return point["x"], point["y"]
+
+    def settle(self) -> None:
+        """Let frames that were asked for be painted."""
+        self.ask("() => new Promise((done) => setTimeout(() => requestAnimationFrame(done), 200))")
+
+    def choose(self, engine: str | None = None, pattern: str | None = None) -> None:
+        for selector, value in (("#engine", engine), ("#pattern", pattern)):
+            if value:
+                self.tab.select_option(selector, value)
+        self.settle()
+
+    def hottest_links(self, engine: str, pattern: str) -> list[int]:
+        fabric = self.page.fabric
+        run = next(r for r in self.page.runs if (r.engine, r.pattern) == (engine, pattern))
+        return hottest(run.load, scope_of(fabric).links)
+
+
+@pytest.fixture
+def open_report(browser: Browser, tmp_path: Path) -> Iterator[Any]:
+    contexts = []
+    reports = []
+
+    def opened(page: Page, **options: Any) -> Report:
+        path = tmp_path / "report.html"
+        write(page, path)
+        options = {"viewport": {"width": 1280, "height": 900}} | options
+        context = browser.new_context(offline=True, **options)
+        context.set_default_timeout(15_000)
+        contexts.append(context)
+        report = Report(context.new_page(), page)
+        report.tab.on(
+            "console",
+            lambda said: (
+                report.wrong.append(said.text) if said.type in {"error", "warning"} else None
+            ),
+        )
+        report.tab.on("pageerror", lambda error: report.wrong.append(str(error)))
+        report.tab.on("dialog", lambda dialog: report.wrong.append(dialog.message))
+        report.tab.on("request", lambda request: report.requests.append(request.url))
+        report.tab.goto(path.as_uri())
+        if options.get("java_script_enabled", True):
+            report.tab.wait_for_selector("html[data-state=done]", state="attached")
+            report.settle()
+        reports.append(report)
+        return report
+
+    yield opened
+    for report in reports:
+        assert report.wrong == []
+        assert all(url.startswith("file:") for url in report.requests)
+        assert len(report.requests) == 1
+    for context in contexts:
+        context.close()
