@@ -13,8 +13,10 @@ from weft.load import fabric
 from weft.routes import CandidateRoutes, Routes, TableRoutes
 from weft.routing import route
 from weft.routing.validate import Validation, validate
+from weft.sim.analysis import StaticResult, analyse
 from weft.sim.bisection import Bisection, bisection
 from weft.sim.static import link_loads
+from weft.workload import traffic
 
 __version__ = "0.1.0"
 
@@ -28,13 +30,16 @@ __all__ = [
     "NodeKind",
     "NotApplicable",
     "Routes",
+    "StaticResult",
     "TableRoutes",
     "UnroutedWarning",
     "Validation",
     "WeftError",
+    "analyse",
     "bisection",
     "fabric",
     "link_loads",
     "route",
+    "traffic",
     "validate",
 ]

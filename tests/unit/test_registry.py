@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from weft.errors import InputError
+from weft.registry import Registry
+
+
+def registry(monkeypatch: pytest.MonkeyPatch, *points: object) -> Registry:
+    """A registry over a package that registers nothing in it, and these entry points."""
+    monkeypatch.setattr("weft.registry.entry_points", lambda group: points)
+    return Registry("thing", "weft.workload", "weft.things", pipeline=("fabric",))
+
+
+def test_other_distributions_announce_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load() -> None:
+        @made("theirs", aliases=("t",), positional=("size",))
+        def theirs(fabric: object, size: int, names: tuple[str, ...] = ()) -> object:
+            """Their thing, in one line.
+
+            More of it.
+            """
+            return fabric, size, names
+
+    made = registry(monkeypatch, SimpleNamespace(load=load))
+    assert made.names() == ["theirs"]
+    entry, given = made.parse("t:3;names=ax1,b")
+    assert entry.summary == "Their thing, in one line."
+    assert list(entry.options) == ["size", "names"]
+    assert made.bind(entry, given) == {"size": 3, "names": ("ax1", "b")}
+    with pytest.raises(InputError, match="needs size"):
+        made.bind(entry, {})
+    with pytest.raises(InputError, match="does not fit"):
+        made.bind(entry, {"size": "many"})
+    with pytest.raises(InputError, match=r"no option 'name' \(did you mean 'names'\?\)"):
+        made.bind(entry, {"size": 1, "name": "x"})
+
+
+def test_a_name_is_given_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = registry(monkeypatch)
+    made("one")(lambda: None)
+    with pytest.raises(ValueError, match="registered twice"):
+        made("other", aliases=("one",))(lambda: None)
