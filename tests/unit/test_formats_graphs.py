@@ -11,6 +11,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from weft.errors import NotApplicable
 from weft.fabrics import Fabric, FabricBuilder, Parts
 from weft.fabrics.variants import renamed, with_lengths
 from weft.formats import read_file, write_file
@@ -68,6 +69,29 @@ def test_graphml_holds_any_name() -> None:
     fabric = renamed(build("xgft:1;2;1"), {0x200000: '<a & "b"> ü', 0x100000: "bell\x07\ud800"})
     graph = as_networkx(fabric)
     assert set(graph) == {'<a & "b"> ü', "bell\ufffd\ufffd", "h1"}
+
+
+def test_graphml_keeps_nodes_apart_whose_names_look_the_same() -> None:
+    names = ("a\x01", "a\x02", "b\uffff", "b\ufffd")
+    fabric = build("leaf-spine:leaves=1,spines=1,hosts=2")
+    fabric = renamed(fabric, dict(zip(fabric.node_guid.tolist(), names, strict=False)))
+    graph = as_networkx(fabric)
+    assert len(graph) == fabric.num_nodes == len(names)
+    assert {node: data["label"] for node, data in graph.nodes(data=True)} == {
+        "S-0000000000200000": "a\ufffd",
+        "S-0000000000200001": "a\ufffd",
+        f"H-{int(fabric.node_guid[2]):016x}": "b\ufffd",
+        "b\ufffd": "b\ufffd",
+    }
+    assert graph.number_of_edges("S-0000000000200000", "S-0000000000200001") == 1
+
+
+def test_graphml_refuses_a_name_that_is_the_id_of_another_node() -> None:
+    names = ("a\x01", "a\x02", "S-0000000000200000")
+    fabric = build("leaf-spine:leaves=1,spines=1,hosts=2")
+    fabric = renamed(fabric, dict(zip(fabric.node_guid.tolist(), names, strict=False)))
+    with pytest.raises(NotApplicable, match="id that ibnetdiscover"):
+        graphml(fabric)
 
 
 def test_graphml_of_the_real_cluster(shared: Path) -> None:

@@ -26,7 +26,8 @@ reader = Registry("readable format", "weft.formats", "weft.readers", pipeline=("
 #: Fact of a writer: `suffixes` of its files.
 writer = Registry("writable format", "weft.formats", "weft.writers", pipeline=("fabric",))
 
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+#: Also the two non-characters that no XML file may hold.
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
 
 
 class FormatWarning(UserWarning):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
+from weft.errors import NotApplicable
 from weft.fabrics import Fabric, NodeKind
 from weft.formats.base import printable, writer
+from weft.formats.labels import guid_id
 from weft.units import RATE_NAMES
 
 _NODE_KEYS = {
@@ -48,7 +51,8 @@ def write(fabric: Fabric) -> str:
 
     Node ids are the labels, edge ids the cable numbers. Attributes that the fabric does not know
     (level, coordinates, length, system GUID, LIDs) are left out of that node or edge. Characters
-    that XML cannot hold are shown as U+FFFD.
+    that XML cannot hold are shown as U+FFFD; where that makes two labels look the same, the id is
+    the one made from the GUID.
     """
     lines = [_HEAD]
     for domain, keys in (("node", _NODE_KEYS), ("edge", _EDGE_KEYS)):
@@ -57,11 +61,36 @@ def write(fabric: Fabric) -> str:
             for key, kind in keys.items()
         ]
     lines.append(f'  <graph id={_quoted(fabric.name)} edgedefault="undirected">')
-    ids = [_quoted(label) for label in fabric.node_names]
+    ids = _node_ids(fabric)
     lines.extend(_nodes(fabric, ids))
     lines.extend(_edges(fabric, ids))
     lines += ["  </graph>", "</graphml>", ""]
     return "\n".join(lines)
+
+
+def _node_ids(fabric: Fabric) -> list[str]:
+    """Quoted id of each node.
+
+    Raises
+    ------
+    NotApplicable
+        When a label is the id that this gives to another node.
+    """
+    shown = [printable(label) for label in fabric.node_names]
+    count = Counter(shown)
+    ids = [
+        guid_id(kind, guid) if count[text] > 1 and text != label else text
+        for text, label, kind, guid in zip(
+            shown,
+            fabric.node_names,
+            fabric.node_kind.tolist(),
+            fabric.node_guid.tolist(),
+            strict=True,
+        )
+    ]
+    if len(set(ids)) < len(ids):
+        raise NotApplicable("a label is the id that ibnetdiscover would give to another node")
+    return [_quoted(text) for text in ids]
 
 
 def _quoted(text: str) -> str:
