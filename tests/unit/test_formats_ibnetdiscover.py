@@ -485,9 +485,11 @@ def test_what_the_format_cannot_state_is_refused(tmp_path: Path) -> None:
         (one_switch(host="a\nb"), "unprintable"),
         (one_switch(host="half \ud800"), "unprintable"),
         (one_switch(host="no Aggregation Node"), "aggregation node"),
+        (FabricBuilder("f").fabric(), "f has no node"),
     ):
-        with pytest.raises(NotApplicable, match=message):
-            write_file(fabric, target)
+        for format in ("ibnetdiscover", "ibsim"):
+            with pytest.raises(NotApplicable, match=message):
+                write_file(fabric, target, format)
     assert list(tmp_path.iterdir()) == []
 
 

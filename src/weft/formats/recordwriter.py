@@ -84,6 +84,8 @@ class RecordWriter:
 
     def _check(self) -> None:
         fabric = self.fabric
+        if not fabric.num_nodes:
+            raise NotApplicable(f"{fabric.name} has no node to write")
         for node in np.flatnonzero(fabric.num_ports > MAX_PORTS)[:1]:
             raise NotApplicable(
                 f"{fabric.node_names[node]} has {fabric.num_ports[node]} ports, and {self.target} "
