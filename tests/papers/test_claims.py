@@ -33,10 +33,10 @@ def test_verdict_of_one_comparison(values: list[float], wanted: str, verdict: Ve
 
 
 def test_a_claim_is_as_good_as_its_worst_comparison() -> None:
-    clear = Comparison("clear", -1.0, 0.1, "below")
-    close = Comparison("close", -1.0, 0.9, "below")
-    doubtful = Comparison("doubtful", -1.0, 1.5, "below")
-    wrong = Comparison("wrong", 0.001, 0.0001, "below")
+    clear = Comparison("clear", -1.0, 0.1, "below", 30)
+    close = Comparison("close", -1.0, 0.9, "below", 30)
+    doubtful = Comparison("doubtful", -1.0, 1.5, "below", 30)
+    wrong = Comparison("wrong", 0.001, 0.0001, "below", 30)
     assert judge([clear, close], "").verdict is Verdict.HOLDS
     assert judge([clear, close], "").deciding is close
     assert judge([doubtful, clear, close], "").verdict is Verdict.UNDECIDED
@@ -44,6 +44,20 @@ def test_a_claim_is_as_good_as_its_worst_comparison() -> None:
     assert (found.verdict, found.deciding, found.comparisons) == (Verdict.FAILS, wrong, 4)
     assert found.against == (doubtful, wrong)
     assert found.measured == "numbers"
+
+
+def test_a_claim_of_many_comparisons_does_not_fall_by_chance() -> None:
+    # With no difference at all, one of a hundred intervals is likely to miss zero.
+    random = np.random.default_rng(1)
+    fallen = 0
+    for _ in range(100):
+        noise = random.normal(size=(100, 30))
+        found = judge([Comparison.of("noise", values, "below") for values in noise], "")
+        fallen += found.verdict is Verdict.FAILS
+    assert fallen <= 10
+    worse = [*noise[1:], random.normal(2.0, 1.0, 30)]
+    found = judge([Comparison.of("worse", values, "below") for values in worse], "")
+    assert found.verdict is Verdict.FAILS
 
 
 def test_every_basis_is_tested() -> None:

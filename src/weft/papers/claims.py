@@ -2,9 +2,10 @@
 
 A claim is turned into comparisons: quantities, one value per seed, whose mean must be below zero,
 above it, or zero throughout. It *holds* when every comparison's 95 % interval (Student t over the
-seeds) lies on the claimed side, *does not hold* when one lies on the other side or is a flat tie,
-and is *undecided* when one includes zero and none contradicts. As all have to hold, each is tested
-at 5 % and the claim as a whole errs no more often (an intersection-union test).
+seeds) lies on the claimed side: as all have to, each is tested at 5 % and the claim as a whole errs
+no more often (an intersection-union test). It *does not hold* when one is a flat tie or lies on the
+other side. There a single one is enough, so that its interval is widened to cover all comparisons
+of the claim together with 95 % (Bonferroni). Else it is *undecided*.
 """
 
 from __future__ import annotations
@@ -60,12 +61,15 @@ class Comparison:
         Of the difference over the seeds: mean and half width of its 95 % interval.
     wanted
         Side on which the difference has to lie.
+    seeds
+        How many there were.
     """
 
     label: str
     mean: float
     half: float
     wanted: Literal["below", "above", "zero"]
+    seeds: int
 
     @classmethod
     def of(
@@ -76,7 +80,7 @@ class Comparison:
         if wanted == "zero":
             # Sameness is no matter of noise: the largest deviation speaks.
             mean = np.abs(values).max()
-        return cls(label, float(mean), float(half), wanted)
+        return cls(label, float(mean), float(half), wanted, len(values))
 
     @property
     def margin(self) -> float:
@@ -91,13 +95,27 @@ class Comparison:
     @property
     def verdict(self) -> Verdict:
         """Of this condition alone."""
+        return self.among(1)
+
+    def among(self, comparisons: int) -> Verdict:
+        """Of this condition as one of several that a claim could fall by.
+
+        Parameters
+        ----------
+        comparisons
+            How many there are.
+        """
         if self.wanted == "zero":
             return Verdict.HOLDS if abs(self.mean) <= NOTHING else Verdict.FAILS
         if self.half <= NOTHING:
             return Verdict.HOLDS if self.margin > NOTHING else Verdict.FAILS
         if self.margin > self.half:
             return Verdict.HOLDS
-        return Verdict.FAILS if self.margin < -self.half else Verdict.UNDECIDED
+        alone, together = student_t.isf(
+            (1 - CONFIDENCE) / 2 / np.array([1, comparisons]), self.seeds - 1
+        )
+        contradicts = self.margin < -self.half * together / alone
+        return Verdict.FAILS if contradicts else Verdict.UNDECIDED
 
     def __str__(self) -> str:
         if self.wanted == "zero":
@@ -135,9 +153,10 @@ class Finding:
 
 def judge(comparisons: Sequence[Comparison], measured: str) -> Finding:
     """All conditions of a claim together."""
-    worst = max(comparisons, key=lambda each: (_SEVERITY[each.verdict], -each.strength))
+    count = len(comparisons)
+    worst = max(comparisons, key=lambda each: (_SEVERITY[each.among(count)], -each.strength))
     against = tuple(each for each in comparisons if each.verdict is not Verdict.HOLDS)
-    return Finding(worst.verdict, worst, measured, len(comparisons), against)
+    return Finding(worst.among(count), worst, measured, count, against)
 
 
 @dataclass(frozen=True)
