@@ -65,6 +65,15 @@ def test_compare_writes_parquet_and_times_on_request(capsys, tmp_path: Path) -> 
     assert pl.read_parquet(path)["valid"].to_list() == [True]
 
 
+def test_compare_takes_engines_and_patterns_parted_by_commas(capsys) -> None:
+    words = ("compare", TREE, "--samples", "2", "--patterns", "tornado,shift:offset=3")
+    status, out, _ = run(capsys, *words, "--engines", "minhop,updn:roots=center")
+    assert status == 0
+    for cell in ("│ tornado ", "│ shift:offset=3 ", "│ minhop ", "│ updn:roots=center "):
+        assert cell in out
+    assert "dmodk" not in out
+
+
 def test_a_fabric_that_no_engine_can_route_gives_status_1(capsys) -> None:
     status, out, _ = run(capsys, "compare", "ring:6", "--engine", "minhop", "--samples", "2")
     assert status == 1

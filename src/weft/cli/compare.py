@@ -82,11 +82,12 @@ def compare_command(
         if path is not None and not path.absolute().parent.is_dir():
             raise InputError(f"{option} {path}: the folder {path.absolute().parent} does not exist")
     chosen = tuple(name for text in engines for name in _split(text))
+    wanted = tuple(name for text in patterns for name in _split(text))
     with announced_compile():
         result = compare(
             options.load(fabric),
             chosen or None,
-            patterns or None,
+            wanted or None,
             samples=samples,
             seed=seed,
             two_way=two_way,
@@ -106,8 +107,10 @@ def compare_command(
 
 
 def _split(text: str) -> list[str]:
-    """Engines of one word: ``minhop,dmodk`` are two, ``updn:roots=a,b`` is one."""
-    return text.split(",") if ":" not in text else [text]
+    """Names of one word: in ``minhop,updn:roots=a,b`` commas part names before the colon only."""
+    heads, colon, options = text.partition(":")
+    *names, last = heads.split(",")
+    return [*names, last + colon + options]
 
 
 def _write_table(result: Comparison, path: Path) -> None:
