@@ -14,7 +14,7 @@ from weft.registry import convert, did_you_mean
 #: Height of a rack unit (EIA-310).
 UNIT_M = 0.04445
 
-#: Bound of every count and height, far beyond any machine room.
+#: Bound of every count, height and length in m, far beyond any machine room.
 MOST = 1_000_000
 
 #: Lengths that cables are sold in.
@@ -106,14 +106,16 @@ class Layout:
             if value is None or isinstance(value, str | tuple):
                 continue
             if field.name.endswith("_m"):
-                if not 0 <= value < math.inf:
-                    raise InputError(f"{field.name} must be at least 0 m, not {value}")
+                if not 0 <= value <= MOST:
+                    raise InputError(f"{field.name} must be 0 to {MOST:,} m, not {value}")
             elif not 1 <= value <= MOST:
                 raise InputError(f"{field.name} must be 1 to {MOST:,}, not {value}")
         lengths = self.cable_lengths_m
         ascending = all(a < b for a, b in pairwise(lengths))
-        if not lengths or not ascending or not 0 < lengths[0] <= lengths[-1] < math.inf:
-            raise InputError("cable_lengths_m must be lengths above 0 m, shortest first")
+        if not lengths or not ascending or not 0 < lengths[0] <= lengths[-1] <= MOST:
+            raise InputError(
+                f"cable_lengths_m must be lengths above 0 m, at most {MOST:,} m, shortest first"
+            )
         for name in ("chassis_units", "switch_units"):
             if getattr(self, name) > self.rack_units:
                 raise InputError(
