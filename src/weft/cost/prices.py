@@ -18,7 +18,8 @@ from weft.errors import InputError
 from weft.formats.text import read_text
 from weft.units import parse_rate
 
-Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+#: Bounded far beyond any price, so that sums stay finite.
+Amount = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
 
 
 class _Entry(BaseModel):
@@ -106,6 +107,10 @@ class Prices:
         except tomllib.TOMLDecodeError as error:
             message, line = _toml_message(str(error), text)
             raise InputError(f"is no TOML: {message}", file=path, line=line) from None
+        except (RecursionError, ValueError):
+            raise InputError(
+                "is no price file: nested too deeply, or a number of thousands of digits", file=path
+            ) from None
         try:
             file = _File.model_validate(data)
         except ValidationError as error:
