@@ -98,12 +98,16 @@ class Registry:
     def _load(self) -> None:
         if self._loaded:
             return
-        self._loaded = True
-        package = importlib.import_module(self._package)
-        for module in pkgutil.iter_modules(package.__path__, self._package + "."):
-            importlib.import_module(module.name)
-        for point in entry_points(group=self._group):
-            point.load()
+        self._loaded = True  # a module that is imported here may ask for the entries so far
+        try:
+            package = importlib.import_module(self._package)
+            for module in pkgutil.iter_modules(package.__path__, self._package + "."):
+                importlib.import_module(module.name)
+            for point in entry_points(group=self._group):
+                point.load()
+        except BaseException:
+            self._loaded = False  # so that the next call fails with the cause too
+            raise
 
     def __iter__(self) -> Iterator[Entry]:
         self._load()

@@ -38,6 +38,16 @@ def test_other_distributions_announce_their_own(monkeypatch: pytest.MonkeyPatch)
         made.bind(entry, {"size": 1, "name": "x"})
 
 
+def test_what_cannot_be_loaded_fails_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load() -> None:
+        raise ImportError("a library is missing")
+
+    made = registry(monkeypatch, SimpleNamespace(load=load))
+    for _ in range(2):
+        with pytest.raises(ImportError, match="a library is missing"):
+            made.names()
+
+
 def test_a_name_is_given_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made = registry(monkeypatch)
     made("one")(lambda: None)
