@@ -236,6 +236,10 @@ def multipath_ecmp(
     return replace(result, files=result.write(out))
 
 
+#: 65,536 hosts on 5,120 switches, whose candidate sets take 0.1 GB.
+LARGEST_K = 64
+
+
 def _check(
     seeds: int, flows: int, k: Sequence[int], first_seed: int, processes: int | None
 ) -> None:
@@ -250,6 +254,11 @@ def _check(
     for size in k:
         if size < 4 or size % 2:
             raise InputError(f"k must be even and at least 4, not {size}")
+        if size > LARGEST_K:
+            raise InputError(
+                f"k must be at most {LARGEST_K}, not {size}: the candidate sets of a larger tree "
+                "grow with the square of its 5/4 k^2 switches"
+            )
     if processes is not None and processes < 1:
         raise InputError(f"there must be at least 1 process, not {processes}")
 
