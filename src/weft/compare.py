@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -21,9 +21,9 @@ from weft.routing.validate import Validation, validate
 from weft.sim.all_to_all import all_to_all_loads
 from weft.sim.bisection import Bisection, bisection
 from weft.sim.metrics import load_metrics
-from weft.sim.static import flow_loads, host_flows, host_rate_gbps, link_users
+from weft.sim.static import Loads, flow_loads, host_flows, host_rate_gbps, link_users
 from weft.topology.measures import diameter
-from weft.workload import pattern, traffic
+from weft.workload import Pairs, pattern, traffic
 
 PATTERNS = (
     "all-to-all",
@@ -233,9 +233,9 @@ def compare(
     if engines is None and any(o.name == "updn" and o.refusal for o in outcomes):
         # A fabric without natural roots can still be routed without deadlock from its middle.
         outcomes.append(_try(fabric, "updn:roots=center", samples, seed, two_way))
-    described, runs = _run_patterns(fabric, outcomes, wanted, seed)
-    whole = {o.name: all_to_all_loads(fabric, o.routes).per_link for o in outcomes if o.routes}
-    rows = {o.name: _row(fabric, o, whole[o.name]) for o in outcomes if o.routes}
+    whole = {o.name: all_to_all_loads(fabric, o.routes) for o in outcomes if o.routes}
+    described, runs = _run_patterns(fabric, outcomes, wanted, seed, whole)
+    rows = {o.name: _row(fabric, o, whole[o.name].per_link) for o in outcomes if o.routes}
     outcomes.sort(key=lambda outcome: _rank(outcome, rows.get(outcome.name)))
     order = [outcome.name for outcome in outcomes]
     runs.sort(key=lambda run: order.index(run.engine))
@@ -340,7 +340,11 @@ def _row(fabric: Fabric, outcome: Outcome, flows: NDArray[Any]) -> dict[str, obj
 
 
 def _run_patterns(
-    fabric: Fabric, outcomes: Sequence[Outcome], wanted: Sequence[str], seed: int
+    fabric: Fabric,
+    outcomes: Sequence[Outcome],
+    wanted: Sequence[str],
+    seed: int,
+    all_to_all: Mapping[str, Loads],
 ) -> tuple[dict[str, str], list[Run]]:
     described: dict[str, str] = {}
     runs: list[Run] = []
@@ -348,49 +352,47 @@ def _run_patterns(
         entry, given = pattern.parse(spec)
         described[spec] = entry.summary
         options = {"seed": seed} if "seed" in entry.options and "seed" not in given else {}
-        whole = entry.name == "all-to-all"
-        pairs = fabric.num_hosts * (fabric.num_hosts - 1)
-        sources = destinations = None
-        if not whole or pairs <= MAX_LISTED_FLOWS:
+        # The loads of an all-to-all are there already; its list only tells who uses a link.
+        known = all_to_all if entry.name == "all-to-all" else {}
+        pairs: Pairs | None = None
+        if not known or fabric.num_hosts * (fabric.num_hosts - 1) <= MAX_LISTED_FLOWS:
             try:
-                sources, destinations = traffic(fabric.num_hosts, spec, **options)
+                pairs = traffic(fabric.num_hosts, spec, **options)
             except NotApplicable as reason:
                 described[spec] = f"n/a: {reason}"
                 continue
-        for outcome in outcomes:
-            if outcome.routes is not None:
-                runs.append(_run(fabric, outcome, spec, sources, destinations))
+        runs.extend(
+            _run(fabric, outcome, spec, pairs, known.get(outcome.name))
+            for outcome in outcomes
+            if outcome.routes is not None
+        )
     return described, runs
 
 
 def _run(
-    fabric: Fabric,
-    outcome: Outcome,
-    spec: str,
-    sources: NDArray[np.int64] | None,
-    destinations: NDArray[np.int64] | None,
+    fabric: Fabric, outcome: Outcome, spec: str, pairs: Pairs | None, loads: Loads | None
 ) -> Run:
+    """One engine under one pattern, given as its flows, its loads, or both."""
     routes = outcome.routes
     assert routes is not None
-    if sources is None or destinations is None:
-        loads = all_to_all_loads(fabric, routes)
-        return Run(
-            engine=outcome.name,
-            pattern=spec,
-            flows=loads.per_link.astype(np.float64),
-            load=relative_loads(fabric, loads.per_link),
-            unrouted_share=loads.unrouted / loads.flows,
-        )
-    lmc = routes.lmc if isinstance(routes, TableRoutes) else 0
-    flows = host_flows(fabric, sources, destinations, lmc=lmc)
-    loads = flow_loads(fabric, routes, flows)
+    flows = None
+    if pairs is not None:
+        lmc = routes.lmc if isinstance(routes, TableRoutes) else 0
+        flows = host_flows(fabric, *pairs, lmc=lmc)
+        loads = loads or flow_loads(fabric, routes, flows)
+    assert loads is not None
     load = relative_loads(fabric, loads.per_link)
     users: dict[int, tuple[LinkUser, ...]] = {}
-    if isinstance(routes, TableRoutes) and len(sources) <= MAX_LISTED_FLOWS:
+    if (
+        pairs is not None
+        and flows is not None
+        and isinstance(routes, TableRoutes)
+        and len(pairs) <= MAX_LISTED_FLOWS
+    ):
         busiest = _busiest(fabric, load)
         through = link_users(fabric, routes, flows, busiest)
         for link, listed in zip(busiest.tolist(), through, strict=True):
-            users[link] = _named_users(fabric, sources[listed], destinations[listed])
+            users[link] = _named_users(fabric, pairs.sources[listed], pairs.destinations[listed])
     return Run(
         engine=outcome.name,
         pattern=spec,
