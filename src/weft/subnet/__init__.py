@@ -1,0 +1,1 @@
+"""The live side: running OpenSM on a simulated fabric, exporting to a real one, auditing it."""
