@@ -61,8 +61,8 @@ class Routes:
     fabric_digest
         `Fabric.digest` of what they were made for.
     sl
-        uint8, the service level: of shape () for all, [destinations], or
-        [rows, destinations] by the row at the source.
+        uint8, the service level: of shape () for all, [lids], or [rows, lids] by the row at
+        the source. A destination has one LID, or with an LMC as many as its tables have.
     lanes
         SL to VL.
     options
@@ -101,15 +101,19 @@ class Routes:
                 f"these {self.engine} routes were made for another fabric than {fabric.name}; "
                 "route it again"
             )
-        rows, destinations = fabric.graph.num_rows, fabric.num_destinations
-        sl = np.asarray(self.sl)
-        if sl.shape not in {(), (destinations,), (rows, destinations)}:
+        sl, shapes = np.asarray(self.sl), self._sl_shapes(fabric)
+        if sl.shape not in shapes:
+            *first, last = map(str, shapes)
             raise InputError(
-                f"the service levels have shape {sl.shape}; {fabric.name} needs (), "
-                f"({destinations},) or ({rows}, {destinations})"
+                f"the service levels have shape {sl.shape}; {fabric.name} needs "
+                f"{', '.join(first)}{' or ' if first else ''}{last}"
             )
         if sl.size and sl.max() >= NUM_SLS:
             raise InputError(f"a service level is 0 to {NUM_SLS - 1}, not {sl.max()}")
+
+    def _sl_shapes(self, fabric: Fabric) -> list[tuple[int, ...]]:
+        """Shapes that `sl` may have."""
+        return [(), (fabric.num_destinations,), (fabric.graph.num_rows, fabric.num_destinations)]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -142,6 +146,10 @@ class TableRoutes(Routes):
                 f"the table has shape {self.table.shape}; {fabric.name} with LMC {self.lmc} "
                 f"needs {expected}"
             )
+
+    def _sl_shapes(self, fabric: Fabric) -> list[tuple[int, ...]]:
+        lids = fabric.num_destinations << self.lmc
+        return [(), (lids,), (fabric.graph.num_rows, lids)]
 
     @property
     def no_path(self) -> int:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.random_fabrics import random_fabric
 
-from weft.errors import NotApplicable
+from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
 from weft.registry import Entry
 from weft.routes import CandidateRoutes, Routes, TableRoutes
@@ -16,6 +16,15 @@ from weft.sim.all_to_all import all_to_all_loads
 from weft.sim.bisection import bisection
 from weft.topology import build, topology
 
+#: A tree and what needs lanes: rings, a random graph, groups.
+LANE_SPECS = (
+    "xgft:2;2,2;1,2",
+    "ring:6",
+    "torus:4x3",
+    "dragonfly:p=1,a=3,h=2,g=4,arrangement=palmtree",
+    "hyperx:3x3;2;2",
+    "jellyfish:switches=10,degree=3,hosts=1",
+)
 SPECS = [spec for entry in topology for spec in entry.facts.get("examples", ())]
 
 
@@ -50,6 +59,7 @@ def test_an_engine_routes_what_can_be_routed_or_says_why_not(entry: Entry, spec:
         assert found.num_loops == 0, found.text()
         if entry.facts["deadlock_free"]:
             assert not found.credit_loops, found.text()
+        assert found.lanes <= entry.options["max_vls"].default if lanes(entry) else 1
         assert isinstance(routes, CandidateRoutes if entry.facts.get("candidates") else TableRoutes)
         again = attempt(fabric, entry)
         for one, other in ((vars(routes), vars(again)),):
@@ -69,6 +79,41 @@ def test_every_lid_of_an_lmc_arrives(entry: Entry) -> None:
     assert isinstance(routes, TableRoutes)
     assert routes.lmc == 2
     assert validate(fabric, routes).ok
+
+
+def lanes(entry: Entry) -> bool:
+    """The engine parts traffic over lanes."""
+    return "max_vls" in entry.options
+
+
+LANED = [entry for entry in engine if lanes(entry)]
+
+
+@pytest.mark.parametrize("entry", LANED, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("spec", LANE_SPECS)
+def test_lanes_keep_to_their_number_and_guard_management_when_asked(
+    entry: Entry, spec: str
+) -> None:
+    fabric = build(spec)
+    for most in (1, 2, 8):
+        try:
+            routes = route(fabric, entry.name, max_vls=most)
+        except NotApplicable:
+            continue
+        found = validate(fabric, routes)
+        assert found.lanes <= routes.num_vls <= most
+        assert found.ok or not entry.facts["deadlock_free"]
+    for wrong in (0, 16):
+        with pytest.raises(InputError, match="max_vls must be 1 to 15"):
+            route(fabric, entry.name, max_vls=wrong)
+    if "management" in entry.options:
+        try:
+            routes = route(fabric, entry.name, management=True)
+        except NotApplicable:
+            return
+        found = validate(fabric, routes, management=True)
+        assert found.ok or not entry.facts["deadlock_free"], found.text()
+        assert found.lanes <= 8
 
 
 @pytest.mark.parametrize("entry", list(engine), ids=lambda entry: entry.name)

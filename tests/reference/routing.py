@@ -157,7 +157,7 @@ def dependency_graph(fabric: Fabric, routes: TableRoutes) -> nx.DiGraph:
                 if sl.ndim == 0:
                     level = int(sl)
                 else:
-                    level = int(sl[d] if sl.ndim == 1 else sl[row_of[first], d])
+                    level = int(sl[lid] if sl.ndim == 1 else sl[row_of[first], lid])
                 before = None
                 port_in = 0 if forwarding else int(fabric.link_to_port[path[0]])
                 for link in path[0 if forwarding else 1 :]:

@@ -130,19 +130,20 @@ def test_the_validator_counts_what_the_paths_show(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("lanes", ["one", "by destination", "by pair", "by port"])
+@pytest.mark.parametrize("lanes", ["one", "by LID", "by pair", "by port"])
 def test_the_dependency_graph_is_the_one_that_the_paths_make(seed: int, lanes: str) -> None:
     fabric = random_fabric(seed, others=seed % 3)
     random = np.random.default_rng(seed)
-    routes = route(fabric, "minhop")
-    if lanes == "by destination":
+    routes = route(fabric, "minhop", lmc=seed % 2)
+    lids = fabric.num_destinations << seed % 2
+    if lanes == "by LID":
         routes = replace(
             routes,
-            sl=random.integers(0, 3, fabric.num_destinations).astype(np.uint8),
+            sl=random.integers(0, 3, lids).astype(np.uint8),
             lanes=VirtualLanes.uniform(range(16)),
         )
     elif lanes == "by pair":
-        shape = (fabric.graph.num_rows, fabric.num_destinations)
+        shape = (fabric.graph.num_rows, lids)
         routes = replace(
             routes,
             sl=random.integers(0, 2, shape).astype(np.uint8),

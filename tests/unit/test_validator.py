@@ -117,6 +117,12 @@ def test_arrays_of_the_wrong_shape_are_refused(consume) -> None:
     for broken, match in wrong:
         with pytest.raises(InputError, match=match):
             consume(fabric, broken)
+    two = tables(fabric, lmc=1)
+    lids = 2 * fabric.num_destinations
+    consume(fabric, replace(two, sl=np.zeros((fabric.graph.num_rows, lids), dtype=np.uint8)))
+    per_destination = np.zeros(fabric.num_destinations, dtype=np.uint8)
+    with pytest.raises(InputError, match=rf"needs \(\), \({lids},\) or \(4, {lids}\)"):
+        consume(fabric, replace(two, sl=per_destination))
     fine = replace(routes, sl=np.uint8(15), lanes=VirtualLanes.uniform(range(16)))
     consume(fabric, fine)
 

@@ -20,7 +20,6 @@ def _lane(row, port_in, port_out, sl, vl_tables, vl_index, vl_base, vl_ports):
 def table_dependencies(
     table,
     lids,
-    lid_destination,
     row_base,
     row_link,
     edge_of_link,
@@ -43,20 +42,20 @@ def table_dependencies(
 ):
     """Set the bit of every dependency of the ways from each start to each listed LID.
 
-    sl is [1, 1], [1, destinations] or [rows, destinations]. used[channel] becomes 1 for every
+    sl is [1, 1], [1, lids] or [rows, lids]. used[channel] becomes 1 for every
     channel that carries traffic. A way is followed until it meets one already followed to the
     same LID on the same SL: from there on nothing new can come.
     """
     seen = np.zeros(len(edge_row) * vls, dtype=np.int64)
     stamp = np.int64(0)
     per_row = sl.shape[0] > 1
-    per_destination = sl.shape[1] > 1
+    per_lid = sl.shape[1] > 1
     for i in range(len(lids)):
         line = table[lids[i]]
-        d = lid_destination[i] if per_destination else 0
+        column = lids[i] if per_lid else 0
         for s in range(len(start_row)):
             row = start_row[s]
-            level = sl[row if per_row else 0, d]
+            level = sl[row if per_row else 0, column]
             mark = stamp + level + 1
             port_in = start_port[s]
             before = np.int64(-1)

@@ -117,9 +117,8 @@ def _of_tables(
         ports = np.concatenate((fabric.link_from_port[links], np.zeros(len(own), np.int32)))
     sl = np.atleast_2d(np.asarray(routes.sl, dtype=np.uint8))
     table_dependencies(
-        routes.table, lids.astype(np.int32), destinations.repeat(per_lid).astype(np.int32),
-        graph.row_base, graph.row_link, graph.edge_of_link, graph.edge_offset, graph.edge_row,
-        graph.edge_port, fabric.link_to_port[graph.edge_link].astype(np.int32),
+        routes.table, lids.astype(np.int32), graph.row_base, graph.row_link, graph.edge_of_link,
+        graph.edge_offset, graph.edge_row, graph.edge_port, fabric.link_to_port[graph.edge_link].astype(np.int32),
         rows.astype(np.int32), ports.astype(np.int32), sl, routes.no_path,
         routes.lanes.tables, routes.lanes.index, routes.lanes.base, routes.lanes.ports,
         routes.num_vls, first_bit, bits, used,
