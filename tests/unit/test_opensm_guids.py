@@ -1,0 +1,112 @@
+"""Lists of GUIDs that OpenSM's options name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from weft.errors import InputError
+from weft.fabrics import Fabric, FabricBuilder, NodeKind
+from weft.formats import FormatWarning
+from weft.opensm.guids import GuidKind, guid_list, read_guids
+from weft.opensm.ports import by_port_guid, port_guids
+
+
+def cluster() -> Fabric:
+    """Two switches, a host with two ports, one with one cable of two, an aggregation node."""
+    build = FabricBuilder("cluster")
+    switches = build.switches(["s1", "s2"], ports=8)
+    twin, single = build.hosts(["twin", "single"], ports=2)
+    (aggregation,) = build.hosts(["aggregation"])
+    build.connect([twin, twin, single], [0, 1, 1])
+    build.connect([aggregation], [switches[0]])
+    build.connect([0], [1])
+    parts = build.parts()
+    parts.kind[aggregation] = NodeKind.AUXILIARY
+    return parts.assemble()
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "guids"
+    path.write_text(text)
+    return path
+
+
+def test_each_kind_gives_its_places(tmp_path: Path) -> None:
+    fabric = cluster()
+    guids = port_guids(fabric)
+    assert fabric.num_endpoints == 4
+    roots = write(tmp_path, f"# roots\n\n  {fabric.node_guid[1]:#x}\tspine # a\r\n")
+    assert read_guids(fabric, roots, kind="root").tolist() == [1]
+    adapters = write(tmp_path, f"{guids[3]:#018x}\n{guids[0]:#X}\n")
+    for kind in ("cn", "io", "order"):
+        assert read_guids(fabric, adapters, kind=kind).tolist() == [3, 0]  # type: ignore[arg-type]
+    everything = write(tmp_path, "".join(f"{guid:#x} x\n" for guid in guids[::-1]))
+    assert read_guids(fabric, everything, kind="order").tolist() == [5, 4, 3, 2, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "message"),
+    [
+        ("root", "0x1\n", ":1: 0x0000000000000001 is no GUID of cluster; expected the node GUID"),
+        ("root", "# a\n{host}\n", ":2: .* is the node GUID of twin; expected the node GUID of a s"),
+        ("root", "{port}\n", "is the GUID of port twin\\[1\\]; expected the node GUID of a switch"),
+        ("cn", "{switch}\n", "is the switch GUID of s1; expected the port GUID of an adapter"),
+        ("cn", "{host}\n", "is the node GUID of twin; expected the port GUID of an adapter"),
+        ("io", "{bare}\n", "is the GUID of port single\\[2\\], which has no cable"),
+        ("order", "{switch}\n#\n{switch}\n", ":3: .* stands in line 1 already"),
+        ("root", "spine3\n", ":1: expected a GUID such as .*, found 'spine3'"),
+        ("root", "0x12345678901234567\n", "expected a GUID"),
+        ("root", "0x" + "z" * 90 + "\n", "expected a GUID .*, found '0xzz.*z\\.\\.\\.'"),
+        ("root", "1234\n", "expected a GUID"),
+        ("root", "# nothing\n", "lists no GUID"),
+        ("root", "", "is empty"),
+    ],
+)
+def test_what_names_nothing_is_refused(
+    kind: GuidKind, text: str, message: str, tmp_path: Path
+) -> None:
+    fabric = cluster()
+    twin, single = fabric.num_switches, fabric.num_switches + 1
+    bare = fabric.port_guid[fabric.port_offset[single] + 1]
+    path = write(
+        tmp_path,
+        text.format(
+            host=hex(fabric.node_guid[twin]),
+            port=hex(fabric.port_guid[fabric.port_offset[twin]]),
+            switch=hex(fabric.node_guid[0]),
+            bare=hex(bare),
+        ),
+    )
+    with pytest.raises(InputError, match=message) as caught:
+        read_guids(fabric, path, kind=kind)
+    assert str(caught.value).startswith(str(path))
+
+
+def test_what_opensm_would_read_otherwise_is_a_warning(tmp_path: Path) -> None:
+    fabric = cluster()
+    with pytest.warns(FormatWarning, match="1 GUIDs are without 0x"):
+        found = read_guids(fabric, write(tmp_path, f"{fabric.node_guid[0]:016x}\n"), kind="root")
+    assert found.tolist() == [0]
+    with pytest.warns(FormatWarning, match="the last line has no end"):
+        read_guids(fabric, write(tmp_path, f"{fabric.node_guid[0]:#x}"), kind="root")
+
+
+@pytest.mark.parametrize(("kind", "count"), [("root", 2), ("cn", 4), ("io", 4), ("order", 6)])
+def test_a_list_written_is_read_again(kind: GuidKind, count: int, tmp_path: Path) -> None:
+    fabric = cluster().shuffled(3)
+    places = np.random.default_rng(1).permutation(count)
+    path = write(tmp_path, guid_list(fabric, places, kind=kind))
+    assert np.array_equal(read_guids(fabric, path, kind=kind), places)
+
+
+def test_ports_that_share_a_guid_cannot_be_told_apart() -> None:
+    build = FabricBuilder("twins")
+    (switch,) = build.switches(["s"])
+    build.connect(build.hosts(["a", "b"]), [switch, switch])
+    parts = build.parts()
+    parts.port_guid = {(1, 1): 77, (2, 1): 77}
+    with pytest.raises(InputError, match=r"a\[1\] and b\[1\] have the same port GUID 0x0+4d"):
+        by_port_guid(parts.assemble())
