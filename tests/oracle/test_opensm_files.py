@@ -1,0 +1,175 @@
+"""The files and the LIDs of the real OpenSM against weft's."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.oracle.tools import LIMIT, require_tools, simulator
+from tests.random_fabrics import random_fabric
+
+from weft.fabrics import Fabric
+from weft.formats import FormatWarning, write_file
+from weft.load import fabric as load
+from weft.opensm.guid2lid import guid2lid, read_guid2lid
+from weft.opensm.lids import Lids, predict_lids
+from weft.opensm.ports import port_guids
+
+pytestmark = pytest.mark.oracle
+
+
+@pytest.fixture(autouse=True)
+def _tools() -> None:
+    require_tools("opensm", "ibsim", "ibsim-run")
+
+
+def sweep(
+    fabric: Fabric,
+    folder: Path,
+    *options: str,
+    engine: str = "minhop",
+    sm: str = "",
+    commands: tuple[str, ...] = (),
+) -> dict[str, str]:
+    """Let the real OpenSM sweep once; its files and what commands print after it, by name."""
+    folder.mkdir(exist_ok=True)
+    net = folder / "net.txt"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FormatWarning)
+        write_file(fabric, net, "ibsim")
+    first = re.search(r'^(?:Ca|Hca)\s+\d+\s+"([^"]+)"', net.read_text(), re.MULTILINE)
+    assert first
+    (folder / "cache").mkdir(exist_ok=True)
+    with simulator(net, fabric) as environment:
+        environment |= {
+            "SIM_HOST": sm or first[1],
+            "OSM_CACHE_DIR": str(folder / "cache"),
+            "OSM_TMP_DIR": str(folder),
+        }
+        opensm = ["opensm", "-o", "-e", "-f", str(folder / "osm.log"), "-D", "0x43"]
+        opensm += ["--dump_files_dir", str(folder), "-R", engine, *options]
+        printed = {}
+        for command in ([*opensm], *(command.split() for command in commands)):
+            done = subprocess.run(
+                ["ibsim-run", *command],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=LIMIT,
+                check=True,
+                text=True,
+            )
+            printed[" ".join(command)] = done.stdout
+    files = {path.name: path.read_text() for path in folder.iterdir() if path.is_file()}
+    files["guid2lid"] = (folder / "cache" / "guid2lid").read_text()
+    return files | printed
+
+
+def lid_map(fabric: Fabric, lids: Lids) -> dict[int, tuple[int, int]]:
+    guids = port_guids(fabric).tolist()
+    return {
+        guid: (base, base + (1 << lmc) - 1)
+        for guid, base, lmc in zip(guids, lids.base.tolist(), lids.lmc.tolist(), strict=True)
+        if base
+    }
+
+
+def named_rates(fabric: Fabric) -> Fabric:
+    """The fabric with a rate that ibsim can write on every cable."""
+    return fabric.degraded(np.flatnonzero(fabric.cable_rate_code == 0).tolist(), "4xQDR")
+
+
+# -- LIDs ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lmc", [0, 1, 2, 3])
+@pytest.mark.parametrize("spec", ["kns:k=3,n=2", "xgft:2;4,4;1,4", "torus:3x3"])
+def test_lids_from_nothing(spec: str, lmc: int, tmp_path: Path) -> None:
+    fabric = load(spec) if lmc % 2 else load(spec).shuffled(lmc)
+    files = sweep(fabric, tmp_path, "-l", str(lmc))
+    assert lid_map(fabric, predict_lids(fabric, lmc=lmc)) == dict(
+        read_guid2lid(tmp_path / "cache" / "guid2lid")
+    )
+    assert len(files["guid2lid"].split()) == 3 * fabric.num_destinations
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_lids_of_split_fabrics_and_hosts_with_several_ports(seed: int, tmp_path: Path) -> None:
+    fabric = named_rates(random_fabric(seed, others=2))
+    sm = fabric.node_names[
+        fabric.endpoint_node[fabric.host_endpoint[fabric.host_endpoint >= 0][-1]]
+    ]
+    lmc = 2 * (seed % 2)
+    sweep(fabric, tmp_path, "-l", str(lmc), sm=sm)
+    real = read_guid2lid(tmp_path / "cache" / "guid2lid")
+    ours = lid_map(fabric, predict_lids(fabric, lmc=lmc, sm=sm))
+    known = set(port_guids(fabric).tolist())
+    assert ours == {guid: lids for guid, lids in real.items() if guid in known}
+
+
+def with_random_lids(seed: int) -> Fabric:
+    fabric = load("xgft:2;4,4;1,4").shuffled(3)
+    random = np.random.default_rng(seed)
+    count = fabric.num_destinations
+    lid = np.where(random.random(count) < 0.7, random.integers(1, 40, count), 0).astype(np.int32)
+    lmc = np.zeros(count, np.uint8)
+    lmc[: fabric.num_endpoints] = random.integers(0, 1 + 2 * (seed % 2), fabric.num_endpoints)
+    return replace(fabric, lid=lid, lmc=lmc)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_lids_that_ports_have_are_kept_where_opensm_keeps_them(seed: int, tmp_path: Path) -> None:
+    fabric = with_random_lids(seed)
+    for lmc in (0, 1):
+        folder = tmp_path / str(lmc)
+        sweep(fabric, folder, "-l", str(lmc))
+        found = predict_lids(fabric, lmc=lmc)
+        assert lid_map(fabric, found) == read_guid2lid(folder / "cache" / "guid2lid")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_lids_that_opensm_remembers(seed: int, tmp_path: Path) -> None:
+    fabric = with_random_lids(seed)
+    random = np.random.default_rng(seed)
+    places = iter(4 * random.permutation(30) + 4 + seed % 2)
+    cache = {0xABC: (300, 303)}
+    for guid in port_guids(fabric).tolist():
+        if random.random() < 0.6:
+            first = int(next(places))
+            cache[guid] = first, first + int(random.choice([0, 0, 1, 3]))
+    for lmc in (0, 1):
+        folder = tmp_path / str(lmc)
+        (folder / "cache").mkdir(parents=True)
+        (folder / "cache" / "guid2lid").write_text(guid2lid(cache))
+        sweep(fabric, folder, "-l", str(lmc))
+        real = read_guid2lid(folder / "cache" / "guid2lid")
+        ours = lid_map(fabric, predict_lids(fabric, lmc=lmc, cache=cache))
+        assert ours == {guid: lids for guid, lids in real.items() if guid != 0xABC}
+
+
+def test_lids_assigned_anew_and_wide_switches(tmp_path: Path) -> None:
+    fabric = with_random_lids(1)
+    sweep(fabric, tmp_path / "anew", "-l", "1", "-r")
+    found = predict_lids(fabric, lmc=1, reassign=True)
+    assert lid_map(fabric, found) == read_guid2lid(tmp_path / "anew" / "cache" / "guid2lid")
+
+    lmc = np.zeros(fabric.num_destinations, np.uint8)
+    lmc[fabric.num_endpoints : fabric.num_endpoints + 3] = 2  # ibsim: an enhanced port 0
+    fabric = replace(fabric, lid=np.zeros_like(fabric.lid), lmc=lmc)
+    (tmp_path / "conf").write_text("lmc_esp0 TRUE\n")
+    sweep(fabric, tmp_path / "wide", "-l", "2", "-F", str(tmp_path / "conf"))
+    found = predict_lids(fabric, lmc=2, wide_switches=range(3))
+    assert lid_map(fabric, found) == read_guid2lid(tmp_path / "wide" / "cache" / "guid2lid")
+
+
+def test_opensm_gives_one_lid_to_two_ports_and_so_it_is_foreseen(tmp_path: Path) -> None:
+    fabric = with_random_lids(17)
+    sweep(fabric, tmp_path, "-l", "0")
+    found = predict_lids(fabric)
+    assert lid_map(fabric, found) == read_guid2lid(tmp_path / "cache" / "guid2lid")
+    assert [lid for lid, _, _ in found.clashes] == [10, 14]
