@@ -1,0 +1,252 @@
+"""Laying a torus that was found out as a torus-2QoS.conf says, and writing one for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.errors import InputError, NotApplicable
+from weft.fabrics import Fabric, NodeKind
+from weft.opensm.torus_conf import AXES, PORTGROUP_MAX_PORTS, Seed, SeedLink, TorusConf
+from weft.routing.base import row_adapters
+from weft.routing.torus_structure import Torus
+
+
+def seeded(fabric: Fabric, tori: list[Torus], conf: TorusConf) -> Torus:
+    """The torus in three dimensions with the coordinates that a torus-2QoS.conf gives.
+
+    Parameters
+    ----------
+    fabric, tori
+        What was found, of `find_tori`: dimensions of two switches apart.
+    conf
+        Its first seed whose switches are all there gives directions and origin.
+
+    Raises
+    ------
+    InputError
+        With file and line: a seed that names no switch of the fabric or none that are neighbours,
+        or sizes that are not those of the fabric.
+    """
+    seed, rows = _present(fabric, conf)
+    origin = next(iter(rows.values()))[0]
+    torus = next(part for part in tori if origin in part.rows)
+    place = {int(row): at for at, row in enumerate(torus.rows)}
+    start = torus.coordinate[place[origin]]
+    columns: list[NDArray[np.int32]] = []
+    left = {d for d, size in enumerate(torus.radix) if size > 1}
+    for axis, size, wrap, shift in zip(AXES, conf.radix, conf.wraps, seed.datelines, strict=True):
+        column = np.zeros(len(torus.rows), dtype=np.int32)
+        if size > 1:
+            ways = {
+                sign: _direction(fabric, torus, start, place, conf, seed.links[axis + sign], head)
+                for sign in "pm"
+                for _, head in [rows.get(axis + sign, (-1, -1))]
+                if head >= 0
+            }
+            column = _column(torus, start, conf, axis, size, wrap, ways, seed)
+            left -= {d for d, _ in ways.values()}
+        columns.append((column - shift) % size)
+    if left:
+        raise InputError(
+            f"says {_said(conf)}, but the fabric is a {torus.folded().text()}", file=conf.file
+        )
+    return Torus(torus.rows, conf.radix, conf.wraps, np.stack(columns, axis=1).astype(np.int32))
+
+
+def _said(conf: TorusConf) -> str:
+    return " ".join(
+        f"{size}{'t' if wrap else 'm' if size > 2 else ''}"
+        for size, wrap in zip(conf.radix, conf.wraps, strict=True)
+    )
+
+
+def _present(fabric: Fabric, conf: TorusConf) -> tuple[Seed, dict[str, tuple[int, int]]]:
+    """The first seed whose switches are all there, and the rows of its links."""
+    row_of = {
+        int(fabric.node_guid[node]): int(fabric.graph.node_row[node])
+        for node in np.flatnonzero(fabric.node_kind == NodeKind.SWITCH)
+    }
+    first: InputError | None = None
+    for seed in conf.seeds:
+        used = {
+            direction: link
+            for direction, link in seed.links.items()
+            if conf.radix[AXES.index(direction[0])] > 1
+        }
+        for direction, link in used.items():
+            for guid in (link.tail_guid, link.head_guid):
+                if guid not in row_of and first is None:
+                    first = InputError(
+                        f"{direction}_link names {guid:#x}, which is no switch of {fabric.name}",
+                        file=conf.file,
+                        line=link.line or None,
+                    )
+        found = {
+            direction: (row_of.get(link.tail_guid, -1), row_of.get(link.head_guid, -1))
+            for direction, link in used.items()
+        }
+        if found and all(min(rows) >= 0 for rows in found.values()):
+            return seed, found
+    if first is None:
+        raise InputError("has no seed: a dimension needs a link such as xp_link", file=conf.file)
+    raise first
+
+
+def _direction(
+    fabric: Fabric,
+    torus: Torus,
+    start: NDArray[np.int32],
+    place: dict[int, int],
+    conf: TorusConf,
+    link: SeedLink,
+    head: int,
+) -> tuple[int, int]:
+    """Dimension and sense (1 or -1) in which a seed's neighbour lies."""
+    if head in place:
+        step = torus.coordinate[place[head]] - start
+        moved = np.flatnonzero(step)
+        if len(moved) == 1:
+            d = int(moved[0])
+            if abs(step[d]) == 1:
+                return d, int(step[d])
+            if torus.wraps[d] and abs(step[d]) == torus.radix[d] - 1:
+                return d, -int(np.sign(step[d]))
+    raise InputError(
+        f"switches {link.tail_guid:#x} and {link.head_guid:#x} are no neighbours in {fabric.name}",
+        file=conf.file,
+        line=link.line or None,
+    )
+
+
+def _column(
+    torus: Torus,
+    start: NDArray[np.int32],
+    conf: TorusConf,
+    axis: str,
+    size: int,
+    wrap: bool,
+    ways: dict[str, tuple[int, int]],
+    seed: Seed,
+) -> NDArray[np.int32]:
+    """Coordinates on one axis relative to the seed's switch, up in its direction."""
+    line = seed.links[axis + next(iter(ways))].line or None
+    dimensions = [d for d, _ in ways.values()]
+    if size == 4 and wrap and len(dimensions) == 2 and dimensions[0] != dimensions[1]:
+        if any(torus.radix[d] != 2 for d in dimensions):
+            raise InputError(
+                f"{axis}p_link and {axis}m_link lie in different dimensions, of "
+                f"{torus.radix[dimensions[0]]} and {torus.radix[dimensions[1]]} switches",
+                file=conf.file,
+                line=line,
+            )
+        up, down = (torus.coordinate[:, ways[sign][0]] != start[ways[sign][0]] for sign in "pm")
+        quarter: NDArray[np.int32] = np.where(down, 3 - up.astype(np.int32), up).astype(np.int32)
+        return quarter
+    d = dimensions[0]
+    if len(set(dimensions)) > 1:
+        raise InputError(
+            f"{axis}p_link and {axis}m_link lie in different dimensions", file=conf.file, line=line
+        )
+    found, ring = torus.radix[d], torus.wraps[d]
+    if found > size or (found < size and ring) or (ring and not wrap):
+        raise InputError(
+            f"says that {axis} is a {'ring' if wrap else 'line'} of {size}, but the fabric, a "
+            f"{torus.folded().text()}, has a {'ring' if ring else 'line'} of {found} there",
+            file=conf.file,
+            line=line,
+        )
+    sense = ways["p"][1] if "p" in ways else -ways["m"][1]
+    column: NDArray[np.int32] = (sense * (torus.coordinate[:, d] - start[d])).astype(np.int32)
+    return column
+
+
+def configuration(fabric: Fabric, torus: Torus) -> TorusConf:
+    """A torus-2QoS.conf that makes OpenSM lay the torus out in these coordinates.
+
+    It has two seeds where the torus is large enough, which share no switch.
+
+    Parameters
+    ----------
+    fabric
+        What it was found in.
+    torus
+        In at most three dimensions; `Torus.folded` gives that where possible.
+
+    Raises
+    ------
+    NotApplicable
+        When it has more than three dimensions, or no switch with the neighbours that a seed needs.
+    """
+    if len(torus.radix) > len(AXES):
+        raise NotApplicable(f"OpenSM's torus-2QoS has three dimensions; this is a {torus.text()}")
+    place = dict(zip(map(tuple, torus.coordinate.tolist()), torus.rows.tolist(), strict=True))
+    seeds: list[Seed] = []
+    taken: set[int] = set()
+    for at in sorted(place):
+        made = _seed(fabric, torus, place, at, taken)
+        if made is None:
+            continue
+        seeds.append(made[0])
+        taken |= made[1]
+        if len(seeds) == 2:
+            break
+    if not seeds:
+        raise NotApplicable("no switch has a neighbour in each dimension to start from")
+    room = len(AXES) - len(torus.radix)
+    radix, wraps = (*torus.radix, *[1] * room), (*torus.wraps, *[False] * room)
+    cables = np.unique(
+        np.stack((fabric.graph.edge_tail, fabric.graph.edge_row)), axis=1, return_counts=True
+    )[1]
+    most = max(int(row_adapters(fabric).max(initial=0)) + 1, int(cables.max(initial=0)))
+    return TorusConf(
+        radix=(radix[0], radix[1], radix[2]),
+        wraps=(wraps[0], wraps[1], wraps[2]),
+        seeds=tuple(seeds),
+        portgroup_max_ports=max(PORTGROUP_MAX_PORTS, most),
+    )
+
+
+def _seed(
+    fabric: Fabric,
+    torus: Torus,
+    place: dict[tuple[int, ...], int],
+    at: tuple[int, ...],
+    taken: set[int],
+) -> tuple[Seed, set[int]] | None:
+    """The seed at a place and the rows that it names, unless a neighbour is missing or taken."""
+    row = place[at]
+    guid = fabric.node_guid[fabric.graph.row_node]
+    links: dict[str, SeedLink] = {}
+    used = {row}
+    for d, (axis, size, wrap) in enumerate(zip(AXES, torus.radix, torus.wraps, strict=False)):
+        for sign, step in (("p", 1), ("m", -1)):
+            other = list(at)
+            other[d] = (at[d] + step) % size if wrap else at[d] + step
+            near = place.get(tuple(other))
+            if near is None or size < 2:
+                continue
+            if sign == "m" and axis + "p" in links and not (size == 4 and wrap):
+                continue
+            links[axis + sign] = SeedLink(int(guid[row]), int(guid[near]))
+            used.add(near)
+        given = sum(axis + sign in links for sign in "pm")
+        if size > 1 and given < (2 if size == 4 and wrap else 1):
+            return None
+    if used & taken:
+        return None
+    shift = [-value for value in at] + [0] * (len(AXES) - len(at))
+    return Seed(links, (shift[0], shift[1], shift[2])), used
+
+
+def three_dimensions(torus: Torus) -> Torus:
+    """The same with dimensions of one switch up to three, as OpenSM has them."""
+    room = max(0, len(AXES) - len(torus.radix))
+    return replace(
+        torus,
+        radix=(*torus.radix, *[1] * room),
+        wraps=(*torus.wraps, *[False] * room),
+        coordinate=np.pad(torus.coordinate, ((0, 0), (0, room))),
+    )
