@@ -10,8 +10,10 @@ True
 from weft.errors import InputError, NotApplicable, UnroutedWarning, WeftError
 from weft.fabrics import Fabric, FabricBuilder, LinkKind, NodeKind
 from weft.load import fabric
-from weft.routes import CandidateRoutes, Routes, TableRoutes
+from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
 from weft.routing import route
+from weft.routing.lower import lower
+from weft.routing.source import source_routes
 from weft.routing.validate import Validation, validate
 from weft.sim.analysis import StaticResult, analyse
 from weft.sim.bisection import Bisection, bisection
@@ -29,6 +31,7 @@ __all__ = [
     "LinkKind",
     "NodeKind",
     "NotApplicable",
+    "PathRoutes",
     "Routes",
     "StaticResult",
     "TableRoutes",
@@ -39,7 +42,9 @@ __all__ = [
     "bisection",
     "fabric",
     "link_loads",
+    "lower",
     "route",
+    "source_routes",
     "traffic",
     "validate",
 ]

@@ -21,7 +21,7 @@ from weft.routing.validate import Validation, validate
 from weft.sim.all_to_all import all_to_all_loads
 from weft.sim.bisection import Bisection, bisection
 from weft.sim.metrics import load_metrics
-from weft.sim.static import Loads, flow_loads, host_flows, host_rate_gbps, link_users
+from weft.sim.static import Loads, flow_loads, has_ways, host_flows, host_rate_gbps, link_users
 from weft.topology.measures import diameter
 from weft.workload import Pairs, pattern, traffic
 
@@ -263,8 +263,8 @@ def compare(
 
 
 def _default_engines() -> list[str]:
-    """Every engine, and what the real OpenSM would make of those that it has too."""
-    specs = engine.names()
+    """Every engine but those that need a file, and what the real OpenSM makes of those it has."""
+    specs = [e.name for e in engine if "needs" not in e.facts]
     return [*specs, *(e.facts["as_opensm"] for e in engine if "as_opensm" in e.facts)]
 
 
@@ -386,7 +386,7 @@ def _run(
     if (
         pairs is not None
         and flows is not None
-        and isinstance(routes, TableRoutes)
+        and has_ways(routes)
         and len(pairs) <= MAX_LISTED_FLOWS
     ):
         busiest = _busiest(fabric, load)

@@ -9,7 +9,7 @@ from tests.random_fabrics import random_fabric
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
 from weft.registry import Entry
-from weft.routes import CandidateRoutes, Routes, TableRoutes
+from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
 from weft.routing import engine, route
 from weft.routing.validate import validate
 from weft.sim.all_to_all import all_to_all_loads
@@ -60,7 +60,7 @@ def test_an_engine_routes_what_can_be_routed_or_says_why_not(entry: Entry, spec:
         if entry.facts["deadlock_free"]:
             assert not found.credit_loops, found.text()
         assert found.lanes <= entry.options["max_vls"].default if lanes(entry) else 1
-        assert isinstance(routes, CandidateRoutes if entry.facts.get("candidates") else TableRoutes)
+        assert isinstance(routes, kind(entry))
         again = attempt(fabric, entry)
         for one, other in ((vars(routes), vars(again)),):
             for key, value in one.items():
@@ -79,6 +79,13 @@ def test_every_lid_of_an_lmc_arrives(entry: Entry) -> None:
     assert isinstance(routes, TableRoutes)
     assert routes.lmc == 2
     assert validate(fabric, routes).ok
+
+
+def kind(entry: Entry) -> type[Routes]:
+    """What an engine makes: tables, unless it says otherwise."""
+    if entry.facts.get("candidates"):
+        return CandidateRoutes
+    return PathRoutes if entry.facts.get("paths") else TableRoutes
 
 
 def lanes(entry: Entry) -> bool:

@@ -11,10 +11,13 @@ from tests.random_fabrics import random_fabric
 from tests.reference import routing as plain
 from weft.errors import NotApplicable, UnroutedWarning
 from weft.fabrics import Fabric, FabricBuilder
-from weft.routes import CandidateRoutes, Routes, TableRoutes, VirtualLanes
+from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes, VirtualLanes
 from weft.routing import route
+from weft.routing.lower import lower
+from weft.routing.source import source_routes
 from weft.routing.validate import validate
 from weft.sim.all_to_all import all_to_all_loads
+from weft.sim.bisection import bisection
 from weft.sim.static import contention, flow_loads, host_flows, link_loads, link_users
 
 SEEDS = range(25)
@@ -163,6 +166,116 @@ def test_the_dependency_graph_is_the_one_that_the_paths_make(seed: int, lanes: s
         for channel, following in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
             assert graph.has_edge(channel, following)
     assert found.lanes == max(len({lane for _, lane in graph}), 1)
+
+
+def source_routes_of(
+    fabric: Fabric, paths: dict[tuple[int, int], list[int] | None], keep: np.ndarray
+) -> PathRoutes:
+    """Some of the paths that tables give, as source routes."""
+    given = [(pair, path) for pair, path in paths.items() if path]
+    given = [pair_path for pair_path, kept in zip(given, keep, strict=False) if kept]
+    ports = [fabric.link_from_port[path].tolist() for _, path in given]
+    offset = np.concatenate(([0], np.cumsum([len(hops) for hops in ports])))
+    return source_routes(
+        fabric,
+        np.array([pair[0] for pair, _ in given], dtype=np.int64),
+        np.array([pair[1] for pair, _ in given], dtype=np.int64),
+        offset.astype(np.int64),
+        np.array([port for hops in ports for port in hops], dtype=np.int64),
+    )
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_source_routes_do_what_the_paths_say(seed: int) -> None:
+    fabric = random_fabric(seed, others=seed % 3)
+    random = np.random.default_rng(seed)
+    every = plain.host_paths(fabric, route(fabric, "minhop"))
+    routes = source_routes_of(fabric, every, random.random(len(every)) < 0.7)
+    endpoint = fabric.host_endpoint.tolist()
+    there = set(routes.pair.tolist())
+    paths = {
+        (a, b): path if endpoint[a] * fabric.num_host_endpoints + endpoint[b] in there else None
+        for (a, b), path in every.items()
+    }
+    expected = plain.loads(fabric, paths)
+    assert np.array_equal(quiet_loads(fabric, routes), expected)
+    total = all_to_all_loads(fabric, routes)
+    assert np.array_equal(total.per_link, expected)
+    lost = {pair for pair, path in paths.items() if path is None}
+    assert total.unrouted == len(lost)
+    found = validate(fabric, routes)
+    assert found.num_unrouted_pairs == len(lost)
+    assert {tuple(pair) for pair in found.unrouted_pairs.tolist()} == lost
+    lengths = [len(path) for path in paths.values() if path is not None]
+    assert found.hops.tolist() == np.bincount(lengths).tolist()
+    whole = validate(fabric, route(fabric, "minhop"))
+    assert found.num_disconnected_pairs == whole.num_disconnected_pairs
+    assert found.max_detour == 0
+    flows = host_flows(fabric, *all_pairs(fabric))
+    met = contention(fabric, routes, flows)
+    for number, path in enumerate(paths.values()):
+        assert met.hops[number] == (-1 if path is None else len(path))
+        if path:
+            ratio = expected[path] / fabric.link_rate_gbps[path]
+            assert met.link[number] in np.asarray(path)[ratio == ratio.max()]
+    busiest = np.argsort(expected)[-3:]
+    for link, users in zip(busiest, link_users(fabric, routes, flows, busiest), strict=True):
+        through = [i for i, path in enumerate(paths.values()) if path and link in path]
+        assert sorted(users.tolist()) == through
+    routes = replace(
+        routes,
+        sl=random.integers(0, 3, len(routes.pair)).astype(np.uint8),
+        lanes=VirtualLanes.uniform(range(16)),
+    )
+    level = dict(zip(routes.pair.tolist(), routes.sl.tolist(), strict=True))
+    waits = nx.DiGraph()
+    for (a, b), path in paths.items():
+        if path is None:
+            continue
+        lane = level[endpoint[a] * fabric.num_host_endpoints + endpoint[b]]
+        ends = fabric.forwards[fabric.link_from[path]] & fabric.forwards[fabric.link_to[path]]
+        channels = [(link, lane) for link in np.asarray(path)[ends].tolist()]
+        waits.add_nodes_from(channels)
+        nx.add_path(waits, channels)
+    judged = validate(fabric, routes)
+    knots = [part for part in nx.strongly_connected_components(waits) if len(part) > 1]
+    assert len(judged.credit_loops) == len(knots)
+    assert judged.lanes == max(len({lane for _, lane in waits}), 1)
+    same = bisection(fabric, source_routes_of(fabric, every, np.ones(len(every))), samples=20)
+    assert same.mean == pytest.approx(bisection(fabric, route(fabric, "minhop"), samples=20).mean)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_tables_made_of_source_routes_take_the_same_ways(seed: int) -> None:
+    fabric = random_fabric(seed)
+    mixed = {
+        **plain.host_paths(fabric, route(fabric, "minhop")),
+        **{
+            pair: path
+            for pair, path in plain.host_paths(
+                fabric, route(fabric, "updn", roots="center")
+            ).items()
+            if sum(pair) % 2
+        },
+    }
+    routes = source_routes_of(fabric, mixed, np.ones(len(mixed)))
+    for lmc in range(4):
+        try:
+            tables, offset = lower(fabric, routes, lmc)
+        except NotApplicable:
+            continue
+        break
+    places = plain.destinations(fabric)
+    for path, (key, o) in enumerate(zip(routes.pair.tolist(), offset.tolist(), strict=True)):
+        source, destination = divmod(key, fabric.num_host_endpoints)
+        lid = (destination << lmc) + o
+        links = plain.follow(fabric, tables, places[source], places[destination], lid)
+        edges = fabric.graph.edge_of_link[links]
+        expected = routes.edge[routes.offset[path] : routes.offset[path + 1]]
+        assert edges[edges >= 0].tolist() == expected.tolist()
+    found = validate(fabric, tables)
+    assert found.num_unrouted_pairs == found.num_disconnected_pairs
+    assert (found.num_loops, found.unrouted_rows) == (0, 0)
 
 
 def test_flows_between_second_ports_count_in_the_deadlock_proof() -> None:

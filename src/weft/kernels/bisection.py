@@ -153,6 +153,60 @@ def candidate_bisections(
 
 
 @njit(cache=True)
+def path_bisections(
+    pair,
+    offset,
+    edge,
+    edge_link,
+    target_link,
+    endpoint_out,
+    all_endpoints,
+    endpoints,
+    two_way,
+    link_cost,
+    seed,
+    samples,
+    means,
+    lost,
+):
+    """As `table_bisections`, by source routes; pair number s * all_endpoints + d ascends."""
+    hosts = len(endpoints)
+    half = hosts // 2
+    order = np.empty(hosts, dtype=np.int64)
+    flows = 2 * half if two_way else half
+    start = np.empty(flows + 1, dtype=np.int64)
+    stored = np.empty(1024, dtype=np.int32)
+    links = np.empty(2, dtype=np.int32)
+    loads = np.zeros(len(link_cost), dtype=np.int32)
+    for sample in range(samples):
+        random_matching(seed, sample, order)
+        start[0] = 0
+        lost[sample] = 0
+        for f in range(flows):
+            a, b = _partners(order, endpoints, f)
+            start[f + 1] = start[f]
+            key = np.int64(a) * all_endpoints + b
+            p = np.searchsorted(pair, key)
+            if a < 0 or b < 0 or p == len(pair) or pair[p] != key:
+                lost[sample] += 1
+                continue
+            count = offset[p + 1] - offset[p]
+            if count + 2 > len(links):
+                links = np.empty(count + 2, dtype=np.int32)
+            for k in range(count):
+                links[k] = edge_link[edge[offset[p] + k]]
+            if endpoint_out[a] >= 0:
+                links[count] = endpoint_out[a]
+                count += 1
+            if target_link[b] >= 0:
+                links[count] = target_link[b]
+                count += 1
+            stored = _keep(links, count, start[f], stored, loads)
+            start[f + 1] = start[f] + count
+        means[sample] = _mean_share(start, stored, flows, link_cost, loads)
+
+
+@njit(cache=True)
 def _keep(links, count, at, stored, loads):
     """Store a flow's links from a place on and add it to their loads; returns the store, grown."""
     while at + count > len(stored):

@@ -10,10 +10,21 @@ from numba import njit
 
 
 @njit(cache=True, inline="always")
-def _lane(row, port_in, port_out, sl, vl_tables, vl_index, vl_base, vl_ports):
+def lane_of(row, port_in, port_out, sl, vl_tables, vl_index, vl_base, vl_ports):
+    """VL on which a packet of a service level leaves a row."""
     if len(vl_index) == 0:
         return vl_tables[0, sl]
     return vl_tables[vl_index[vl_base[row] + port_in * vl_ports[row] + port_out], sl]
+
+
+@njit(cache=True, inline="always")
+def set_dependency(before, channel, edge_offset, edge_row, vls, first_bit, bits):
+    """Set the bit that says: channel `before` waits for `channel`, which leaves its head."""
+    head = edge_row[before // vls]
+    first = np.int64(edge_offset[head])
+    degree = edge_offset[head + 1] - first
+    bit = first_bit[before // vls] + (before % vls) * degree * vls + channel - first * vls
+    bits[bit >> 3] |= np.uint8(1 << (bit & 7))
 
 
 @njit(cache=True)
@@ -69,18 +80,11 @@ def table_dependencies(
                 edge = edge_of_link[link]
                 if edge < 0:
                     break
-                lane = _lane(row, port_in, port, level, vl_tables, vl_index, vl_base, vl_ports)
+                lane = lane_of(row, port_in, port, level, vl_tables, vl_index, vl_base, vl_ports)
                 channel = np.int64(edge) * vls + lane
                 used[channel] = 1
                 if before >= 0:
-                    tail_edge = before // vls
-                    degree = edge_offset[row + 1] - edge_offset[row]
-                    bit = (
-                        first_bit[tail_edge]
-                        + ((before % vls) * degree + edge - edge_offset[row]) * vls
-                        + lane
-                    )
-                    bits[bit >> 3] |= np.uint8(1 << (bit & 7))
+                    set_dependency(before, channel, edge_offset, edge_row, vls, first_bit, bits)
                 if seen[channel] == mark:
                     break
                 seen[channel] = mark

@@ -21,7 +21,8 @@ from weft.kernels.dependencies import (
     strip_acyclic,
     table_dependencies,
 )
-from weft.routes import CandidateRoutes, Routes, TableRoutes
+from weft.kernels.paths import path_dependencies
+from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
 from weft.routing.base import sending_rows
 
 
@@ -67,8 +68,10 @@ def credit_loops(
         _of_tables(fabric, routes, management, first_bit, bits, used)
     elif isinstance(routes, CandidateRoutes):
         _of_candidates(fabric, routes, management, first_bit, bits, used)
+    elif isinstance(routes, PathRoutes):
+        _of_paths(fabric, routes, first_bit, bits, used)
     else:
-        raise NotApplicable(f"{routes.engine} gives no tables and no candidates to judge")
+        raise NotApplicable(f"{routes.engine} gives no ways to judge")
     in_use = int(used.reshape(-1, vls).any(axis=0).sum())
     stays = strip_acyclic(graph.edge_offset, graph.edge_row, vls, first_bit, bits, used)
     if not stays.any():
@@ -118,8 +121,30 @@ def _of_tables(
     sl = np.atleast_2d(np.asarray(routes.sl, dtype=np.uint8))
     table_dependencies(
         routes.table, lids.astype(np.int32), graph.row_base, graph.row_link, graph.edge_of_link,
-        graph.edge_offset, graph.edge_row, graph.edge_port, fabric.link_to_port[graph.edge_link].astype(np.int32),
+        graph.edge_offset, graph.edge_row, graph.edge_port,
+        fabric.link_to_port[graph.edge_link].astype(np.int32),
         rows.astype(np.int32), ports.astype(np.int32), sl, routes.no_path,
+        routes.lanes.tables, routes.lanes.index, routes.lanes.base, routes.lanes.ports,
+        routes.num_vls, first_bit, bits, used,
+    )  # fmt: skip
+
+
+def _of_paths(
+    fabric: Fabric,
+    routes: PathRoutes,
+    first_bit: NDArray[np.int64],
+    bits: NDArray[np.uint8],
+    used: NDArray[np.uint8],
+) -> None:
+    graph = fabric.graph
+    source = routes.pair // fabric.num_host_endpoints
+    row = graph.destination_row[source]
+    link = graph.destination_link[source]
+    port = np.where(link >= 0, fabric.link_from_port[link], 0)
+    path_dependencies(
+        row, port.astype(np.int32), np.broadcast_to(routes.sl, len(row)),
+        routes.offset, routes.edge, graph.edge_offset, graph.edge_row, graph.edge_port,
+        fabric.link_to_port[graph.edge_link].astype(np.int32),
         routes.lanes.tables, routes.lanes.index, routes.lanes.base, routes.lanes.ports,
         routes.num_vls, first_bit, bits, used,
     )  # fmt: skip

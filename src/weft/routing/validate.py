@@ -13,7 +13,8 @@ from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.checks import arriving_rows, check_tables, list_unrouted
 from weft.kernels.distances import UNREACHED, bfs_many
-from weft.routes import CandidateRoutes, Routes, TableRoutes
+from weft.kernels.paths import count_lengths
+from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
 from weft.routing.base import row_sources
 from weft.routing.deadlock import CreditLoop, credit_loops
 
@@ -176,8 +177,10 @@ def validate(fabric: Fabric, routes: Routes, *, management: bool = False) -> Val
         counts = _check_tables(fabric, routes)
     elif isinstance(routes, CandidateRoutes):
         counts = _check_candidates(fabric, routes)
+    elif isinstance(routes, PathRoutes):
+        counts = _check_paths(fabric, routes)
     else:
-        raise NotApplicable(f"{routes.engine} gives no tables and no candidates to validate")
+        raise NotApplicable(f"{routes.engine} gives no ways to validate")
     cycles, lanes = credit_loops(fabric, routes, management=management)
     return Validation(fabric=fabric, routes=routes, credit_loops=cycles, lanes=lanes, **counts)
 
@@ -254,6 +257,37 @@ def _loop(fabric: Fabric, routes: TableRoutes, lid: int, row: int) -> list[int]:
         link = graph.row_link[graph.row_base[at] + int(routes.table[lid, at])]
         at = int(graph.link_row[link])
     return nodes
+
+
+def _check_paths(fabric: Fabric, routes: PathRoutes) -> dict[str, Any]:
+    graph = fabric.graph
+    best = _best_hops(fabric)
+    hosts = fabric.num_hosts
+    source, destination = np.divmod(routes.pair, fabric.num_host_endpoints)
+    first = np.zeros(fabric.num_host_endpoints, dtype=bool)
+    first[fabric.host_endpoint[fabric.host_endpoint >= 0]] = True
+    between = np.flatnonzero(first[source] & first[destination] & (source != destination))
+    source, destination = source[between], destination[between]
+    cables = graph.destination_link[: len(first)] >= 0
+    longest = int(np.diff(routes.offset).max(initial=0)) + 3
+    histogram = np.zeros(longest, dtype=np.int64)
+    detours = np.zeros(longest, dtype=np.int64)
+    count_lengths(
+        between, routes.offset, graph.destination_row[source], graph.destination_row[destination],
+        cables[source].astype(np.int64) + cables[destination], best, histogram, detours,
+    )  # fmt: skip
+    leaves = np.flatnonzero(row_sources(fabric))
+    weight = row_sources(fabric)[leaves]
+    apart = (best[leaves][:, leaves] == UNREACHED) * np.outer(weight, weight)
+    return {
+        "num_unrouted_pairs": hosts * (hosts - 1) - len(between),
+        "num_disconnected_pairs": int(apart.sum()) + _uncabled_pairs(fabric),
+        "loops": [],
+        "num_loops": 0,
+        "hops": _trimmed(histogram),
+        "detours": _trimmed(detours),
+        "unrouted_rows": 0,
+    }
 
 
 def _check_candidates(fabric: Fabric, routes: CandidateRoutes) -> dict[str, Any]:
@@ -378,6 +412,7 @@ def reached_rows(
 def _list_unrouted(fabric: Fabric, routes: Routes, pairs: NDArray[np.int64]) -> None:
     graph = fabric.graph
     host_row = _host_rows(fabric)
+    filled = 0
     if isinstance(routes, TableRoutes):
         list_unrouted(
             routes.table, routes.lmc, fabric.host_endpoint,
@@ -385,15 +420,26 @@ def _list_unrouted(fabric: Fabric, routes: Routes, pairs: NDArray[np.int64]) -> 
             host_row, graph.row_base, graph.row_link, graph.link_row, routes.no_path, pairs,
         )  # fmt: skip
         return
+    if isinstance(routes, PathRoutes):
+        for host in range(fabric.num_hosts):
+            ends = np.full(fabric.num_hosts, fabric.host_endpoint[host])
+            lost = routes.find(fabric, fabric.host_endpoint, ends) < 0
+            lost[host] = False
+            filled = _add_pairs(pairs, filled, np.flatnonzero(lost), host)
+        return
     assert isinstance(routes, CandidateRoutes)
     reached, _ = _rows_that_arrive(fabric, routes, _best_hops(fabric))
-    filled = 0
     for host in range(fabric.num_hosts):
         row = host_row[host]
         lost = np.ones(fabric.num_hosts, dtype=bool)
         if row >= 0:
             lost = (host_row < 0) | ~reached[row, host_row]
         lost[host] = False
-        found = np.flatnonzero(lost)
-        pairs[filled : filled + len(found)] = np.column_stack((found, np.full(len(found), host)))
-        filled += len(found)
+        filled = _add_pairs(pairs, filled, np.flatnonzero(lost), host)
+
+
+def _add_pairs(pairs: NDArray[np.int64], filled: int, sources: NDArray[np.intp], host: int) -> int:
+    """List the pairs from some hosts to one; return how many are listed now."""
+    after = filled + len(sources)
+    pairs[filled:after] = np.column_stack((sources, np.full(len(sources), host)))
+    return after

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from weft.errors import NotApplicable
 from weft.fabrics import Fabric
+from weft.kernels.paths import path_loads
 from weft.kernels.split import split_loads
 from weft.kernels.trees import all_to_all_table_loads
-from weft.routes import CandidateRoutes, Routes, TableRoutes
+from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
 from weft.routing.base import row_sources
 from weft.routing.validate import reached_rows
 from weft.sim.static import Loads, endpoint_out
@@ -58,7 +59,19 @@ def all_to_all_loads(fabric: Fabric, routes: Routes) -> Loads:
         return Loads(loads, pairs, int(lost) + uncabled)
     if isinstance(routes, CandidateRoutes):
         return _split(fabric, routes, joined, pairs, uncabled)
-    raise NotApplicable(f"{routes.engine} gives no tables and no candidates to load links by")
+    if isinstance(routes, PathRoutes):
+        source, destination = np.divmod(routes.pair, fabric.num_host_endpoints)
+        first = np.zeros(fabric.num_host_endpoints, dtype=bool)
+        first[joined] = True
+        counted = first[source] & first[destination] & (source != destination)
+        loads = np.zeros(fabric.num_links, dtype=np.int64)
+        path_loads(
+            np.where(counted, np.arange(len(source)), -1), endpoint_out(fabric)[source],
+            graph.destination_link[destination], np.zeros(0, dtype=np.int64),
+            routes.offset, routes.edge, graph.edge_link, loads,
+        )  # fmt: skip
+        return Loads(loads, pairs, pairs - int(counted.sum()))
+    raise NotApplicable(f"{routes.engine} gives no ways to load links by")
 
 
 def _delivered_by_host(

@@ -30,6 +30,7 @@ from weft.sim.static import (
     Ports,
     contention,
     flow_loads,
+    has_ways,
     host_flows,
     host_rate_gbps,
 )
@@ -193,7 +194,7 @@ def analyse(
     )
     loads = flow_loads(fabric, routes, flows)
     found = None
-    if per_flow and isinstance(routes, TableRoutes):
+    if per_flow and has_ways(routes):
         found = contention(fabric, routes, flows, loads.per_link)
     table = pl.DataFrame(schema={name: column.dtype for name, column in FLOW_COLUMNS.items()})
     if per_flow:

@@ -10,8 +10,8 @@ from scipy.stats import t as student_t
 
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
-from weft.kernels.bisection import candidate_bisections, table_bisections
-from weft.routes import CandidateRoutes, Routes, TableRoutes
+from weft.kernels.bisection import candidate_bisections, path_bisections, table_bisections
+from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
 from weft.sim.static import endpoint_out, host_rate_gbps, walk_arrays
 
 
@@ -134,7 +134,13 @@ def bisection(
             graph.link_row, graph.destination_row, graph.destination_link, endpoint_out(fabric),
             endpoints, two_way, cost, seed, samples, means, lost,
         )  # fmt: skip
+    elif isinstance(routes, PathRoutes):
+        path_bisections(
+            routes.pair, routes.offset, routes.edge, graph.edge_link, graph.destination_link,
+            endpoint_out(fabric), fabric.num_host_endpoints, endpoints, two_way, cost, seed,
+            samples, means, lost,
+        )  # fmt: skip
     else:
-        raise NotApplicable(f"{routes.engine} gives no tables and no candidates")
+        raise NotApplicable(f"{routes.engine} gives no ways to load links by")
     flows = samples * (fabric.num_hosts // 2) * (2 if two_way else 1)
     return Bisection(means, rate, float(lost.sum() / flows), two_way)

@@ -15,9 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from weft.errors import InputError, NotApplicable, UnroutedWarning
 from weft.fabrics import Fabric
+from weft.kernels.paths import path_flow_cost, path_flows_through, path_loads
 from weft.kernels.split import split_loads
 from weft.kernels.walk import flows_through, table_flow_cost, table_loads
-from weft.routes import CandidateRoutes, Routes, TableRoutes
+from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
 
 Ports = Literal["first", "spread"]
 
@@ -194,7 +195,34 @@ def flow_loads(fabric: Fabric, routes: Routes, flows: Flows) -> Loads:
         return Loads(per_link, count, int(lost))
     if isinstance(routes, CandidateRoutes):
         return _split(fabric, routes, flows)
-    raise NotApplicable(f"{routes.engine} gives no tables and no candidates to load links by")
+    if isinstance(routes, PathRoutes):
+        per_link = np.zeros(fabric.num_links, dtype=np.float64 if len(flows.weights) else np.int64)
+        path, *ends = flow_paths(fabric, routes, flows)
+        weights = flows.weights if len(flows.weights) else np.zeros(0, dtype=np.int64)
+        path_loads(
+            path, *ends, weights, routes.offset, routes.edge, fabric.graph.edge_link, per_link
+        )
+        return Loads(per_link, count, int((path < 0).sum() - _staying(flows).sum()))
+    raise NotApplicable(f"{routes.engine} gives no ways to load links by")
+
+
+def _staying(flows: Flows) -> NDArray[np.bool_]:
+    """Flows of an endpoint to itself."""
+    staying: NDArray[np.bool_] = (flows.sources == flows.destinations) & (flows.sources >= 0)
+    return staying
+
+
+def flow_paths(
+    fabric: Fabric, routes: PathRoutes, flows: Flows
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+    """Path of each flow and the links from its source and to its destination, -1 for none.
+
+    A flow that stays where it is takes no path.
+    """
+    path = routes.find(fabric, flows.sources, flows.destinations)
+    path[_staying(flows)] = -1
+    out, back = endpoint_out(fabric), fabric.graph.destination_link
+    return path, out[flows.sources], back[flows.destinations]
 
 
 def _split(fabric: Fabric, routes: CandidateRoutes, flows: Flows) -> Loads:
@@ -307,19 +335,35 @@ def contention(
     NotApplicable
         When the routes leave the choice of path open.
     """
-    if not isinstance(routes, TableRoutes):
+    if not has_ways(routes):
         raise NotApplicable(f"{routes.engine} leaves the path of a flow to a policy")
     if loads is None:
         loads = flow_loads(fabric, routes, flows).per_link
     count = len(flows.sources)
     result = Contention(np.empty(count), np.empty(count, np.int32), np.empty(count, np.int32))
+    cost = loads * (host_rate_gbps(fabric) / fabric.link_rate_gbps)
+    if isinstance(routes, PathRoutes):
+        staying = _staying(flows)
+        result.worst[:] = np.where(staying, 0.0, np.nan)
+        result.link[:] = -1
+        result.hops[:] = np.where(staying, 0, -1)
+        path_flow_cost(
+            *flow_paths(fabric, routes, flows), routes.offset, routes.edge,
+            fabric.graph.edge_link, cost, result.worst, result.link, result.hops,
+        )  # fmt: skip
+        return result
+    assert isinstance(routes, TableRoutes)
     table_flow_cost(
         *walk_arrays(fabric, routes),
-        flows.sources, flows.destinations, flows.lids,
-        loads * (host_rate_gbps(fabric) / fabric.link_rate_gbps), flows.order,
+        flows.sources, flows.destinations, flows.lids, cost, flows.order,
         result.worst, result.link, result.hops,
     )  # fmt: skip
     return result
+
+
+def has_ways(routes: Routes) -> bool:
+    """Each flow's way is settled, by tables or by its source."""
+    return isinstance(routes, TableRoutes | PathRoutes)
 
 
 def host_rate_gbps(fabric: Fabric) -> float:
@@ -333,14 +377,14 @@ def host_rate_gbps(fabric: Fabric) -> float:
 
 
 def link_users(
-    fabric: Fabric, routes: TableRoutes, flows: Flows, links: NDArray[np.integer[Any]]
+    fabric: Fabric, routes: Routes, flows: Flows, links: NDArray[np.integer[Any]]
 ) -> list[NDArray[np.int32]]:
     """The flows that cross each of some links.
 
     Parameters
     ----------
     fabric, routes, flows
-        As for `flow_loads`.
+        As for `flow_loads`; the routes must settle each flow's way.
     links
         Directed links, each at most once.
 
@@ -351,19 +395,31 @@ def link_users(
     """
     wanted = np.full(fabric.num_links, -1, dtype=np.int32)
     wanted[links] = np.arange(len(links), dtype=np.int32)
-    arguments = (
-        *walk_arrays(fabric, routes),
-        flows.sources,
-        flows.destinations,
-        flows.lids,
-        flows.order,
-        wanted,
-    )
+    kernel: Any
+    arguments: tuple[Any, ...]
+    if isinstance(routes, TableRoutes):
+        kernel = flows_through
+        arguments = (
+            *walk_arrays(fabric, routes),
+            flows.sources,
+            flows.destinations,
+            flows.lids,
+            flows.order,
+            wanted,
+        )
+    elif isinstance(routes, PathRoutes):
+        kernel = path_flows_through
+        ways = flow_paths(fabric, routes, flows)
+        arguments = (
+            *ways, flows.order, routes.offset, routes.edge, fabric.graph.edge_link, wanted
+        )  # fmt: skip
+    else:
+        raise NotApplicable(f"{routes.engine} leaves the path of a flow to a policy")
     counts = np.zeros(len(links), dtype=np.int64)
-    flows_through(*arguments, counts, np.zeros(0, dtype=np.int32))
+    kernel(*arguments, counts, np.zeros(0, dtype=np.int32))
     if not len(links):
         return []
     ends = np.cumsum(counts)
     listed = np.empty(max(int(counts.sum()), 1), dtype=np.int32)
-    flows_through(*arguments, ends - counts, listed)
+    kernel(*arguments, ends - counts, listed)
     return np.split(listed[: int(counts.sum())], ends[:-1])

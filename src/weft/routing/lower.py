@@ -1,0 +1,113 @@
+"""Source routes as forwarding tables, with LIDs of an endpoint for ways that differ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.errors import NotApplicable
+from weft.fabrics import Fabric
+from weft.kernels.lower import colour_paths, join_rows
+from weft.routes import PathRoutes, TableRoutes
+from weft.routing.base import (
+    check_lmc,
+    destination_ports,
+    empty_table,
+    fill_balanced,
+    provenance,
+)
+
+
+def lower(
+    fabric: Fabric, routes: PathRoutes, lmc: int = 0
+) -> tuple[TableRoutes, NDArray[np.uint8]]:
+    """Forwarding tables that carry source routes.
+
+    Two paths to one destination can share its table only when they leave every switch that both
+    cross by the same port (and have one service level where they begin at one switch). Each path
+    gets the lowest LID offset in which it agrees with all before it, in the order of the sources;
+    so a set that fits may be refused, but never one that needs a single LID.
+
+    Parameters
+    ----------
+    fabric
+        What the routes were made for.
+    routes
+        Source routes.
+    lmc
+        Each endpoint answers to 2^lmc LIDs, so many ways may differ at a switch.
+
+    Returns
+    -------
+    TableRoutes
+        Entries that no path asks for send to the nearest switch that has one for that LID, by
+        the first of equal ports; what no path at all leads to, such as switches, is reached by
+        balanced shortest paths. These ways may wait for each other where the paths did not:
+        validate the result.
+    ndarray
+        uint8 [paths]: the LID offset by which each pair takes its path.
+
+    Raises
+    ------
+    NotApplicable
+        When more LIDs would be needed, with a switch, destination and two ports.
+    InputError
+        When the LMC is not 0 to 7, or the routes were made for another fabric.
+    """
+    check_lmc(fabric, lmc)
+    routes.check(fabric)
+    graph = fabric.graph
+    table = empty_table(fabric, lmc)
+    source, destination = np.divmod(routes.pair, fabric.num_host_endpoints)
+    order = np.argsort(destination, kind="stable")
+    offset = np.zeros(len(order), dtype=np.uint8)
+    levels = np.broadcast_to(routes.sl, len(order)).astype(np.uint8)
+    shape = (graph.num_rows, table.shape[0]) if routes.sl.ndim else (1, 1)
+    sl = np.full(shape, levels[0] if len(levels) and not routes.sl.ndim else 255, dtype=np.uint8)
+    no_path = int(np.iinfo(table.dtype).max)
+    path, row = colour_paths(
+        order, source, destination, routes.offset, routes.edge, levels,
+        graph.destination_row, graph.edge_tail, graph.edge_port, destination_ports(fabric),
+        lmc, no_path, table, sl, offset,
+    )  # fmt: skip
+    if path >= 0:
+        raise NotApplicable(_conflict(fabric, routes, table, lmc, int(path), int(row)))
+    used = np.unique(destination)
+    join_rows(
+        used, lmc, graph.destination_row, destination_ports(fabric), graph.edge_offset,
+        graph.edge_row, graph.edge_port, graph.edge_of_link[graph.edge_link ^ 1], no_path, table,
+    )  # fmt: skip
+    rest = np.setdiff1d(np.arange(fabric.num_destinations), used)
+    fill_balanced(fabric, table, lmc=lmc, passes=1, destinations=rest)
+    if routes.sl.ndim:
+        # What no path asks for rides on the lowest level in use.
+        sl[sl == 255] = levels.min(initial=15)
+    lowered = TableRoutes(
+        **provenance(fabric, routes.engine, notes=routes.notes, options=routes.options),
+        table=table,
+        lmc=lmc,
+        sl=sl if routes.sl.ndim else routes.sl,
+        lanes=routes.lanes,
+    )
+    return lowered, offset
+
+
+def _conflict(
+    fabric: Fabric, routes: PathRoutes, table: NDArray[Any], lmc: int, path: int, row: int
+) -> str:
+    """What keeps a path out of every LID of its destination, at the first row that differs."""
+    graph = fabric.graph
+    source, destination = divmod(int(routes.pair[path]), fabric.num_host_endpoints)
+    edges = routes.edge[routes.offset[path] : routes.offset[path + 1]]
+    lids = f"{1 << lmc} LIDs" if lmc else "one LID"
+    to = fabric.node_names[fabric.endpoint_node[destination]]
+    begins = fabric.node_names[fabric.endpoint_node[source]]
+    at = fabric.node_names[graph.row_node[row]]
+    wanted = graph.edge_port[edges[graph.edge_tail[edges] == row]].tolist()
+    other = int(table[destination << lmc, row])
+    clash = f"sends on two service levels, one for {begins}"
+    if wanted and wanted[0] != other:
+        clash = f"sends by port {other} and, from {begins}, by port {wanted[0]}"
+    return f"the paths to {to} need more than {lids}: switch {at} {clash}"
