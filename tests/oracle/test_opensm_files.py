@@ -17,8 +17,11 @@ from weft.fabrics import Fabric
 from weft.formats import FormatWarning, write_file
 from weft.load import fabric as load
 from weft.opensm.guid2lid import guid2lid, read_guid2lid
+from weft.opensm.lfts import lft_dump, read_lfts
 from weft.opensm.lids import Lids, predict_lids
 from weft.opensm.ports import port_guids
+from weft.routes import TableRoutes
+from weft.routing import route
 
 pytestmark = pytest.mark.oracle
 
@@ -173,3 +176,56 @@ def test_opensm_gives_one_lid_to_two_ports_and_so_it_is_foreseen(tmp_path: Path)
     found = predict_lids(fabric)
     assert lid_map(fabric, found) == read_guid2lid(tmp_path / "cache" / "guid2lid")
     assert [lid for lid, _, _ in found.clashes] == [10, 14]
+
+
+# -- forwarding tables -----------------------------------------------------------------------------
+
+CLUSTER = str(Path(__file__).parents[2] / "examples" / "cluster.ibnetdiscover")
+
+
+@pytest.mark.parametrize("lmc", [0, 2])
+@pytest.mark.parametrize("spec", ["kns:k=3,n=2", "xgft:2;4,4;1,4", "torus:3x3", CLUSTER])
+def test_a_dump_read_and_written_is_the_same_byte_for_byte(
+    spec: str, lmc: int, tmp_path: Path
+) -> None:
+    fabric = load(spec) if lmc else load(spec).shuffled(1)
+    dump = sweep(fabric, tmp_path, "-l", str(lmc))["opensm-lfts.dump"]
+    routes = read_lfts(fabric, tmp_path / "opensm-lfts.dump")
+    assert routes.lmc == lmc
+    assert lft_dump(fabric, routes) == dump
+    if not lmc:
+        same = route(fabric, "minhop", balance="opensm")
+        assert isinstance(same, TableRoutes)
+        assert np.array_equal(routes.table, same.table)
+
+
+@pytest.mark.parametrize("lmc", [0, 2])
+@pytest.mark.parametrize("spec", ["kns:k=3,n=2", "xgft:2;4,4;1,4", CLUSTER])
+def test_opensm_programs_the_tables_that_weft_writes(spec: str, lmc: int, tmp_path: Path) -> None:
+    fabric = load(spec).shuffled(2)
+    routes = route(fabric, "minhop", lmc=lmc)
+    assert isinstance(routes, TableRoutes)
+    text = lft_dump(fabric, routes)
+    (tmp_path / "mine.lfts").write_text(text)
+    options = ("-U", str(tmp_path / "mine.lfts"), "-l", str(lmc))
+    assert sweep(fabric, tmp_path, *options, engine="file")["opensm-lfts.dump"] == text
+
+
+def test_what_every_tool_prints_is_read(tmp_path: Path) -> None:
+    require_tools("ibroute", "dump_fts")
+    fabric = load("xgft:2;4,4;1,4").shuffled(4)
+    lids = predict_lids(fabric)
+    switches = lids.base[fabric.num_endpoints :].tolist()
+    tools = ["dump_fts", "dump_fts -n", "dump_fts -a"]
+    routers = [f"ibroute{option} {lid}" for option in ("", " -n", " -a") for lid in switches]
+    printed = sweep(fabric, tmp_path, commands=(*tools, *routers))
+    expected = read_lfts(fabric, tmp_path / "opensm-lfts.dump").table
+    outputs = [printed[tool] for tool in tools]
+    count = len(switches)
+    outputs += ["".join(printed[r] for r in routers[i : i + count]) for i in (0, count, 2 * count)]
+    outputs.append(printed["opensm.fdbs"])
+    for text in outputs:
+        (tmp_path / "printed").write_text(text)
+        found = read_lfts(fabric, tmp_path / "printed", lids=lids)
+        assert np.array_equal(found.table, expected)
+        assert np.array_equal(read_lfts(fabric, tmp_path / "printed").table, expected)
