@@ -29,7 +29,7 @@ _OWN_LID = re.compile(r"switch Lid (0x[0-9a-fA-F]{1,4}|\d{1,5})\b")
 _FDB_HEADER = re.compile(r"dump_ucast_routes: Switch 0x([0-9a-fA-F]{1,16})")
 _FOOTER = re.compile(r"(\d{1,6}) (valid )?lids dumped")
 _LID = re.compile(r"0x([0-9a-fA-F]{1,4})")
-_GUID = re.compile(r"portguid 0x([0-9a-fA-F]{1,16})(?:[:\s]|$)")
+_GUID = re.compile(r"portguid 0x([0-9a-fA-F]{1,16})(?:[:\s)]|$)")
 #: What stands above the rows, and dump_lfts.sh's and OpenSM's other headings.
 _HEADINGS = re.compile(r"Lid\s+Out\s+Destination|Port\s+Info|LID\s+: Port : Hops : Optimal")
 
