@@ -167,10 +167,11 @@ def _choose_ways(target, radix, ring, ties, tie_up, coordinate, stride, grid, st
 
 
 @njit(cache=True)
-def _mend_ways(target, step, way, state, trail):
+def _mend_ways(target, step, last_first, way, state, trail):
     """Send rows that do not arrive to a neighbour that does; return the rows mended.
 
-    The neighbours are tried from the last dimension to the first.
+    Rows next to those that arrive come first. The neighbours are tried from the first dimension to
+    the last, or from the last to the first.
     """
     rows = len(way)
     state[:] = 0
@@ -195,8 +196,8 @@ def _mend_ways(target, step, way, state, trail):
         for row in range(rows):
             if state[row] != 3:
                 continue
-            for back in range(step.shape[1]):
-                group = step.shape[1] - 1 - back
+            for turn in range(step.shape[1]):
+                group = step.shape[1] - 1 - turn if last_first else turn
                 near = step[row, group]
                 if near >= 0 and state[near] == 2:
                     way[row] = group
@@ -217,6 +218,7 @@ def torus_tables(
     ring,
     balanced,
     whole,
+    last_first,
     coordinate,
     stride,
     grid,
@@ -244,7 +246,7 @@ def torus_tables(
     radix, ring [dimensions]: switches of each, and whether the way round counts.
     balanced: share ties of an even ring between both ways, and parallel cables by flows; else as
         OpenSM, the way that does not cross the dateline, and cables in turn.
-    whole: nothing is missing, so that every way arrives.
+    whole: nothing is missing, so that every way arrives; otherwise last_first is for `_mend_ways`.
     coordinate [rows, dimensions], stride [dimensions], grid: the row at sum(coordinate * stride)
         is grid of that, -1 where it is missing.
     step, reach [rows, 2 dimensions]: neighbour down and up each dimension or -1; how many steps
@@ -297,7 +299,7 @@ def torus_tables(
                     line,
                 )  # fmt: skip
                 if not whole:
-                    mended += _mend_ways(target, step, line, state, trail)
+                    mended += _mend_ways(target, step, last_first, line, state, trail)
                 for row in range(count):
                     level = 0
                     for d in range(dimensions):

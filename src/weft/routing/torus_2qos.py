@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.torus import torus_tables
-from weft.opensm.torus_conf import TorusConf, read
+from weft.opensm.torus_conf import AXES, TorusConf, read
 from weft.routes import NUM_SLS, Routes, TableRoutes, VirtualLanes
 from weft.routing.base import (
     Balance,
@@ -25,7 +25,8 @@ from weft.routing.base import (
     row_sources,
 )
 from weft.routing.deadlock import credit_loops
-from weft.routing.torus_seed import seeded, three_dimensions
+from weft.routing.lanes import assign_lanes, check_vls
+from weft.routing.torus_seed import discovery_order, seeded, three_dimensions
 from weft.routing.torus_structure import Torus, find_tori, is_whole
 
 #: The SL and VL bits of the quality of service level, and the VL bit of turns against the order.
@@ -66,8 +67,8 @@ def torus_2qos(
     Raises
     ------
     NotApplicable
-        On what is no torus; when more lanes or SL bits are needed than there are; when what is
-        missing leaves no order of the dimensions in which the routes cannot deadlock.
+        On what is no torus; when more lanes or SL bits are needed than there are; as OpenSM's or
+        with a configuration or level, when too much is missing for the SLs to prevent deadlock.
     InputError
         On a bad value, or a configuration that is wrong or not the fabric's.
 
@@ -77,12 +78,13 @@ def torus_2qos(
     switch; a switch sends on VL 1 of a dimension when the bit is set. A ring that is cut is gone
     round the other way. Where the switch at which a path would turn is missing, it turns before
     that, and the VL is 2 higher after a turn against the order of dimensions. What even then has
-    no way takes a neighbour's. Source: torus-2QoS(8); Dally and Seitz 1987.
+    no way takes a neighbour's. All that is proved before it is given; where the proof fails for
+    every order of dimensions, the ways get lanes one by one as `dfsssp` gives them. Source:
+    torus-2QoS(8); Dally and Seitz 1987.
     """
     if qos_level not in (0, 1):
         raise InputError(f"qos_level must be 0 or 1, not {qos_level}")
-    if not 1 <= max_vls <= 15:
-        raise InputError(f"max_vls must be 1 to 15, not {max_vls}")
+    check_vls(max_vls)
     if qos_level and max_vls < 2 * QOS_VL:
         raise NotApplicable(
             f"two quality of service levels need {2 * QOS_VL} virtual lanes; max_vls is {max_vls}"
@@ -94,15 +96,26 @@ def torus_2qos(
     if settings.conf is not None:
         tori = _as_configured(fabric, tori, settings.conf)
     reason = ""
-    for layout in _layouts(tori, settings, whole):
-        routes = _routed(fabric, layout, settings, whole)
+    first: TableRoutes | None = None
+    for layout, last_first in _layouts(tori, settings, whole):
+        routes = _routed(fabric, layout, settings, whole, last_first)
         if whole:
             return routes
         cycles, lanes = credit_loops(fabric, routes, management=management)
         if not cycles and lanes <= max_vls:
             return routes
+        first = first or routes
         reason = reason or (
             cycles[0].text(fabric) if cycles else f"{lanes} lanes, more than max_vls {max_vls}"
+        )
+    if first is not None and not (settings.as_opensm or settings.conf or qos_level):
+        sl, lanes = assign_lanes(fabric, first.table, max_vls=max_vls, management=management)
+        note = f"its SLs cannot make the ways around that safe; they have {lanes} lanes way by way"
+        return replace(
+            first,
+            sl=sl,
+            lanes=VirtualLanes.uniform(range(lanes)),
+            notes=(*first.notes, note),
         )
     what = " and ".join(torus.text() for torus in tori if torus.radix)
     raise NotApplicable(
@@ -133,28 +146,33 @@ def _as_configured(fabric: Fabric, tori: list[Torus], conf: TorusConf) -> list[T
     return [torus, *others]
 
 
-def _layouts(tori: list[Torus], settings: _Settings, whole: bool) -> Iterator[list[Torus]]:
-    """Ways to lay the tori out in coordinates, the ones with fewest lanes first."""
-    if settings.conf is not None:
-        yield tori
-        return
+def _layouts(
+    tori: list[Torus], settings: _Settings, whole: bool
+) -> Iterator[tuple[list[Torus], bool]]:
+    """Ways to lay the tori out in coordinates and to mend ways, the ones with fewest lanes first.
+
+    When nothing is missing the first one serves; the others are there to be tried.
+    """
     folded = [torus.folded() for torus in tori]
-    if settings.as_opensm:
+    if settings.conf is not None or settings.as_opensm:
         most = max(len(torus.radix) for torus in folded)
-        if most > 3:
+        if settings.conf is None and most > 3:
             raise NotApplicable(f"OpenSM's torus-2QoS has three dimensions, not {most}")
-        yield [three_dimensions(torus) for torus in folded]
+        given = tori if settings.conf is not None else [three_dimensions(one) for one in folded]
+        yield given, False
+        yield given, True
         return
     if whole:
         # Two switches in a dimension need no second lane, as a ring of four does.
-        yield [two if any(one.wraps) else one for one, two in zip(tori, folded, strict=True)]
+        yield [two if any(one.wraps) else one for one, two in zip(tori, folded, strict=True)], False
         return
-    most = max(len(torus.radix) for torus in folded)
-    for last in range(most - 1, -1, -1):
-        yield [_with_last(torus, last) for torus in folded]
-    for last in range(max(len(torus.radix) for torus in tori) - 1, -1, -1):
-        if any(len(one.radix) != len(two.radix) for one, two in zip(tori, folded, strict=True)):
-            yield [_with_last(torus, last) for torus in tori]
+    variants = [folded]
+    if any(len(one.radix) != len(two.radix) for one, two in zip(tori, folded, strict=True)):
+        variants.append(tori)
+    for variant in variants:
+        for last in range(max(len(torus.radix) for torus in variant) - 1, -1, -1):
+            for last_first in (False, True):
+                yield [_with_last(torus, last) for torus in variant], last_first
 
 
 def _with_last(torus: Torus, last: int) -> Torus:
@@ -166,7 +184,9 @@ def _with_last(torus: Torus, last: int) -> Torus:
     return torus.arranged(order, [0] * count, [1] * count)
 
 
-def _routed(fabric: Fabric, tori: list[Torus], settings: _Settings, whole: bool) -> TableRoutes:
+def _routed(
+    fabric: Fabric, tori: list[Torus], settings: _Settings, whole: bool, last_first: bool
+) -> TableRoutes:
     table = empty_table(fabric)
     sl = np.zeros((fabric.graph.num_rows, fabric.num_destinations), dtype=np.uint8)
     dimension = np.full(len(fabric.graph.row_link), -1, dtype=np.int16)
@@ -178,7 +198,7 @@ def _routed(fabric: Fabric, tori: list[Torus], settings: _Settings, whole: bool)
             lanes = 2
         places = _sl_bits(torus, dated, settings)
         bit[: len(places)] = np.maximum(bit[: len(places)], places)
-        _fill(fabric, torus, settings, whole, places, table, sl, dimension)
+        _fill(fabric, torus, settings, whole, last_first, places, table, sl, dimension)
     if lanes > settings.max_vls:
         raise NotApplicable(f"a ring needs {lanes} virtual lanes; max_vls is {settings.max_vls}")
     turns = settings.max_vls >= 2 * TURN_VL and (settings.as_opensm or not whole)
@@ -232,6 +252,7 @@ def _fill(
     torus: Torus,
     settings: _Settings,
     whole: bool,
+    last_first: bool,
     bits: NDArray[np.int16],
     table: NDArray[np.unsignedinteger[Any]],
     sl: NDArray[np.uint8],
@@ -275,6 +296,7 @@ def _fill(
         np.array([1 if settings.as_opensm else wrap for wrap in torus.wraps], dtype=np.uint8),
         not settings.as_opensm,
         whole,
+        last_first,
         torus.coordinate,
         stride,
         grid,
@@ -284,7 +306,7 @@ def _fill(
         offset,
         port[order].astype(np.int32),
         1.0 / fabric.link_rate_gbps[graph.edge_link[edges[order]]],
-        _target_order(torus),
+        _target_order(fabric, torus, settings, bool((np.diff(offset) > 1).any())),
         (torus.coordinate.sum(axis=1) & 1).astype(np.uint8),
         listed_offset,
         listed,
@@ -327,10 +349,14 @@ def _reach(step: NDArray[np.int32], radix: NDArray[np.int32]) -> NDArray[np.int3
     return reach
 
 
-def _target_order(torus: Torus) -> NDArray[np.int32]:
-    """Rows in the order in which ways to them are chosen, x counting fastest."""
+def _target_order(
+    fabric: Fabric, torus: Torus, settings: _Settings, parallel: bool
+) -> NDArray[np.int32]:
+    """Rows in the order in which ways to them are chosen, x counting fastest or as OpenSM's."""
     if not torus.radix:
         return np.zeros(len(torus.rows), dtype=np.int32)
+    if settings.as_opensm and parallel and len(torus.radix) == len(AXES):
+        return discovery_order(fabric, torus, settings.conf)
     return np.lexsort(torus.coordinate.T).astype(np.int32)
 
 

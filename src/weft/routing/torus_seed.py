@@ -13,6 +13,10 @@ from weft.opensm.torus_conf import AXES, PORTGROUP_MAX_PORTS, Seed, SeedLink, To
 from weft.routing.base import row_adapters
 from weft.routing.torus_structure import Torus
 
+#: The order in which OpenSM finds the corners of a cube of switches, each numbered by its bits x,
+#: y, z, when those of the face away from x, y or z = 0 are the ones not yet known; else ascending.
+FACE_ORDER = {0xAA: (7, 3, 1, 5), 0xCC: (7, 3, 2, 6), 0xF0: (7, 5, 4, 6)}
+
 
 def seeded(fabric: Fabric, tori: list[Torus], conf: TorusConf) -> Torus:
     """The torus in three dimensions with the coordinates that a torus-2QoS.conf gives.
@@ -250,3 +254,81 @@ def three_dimensions(torus: Torus) -> Torus:
         wraps=(*torus.wraps, *[False] * room),
         coordinate=np.pad(torus.coordinate, ((0, 0), (0, room))),
     )
+
+
+def discovery_order(fabric: Fabric, torus: Torus, conf: TorusConf | None) -> NDArray[np.int32]:
+    """Places in `Torus.rows` in the order in which OpenSM finds the switches.
+
+    It serves destinations, and so parallel cables, in that order.
+
+    Parameters
+    ----------
+    fabric, torus
+        In three dimensions, as `seeded` or `three_dimensions` gives it.
+    conf
+        Whose seed says where the search starts; None for the origin.
+
+    Notes
+    -----
+    From the seed on, the cubes of up to eight switches are gone through with x counting fastest,
+    again and again while any gains a switch. What that does not reach comes last.
+    """
+    size = torus.radix
+    place = dict(zip(map(tuple, torus.coordinate.tolist()), range(len(torus.rows)), strict=True))
+    found: dict[tuple[int, ...], None] = {}
+    seed = None if conf is None else _present(fabric, conf)[0]
+    start = [0, 0, 0] if seed is None else [-shift for shift in seed.datelines]
+    for d, axis in enumerate(AXES):
+        both = size[d] == 4 and torus.wraps[d]
+        for sign, step in (("p", 1), ("m", -1)):
+            given = sign == "p" or both if seed is None else axis + sign in seed.links
+            if size[d] > 1 and given:
+                for far in (0, step):
+                    at = list(start)
+                    at[d] += far
+                    found.setdefault(tuple(a % n for a, n in zip(at, size, strict=True)))
+    numbers = [n for n in range(8) if not any(n >> d & 1 and size[d] == 1 for d in range(3))]
+    cubes = [
+        {n: tuple((at[d] + (n >> d & 1)) % size[d] for d in range(3)) for n in numbers}
+        for at in (back[::-1] for back in np.ndindex(*size[::-1]))
+        if all(torus.wraps[d] or at[d] < max(size[d] - 1, 1) for d in range(3))
+    ]
+    known = 0
+    while known < len(found):
+        known = len(found)
+        for cube in cubes:
+            while _search(torus, place, cube, found):
+                pass
+    order = [place[at] for at in found if at in place]
+    rest = sorted(set(range(len(torus.rows))) - set(order))
+    return np.array(order + rest, dtype=np.int32)
+
+
+def _search(
+    torus: Torus,
+    place: dict[tuple[int, ...], int],
+    cube: dict[int, tuple[int, ...]],
+    found: dict[tuple[int, ...], None],
+) -> bool:
+    """Find the corners of a cube that those already found lead to; whether there were any."""
+    unknown = [n for n, at in cube.items() if at not in found and at in place]
+    before = len(found)
+    for n in FACE_ORDER.get(sum(1 << n for n in unknown), unknown):
+        near = [
+            d for d in range(3) if cube.get(n ^ 1 << d) in found and cube[n ^ 1 << d] != cube[n]
+        ]
+        if len(near) > 1 or (near and _safe(torus, cube[n ^ 1 << near[0]], near[0], found)):
+            found[cube[n]] = None
+    return len(found) > before
+
+
+def _safe(
+    torus: Torus, at: tuple[int, ...], along: int, found: dict[tuple[int, ...], None]
+) -> bool:
+    """Whether rings of four across a direction are known well enough to go straight on in it."""
+    for d in range(3):
+        if d != along and torus.radix[d] == 4 and torus.wraps[d]:
+            ring = [(*at[:d], (at[d] + step) % 4, *at[d + 1 :]) for step in (1, 2, 3)]
+            if sum(place in found for place in ring) < 2:
+                return False
+    return True
