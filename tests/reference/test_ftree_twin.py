@@ -50,7 +50,7 @@ def test_messy_trees_with_cables_within_levels(seed: int) -> None:
     try:
         routes = route(fabric, "ftree", pure=False)
     except NotApplicable as reason:
-        assert "level" in str(reason) or "way" in str(reason)  # noqa: PT017
+        assert any(word in str(reason) for word in ("level", "way", "leaves"))  # noqa: PT017
         return
     assert isinstance(routes, TableRoutes)
     assert np.array_equal(routes.table, twin.route())

@@ -103,7 +103,16 @@ def ftree(
     parts = np.unique(label[rows[rows >= 0]])
     if not len(parts):
         raise NotApplicable("a fat tree needs switches and hosts")
-    trees = [_find_tree(fabric, label == part, named, is_compute, is_io, pure) for part in parts]
+    sizes = np.bincount(label)
+    trees = [
+        _find_tree(fabric, label == part, named, is_compute, is_io, pure)
+        for part in parts
+        if sizes[part] > 1
+    ]
+    if not trees:
+        raise NotApplicable("no two switches are joined, so there is no tree")
+    alone = np.flatnonzero((rows >= 0) & (sizes[label[rows]] == 1))
+    table[alone, rows[alone]] = destination_ports(fabric)[alone]
     table[fabric.num_endpoints + fabric.graph.row_node, np.arange(fabric.graph.num_rows)] = 0
     for tree in trees:
         _fill(fabric, tree, max_reverse_hops, table)

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from weft.errors import InputError, NotApplicable
+from weft.fabrics import Fabric, FabricBuilder
+from weft.load import fabric as load
+from weft.opensm.guids import guid_list
+from weft.routes import TableRoutes
+from weft.routing import route
+from weft.routing.validate import validate
+from weft.sim.all_to_all import all_to_all_loads
+
+
+def ftree(fabric: Fabric, **options: Any) -> TableRoutes:
+    routes = route(fabric, "ftree", **options)
+    assert isinstance(routes, TableRoutes)
+    return routes
+
+
+def loads(fabric: Fabric, routes: TableRoutes) -> np.ndarray:
+    return all_to_all_loads(fabric, routes).per_link[fabric.link_kind == 0]
+
+
+@pytest.mark.parametrize("seed", [None, 5])
+def test_loads_of_an_all_to_all_are_even(seed: int | None) -> None:
+    fabric = load("xgft:3;6,6,6;1,6,6")
+    fabric = fabric if seed is None else fabric.shuffled(seed)
+    found = loads(fabric, ftree(fabric))
+    assert (found.max(), found.min()) == (210, 180)
+
+
+def test_missing_hosts_keep_the_order_of_shifts() -> None:
+    """The ways of those that are there are as if all were."""
+    whole = load("xgft:2;4,4;1,4")
+    gone = ["h2", "h7", "h8"]
+    fabric = whole.without(cables=[f"{name}[1]" for name in gone])
+    kept = [h for h, name in enumerate(whole.host_names) if name not in gone]
+    order = ftree(whole)
+    # Hosts of a leaf come in the order of its ports, so those after a gap move up by one way.
+    up = order.table[: whole.num_hosts, : whole.num_switches]
+    fewer = ftree(fabric).table[: len(kept), : whole.num_switches]
+    leaf_of = whole.graph.destination_row[: whole.num_hosts]
+    assert np.array_equal(fewer[kept.index(12)], up[12])
+    for leaf in range(4):
+        own = [number for number, h in enumerate(kept) if leaf_of[h] == leaf]
+        other = (leaf + 1) % 4
+        assert len(np.unique(fewer[own, other])) == len(own)
+
+
+def test_faulty_trees_need_roots_or_leave() -> None:
+    fabric = load("xgft:3;4,4,4;1,4,4").with_faults(cables=4, switches=1, seed=2)
+    with pytest.raises(NotApplicable, match=r"no complete fat tree: switches .* neighbours above"):
+        ftree(fabric)
+    routes = ftree(fabric, pure=False)
+    found = validate(fabric, routes)
+    assert found.ok
+    assert found.max_detour == 0
+    tops = tuple(name for name in fabric.node_names if name.startswith("s3-"))
+    assert np.array_equal(ftree(fabric, roots=tops).table, routes.table)
+
+
+def test_what_has_no_way_up_and_down_is_refused() -> None:
+    with pytest.raises(NotApplicable, match=r"900 ways from a switch to a host .* from r1\.1"):
+        ftree(load("kns:k=6,n=2"))
+
+
+@pytest.mark.parametrize("spec", ["torus:4x4", "mesh:3x3", "jellyfish:switches=20,degree=4"])
+def test_what_is_no_tree_is_refused(spec: str) -> None:
+    with pytest.raises(NotApplicable, match="no tree of several levels"):
+        ftree(load(spec))
+
+
+def test_lists_of_guids_and_names_say_the_same(tmp_path: Path) -> None:
+    fabric = load("xgft:3;3,4,3;1,2,3").shuffled(3)
+    io = fabric.host_nodes[::4]
+    ends = fabric.host_endpoint[::4]
+    (tmp_path / "io").write_text(guid_list(fabric, ends, kind="io"))
+    (tmp_path / "cn").write_text(guid_list(fabric, fabric.host_endpoint[1::2], kind="cn"))
+    by_name = ftree(fabric, io=tuple(fabric.node_names[node] for node in io))
+    slots = fabric.port_offset[io]
+    assert np.array_equal(by_name.table, ftree(fabric, io=(f"@{tmp_path}/io",)).table)
+    ports = tuple(f"{int(guid):#x}" for guid in fabric.port_guid[slots])
+    assert np.array_equal(by_name.table, ftree(fabric, io=ports).table)
+    assert not np.array_equal(by_name.table, ftree(fabric).table)
+    two = ftree(fabric, io=(f"@{tmp_path}/io",), compute=(f"@{tmp_path}/cn",))
+    assert not np.array_equal(by_name.table, two.table)
+    assert validate(fabric, two).ok
+
+
+def test_input_output_nodes_stand_at_the_roots() -> None:
+    """Compute nodes hang from leaves; others from any switch, and roots reach them by turning."""
+    build = FabricBuilder("io at roots")
+    tops, leaves = build.switches(["t0", "t1"]), build.switches(["l0", "l1", "l2"])
+    build.connect(np.repeat(tops, 3), np.tile(leaves, 2))
+    build.connect(leaves, build.hosts(["a", "b", "c"]))
+    build.connect(tops, build.hosts(["x", "y"]))
+    fabric = build.fabric()
+    with pytest.raises(NotApplicable):
+        ftree(fabric, roots=("t0", "t1"))
+    options: dict[str, Any] = {"roots": ("t0", "t1"), "compute": ("a", "b", "c"), "io": ("x", "y")}
+    with pytest.raises(NotApplicable, match="2 ways from a switch to a host"):
+        ftree(fabric, **options)
+    routes = ftree(fabric, **options, max_reverse_hops=1)
+    found = validate(fabric, routes)
+    assert found.ok
+    assert not found.credit_loops
+
+
+def test_roots_are_joined_on_request() -> None:
+    fabric = load("xgft:2;4,4;1,4")
+    between = slice(fabric.num_endpoints + 4, None)
+    assert (ftree(fabric).table[between, 4:] == 255).sum() == 12
+    joined = ftree(fabric, connect_roots=True)
+    assert (joined.table[between, 4:] != 255).all()
+    assert np.array_equal(joined.table[: fabric.num_endpoints], ftree(fabric).table[:16])
+
+
+@pytest.mark.parametrize("leaves", [3, 5])
+def test_ways_that_could_deadlock_are_refused(leaves: int) -> None:
+    """Cables between neighbouring leaves close a ring, which is used when it is long."""
+    build = FabricBuilder("a root over a ring")
+    ring = build.switches([f"l{i}" for i in range(leaves)])
+    build.connect(np.repeat(build.switches(["top"]), leaves), ring)
+    build.connect(ring, np.roll(ring, 1))
+    build.connect(ring, build.hosts([f"h{i}" for i in range(leaves)]))
+    fabric = build.fabric()
+    if leaves == 5:
+        with pytest.raises(NotApplicable, match=r"can deadlock: l\d\[\d\] -> l\d"):
+            ftree(fabric)
+    else:
+        assert validate(fabric, ftree(fabric)).ok
+
+
+def test_bad_options() -> None:
+    fabric = load("xgft:2;4,4;1,4")
+    with pytest.raises(InputError, match="must not be negative"):
+        ftree(fabric, max_reverse_hops=-1)
+    with pytest.raises(InputError, match="h0 is no switch"):
+        ftree(fabric, roots=("h0",))
+    with pytest.raises(InputError, match="option io names s2-0, which is a switch"):
+        ftree(fabric, io=("s2-0",))
+    with pytest.raises(InputError, match="names no switch"):
+        ftree(fabric, roots=())
+    with pytest.raises(InputError, match="no node 'h99'"):
+        ftree(fabric, compute=("h99",))
+    with pytest.raises(InputError, match="lmc"):
+        route(fabric, "ftree", lmc=1)
+
+
+def test_planes_are_trees_of_their_own() -> None:
+    fabric = load("xgft:2;3,4;2,2;2,1")
+    routes = ftree(fabric)
+    assert validate(fabric, routes).ok
+    assert len(routes.notes) == 2
+    assert routes.notes[0] == routes.notes[1]
