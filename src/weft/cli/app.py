@@ -16,6 +16,7 @@ from weft.cli.convert import convert_command
 from weft.cli.cost import cost_command
 from weft.cli.info import info_command
 from weft.cli.listing import list_command
+from weft.cli.opensm import opensm_app
 from weft.cli.paper import paper_command
 from weft.cli.route import route_command
 from weft.cli.warmup import warmup_command
@@ -43,6 +44,7 @@ app.command(convert_command, name="convert")
 app.command(cost_command, name="cost")
 app.command(paper_command, name="paper")
 app.command(list_command, name="list")
+app.command(opensm_app)
 app.command(warmup_command, name="warmup")
 
 

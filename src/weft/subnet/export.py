@@ -1,0 +1,366 @@
+"""Routes of weft as a folder that OpenSM loads."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weft.errors import InputError, NotApplicable
+from weft.fabrics import Fabric
+from weft.opensm.guid2lid import guid2lid
+from weft.opensm.lfts import lft_dump
+from weft.opensm.lids import Lids, predict_lids
+from weft.opensm.ports import MAX_LID, port_guids
+from weft.routes import Routes, TableRoutes
+from weft.routing.validate import Validation, validate
+from weft.subnet.folder import CONFIG, FILES, GUID2LID, LFTS, POLICY, README, SUMMARY, Tables
+from weft.subnet.lanes import lane_files
+
+#: What a folder may hold besides and still be an export that a new one replaces.
+_OWN = {*FILES.values(), GUID2LID, CONFIG, README, SUMMARY}
+#: Debian's place of what OpenSM remembers.
+CACHE = "/var/cache/opensm"
+_WARNING = "WARNING: these tables were exported although they are not valid:"
+
+
+@dataclass(frozen=True)
+class Export:
+    """A folder that was written.
+
+    Parameters
+    ----------
+    folder
+        Where it is.
+    routes
+        What it holds.
+    lids
+        Which LIDs its files name.
+    validation
+        What the validator says of the routes.
+    commands
+        What an administrator runs.
+    """
+
+    folder: Path
+    routes: TableRoutes
+    lids: Lids
+    validation: Validation
+    commands: str
+
+
+def tables_for(
+    fabric: Fabric,
+    routes: Routes,
+    *,
+    sm_host: str | int | None = None,
+    lids: Lids | None = None,
+) -> tuple[Tables, Lids]:
+    """Routes as OpenSM's files, and the LIDs that these name.
+
+    Parameters
+    ----------
+    fabric, routes
+        What the files are of.
+    sm_host
+        Host that OpenSM runs on, which takes the first LIDs; the first with a cable when left
+        out.
+    lids
+        LIDs of a running subnet; those that OpenSM would assign when left out.
+
+    Raises
+    ------
+    NotApplicable
+        When forwarding tables or OpenSM cannot carry the routes, or more LIDs are needed than
+        InfiniBand has.
+    InputError
+        When the routes were made for another fabric.
+    """
+    table = _as_tables(routes)
+    table.check(fabric)
+    if lids is None:
+        lids = _lids(fabric, table, sm_host)
+    spans = {
+        guid: (base, base + (1 << lmc) - 1)
+        for guid, base, lmc in zip(
+            port_guids(fabric).tolist(), lids.base.tolist(), lids.lmc.tolist(), strict=True
+        )
+        if base
+    }
+    files = {LFTS: lft_dump(fabric, table, lids=lids), GUID2LID: guid2lid(spans)}
+    settings = {"routing_engine": "file", "lmc": str(table.lmc)}
+    lanes, more = lane_files(fabric, table)
+    return Tables({**files, **lanes}, {**settings, **more}), lids
+
+
+def _as_tables(routes: Routes) -> TableRoutes:
+    if isinstance(routes, TableRoutes):
+        return routes
+    said = {
+        "CandidateRoutes": "gives sets of ports of which each packet takes one, and a forwarding "
+        "table has one port for each LID",
+        "PathRoutes": "gives a way to each pair of hosts, and a forwarding table one to each LID "
+        "from wherever it comes; weft.lower makes tables of them, with an LMC",
+    }
+    reason = said.get(type(routes).__name__, "gives no forwarding tables")
+    raise NotApplicable(f"{routes.engine} {reason}; OpenSM cannot load it")
+
+
+def _lids(fabric: Fabric, routes: TableRoutes, sm_host: str | int | None) -> Lids:
+    wanted = (fabric.num_endpoints << routes.lmc) + fabric.num_switches
+    if wanted > MAX_LID:
+        raise NotApplicable(
+            f"{fabric.name} needs {wanted:,} LIDs with LMC {routes.lmc} "
+            f"({fabric.num_endpoints:,} adapter ports, {fabric.num_switches:,} switches), and "
+            f"InfiniBand has {MAX_LID:,}"
+        )
+    return predict_lids(fabric, lmc=routes.lmc, sm=sm_host)
+
+
+def export(
+    fabric: Fabric,
+    routes: Routes,
+    folder: str | Path,
+    *,
+    install: str | Path | None = None,
+    sm_host: str | int | None = None,
+    management: bool = False,
+    force: bool = False,
+    overwrite: bool = False,
+) -> Export:
+    """Write a folder from which OpenSM loads routes with its ``file`` engine.
+
+    Parameters
+    ----------
+    fabric, routes
+        What to export. LIDs that the fabric has, as read from ibnetdiscover's output, are kept.
+    folder
+        Where to; it appears whole or not at all.
+    install
+        Where the folder will be on the machine of OpenSM, for the paths in its opensm.conf; the
+        same place when left out.
+    sm_host
+        Host that OpenSM runs on.
+    management
+        Take traffic of switches into the proof that nothing deadlocks.
+    force
+        Write tables that are not valid too, with a warning in the folder.
+    overwrite
+        Replace a folder that is no export and not empty.
+
+    Raises
+    ------
+    NotApplicable
+        When OpenSM cannot carry the routes, or they are not valid and `force` is not given.
+    InputError
+        When the folder cannot be written, or holds other things.
+    """
+    target = Path(folder)
+    _check_target(target, overwrite)
+    tables, lids = tables_for(fabric, routes, sm_host=sm_host)
+    table = _as_tables(routes)
+    found = validate(fabric, table, management=management)
+    if not found.ok_where_connected and not force:
+        raise NotApplicable(
+            f"the tables of {table.engine} are not valid, and OpenSM would load them without a "
+            f"word: {'; '.join(found.findings())}"
+        )
+    place = Path(install) if install is not None else target.absolute()
+    commands = _commands(tables, place)
+    texts = {
+        **tables.files,
+        CONFIG: _config(table, tables, place, found),
+        README: _readme(fabric, table, lids, tables, place, found, commands),
+        SUMMARY: _summary(fabric, table, lids, found),
+    }
+    with _appearing(target) as new:
+        for name, text in texts.items():
+            (new / name).write_text(text, encoding="utf-8")
+    return Export(target, table, lids, found, commands)
+
+
+# -- the folder --------------------------------------------------------------------------------
+
+
+def is_export(folder: Path) -> bool:
+    """Whether a folder holds an export, and nothing else."""
+    return (folder / SUMMARY).is_file() and {entry.name for entry in folder.iterdir()} <= _OWN
+
+
+def _check_target(target: Path, overwrite: bool) -> None:
+    """Refuse a place that cannot or should not be written."""
+    if target.is_symlink() or (target.exists() and not target.is_dir()):
+        raise InputError("is no folder; an export is one", file=target)
+    parent = target.absolute().parent
+    if not parent.is_dir():
+        raise InputError(f"the folder {parent} does not exist", file=target)
+    if not target.exists() or not any(target.iterdir()) or is_export(target) or overwrite:
+        return
+    other = sorted(entry.name for entry in target.iterdir() if entry.name not in _OWN)
+    what = f"such as {other[0]}" if other else f"but no {SUMMARY}"
+    raise InputError(
+        f"holds other files than an export, {what}; choose a new folder, or replace all that is "
+        "in it with --overwrite",
+        file=target,
+    )
+
+
+@contextmanager
+def _appearing(target: Path) -> Iterator[Path]:
+    """A new folder beside the target that takes its place when all is written."""
+    target = target.absolute()
+    try:
+        new = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", file=target) from None
+    old = new / "replaced"
+    try:
+        os.umask(mask := os.umask(0))
+        fresh = new / "new"
+        fresh.mkdir()
+        yield fresh
+        fresh.chmod(0o777 & ~mask)
+        if target.exists():
+            target.rename(old)
+        try:
+            fresh.rename(target)
+        except BaseException:
+            if old.exists():
+                old.rename(target)
+            raise
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", file=target) from None
+    finally:
+        with contextlib.suppress(OSError):
+            shutil.rmtree(new)
+
+
+# -- what is in it -----------------------------------------------------------------------------
+
+
+def _config(table: TableRoutes, tables: Tables, place: Path, found: Validation) -> str:
+    lines = [
+        "# Put these lines into OpenSM's opensm.conf, or start OpenSM with -F on a copy of it that",
+        "# has them. They replace lines of the same name.",
+        *_warnings(found, "# "),
+        *(f"{name} {value}" for name, value in tables.settings.items()),
+        *(f"{name} {place / file}" for name, file in FILES.items() if file in tables.files),
+        "# LIDs are taken from guid2lid even when another OpenSM was master before.",
+        "honor_guid2lid_file TRUE",
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _warnings(found: Validation, prefix: str = "") -> list[str]:
+    if found.ok_where_connected:
+        return []
+    return [f"{prefix}{line}" for line in (_WARNING, *(f"  {x}" for x in found.findings()))]
+
+
+def _commands(tables: Tables, place: Path) -> str:
+    options = f"-R file -U {place / LFTS} -l {tables.settings['lmc']}"
+    if POLICY in tables.files:
+        options += f" -Q -Y {place / POLICY}"
+    return f"""\
+# Try it first, without hardware:
+weft opensm live FABRIC --tables {place} -- ibnetdiscover
+
+# On the machine of the subnet manager, while OpenSM is stopped:
+cp {place / GUID2LID} {CACHE}/{GUID2LID}
+# then either with the lines of {place / CONFIG} in /etc/opensm/opensm.conf,
+systemctl start opensm
+# or by hand{" (lanes need the lines of opensm.conf)" if POLICY in tables.files else ""}:
+opensm {options} -x
+
+# OpenSM falls back to minhop without an error; this must print "file tables configured":
+grep 'tables configured' /var/log/opensm.log | tail -1
+# and this must find nothing wrong, after OpenSM has dumped what it does (opensm -D 0x43):
+weft opensm audit /var/log --fabric FABRIC
+"""
+
+
+def _readme(
+    fabric: Fabric,
+    table: TableRoutes,
+    lids: Lids,
+    tables: Tables,
+    place: Path,
+    found: Validation,
+    commands: str,
+) -> str:
+    about = {
+        LFTS: "forwarding tables, for OpenSM's engine file (-R file -U)",
+        GUID2LID: "which port has which LID; OpenSM keeps to it",
+        CONFIG: "the lines of opensm.conf that belong to these files",
+        POLICY: "the service level of each pair of ports (-Q -Y)",
+        SUMMARY: "the facts above for programs",
+    }
+    present = {*tables.files, CONFIG, SUMMARY}
+    files = [f"  {name:<16}{text}" for name, text in about.items() if name in present]
+    lines = [
+        f"Forwarding tables of {fabric.name}, by weft's {table.engine}",
+        "",
+        *(f"{line}" for line in _warnings(found)),
+        *([""] if _warnings(found) else []),
+        *_facts(fabric, table, lids, found),
+        "",
+        "Files",
+        *files,
+        "",
+        "What to run",
+        *(f"  {line}".rstrip() for line in commands.splitlines()),
+        "",
+        "The tables hold for exactly these switches, adapters and cables. A switch that is not in",
+        "them gets an empty table. When a cable fails, OpenSM keeps to the tables: export again",
+        "and send OpenSM a SIGHUP, which makes it read them.",
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _facts(fabric: Fabric, table: TableRoutes, lids: Lids, found: Validation) -> list[str]:
+    used = int(np.where(lids.base > 0, 1 << lids.lmc.astype(np.int64), 0).sum())
+    options = ", ".join(f"{name}={value}" for name, value in table.options.items())
+    return [
+        f"  fabric   {fabric.num_hosts} hosts, {fabric.num_switches} switches, "
+        f"{fabric.num_cables} cables",
+        f"  engine   {table.engine}{f' ({options})' if options else ''}",
+        f"  LIDs     {used}, up to {int(lids.base.max(initial=0))}; LMC {table.lmc}",
+        f"  lanes    {found.lanes}",
+        f"  checked  {found.text().splitlines()[0]}",
+    ]
+
+
+def _summary(fabric: Fabric, table: TableRoutes, lids: Lids, found: Validation) -> str:
+    from weft import __version__
+
+    content: dict[str, Any] = {
+        "weft": __version__,
+        "fabric": fabric.name,
+        "digest": fabric.digest,
+        "hosts": fabric.num_hosts,
+        "switches": fabric.num_switches,
+        "cables": fabric.num_cables,
+        "engine": table.engine,
+        "options": {name: _plain(value) for name, value in table.options.items()},
+        "lmc": table.lmc,
+        "lanes": found.lanes,
+        "valid": found.ok_where_connected,
+        "findings": found.findings(),
+        "largest_lid": int((lids.base + (1 << lids.lmc.astype(np.int64)) - 1).max(initial=0)),
+    }
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value if isinstance(value, bool | int | float | str | None) else str(value)

@@ -1,0 +1,441 @@
+"""A live subnet: the real OpenSM, running on the fabric as ibsim simulates it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.errors import InputError, NotApplicable, WeftError
+from weft.fabrics import Fabric
+from weft.formats import FormatWarning
+from weft.formats.text import write_text
+from weft.opensm.guid2lid import read_guid2lid
+from weft.opensm.lfts import read_lfts
+from weft.opensm.lids import Lids
+from weft.opensm.ports import destination_name, port_guids
+from weft.registry import did_you_mean
+from weft.routes import Routes, TableRoutes
+from weft.subnet import guardian
+from weft.subnet.export import tables_for
+from weft.subnet.folder import DUMP, GUID2LID, LFTS, read_tables
+from weft.subnet.osmlog import ENGINES
+from weft.subnet.processes import (
+    Processes,
+    find_program,
+    interrupts_left_to_the_command,
+    orderly_signals,
+    preload,
+)
+from weft.subnet.running import Running, sm_node
+
+#: Seconds that the subnet may take to come up, and so may each change.
+TIMEOUT_S = 120.0
+_HOP = re.compile(r"\[\d+\] -> \w+ port \{0x[0-9a-f]+\}\[\d+\] lid (\d+)-")
+
+
+@contextmanager
+def live(
+    fabric: Fabric,
+    engine: str | None = None,
+    *,
+    routes: Routes | None = None,
+    tables: str | Path | None = None,
+    lmc: int | None = None,
+    qos: bool | None = None,
+    sm_host: str | int | None = None,
+    options: Mapping[str, Any] | None = None,
+    timeout_s: float = TIMEOUT_S,
+    keep: str | Path | None = None,
+) -> Iterator[Subnet]:
+    """Run the real OpenSM on a simulated fabric, for as long as the ``with`` block lasts.
+
+    Parameters
+    ----------
+    fabric
+        What to simulate. LIDs that it has are what its ports have when OpenSM starts.
+    engine
+        OpenSM's own engine, ``minhop`` when neither this nor `routes` nor `tables` is given.
+    tables
+        A folder of ``weft opensm export``, or an LFT dump, loaded likewise.
+    lmc
+        OpenSM's LMC; that of the tables when left out.
+    qos
+        Let OpenSM program lanes; left out, when the engine or the routes need it.
+    sm_host
+        Host that OpenSM runs on, by name, GUID or node number; the first with a cable when left
+        out.
+    options
+        More settings of ``opensm.conf``, such as ``{"root_guid_file": "roots.guids"}``.
+    timeout_s
+        Limit in seconds for the subnet to come up, for each change, and for each query.
+    keep
+        Folder to work in and leave behind; left out, a temporary one that is removed.
+
+    Yields
+    ------
+    Subnet
+        After OpenSM has programmed the tables that were asked for.
+
+    Raises
+    ------
+    NotApplicable
+        When the engine refuses the fabric, where OpenSM itself would fall back to minhop in
+        silence; or hosts forward.
+    InputError
+        On an unknown engine or host, or both engine and tables.
+    WeftError
+        When a program is missing (with the Debian package that has it), ends, or takes too long.
+
+    Notes
+    -----
+    Nothing stays behind, whatever ends the block or the process: a guardian process ends all
+    programs and removes the folder; see `weft.subnet.guardian`. In the main thread SIGTERM and
+    SIGHUP leave as `SystemExit` unless the program handles them.
+    """
+    if sum(given is not None for given in (engine, routes, tables)) > 1:
+        raise InputError("give one of an engine of OpenSM, routes, and tables")
+    own = sm_node(fabric, sm_host)
+    loaded = None if tables is None else read_tables(Path(tables))
+    if routes is not None:
+        loaded, _ = tables_for(fabric, routes, sm_host=own)
+    if engine is None:
+        engine = "minhop" if loaded is None else loaded.settings["routing_engine"]
+    if engine not in ENGINES:
+        raise InputError(
+            f"OpenSM has no routing engine {engine!r}{did_you_mean(engine, ENGINES)}; it has "
+            f"{', '.join(ENGINES)}"
+        )
+    if timeout_s <= 0:
+        raise InputError(f"the time limit must be above 0 s, not {timeout_s:g}")
+    forwarding = int(np.count_nonzero(fabric.forwards)) - fabric.num_switches
+    if forwarding:
+        raise NotApplicable(
+            f"{forwarding} hosts of {fabric.name} forward packets, which InfiniBand's adapters "
+            "do not"
+        )
+    programs = {name: find_program(name) for name in ("ibsim", "opensm")}
+    library = preload(timeout_s)
+    with orderly_signals():
+        processes = Processes(None if keep is None else Path(keep))
+        try:
+            subnet = Subnet(fabric, engine, processes, programs, library, timeout_s)
+            subnet._start(own, loaded, lmc, qos, dict(options or {}))
+            if subnet._given is not None:
+                subnet._compare(subnet._given)
+            yield subnet
+        finally:
+            processes.close()
+
+
+class Subnet(Running):
+    """A simulated fabric with a running OpenSM; made by `live`.
+
+    Attributes
+    ----------
+    whole
+        What was simulated first, with all cables.
+    engine
+        The engine of OpenSM, ``file`` for tables that were loaded.
+    environment
+        In which any program talks to the simulated fabric: ``subprocess.run(["ibnetdiscover"],
+        env=subnet.environment)``.
+    folder
+        OpenSM's log and dumps.
+    """
+
+    # -- using -------------------------------------------------------------------------------
+
+    def _compare(self, wanted: TableRoutes) -> None:
+        """Refuse a subnet in which OpenSM programmed something else than it was given.
+
+        Raises
+        ------
+        WeftError
+            With the first switch and LID.
+        """
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FormatWarning)
+            found = read_lfts(self.fabric, self.folder / DUMP, lmc=wanted.lmc)
+        differ = self.differences(wanted, found)
+        if len(differ):
+            line, switch = (int(number) for number in differ[0])
+            ports = [
+                "no port"
+                if routes.table[line, switch] == routes.no_path
+                else f"port {routes.table[line, switch]}"
+                for routes in (wanted, found)
+            ]
+            raise WeftError(
+                f"OpenSM programmed {len(differ)} entries otherwise than in the tables, such as "
+                f"{self.fabric.node_names[switch]} towards "
+                f"{destination_name(self.fabric, line >> wanted.lmc)}: {ports[1]} instead of "
+                f"{ports[0]}"
+            )
+
+    def lids(self) -> Lids:
+        """LIDs of all ports of the fabric, as OpenSM remembers them."""
+        spans = read_guid2lid(self.folder / GUID2LID)
+        base = np.zeros(self.fabric.num_destinations, dtype=np.int32)
+        lmc = np.zeros(len(base), dtype=np.uint8)
+        for destination, guid in enumerate(port_guids(self.fabric).tolist()):
+            first, last = spans.get(guid, (0, 0))
+            base[destination], lmc[destination] = first, (last - first).bit_length()
+        return Lids(base, lmc)
+
+    def lfts(self) -> TableRoutes:
+        """The tables that the switches hold now, asked of each by ``dump_fts``.
+
+        Raises
+        ------
+        WeftError
+            When the program is missing or fails.
+        """
+        path = self.folder / "dump_fts.out"
+        write_text(path, self.run(["dump_fts"]))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FormatWarning)
+            found = read_lfts(self.fabric, path, lids=self.lids())
+        return replace(found, engine=f"OpenSM's {self.engine}")
+
+    def differences(
+        self, wanted: TableRoutes, found: TableRoutes | None = None
+    ) -> NDArray[np.int64]:
+        """Entries of tables that the switches hold otherwise.
+
+        Parameters
+        ----------
+        wanted
+            Routes of `fabric`.
+        found
+            What to compare with, `lfts` when left out.
+
+        Returns
+        -------
+        NDArray
+            int64 [entries, 2]: line of the table and switch. LIDs that nobody has count for
+            nothing: those of ports and switches out of reach, and the further LIDs that the
+            tables of an LMC have for switches.
+        """
+        fabric, lids = self.fabric, self.lids()
+        if found is None:
+            found = self.lfts()
+        if found.table.shape != wanted.table.shape:
+            raise InputError(f"the subnet has LMC {found.lmc}, and the routes LMC {wanted.lmc}")
+        width = np.where(lids.base > 0, 1 << lids.lmc.astype(np.int64), 0)
+        offset = np.arange(1 << wanted.lmc)
+        known = (offset[None, :] < width[:, None]).reshape(-1)
+        reached = lids.base[fabric.num_endpoints :] > 0
+        return np.argwhere((found.table != wanted.table) & known[:, None] & reached)
+
+    def trace(
+        self, source: str | int, destination: str | int, *, offset: int = 0
+    ) -> tuple[int, ...]:
+        """Nodes on the way of a packet, both ends included, as ``ibtracert`` finds them.
+
+        Parameters
+        ----------
+        source, destination
+            Nodes, by number, name or GUID; of several ports the first with a cable.
+        offset
+            Which of the destination's LIDs it is sent to.
+
+        Raises
+        ------
+        InputError
+            When there is no such node, or it has no such LID.
+        WeftError
+            When there is no way.
+        """
+        lids = self.lids()
+        ends = [self._destination(node) for node in (source, destination)]
+        first, last = (int(lids.base[end]) for end in ends)
+        if not 0 <= offset < 1 << int(lids.lmc[ends[1]]):
+            raise InputError(f"{destination} has LID offsets 0 to {(1 << lids.lmc[ends[1]]) - 1}")
+        output = self.run(["ibtracert", str(first), str(last + offset)])
+        at = {lid: end for end, lid in enumerate(lids.base.tolist()) if lid}
+        found = [ends[0]]
+        for lid in _HOP.findall(output):
+            found.append(at[int(lid)])
+        return tuple(_node(self.fabric, end) for end in found)
+
+    def _destination(self, name: str | int) -> int:
+        fabric = self.fabric
+        node = fabric.find_node(name) if isinstance(name, str) else int(name)
+        if node < fabric.num_switches:
+            return fabric.num_endpoints + node
+        ports = np.flatnonzero(fabric.endpoint_node == node)
+        if not len(ports):
+            raise InputError(f"{fabric.node_names[node]} has no cable")
+        return int(ports[0])
+
+    def run(
+        self, command: Sequence[str], *, timeout_s: float | None = None, check: bool = True
+    ) -> str:
+        """Run a program on the subnet to its end.
+
+        Parameters
+        ----------
+        command
+            Program and arguments, such as ``["ibnetdiscover"]``.
+        timeout_s
+            Limit in seconds, that of the subnet when left out.
+        check
+            Take an exit status other than 0 for an error.
+
+        Returns
+        -------
+        str
+            Its standard output.
+
+        Raises
+        ------
+        WeftError
+            When it is missing, takes too long, or fails.
+        """
+        limit = self.timeout_s if timeout_s is None else timeout_s
+        name = str(command[0])
+        program = find_program(name)
+        process = subprocess.Popen(
+            [program, *map(str, command[1:])],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        )
+        try:
+            output, errors = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            raise WeftError(f"{name} did not end within {limit:g} s") from None
+        finally:
+            _end(process)
+        if check and process.returncode:
+            said = " / ".join(line for line in errors.split("\n") if line.strip())
+            raise WeftError(f"{name} failed with status {process.returncode}: {said}")
+        return output
+
+    def run_in_terminal(self, command: Sequence[str], *, timeout_s: float | None = None) -> int:
+        """Run a command with this process's own standard input, output and error.
+
+        Ctrl-C is left to the command while it runs.
+
+        Returns
+        -------
+        int
+            Its exit status, 128 + n when signal n ended it.
+
+        Raises
+        ------
+        WeftError
+            When it is missing or exceeds its limit.
+        """
+        name = str(command[0])
+        program = name if os.path.dirname(name) else find_program(name)
+        with interrupts_left_to_the_command():
+            try:
+                process = subprocess.Popen([program, *command[1:]], env=self.environment)
+            except OSError as error:
+                raise WeftError(f"cannot run {name}: {error.strerror or error}") from None
+            try:
+                status = process.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                raise WeftError(f"{name} did not end within {timeout_s:g} s") from None
+            finally:
+                _end(process)
+        return status if status >= 0 else 128 - status
+
+    # -- changing ----------------------------------------------------------------------------
+
+    def reload(self, routes: Routes) -> None:
+        """Load other routes, and wait until OpenSM has programmed them.
+
+        Parameters
+        ----------
+        routes
+            For `fabric` as it is now, with the LMC of the subnet.
+
+        Raises
+        ------
+        InputError
+            When OpenSM routes with an engine of its own, or the routes are for another fabric.
+        NotApplicable
+            When OpenSM cannot carry the routes.
+        """
+        if self.engine != "file":
+            raise InputError(
+                f"OpenSM routes with its own {self.engine} here; start the subnet with routes"
+            )
+        tables, _ = tables_for(self.fabric, routes, lids=self.lids())
+        for name, text in tables.files.items():
+            if name != GUID2LID:
+                write_text(self.folder / name, text)
+        self.sweep_again()
+        self._compare(read_lfts(self.fabric, self.folder / LFTS, lids=self.lids()))
+
+    def unlink(self, port: str) -> None:
+        """Pull the cable in a port, ``node[port]``, and wait until OpenSM has routed around it.
+
+        Raises
+        ------
+        InputError
+            When no cable is there, it is pulled already, or OpenSM's own host hangs on it.
+        """
+        cable = self.whole.find_cable(port)
+        if cable in self._pulled:
+            raise InputError(f"the cable in {port} is pulled already")
+        if self._own in self.whole.link_from[2 * cable : 2 * cable + 2]:
+            raise InputError(
+                f"the cable in {port} is that of {self.whole.node_names[self._own]}, which "
+                "OpenSM runs on; start the subnet with another sm_host"
+            )
+        self._console(f"Unlink {self._end_of(cable)}")
+        self._pulled[cable] = port
+        self.sweep_again()
+
+    def relink(self, port: str) -> None:
+        """Plug the cable of a port in again, and wait until OpenSM has routed.
+
+        Raises
+        ------
+        InputError
+            When it was not pulled.
+        """
+        cable = self.whole.find_cable(port)
+        if cable not in self._pulled:
+            raise InputError(f"the cable in {port} is not pulled")
+        self._console(f"ReLink {self._end_of(cable)}")
+        del self._pulled[cable]
+        self.sweep_again()
+
+
+def _end(process: subprocess.Popen[Any]) -> None:
+    """End a client of ibsim that may still run, and remove what it left in its folder."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(guardian.PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    for stream in (process.stdout, process.stderr):
+        if stream:
+            stream.close()
+    guardian.remove_leftovers(os.getcwd())
+
+
+def _node(fabric: Fabric, destination: int) -> int:
+    """Node of a destination."""
+    if destination >= fabric.num_endpoints:
+        return destination - fabric.num_endpoints
+    return int(fabric.endpoint_node[destination])

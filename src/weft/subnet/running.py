@@ -1,0 +1,271 @@
+"""ibsim and OpenSM as they run: starting them, waiting for sweeps, ibsim's console."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from weft.errors import InputError, NotApplicable, WeftError
+from weft.fabrics import Fabric
+from weft.formats import FormatWarning, write_file
+from weft.formats.text import read_text, write_text
+from weft.opensm.guid2lid import read_guid2lid
+from weft.opensm.lfts import read_lfts
+from weft.opensm.lids import predict_lids
+from weft.routes import TableRoutes
+from weft.subnet import guardian
+from weft.subnet.folder import FILES, GUID2LID, LFTS, Tables
+from weft.subnet.osmlog import Sweep, last_error, sweeps, version
+from weft.subnet.processes import Processes, log_text, search_path, tail, wait_for, write_all
+
+#: Engines that give no tables unless OpenSM programs lanes.
+_NEED_QOS = ("lash", "dfsssp", "torus-2QoS")
+#: Settings of opensm.conf on which weft relies.
+_OURS = {
+    "routing_engine", "sweep_interval", "sweep_on_trap", "log_file", "log_flags", "dump_files_dir",
+    "force_log_flush", "accum_log_file", "daemon", "lfts_file", "lmc",
+}  # fmt: skip
+#: What ibsim's tables hold at most, one entry per LID.
+_MOST_LIDS = 49152
+_HEAD = re.compile(r'^(?:Switch|Ca|Hca|Rt)\t\d+ "([^"]+)"', re.MULTILINE)
+_PROMPT = "sim> "
+
+
+class Running:
+    """The programs behind a `weft.subnet.live.Subnet`."""
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        engine: str,
+        processes: Processes,
+        programs: Mapping[str, str],
+        library: str,
+        timeout_s: float,
+    ):
+        self.whole = fabric
+        self.engine = engine
+        self.folder = processes.folder
+        self.timeout_s = timeout_s
+        self.log = self.folder / "opensm.log"
+        self._processes = processes
+        self._programs = programs
+        self._pulled: dict[int, str] = {}
+        #: Tables that OpenSM was given to load.
+        self._given: TableRoutes | None = None
+        self.environment = {
+            **os.environ,
+            "PATH": search_path(),
+            "LD_PRELOAD": library,
+            "IBSIM_SOCKNAME": f"weft-{processes.token[:12]}",
+            "OSM_CACHE_DIR": str(self.folder),
+            "OSM_TMP_DIR": str(self.folder),
+            guardian.MARK: processes.token,
+        }
+
+    @property
+    def fabric(self) -> Fabric:
+        """What is simulated now, without the cables that are pulled."""
+        if not self._pulled:
+            return self.whole
+        return self.whole.without(cables=self._pulled)
+
+    @property
+    def version(self) -> str:
+        """Version of OpenSM, such as ``3.3.23``."""
+        return version(log_text(self.log))
+
+    # -- starting ----------------------------------------------------------------------------
+
+    def _start(
+        self,
+        own: int,
+        tables: Tables | None,
+        lmc: int | None,
+        qos: bool | None,
+        options: dict[str, Any],
+    ) -> None:
+        settings: dict[str, Any] = {"lmc": 0}
+        if self.engine in _NEED_QOS:
+            settings["qos"] = "TRUE"
+        if tables is not None:
+            settings |= self._lay_out(tables)
+        if lmc is not None:
+            settings["lmc"] = lmc
+        if qos is not None:
+            settings["qos"] = str(qos).upper()
+        for name in _OURS & options.keys():
+            raise InputError(f"{name} is set by weft, and cannot be an option")
+        self._simulate(own, int(settings["lmc"]))
+        if tables is not None and LFTS in tables.files:
+            path = tables.source or self.folder / LFTS
+            self._given = read_lfts(self.fabric, path, lids=self._predicted)
+        self._manage({**settings, **options})
+
+    def _lay_out(self, tables: Tables) -> dict[str, str]:
+        """Put files where OpenSM looks for them; the settings that go with them."""
+        for name, text in tables.files.items():
+            write_text(self.folder / name, text)
+        named = {
+            setting: str(self.folder / name)
+            for setting, name in FILES.items()
+            if name in tables.files
+        }
+        return {**tables.settings, **named}
+
+    def _simulate(self, own: int, lmc: int) -> None:
+        """Start ibsim."""
+        fabric = self.fabric
+        net = self.folder / "net.txt"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FormatWarning)
+            write_file(fabric, net, "ibsim")
+        self._ids = _HEAD.findall(read_text(net))
+        self._own = own
+        self.environment["SIM_HOST"] = self._ids[own]
+        memory = self.folder / GUID2LID
+        cache = read_guid2lid(memory) if memory.exists() else {}
+        self._predicted = predict_lids(fabric, lmc=lmc, sm=own, cache=cache)
+        # -P counts switch ports and port 0 of each, and adapter ports.
+        ports = int(fabric.num_ports.sum()) + fabric.num_switches
+        room = int(self._predicted.base.max()) + (2 << lmc) + 64
+        sizes = [f"-N{fabric.num_nodes + 1}", f"-S{fabric.num_switches + 1}", f"-P{ports + 1}"]
+        sizes.append(f"-L{min(_MOST_LIDS, max(room, 1024))}")
+        self._sim_log = self.folder / "ibsim.log"
+        self._sim = self._processes.start(
+            [self._programs["ibsim"], "-s", *sizes, str(net)],
+            self._sim_log,
+            {name: text for name, text in self.environment.items() if name != "LD_PRELOAD"},
+            stdin=subprocess.PIPE,
+        )
+        wait_for(
+            lambda: _PROMPT in log_text(self._sim_log),
+            self._sim,
+            [self._sim_log],
+            self.timeout_s,
+            f"ibsim did not take up {fabric.name}",
+        )
+
+    def _manage(self, settings: Mapping[str, Any]) -> None:
+        """Start OpenSM, and wait until it has programmed the tables asked for."""
+        folder = self.folder
+        config = {
+            "routing_engine": self.engine,
+            # Nothing happens unless it is asked for: one sweep for each SIGHUP.
+            "sweep_interval": 0,
+            "sweep_on_trap": "FALSE",
+            "log_file": self.log,
+            "log_flags": "0x43",
+            "force_log_flush": "TRUE",
+            "accum_log_file": "FALSE",
+            "dump_files_dir": folder,
+            # Not those of this machine's own subnet.
+            "partition_config_file": folder / "partitions.conf",
+            "per_module_logging_file": folder / "per-module-logging.conf",
+            "prefix_routes_file": folder / "prefix-routes.conf",
+            "qos_policy_file": folder / "qos-policy.conf",
+            "torus_config": folder / "torus-2QoS.conf",
+            **settings,
+        }
+        path = folder / "opensm.conf"
+        write_text(path, "".join(f"{name} {value}\n" for name, value in config.items()))
+        self._sm_output = folder / "opensm.out"
+        self._sm = self._processes.start(
+            [self._programs["opensm"], "-F", str(path)],
+            self._sm_output,
+            self.environment,
+            stdin=subprocess.DEVNULL,
+        )
+        self._await_sweep(0, f"OpenSM did not bring up {self.fabric.name}")
+
+    def _await_sweep(self, start: int, what: str) -> None:
+        """Wait until a sweep that began after a place in the log is over, and judge it."""
+
+        def done() -> bool:
+            return any(sweep.up for sweep in sweeps(log_text(self.log, start)))
+
+        wait_for(done, self._sm, [self.log, self._sm_output], self.timeout_s, what)
+        self.sweep = next(s for s in sweeps(log_text(self.log, start)) if s.up)
+        if self.sweep.engine != self.engine:
+            reasons = dict(self.sweep.failed)
+            reason = reasons.get(self.engine) or last_error(log_text(self.log, start))
+            raise NotApplicable(
+                f"OpenSM's {self.engine} refuses {self.fabric.name}"
+                f"{': ' + reason if reason else ''}; it fell back to {self.sweep.engine or 'none'}"
+            )
+
+    # -- changing ----------------------------------------------------------------------------
+
+    def sweep_again(self) -> Sweep:
+        """Let OpenSM look at the whole subnet again, read its files again, and route.
+
+        Raises
+        ------
+        NotApplicable
+            When it falls back to another engine.
+        WeftError
+            When it takes too long or has ended.
+        """
+        start = self.log.stat().st_size
+        if self._sm.poll() is None:
+            os.kill(self._sm.pid, signal.SIGHUP)
+        self._await_sweep(start, "OpenSM did not finish its sweep")
+        return self.sweep
+
+    def _end_of(self, cable: int) -> str:
+        """One end of a cable as ibsim's console takes it."""
+        node = int(self.whole.link_from[2 * cable])
+        return f'"{self._ids[node]}"[{int(self.whole.link_from_port[2 * cable])}]'
+
+    def _console(self, command: str) -> None:
+        """Give ibsim a command, and wait until it has done it.
+
+        Raises
+        ------
+        WeftError
+            When ibsim does not answer, or complains.
+        """
+        start = self._sim_log.stat().st_size
+        assert self._sim.stdin
+        try:
+            write_all(self._sim.stdin, command)
+        except OSError:
+            raise WeftError(f"ibsim has ended{tail(self._sim_log)}") from None
+        wait_for(
+            lambda: _PROMPT in log_text(self._sim_log, start),
+            self._sim,
+            [self._sim_log],
+            self.timeout_s,
+            f"ibsim did not take {command!r}",
+        )
+        complaints = re.findall(r"^# (.*)", log_text(self._sim_log, start), re.MULTILINE)
+        if complaints:
+            raise WeftError(f"ibsim refuses {command!r}: {complaints[0]}")
+
+
+def sm_node(fabric: Fabric, sm_host: str | int | None) -> int:
+    """Node that OpenSM runs on.
+
+    Raises
+    ------
+    NotApplicable
+        When no host has a cable.
+    InputError
+        When there is no such host, or it has none.
+    """
+    if sm_host is None:
+        endpoints = fabric.host_endpoint[fabric.host_endpoint >= 0]
+        if not len(endpoints):
+            raise NotApplicable(f"{fabric.name} has no host with a cable to run OpenSM on")
+        return int(fabric.endpoint_node[endpoints[0]])
+    node = fabric.find_node(sm_host) if isinstance(sm_host, str) else int(sm_host)
+    if not fabric.num_switches <= node < fabric.num_switches + fabric.num_hosts:
+        raise InputError(f"OpenSM runs on a host, not on {sm_host}")
+    if fabric.host_endpoint[node - fabric.num_switches] < 0:
+        raise InputError(f"{fabric.node_names[node]} has no cable, so OpenSM cannot run on it")
+    return node

@@ -1,0 +1,419 @@
+"""The real OpenSM on a simulated fabric: up, changed, and gone without a trace."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.oracle.tools import require_tools
+
+from weft.cli import main
+from weft.errors import InputError, NotApplicable, WeftError
+from weft.load import fabric as load
+from weft.routes import Routes, TableRoutes
+from weft.routing import route
+from weft.subnet import guardian
+from weft.subnet.live import Subnet, live
+
+pytestmark = pytest.mark.oracle
+
+KNS = "kns:k=6,n=2"
+WEFT = str(Path(sys.executable).with_name("weft"))
+LIMIT = 30
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Each test works in folders of its own; afterwards nothing of it may be there."""
+    require_tools("opensm", "ibsim", "ibsim-run", "ibnetdiscover", "ibtracert")
+    working, temporary = tmp_path / "working", tmp_path / "temporary"
+    working.mkdir()
+    temporary.mkdir()
+    monkeypatch.chdir(working)
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setenv("WEFT_TEST", f"{os.getpid()}-{tmp_path}")
+    yield
+    assert_gone(temporary, within_s=0)
+    assert not list(working.glob("sys-*"))
+
+
+def ours() -> list[str]:
+    """Programs of a test that still run: they have its variable in their environment."""
+    mark = f"WEFT_TEST={os.environ['WEFT_TEST']}".encode()
+    found = []
+    for pid in filter(str.isdecimal, os.listdir("/proc")):
+        try:
+            if mark in Path("/proc", pid, "environ").read_bytes().split(b"\0"):
+                found.append(Path("/proc", pid, "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return found
+
+
+def sockets() -> list[str]:
+    """Sockets of simulators of subnets that no running guardian takes care of."""
+    lines = Path("/proc/net/unix").read_text().splitlines()
+    return [line.split()[-1] for line in lines if "@weft-" in line]
+
+
+def assert_gone(temporary: Path, within_s: float) -> None:
+    """No process and no folder is left."""
+    deadline = time.monotonic() + within_s
+    while (left := [*ours(), *map(str, temporary.iterdir())]) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not left
+
+
+def started(*command: str, engine: str = "minhop") -> subprocess.Popen[str]:
+    """Start weft with a command that prints ``up`` and stays; returns when it has."""
+    process = subprocess.Popen(
+        [WEFT, "opensm", "live", KNS, "--real", engine, "--", *command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout
+    assert process.stdout.readline() == "up\n"
+    return process
+
+
+STAY = ("sh", "-c", "sleep 100 & echo up; wait")
+
+
+def test_the_subnet_is_up_and_programs_run_in_it() -> None:
+    fabric = load(KNS)
+    with live(fabric, "dor") as subnet:
+        assert subnet.sweep.engine == "dor"
+        assert subnet.version.startswith("3.")
+        output = subnet.run(["ibnetdiscover"])
+        assert output.count("\nSwitch") == fabric.num_switches
+        again = subprocess.run(
+            ["ibnetdiscover"], env=subnet.environment, capture_output=True, text=True, check=True
+        )
+        assert again.stdout.count("\nCa") == fabric.num_hosts
+        folder, name = subnet.folder, subnet.environment["IBSIM_SOCKNAME"]
+        assert any(name in socket for socket in sockets())
+    assert not folder.exists()
+    assert not any(name in socket for socket in sockets())
+
+
+def test_two_subnets_at_a_time_do_not_meet() -> None:
+    ring, mesh = load("torus:4"), load("mesh:3x3")
+    with live(ring) as one, live(mesh) as two:
+        assert one.run(["ibnetdiscover"]).count("\nSwitch") == ring.num_switches
+        assert two.run(["ibnetdiscover"]).count("\nSwitch") == mesh.num_switches
+
+
+def test_the_folder_can_be_kept(tmp_path: Path) -> None:
+    with live(load("torus:4"), keep=tmp_path / "kept"):
+        pass
+    assert "SUBNET UP" in (tmp_path / "kept" / "opensm.log").read_text()
+    with (
+        pytest.raises(WeftError, match=r"cannot set up .*File exists"),
+        live(load("torus:4"), keep=tmp_path / "kept"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+def test_nothing_is_left_after_an_exception(error: type[BaseException]) -> None:
+    with pytest.raises(error), live(load("torus:4")) as subnet:  # noqa: PT012
+        process = subprocess.Popen(["sleep", "100"], env=subnet.environment)
+        raise error
+    assert process.wait(LIMIT) == -signal.SIGTERM
+
+
+def test_programs_that_fail_and_hang() -> None:
+    with live(load("torus:4")) as subnet:
+        with pytest.raises(WeftError, match=r"sleep did not end within 0\.2 s"):
+            subnet.run(["sleep", "100"], timeout_s=0.2)
+        with pytest.raises(WeftError, match="ibtracert failed with status"):
+            subnet.run(["ibtracert", "1", "999"])
+        with pytest.raises(WeftError, match="no-such-program is not installed"):
+            subnet.run(["no-such-program"])
+        assert subnet.run(["false"], check=False) == ""
+
+
+def test_what_the_real_one_does_in_silence_is_an_error() -> None:
+    fabric = load(KNS)
+    with (
+        pytest.raises(NotApplicable, match=r"OpenSM's updn refuses .*no root nodes.*to minhop"),
+        live(fabric, "updn"),
+    ):
+        pass
+    with pytest.raises(InputError, match=r"no routing engine 'updm' \(did you mean 'updn'"):  # noqa: SIM117
+        with live(fabric, "updm"):
+            pass
+
+
+def test_engines_that_need_lanes_get_them() -> None:
+    with live(load("torus:3x3"), "lash") as subnet:
+        assert "| 0| 1| 2|" in subnet.run(["smpquery", "sl2vl", "-G", "0x200000"])
+
+
+def test_tables_that_opensm_dumped_are_loaded_again(tmp_path: Path) -> None:
+    fabric = load("torus:3x3")
+    with live(fabric, "dor", keep=tmp_path / "first", lmc=1):
+        dumped = (tmp_path / "first" / "opensm-lfts.dump").read_text()
+    with live(fabric, tables=tmp_path / "first") as subnet:
+        assert subnet.engine == "file"
+        assert (subnet.folder / "opensm-lfts.dump").read_text() == dumped
+    with live(fabric, tables=tmp_path / "first" / "opensm-lfts.dump", lmc=1) as subnet:
+        assert subnet.engine == "file"
+        assert (subnet.folder / "opensm-lfts.dump").read_text() == dumped
+    (tmp_path / "empty").mkdir()
+    with (
+        pytest.raises(InputError, match=r"neither weft\.lfts nor opensm-lfts\.dump"),
+        live(fabric, tables=tmp_path / "empty"),
+    ):
+        pass
+    with (
+        pytest.raises(InputError, match=r"first/opensm-lfts.dump:\d+: switch 0x.* is not in mesh"),
+        live(load("mesh:2x2").shuffled(1), tables=tmp_path / "first"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("lmc", [0, 2])
+def test_routes_are_programmed_traced_and_changed(lmc: int) -> None:
+    fabric = load(KNS)
+    routes = route(fabric, "minhop", lmc=lmc)
+    with live(fabric, routes=routes) as subnet:
+        assert subnet.engine == "file"
+        assert subnet.lfts().lmc == lmc
+        assert len(subnet.differences(routes)) == 0
+        assert_traced(subnet, routes)
+
+        subnet.unlink("r0.1[2]")
+        around = route(subnet.fabric, "minhop", lmc=lmc)
+        assert len(subnet.differences(around)) > 0  # OpenSM keeps to what it was given
+        subnet.reload(around)
+        assert len(subnet.differences(around)) == 0
+        assert_traced(subnet, around)
+        with pytest.raises(InputError, match="made for another fabric"):
+            subnet.reload(routes)
+
+        subnet.relink("r0.1[2]")
+        other = route(subnet.fabric, "updn:roots=center", lmc=lmc)
+        subnet.reload(other)
+        assert len(subnet.differences(other)) == 0
+
+
+def assert_traced(subnet: Subnet, routes: Routes) -> None:
+    """What ibtracert finds for some pairs is the path in the tables."""
+    assert isinstance(routes, TableRoutes)
+    fabric = subnet.fabric
+    random = np.random.default_rng(1)
+    for _ in range(8):
+        pair = random.choice(fabric.num_host_endpoints, 2, replace=False)
+        source, target = (int(node) for node in fabric.endpoint_node[pair])
+        offset = int(random.integers(1 << routes.lmc))
+        path = [source]
+        slot = fabric.port_offset[source] + fabric.endpoint_port[pair[0]] - 1
+        link = fabric.port_link[slot]
+        while (node := int(fabric.link_to[link])) != target:
+            path.append(node)
+            port = int(routes.table[(pair[1] << routes.lmc) + offset, node])
+            link = fabric.port_link[fabric.port_offset[node] + port - 1]
+        assert subnet.trace(source, target, offset=offset) == (*path, target)
+
+
+def test_routes_that_opensm_cannot_load() -> None:
+    fabric = load(KNS)
+    with (
+        pytest.raises(NotApplicable, match="ecmp gives sets of ports"),
+        live(fabric, routes=route(fabric, "ecmp")),
+    ):
+        pass
+    with live(fabric) as subnet, pytest.raises(InputError, match="its own minhop here"):
+        subnet.reload(route(fabric, "minhop"))
+    with (
+        pytest.raises(InputError, match="lfts_file is set by weft"),
+        live(fabric, options={"lfts_file": "x"}),
+    ):
+        pass
+
+
+def test_a_subnet_that_holds_something_else_than_asked_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fabric = load("torus:3x3")
+    routes = route(fabric, "minhop")
+    assert isinstance(routes, TableRoutes)
+    changed = routes.table.copy()
+    changed[0, -1] = changed[0, -1] % 4 + 1
+    monkeypatch.setattr(
+        "weft.subnet.running.read_lfts",
+        lambda *_, **__: replace(routes, table=changed),
+    )
+    with (
+        pytest.raises(WeftError, match=r"OpenSM programmed 1 entries otherwise.*instead of port"),
+        live(fabric, routes=routes),
+    ):
+        pass
+
+
+def test_hosts() -> None:
+    fabric = load("torus:4")
+    last = fabric.host_names[-1]
+    with live(fabric, sm_host=last) as subnet:
+        assert hex(int(fabric.port_guid[fabric.port_offset[fabric.find_node(last)]])) in subnet.run(
+            ["sminfo"]
+        )
+    with pytest.raises(InputError, match="runs on a host, not on"), live(fabric, sm_host=0):
+        pass
+    with pytest.raises(NotApplicable, match="forward packets"), live(load("bcube:n=3,k=1")):
+        pass
+
+
+def test_exit_statuses_and_output_of_the_command(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["opensm", "live", KNS, "--", "sh", "-c", "sminfo; exit 5"]) == 5
+    output, errors = capfd.readouterr()
+    assert "SMINFO_MASTER" in output
+    assert "(36 hosts, 48 switches) routes with minhop (OpenSM's own)" in errors
+    assert main(["opensm", "live", "torus:4", "--", "sh", "-c", "kill -KILL $$"]) == 128 + 9
+    assert main(["opensm", "live", "torus:4", "--command-timeout", "0.2", "--", *STAY]) == 2
+    assert "sh did not end within 0.2 s" in capfd.readouterr().err
+
+
+def test_a_shell_when_no_command_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    stub(tmp_path / "shell", "myshell", "ibnetdiscover -l | grep -c ^Switch; exit 3", monkeypatch)
+    monkeypatch.setenv("SHELL", str(tmp_path / "shell" / "myshell"))
+    assert main(["opensm", "live", "torus:4"]) == 3
+    output, errors = capfd.readouterr()
+    assert output == "4\n"
+    assert "leave it with 'exit'" in errors
+
+
+@pytest.mark.parametrize(
+    ("number", "command"),
+    [
+        (signal.SIGTERM, "trap '' TERM INT HUP; echo up; while :; do sleep 1; done"),
+        (signal.SIGHUP, STAY[2]),
+    ],
+)
+def test_a_signal_takes_everything_down_before_weft_ends(
+    number: signal.Signals, command: str
+) -> None:
+    process = started("sh", "-c", command)
+    process.send_signal(number)
+    process.communicate(timeout=LIMIT)
+    assert process.returncode == 128 + number
+    assert not ours()
+
+
+def test_ctrl_c_is_the_commands() -> None:
+    process = started("sh", "-c", "trap 'exit 7' INT; echo up; while :; do sleep 0.1; done")
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=LIMIT)
+    assert process.returncode == 7
+    process = started(*STAY)
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=LIMIT)
+    assert process.returncode == 130
+
+
+def test_even_sigkill_leaves_nothing(tmp_path: Path) -> None:
+    process = started(*STAY)
+    process.kill()
+    process.communicate(timeout=LIMIT)
+    assert_gone(tmp_path / "temporary", within_s=LIMIT)
+
+
+def stub(folder: Path, name: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a program of that name first in PATH."""
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+    (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+def test_an_opensm_that_hangs_or_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stub(tmp_path / "hangs", "opensm", "trap '' TERM; while :; do sleep 1; done", monkeypatch)
+    with (
+        pytest.raises(WeftError, match=r"did not bring up torus:4 within 0.3 s"),
+        live(load("torus:4"), timeout_s=0.3),
+    ):
+        pass
+    stub(tmp_path / "ends", "opensm", "echo no device; exit 3", monkeypatch)
+    with pytest.raises(WeftError, match=r"ended with status 3.*no device"), live(load("torus:4")):
+        pass
+    assert not ours()
+
+
+def test_ctrl_c_while_it_comes_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stub(tmp_path / "hangs", "opensm", f"touch {tmp_path}/here; sleep 100", monkeypatch)
+    process = subprocess.Popen(
+        [WEFT, "opensm", "live", "torus:4", "--", "true"],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while not (tmp_path / "here").exists():
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=LIMIT)
+    assert process.returncode == 130
+    assert not ours()
+
+
+@pytest.mark.parametrize("missing", ["ibsim", "ibsim-run", "opensm"])
+def test_a_missing_program_is_named_with_its_package(
+    missing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    which = __import__("shutil").which
+    monkeypatch.setattr(
+        "weft.subnet.processes.shutil.which",
+        lambda name, **options: None if name == missing else which(name, **options),
+    )
+    assert main(["opensm", "live", "torus:4", "--", "true"]) == 2
+    error = capsys.readouterr().err
+    assert f"the program {missing} is not installed" in error
+    assert ("package opensm" if missing == "opensm" else "package ibsim-utils") in error
+
+
+def test_an_empty_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(WeftError, match="package ibsim-utils"), live(load("torus:4")):
+        pass
+
+
+def test_the_guardian_knows_processes_by_their_mark() -> None:
+    process = subprocess.Popen(["sleep", "100"], env={**os.environ, guardian.MARK: "abc"})
+    try:
+        while process.pid not in guardian.processes_of("abc"):
+            time.sleep(0.01)
+        assert guardian.processes_of("ab") == []
+        guardian.end_processes("abc")
+        assert process.wait(LIMIT) == -signal.SIGTERM
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_cables_are_pulled_and_plugged_in() -> None:
+    fabric = load(KNS)
+    with live(fabric) as subnet:
+        subnet.unlink("r0.1[2]")
+        assert subnet.run(["ibnetdiscover"]).count('"S-0000000000200001"[2]') == 0
+        with pytest.raises(InputError, match="pulled already"):
+            subnet.unlink("r0.1[2]")
+        subnet.relink("r0.1[2]")
+        assert subnet.run(["ibnetdiscover"]).count('"S-0000000000200001"[2]') == 1
+        with pytest.raises(InputError, match="is not pulled"):
+            subnet.relink("r0.1[2]")
+        with pytest.raises(InputError, match="which OpenSM runs on"):
+            subnet.unlink("h0.0[1]")
