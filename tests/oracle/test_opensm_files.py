@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import time
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,8 @@ from weft.opensm.guid2lid import guid2lid, read_guid2lid
 from weft.opensm.lfts import lft_dump, read_lfts
 from weft.opensm.lids import Lids, predict_lids
 from weft.opensm.ports import port_guids
-from weft.routes import TableRoutes
+from weft.opensm.qos import endpoint_sls, qos_options, qos_policy
+from weft.routes import TableRoutes, VirtualLanes
 from weft.routing import route
 
 pytestmark = pytest.mark.oracle
@@ -211,14 +213,15 @@ def test_opensm_programs_the_tables_that_weft_writes(spec: str, lmc: int, tmp_pa
     assert sweep(fabric, tmp_path, *options, engine="file")["opensm-lfts.dump"] == text
 
 
-def test_what_every_tool_prints_is_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lmc", [0, 1])
+def test_what_every_tool_prints_is_read(lmc: int, tmp_path: Path) -> None:
     require_tools("ibroute", "dump_fts")
     fabric = load("xgft:2;4,4;1,4").shuffled(4)
-    lids = predict_lids(fabric)
+    lids = predict_lids(fabric, lmc=lmc)
     switches = lids.base[fabric.num_endpoints :].tolist()
     tools = ["dump_fts", "dump_fts -n", "dump_fts -a"]
     routers = [f"ibroute{option} {lid}" for option in ("", " -n", " -a") for lid in switches]
-    printed = sweep(fabric, tmp_path, commands=(*tools, *routers))
+    printed = sweep(fabric, tmp_path, "-l", str(lmc), commands=(*tools, *routers))
     expected = read_lfts(fabric, tmp_path / "opensm-lfts.dump").table
     outputs = [printed[tool] for tool in tools]
     count = len(switches)
@@ -228,4 +231,64 @@ def test_what_every_tool_prints_is_read(tmp_path: Path) -> None:
         (tmp_path / "printed").write_text(text)
         found = read_lfts(fabric, tmp_path / "printed", lids=lids)
         assert np.array_equal(found.table, expected)
-        assert np.array_equal(read_lfts(fabric, tmp_path / "printed").table, expected)
+        again = read_lfts(fabric, tmp_path / "printed", lmc=lmc)
+        assert np.array_equal(again.table, expected)
+
+
+# -- service levels --------------------------------------------------------------------------------
+
+
+def test_opensm_answers_path_queries_with_the_service_levels_of_the_routes(tmp_path: Path) -> None:
+    require_tools("saquery")
+    fabric = load("xgft:2;4,4;1,4").shuffled(7)
+    routes = route(fabric, "minhop")
+    assert isinstance(routes, TableRoutes)
+    random = np.random.default_rng(1)
+    sl = random.integers(0, 3, (fabric.num_switches, fabric.num_destinations)).astype(np.uint8)
+    routes = replace(routes, sl=sl, lanes=VirtualLanes.uniform([0, 1, 2]))
+    wanted = endpoint_sls(fabric, routes)
+    lids = predict_lids(fabric)
+    for name, text in (
+        ("qos-policy.conf", qos_policy(fabric, routes)),
+        ("mine.lfts", lft_dump(fabric, routes)),
+        ("opensm.conf", qos_options(routes.lanes)),
+    ):
+        (tmp_path / name).write_text(text)
+    write_file(fabric, tmp_path / "net.txt", "ibsim")
+    with simulator(tmp_path / "net.txt", fabric) as environment:
+        environment |= {"SIM_HOST": fabric.host_names[0], "OSM_CACHE_DIR": str(tmp_path)}
+        environment |= {"OSM_TMP_DIR": str(tmp_path)}
+        log = tmp_path / "osm.log"
+        options = ["-e", "-f", str(log), "-D", "0x43", "-d2", "-s", "0", "-R", "file"]
+        options += ["-F", str(tmp_path / "opensm.conf"), "-U", str(tmp_path / "mine.lfts")]
+        options += ["-Y", str(tmp_path / "qos-policy.conf"), "--dump_files_dir", str(tmp_path)]
+        quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
+        manager = subprocess.Popen(
+            ["ibsim-run", "opensm", *options],
+            env=environment,
+            stderr=subprocess.DEVNULL,
+            **quiet,  # type: ignore[call-overload]
+        )
+        try:
+            deadline = time.monotonic() + LIMIT
+            while not log.exists() or "SUBNET UP" not in log.read_text(errors="replace"):
+                assert manager.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            for source, target in random.integers(0, fabric.num_endpoints, (12, 2)).tolist():
+                pair = f"{lids.base[source]}:{lids.base[target]}"
+                answer = subprocess.run(
+                    ["ibsim-run", "saquery", "--src-to-dst", pair],
+                    env=environment,
+                    capture_output=True,
+                    timeout=LIMIT,
+                    check=True,
+                    text=True,
+                ).stdout
+                found = re.search(r"\bsl\.+(\S+)", answer)
+                assert found, answer
+                assert int(found[1], 0) == wanted[source, target]
+        finally:
+            manager.terminate()
+            manager.wait(LIMIT)
+    assert len(np.unique(wanted)) == 3
