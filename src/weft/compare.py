@@ -265,7 +265,8 @@ def compare(
 def _default_engines() -> list[str]:
     """Every engine but those that need a file, and what the real OpenSM makes of those it has."""
     specs = [e.name for e in engine if "needs" not in e.facts]
-    return [*specs, *(e.facts["as_opensm"] for e in engine if "as_opensm" in e.facts)]
+    theirs = (e.facts["as_opensm"] for e in engine if "as_opensm" in e.facts)
+    return list(dict.fromkeys((*specs, *theirs)))
 
 
 def _try(fabric: Fabric, name: str, samples: int, seed: int, two_way: bool) -> Outcome:

@@ -57,7 +57,7 @@ def table_bisections(
         start[0] = 0
         lost[sample] = 0
         for f in range(flows):
-            a, b = _partners(order, endpoints, f)
+            a, b = partners(order, endpoints, f)
             start[f + 1] = start[f]
             if a < 0 or b < 0:
                 lost[sample] += 1
@@ -82,7 +82,7 @@ def table_bisections(
                 continue
             stored = _keep(links, count, start[f], stored, loads)
             start[f + 1] = start[f] + count
-        means[sample] = _mean_share(start, stored, flows, link_cost, loads)
+        means[sample] = mean_share(start, stored, flows, link_cost, loads)
 
 
 @njit(cache=True)
@@ -119,7 +119,7 @@ def candidate_bisections(
         start[0] = 0
         lost[sample] = 0
         for f in range(flows):
-            a, b = _partners(order, endpoints, f)
+            a, b = partners(order, endpoints, f)
             start[f + 1] = start[f]
             if a < 0 or b < 0 or target_row[a] < 0 or target_row[b] < 0:
                 lost[sample] += 1
@@ -149,7 +149,7 @@ def candidate_bisections(
                 count += 1
             stored = _keep(links, count, start[f], stored, loads)
             start[f + 1] = start[f] + count
-        means[sample] = _mean_share(start, stored, flows, link_cost, loads)
+        means[sample] = mean_share(start, stored, flows, link_cost, loads)
 
 
 @njit(cache=True)
@@ -183,7 +183,7 @@ def path_bisections(
         start[0] = 0
         lost[sample] = 0
         for f in range(flows):
-            a, b = _partners(order, endpoints, f)
+            a, b = partners(order, endpoints, f)
             start[f + 1] = start[f]
             key = np.int64(a) * all_endpoints + b
             p = np.searchsorted(pair, key)
@@ -203,24 +203,31 @@ def path_bisections(
                 count += 1
             stored = _keep(links, count, start[f], stored, loads)
             start[f + 1] = start[f] + count
-        means[sample] = _mean_share(start, stored, flows, link_cost, loads)
+        means[sample] = mean_share(start, stored, flows, link_cost, loads)
 
 
 @njit(cache=True)
 def _keep(links, count, at, stored, loads):
     """Store a flow's links from a place on and add it to their loads; returns the store, grown."""
+    for k in range(count):
+        loads[links[k]] += 1
+    return store_links(links, count, at, stored)
+
+
+@njit(cache=True)
+def store_links(links, count, at, stored):
+    """Store a flow's links from a place on; returns the store, grown when it was too small."""
     while at + count > len(stored):
         bigger = np.empty(2 * len(stored), dtype=np.int32)
         bigger[: len(stored)] = stored
         stored = bigger
     for k in range(count):
         stored[at + k] = links[k]
-        loads[links[k]] += 1
     return stored
 
 
 @njit(cache=True)
-def _partners(order, endpoints, f):
+def partners(order, endpoints, f):
     """Source and destination of a sample's flow; flows of the second half go back."""
     half = len(endpoints) // 2
     a = endpoints[order[f % half]]
@@ -231,7 +238,7 @@ def _partners(order, endpoints, f):
 
 
 @njit(cache=True)
-def _mean_share(start, stored, flows, link_cost, loads):
+def mean_share(start, stored, flows, link_cost, loads):
     """Mean over flows of the rate that the tightest link leaves; clears the loads again."""
     total = 0.0
     for f in range(flows):

@@ -99,6 +99,7 @@ def candidate_dependencies(
     set_id,
     set_offset,
     set_edge,
+    set_lane,
     targets,
     edge_offset,
     edge_row,
@@ -109,7 +110,10 @@ def candidate_dependencies(
     bits,
     used,
 ):
-    """Set the bits of all ways that the candidate sets allow, all on one lane."""
+    """Set the bits of all ways that the candidate sets allow from any source row.
+
+    set_lane goes with set_edge, or is empty when all ride on `lane`.
+    """
     rows = len(edge_offset) - 1
     state = np.zeros(rows, dtype=np.uint8)
     order = np.empty(rows, dtype=np.int32)
@@ -123,32 +127,97 @@ def candidate_dependencies(
                 state[row] = 1
                 order[count] = row
                 count += 1
-        at = 0
-        while at < count:
-            row = order[at]
-            at += 1
-            if row == g or set_id[g, row] < 0:
-                continue
-            choice = set_id[g, row]
-            for k in range(set_offset[choice], set_offset[choice + 1]):
-                e = set_edge[k]
-                used[np.int64(e) * vls + lane] = 1
-                other = edge_row[e]
-                if state[other] == 0:
-                    state[other] = 1
-                    order[count] = other
-                    count += 1
-                if other == g or set_id[g, other] < 0:
-                    continue
-                degree = edge_offset[other + 1] - edge_offset[other]
-                following = set_id[g, other]
-                for j in range(set_offset[following], set_offset[following + 1]):
-                    bit = (
-                        first_bit[e]
-                        + (lane * degree + set_edge[j] - edge_offset[other]) * vls
-                        + lane
-                    )
-                    bits[bit >> 3] |= np.uint8(1 << (bit & 7))
+        follow_sets(
+            set_id[g],
+            g,
+            order,
+            count,
+            state,
+            set_offset,
+            set_edge,
+            set_lane,
+            edge_offset,
+            edge_row,
+            lane,
+            vls,
+            first_bit,
+            bits,
+            used,
+        )
+
+
+@njit(cache=True)
+def follow_sets(
+    line,
+    g,
+    order,
+    count,
+    state,
+    set_offset,
+    set_edge,
+    set_lane,
+    edge_offset,
+    edge_row,
+    lane,
+    vls,
+    first_bit,
+    bits,
+    used,
+):
+    """Set the bits of all ways by the sets of one target, from the rows in order[:count] on.
+
+    line[row] is the row's set, -1 where ways end; they end on row g, too. state[row] is 1 for the
+    rows in order.
+    """
+    at = 0
+    while at < count:
+        row = order[at]
+        at += 1
+        if row == g or line[row] < 0:
+            continue
+        for k in range(set_offset[line[row]], set_offset[line[row] + 1]):
+            e = set_edge[k]
+            channel = np.int64(e) * vls + (set_lane[k] if len(set_lane) else lane)
+            used[channel] = 1
+            other = edge_row[e]
+            if state[other] == 0:
+                state[other] = 1
+                order[count] = other
+                count += 1
+            if other != g and line[other] >= 0:
+                set_waits(
+                    channel,
+                    line[other],
+                    set_offset,
+                    set_edge,
+                    set_lane,
+                    edge_offset,
+                    edge_row,
+                    lane,
+                    vls,
+                    first_bit,
+                    bits,
+                )
+
+
+@njit(cache=True)
+def set_waits(
+    channel,
+    choice,
+    set_offset,
+    set_edge,
+    set_lane,
+    edge_offset,
+    edge_row,
+    lane,
+    vls,
+    first_bit,
+    bits,
+):
+    """Set the bits that say: a channel waits for those of a set, which leave its head."""
+    for j in range(set_offset[choice], set_offset[choice + 1]):
+        following = np.int64(set_edge[j]) * vls + (set_lane[j] if len(set_lane) else lane)
+        set_dependency(channel, following, edge_offset, edge_row, vls, first_bit, bits)
 
 
 @njit(cache=True)

@@ -22,6 +22,7 @@ from weft.kernels.dependencies import (
     table_dependencies,
 )
 from weft.kernels.paths import path_dependencies
+from weft.kernels.phases import phase_dependencies
 from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
 from weft.routing.base import sending_rows
 
@@ -158,16 +159,21 @@ def _of_candidates(
     bits: NDArray[np.uint8],
     used: NDArray[np.uint8],
 ) -> None:
-    if routes.sl.ndim or not routes.lanes.is_uniform:
-        raise NotApplicable("candidate routes are judged on one lane only")
     graph = fabric.graph
     rows = sending_rows(fabric)
     if management:
         rows = np.arange(graph.num_rows, dtype=np.int32)
     lane = int(routes.lanes.tables[0, int(routes.sl)])
+    sets = (routes.set_id, routes.set_offset, routes.set_edge, routes.set_lane)
+    if routes.num_intermediates:
+        phase_dependencies(
+            *sets, routes.via, routes.via_set, routes.direct, graph.edge_offset, graph.edge_row,
+            rows, lane, routes.num_vls, first_bit, bits, used,
+        )  # fmt: skip
+        return
     candidate_dependencies(
-        routes.set_id, routes.set_offset, routes.set_edge, rows,
-        graph.edge_offset, graph.edge_row, rows, lane, routes.num_vls, first_bit, bits, used,
+        *sets, rows, graph.edge_offset, graph.edge_row, rows, lane, routes.num_vls,
+        first_bit, bits, used,
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import InputError, NotApplicable
+from weft.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.checks import arriving_rows, check_tables, list_unrouted
 from weft.kernels.distances import UNREACHED, bfs_many
@@ -17,6 +17,7 @@ from weft.kernels.paths import count_lengths
 from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
 from weft.routing.base import row_sources
 from weft.routing.deadlock import CreditLoop, credit_loops
+from weft.routing.phases import goes_round, longest_ways, round_lengths, routed_rows
 
 #: Loops that are described one by one; there may be more.
 MAX_LOOPS = 16
@@ -47,13 +48,16 @@ class Validation:
         Virtual lanes in use.
     hops
         int64: ``hops[h]`` host pairs whose path (to the first LID) takes h links, cables to hosts
-        included.
+        included. Of candidates the longest way counts, of such as may go by an intermediate or
+        straight the straight one. Where packets must go by an intermediate, float64: each pair is
+        shared equally among these, and split equally at every hop.
     detours
-        int64: ``detours[x]`` host pairs whose path is x links longer than the shortest; of
-        candidates, all at 0 when every choice is a shortest path and else all at 1.
+        As `hops`: ``detours[x]`` host pairs whose path is x links longer than the shortest.
     unrouted_rows
         (destination LID, row) combinations without a path though cables connect them, management
         destinations included.
+    round_hops
+        Links of the longest way by an intermediate, cables to hosts included; 0 without any.
     """
 
     fabric: Fabric
@@ -64,9 +68,10 @@ class Validation:
     num_loops: int
     credit_loops: list[CreditLoop]
     lanes: int
-    hops: NDArray[np.int64]
-    detours: NDArray[np.int64]
+    hops: NDArray[Any]
+    detours: NDArray[Any]
     unrouted_rows: int
+    round_hops: int = 0
 
     @property
     def ok(self) -> bool:
@@ -93,8 +98,8 @@ class Validation:
 
     @property
     def max_hops(self) -> int:
-        """Links of the longest path between hosts."""
-        return int(np.flatnonzero(self.hops).max(initial=0))
+        """Links of the longest path between hosts that a packet may take."""
+        return max(int(np.flatnonzero(self.hops).max(initial=0)), self.round_hops)
 
     @property
     def max_detour(self) -> int:
@@ -136,6 +141,12 @@ class Validation:
             lines.append(
                 f"{1 - self.minimal_share:.1%} of the paths are longer than need be, "
                 f"by up to {self.max_detour} links"
+            )
+        straight = int(np.flatnonzero(self.hops).max(initial=0))
+        if self.round_hops > straight:
+            lines.append(
+                f"packets that go by an intermediate take up to {self.round_hops} links, "
+                f"straight ones up to {straight}"
             )
         return lines
 
@@ -243,7 +254,7 @@ def _check_tables(fabric: Fabric, routes: TableRoutes) -> dict[str, Any]:
     }
 
 
-def _trimmed(histogram: NDArray[np.int64]) -> NDArray[np.int64]:
+def _trimmed(histogram: NDArray[Any]) -> NDArray[Any]:
     return histogram[: int(np.flatnonzero(histogram).max(initial=0)) + 1].copy()
 
 
@@ -291,16 +302,21 @@ def _check_paths(fabric: Fabric, routes: PathRoutes) -> dict[str, Any]:
 
 
 def _check_candidates(fabric: Fabric, routes: CandidateRoutes) -> dict[str, Any]:
-    graph = fabric.graph
-    best = _best_hops(fabric)
-    reached, nearer = _rows_that_arrive(fabric, routes, best)
-    circle = [] if nearer else _candidate_circle(fabric, routes)
-    sources = row_sources(fabric)
-    leaves = np.flatnonzero(sources)
-    routed = reached[leaves][:, leaves]
-    short = best[leaves][:, leaves].astype(np.int64)
-    itself = _hosts_that_are_rows(fabric)[leaves]
-    hanging = sources[leaves] - itself
+    # Without intermediates only rows with hosts matter, which saves memory on large fabrics.
+    rows = np.arange(fabric.graph.num_rows)
+    if not routes.num_intermediates:
+        rows = np.flatnonzero(row_sources(fabric))
+    every_best, every_reached = _best_hops(fabric), routed_rows(fabric, routes)
+    unrouted_rows = int((~every_reached & (every_best != UNREACHED)).sum())
+    best, reached = every_best[rows][:, rows], every_reached[rows][:, rows]
+    lengths, (line, _) = longest_ways(fabric, routes, routes.set_id[rows])
+    lengths = lengths[:, rows]
+    circle = [] if line < 0 else _candidate_circle(fabric, routes, routes.set_id[rows[line]])
+    if not circle and routes.num_intermediates:
+        line = longest_ways(fabric, routes, routes.via_set)[1][0]
+        circle = [] if line < 0 else _candidate_circle(fabric, routes, routes.via_set[line])
+    itself = _hosts_that_are_rows(fabric)[rows]
+    hanging = row_sources(fabric)[rows] - itself
     # Pairs by how many of the two ends have a cable of their own to the row.
     ends = [
         np.outer(itself, itself),
@@ -310,88 +326,80 @@ def _check_candidates(fabric: Fabric, routes: CandidateRoutes) -> dict[str, Any]
     np.fill_diagonal(ends[0], itself * (itself - 1))
     np.fill_diagonal(ends[2], hanging * (hanging - 1))
     pairs = ends[0] + ends[1] + ends[2]
-    lengths = np.zeros(graph.num_rows + 2, dtype=np.int64)
-    for cables, count in enumerate(ends):
-        np.add.at(lengths, short[routed] + cables, count[routed])
     uncabled = _uncabled_pairs(fabric)
-    arrived = int(lengths.sum())
-    return {
-        "num_unrouted_pairs": int(pairs[~routed].sum()) + uncabled,
-        "num_disconnected_pairs": int(pairs[short == UNREACHED].sum()) + uncabled,
+    found = {
+        "num_unrouted_pairs": int(pairs[~reached].sum()) + uncabled,
+        "num_disconnected_pairs": int(pairs[best == UNREACHED].sum()) + uncabled,
         "loops": [circle] if circle else [],
         "num_loops": int(bool(circle)),
-        "hops": _trimmed(lengths),
-        "detours": np.array([arrived] if nearer else [0, arrived]),
-        "unrouted_rows": int((~reached & (best != UNREACHED)).sum()),
+        "unrouted_rows": unrouted_rows,
+    }
+    if circle:
+        return {**found, "hops": np.zeros(1, np.int64), "detours": np.zeros(1, np.int64)}
+    short = np.where(reached, best, 0).astype(np.int64)
+    most = int(lengths.max(initial=0))
+    only_round = (
+        goes_round(routes)
+        if routes.num_intermediates and not routes.direct
+        else np.zeros(reached.shape, dtype=bool)
+    )
+    hops: NDArray[Any] = np.zeros(most + 3, dtype=np.int64)
+    detours: NDArray[Any] = np.zeros(most + 3, dtype=np.int64)
+    longest = 0
+    for cables, count in enumerate(ends):
+        straight = np.where(reached & ~only_round, count, 0)
+        np.add.at(hops, lengths + cables, straight)
+        np.add.at(detours, np.maximum(lengths - short, 0), straight)
+        if routes.num_intermediates and np.any(count):
+            some = np.where(reached, count, 0)
+            links, extra = round_lengths(fabric, routes, some, short, lengths)
+            longest = max(longest, int(np.flatnonzero(links).max(initial=0)) + cables)
+            if not routes.direct:
+                hops = _sum(hops, np.concatenate((np.zeros(cables), links)))
+                detours = _sum(detours, extra)
+    return {
+        **found,
+        "hops": _trimmed(hops),
+        "detours": _trimmed(detours),
+        "round_hops": longest,
     }
 
 
-def _rows_that_arrive(
-    fabric: Fabric, routes: CandidateRoutes, best: NDArray[np.uint16]
-) -> tuple[NDArray[np.bool_], bool]:
-    """Bool [target rows, rows]: no choice leads into a dead end; and: each step comes nearer.
+def _sum(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.float64]:
+    """Two histograms in one."""
+    both = np.zeros(max(len(one), len(other)))
+    both[: len(one)] += one
+    both[: len(other)] += other
+    return both
 
-    Raises
-    ------
-    InputError
-        When a set names an edge that leaves another row.
-    """
+
+def _candidate_circle(
+    fabric: Fabric, routes: CandidateRoutes, line: NDArray[np.int32]
+) -> list[int]:
+    """Nodes of a circle that the candidate sets of one target form, or nothing."""
     graph = fabric.graph
-    reached = (routes.set_id >= 0) | np.eye(graph.num_rows, dtype=bool)
-    nearer = True
-    for target in range(graph.num_rows):
-        rows = np.flatnonzero(routes.set_id[target] >= 0)
-        rows = rows[rows != target]
-        sets = routes.set_id[target, rows]
-        count = np.diff(routes.set_offset)[sets]
-        if not count.all():
-            raise InputError(f"port set {int(sets[count == 0][0])} is empty")
-        first = np.cumsum(count) - count
-        at = np.repeat(rows, count)
-        edges = routes.set_edge[
-            np.repeat(routes.set_offset[sets] - first, count) + np.arange(len(at))
-        ]
-        if np.any(graph.edge_tail[edges] != at):
-            wrong = int(at[graph.edge_tail[edges] != at][0])
-            name = fabric.node_names[graph.row_node[wrong]]
-            raise InputError(f"a port set of {name} names a cable that is not plugged into it")
-        heads = graph.edge_row[edges]
-        nearer = nearer and not np.any(best[target, heads] + 1 != best[target, at])
-        leads_on = reached[target, heads]
-        while len(rows) and not leads_on.all():
-            reached[target, rows] = np.logical_and.reduceat(leads_on, first)
-            before, leads_on = leads_on, reached[target, heads]
-            if np.array_equal(before, leads_on):
-                break
-    return reached, nearer
-
-
-def _candidate_circle(fabric: Fabric, routes: CandidateRoutes) -> list[int]:
-    """Nodes of a circle that the candidate sets of one destination form, or nothing."""
-    graph = fabric.graph
-    for target in np.flatnonzero(row_sources(fabric)):
-        state = np.zeros(graph.num_rows, dtype=np.uint8)
-        for root in range(graph.num_rows):
-            trail: list[tuple[int, int]] = [(root, 0)] if state[root] == 0 else []
-            while trail:
-                row, turn = trail.pop()
-                state[row] = 1
-                choice = routes.set_id[target, row]
-                members = (
-                    routes.set_edge[routes.set_offset[choice] : routes.set_offset[choice + 1]]
-                    if choice >= 0 and row != target
-                    else ()
-                )
-                if turn == len(members):
-                    state[row] = 2
-                    continue
-                trail.append((row, turn + 1))
-                other = int(graph.edge_row[members[turn]])
-                if state[other] == 1:
-                    rows = [at for at, _ in trail]
-                    return [int(graph.row_node[at]) for at in rows[rows.index(other) :]]
-                if state[other] == 0:
-                    trail.append((other, 0))
+    state = np.zeros(graph.num_rows, dtype=np.uint8)
+    for root in range(graph.num_rows):
+        trail: list[tuple[int, int]] = [(root, 0)] if state[root] == 0 else []
+        while trail:
+            row, turn = trail.pop()
+            state[row] = 1
+            choice = line[row]
+            members = (
+                routes.set_edge[routes.set_offset[choice] : routes.set_offset[choice + 1]]
+                if choice >= 0
+                else ()
+            )
+            if turn == len(members):
+                state[row] = 2
+                continue
+            trail.append((row, turn + 1))
+            other = int(graph.edge_row[members[turn]])
+            if state[other] == 1:
+                rows = [at for at, _ in trail]
+                return [int(graph.row_node[at]) for at in rows[rows.index(other) :]]
+            if state[other] == 0:
+                trail.append((other, 0))
     return []
 
 
@@ -428,7 +436,7 @@ def _list_unrouted(fabric: Fabric, routes: Routes, pairs: NDArray[np.int64]) -> 
             filled = _add_pairs(pairs, filled, np.flatnonzero(lost), host)
         return
     assert isinstance(routes, CandidateRoutes)
-    reached, _ = _rows_that_arrive(fabric, routes, _best_hops(fabric))
+    reached = routed_rows(fabric, routes)
     for host in range(fabric.num_hosts):
         row = host_row[host]
         lost = np.ones(fabric.num_hosts, dtype=bool)

@@ -14,7 +14,9 @@ from weft.kernels.split import split_loads
 from weft.kernels.trees import all_to_all_table_loads
 from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
 from weft.routing.base import row_sources
+from weft.routing.phases import routed_rows
 from weft.routing.validate import reached_rows
+from weft.sim.intermediates import round_loads
 from weft.sim.static import Loads, endpoint_out
 
 
@@ -95,6 +97,8 @@ def _split(
     """One weighted flow per pair of leaf rows, between stand-ins; host links are added apart."""
     graph = fabric.graph
     sources = row_sources(fabric)
+    if routes.num_intermediates:
+        return _split_round(fabric, routes, joined, pairs, uncabled)
     leaves = np.flatnonzero(sources)
     stand_in = np.full(graph.num_rows, -1, dtype=np.int32)
     stand_in[graph.destination_row[joined][::-1]] = joined[::-1]
@@ -123,3 +127,27 @@ def _split(
     back = graph.destination_link[joined]
     loads[back[there]] += (per_target[rows] / sources[rows] + own)[there]
     return Loads(loads, pairs, round(lost) + uncabled)
+
+
+def _split_round(
+    fabric: Fabric,
+    routes: CandidateRoutes,
+    joined: NDArray[np.int32],
+    pairs: int,
+    uncabled: int,
+) -> Loads:
+    """As `_split` where packets may go by intermediates."""
+    graph = fabric.graph
+    sources = row_sources(fabric)
+    routed = np.where(routed_rows(fabric, routes), np.outer(sources, sources), 0)
+    np.fill_diagonal(routed, sources * (sources - 1))
+    edges, share = round_loads(fabric, routes, routed.astype(np.float64))
+    loads = np.zeros(fabric.num_links)
+    loads[graph.edge_link] += edges
+    rows = graph.destination_row[joined]
+    back = graph.destination_link[joined]
+    there = back >= 0
+    loads[back[there] ^ 1] += (routed.sum(axis=0)[rows] / sources[rows])[there]
+    loads[back[there]] += (routed.sum(axis=1)[rows] / sources[rows])[there]
+    lost = len(joined) * (len(joined) - 1) - int(routed.sum())
+    return Loads(loads, pairs, lost + uncabled, share)

@@ -11,6 +11,7 @@ from scipy.stats import t as student_t
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.bisection import candidate_bisections, path_bisections, table_bisections
+from weft.kernels.phases import phase_bisections
 from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
 from weft.sim.static import endpoint_out, host_rate_gbps, walk_arrays
 
@@ -83,7 +84,9 @@ def bisection(
 
     A random half of the hosts sends to the other half, one flow to a partner each; an odd host
     idles. A flow gets the least, over the links of its path, of the link's rate divided by the
-    flows on it. Candidates are taken at random at every hop, as an ideal hash would.
+    flows on it. Candidates are taken at random at every hop, as an ideal hash would, and so is an
+    intermediate. A flow that may go straight as well takes the way whose most loaded link would
+    carry less: one flow after the other, and once more when all are there.
 
     Parameters
     ----------
@@ -129,11 +132,18 @@ def bisection(
             endpoints, routes.lmc, two_way, cost, seed, samples, means, lost,
         )  # fmt: skip
     elif isinstance(routes, CandidateRoutes):
-        candidate_bisections(
-            routes.set_id, routes.set_offset, routes.set_edge, graph.edge_row, graph.edge_link,
-            graph.link_row, graph.destination_row, graph.destination_link, endpoint_out(fabric),
-            endpoints, two_way, cost, seed, samples, means, lost,
-        )  # fmt: skip
+        sets = (routes.set_id, routes.set_offset, routes.set_edge)
+        ends = (graph.destination_row, graph.destination_link, endpoint_out(fabric), endpoints)
+        draw = (two_way, cost, seed, samples, means, lost)
+        if routes.num_intermediates:
+            phase_bisections(
+                *sets, routes.via, routes.via_set, routes.direct, graph.edge_row,
+                graph.edge_link, *ends, *draw,
+            )  # fmt: skip
+        else:
+            candidate_bisections(
+                *sets, graph.edge_row, graph.edge_link, graph.link_row, *ends, *draw
+            )
     elif isinstance(routes, PathRoutes):
         path_bisections(
             routes.pair, routes.offset, routes.edge, graph.edge_link, graph.destination_link,

@@ -19,6 +19,8 @@ from weft.kernels.paths import path_flow_cost, path_flows_through, path_loads
 from weft.kernels.split import split_loads
 from weft.kernels.walk import flows_through, table_flow_cost, table_loads
 from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
+from weft.routing.phases import routed_rows
+from weft.sim.intermediates import round_loads
 
 Ports = Literal["first", "spread"]
 
@@ -172,11 +174,15 @@ class Loads:
         int64 [links], or float64 when flows are weighted or split.
     flows, unrouted
         How many there were, and how many of them load nothing for want of a path.
+    straight
+        Of the traffic that may go by an intermediate, the share that goes straight; NaN when
+        there is none, or no choice.
     """
 
     per_link: NDArray[Any]
     flows: int
     unrouted: int
+    straight: float = float("nan")
 
 
 def flow_loads(fabric: Fabric, routes: Routes, flows: Flows) -> Loads:
@@ -228,6 +234,8 @@ def flow_paths(
 def _split(fabric: Fabric, routes: CandidateRoutes, flows: Flows) -> Loads:
     graph = fabric.graph
     per_link = np.zeros(fabric.num_links)
+    if routes.num_intermediates:
+        return _split_round(fabric, routes, flows, per_link)
     known = (flows.sources >= 0) & (flows.destinations >= 0)
     moving = np.flatnonzero(known & (flows.sources != flows.destinations))
     rows = graph.destination_row[flows.destinations[moving]]
@@ -242,6 +250,31 @@ def _split(fabric: Fabric, routes: CandidateRoutes, flows: Flows) -> Loads:
         flows.sources, flows.destinations, flows.weights, per_link,
     )  # fmt: skip
     return Loads(per_link, len(flows.sources), int(lost))
+
+
+def _split_round(
+    fabric: Fabric, routes: CandidateRoutes, flows: Flows, per_link: NDArray[np.float64]
+) -> Loads:
+    """Loads of flows that may go by intermediates, by the traffic between rows."""
+    graph, rows = fabric.graph, fabric.graph.num_rows
+    start = graph.destination_row[flows.sources]
+    end = graph.destination_row[flows.destinations]
+    known = (flows.sources >= 0) & (flows.destinations >= 0) & (start >= 0) & (end >= 0)
+    staying = _staying(flows)
+    routed = known & ~staying
+    routed[routed] = routed_rows(fabric, routes)[end[routed], start[routed]]
+    weights = flows.weights[routed] if len(flows.weights) else np.ones(int(routed.sum()))
+    demand: NDArray[Any] = np.bincount(
+        end[routed].astype(np.int64) * rows + start[routed], weights=weights, minlength=rows**2
+    ).reshape(rows, rows)
+    edges, share = round_loads(fabric, routes, demand.astype(np.float64))
+    per_link[graph.edge_link] += edges
+    for link in (
+        endpoint_out(fabric)[flows.sources[routed]],
+        graph.destination_link[flows.destinations[routed]],
+    ):
+        np.add.at(per_link, link[link >= 0], weights[link >= 0])
+    return Loads(per_link, len(start), int((~routed & ~staying).sum()), share)
 
 
 def link_loads(

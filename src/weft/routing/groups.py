@@ -1,0 +1,276 @@
+"""Recognising dragonflies, megaflies and HyperX in fabrics that carry no labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array
+from scipy.sparse.csgraph import connected_components
+
+from weft.errors import NotApplicable
+from weft.fabrics import Fabric
+from weft.routing.base import row_sources
+
+#: Steps of the search for groups after which it gives up; a dragonfly's groups need one each.
+MAX_STEPS = 5_000
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """A dragonfly or megafly found in a fabric.
+
+    Parameters
+    ----------
+    group
+        int32 [rows]: the group of each switch.
+    tier
+        int8 [rows]: 1 for spines, which have no hosts, and 0 for all others.
+    """
+
+    group: NDArray[np.int32]
+    tier: NDArray[np.int8]
+
+    @property
+    def num_groups(self) -> int:
+        """How many there are."""
+        return int(self.group.max()) + 1
+
+    @property
+    def is_megafly(self) -> bool:
+        """Its groups are leaves under spines."""
+        return bool(self.tier.any())
+
+
+def neighbours(fabric: Fabric) -> csr_array:
+    """Which rows are joined, int32 [rows, rows], each cable counted."""
+    graph = fabric.graph
+    ends = (graph.edge_tail, graph.edge_row)
+    counts = np.ones(len(graph.edge_row), dtype=np.int32)
+    return coo_array((counts, ends), shape=(graph.num_rows,) * 2).tocsr()
+
+
+def _only_switches(fabric: Fabric) -> None:
+    if fabric.graph.num_rows == 0 or fabric.num_hosts == 0:
+        raise NotApplicable("it needs switches and hosts")
+    if fabric.graph.num_rows != fabric.num_switches:
+        raise NotApplicable("hosts of a dragonfly, megafly or HyperX do not forward")
+
+
+def _name(fabric: Fabric, row: Any) -> str:
+    return fabric.node_names[int(fabric.graph.row_node[row])]
+
+
+def find_grid(fabric: Fabric) -> NDArray[np.int32]:
+    """Coordinates that make a fabric a HyperX.
+
+    Returns
+    -------
+    ndarray
+        int32 [rows, dimensions]: two switches are joined, by any number of cables, exactly when
+        they differ in one coordinate. Dimensions and coordinates go by the order of the switches.
+
+    Raises
+    ------
+    NotApplicable
+        With the first thing that is not as in a HyperX.
+
+    Notes
+    -----
+    The neighbours of a switch form one clique for each line through it. Coordinates of the
+    neighbours of the first switch are given; those of any other switch are told by its neighbours
+    that are nearer to the first, each of which lacks one of them.
+    """
+    _only_switches(fabric)
+    joined = neighbours(fabric)
+    rows = joined.shape[0]
+    near = [joined.indices[joined.indptr[r] : joined.indptr[r + 1]] for r in range(rows)]
+    near = [np.sort(row) for row in near]
+    lines: list[NDArray[Any]] = []
+    left = near[0]
+    while len(left):
+        peers = np.intersect1d(left, near[left[0]])
+        lines.append(np.concatenate((left[:1], peers)))
+        left = np.setdiff1d(left, lines[-1])
+    where = np.full((rows, max(len(lines), 1)), -1, dtype=np.int32)
+    where[0] = 0
+    level = np.full(rows, -1, dtype=np.int32)
+    level[0] = 0
+    for d, line in enumerate(lines):
+        where[line] = 0
+        where[line, d] = np.arange(1, len(line) + 1)
+        level[line] = 1
+    size = np.array([len(line) + 1 for line in lines] or [1])
+    if int(np.prod(size.astype(object))) != rows:
+        raise NotApplicable(
+            f"the {len(lines)} lines through {_name(fabric, 0)} span "
+            f"{'x'.join(map(str, size))} switches, not {rows}"
+        )
+    reached = np.concatenate(lines) if lines else np.zeros(0, dtype=np.int64)
+    while len(reached):
+        following = np.unique(np.concatenate([near[row] for row in reached]))
+        following = following[level[following] < 0]
+        depth = level[reached[0]]
+        for row in following:
+            below = near[row][level[near[row]] == depth]
+            where[row] = where[below].max(axis=0)
+        level[following] = depth + 1
+        reached = following
+    number = np.ravel_multi_index(tuple(where.clip(0).T), tuple(size), mode="clip")
+    if np.any(where < 0) or len(np.unique(number)) != rows:
+        raise NotApplicable("its switches do not lie on a grid")
+    graph = fabric.graph
+    apart = (where[graph.edge_tail] != where[graph.edge_row]).sum(axis=1)
+    if np.any(apart != 1):
+        link = int(graph.edge_link[np.flatnonzero(apart != 1)[0]])
+        raise NotApplicable(f"{fabric.cable_name(link >> 1)} lies along no line of the grid")
+    degree = np.array([len(row) for row in near])
+    short = np.flatnonzero(degree != (size - 1).sum())
+    if len(short):
+        raise NotApplicable(f"{_name(fabric, short[0])} is not joined to all others of its lines")
+    return where
+
+
+def find_megafly(fabric: Fabric) -> Groups:
+    """Find the groups of a megafly: leaves with hosts, spines without.
+
+    Raises
+    ------
+    NotApplicable
+        With the first thing that is missing.
+    """
+    _only_switches(fabric)
+    graph = fabric.graph
+    spine = row_sources(fabric) == 0
+    if not spine.any():
+        raise NotApplicable("every switch has hosts, so there are no spines")
+    flat = np.flatnonzero(~spine[graph.edge_tail] & ~spine[graph.edge_row])
+    if len(flat):
+        link = int(graph.edge_link[flat[0]])
+        raise NotApplicable(f"{fabric.cable_name(link >> 1)} joins two switches with hosts")
+    inside = spine[graph.edge_tail] != spine[graph.edge_row]
+    ends = (graph.edge_tail[inside], graph.edge_row[inside])
+    matrix = coo_array((np.ones(len(ends[0]), dtype=np.uint8), ends), shape=(graph.num_rows,) * 2)
+    group = connected_components(matrix, directed=False)[1].astype(np.int32)
+    joined = neighbours(fabric)
+    for row in np.flatnonzero(spine):
+        heads = joined.indices[joined.indptr[row] : joined.indptr[row + 1]]
+        leaves = heads[~spine[heads]]
+        missing = np.setdiff1d(np.flatnonzero(~spine & (group == group[row])), leaves)
+        if len(missing) or not len(leaves):
+            what = _name(fabric, missing[0]) if len(missing) else "any switch with hosts"
+            raise NotApplicable(f"spine {_name(fabric, row)} is not joined to {what}")
+        beside = heads[spine[heads] & (group[heads] == group[row])]
+        if len(beside):
+            names = f"{_name(fabric, row)} and {_name(fabric, beside[0])}"
+            raise NotApplicable(f"spines {names} of one group are joined")
+    if group.max() < 2:
+        raise NotApplicable(f"it has {group.max() + 1} groups; three are needed")
+    strangers = _unjoined(fabric, group)
+    if strangers is not None:
+        a, b = (_name(fabric, np.flatnonzero(group == number)[0]) for number in strangers)
+        raise NotApplicable(f"no cable joins the groups of {a} and {b}")
+    return Groups(group, spine.astype(np.int8))
+
+
+def find_dragonfly(fabric: Fabric) -> Groups:
+    """Find the groups of a dragonfly: cliques of one size, each joined to each other one.
+
+    Raises
+    ------
+    NotApplicable
+        When there are none, or fewer than three.
+
+    Notes
+    -----
+    Two switches of a group of a have a - 2 neighbours in common, while the ends of a global
+    cable seldom have as many. Joined pairs with fewer are struck out again and again; what is
+    left is parted into cliques by a search that takes the switch with the fewest choices first.
+    The largest groups that are found count.
+    """
+    _only_switches(fabric)
+    joined = neighbours(fabric)
+    joined.data[:] = 1
+    rows = joined.shape[0]
+    least = int(np.diff(joined.indptr).min())
+    most = int(np.diff(joined.indptr).max())
+    for size in range(min(rows // 3, least), 1, -1):
+        # A group must have a cable for each other one.
+        if rows % size or size * (most - size + 1) < rows // size - 1:
+            continue
+        group = _cliques(fabric, joined, size)
+        if group is not None:
+            return Groups(group, np.zeros(rows, dtype=np.int8))
+    raise NotApplicable(f"its {rows} switches do not part into three or more joined cliques")
+
+
+def _cliques(fabric: Fabric, joined: csr_array, size: int) -> NDArray[np.int32] | None:
+    """Part rows into joined cliques of one size, numbered by their first row, if that is found."""
+    kept = joined.astype(np.int32)
+    while size > 2:
+        strong = (kept @ kept).multiply(kept).tocsr()
+        strong.data = (strong.data >= size - 2).astype(np.int32)
+        strong.eliminate_zeros()
+        if strong.nnz == kept.nnz:
+            break
+        kept = strong
+    rows = kept.shape[0]
+    near = [set(kept.indices[kept.indptr[r] : kept.indptr[r + 1]].tolist()) for r in range(rows)]
+    if min(map(len, near)) < size - 1:
+        return None
+    free = set(range(rows))
+    trail: list[tuple[Iterator[frozenset[int]], frozenset[int]]] = []
+    choices = _choices(near, size, free)
+    for _ in range(MAX_STEPS):
+        clique = next(choices, None)
+        if clique is None:
+            if not trail:
+                return None
+            choices, taken = trail.pop()
+            free |= taken
+            continue
+        free -= clique
+        if not free:
+            group = np.empty(rows, dtype=np.int32)
+            cliques = sorted([clique, *(taken for _, taken in trail)], key=min)
+            for number, members in enumerate(cliques):
+                group[list(members)] = number
+            if _unjoined(fabric, group) is None:
+                return group
+            free |= clique
+            continue
+        trail.append((choices, clique))
+        choices = _choices(near, size, free)
+    return None
+
+
+def _choices(near: list[set[int]], size: int, free: set[int]) -> Iterator[frozenset[int]]:
+    """Cliques that the free row with the fewest free neighbours can be in."""
+    row = min(free, key=lambda one: (len(near[one] & free), one))
+    return _grow(near, size, [row], sorted(near[row] & free))
+
+
+def _grow(
+    near: list[set[int]], size: int, clique: list[int], others: list[int]
+) -> Iterator[frozenset[int]]:
+    """Cliques that contain one, made of it and some of the others, which all of it is joined to."""
+    if len(clique) == size:
+        yield frozenset(clique)
+        return
+    for at, row in enumerate(others):
+        if len(clique) + len(others) - at < size:
+            return
+        inside = [other for other in others[at + 1 :] if other in near[row]]
+        yield from _grow(near, size, [*clique, row], inside)
+
+
+def _unjoined(fabric: Fabric, group: NDArray[np.int32]) -> tuple[int, int] | None:
+    """Two groups that no cable joins."""
+    graph = fabric.graph
+    joined = np.eye(int(group.max()) + 1, dtype=bool)
+    joined[group[graph.edge_tail], group[graph.edge_row]] = True
+    missing = np.argwhere(~joined)
+    return (int(missing[0, 0]), int(missing[0, 1])) if len(missing) else None
