@@ -259,6 +259,10 @@ class _Resolver:
     ) -> NDArray[np.int64]:
         """Line of the table that each key fills, -1 for none: int64 [keys]."""
         place = np.full(len(self.dump.keys), -1, dtype=np.int64)
+        leads = np.zeros(len(place), dtype=bool)
+        for block in self.dump.blocks:
+            keys, ports = _arrays(block)
+            leads[keys[ports != NO_PATH]] = True
         lost = []
         for key, (lid, guid) in enumerate(self.dump.keys):
             if key in by_guid:
@@ -269,7 +273,7 @@ class _Resolver:
                 destination, offset = known[lid]
                 offset = offset if destination < self.fabric.num_endpoints else 0
             else:
-                if guid < 0 and lid:
+                if guid < 0 and leads[key]:
                     lost.append(lid)
                 continue
             place[key] = (destination << lmc) + offset
@@ -286,8 +290,8 @@ class _Resolver:
         fabric = self.fabric
         switch = self.switch[block.guid]
         name = fabric.node_names[switch]
-        rows = place[np.frombuffer(block.keys, dtype=np.int32)] if len(block.keys) else place[:0]
-        ports = np.frombuffer(block.ports, dtype=np.int32) if len(block.ports) else rows[:0]
+        keys, ports = _arrays(block)
+        rows = place[keys]
 
         def at(index: Any) -> tuple[int, str]:
             return block.lines[int(index)], f"LID {self.dump.keys[block.keys[int(index)]][0]}"
@@ -321,6 +325,11 @@ class _Resolver:
                 f"{lid} has an entry in the table of {name} in line {first} already", line
             )
         table[rows, switch] = np.where(ports == NO_PATH, np.iinfo(table.dtype).max, ports)
+
+
+def _arrays(block: Block) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Numbers of the keys and ports of a block's rows."""
+    return np.array(block.keys, dtype=np.int32), np.array(block.ports, dtype=np.int32)
 
 
 def lft_dump(fabric: Fabric, routes: TableRoutes, *, lids: Lids | None = None) -> str:
