@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from weft.errors import InputError, NotApplicable
+from weft.fabrics import FabricBuilder
+from weft.load import fabric as load
+from weft.routes import TableRoutes
+from weft.routing import route
+from weft.routing.validate import validate
+from weft.sim.all_to_all import all_to_all_loads
+
+FREE = ["mesh:4x4", "mesh:3x4x2", "hypercube:4", "hyperx:S=4x4x2,K=1,1,2,T=3", "torus:4x4x4"]
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2])
+@pytest.mark.parametrize("spec", FREE)
+def test_by_wiring_one_lane_is_enough_whatever_the_ports(spec: str, seed: int | None) -> None:
+    fabric = load(spec) if seed is None else load(spec).shuffled(seed)
+    found = validate(fabric, route(fabric, "dor:dimensions=wiring"), management=True)
+    assert found.ok
+    assert found.max_detour == 0
+    assert not found.credit_loops
+
+
+def test_by_ports_it_is_free_of_deadlock_only_where_ports_agree() -> None:
+    fabric = load("mesh:4x4x4")
+    assert not validate(fabric, route(fabric, "dor")).credit_loops
+    assert validate(fabric.shuffled(1), route(fabric.shuffled(1), "dor")).credit_loops
+
+
+@pytest.mark.parametrize(
+    ("spec", "dimensions"),
+    [
+        ("mesh:2x5", "line of 5 x line of 2"),
+        ("torus:5x4", "ring of 5 x line of 2 x line of 2"),
+        ("hyperx:S=4x5,T=1", "full mesh of 5 x full mesh of 4"),
+        ("ring:6", "ring of 6"),
+        ("leaf-spine:leaves=1,spines=1,hosts=4", "line of 2"),
+    ],
+)
+def test_the_dimensions_found_are_told(spec: str, dimensions: str) -> None:
+    for fabric in (load(spec), load(spec).shuffled(7)):
+        assert route(fabric, "dor:dimensions=wiring").notes == (f"found dimensions: {dimensions}",)
+
+
+def test_rings_can_deadlock_and_share_the_way_to_the_opposite_switch() -> None:
+    fabric = load("torus:6x6")
+    routes = route(fabric, "dor:dimensions=wiring")
+    assert validate(fabric, routes).credit_loops
+    between = fabric.link_kind == 0
+    shared = all_to_all_loads(fabric, routes).per_link[between]
+    by_ports = all_to_all_loads(fabric, route(fabric, "dor")).per_link[between]
+    assert shared.max() == by_ports.max()
+    assert shared.std() < by_ports.std()
+
+
+@pytest.mark.parametrize(
+    "spec", ["kns:k=6,n=2", "xgft:2;4,4;1,4", "jellyfish:switches=20,degree=4"]
+)
+def test_what_has_no_dimensions_is_refused(spec: str) -> None:
+    with pytest.raises(NotApplicable, match="no product of dimensions"):
+        route(load(spec), "dor:dimensions=wiring")
+    mesh = load("mesh:4x4").with_faults(cables=1, seed=1)
+    with pytest.raises(NotApplicable, match="no product of dimensions"):
+        route(mesh, "dor:dimensions=wiring")
+    split = FabricBuilder("two switches apart")
+    split.connect(split.switches(["a", "b"]), split.hosts(["x", "y"]))
+    with pytest.raises(NotApplicable, match="not all switches are joined"):
+        route(split.fabric(), "dor:dimensions=wiring")
+
+
+def test_further_lids_take_parallel_cables_in_turn() -> None:
+    fabric = load("mesh:3,cables=4,hosts=1")
+    routes = route(fabric, "dor", lmc=2)
+    assert isinstance(routes, TableRoutes)
+    for host in range(3):
+        lids = routes.table[4 * host : 4 * host + 4]
+        assert all(len(np.unique(lids[:, row])) == 4 for row in range(3) if row != host)
+    assert validate(fabric, routes).ok
+    with pytest.raises(InputError, match="lmc must be 0 to 7"):
+        route(fabric, "dor", lmc=8)
+    with pytest.raises(InputError):
+        route(fabric, "dor", dimensions="names")
