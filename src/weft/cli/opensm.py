@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cyclopts
 
+from weft.cli.opensm_export import export_command
 from weft.cli.opensm_live import live_command
 
 opensm_app = cyclopts.App(
@@ -12,3 +13,4 @@ opensm_app = cyclopts.App(
     help_format="markdown",
 )
 opensm_app.command(live_command, name="live")
+opensm_app.command(export_command, name="export")

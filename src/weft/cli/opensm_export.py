@@ -1,0 +1,72 @@
+"""`weft opensm export`: routes of weft as a folder that OpenSM loads."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from weft.cli.common import NO_FAULTS, FabricArgument, FabricOptions, announced_compile
+from weft.routing import route
+from weft.subnet.export import export
+
+
+def export_command(
+    fabric: FabricArgument,
+    /,
+    *,
+    engines: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name=["--engine", "-e"],
+            help="Engine of weft, as in 'updn:roots=center'; of several the first that fits.",
+        ),
+    ],
+    out: Annotated[Path, Parameter(name=["--out", "-o"], help="Folder to write.")],
+    options: FabricOptions = NO_FAULTS,
+    install: Annotated[
+        Path | None,
+        Parameter(help="Where the folder will be on OpenSM's machine; the same place."),
+    ] = None,
+    sm_host: Annotated[
+        str | None, Parameter(help="Host that OpenSM will run on, name or GUID.")
+    ] = None,
+    management: Annotated[
+        bool, Parameter(help="Take traffic of switches into the deadlock proof.")
+    ] = False,
+    force: Annotated[bool, Parameter(help="Write tables that are not valid, too.")] = False,
+    overwrite: Annotated[
+        bool, Parameter(help="Replace a folder that holds other things than an export.")
+    ] = False,
+) -> int:
+    """Write forwarding tables, LIDs and service levels as files that OpenSM loads.
+
+    Prints what an administrator then runs. Tables that the validator rejects are refused.
+    """
+    with announced_compile():
+        made = options.load(fabric)
+        routes = route(made, engines)
+        written = export(
+            made,
+            routes,
+            out,
+            install=install,
+            sm_host=sm_host,
+            management=management,
+            force=force,
+            overwrite=overwrite,
+        )
+    for name, reason in routes.refusals:
+        print(f"{name} does not fit: {reason}", file=sys.stderr)
+    if not written.validation.ok_where_connected:
+        print(
+            "weft: warning: THESE TABLES ARE NOT VALID, and were written all the same: "
+            + "; ".join(written.validation.findings()),
+            file=sys.stderr,
+        )
+    names = ", ".join(sorted(entry.name for entry in written.folder.iterdir()))
+    print(f"{written.validation.text().splitlines()[0]}\nwritten to {out}: {names}\n")
+    print(written.commands, end="")
+    return 0
