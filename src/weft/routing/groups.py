@@ -169,15 +169,16 @@ def find_megafly(fabric: Fabric) -> Groups:
             raise NotApplicable(f"spines {names} of one group are joined")
     if group.max() < 2:
         raise NotApplicable(f"it has {group.max() + 1} groups; three are needed")
-    strangers = _unjoined(fabric, group)
-    if strangers is not None:
-        a, b = (_name(fabric, np.flatnonzero(group == number)[0]) for number in strangers)
-        raise NotApplicable(f"no cable joins the groups of {a} and {b}")
+    gap = _unjoined(fabric, group)
+    if gap is not None:
+        raise NotApplicable(gap)
     return Groups(group, spine.astype(np.int8))
 
 
 def find_dragonfly(fabric: Fabric) -> Groups:
-    """Find the groups of a dragonfly: cliques of one size, each joined to each other one.
+    """Find the groups of a dragonfly: cliques of switches with hosts, each joined to each other.
+
+    The groups have one size, and any number of cables joins two switches of one or two groups.
 
     Raises
     ------
@@ -192,23 +193,36 @@ def find_dragonfly(fabric: Fabric) -> Groups:
     The largest groups that are found count.
     """
     _only_switches(fabric)
+    bare = np.flatnonzero(row_sources(fabric) == 0)
+    if len(bare):
+        raise NotApplicable(f"switch {_name(fabric, bare[0])} has no hosts")
     joined = neighbours(fabric)
     joined.data[:] = 1
     rows = joined.shape[0]
     least = int(np.diff(joined.indptr).min())
     most = int(np.diff(joined.indptr).max())
+    strangers: list[str] = []
     for size in range(min(rows // 3, least), 1, -1):
         # A group must have a cable for each other one.
         if rows % size or size * (most - size + 1) < rows // size - 1:
             continue
-        group = _cliques(fabric, joined, size)
+        group = _cliques(fabric, joined, size, strangers)
         if group is not None:
             return Groups(group, np.zeros(rows, dtype=np.int8))
-    raise NotApplicable(f"its {rows} switches do not part into three or more joined cliques")
+    raise NotApplicable(
+        strangers[0]
+        if strangers
+        else f"its {rows} switches do not part into three or more joined cliques"
+    )
 
 
-def _cliques(fabric: Fabric, joined: csr_array, size: int) -> NDArray[np.int32] | None:
-    """Part rows into joined cliques of one size, numbered by their first row, if that is found."""
+def _cliques(
+    fabric: Fabric, joined: csr_array, size: int, strangers: list[str]
+) -> NDArray[np.int32] | None:
+    """Part rows into joined cliques of one size, numbered by their first row, if that is found.
+
+    What keeps cliques that are found from being joined is added to `strangers`.
+    """
     kept = joined.astype(np.int32)
     while size > 2:
         strong = (kept @ kept).multiply(kept).tocsr()
@@ -238,8 +252,10 @@ def _cliques(fabric: Fabric, joined: csr_array, size: int) -> NDArray[np.int32] 
             cliques = sorted([clique, *(taken for _, taken in trail)], key=min)
             for number, members in enumerate(cliques):
                 group[list(members)] = number
-            if _unjoined(fabric, group) is None:
+            gap = _unjoined(fabric, group)
+            if gap is None:
                 return group
+            strangers.append(gap)
             free |= clique
             continue
         trail.append((choices, clique))
@@ -267,10 +283,13 @@ def _grow(
         yield from _grow(near, size, [*clique, row], inside)
 
 
-def _unjoined(fabric: Fabric, group: NDArray[np.int32]) -> tuple[int, int] | None:
-    """Two groups that no cable joins."""
+def _unjoined(fabric: Fabric, group: NDArray[np.int32]) -> str | None:
+    """The first two groups that no cable joins, in words."""
     graph = fabric.graph
     joined = np.eye(int(group.max()) + 1, dtype=bool)
     joined[group[graph.edge_tail], group[graph.edge_row]] = True
     missing = np.argwhere(~joined)
-    return (int(missing[0, 0]), int(missing[0, 1])) if len(missing) else None
+    if not len(missing):
+        return None
+    a, b = (_name(fabric, np.flatnonzero(group == number)[0]) for number in missing[0])
+    return f"no cable joins the groups of {a} and {b}"

@@ -196,6 +196,8 @@ def multipath_loads(
     routes.check(fabric)
     if not isinstance(routes, CandidateRoutes):
         raise NotApplicable(f"{routes.engine} leaves no choice of path to hash for")
+    if routes.num_intermediates:
+        raise NotApplicable(f"{routes.engine} draws intermediates, which no hash at a switch does")
     if hash not in HASHES:
         raise InputError(f"unknown hash {hash!r}; there are {', '.join(get_args(HashName))}")
     if not splits or min(min(split) for split in splits) < 1:

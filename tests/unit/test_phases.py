@@ -1,0 +1,262 @@
+"""Valiant and UGAL: which fabrics they know, what they load, and what they refuse."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import weft
+from weft.errors import InputError, NotApplicable
+from weft.fabrics import Fabric
+from weft.routes import CandidateRoutes
+from weft.routing import route
+from weft.routing.groups import find_dragonfly, find_grid, find_megafly
+from weft.routing.validate import validate
+from weft.sim.all_to_all import all_to_all_loads
+from weft.sim.intermediates import least_worst_share
+from weft.sim.multipath import multipath_loads
+from weft.sim.static import Loads, flow_loads, host_flows
+
+
+def candidates(fabric: Fabric, spec: str) -> CandidateRoutes:
+    routes = route(fabric, spec)
+    assert isinstance(routes, CandidateRoutes)
+    return routes
+
+
+def shifted(fabric: Fabric, engine: str, by: int) -> Loads:
+    """Every host sends to the one `by` further on."""
+    hosts = np.arange(fabric.num_hosts)
+    flows = host_flows(fabric, hosts, (hosts + by) % fabric.num_hosts)
+    return flow_loads(fabric, route(fabric, engine), flows)
+
+
+def groups_of(fabric: Fabric) -> tuple[np.ndarray, np.ndarray]:
+    """Of each edge the groups that it leaves and enters, by the coordinates."""
+    group = fabric.coordinates[fabric.graph.row_node, 0]
+    return group[fabric.graph.edge_tail], group[fabric.graph.edge_row]
+
+
+def test_a_shift_by_a_group_of_a_dragonfly() -> None:
+    """8 hosts of each of 9 groups send to the next group, over the one cable that leads there."""
+    fabric = weft.fabric("dragonfly:p=2,a=4,h=2")
+    tail, head = groups_of(fabric)
+    between = tail != head
+    following = between & (head == (tail + 1) % 9)
+    edge_link = fabric.graph.edge_link
+
+    straight = replace(
+        candidates(fabric, "ugal"),
+        via=np.zeros(0, dtype=np.int32),
+        via_set=np.zeros((0, 0), dtype=np.int32),
+    )
+    hosts = np.arange(72)
+    flows = host_flows(fabric, hosts, (hosts + 8) % 72)
+    minimal = flow_loads(fabric, straight, flows).per_link[edge_link]
+    assert minimal[following].tolist() == [8] * 9
+    assert not minimal[between & ~following].any()
+
+    # 7 groups serve as intermediates; each cable carries 8/7 to one and 8/7 from another, only
+    # the cable to the next group nothing.
+    valiant = shifted(fabric, "valiant", 8)
+    assert np.isnan(valiant.straight)
+    np.testing.assert_allclose(valiant.per_link[edge_link][following], 0, atol=1e-12)
+    np.testing.assert_allclose(valiant.per_link[edge_link][between & ~following], 16 / 7)
+
+    # Going straight empties the others: by 1/8 their load, and that of the busiest cable in a
+    # group, has come down to 2.
+    ugal = shifted(fabric, "ugal", 8)
+    assert ugal.straight == pytest.approx(1 / 8)
+    np.testing.assert_allclose(ugal.per_link[edge_link][following], 1)
+    np.testing.assert_allclose(ugal.per_link[edge_link][between & ~following], 2)
+    assert ugal.per_link[edge_link].max() == pytest.approx(2)
+
+
+def test_a_shift_by_a_group_of_a_megafly() -> None:
+    """As on the dragonfly, but up- and down-cables never limit: 8 x = 16/7 (1 - x)."""
+    fabric = weft.fabric("megafly:p=2,leaves=4,spines=4,h=2")
+    tail, head = groups_of(fabric)
+    following = (tail != head) & (head == (tail + 1) % 9)
+    edge_link = fabric.graph.edge_link
+    minimal = shifted(fabric, "ecmp", 8).per_link[edge_link]
+    np.testing.assert_allclose(minimal[following], 8)
+    valiant = shifted(fabric, "valiant", 8).per_link[edge_link]
+    np.testing.assert_allclose(valiant[(tail != head) & ~following], 16 / 7)
+    ugal = shifted(fabric, "ugal", 8)
+    assert ugal.straight == pytest.approx(2 / 9)
+    np.testing.assert_allclose(ugal.per_link[edge_link][tail != head], 16 / 9)
+    assert ugal.per_link[edge_link].max() == pytest.approx(16 / 9)
+
+
+def test_a_shift_by_a_switch_of_a_full_mesh() -> None:
+    """Four hosts of each of 5 switches send to the next: 4 straight, or 8/3 by the other three."""
+    fabric = weft.fabric("hyperx:S=5,T=4")
+    loads = shifted(fabric, "valiant", 4).per_link[fabric.graph.edge_link]
+    assert sorted(set(loads.round(12))) == [0, round(8 / 3, 12)]
+    assert int((loads == 0).sum()) == 5
+    mixed = shifted(fabric, "ugal", 4)
+    assert mixed.straight == pytest.approx(0.4)  # 4 x = 8/3 (1 - x)
+    np.testing.assert_allclose(mixed.per_link[fabric.graph.edge_link], 1.6)
+
+
+def test_all_to_all_on_a_full_mesh_doubles() -> None:
+    """Each of 20 cables carries 16 flows straight; round by another switch all take two links."""
+    fabric = weft.fabric("hyperx:S=5,T=4")
+    inner = fabric.graph.edge_link
+    for engine, load in (("valiant", 32), ("ugal", 16), ("ecmp", 16)):
+        loads = all_to_all_loads(fabric, route(fabric, engine)).per_link
+        np.testing.assert_allclose(loads[inner], load)
+        np.testing.assert_allclose(np.delete(loads, inner), 19)
+    assert all_to_all_loads(fabric, route(fabric, "ugal")).straight == 1.0
+
+
+def test_lengths_on_a_full_mesh() -> None:
+    fabric = weft.fabric("hyperx:S=5,T=4")
+    # 60 pairs share a switch, 320 go over two cables between switches instead of one.
+    found = validate(fabric, route(fabric, "valiant"))
+    np.testing.assert_allclose(found.hops, [0, 0, 60, 0, 320])
+    np.testing.assert_allclose(found.detours, [60, 320])
+    found = validate(fabric, route(fabric, "ugal"))
+    assert found.hops.tolist() == [0, 0, 60, 320]
+    assert (found.max_hops, found.max_detour) == (4, 0)
+    assert "by an intermediate take up to 4 links, straight ones up to 3" in found.text()
+
+
+@pytest.mark.parametrize(
+    ("spec", "kind", "lanes"),
+    [
+        ("dragonfly:p=2,a=4,h=2", "dragonfly of 9 groups of 4", 3),
+        ("dragonfly:p=1,a=4,h=3,g=6,cables=2", "dragonfly of 6 groups of 4", 3),
+        ("dragonfly:p=1,a=3,h=2,g=4,arrangement=palmtree", "dragonfly of 4 groups of 3", 3),
+        ("dragonfly:p=3,a=2,h=1", "dragonfly of 3 groups of 2", 3),
+        ("megafly:p=2,leaves=3,spines=2,h=2,g=3", "megafly of 3 groups, 9 leaves and 6 spines", 2),
+        ("hyperx:S=4x4x2,K=1,1,2,T=3", "HyperX of 4x4x2", 2),
+        ("flattened-butterfly:k=3,n=2", "HyperX of 3 switches", 2),
+        ("hypercube:3", "HyperX of 2x2x2", 2),
+        ("dragonfly:p=2,a=5,h=1,g=1", "HyperX of 5 switches", 2),
+    ],
+)
+def test_structures_are_found_whatever_the_labels(spec: str, kind: str, lanes: int) -> None:
+    for fabric in (weft.fabric(spec), weft.fabric(spec).shuffled(5)):
+        for engine in ("valiant", "ugal"):
+            routes = candidates(fabric, engine)
+            assert kind in routes.notes[0]
+            found = validate(fabric, routes, management=True)
+            assert found.ok
+            assert found.lanes == routes.num_vls == lanes
+            with pytest.raises(NotApplicable, match=f"needs {lanes} lanes, and max_vls is 1"):
+                route(fabric, engine, max_vls=1)
+
+
+def test_groups_and_coordinates_are_those_of_the_labels() -> None:
+    fabric = weft.fabric("dragonfly:p=1,a=6,h=3")
+    rows = fabric.graph.row_node
+    assert np.array_equal(find_dragonfly(fabric).group, fabric.coordinates[rows, 0])
+    fabric = weft.fabric("megafly:p=1,leaves=4,spines=3,h=2")
+    found = find_megafly(fabric)
+    names = np.array(fabric.node_names)[fabric.graph.row_node]
+    assert [name.startswith("spine") for name in names] == (found.tier == 1).tolist()
+    group = [int(name.lstrip("leafspin").split(".")[0]) for name in names]
+    assert np.array_equal(np.unique(found.group, return_inverse=True)[1], group)
+    fabric = weft.fabric("hyperx:S=4x3x2")
+    assert np.array_equal(find_grid(fabric), fabric.coordinates[fabric.graph.row_node])
+
+
+@pytest.mark.parametrize(
+    ("fabric", "reason"),
+    [
+        (weft.fabric("ring:5"), "span 2x2 switches, not 5; it is no megafly: every switch has h"),
+        (weft.fabric("xgft:2;4,4;1,4"), "it has 1 groups; three are needed; it is no dragonfly"),
+        (weft.fabric("hyperx:S=2"), "a HyperX of 2 switches has no third one"),
+        (weft.fabric("bcube:4;1"), "hosts of a dragonfly, megafly or HyperX do not forward"),
+        (
+            weft.fabric("dragonfly:p=2,a=4,h=2").without(cables=["s0.0[6]"]),
+            "no cable joins the groups of s0.0 and s1.0",
+        ),
+        (
+            weft.fabric("megafly:p=2,leaves=4,spines=4,h=2").without(cables=["leaf0.0[3]"]),
+            "spine spine0.0 is not joined to leaf0.0",
+        ),
+        (
+            weft.fabric("megafly:p=2,leaves=4,spines=4,h=2").without(cables=["spine0.0[5]"]),
+            "no cable joins the groups of leaf0.0 and leaf1.0",
+        ),
+    ],
+    ids=lambda value: None if isinstance(value, str) else value.name,
+)
+def test_refusals_say_what_is_missing(fabric: Fabric, reason: str) -> None:
+    for engine in ("valiant", "ugal"):
+        with pytest.raises(NotApplicable) as refusal:
+            route(fabric, engine)
+        assert reason in str(refusal.value)
+
+
+def test_spare_cables_may_fail() -> None:
+    whole = weft.fabric("hyperx:S=3x3,K=2,T=2")
+    fabric = whole.without(cables=["s0.0[3]"])
+    found = validate(fabric, candidates(fabric, "valiant"))
+    assert found.ok
+    assert candidates(fabric, "ugal").num_sets < candidates(whole, "ugal").num_sets * 2
+
+
+def test_arrays_that_do_not_fit_are_refused() -> None:
+    fabric = weft.fabric("dragonfly:p=1,a=3,h=1")
+    routes = candidates(fabric, "ugal")
+    inside = routes.via_set.copy()
+    inside[routes.via[0], 0] = 0
+    for broken, wrong in [
+        (replace(routes, set_lane=routes.set_lane[:-1].copy()), "lanes do not match"),
+        (replace(routes, via=routes.via[:-1].copy()), "must be three or more, of 12 rows"),
+        (replace(routes, via=routes.via % 2, via_set=routes.via_set[:2].copy()), "2 intermediates"),
+        (replace(routes, via_set=inside), "a packet that is where it makes for needs no set"),
+        (replace(routes, sl=np.zeros(3, np.uint8)), "service levels have shape"),
+    ]:
+        with pytest.raises(InputError, match=wrong):
+            validate(fabric, broken)
+    with pytest.raises(NotApplicable, match="draws intermediates, which no hash"):
+        multipath_loads(fabric, routes, [0], [5], splits=[(1, 1)])
+
+
+def test_dead_ends_and_circles_by_an_intermediate_are_found() -> None:
+    fabric = weft.fabric("hyperx:S=4,T=1")
+    routes = candidates(fabric, "valiant")
+    sets = routes.via_set.copy()
+    sets[3, 0] = -1  # switch 0 no longer gets to intermediate 3, which 1 and 2 may draw
+    lost = validate(fabric, replace(routes, via_set=sets))
+    assert sorted(map(tuple, lost.unrouted_pairs.tolist())) == [(0, 1), (0, 2)]
+    loads = all_to_all_loads(fabric, replace(routes, via_set=sets))
+    assert loads.unrouted == 2
+    sets = routes.via_set.copy()
+    # 0 sends to 1 and 1 to 0 what both should send to 3.
+    sets[3, 0], sets[3, 1] = routes.via_set[1, 0], routes.via_set[0, 1]
+    found = validate(fabric, replace(routes, via_set=sets))
+    assert found.num_loops == 1
+    assert sorted(found.loops[0]) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("none", "every", "share"),
+    [
+        ([1.0, 0.0], [0.0, 1.0], 0.5),
+        ([1.0, 1.0], [1.0, 0.0], 1.0),  # level: as much straight as may be
+        ([2.0, 0.0], [2.0, 2.0], 1.0),
+        ([1.0], [2.0], 0.0),
+        ([3.0, 0.0, 1.0], [0.0, 6.0, 1.0], 1 / 3),
+        ([0.0], [0.0], 1.0),
+    ],
+)
+def test_the_least_worst_share(none: list[float], every: list[float], share: float) -> None:
+    assert least_worst_share(np.array(none), np.array(every)) == pytest.approx(share)
+
+
+def test_bisections_take_the_better_way() -> None:
+    """One flow each of a full mesh has its own cable; round about two of them meet."""
+    fabric = weft.fabric("hyperx:S=6,T=1")
+    straight = weft.bisection(fabric, route(fabric, "minhop"), samples=50)
+    assert weft.bisection(fabric, route(fabric, "ugal"), samples=50).mean == straight.mean == 1.0
+    assert weft.bisection(fabric, route(fabric, "valiant"), samples=50).mean < 1.0
+    crowded = weft.fabric("hyperx:S=4,T=8")
+    minimal = weft.bisection(crowded, route(crowded, "minhop"), samples=50).mean
+    assert weft.bisection(crowded, route(crowded, "ugal"), samples=50).mean > minimal
