@@ -110,7 +110,7 @@ def fit_ways(
                         break
                     if barred_from[row] & bit:
                         continue
-                    looked = _take(
+                    looked = take_way(
                         row, lane, ahead, edge_offset, edge_row, edge_tail, edge_back, first_wait,
                         held, barred, place[lane], fresh, mark, later, earlier, room,
                     )  # fmt: skip
@@ -158,7 +158,7 @@ def _outwards(line, row_base, slot_edge, edge_row, counts, group_of, group, ahea
 
 
 @njit(cache=True)
-def _take(
+def take_way(
     row, lane, ahead, edge_offset, edge_row, edge_tail, edge_back, first_wait,
     held, barred, place, fresh, mark, later, earlier, room,
 ):  # fmt: skip
@@ -178,7 +178,7 @@ def _take(
             return work
         wait = first_wait[edge] + following - edge_offset[nearer]
         if not held[wait] & bit:
-            looked = _insert(
+            looked = insert_wait(
                 edge, following, bit, edge_offset, edge_row, edge_tail, edge_back, first_wait,
                 held, place, mark, later, earlier, room,
             )  # fmt: skip
@@ -187,7 +187,7 @@ def _take(
                 for k in range(added):
                     held[fresh[k]] &= ~bit
                 if added:
-                    looked = _insert(
+                    looked = insert_wait(
                         edge, following, bit, edge_offset, edge_row, edge_tail, edge_back,
                         first_wait, held, place, mark, later, earlier, room,
                     )  # fmt: skip
@@ -202,7 +202,7 @@ def _take(
 
 
 @njit(cache=True)
-def _insert(
+def insert_wait(
     tail, head, bit, edge_offset, edge_row, edge_tail, edge_back, first_wait,
     held, place, mark, later, earlier, room,
 ):  # fmt: skip
@@ -297,3 +297,76 @@ def _sift(edges, root, count, place):
             return
         edges[root], edges[child] = edges[child], edges[root]
         root = child
+
+
+@njit(cache=True)
+def order_edges(
+    table,
+    lids,
+    row_base,
+    slot_edge,
+    edge_offset,
+    edge_row,
+    first_wait,
+    counts,
+    place,
+):
+    """Order the edges so that the dependencies of all ways go forward, as far as that can be.
+
+    place[edge] is filled with the position of each edge; arguments as for `fit_ways`. Returns how
+    many edges are on cycles or behind one, which come last: 0 when one lane will do.
+    """
+    rows = len(row_base) - 1
+    edges = len(edge_row)
+    held = np.zeros(first_wait[edges], dtype=np.uint8)
+    met = np.full(rows, -1, dtype=np.int32)
+    for i in range(len(lids)):
+        line = table[lids[i]]
+        for start in range(rows):
+            row = start
+            before = -1
+            while counts[start]:
+                slot = row_base[row] + line[row]
+                edge = slot_edge[slot] if slot < row_base[row + 1] else -1
+                if edge < 0:
+                    break
+                if before >= 0:
+                    held[first_wait[before] + edge - edge_offset[row]] = 1
+                if met[row] == i:
+                    break
+                met[row] = i
+                before = edge
+                row = edge_row[edge]
+    waits = np.zeros(edges, dtype=np.int32)
+    for edge in range(edges):
+        start = edge_offset[edge_row[edge]]
+        base = first_wait[edge]
+        for k in range(first_wait[edge + 1] - base):
+            waits[start + k] += held[base + k]
+    queue = np.empty(edges, dtype=np.int32)
+    place[:] = -1
+    count = 0
+    for edge in range(edges):
+        if waits[edge] == 0:
+            queue[count] = edge
+            place[edge] = count
+            count += 1
+    at = 0
+    while at < count:
+        edge = queue[at]
+        at += 1
+        start = edge_offset[edge_row[edge]]
+        base = first_wait[edge]
+        for k in range(first_wait[edge + 1] - base):
+            if held[base + k]:
+                waits[start + k] -= 1
+                if waits[start + k] == 0:
+                    queue[count] = start + k
+                    place[start + k] = count
+                    count += 1
+    left = edges - count
+    for edge in range(edges):
+        if place[edge] < 0:
+            place[edge] = count
+            count += 1
+    return left

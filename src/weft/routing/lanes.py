@@ -1,6 +1,7 @@
 """Virtual lanes for tables: ways in different lanes never wait for each other.
 
-Dally and Seitz 1987 for the condition, Skeie, Lysne and Theiss 2002 (LASH) for layers.
+Dally and Seitz 1987 for the condition, Skeie, Lysne and Theiss 2002 (LASH) for layers filled one
+way after the other, Culberson 1992 (iterated greedy) for filling them again with fewer.
 """
 
 from __future__ import annotations
@@ -13,11 +14,19 @@ from numpy.typing import NDArray
 
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
-from weft.kernels.lanes import CIRCLE, fit_ways
+from weft.kernels.lanes import CIRCLE, fit_ways, order_edges
 from weft.routing.base import sending_rows
 
 #: InfiniBand's limit: VL 15 is for management.
 MOST_VLS = 15
+
+#: Lanes that a search may use, so that a refusal can say how many would be needed.
+MOST_LANES = 16
+
+#: Edges looked at while trying to do with fewer lanes than the first fit, some 0.1 s; and while
+#: there are fewer than it needs.
+MORE_WORK = 2_000_000
+LAST_WORK = 20 * MORE_WORK
 
 
 def check_vls(max_vls: int) -> None:
@@ -30,6 +39,19 @@ def check_vls(max_vls: int) -> None:
     """
     if not 1 <= max_vls <= MOST_VLS:
         raise InputError(f"max_vls must be 1 to {MOST_VLS}, not {max_vls}")
+
+
+def refuse_lanes(lanes: int, max_vls: int) -> None:
+    """Refuse what needs more virtual lanes than there are.
+
+    Raises
+    ------
+    NotApplicable
+        With the number.
+    """
+    if lanes > max_vls:
+        needed = f"{lanes}" if lanes <= MOST_LANES else f"more than {MOST_LANES}"
+        raise NotApplicable(f"{needed} virtual lanes would be needed; max_vls is {max_vls}")
 
 
 def assign_lanes(
@@ -66,23 +88,35 @@ def assign_lanes(
     Raises
     ------
     NotApplicable
-        When more than `max_vls` lanes would be needed.
+        When more than `max_vls` lanes would be needed; the text says how many.
     InputError
         When `max_vls` is out of range, or the tables send packets round for ever.
     """
     check_vls(max_vls)
-    ways = _Ways.of(fabric, table, lmc, management)
-    lanes = ways.fit(np.zeros((len(ways.lines), fabric.graph.num_rows), dtype=np.uint8), 1, max_vls)
+    ways = Ways.of(fabric, table, lmc, management)
+    lanes, _ = ways.fewest(max_vls)
     used = int(lanes.max(initial=0)) + 1
-    if used > max_vls:
-        raise NotApplicable(f"more than max_vls={max_vls} virtual lanes would be needed")
-    sl = np.zeros((fabric.graph.num_rows, table.shape[0]), dtype=np.uint8)
-    sl[:, ways.lids] = lanes[ways.line_of].T
-    return sl, used
+    refuse_lanes(used, max_vls)
+    return ways.service_levels(lanes), used
+
+
+def waits(fabric: Fabric) -> NDArray[np.int64]:
+    """int64 [edges + 1]: the first number of the dependencies of each edge."""
+    graph = fabric.graph
+    first = np.zeros(len(graph.edge_row) + 1, dtype=np.int64)
+    np.cumsum(np.diff(graph.edge_offset)[graph.edge_row], out=first[1:])
+    return first
+
+
+def edges_back(fabric: Fabric) -> NDArray[np.int32]:
+    """int32 [edges]: the edge back over the same cable."""
+    graph = fabric.graph
+    back: NDArray[np.int32] = graph.edge_of_link[graph.edge_link ^ 1]
+    return back
 
 
 @dataclass(frozen=True)
-class _Ways:
+class Ways:
     """The ways of a table that count, those that take the same links only once.
 
     Parameters
@@ -94,7 +128,7 @@ class _Ways:
     lines
         int32: of lines with equal ways only the first.
     line_of
-        int64: for each LID, which of `lines` serves it.
+        int64: for each of `lids`, which of `lines` serves it.
     counts
         uint8 [rows]: 1 where the ways from a row count.
     """
@@ -109,7 +143,8 @@ class _Ways:
     @classmethod
     def of(
         cls, fabric: Fabric, table: NDArray[np.unsignedinteger[Any]], lmc: int, management: bool
-    ) -> _Ways:
+    ) -> Ways:
+        """Find the ways of hosts to hosts, or with management of all rows to all LIDs."""
         graph = fabric.graph
         last = fabric.num_destinations if management else fabric.num_host_endpoints
         destinations = np.flatnonzero(graph.destination_row[:last] >= 0)
@@ -125,19 +160,82 @@ class _Ways:
         lines = lids[np.sort(first)].astype(np.int32)
         return cls(fabric, table, lids, lines, rank[line_of], counts)
 
-    def fit(self, groups: NDArray[np.uint8], num_groups: int, max_lanes: int) -> NDArray[np.uint8]:
-        """Lanes [lines, rows] by first fit in the order of the groups."""
+    def fewest(
+        self, max_vls: int, start: NDArray[np.uint8] | None = None
+    ) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
+        """As few lanes as are found.
+
+        First every way goes to the first lane that takes it. Then, as long as there is work to
+        spend, all is filled again with the ways of one lane after those of another: that never
+        needs more lanes, and often fewer, as ways slip into earlier ones.
+
+        Parameters
+        ----------
+        max_vls
+            Lanes that there are: the search goes on for longer while it needs more.
+        start
+            uint8 [lines, rows]: ways of 0 are served first, then those of 1 and so on; all at
+            once when left out.
+
+        Returns
+        -------
+        ndarray
+            uint8 [lines, rows]: the lane of each way, 0 when it does not count.
+        ndarray
+            int32 [lanes, edges]: for each lane an order of the edges in which its ways go
+            forward, the proof that they cannot deadlock.
+        """
         graph = self.fabric.graph
         edges = len(graph.edge_row)
-        first_wait = np.zeros(edges + 1, dtype=np.int64)
-        np.cumsum(np.diff(graph.edge_offset)[graph.edge_row], out=first_wait[1:])
         lanes = np.zeros((len(self.lines), graph.num_rows), dtype=np.uint8)
-        work = fit_ways(
+        order = np.empty(edges, dtype=np.int32)
+        left = order_edges(
             self.table, self.lines, graph.row_base, graph.slot_edge, graph.edge_offset,
-            graph.edge_row, graph.edge_tail, graph.edge_of_link[graph.edge_link ^ 1], first_wait,
-            self.counts, groups, num_groups, max_lanes,
-            np.tile(np.arange(edges, dtype=np.int32), (max_lanes, 1)), lanes,
+            graph.edge_row, waits(self.fabric), self.counts, order,
+        )  # fmt: skip
+        place = np.tile(order, (MOST_LANES, 1))
+        if left == 0:
+            return lanes, place[:1]
+        work = self._fit(lanes if start is None else start, place, lanes)
+        used = int(lanes.max()) + 1
+        turn, spent = 0, 0
+        while used > 2 and spent + work <= (MORE_WORK if used <= max_vls else LAST_WORK):
+            sizes = np.bincount(lanes[:, self.counts != 0].reshape(-1), minlength=used)
+            classes = _class_order(sizes, turn)
+            rank = np.empty(used, dtype=np.uint8)
+            rank[classes] = np.arange(used)
+            kept = classes[classes < MOST_LANES]
+            place[: len(kept)] = place[kept]
+            work = self._fit(rank[lanes], place, lanes)
+            spent += work
+            used = int(lanes.max()) + 1
+            turn += 1
+        return lanes, place[:used]
+
+    def service_levels(self, lanes: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """uint8 [rows, destinations << lmc] of the lanes of lines."""
+        sl = np.zeros(self.table.shape[::-1], dtype=np.uint8)
+        sl[:, self.lids] = lanes[self.line_of].T
+        return sl
+
+    def _fit(
+        self, groups: NDArray[np.uint8], place: NDArray[np.int32], lanes: NDArray[np.uint8]
+    ) -> int:
+        graph = self.fabric.graph
+        work: int = fit_ways(
+            self.table, self.lines, graph.row_base, graph.slot_edge, graph.edge_offset,
+            graph.edge_row, graph.edge_tail, edges_back(self.fabric), waits(self.fabric),
+            self.counts, groups.copy(), int(groups.max()) + 1, MOST_LANES, place, lanes,
         )  # fmt: skip
         if work == CIRCLE:
             raise InputError("the tables send packets round for ever; lanes cannot help")
-        return lanes
+        return work
+
+
+def _class_order(sizes: NDArray[np.int64], turn: int) -> NDArray[np.int64]:
+    """In which order to serve the lanes again: last first, small first, at random, in turn."""
+    if turn % 3 == 0:
+        return np.arange(len(sizes))[::-1]
+    if turn % 3 == 1:
+        return np.argsort(sizes, kind="stable")
+    return np.random.default_rng(turn).permutation(len(sizes))
