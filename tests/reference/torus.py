@@ -1,0 +1,120 @@
+"""Plain twins of the kernels that recognise and route tori."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
+
+import networkx as nx
+
+
+def parallel_sides(graph: nx.Graph) -> list[set[tuple[int, int]]]:
+    """Classes of directed edges that are joined by being opposite sides of squares."""
+    sides = nx.Graph()
+    sides.add_nodes_from((a, b) for edge in graph.edges for a, b in (edge, edge[::-1]))
+    for v in graph:
+        for a, b in combinations(graph[v], 2):
+            for w in set(graph[a]) & set(graph[b]) - {v}:
+                sides.add_edge((v, a), (b, w))
+                sides.add_edge((v, b), (a, w))
+                sides.add_edge((a, v), (w, b))
+                sides.add_edge((b, v), (w, a))
+    return [set(part) for part in nx.connected_components(sides)]
+
+
+def in_square(graph: nx.Graph, v: int, a: int, b: int) -> bool:
+    return bool(set(graph[a]) & set(graph[b]) - {v})
+
+
+def straight_for_sure(graph: nx.Graph, v: int, a: int, b: int) -> bool:
+    """v-a and v-b are in no square, but each is in one with the same third edge."""
+    return not in_square(graph, v, a, b) and any(
+        in_square(graph, v, a, c) and in_square(graph, v, b, c) for c in graph[v] if c not in (a, b)
+    )
+
+
+Place = tuple[int, ...]
+
+
+class Grid:
+    """Switches at places, of which some are missing, and cables, of which some are missing.
+
+    `tie_up` says for a target whether ties on even rings go up; None for the way that does not
+    cross the dateline.
+    """
+
+    def __init__(
+        self,
+        radix: Place,
+        wraps: tuple[bool, ...],
+        cables: set[frozenset[Place]],
+        switches: set[Place],
+    ) -> None:
+        self.radix, self.wraps, self.cables, self.switches = radix, wraps, cables, switches
+
+    def neighbour(self, at: Place, d: int, step: int) -> Place | None:
+        """The next switch in a direction that a cable leads to."""
+        near = list(at)
+        near[d] = (at[d] + step) % self.radix[d]
+        if self.radix[d] == 2 and near[d] - at[d] != step:
+            return None
+        place = tuple(near)
+        return place if frozenset((at, place)) in self.cables and place != at else None
+
+    def shorter(self, a: int, b: int, d: int, tie_up: bool | None) -> int:
+        """1 or -1: the direction from a to b on a whole ring or line."""
+        size = self.radix[d]
+        direct = 1 if b > a else -1
+        around = size - abs(b - a)
+        if not self.wraps[d] or abs(b - a) < around or size == 2:
+            return direct
+        if abs(b - a) > around:
+            return -direct
+        return direct if tie_up is None else 1 if tie_up else -1
+
+    def leads_to(self, at: Place, d: int, step: int, target: Place) -> bool:
+        for _ in range(self.radix[d]):
+            near = self.neighbour(at, d, step)
+            if near is None:
+                return False
+            if near == target:
+                return True
+            at = near
+        return False
+
+    def next(self, at: Place, target: Place, tie_up: bool | None) -> Place | None:
+        """Where torus-2QoS(8) sends a packet for the target, or None where it does not know."""
+        for d in range(len(self.radix)):
+            if at[d] == target[d]:
+                continue
+            step = self.shorter(at[d], target[d], d, tie_up)
+            turn = (*at[:d], target[d], *at[d + 1 :])
+            if turn in self.switches:
+                for way in (step, -step):
+                    if self.leads_to(at, d, way, turn):
+                        return self.neighbour(at, d, way)
+            elif self.neighbour(at, d, step):
+                return self.neighbour(at, d, step)
+        return None
+
+    def arrives(self, at: Place, target: Place, tie_up: bool | None) -> bool:
+        seen = set()
+        while at != target:
+            near = None if at in seen else self.next(at, target, tie_up)
+            if near is None:
+                return False
+            seen.add(at)
+            at = near
+        return True
+
+    def sl(
+        self, at: Place, target: Place, tie_up: bool | None, counts: Callable[[int], bool]
+    ) -> int:
+        """Bit d where the path on a whole torus would cross the dateline of dimension d."""
+        level = 0
+        for d in range(len(self.radix)):
+            if at[d] != target[d] and counts(d):
+                step = self.shorter(at[d], target[d], d, tie_up)
+                if (step == 1) != (target[d] > at[d]):
+                    level |= 1 << d
+        return level
