@@ -138,7 +138,11 @@ class Comparison:
 
     @property
     def best(self) -> Outcome | None:
-        """The valid engine of highest bisection bandwidth; tables before open choices."""
+        """The valid engine of highest bisection bandwidth; one that a subnet manager can load.
+
+        Forwarding tables are preferred to source routes and open choices, which come first only
+        where no table is valid.
+        """
         valid = [outcome for outcome in self.outcomes if outcome.serves]
         tables = [outcome for outcome in valid if isinstance(outcome.routes, TableRoutes)]
         return next(iter(tables or valid), None)
@@ -256,8 +260,9 @@ def compare(
             "sizes are left out.",
             "balance=opensm gives the tables that OpenSM itself computes; without it weft "
             "counts the flows on links.",
-            "Candidates (ecmp) are split equally at every hop for loads, and taken at random for "
-            "the bisection bandwidth.",
+            "Candidates (ecmp, valiant, ugal) are split equally at every hop for loads, and taken "
+            "at random for the bisection bandwidth; intermediates alike. ugal sends the share of "
+            "each pattern straight that makes its largest load least.",
         ),
     )
 
@@ -293,11 +298,12 @@ def _try(fabric: Fabric, name: str, samples: int, seed: int, two_way: bool) -> O
 
 def _rank(outcome: Outcome, row: dict[str, object] | None) -> tuple[object, ...]:
     if row is None or outcome.validation is None or outcome.bisection is None:
-        return (2, 0.0, 0.0, outcome.name)
+        return (2, 0.0, 0.0, 0, outcome.name)
     return (
         0 if outcome.validation.ok_where_connected else 1,
         -outcome.bisection.mean,
         row["max load"],
+        outcome.validation.lanes,
         outcome.name,
     )
 

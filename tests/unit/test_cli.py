@@ -69,7 +69,7 @@ def test_compare_takes_engines_and_patterns_parted_by_commas(capsys) -> None:
     words = ("compare", TREE, "--samples", "2", "--patterns", "tornado,shift:offset=3")
     status, out, _ = run(capsys, *words, "--engines", "minhop,updn:roots=center")
     assert status == 0
-    for cell in ("│ tornado ", "│ shift:offset=3 ", "│ minhop ", "│ updn:roots=center "):
+    for cell in ("┃ tornado ", "┃ shift:offset=3 ", "│ minhop ", "│ updn:roots=center "):
         assert cell in out
     assert "dmodk" not in out
 

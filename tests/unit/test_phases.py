@@ -167,7 +167,7 @@ def test_groups_and_coordinates_are_those_of_the_labels() -> None:
 @pytest.mark.parametrize(
     ("fabric", "reason"),
     [
-        (weft.fabric("ring:5"), "span 2x2 switches, not 5; it is no megafly: every switch has h"),
+        (weft.fabric("ring:5"), "has 4 switches, not 5; it is no megafly: every switch has h"),
         (weft.fabric("xgft:2;4,4;1,4"), "it has 1 groups; three are needed; it is no dragonfly"),
         (weft.fabric("hyperx:S=2"), "a HyperX of 2 switches has no third one"),
         (weft.fabric("bcube:4;1"), "hosts of a dragonfly, megafly or HyperX do not forward"),

@@ -165,19 +165,20 @@ def _patterns(result: Comparison) -> Table:
         "relative rate",
         title_justify="left",
     )
-    table.add_column("pattern", no_wrap=True)
+    table.add_column("engine", overflow="fold")
+    patterns = list(dict.fromkeys(run.pattern for run in result.runs))
+    for spec in patterns:
+        table.add_column(escape(spec), justify="right", overflow="fold")
+    runs = {(run.engine, run.pattern): run for run in result.runs}
     for name in names:
-        table.add_column(escape(name), justify="right", overflow="fold")
-    for spec in dict.fromkeys(run.pattern for run in result.runs):
-        by_engine = {run.engine: run for run in result.runs if run.pattern == spec}
         cells = []
-        for name in names:
-            run = by_engine[name]
+        for spec in patterns:
+            run = runs[name, spec]
             text = f"{run.load.max(initial=0.0):,.4g}"
             if run.unrouted_share:
                 text += f" ({run.unrouted_share:.1%} unrouted)"
             cells.append(text)
-        table.add_row(escape(spec), *cells)
+        table.add_row(escape(name), *cells)
     return table
 
 

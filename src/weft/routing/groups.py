@@ -106,8 +106,8 @@ def find_grid(fabric: Fabric) -> NDArray[np.int32]:
     size = np.array([len(line) + 1 for line in lines] or [1])
     if int(np.prod(size.astype(object))) != rows:
         raise NotApplicable(
-            f"the {len(lines)} lines through {_name(fabric, 0)} span "
-            f"{'x'.join(map(str, size))} switches, not {rows}"
+            f"a grid of the lines through {_name(fabric, 0)} has "
+            f"{np.prod(size.astype(object))} switches, not {rows}"
         )
     reached = np.concatenate(lines) if lines else np.zeros(0, dtype=np.int64)
     while len(reached):
