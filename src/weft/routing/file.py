@@ -14,7 +14,7 @@ from weft.routes import Routes, TableRoutes
 from weft.routing.base import engine
 
 
-@engine("file", deadlock_free=False, lmc=False)
+@engine("file", deadlock_free=False, lmc=False, needs="lfts_file")
 def file(
     fabric: Fabric,
     *,
