@@ -19,9 +19,11 @@ from weft.formats import FormatWarning, write_file
 from weft.load import fabric as load
 from weft.opensm.guid2lid import guid2lid, read_guid2lid
 from weft.opensm.lfts import lft_dump, read_lfts
+from weft.opensm.lidmatrix import lid_matrix, read_lid_matrix, shortest_hops
 from weft.opensm.lids import Lids, predict_lids
 from weft.opensm.ports import port_guids
 from weft.opensm.qos import endpoint_sls, qos_options, qos_policy
+from weft.opensm.sl2vl import read_sl2vl, sl2vl_dump
 from weft.routes import TableRoutes, VirtualLanes
 from weft.routing import route
 
@@ -233,6 +235,28 @@ def test_what_every_tool_prints_is_read(lmc: int, tmp_path: Path) -> None:
         assert np.array_equal(found.table, expected)
         again = read_lfts(fabric, tmp_path / "printed", lmc=lmc)
         assert np.array_equal(again.table, expected)
+
+
+# -- lanes and hops --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("spec", "lmc"), [("kns:k=3,n=2", 0), ("xgft:2;4,4;1,4", 1), (CLUSTER, 0)])
+def test_dumps_of_lanes_and_hops_are_the_same_byte_for_byte(
+    spec: str, lmc: int, tmp_path: Path
+) -> None:
+    fabric = load(spec).shuffled(5)
+    options = qos_options([3, 1, 0, 2], adapters=[1, 1, 1, 0])
+    (tmp_path / "opensm.conf").write_text(options)
+    files = sweep(fabric, tmp_path, "-F", str(tmp_path / "opensm.conf"), "-l", str(lmc))
+    lids = predict_lids(fabric, lmc=lmc)
+    lanes, adapters = read_sl2vl(fabric, tmp_path / "opensm-sl2vl.dump")
+    assert sl2vl_dump(fabric, lanes, lids, adapters) == files["opensm-sl2vl.dump"]
+    hosts = fabric.num_host_endpoints  # a router takes the general table
+    assert adapters[:hosts, :5].tolist() == [[1, 1, 1, 0, 0]] * hosts
+    assert lanes.tables[:, :5].tolist() == [[3, 1, 0, 2, 0]]
+    assert lid_matrix(fabric, lids=lids) == files["opensm-lid-matrix.dump"]
+    hops = read_lid_matrix(fabric, tmp_path / "opensm-lid-matrix.dump")
+    assert np.array_equal(hops, shortest_hops(fabric))
 
 
 # -- service levels --------------------------------------------------------------------------------

@@ -18,13 +18,18 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from weft.errors import InputError, NotApplicable
-from weft.fabrics import Fabric, NodeKind
+from weft.fabrics import Fabric
 from weft.formats.base import few, one_line, warn
-from weft.formats.records import kind_of
 from weft.formats.text import read_text
 from weft.opensm.lftlines import NO_PATH, Block, Dump, parse_dump
 from weft.opensm.lids import MAX_LMC, Lids, predict_lids
-from weft.opensm.ports import by_port_guid, destination_name, port_guids
+from weft.opensm.ports import (
+    by_port_guid,
+    destination_name,
+    node_types,
+    port_guids,
+    refuse_forwarding_hosts,
+)
 from weft.routes import TableRoutes
 
 
@@ -63,18 +68,9 @@ def read_lfts(
     NotApplicable
         When a host forwards, as OpenSM's tables are those of switches.
     """
-    _refuse_forwarding_hosts(fabric)
+    refuse_forwarding_hosts(fabric)
     dump = parse_dump(read_text(path), str(path))
     return _Resolver(fabric, dump, str(path)).routes(lids, lmc)
-
-
-def _refuse_forwarding_hosts(fabric: Fabric) -> None:
-    if fabric.graph.num_rows > fabric.num_switches:
-        host = fabric.node_names[fabric.graph.row_node[fabric.num_switches]]
-        raise NotApplicable(
-            f"{fabric.graph.num_rows - fabric.num_switches} hosts of {fabric.name} forward, such "
-            f"as {host}, and OpenSM has forwarding tables for switches only"
-        )
 
 
 class _Resolver:
@@ -360,7 +356,7 @@ def lft_dump(fabric: Fabric, routes: TableRoutes, *, lids: Lids | None = None) -
         When the LIDs have another LMC than the routes, or one is of two ports.
     """
     routes.check(fabric)
-    _refuse_forwarding_hosts(fabric)
+    refuse_forwarding_hosts(fabric)
     wide = np.flatnonzero(fabric.num_ports[: fabric.num_switches] >= NO_PATH)
     if len(wide):
         raise NotApplicable(
@@ -414,24 +410,10 @@ def _rows_by_lid(
         pair = [destination_name(fabric, int(destination[twice[0] + i])) for i in (0, 1)]
         raise InputError(f"{pair[0]} and {pair[1]} both have LID {lid[twice[0]]}")
     nodes = np.concatenate((fabric.endpoint_node, np.arange(fabric.num_switches)))
-    types = _node_types(fabric)
+    types = node_types(fabric)
     said = [
         f"{types[node]} portguid 0x{guid:016x}: "
         f"'{one_line(fabric.descriptions[node], 'the description')}'"
         for node, guid in zip(nodes.tolist(), port_guids(fabric).tolist(), strict=True)
     ]
     return lid, (destination << routes.lmc) + offset, [said[d] for d in destination.tolist()]
-
-
-def _node_types(fabric: Fabric) -> list[str]:
-    """How OpenSM calls each node's type."""
-    words = ["Switch"] * fabric.num_switches + ["Channel Adapter"] * fabric.num_hosts
-    for node in range(len(words), fabric.num_nodes):
-        said = kind_of(
-            "Ca",
-            fabric.descriptions[node],
-            int(fabric.vendor_id[node]),
-            int(fabric.device_id[node]),
-        )
-        words.append("Channel Adapter" if said == NodeKind.AUXILIARY else "Router")
-    return words

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import InputError
+from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, NodeKind
+from weft.formats.records import kind_of
 
 #: Linear forwarding tables hold unicast LIDs 1 to 0xBFFF.
 MAX_LID = 0xBFFF
@@ -77,3 +78,33 @@ def explain_guid(fabric: Fabric, guid: int) -> str:
         cable = "" if fabric.port_link[slots[0]] >= 0 else ", which has no cable"
         return f"the GUID of port {fabric.port_name(node, port)}{cable}"
     return f"no GUID of {fabric.name}"
+
+
+def node_types(fabric: Fabric) -> list[str]:
+    """How OpenSM calls each node's type."""
+    words = ["Switch"] * fabric.num_switches + ["Channel Adapter"] * fabric.num_hosts
+    for node in range(len(words), fabric.num_nodes):
+        said = kind_of(
+            "Ca",
+            fabric.descriptions[node],
+            int(fabric.vendor_id[node]),
+            int(fabric.device_id[node]),
+        )
+        words.append("Channel Adapter" if said == NodeKind.AUXILIARY else "Router")
+    return words
+
+
+def refuse_forwarding_hosts(fabric: Fabric) -> None:
+    """Refuse what OpenSM has no tables for.
+
+    Raises
+    ------
+    NotApplicable
+        When a host forwards.
+    """
+    if fabric.graph.num_rows > fabric.num_switches:
+        host = fabric.node_names[fabric.graph.row_node[fabric.num_switches]]
+        raise NotApplicable(
+            f"{fabric.graph.num_rows - fabric.num_switches} hosts of {fabric.name} forward, such "
+            f"as {host}, and OpenSM has forwarding tables for switches only"
+        )
