@@ -164,6 +164,18 @@ def test_lanes_loads_and_shortest_paths(spec: str, lanes: int, most: int) -> Non
     assert routed(fabric, "torus-2QoS:balance=opensm")[1].lanes == 2
 
 
+def test_parallel_cables_share_flows_by_their_rates() -> None:
+    fabric = load("torus:dims=5x5,hosts=4,cables=2,rate=4xHDR")
+    fabric = fabric.degraded(["s1.0[5]"], "4xEDR")  # ports 5 and 6 lead up in x
+    loads = all_to_all_loads(fabric, route(fabric, "torus-2QoS")).per_link
+    first = fabric.port_offset[fabric.find_node("s1.0")] + 4
+    slow, fast = loads[fabric.port_link[first : first + 2]]
+    assert 0.45 * fast < slow < 0.55 * fast
+    other = fabric.port_offset[fabric.find_node("s2.3")] + 4
+    even = loads[fabric.port_link[other : other + 2]]
+    assert abs(even[0] - even[1]) < 0.05 * even[0]
+
+
 def test_any_one_switch_can_fail() -> None:
     fabric = load("torus:5x4x3")
     for switch in range(0, fabric.num_switches, 7):

@@ -310,25 +310,45 @@ def _search(
     cube: dict[int, tuple[int, ...]],
     found: dict[tuple[int, ...], None],
 ) -> bool:
-    """Find the corners of a cube that those already found lead to; whether there were any."""
+    """Find the corners of a cube that those already found lead to; whether there were any.
+
+    Two neighbours in the cube lead to a corner by the square that they form. One leads to it when
+    it is straight on from the switch behind, which must be found, as must its neighbours across.
+    """
     unknown = [n for n, at in cube.items() if at not in found and at in place]
     before = len(found)
+    if len(cube) - len(unknown) < len(cube).bit_length() - 1:
+        return False
     for n in FACE_ORDER.get(sum(1 << n for n in unknown), unknown):
-        near = [
-            d for d in range(3) if cube.get(n ^ 1 << d) in found and cube[n ^ 1 << d] != cube[n]
-        ]
-        if len(near) > 1 or (near and _safe(torus, cube[n ^ 1 << near[0]], near[0], found)):
+        near = [d for d in range(3) if cube.get(n ^ 1 << d) in found]
+        if len(near) > 1 or (near and _goes_straight_on(torus, cube, n, near[0], found)):
             found[cube[n]] = None
     return len(found) > before
 
 
-def _safe(
-    torus: Torus, at: tuple[int, ...], along: int, found: dict[tuple[int, ...], None]
+def _goes_straight_on(
+    torus: Torus,
+    cube: dict[int, tuple[int, ...]],
+    corner: int,
+    along: int,
+    found: dict[tuple[int, ...], None],
 ) -> bool:
-    """Whether rings of four across a direction are known well enough to go straight on in it."""
+    """Whether OpenSM can tell which cable leads to a corner from its one known neighbour.
+
+    Rings of four across the direction must be known well enough not to be taken for squares.
+    """
+    base = cube[corner ^ 1 << along]
+    behind = list(base)
+    behind[along] = (2 * base[along] - cube[corner][along]) % torus.radix[along]
+    if tuple(behind) not in found:
+        return False
     for d in range(3):
-        if d != along and torus.radix[d] == 4 and torus.wraps[d]:
-            ring = [(*at[:d], (at[d] + step) % 4, *at[d + 1 :]) for step in (1, 2, 3)]
-            if sum(place in found for place in ring) < 2:
+        if d == along or torus.radix[d] == 1:
+            continue
+        if cube[corner ^ 1 << along ^ 1 << d] not in found:
+            return False
+        if torus.radix[d] == 4 and torus.wraps[d]:
+            ring = [(*base[:d], (base[d] + step) % 4, *base[d + 1 :]) for step in (1, 2, 3)]
+            if sum(at in found for at in ring) < 2:
                 return False
     return True

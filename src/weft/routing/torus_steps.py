@@ -24,8 +24,8 @@ TRUST = ((1, True), (1, False), (2, True), (2, False), (10**9, True))
 class Links:
     """Simple graph of a part: rows numbered within it, each pair of neighbours joined once.
 
-    `rows` are the fabric's; `offset`, `other` and `edge` are a CSR of the neighbours, ascending, and
-    the undirected edges to them, which point from `low` to `high`; all int32.
+    `rows` are the fabric's; `offset`, `other` and `edge` are a CSR of the neighbours, ascending,
+    and the undirected edges to them, which point from `low` to `high`; all int32.
     """
 
     fabric: Fabric
