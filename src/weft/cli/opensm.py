@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cyclopts
 
+from weft.cli.opensm_audit import audit_command
 from weft.cli.opensm_export import export_command
 from weft.cli.opensm_live import live_command
 
@@ -14,3 +15,4 @@ opensm_app = cyclopts.App(
 )
 opensm_app.command(live_command, name="live")
 opensm_app.command(export_command, name="export")
+opensm_app.command(audit_command, name="audit")

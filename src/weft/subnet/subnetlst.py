@@ -1,0 +1,102 @@
+"""The fabric as OpenSM dumps it, ``opensm-subnet.lst``: a line for each end of each cable."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from weft.errors import InputError
+from weft.fabrics import DEFAULT_RATE, Fabric, NodeKind
+from weft.formats.labels import guid_id
+from weft.formats.netlist import Netlist, NodeRecord, PortRecord
+from weft.formats.records import kind_of
+from weft.formats.text import read_text
+
+#: One end. All numbers are hexadecimal, the port and the count of ports included.
+_END = (
+    r"\{ (SW|CA|Rt|RT|\*\*)[A-Z-]* Ports:([0-9A-F]{2}) SystemGUID:([0-9a-f]{16}) "
+    r"NodeGUID:([0-9a-f]{16}) PortGUID:([0-9a-f]{16}) VenID:([0-9A-F]+) DevID:([0-9A-F]+) "
+    r"Rev:[0-9A-F]+ \{(.*?)\} LID:([0-9A-F]{4}) PN:([0-9A-F]{2}) \}"
+)
+_LINE = re.compile(_END + " " + _END + r" PHY=(\S+) LOG=(\S+) SPD=(\S+)\s*")
+_SPEED = {
+    "2.5": "SDR", "5": "DDR", "10": "QDR", "FDR10": "FDR10", "14": "FDR", "25": "EDR",
+    "50": "HDR", "100": "NDR",
+}  # fmt: skip
+_TYPE = {"SW": "Switch", "CA": "Ca"}
+
+
+def is_subnet_list(text: str) -> bool:
+    """Whether a text looks like opensm-subnet.lst."""
+    return _LINE.match(text[: text.find("\n") + 1] or text) is not None
+
+
+def read_subnet_list(path: Path) -> Fabric:
+    """The fabric that OpenSM saw, with its LIDs.
+
+    Raises
+    ------
+    InputError
+        With file and line, when the file is none of OpenSM's or its lines contradict each other.
+    """
+    net = Netlist(str(path))
+    number: dict[int, int] = {}
+    for line, text in enumerate(read_text(path).splitlines(), 1):
+        if not text.strip():
+            continue
+        match = _LINE.fullmatch(text)
+        if match is None:
+            raise InputError(
+                "expected both ends of a cable as OpenSM's opensm-subnet.lst has them", file=path,
+                line=line,
+            )  # fmt: skip
+        fields = match.groups()
+        near, far = fields[:10], fields[10:20]
+        width, state, speed = fields[20:]
+        guid = int(near[3], 16)
+        if guid not in number:
+            number[guid] = len(net.nodes)
+            net.add_node(_node(near, line))
+        if state == "DWN":
+            continue
+        switch = near[0] == "SW"
+        rate = net.rate(f"{width}{_SPEED[speed]}", line) if speed in _SPEED else -1
+        net.ports.append(
+            PortRecord(
+                line,
+                number[guid],
+                int(near[9], 16),
+                _id(far),
+                int(far[9], 16),
+                rate,
+                -1 if switch else int(near[8], 16),
+                0,
+                None if switch else int(near[4], 16),
+                int(far[8], 16),
+                None if far[0] == "SW" else int(far[4], 16),
+            )
+        )
+    return net.fabric(DEFAULT_RATE)
+
+
+def _id(end: tuple[str, ...]) -> str:
+    kind = NodeKind.SWITCH if end[0] == "SW" else NodeKind.HOST
+    return guid_id(kind, int(end[3], 16), router=end[0] not in _TYPE)
+
+
+def _node(end: tuple[str, ...], line: int) -> NodeRecord:
+    vendor, device = int(end[5], 16), int(end[6], 16)
+    switch = end[0] == "SW"
+    return NodeRecord(
+        line=line,
+        kind=kind_of(_TYPE.get(end[0], "Rt"), end[7], vendor, device),
+        ports=int(end[1], 16),
+        id=_id(end),
+        guid=int(end[3], 16),
+        description=end[7],
+        lid=int(end[8], 16) if switch else -1,
+        port_guid=int(end[4], 16) if switch else None,
+        system_guid=int(end[2], 16),
+        vendor_id=vendor,
+        device_id=device,
+    )

@@ -1,0 +1,235 @@
+"""What `weft opensm audit` finds in dumps of the real OpenSM, sound and broken."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.oracle.tools import require_tools
+
+from weft.cli import main
+from weft.errors import InputError, NotApplicable
+from weft.formats import write_file
+from weft.load import fabric as load
+from weft.routes import TableRoutes
+from weft.routing import route
+from weft.routing.validate import validate
+from weft.subnet.audit import Audit, audit
+from weft.subnet.live import live
+from weft.subnet.subnetlst import read_subnet_list
+
+pytestmark = pytest.mark.oracle
+
+KNS = "kns:k=6,n=2"
+
+
+@pytest.fixture(scope="module")
+def dumped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Dumps of OpenSM with weft's hdor on a fabric of 36 hosts, in which nothing is wrong."""
+    require_tools("opensm", "ibsim", "ibsim-run", "ibnetdiscover")
+    folder = tmp_path_factory.mktemp("audit") / "dumps"
+    fabric = load(KNS)
+    with live(fabric, routes=route(fabric, "hdor"), keep=folder) as subnet:
+        (folder / "fabric.ibnetdiscover").write_text(subnet.run(["ibnetdiscover"]))
+    return folder
+
+
+def real(spec: str, engine: str, folder: Path) -> Audit:
+    """What is found when the real OpenSM routes with an engine of its own."""
+    require_tools("opensm", "ibsim", "ibsim-run")
+    with live(load(spec), engine, keep=folder):
+        pass
+    return audit([folder])
+
+
+def kinds(found: Audit) -> list[str]:
+    return [finding.kind for finding in found.findings]
+
+
+def test_nothing_is_wrong(dumped: Path) -> None:
+    found = audit([dumped])
+    assert found.ok
+    assert (found.engine, found.worst, found.mean) == ("file", 30, 30)
+    assert found.version.startswith("3.")
+    assert "all 1,260 host pairs have a path, and nothing can deadlock" in found.notes
+    assert audit([dumped], load(str(dumped / "fabric.ibnetdiscover"))).ok
+
+
+def test_opensms_list_of_cables_is_the_fabric(dumped: Path) -> None:
+    listed = read_subnet_list(dumped / "opensm-subnet.lst")
+    seen = load(str(dumped / "fabric.ibnetdiscover"))
+    for fabric in (listed, seen):
+        assert (fabric.num_hosts, fabric.num_switches, fabric.num_cables) == (36, 48, 108)
+    order = np.argsort(listed.node_guid), np.argsort(seen.node_guid)
+    for name in ("node_guid", "node_kind", "num_ports", "device_id"):
+        ours, theirs = getattr(listed, name), getattr(seen, name)
+        assert np.array_equal(ours[order[0]], theirs[order[1]])
+    ours, theirs = (
+        {frozenset(fabric.cable_name(cable).split(" -- ")) for cable in range(108)}
+        for fabric in (listed, seen)
+    )
+    assert ours == theirs
+    assert set(listed.cable_rate_code) == set(seen.cable_rate_code)
+    assert sorted(listed.lid) == sorted(seen.lid)
+    with pytest.raises(InputError, match=r"guid2lid:1: expected both ends of a cable"):
+        read_subnet_list(dumped / "guid2lid")
+
+
+def test_real_ftree_leaves_pairs_without_a_path(tmp_path: Path) -> None:
+    found = real(KNS, "ftree", tmp_path / "dumps")
+    assert kinds(found) == ["unrouted"]
+    assert "900 of 1,260 host pairs (71.4%) have no path" in found.findings[0].text
+    assert any("weft's hdor, which gives every pair a path" in note for note in found.notes)
+
+
+def test_real_minhop_on_a_torus_can_deadlock(tmp_path: Path) -> None:
+    found = real("torus:4x4", "minhop", tmp_path / "dumps")
+    assert kinds(found) == ["deadlock"]
+    assert "waits for" in found.findings[0].text
+
+
+def test_real_minhop_on_a_tree_overloads_cables(tmp_path: Path) -> None:
+    found = real("xgft:3;6,6,6;1,6,6", "minhop", tmp_path / "dumps")
+    assert kinds(found) == ["unbalanced"]
+    assert found.worst == 1080
+    assert found.better_worst == 210
+    assert f"better: weft's {found.better}, worst 210 instead of 1,080" in found.notes
+
+
+def test_a_silent_fallback(tmp_path: Path) -> None:
+    with pytest.raises(NotApplicable, match="fell back"):
+        real(KNS, "updn", tmp_path / "dumps")
+    found = audit([tmp_path / "dumps"])
+    assert "fallback" in kinds(found)
+    text = next(finding.text for finding in found.findings if finding.kind == "fallback")
+    assert text.startswith("OpenSM routes with minhop (updn: ")
+    assert "no root nodes" in text
+
+
+def test_levels_that_are_in_no_file_are_not_judged(tmp_path: Path) -> None:
+    found = real("torus:5x5", "dfsssp", tmp_path / "dumps")
+    assert found.ok
+    assert any("deadlock was not judged: dfsssp parts pairs" in note for note in found.notes)
+
+
+def test_lanes_in_force_are_judged(tmp_path: Path) -> None:
+    """The tables alone could deadlock; the policy and the lanes part the pairs."""
+    require_tools("opensm", "ibsim", "ibsim-run")
+    fabric = load("torus:5x5")
+    routes = route(fabric, "dfsssp")
+    assert isinstance(routes, TableRoutes)
+    assert not validate(fabric, replace(routes, sl=np.zeros((), np.uint8))).ok
+    dumps = tmp_path / "dumps"
+    with live(fabric, routes=routes, keep=dumps):
+        pass
+    assert audit([dumps]).ok
+    lanes = (dumps / "opensm-sl2vl.dump").read_text()
+    (dumps / "opensm-sl2vl.dump").write_text(lanes.replace(": 0  1 ", ": 0  0 "))
+    assert kinds(audit([dumps])) == ["deadlock"]
+    (dumps / "opensm-sl2vl.dump").write_text(lanes)
+    (dumps / "qos-policy.conf").unlink()
+    assert kinds(audit([dumps])) == ["deadlock"]
+
+
+def edited(dumped: Path, folder: Path, name: str, pattern: str, text: str, count: int = 1) -> Path:
+    """A copy of the dumps in which one file is changed."""
+    folder.mkdir()
+    for entry in dumped.iterdir():
+        if entry.is_file():
+            (folder / entry.name).write_bytes(entry.read_bytes())
+    path = folder / name
+    changed, times = re.subn(pattern, text, path.read_text(), count=count, flags=re.M | re.S)
+    assert times
+    path.write_text(changed)
+    return folder
+
+
+def test_edited_tables(dumped: Path, tmp_path: Path) -> None:
+    lfts = "opensm-lfts.dump"
+    without = edited(dumped, tmp_path / "a", lfts, r"^Unicast lids.*?lids dumped\n", "")
+    found = audit([without])
+    assert kinds(found) == ["unrouted", "no table"]
+    assert "1 of 48 switches have no table: r0.0" in found.findings[1].text
+
+    # The host port of r0.0, sent back to the line switch that the packet came from.
+    row = r"^(0x0001 )001( # Channel Adapter portguid 0x0000000000100001: 'h0.0')"
+    found = audit([edited(dumped, tmp_path / "b", lfts, row, r"\g<1>002\2")])
+    assert kinds(found)[:2] == ["unrouted", "loop"]
+    assert "r0.0 -> s0.0" in found.findings[1].text
+
+    found = audit([edited(dumped, tmp_path / "c", lfts, row, r"\g<1>009\2")])
+    assert kinds(found) == ["unrouted", "dead port"]
+    assert "1 ports without a cable: r0.0[9]" in found.findings[1].text
+
+    cut = load(KNS).without(cables=["r0.1[2]"])
+    write_file(cut, tmp_path / "cut.ibnetdiscover", "ibnetdiscover")
+    found = audit([dumped], load(str(tmp_path / "cut.ibnetdiscover")))
+    assert kinds(found) == ["unrouted", "dead port"]
+    assert "r0.1[2]" in found.findings[1].text
+
+
+def test_lids_that_changed_and_clash(dumped: Path, tmp_path: Path) -> None:
+    changed = edited(dumped, tmp_path / "a", "guid2lid", "0x0001 0x0001", "0x0100 0x0100")
+    found = audit([changed])
+    assert kinds(found) == ["LIDs", "LIDs"]
+    assert (
+        "1 ports have another LID in the tables than in guid2lid, such as h0.0[1]: 1 and 256"
+        in (found.findings[0].text)
+    )
+    clash = edited(dumped, tmp_path / "b", "guid2lid", "0x0001 0x0001", "0x0001 0x0002")
+    found = audit([clash])
+    assert kinds(found) == ["LIDs"]
+    assert "guid2lid gives 1 LIDs to two ports: LID 2 of" in found.findings[0].text
+
+
+def test_single_files_are_told_by_their_contents(dumped: Path, tmp_path: Path) -> None:
+    names = {
+        "opensm-lfts.dump": "a", "opensm.log": "b", "guid2lid": "c", "opensm-subnet.lst": "d",
+        "opensm.conf": "e",
+    }  # fmt: skip
+    for old, new in names.items():
+        (tmp_path / new).write_bytes((dumped / old).read_bytes())
+    paths = [tmp_path / name for name in names.values()]
+    assert audit(paths).ok
+    only_log = audit([tmp_path / "b"], load(KNS))
+    assert only_log.ok
+    assert only_log.routes is None
+    (tmp_path / "f").write_bytes((dumped / "opensm.log").read_bytes())
+    (tmp_path / "g").write_text("hello\n")
+    for given, reason in {
+        (tmp_path / "a",): "name the fabric",
+        (tmp_path / "d",): "found neither a dump of tables",
+        (tmp_path / "b", tmp_path / "f"): "is a second file of the kind of",
+        (tmp_path / "g",): "is no file of OpenSM's",
+    }.items():
+        with pytest.raises(InputError, match=reason):
+            audit(given)
+    other = load("torus:4x4")
+    guid, port = (guids + np.uint64(1 << 40) for guids in (other.node_guid, other.port_guid))
+    other = replace(other, node_guid=guid, port_guid=port)
+    with pytest.raises(InputError, match="none of its switches is in"):
+        audit([tmp_path / "a"], other)
+
+
+def test_on_the_command_line(
+    dumped: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["opensm", "audit", str(dumped)]) == 0
+    output = capsys.readouterr().out
+    assert "on 36 hosts and 48 switches, engine file: nothing wrong" in output
+    broken = edited(
+        dumped, tmp_path / "a", "opensm-lfts.dump", r"^Unicast lids.*?lids dumped\n", ""
+    )
+    assert main(["opensm", "audit", str(broken), "--json", str(tmp_path / "out.json")]) == 1
+    assert "2 WRONG" in capsys.readouterr().out
+    result = json.loads((tmp_path / "out.json").read_text())
+    assert result["ok"] is False
+    assert [finding["kind"] for finding in result["findings"]] == ["unrouted", "no table"]
+    assert main(["opensm", "audit", str(broken), "--json", "-"]) == 1
+    assert json.loads(capsys.readouterr().out) == result
+    assert main(["opensm", "audit", str(tmp_path / "nowhere")]) == 2
+    assert "nowhere" in capsys.readouterr().err
