@@ -142,13 +142,8 @@ def show(result: Comparison, out: Console) -> None:
             *(escape(cells[name]) for name in shown), style="" if row["valid"] else "red"
         )
     out.print(engines)
-    for outcome in result.outcomes:
-        if outcome.refusal:
-            out.print(escape(f"{outcome.name} does not fit: {outcome.refusal}"))
-        elif outcome.validation is not None:
-            notes = outcome.routes.notes if outcome.routes is not None else ()
-            for line in (*outcome.validation.findings(), *notes):
-                out.print(escape(f"{outcome.name}: {line}"), soft_wrap=True)
+    for line in _remarks(result):
+        out.print(escape(line), soft_wrap=True)
     out.print(_patterns(result))
     for spec, text in result.patterns.items():
         if text.startswith("n/a"):
@@ -156,6 +151,26 @@ def show(result: Comparison, out: Console) -> None:
     out.print()
     for line in advice(result):
         out.print(escape(line), soft_wrap=True)
+
+
+def _remarks(result: Comparison) -> list[str]:
+    """What there is to say of engines, each remark once, with those that it is about."""
+    said: dict[str, list[str]] = {}
+    refused: dict[str, list[str]] = {}
+    for outcome in result.outcomes:
+        if outcome.refusal:
+            refused.setdefault(outcome.refusal, []).append(outcome.name)
+        elif outcome.validation is not None:
+            notes = outcome.routes.notes if outcome.routes is not None else ()
+            for line in dict.fromkeys((*outcome.validation.findings(), *notes)):
+                said.setdefault(line, []).append(outcome.name)
+    return [
+        *(f"{', '.join(names)}: {line}" for line, names in said.items()),
+        *(
+            f"{', '.join(names)} {'do' if len(names) > 1 else 'does'} not fit: {reason}"
+            for reason, names in refused.items()
+        ),
+    ]
 
 
 def _patterns(result: Comparison) -> Table:

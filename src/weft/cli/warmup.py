@@ -9,7 +9,9 @@ import numpy as np
 from weft.compare import compare
 from weft.fabrics import FabricBuilder
 from weft.papers import paper
+from weft.routes import PathRoutes
 from weft.routing import route
+from weft.routing.lower import lower
 from weft.routing.validate import validate
 from weft.topology import build
 
@@ -26,6 +28,10 @@ def warm() -> None:
     """Run every kernel once, in each form that it takes, on the smallest fabrics that do."""
     tree = build("xgft:2;2,2;1,2")
     compare(tree, samples=2)
+    tree_paths = route(tree, "smodk")
+    assert isinstance(tree_paths, PathRoutes)
+    lower(tree, tree_paths, lmc=1)
+    compare(build("dragonfly:p=1,a=2,h=1"), patterns=("shift",), samples=2)
     wide = FabricBuilder("a switch of more ports than a byte counts")
     (switch,) = wide.switches(["s"], ports=300)
     wide.connect(np.full(3, switch), wide.hosts(["a", "b", "c"]))
