@@ -1,0 +1,108 @@
+"""nue's kernels against their plain twins on random fabrics."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from tests.random_fabrics import random_fabric
+from tests.reference import nue as twin
+from weft.fabrics import Fabric
+from weft.kernels import ascending
+from weft.kernels import nue as kernels
+from weft.kernels.distances import UNREACHED
+from weft.load import fabric as load
+from weft.routing import nue as engine
+from weft.routing.base import row_sources
+
+
+def channels_of(fabric: Fabric) -> twin.Channels:
+    graph = fabric.graph
+    return twin.Channels(
+        tail=graph.edge_tail.tolist(),
+        head=graph.edge_row.tolist(),
+        reverse=graph.edge_of_link[graph.edge_link ^ 1].tolist(),
+        cost=(1.0 / fabric.link_rate_gbps[graph.edge_link]).tolist(),
+        rows=graph.num_rows,
+    )
+
+
+class Recorder:
+    """Stands in for a kernel: calls it and keeps its arguments, as they were and as they are."""
+
+    def __init__(self, kernel: object) -> None:
+        self.kernel = kernel
+
+    def __call__(self, *arguments: object) -> object:
+        self.before = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+        self.after = arguments
+        return self.kernel(*arguments)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("management", [False, True])
+@pytest.mark.parametrize(("lanes", "divide"), [(1, False), (3, False), (2, True)])
+@pytest.mark.parametrize("name", [*range(6), "torus:3x3", "dragonfly:a=3,h=1,p=1"])
+def test_lanes_and_tables_are_the_twins(
+    name: int | str, lanes: int, divide: bool, management: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fabric = load(name) if isinstance(name, str) else random_fabric(name, switches=9, others=2)
+    shared, tabled = Recorder(kernels.share_lanes), Recorder(ascending.ordered_tables)
+    monkeypatch.setattr(engine, "share_lanes", shared)
+    monkeypatch.setattr(engine, "ordered_tables", tabled)
+    problem = engine._Problem.of(fabric, management)
+    served = problem.orders()[-1]
+    found = problem.route(served, lanes, 0, 5, divide=divide)
+    channels = channels_of(fabric)
+    graph = fabric.graph
+    sources = row_sources(fabric).tolist()
+    weight = problem.weight.tolist()
+    distance = np.where(
+        problem.distances == UNREACHED, -1, problem.distances.astype(np.int64)
+    ).tolist()
+
+    # Lanes: the same goals in each, and the same dependencies, in an order that they agree with.
+    goals, given = shared.before[9].tolist(), shared.before[-1]
+    tree = {row: channel for row, channel in enumerate(problem.parent.tolist()) if channel >= 0}
+    senders = {row for row in range(channels.rows) if weight[row]}
+    twins = [twin.Lane(channels) for _ in range(lanes)]
+    for number, lane in enumerate(twins):
+        own = [g for g in goals if given[g] == number or (not divide and number == lanes - 1)]
+        for part in set(problem.root.tolist()):
+            inside = {r for r in range(channels.rows) if problem.root[r] == part}
+            if set(own) & inside:
+                twin.plant(channels, lane, tree, senders & inside, set(own) & inside)
+    expected = twin.share(
+        channels, twins, goals, sources, weight, distance,
+        {g: int(given[g]) for g in set(goals) if given[g] >= 0},
+    )  # fmt: skip
+    state, order, channel_at, lane_of = (shared.after[i] for i in (14, 15, 16, 17))
+    assert {g: int(lane_of[g]) for g in set(goals)} == expected
+    for number, lane in enumerate(twins):
+        used = set()
+        for before, row in enumerate(channels.head):
+            for after in channels.leaving[row]:
+                which = shared.after[4][before] + after - graph.edge_offset[row]
+                if state[number, which] == kernels.USED:
+                    used.add((before, after))
+                    assert order[number, before] < order[number, after]
+        assert used == set(lane.used.edges)
+        assert nx.is_directed_acyclic_graph(lane.used)
+        assert np.array_equal(channel_at[number][order[number]], np.arange(len(channels.tail)))
+
+    # Tables: the same entries.
+    rows = graph.destination_row
+    listed = [d for d in np.lexsort((rows,)) if rows[d] >= 0]
+    places = tabled.before[13]
+    lines = twin.tables(
+        channels,
+        {g: places[found.lane[g]].tolist() for g in range(channels.rows)},
+        [(int(rows[d]), bool(d < fabric.num_endpoints)) for d in listed],
+        sources,
+        {g: {r for r in senders if distance[g][r] >= 0} for g in range(channels.rows)},
+        5,
+        ascending.EVEN_PASSES,
+    )
+    for d, line in zip(listed, lines, strict=True):
+        for row, channel in line.items():
+            assert found.table[d, row] == graph.edge_port[channel]

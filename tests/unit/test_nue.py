@@ -1,0 +1,135 @@
+"""nue: always applicable, always free of deadlock, with however few lanes."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+from tests.random_fabrics import random_fabric
+from tests.reference.routing import host_paths
+
+from weft.errors import InputError
+from weft.fabrics import Fabric, FabricBuilder
+from weft.load import fabric as load
+from weft.routes import TableRoutes
+from weft.routing import route
+from weft.routing.validate import validate
+from weft.sim.all_to_all import all_to_all_loads
+
+
+def nue(fabric: Fabric, **options: object) -> TableRoutes:
+    routes = route(fabric, "nue", **options)
+    assert isinstance(routes, TableRoutes)
+    return routes
+
+
+def ring(switches: int) -> Fabric:
+    build = FabricBuilder(f"ring of {switches}")
+    nodes = build.switches([f"s{i}" for i in range(switches)])
+    build.connect(nodes, [*nodes[1:], nodes[0]])
+    build.connect(build.hosts([f"h{i}" for i in range(switches)]), nodes)
+    return build.fabric()
+
+
+def dependencies(fabric: Fabric, routes: TableRoutes) -> nx.DiGraph:
+    """Which (link, lane) waits for which, from the path of every pair of hosts."""
+    graph = nx.DiGraph()
+    for (_, target), path in host_paths(fabric, routes).items():
+        assert path is not None
+        lid = int(fabric.host_endpoint[target])
+        lane = int(routes.sl[lid]) if routes.sl.ndim else 0
+        channels = [(link, lane) for link in path]
+        nx.add_path(graph, channels)
+    return graph
+
+
+def test_a_ring_of_five_with_one_lane_leaves_out_one_turn_each_way() -> None:
+    fabric = ring(5)
+    routes = nue(fabric, max_vls=1)
+    found = validate(fabric, routes)
+    assert found.ok
+    assert routes.num_vls == 1
+    assert nx.is_directed_acyclic_graph(dependencies(fabric, routes))
+    # 20 pairs; a cycle of five channels each way must miss a turn, which one pair of two hops
+    # makes: each of those goes round the other way, in three hops instead of two.
+    assert found.detours.tolist() == [18, 2]
+
+
+def test_two_lanes_serve_a_ring_of_five_by_shortest_ways() -> None:
+    fabric = ring(5)
+    routes = nue(fabric, max_vls=2)
+    assert validate(fabric, routes).ok
+    assert routes.num_vls == 2
+    assert nx.is_directed_acyclic_graph(dependencies(fabric, routes))
+    assert validate(fabric, routes).minimal_share == 1
+
+
+@pytest.mark.parametrize(
+    "spec", ["xgft:2;4,4;1,4", "xgft:3;3,3,3;1,3,3", "mesh:4x4", "hypercube:4", "kns:k=4,n=2"]
+)
+def test_what_one_lane_serves_by_shortest_ways_gets_one(spec: str) -> None:
+    fabric = load(spec)
+    routes = nue(fabric)
+    found = validate(fabric, routes)
+    assert found.ok
+    assert found.minimal_share == 1
+    assert routes.num_vls == 1
+
+
+def test_a_complete_fat_tree_is_balanced_in_whatever_order_it_comes() -> None:
+    for fabric in (load("xgft:3;4,4,4;1,4,4"), load("xgft:3;4,4,4;1,4,4").shuffled(5)):
+        loads = all_to_all_loads(fabric, nue(fabric)).per_link[fabric.link_kind == 0]
+        # The 4 hosts of a leaf send to 60 others over 4 cables.
+        assert loads.max() == 60
+
+
+@pytest.mark.parametrize("max_vls", [1, 2, 8])
+@pytest.mark.parametrize("seed", range(12))
+def test_random_fabrics_are_connected_and_acyclic(seed: int, max_vls: int) -> None:
+    fabric = random_fabric(seed, switches=14, hosts=18, others=2)
+    for options in ({}, {"management": True}):
+        routes = nue(fabric, max_vls=max_vls, **options)
+        found = validate(fabric, routes, management=bool(options))
+        assert found.ok_where_connected, found.text()
+        assert found.unrouted_rows == 0
+        assert routes.num_vls <= max_vls
+
+
+@pytest.mark.parametrize("spec", ["torus:5x5", "xgft:3;4,4,4;1,4,4", "dragonfly:a=4,h=2,p=2"])
+def test_faulty_fabrics_and_their_switches_are_served_with_one_lane(spec: str) -> None:
+    fabric = load(spec).with_faults(cables=5, switches=1, seed=3)
+    found = validate(fabric, nue(fabric, max_vls=1, management=True), management=True)
+    assert found.ok_where_connected
+    assert found.unrouted_rows == 0
+
+
+def test_more_lanes_give_no_worse_ways() -> None:
+    fabric = load("jellyfish:switches=40,degree=4,seed=3")
+    found = [validate(fabric, nue(fabric, max_vls=lanes)) for lanes in (1, 2, 4, 8)]
+    hops = [one.mean_hops for one in found]
+    assert hops == sorted(hops, reverse=True)
+    assert found[-1].minimal_share == 1
+    assert found[-1].lanes > 1
+
+
+def test_the_lids_of_an_lmc_avoid_each_other() -> None:
+    fabric = load("torus:4x4")
+    routes = nue(fabric, lmc=1, max_vls=2)
+    assert validate(fabric, routes).ok
+    ends = np.arange(fabric.num_endpoints)
+    ways = routes.table[ends << 1], routes.table[(ends << 1) + 1]
+    assert np.mean(ways[0] != ways[1]) > 0.2
+    if routes.sl.ndim:
+        assert np.array_equal(routes.sl[ends << 1], routes.sl[(ends << 1) + 1])
+
+
+def test_bad_options_are_refused() -> None:
+    fabric = ring(3)
+    for options, message in (
+        ({"max_vls": 0}, "max_vls must be 1 to 15, not 0"),
+        ({"max_vls": 16}, "max_vls must be 1 to 15, not 16"),
+        ({"passes": 0}, "passes must be at least 1, not 0"),
+        ({"lmc": 8}, "lmc must be 0 to 7, not 8"),
+    ):
+        with pytest.raises(InputError, match=message):
+            nue(fabric, **options)
