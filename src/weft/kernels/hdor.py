@@ -109,6 +109,7 @@ def hdor_tables(
     joint_edge,
     position,
     row_sources,
+    target_rows,
     target_offset,
     target_destination,
     destination_port,
@@ -120,7 +121,7 @@ def hdor_tables(
     turns,
     table,
 ):
-    """Fill the lines of all destinations, row by row that they hang from.
+    """Fill the lines of all destinations, by the rows that they hang from in order of target_rows.
 
     Each way crosses the fewest lines that it can. Of these it takes one with the fewest turns
     against the order, from a line to one of no later dimension; of these a router takes the
@@ -153,7 +154,7 @@ def hdor_tables(
         for k in range(joint_edge_offset[j], joint_edge_offset[j + 1]):
             width[j] += 1.0 / edge_cost[joint_edge[k]]
     for turn in range(passes):
-        for g in range(rows):
+        for g in target_rows:
             if turn and target_destination[target_offset[g]] >= num_endpoints:
                 continue  # only the switch itself: its ways weigh nothing and stay
             root = g if line_of[g] < 0 else rows + line_of[g]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Literal
 
 import numpy as np
@@ -113,17 +114,28 @@ def hdor(
 def _lane_of_destination(fabric: Fabric, kns: Kns, lanes: int) -> NDArray[np.uint8]:
     """A lane for each destination, uint8 [destinations].
 
-    Two destinations share the more cables the later the first coordinate in which they differ.
-    The sum of the coordinates, and of the number among the hosts of a router, parts those that
-    differ in one of them only.
+    The number is a sum of multiples of the coordinates and of the number among the hosts of a
+    router, so that destinations that differ in one of them only part, as far as there are lanes:
+    these share most cables before they part.
     """
     rows = fabric.graph.destination_row
-    number = np.zeros(fabric.graph.num_rows, dtype=np.int64)
-    number[kns.routers] = kns.coordinates.sum(axis=1)
     order = np.argsort(rows, kind="stable")
     place = np.empty(len(rows), dtype=np.int64)
     place[order] = np.arange(len(rows)) - np.searchsorted(rows[order], rows[order])
-    return ((number[rows] + place) % lanes).astype(np.uint8)
+    hosts = int(row_sources(fabric).max(initial=1))
+    lane = place * _multiple(prod(kns.sizes), hosts, lanes)
+    of_row = np.zeros(fabric.graph.num_rows, dtype=np.int64)
+    apart = 1
+    for axis in reversed(range(len(kns.sizes))):
+        size = kns.sizes[axis]
+        of_row[kns.routers] += kns.coordinates[:, axis] * _multiple(apart, size, lanes)
+        apart *= size
+    return ((lane + of_row[rows]) % lanes).astype(np.uint8)
+
+
+def _multiple(apart: int, size: int, lanes: int) -> int:
+    """What to multiply a digit by: the numbers told apart so far, or what spreads it over lanes."""
+    return apart if apart * size <= lanes else max(1, lanes // size)
 
 
 def _fill(
@@ -150,11 +162,31 @@ def _fill(
         kns.line, inner.start, inner.switches, inner.rank, inner.base,
         inner.hops, inner.down, inner.order, node_offset, node_joint,
         kns.joint_router, kns.joint_line, kns.joint_switch, edge_offset, edges,
-        position, row_sources(fabric), offset, listed, destination_ports(fabric),
-        fabric.num_endpoints, passes, int(np.iinfo(table.dtype).max),
+        position, row_sources(fabric), _target_rows(fabric, kns), offset, listed,
+        destination_ports(fabric), fabric.num_endpoints, passes, int(np.iinfo(table.dtype).max),
         np.zeros(len(graph.edge_row), dtype=np.int64), steps, turns, table,
     )  # fmt: skip
     return turns
+
+
+def _target_rows(fabric: Fabric, kns: Kns) -> NDArray[np.int32]:
+    """All rows in the order in which their trees are chosen, routers first.
+
+    Routers come by their places, the first dimension counting fastest, and those of one switch of
+    a longer line in a row: trees that follow each other then part on the way up, as D-mod-K's do.
+    """
+    keys = np.empty_like(kns.coordinates)
+    router = np.searchsorted(kns.routers, kns.joint_router)
+    for axis, size in enumerate(kns.sizes):
+        joints = np.flatnonzero(kns.dimension[kns.joint_line] == axis)
+        fullest = np.argmax(np.bincount(kns.joint_line[joints], minlength=kns.num_lines))
+        joints = joints[kns.joint_line[joints] == fullest]
+        switch = np.full(size, fabric.graph.num_rows, dtype=np.int64)
+        switch[kns.coordinates[router[joints], axis]] = kns.joint_switch[joints]
+        place = np.argsort(np.argsort(switch, kind="stable"), kind="stable")
+        keys[:, axis] = place[kns.coordinates[:, axis]]
+    routers = kns.routers[np.lexsort(keys.T)]
+    return np.concatenate((routers, np.flatnonzero(kns.line >= 0))).astype(np.int32)
 
 
 def _joints_of_nodes(

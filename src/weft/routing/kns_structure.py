@@ -42,7 +42,8 @@ class Kns:
         int32 [routers, n]. Routers that share a line of dimension i differ in coordinate i only.
         Faults can leave a coordinate open; it is then one that no cable contradicts.
     sizes
-        Routers of a full line of each dimension, ascending: n of them.
+        Routers of a full line of each dimension, n of them. Dimensions are numbered by the length
+        of their longest line, those of equal lines by their lowest switch.
     line
         int32 [rows]: number of the line that a switch is part of, -1 for a router.
     dimension
@@ -112,8 +113,12 @@ def find_kns(fabric: Fabric) -> Kns:
     routers = np.flatnonzero(router).astype(np.int32)
     coordinates = _coordinates(fabric, np.where(sure, dimension, -1), joints, routers)
     sizes = coordinates.max(axis=0, initial=0) + 1
-    # Smallest dimension first, so that the order is the fabric's and not its numbering's.
-    order = np.argsort(sizes, kind="stable")
+    # By the longest line and the lowest switch, which few faults change.
+    long, low = np.zeros(len(sizes), dtype=np.int64), np.full(len(sizes), len(line))
+    real = np.flatnonzero(dimension < len(sizes))
+    np.maximum.at(long, dimension[real], np.bincount(joints[1], minlength=len(dimension))[real])
+    np.minimum.at(low, dimension[real], first_of_line[real])
+    order = np.lexsort((low, long))
     place = np.arange(int(dimension.max()) + 1, dtype=np.int32)
     place[order] = np.arange(len(order))
     found = Kns(
@@ -201,8 +206,10 @@ def _idle_routers(fabric: Fabric, router: NDArray[np.bool_]) -> NDArray[np.intp]
     for row in alone:
         ends = np.unique(graph.edge_row[graph.edge_offset[row] : graph.edge_offset[row + 1]])
         across = meets[ends]
-        spans = (across @ meets @ across.T).tocoo()
-        if np.any(spans.row != spans.col):
+        spans = (across @ meets @ across.T).toarray()
+        np.fill_diagonal(spans, 0)
+        # Lines that meet each other need no further router to do so.
+        if np.any(spans[across[:, ends].toarray() == 0]):
             found.append(row)
     return np.array(found, dtype=np.intp)
 
