@@ -294,3 +294,13 @@ def test_the_engine_takes_the_file_and_says_so_without_one(tmp_path: Path) -> No
         route(fabric, "file")
     with pytest.raises(InputError, match=r"nothing\.lfts: cannot be read"):
         route(fabric, "file", lfts_file=str(tmp_path / "nothing.lfts"))
+
+
+@pytest.mark.parametrize("chunk", [1, 40, 69, 70, 71, 500])
+def test_long_files_are_read_piece_by_piece(
+    chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("weft.opensm.lftlines._CHUNK", chunk)
+    assert read_lfts(pair(), write(tmp_path, OPENSM)).table.tolist() == TABLE
+    with pytest.raises(InputError, match=r":16: the table of .* has 6 rows, and its end says 8"):
+        read_lfts(pair(), write(tmp_path, OPENSM[: -len("6 lids dumped\n")] + "8 lids dumped\n"))

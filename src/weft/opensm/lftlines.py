@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from weft.errors import InputError
@@ -75,6 +76,20 @@ class Dump:
     keys: list[tuple[int, int]]
 
 
+#: Characters that are taken apart into lines at a time.
+_CHUNK = 1 << 20
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Lines of a text, without a list of all of them: dumps have hundreds of megabytes."""
+    start = 0
+    while start <= len(text):
+        end = text.find("\n", start + _CHUNK)
+        end = len(text) if end < 0 else end
+        yield from text[start:end].split("\n")
+        start = end + 1
+
+
 class _Parser:
     def __init__(self, file: str):
         self.file = file
@@ -85,14 +100,22 @@ class _Parser:
         self.known: dict[tuple[str, str], int] = {}
         self.ports = {f"{port:03}": port for port in range(NO_PATH + 1)}
         self.strange: list[tuple[int, str]] = []
+        #: Key and port of each line that was a row: all tables have much the same lines.
+        self.rows: dict[str, tuple[int, int]] = {}
+        self.raw = ""
 
     def fail(self, message: str, line: int) -> InputError:
         return InputError(message, file=self.file, line=line)
 
     def parse(self, text: str) -> Dump:
         number = 0
-        for number, raw in enumerate(text.split("\n"), 1):
+        for number, raw in enumerate(_lines(text), 1):
+            again = self.rows.get(raw)
+            if again is not None and self.blocks and not self.blocks[-1].closed:
+                self._add(*again, number)
+                continue
             line = raw.strip()
+            self.raw = raw
             if line.startswith("0x"):
                 self._row(line, number)
             elif line and not line.startswith("#"):
@@ -125,9 +148,13 @@ class _Parser:
             if not (port.isascii() and port.isdecimal() and int(port) <= NO_PATH):
                 raise self.fail(f"expected a LID and a port, found {shown(line)}", number)
             value = int(port)
+        self.rows[self.raw] = key, value
+        self._add(key, value, number)
+
+    def _add(self, key: int, port: int, number: int) -> None:
         block = self.blocks[-1]
         block.keys.append(key)
-        block.ports.append(value)
+        block.ports.append(port)
         block.lines.append(number)
 
     def _key(self, lid: str, tail: str, line: str, number: int) -> int:
