@@ -98,7 +98,8 @@ def test_rings_and_lines_mix() -> None:
 
 
 @pytest.mark.parametrize(
-    "spec", ["torus:5x5x5", "torus:4x4x4", "torus:6x5", "torus:5x4", "torus:3x3", "mesh:4x5x3"]
+    "spec",
+    ["torus:5x5x5", "torus:4x4x4", "torus:6x5", "torus:5x4", "torus:3x3", "mesh:4x5x3", "mesh:4x4"],
 )
 @pytest.mark.parametrize("seed", range(4))
 def test_one_missing_cable_or_switch_hides_no_torus(spec: str, seed: int) -> None:
