@@ -5,13 +5,22 @@ Kelly 2006). A dependency that goes backward needs a search between its two ends
 cycle, or those edges are put in order anew. Dependency ``k`` of edge ``e`` is number
 ``first_wait[e] + k``, k being the number of the outgoing edge among those of the row at its head;
 what lanes hold it, or can no longer take it, are two words of bits.
+
+Most ways that a lane cannot take are told at once by bits of what followed what when they were last
+counted, every so often: a lane only ever gains dependencies, so what closed a cycle then does now.
 """
 
 import numpy as np
 from numba import njit
 
+#: Most edges for which the bits of what follows what are kept, up to 8 MB a lane.
+MOST_COUNTED = 8192
+
 #: What `fit_ways` returns when a line of the table sends packets round for ever.
 CIRCLE = -1
+
+#: What it returns when the work is more than it may be.
+GAVE_UP = -2
 
 
 @njit(cache=True)
@@ -29,6 +38,7 @@ def fit_ways(
     groups,
     num_groups,
     max_lanes,
+    max_work,
     place,
     lane_of,
 ):
@@ -51,6 +61,8 @@ def fit_ways(
         num_groups; within a group by LID, and nearest to the destination first.
     max_lanes
         At most 16.
+    max_work
+        Edges to look at before giving up.
     place
         int32 [max_lanes, edges]: an order of the edges to begin with, for each lane; changed.
     lane_of
@@ -59,7 +71,7 @@ def fit_ways(
     Returns
     -------
     int
-        `CIRCLE`, or how many edges were looked at, a measure of the work done.
+        `CIRCLE`, `GAVE_UP`, or how many edges were looked at, a measure of the work done.
     """
     rows = len(row_base) - 1
     edges = len(edge_row)
@@ -75,6 +87,8 @@ def fit_ways(
     later = np.empty(edges, dtype=np.int32)
     earlier = np.empty(edges, dtype=np.int32)
     room = np.empty(edges, dtype=np.int32)
+    behind = empty_behind(max_lanes, edges)
+    effort = np.zeros(max_lanes, dtype=np.int64)
     everything = np.uint16((1 << max_lanes) - 1)
     work = np.int64(0)
     for group in range(num_groups):
@@ -86,6 +100,8 @@ def fit_ways(
             if count == CIRCLE:
                 return np.int64(CIRCLE)
             work += count
+            if work > max_work:
+                return np.int64(GAVE_UP)
             for j in range(count):
                 row = order[j]
                 edge = ahead[row]
@@ -113,6 +129,7 @@ def fit_ways(
                     looked = take_way(
                         row, lane, ahead, edge_offset, edge_row, edge_tail, edge_back, first_wait,
                         held, barred, place[lane], fresh, mark, later, earlier, room,
+                        behind, effort,
                     )  # fmt: skip
                     work += abs(looked)
                     if looked > 0:
@@ -158,9 +175,17 @@ def _outwards(line, row_base, slot_edge, edge_row, counts, group_of, group, ahea
 
 
 @njit(cache=True)
+def empty_behind(lanes, edges):
+    """Room for the bits of what follows what: bit f of row e of a lane, f to be met after e."""
+    if edges > MOST_COUNTED:
+        return np.zeros((lanes, 0, 0), dtype=np.uint64)
+    return np.zeros((lanes, edges, (edges + 63) >> 6), dtype=np.uint64)
+
+
+@njit(cache=True)
 def take_way(
     row, lane, ahead, edge_offset, edge_row, edge_tail, edge_back, first_wait,
-    held, barred, place, fresh, mark, later, earlier, room,
+    held, barred, place, fresh, mark, later, earlier, room, behind, effort,
 ):  # fmt: skip
     """Add the way from a row to a lane, or leave the lane as it was.
 
@@ -171,11 +196,13 @@ def take_way(
     added = 0
     work = 1
     edge = ahead[row]
+    if behind.shape[1] and _follows(edge, ahead, edge_row, behind[lane]):
+        return -1
     while True:
         nearer = edge_row[edge]
         following = ahead[nearer]
         if following < 0:
-            return work
+            break
         wait = first_wait[edge] + following - edge_offset[nearer]
         if not held[wait] & bit:
             looked = insert_wait(
@@ -194,11 +221,49 @@ def take_way(
                     work += abs(looked)
                 if looked < 0:
                     barred[wait] |= bit
-                return -work
+                work = -work
+                break
             held[wait] |= bit
             fresh[added] = wait
             added += 1
         edge = following
+    effort[lane] += abs(work)
+    if behind.shape[1] and effort[lane] > 2 * len(edge_row):
+        effort[lane] = 0
+        _count_behind(bit, edge_offset, edge_row, first_wait, held, place, room, behind[lane])
+    return work
+
+
+@njit(cache=True)
+def _follows(edge, ahead, edge_row, behind):
+    """Tell whether an edge was seen to follow one that its own way leads to."""
+    word = edge >> 6
+    bit = np.uint64(1) << np.uint64(edge & 63)
+    following = ahead[edge_row[edge]]
+    while following >= 0:
+        if behind[following, word] & bit:
+            return True
+        following = ahead[edge_row[following]]
+    return False
+
+
+@njit(cache=True)
+def _count_behind(bit, edge_offset, edge_row, first_wait, held, place, room, behind):
+    """Set the bits of all edges that follow each in a lane, last edges first."""
+    for edge in range(len(place)):
+        room[place[edge]] = edge
+    for at in range(len(place) - 1, -1, -1):
+        edge = room[at]
+        row = behind[edge]
+        start = edge_offset[edge_row[edge]]
+        base = first_wait[edge]
+        for k in range(first_wait[edge + 1] - base):
+            if held[base + k] & bit:
+                other = start + k
+                row[other >> 6] |= np.uint64(1) << np.uint64(other & 63)
+                after = behind[other]
+                for word in range(len(row)):
+                    row[word] |= after[word]
 
 
 @njit(cache=True)

@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 
 from weft.kernels.distances import bfs, next_edges
-from weft.kernels.lanes import insert_wait, take_way
+from weft.kernels.lanes import empty_behind, insert_wait, take_way
 
 
 @njit(cache=True)
@@ -70,6 +70,8 @@ def layered_paths(
     later = np.empty(edges, dtype=np.int32)
     earlier = np.empty(edges, dtype=np.int32)
     room = np.empty(edges, dtype=np.int32)
+    behind = empty_behind(max_lanes, edges)
+    effort = np.zeros(max_lanes, dtype=np.int64)
     everything = np.uint16((1 << max_lanes) - 1)
     for t in range(len(targets)):
         goal = targets[t]
@@ -109,7 +111,7 @@ def layered_paths(
                             if take_way(
                                 row, lane, ahead, edge_offset, edge_row, edge_tail, edge_back,
                                 first_wait, held, barred, place[lane], fresh, mark, later,
-                                earlier, room,
+                                earlier, room, behind, effort,
                             ) > 0:  # fmt: skip
                                 found = lane
                         if found < max_lanes:

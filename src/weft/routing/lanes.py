@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
-from weft.kernels.lanes import CIRCLE, fit_ways, order_edges
+from weft.kernels.lanes import CIRCLE, GAVE_UP, fit_ways, order_edges
 from weft.routing.base import sending_rows
 
 #: InfiniBand's limit: VL 15 is for management.
@@ -26,7 +26,12 @@ MOST_LANES = 16
 #: Edges looked at while trying to do with fewer lanes than the first fit, some 0.1 s; and while
 #: there are fewer than it needs.
 MORE_WORK = 2_000_000
-LAST_WORK = 20 * MORE_WORK
+LAST_WORK = 5 * MORE_WORK
+
+#: Edges looked at for each way up to which a first fit is easy.
+EASY_WORK = 8
+
+_NO_LIMIT = 1 << 62
 
 
 def check_vls(max_vls: int) -> None:
@@ -161,7 +166,7 @@ class Ways:
         return cls(fabric, table, lids, lines, rank[line_of], counts)
 
     def fewest(
-        self, max_vls: int, start: NDArray[np.uint8] | None = None
+        self, max_vls: int, start: NDArray[np.uint8] | None = None, *, easy: bool = False
     ) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
         """As few lanes as are found.
 
@@ -176,6 +181,9 @@ class Ways:
         start
             uint8 [lines, rows]: ways of 0 are served first, then those of 1 and so on; all at
             once when left out.
+        easy
+            Give up at once, with `MOST_LANES` for every way, when many ways close cycles with
+            others, which takes much work.
 
         Returns
         -------
@@ -196,7 +204,11 @@ class Ways:
         place = np.tile(order, (MOST_LANES, 1))
         if left == 0:
             return lanes, place[:1]
-        work = self._fit(lanes if start is None else start, place, lanes)
+        limit = EASY_WORK * lanes.size if easy else _NO_LIMIT
+        work = self._fit(lanes if start is None else start, place, lanes, limit)
+        if work == GAVE_UP:
+            lanes[:] = MOST_LANES
+            return lanes, place
         used = int(lanes.max()) + 1
         turn, spent = 0, 0
         while used > 2 and spent + work <= (MORE_WORK if used <= max_vls else LAST_WORK):
@@ -219,13 +231,18 @@ class Ways:
         return sl
 
     def _fit(
-        self, groups: NDArray[np.uint8], place: NDArray[np.int32], lanes: NDArray[np.uint8]
+        self,
+        groups: NDArray[np.uint8],
+        place: NDArray[np.int32],
+        lanes: NDArray[np.uint8],
+        max_work: int = _NO_LIMIT,
     ) -> int:
         graph = self.fabric.graph
         work: int = fit_ways(
             self.table, self.lines, graph.row_base, graph.slot_edge, graph.edge_offset,
             graph.edge_row, graph.edge_tail, edges_back(self.fabric), waits(self.fabric),
-            self.counts, groups.copy(), int(groups.max()) + 1, MOST_LANES, place, lanes,
+            self.counts, groups.copy(), int(groups.max(initial=0)) + 1, MOST_LANES, max_work,
+            place, lanes,
         )  # fmt: skip
         if work == CIRCLE:
             raise InputError("the tables send packets round for ever; lanes cannot help")

@@ -27,6 +27,9 @@ from weft.routing.base import (
 )
 from weft.routing.lanes import MOST_LANES, Ways, check_vls, edges_back, refuse_lanes, waits
 
+#: On fabrics with more edges only one way to choose paths is tried, and none where two lanes do.
+MANY_EDGES = 1500
+
 
 @engine("lash", deadlock_free=True, lmc=True)
 def lash(
@@ -119,10 +122,13 @@ def _attempts(
         table = empty_table(fabric, lmc)
         fill_balanced(fabric, table, lmc=lmc, passes=passes)
         ways = Ways.of(fabric, table, lmc, management)
-        lanes, _ = ways.fewest(max_vls)
+        lanes, _ = ways.fewest(max_vls, easy=True)
         fewest = int(lanes.max(initial=0)) + 1
         yield _Layers(table, ways.service_levels(lanes), fewest, free=True)
-    for frugal in (False, True):
+    many = len(cost) > MANY_EDGES
+    if many and fewest <= 2:
+        return
+    for frugal in (False,) if many else (False, True):
         table = empty_table(fabric, lmc)
         load = np.zeros(len(cost), dtype=np.int64)
         layer = _choose_trees(fabric, table, lmc, management, frugal, cost, load)
