@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.random_fabrics import random_fabric
+from tests.reference import lanes as plain
+from weft.routes import TableRoutes, VirtualLanes
+from weft.routing import route
+from weft.routing.lanes import assign_lanes
+from weft.routing.validate import validate
+
+
+@pytest.mark.parametrize("management", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_lanes_are_acyclic_and_no_more_than_by_plain_first_fit(seed: int, management: bool) -> None:
+    fabric = random_fabric(seed, switches=10, hosts=14, others=seed % 3)
+    routes = route(fabric, "minhop", lmc=seed % 2)
+    assert isinstance(routes, TableRoutes)
+    sl, lanes = assign_lanes(
+        fabric, routes.table, lmc=routes.lmc, max_vls=15, management=management
+    )
+    ways = plain.counted_ways(fabric, routes, management)
+    assert plain.are_acyclic(ways, sl)
+    assert lanes <= plain.first_fit(ways)
+    uncounted = np.ones(sl.shape, dtype=bool)
+    for row, lid in ways:
+        uncounted[row, lid] = False
+    assert not sl[uncounted].any()
+    # The plain judge and the validator agree on what is not acyclic, too.
+    one = replace(routes, lanes=VirtualLanes.uniform())
+    cyclic = bool(validate(fabric, one, management=management).credit_loops)
+    assert cyclic == (lanes > 1)
+    assert cyclic != plain.are_acyclic(ways, np.zeros_like(sl))
+
+
+@pytest.mark.parametrize("engine", ["dfsssp", "lash", "lash:passes=0", "lash:lmc=1"])
+@pytest.mark.parametrize("seed", range(6))
+def test_engines_with_lanes_are_acyclic_and_shortest(seed: int, engine: str) -> None:
+    fabric = random_fabric(seed, switches=10, hosts=14)
+    for management in (False, True):
+        routes = route(fabric, engine, management=management, max_vls=15)
+        assert isinstance(routes, TableRoutes)
+        assert routes.sl.shape == routes.table.shape[::-1]
+        ways = plain.counted_ways(fabric, routes, management)
+        assert plain.are_acyclic(ways, routes.sl)
+        found = validate(fabric, routes, management=management)
+        assert not found.credit_loops
+        assert found.num_unrouted_pairs == found.num_disconnected_pairs
+        assert found.detours.sum() == found.detours[0]
+
+
+@pytest.mark.parametrize("lmc", [0, 1])
+@pytest.mark.parametrize("seed", range(8))
+def test_sssp_takes_ways_of_least_weight(seed: int, lmc: int) -> None:
+    fabric = random_fabric(seed, others=seed % 3)
+    routes = route(fabric, "sssp", balance="opensm", lmc=lmc)
+    assert isinstance(routes, TableRoutes)
+    plain.sssp_is_cheapest(fabric, routes)
