@@ -18,8 +18,12 @@ from weft.load import fabric as load
 from weft.opensm.guid2lid import read_guid2lid
 from weft.opensm.ports import port_guids
 from weft.opensm.qos import endpoint_sls
+from weft.opensm.sl2vl import read_sl2vl
+from weft.opensm.torus_conf import write
 from weft.routes import Routes, TableRoutes, VirtualLanes
 from weft.routing import route
+from weft.routing.torus_seed import configuration
+from weft.routing.torus_structure import find_tori
 from weft.subnet.export import export
 from weft.subnet.live import live
 
@@ -96,6 +100,29 @@ def test_service_levels_and_lanes_are_in_force(engine: str, tmp_path: Path) -> N
         assert lanes == routes.lanes.tables[0].tolist()
 
 
+def test_opensms_own_torus_2qos_computes_what_was_exported(tmp_path: Path) -> None:
+    require_tools("opensm", "ibsim", "ibsim-run", "dump_fts")
+    fabric = load("torus:5x4x3")
+    routes = route(fabric, "torus-2QoS:balance=opensm", conf=_dimensions(fabric, tmp_path))
+    assert isinstance(routes, TableRoutes)
+    export(fabric, routes, tmp_path / "out")
+    assert {entry.name for entry in (tmp_path / "out").iterdir()} == {
+        "README.txt", "guid2lid", "opensm.conf", "torus-2QoS.conf", "weft.json",
+    }  # fmt: skip
+    assert "torus-2QoS tables configured" in (tmp_path / "out" / "README.txt").read_text()
+    with live(fabric, tables=tmp_path / "out") as subnet:
+        assert subnet.engine == "torus-2QoS"
+        assert len(subnet.differences(routes)) == 0
+        lanes, _ = read_sl2vl(fabric, subnet.folder / "opensm-sl2vl.dump")
+        assert not lanes.is_uniform
+
+
+def _dimensions(fabric: Fabric, folder: Path) -> str:
+    conf = folder / "conf"
+    conf.write_text(write(configuration(fabric, find_tori(fabric)[0].folded())))
+    return str(conf)
+
+
 def test_what_opensm_cannot_carry_is_refused(tmp_path: Path) -> None:
     kns, torus = load(KNS), load("torus:5x5")
     out = tmp_path / "out"
@@ -103,7 +130,11 @@ def test_what_opensm_cannot_carry_is_refused(tmp_path: Path) -> None:
     refused: dict[str, tuple[Fabric, Routes]] = {
         "sets of ports": (kns, route(kns, "ecmp")),
         "a way to each pair of hosts": (tree, route(tree, "smodk")),
-        "depends on the ports": (torus, route(torus, "torus-2QoS")),
+        "take those: torus-2QoS:balance=opensm": (
+            even := load("torus:6x6"),
+            route(even, "torus-2QoS"),
+        ),
+        "depends on the ports": (torus, replace(route(torus, "torus-2QoS"), engine="other")),
     }
     levels = np.zeros((kns.graph.num_rows, kns.num_destinations << 1), dtype=np.uint8)
     levels[:, 1] = 1

@@ -18,12 +18,13 @@ from weft.formats.text import read_text
 from weft.opensm.guid2lid import read_guid2lid
 from weft.opensm.ports import destination_name, port_guids
 from weft.opensm.qosread import read_qos_policy
+from weft.opensm.sl2vl import read_sl2vl
 from weft.routes import Routes, TableRoutes
 from weft.routing import engine as engines
 from weft.routing import route
 from weft.routing.validate import Validation, validate
 from weft.sim.all_to_all import all_to_all_loads
-from weft.subnet.dumps import Dumps, find_dumps, load_lanes, load_tables
+from weft.subnet.dumps import Dumps, find_dumps, load_tables
 from weft.subnet.folder import read_settings
 from weft.subnet.osmlog import Sweep, sweeps, version
 from weft.subnet.subnetlst import read_subnet_list
@@ -305,7 +306,10 @@ class _Auditor:
         """The lanes and service levels in force, where files tell them."""
         fabric = self.fabric
         if self.dumps.sl2vl:
-            routes = replace(routes, lanes=load_lanes(fabric, self.dumps.sl2vl))
+            try:
+                routes = replace(routes, lanes=read_sl2vl(fabric, self.dumps.sl2vl)[0])
+            except InputError as reason:
+                self.wrong("lanes", str(reason))
         if self.dumps.policy:
             levels = self.levels(read_qos_policy(fabric, self.dumps.policy), routes)
             if levels is not None:

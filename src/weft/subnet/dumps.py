@@ -16,7 +16,7 @@ from weft.formats.base import few
 from weft.formats.text import read_text
 from weft.opensm.lftlines import NO_PATH, parse_dump
 from weft.opensm.ports import by_port_guid
-from weft.routes import NUM_SLS, TableRoutes, VirtualLanes
+from weft.routes import TableRoutes
 from weft.subnet.folder import CONFIG, DUMP, GUID2LID, LFTS, POLICY
 from weft.subnet.osmlog import is_log
 from weft.subnet.subnetlst import is_subnet_list
@@ -32,8 +32,6 @@ _NAMES = {
     "config": (CONFIG,),
 }
 _GUID2LID = re.compile(r"0x[0-9a-fA-F]{16} 0x[0-9a-fA-F]{4} 0x[0-9a-fA-F]{4}\s")
-_SWITCH = re.compile(r"Switch 0x([0-9a-fA-F]{1,16}), base LID")
-_SL_ROW = re.compile(r"(\d+)\s+(\d+)\s*:((?:\s+\d+){16})\s*")
 _LANES_FOLLOW = "#in out :"
 
 
@@ -241,45 +239,3 @@ def _lids(
     spread = (high - low)[: fabric.num_endpoints][named[: fabric.num_endpoints]]
     lmc = int(np.median(spread)).bit_length() if len(spread) else 0
     return min(lmc, 7), base
-
-
-def load_lanes(fabric: Fabric, path: Path) -> VirtualLanes:
-    """SL to VL of every pair of ports, from opensm-sl2vl.dump.
-
-    Raises
-    ------
-    InputError
-        With file and line, on a line that is none of it.
-    """
-    graph = fabric.graph
-    ports = np.diff(graph.row_base).astype(np.int32)
-    base = np.zeros(len(ports), dtype=np.int64)
-    np.cumsum(ports[:-1].astype(np.int64) ** 2, out=base[1:])
-    index = np.zeros(int((ports.astype(np.int64) ** 2).sum()), dtype=np.int32)
-    place = {guid: s for s, guid in enumerate(fabric.node_guid[: fabric.num_switches].tolist())}
-    number: dict[tuple[int, ...], int] = {}
-    switch = -1
-    for line, text in enumerate(read_text(path).splitlines(), 1):
-        if head := _SWITCH.match(text):
-            switch = place.get(int(head[1], 16), -1)
-        elif text.startswith(("Channel Adapter", "Router", "CA ", "Switch")):
-            switch = -1
-        elif row := _SL_ROW.fullmatch(text):
-            if switch < 0:
-                continue
-            entry, exit_ = int(row[1]), int(row[2])
-            if max(entry, exit_) >= ports[switch]:
-                raise InputError(
-                    f"{fabric.node_names[switch]} has ports 1 to {ports[switch] - 1}",
-                    file=path, line=line,
-                )  # fmt: skip
-            lanes = tuple(min(int(lane), NUM_SLS - 1) for lane in row[3].split())
-            index[base[switch] + entry * ports[switch] + exit_] = number.setdefault(
-                lanes, len(number)
-            )
-    if not number:
-        raise InputError("has no table of any switch of the fabric", file=path)
-    tables = np.array(list(number), dtype=np.uint8)
-    if len(number) == 1:
-        return VirtualLanes(tables)
-    return VirtualLanes(tables, index, base, ports)

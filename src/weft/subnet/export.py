@@ -23,8 +23,8 @@ from weft.opensm.lids import Lids, predict_lids
 from weft.opensm.ports import MAX_LID, port_guids
 from weft.routes import Routes, TableRoutes
 from weft.routing.validate import Validation, validate
-from weft.subnet.folder import CONFIG, FILES, GUID2LID, LFTS, POLICY, README, SUMMARY, Tables
-from weft.subnet.lanes import lane_files
+from weft.subnet.folder import CONFIG, FILES, GUID2LID, LFTS, POLICY, README, SUMMARY, TORUS, Tables
+from weft.subnet.lanes import lane_files, torus_files
 
 #: What a folder may hold besides and still be an export that a new one replaces.
 _OWN = {*FILES.values(), GUID2LID, CONFIG, README, SUMMARY}
@@ -96,10 +96,14 @@ def tables_for(
         )
         if base
     }
-    files = {LFTS: lft_dump(fabric, table, lids=lids), GUID2LID: guid2lid(spans)}
+    memory = {GUID2LID: guid2lid(spans)}
     settings = {"routing_engine": "file", "lmc": str(table.lmc)}
+    torus = torus_files(fabric, table)
+    if torus is not None:
+        return Tables({**memory, **torus[0]}, {**settings, **torus[1]}), lids
+    files = {LFTS: lft_dump(fabric, table, lids=lids)}
     lanes, more = lane_files(fabric, table)
-    return Tables({**files, **lanes}, {**settings, **more}), lids
+    return Tables({**files, **memory, **lanes}, {**settings, **more}), lids
 
 
 def _as_tables(routes: Routes) -> TableRoutes:
@@ -267,7 +271,13 @@ def _warnings(found: Validation, prefix: str = "") -> list[str]:
 
 
 def _commands(tables: Tables, place: Path) -> str:
-    options = f"-R file -U {place / LFTS} -l {tables.settings['lmc']}"
+    engine = tables.settings["routing_engine"]
+    options = f"-R {engine}"
+    if LFTS in tables.files:
+        options += f" -U {place / LFTS}"
+    options += f" -l {tables.settings['lmc']}"
+    if TORUS in tables.files:
+        options += f" -Q --torus_config {place / TORUS}"
     if POLICY in tables.files:
         options += f" -Q -Y {place / POLICY}"
     return f"""\
@@ -281,7 +291,7 @@ systemctl start opensm
 # or by hand{" (lanes need the lines of opensm.conf)" if POLICY in tables.files else ""}:
 opensm {options} -x
 
-# OpenSM falls back to minhop without an error; this must print "file tables configured":
+# OpenSM falls back to minhop without an error; this must print "{engine} tables configured":
 grep 'tables configured' /var/log/opensm.log | tail -1
 # and this must find nothing wrong, after OpenSM has dumped what it does (opensm -D 0x43):
 weft opensm audit /var/log --fabric FABRIC
@@ -301,13 +311,22 @@ def _readme(
         LFTS: "forwarding tables, for OpenSM's engine file (-R file -U)",
         GUID2LID: "which port has which LID; OpenSM keeps to it",
         CONFIG: "the lines of opensm.conf that belong to these files",
+        TORUS: "where the dimensions lie, for OpenSM's own engine torus-2QoS, which computes "
+        "these very routes",
         POLICY: "the service level of each pair of ports (-Q -Y)",
         SUMMARY: "the facts above for programs",
     }
     present = {*tables.files, CONFIG, SUMMARY}
     files = [f"  {name:<16}{text}" for name, text in about.items() if name in present]
+    hold: tuple[str, ...] = (
+        "The tables hold for exactly these switches, adapters and cables. A switch that is not in",
+        "them gets an empty table. When a cable fails, OpenSM keeps to the tables: export again",
+        "and send OpenSM a SIGHUP, which makes it read them.",
+    )
+    if LFTS not in tables.files:
+        hold = ("OpenSM computes the tables itself, and again when a cable fails.",)
     lines = [
-        f"Forwarding tables of {fabric.name}, by weft's {table.engine}",
+        f"Routes of {fabric.name}, by weft's {table.engine}",
         "",
         *(f"{line}" for line in _warnings(found)),
         *([""] if _warnings(found) else []),
@@ -319,9 +338,7 @@ def _readme(
         "What to run",
         *(f"  {line}".rstrip() for line in commands.splitlines()),
         "",
-        "The tables hold for exactly these switches, adapters and cables. A switch that is not in",
-        "them gets an empty table. When a cable fails, OpenSM keeps to the tables: export again",
-        "and send OpenSM a SIGHUP, which makes it read them.",
+        *hold,
     ]
     return "\n".join([*lines, ""])
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import tempfile
+
 import numpy as np
 
 from weft.errors import NotApplicable
 from weft.fabrics import Fabric
+from weft.formats.text import read_text
 from weft.opensm.qos import qos_options, qos_policy
+from weft.opensm.torus_conf import TorusConf, write
 from weft.routes import TableRoutes
-from weft.subnet.folder import POLICY
+from weft.routing import route
+from weft.routing.torus_seed import configuration
+from weft.routing.torus_structure import find_tori
+from weft.subnet.folder import POLICY, TORUS
 
 
 def lane_files(fabric: Fabric, routes: TableRoutes) -> tuple[dict[str, str], dict[str, str]]:
@@ -30,14 +37,49 @@ def lane_files(fabric: Fabric, routes: TableRoutes) -> tuple[dict[str, str], dic
         lines = qos_options(routes.lanes).splitlines()
         policy = qos_policy(fabric, routes)
     except NotApplicable as reason:
-        raise NotApplicable(
-            f"OpenSM cannot load the lanes of {routes.engine}: {reason}{_instead(routes)}"
-        ) from None
+        raise NotApplicable(f"OpenSM cannot load the lanes of {routes.engine}: {reason}") from None
     settings = dict(line.split(" ", 1) for line in lines)
     return {POLICY: policy}, settings
 
 
-def _instead(routes: TableRoutes) -> str:
-    if routes.engine.lower() != "torus-2qos":
-        return ""
-    return "; OpenSM's own engine of that name sets such lanes: weft opensm live --real torus-2QoS"
+def torus_files(
+    fabric: Fabric, routes: TableRoutes
+) -> tuple[dict[str, str], dict[str, str]] | None:
+    """Files and settings that make OpenSM's own torus-2QoS compute just these routes.
+
+    Its lanes depend on the ports that a packet takes through a switch, for which OpenSM's options
+    have no words; but its engine of that name programs them.
+
+    Returns
+    -------
+    tuple or None
+        None for routes of other engines, and for those whose lanes options can state.
+
+    Raises
+    ------
+    NotApplicable
+        When OpenSM would compute other tables.
+    """
+    if routes.engine != "torus-2QoS" or routes.lanes.is_uniform:
+        return None
+    given = str(routes.options.get("conf", ""))
+    text = read_text(given) if given else write(_configuration(fabric))
+    with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
+        file.write(text)
+        file.flush()
+        theirs = route(fabric, "torus-2QoS", conf=file.name, balance="opensm")
+    if not isinstance(theirs, TableRoutes) or not np.array_equal(theirs.table, routes.table):
+        raise NotApplicable(
+            "the lanes of torus-2QoS depend on the ports that a packet takes through a switch, "
+            "which only OpenSM's own engine of that name programs, and it computes other tables "
+            f"than these; take those: torus-2QoS:balance=opensm{',conf=' + given if given else ''}"
+        )
+    return {TORUS: text}, {"routing_engine": "torus-2QoS", "qos": "TRUE"}
+
+
+def _configuration(fabric: Fabric) -> TorusConf:
+    """Where the dimensions lie, for a fabric that is one torus."""
+    tori = [torus for torus in find_tori(fabric) if torus.radix]
+    if len(tori) != 1:
+        raise NotApplicable(f"OpenSM's torus-2QoS routes one torus, and these are {len(tori)}")
+    return configuration(fabric, tori[0].folded())

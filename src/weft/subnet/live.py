@@ -27,7 +27,7 @@ from weft.registry import did_you_mean
 from weft.routes import Routes, TableRoutes
 from weft.subnet import guardian
 from weft.subnet.export import tables_for
-from weft.subnet.folder import DUMP, GUID2LID, LFTS, read_tables
+from weft.subnet.folder import DUMP, GUID2LID, read_tables
 from weft.subnet.osmlog import ENGINES
 from weft.subnet.processes import (
     Processes,
@@ -130,8 +130,9 @@ def live(
         try:
             subnet = Subnet(fabric, engine, processes, programs, library, timeout_s)
             subnet._start(own, loaded, lmc, qos, dict(options or {}))
-            if subnet._given is not None:
-                subnet._compare(subnet._given)
+            given = routes if isinstance(routes, TableRoutes) else subnet._given
+            if given is not None:
+                subnet._compare(given)
             yield subnet
         finally:
             processes.close()
@@ -381,7 +382,8 @@ class Subnet(Running):
             if name != GUID2LID:
                 write_text(self.folder / name, text)
         self.sweep_again()
-        self._compare(read_lfts(self.fabric, self.folder / LFTS, lids=self.lids()))
+        assert isinstance(routes, TableRoutes)  # tables_for refuses what is none
+        self._compare(routes)
 
     def unlink(self, port: str) -> None:
         """Pull the cable in a port, ``node[port]``, and wait until OpenSM has routed around it.
