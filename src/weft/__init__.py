@@ -18,6 +18,7 @@ from weft.routing.validate import Validation, validate
 from weft.sim.analysis import StaticResult, analyse
 from weft.sim.bisection import Bisection, bisection
 from weft.sim.static import link_loads
+from weft.subnet.live import live
 from weft.workload import traffic
 
 __version__ = "0.1.0"
@@ -42,6 +43,7 @@ __all__ = [
     "bisection",
     "fabric",
     "link_loads",
+    "live",
     "lower",
     "route",
     "source_routes",
