@@ -1,8 +1,12 @@
-"""Runs every benchmark and prints its figures: ``python -m benchmarks [NAME ...]``."""
+"""Runs every benchmark and prints its figures: ``python -m benchmarks [--large] [NAME ...]``.
+
+``--large`` asks benchmarks that have one for their large fabric, which takes much longer.
+"""
 
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 import sys
 from pathlib import Path
@@ -12,7 +16,10 @@ def main() -> int:
     """Run the named benchmarks, or all of them."""
     names = [module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)])]
     names = [name for name in names if not name.startswith("_")]
-    wanted = sys.argv[1:] or names
+    arguments = sys.argv[1:]
+    if "--large" in arguments:
+        os.environ["WEFT_BENCHMARK_LARGE"] = "1"
+    wanted = [argument for argument in arguments if argument != "--large"] or names
     for name in wanted:
         if name not in names:
             print(f"no benchmark {name!r}; there are {', '.join(names)}", file=sys.stderr)
