@@ -1,0 +1,90 @@
+"""Folders of tables, and telling OpenSM's files apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from weft.cli.opensm_live import settings
+from weft.errors import InputError
+from weft.load import fabric as load
+from weft.opensm.lfts import lft_dump
+from weft.opensm.lids import predict_lids
+from weft.opensm.ports import port_guids
+from weft.routes import TableRoutes
+from weft.routing import route
+from weft.subnet.dumps import find_dumps, load_tables
+from weft.subnet.folder import LFTS, read_settings, read_tables
+
+CONFIG = """\
+# a comment
+routing_engine updn,minhop
+lmc 2
+qos TRUE
+qos_ca_sl2vl 0,1,2
+qos_policy_file /somewhere/else
+log_file /var/log/opensm.log   # ours is another
+"""
+
+
+def test_settings_of_the_place_are_not_taken(tmp_path: Path) -> None:
+    (tmp_path / "opensm.conf").write_text(CONFIG)
+    assert read_settings(tmp_path / "opensm.conf")["log_file"] == "/var/log/opensm.log"
+    found = read_tables(tmp_path)  # no tables, but an engine that makes them
+    assert found.settings == {
+        "routing_engine": "updn,minhop", "lmc": "2", "qos": "TRUE", "qos_ca_sl2vl": "0,1,2",
+    }  # fmt: skip
+    (tmp_path / "opensm-lfts.dump").write_text("tables\n")
+    found = read_tables(tmp_path)
+    assert found.settings["routing_engine"] == "file"
+    assert found.files == {LFTS: "tables\n"}
+    assert found.source == tmp_path / "opensm-lfts.dump"
+    (tmp_path / "weft.lfts").write_text("ours\n")  # goes before OpenSM's
+    assert read_tables(tmp_path).files == {LFTS: "ours\n"}
+
+
+def test_a_folder_without_tables(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"neither weft\.lfts nor opensm-lfts\.dump"):
+        read_tables(tmp_path)
+    with pytest.raises(InputError, match="cannot be read"):
+        read_tables(tmp_path / "none")
+
+
+def test_options_of_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "roots").write_text("0x1\n")
+    assert settings(("root_guid_file=roots", "lash_start_vl=1")) == {
+        "root_guid_file": str(tmp_path / "roots"),
+        "lash_start_vl": "1",
+    }
+    for text in ("qos", "=1"):
+        with pytest.raises(InputError, match="expected name=value"):
+            settings((text,))
+
+
+def test_dumps_of_a_folder_and_of_files(tmp_path: Path) -> None:
+    (tmp_path / "opensm.fdbs").write_text("dump_ucast_routes: ...\n")
+    assert find_dumps([tmp_path]).lfts == tmp_path / "opensm.fdbs"
+    (tmp_path / "opensm-lfts.dump").write_text("Unicast lids ...\n")
+    (tmp_path / "opensm-sl2vl.dump").write_text("")  # OpenSM without QoS leaves it empty
+    found = find_dumps([tmp_path])
+    assert found.lfts == tmp_path / "opensm-lfts.dump"
+    assert found.sl2vl is None
+    assert find_dumps([tmp_path / "opensm-lfts.dump", tmp_path]).lfts == found.lfts
+
+
+def test_tables_without_guids_are_placed_by_lid(tmp_path: Path) -> None:
+    """As an administrator writes them, or an old ibroute."""
+    fabric = load("mesh:3x3")
+    routes = route(fabric, "updn:roots=center")
+    assert isinstance(routes, TableRoutes)
+    bare = "".join(line.split(" #")[0] + "\n" for line in lft_dump(fabric, routes).splitlines())
+    (tmp_path / "dump").write_text(bare)
+    base = predict_lids(fabric).base.tolist()
+    spans = {guid: (lid, lid) for guid, lid in zip(port_guids(fabric).tolist(), base, strict=True)}
+    found = load_tables(fabric, tmp_path / "dump", spans)
+    assert not found.problems
+    assert (found.routes.table == routes.table).all()
+    lost = load_tables(fabric, tmp_path / "dump", {})
+    assert [kind for kind, _ in lost.problems] == ["stale"]

@@ -1,0 +1,75 @@
+"""What OpenSM's log tells of its sweeps, in lines that OpenSM 3.3.23 wrote."""
+
+from __future__ import annotations
+
+from weft.subnet.osmlog import is_log, last_error, sweeps, version
+
+
+def lines(*said: str) -> str:
+    """Log lines: a level and a text each."""
+    return "".join(
+        f"Nov 21 11:30:29 703331 [601A3740] 0x{level} -> {text}\n"
+        for level, text in (line.split(" ", 1) for line in said)
+    )
+
+
+CONFIGURED = "02 osm_ucast_mgr_process: {} tables configured on all switches"
+START = lines("43 OpenSM 3.3.23", "80 Entering MASTER state")
+GOOD = lines(CONFIGURED.format("dor"), "02 SUBNET UP")
+NO_ROOTS = lines(
+    "02 updn_lid_matrices: disabling UPDN algorithm, no root nodes were found",
+    "01 ucast_mgr_route: updn: cannot build lid matrices",
+    CONFIGURED.format("minhop"),
+    "02 SUBNET UP",
+)
+NO_FILE = lines(
+    "81 do_ucast_file_load: ERR 6302: Can't open ucast dump file 'x': No such file or directory",
+    "01 ucast_mgr_route: file: cannot build fwd tables",
+    CONFIGURED.format("minhop"),
+)
+UNKNOWN = lines(
+    "01 setup_routing_engine: cannot find or setup routing engine 'bogus'",
+    "01 setup_routing_engines: Failed to setup routing engine 'bogus'",
+)
+
+
+def test_a_sweep_that_went_well() -> None:
+    (sweep,) = sweeps(START + GOOD)
+    assert (sweep.engine, sweep.up, sweep.failed, sweep.errors) == ("dor", True, (), ())
+    assert not sweep.fell_back
+    assert version(START + GOOD) == "3.3.23"
+    assert is_log(START)
+    assert not is_log('Switch 3 "a"\n')
+
+
+def test_why_an_engine_gave_up() -> None:
+    (sweep,) = sweeps(START + NO_ROOTS)
+    assert sweep.engine == "minhop"
+    assert sweep.fell_back
+    assert sweep.failed == (("updn", "disabling UPDN algorithm, no root nodes were found"),)
+
+
+def test_each_sweep_stands_alone() -> None:
+    found = sweeps(START + NO_ROOTS + GOOD + NO_FILE)
+    assert [sweep.engine for sweep in found] == ["minhop", "dor", "minhop"]
+    assert [sweep.up for sweep in found] == [True, True, False]  # the last is under way
+    assert [sweep.fell_back for sweep in found] == [True, False, True]
+    reason = "Can't open ucast dump file 'x': No such file or directory"
+    assert found[2].failed == (("file", reason),)
+    assert last_error(NO_FILE).startswith("ucast_mgr_route: file")
+
+
+def test_an_engine_that_opensm_does_not_have() -> None:
+    (sweep,) = sweeps(START + UNKNOWN + GOOD)
+    assert sweep.failed == (("bogus", "OpenSM has no engine of that name"),)
+
+
+def test_a_sweep_that_another_overtakes_is_not_up() -> None:
+    line = GOOD.splitlines()[0] + "\n"
+    assert [sweep.up for sweep in sweeps(line + GOOD)] == [False, True]
+
+
+def test_nothing() -> None:
+    assert sweeps("") == []
+    assert version("") == ""
+    assert last_error("") == ""

@@ -1,0 +1,144 @@
+"""Starting and ending programs, without any of OpenSM's."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from weft.errors import WeftError
+from weft.subnet import guardian
+from weft.subnet.processes import (
+    Processes,
+    ending,
+    find_program,
+    interrupts_left_to_the_command,
+    orderly_signals,
+    search_path,
+    tail,
+    wait_for,
+)
+
+
+def test_everything_ends_together_and_the_folder_goes(tmp_path: Path) -> None:
+    processes = Processes(None)
+    environment = {**os.environ, guardian.MARK: processes.token}
+    command = ["sh", "-c", "trap '' TERM; sleep 100 & echo started; wait; sleep 100"]
+    process = processes.start(command, processes.folder / "log", environment)
+    wait_for(
+        lambda: "started" in (processes.folder / "log").read_text(), process, [], 10, "it failed"
+    )
+    (processes.folder / f"sys-{process.pid}").mkdir()
+    assert len(guardian.processes_of(processes.token)) == 2
+    processes.close()
+    assert guardian.processes_of(processes.token) == []
+    assert not processes.folder.exists()
+    assert process.returncode is not None
+
+
+def test_a_folder_that_is_kept_and_one_that_cannot_be_made(tmp_path: Path) -> None:
+    Processes(tmp_path / "kept").close()
+    assert (tmp_path / "kept").is_dir()
+    with pytest.raises(WeftError, match=r"cannot set up .*kept: .*File exists"):
+        Processes(tmp_path / "kept")
+
+
+def test_the_guardian_acts_when_its_parent_is_killed(tmp_path: Path) -> None:
+    program = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from weft.subnet import guardian\n"
+        "from weft.subnet.processes import Processes\n"
+        "p = Processes(None)\n"
+        "e = {**os.environ, guardian.MARK: p.token}\n"
+        "p.start(['sleep', '100'], p.folder / 'log', e)\n"
+        "print(p.token, p.folder, flush=True)\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    token, folder = done.stdout.split()
+    assert done.returncode == -signal.SIGKILL
+    deadline = time.monotonic() + 20
+    while (Path(folder).exists() or guardian.processes_of(token)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not Path(folder).exists()
+    assert guardian.processes_of(token) == []
+
+
+def test_what_umad2sim_leaves(tmp_path: Path) -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    for name in (f"sys-{gone.pid}", f"sys-{os.getpid()}"):
+        (tmp_path / name / "sys" / "class").mkdir(parents=True)
+    other = subprocess.Popen(["true"])
+    other.wait()
+    (tmp_path / f"sys-{other.pid}").mkdir()  # somebody else's
+    (tmp_path / "sys-files").mkdir()
+    guardian.remove_leftovers(tmp_path)
+    names = {entry.name for entry in tmp_path.iterdir()}
+    assert names == {f"sys-{os.getpid()}", f"sys-{other.pid}", "sys-files"}
+
+
+def test_waiting(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("one\n\ntwo\nthree\nfour\n")
+    assert tail(tmp_path / "none", log) == "; the end of its log: two / three / four"
+    assert tail(tmp_path / "none") == ""
+    process = subprocess.Popen(["sh", "-c", "exit 3"])
+    with pytest.raises(WeftError, match=r"it failed: it ended with status 3; .* two / three"):
+        wait_for(lambda: False, process, [log], 10, "it failed")
+    process = subprocess.Popen(["sleep", "100"])
+    try:
+        with pytest.raises(WeftError, match=r"it failed within 0\.05 s"):
+            wait_for(lambda: False, process, [], 0.05, "it failed")
+    finally:
+        process.kill()
+        process.wait()
+    assert ending(-9) == "signal SIGKILL"
+    assert ending(-99) == "signal 99"
+
+
+def test_finding_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert search_path("/bin") == "/bin:/usr/sbin:/sbin"
+    assert search_path("/sbin::/bin") == "/sbin:/bin:/usr/sbin"
+    (tmp_path / "ibsim").write_text("#!/bin/sh\n")
+    (tmp_path / "ibsim").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert find_program("ibsim") == str(tmp_path / "ibsim")
+    with pytest.raises(WeftError, match=r"no-such is not installed, or not in PATH$"):
+        find_program("no-such")
+    with pytest.raises(WeftError, match="on Debian it is in the package ibsim-utils"):
+        find_program("ibsim-run")
+
+
+def test_signals_leave_in_order_and_handlers_come_back() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        with pytest.raises(SystemExit) as error, orderly_signals():  # noqa: PT012
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(5)
+        assert error.value.code == 128 + signal.SIGTERM
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+        def own(*_: object) -> None: ...
+
+        signal.signal(signal.SIGTERM, own)
+        with orderly_signals():
+            assert signal.getsignal(signal.SIGTERM) is own
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_ctrl_c_is_not_wefts_while_a_command_runs() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with interrupts_left_to_the_command():
+        os.kill(os.getpid(), signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
