@@ -30,7 +30,8 @@ def dfsssp(
     max_vls
         Virtual lanes that there are, 1 to 15.
     management
-        Give lanes to the ways from and to switches, too. OpenSM's does not.
+        Give lanes to the ways from and to switches, too. OpenSM's counts those to switches,
+        not those from them.
 
     Raises
     ------
