@@ -171,3 +171,14 @@ def test_dimension_order_with_several_lids(spec: str, lmc: int, tmp_path: Path) 
         for switch in range(fabric.num_switches):
             lids = found[end << lmc : (end + 1) << lmc, switch]
             assert lids.tolist() == ports[guid, switch]
+
+
+def test_dimension_order_in_the_order_of_a_file(tmp_path: Path) -> None:
+    fabric = load("mesh:dims=3x4,hosts=2,cables=3").shuffled(3)
+    ends = np.random.default_rng(1).permutation(fabric.num_destinations)[:20]
+    file = tmp_path / "order"
+    file.write_text(guid_list(fabric, ends, kind="order"))
+    used, table = opensm_tables(fabric, tmp_path, "dor", "-X", str(file))
+    assert used == "dor"
+    assert np.array_equal(ours(fabric, "dor", order=(f"@{file}",)), table)
+    assert not np.array_equal(ours(fabric, "dor"), table)

@@ -83,3 +83,19 @@ def test_further_lids_take_parallel_cables_in_turn() -> None:
         route(fabric, "dor", lmc=8)
     with pytest.raises(InputError):
         route(fabric, "dor", dimensions="names")
+
+
+def test_what_is_named_first_gets_the_first_cable() -> None:
+    fabric = load("mesh:2,cables=2,hosts=4")
+    by_default = route(fabric, "dor")
+    named = (fabric.host_names[7], fabric.host_names[7], fabric.host_names[1])
+    routes = route(fabric, "dor", order=named)
+    assert isinstance(routes, TableRoutes)
+    assert isinstance(by_default, TableRoutes)
+    # Hosts 4 to 7 hang from the second switch, and the first sends to them by two cables in turn.
+    default = by_default.table[4:8, 0].tolist()
+    first, second = default[:2]
+    assert default == [first, second, first, second]
+    assert routes.table[4:8, 0].tolist() == [second, first, second, first]
+    with pytest.raises(InputError, match="no node 'h99'"):
+        route(fabric, "dor", order=("h99",))

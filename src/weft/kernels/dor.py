@@ -12,9 +12,8 @@ def dimension_tables(
     edge_row,
     edge_port,
     edge_key,
-    row_order,
-    target_offset,
-    target_destination,
+    order,
+    destination_row,
     destination_port,
     num_endpoints,
     lmc,
@@ -25,58 +24,57 @@ def dimension_tables(
 
     Edges of one row with one key share what goes to their dimension: the one behind which fewest
     LIDs are goes first, of equals the one that this destination's LIDs took least, of equals the
-    lowest port. Rows are served in row_order, and the destinations of each as they are listed:
-    first all endpoints, then switches (d >= num_endpoints), which count for nothing and have one
-    way for all their LIDs, then the further LIDs of endpoints by offset.
+    lowest port. Destinations are served in the order given, once for each offset of their LIDs;
+    switches (d >= num_endpoints) count for nothing and have one way for all their LIDs.
     """
     rows = len(edge_offset) - 1
     lids = 1 << lmc
     hops = np.empty(rows, dtype=np.uint16)
     queue = np.empty(rows, dtype=np.int32)
     behind = np.zeros(len(edge_row), dtype=np.int64)
-    for turn in range(lids + 1):
-        weighs = turn != 1
-        offset = max(turn - 1, 0)
-        for g in row_order:
-            if target_offset[g] == target_offset[g + 1]:
+    for offset in range(lids):
+        count = 0
+        before = -1
+        for d in order:
+            weighs = d < num_endpoints
+            if offset > 0 and not weighs:
                 continue
-            count = bfs(edge_offset, edge_row, g, hops, queue)
-            for t in range(target_offset[g], target_offset[g + 1]):
-                d = target_destination[t]
-                if (d < num_endpoints) != weighs:
-                    continue
-                line = table[(d << lmc) + offset]
-                line[:] = no_path
-                line[g] = destination_port[d]
-                for i in range(1, count):
-                    row = queue[i]
-                    near = hops[row] - 1
-                    key = -1
-                    for e in range(edge_offset[row], edge_offset[row + 1]):
-                        if hops[edge_row[e]] == near and (key < 0 or edge_key[e] < key):
-                            key = edge_key[e]
-                    best = -1
-                    least = taken = 1 << 62
-                    for e in range(edge_offset[row], edge_offset[row + 1]):
-                        if hops[edge_row[e]] != near or edge_key[e] != key:
-                            continue
-                        again = 0
-                        for other in range(offset):
-                            if table[(d << lmc) + other, row] == edge_port[e]:
-                                again += 1
-                        if behind[e] < least:
-                            least = behind[e]
-                            best = e
-                            taken = min(taken, again)
-                        elif behind[e] == least and again < taken:
-                            taken = again
-                            best = e
-                    line[row] = edge_port[best]
-                    if weighs:
-                        behind[best] += 1
-                if not weighs:
-                    for other in range(1, lids):
-                        table[(d << lmc) + other] = line
+            g = destination_row[d]
+            if g != before:
+                count = bfs(edge_offset, edge_row, g, hops, queue)
+                before = g
+            line = table[(d << lmc) + offset]
+            line[:] = no_path
+            line[g] = destination_port[d]
+            for i in range(1, count):
+                row = queue[i]
+                near = hops[row] - 1
+                key = -1
+                for e in range(edge_offset[row], edge_offset[row + 1]):
+                    if hops[edge_row[e]] == near and (key < 0 or edge_key[e] < key):
+                        key = edge_key[e]
+                best = -1
+                least = taken = 1 << 62
+                for e in range(edge_offset[row], edge_offset[row + 1]):
+                    if hops[edge_row[e]] != near or edge_key[e] != key:
+                        continue
+                    again = 0
+                    for other in range(offset):
+                        if table[(d << lmc) + other, row] == edge_port[e]:
+                            again += 1
+                    if behind[e] < least:
+                        least = behind[e]
+                        best = e
+                        taken = min(taken, again)
+                    elif behind[e] == least and again < taken:
+                        taken = again
+                        best = e
+                line[row] = edge_port[best]
+                if weighs:
+                    behind[best] += 1
+            if not weighs:
+                for other in range(1, lids):
+                    table[(d << lmc) + other] = line
 
 
 @njit(cache=True)

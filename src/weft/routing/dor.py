@@ -11,12 +11,12 @@ from weft.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.distances import bfs_many
 from weft.kernels.dor import dimension_tables, product_classes
+from weft.opensm.guids import read_guids
 from weft.routes import Routes, TableRoutes
 from weft.routing.base import (
     check_lmc,
     components,
     destination_ports,
-    destinations_by_row,
     empty_table,
     engine,
     provenance,
@@ -26,7 +26,11 @@ from weft.routing.base import (
 
 @engine("dor", deadlock_free=False, lmc=True, as_opensm="dor")
 def dor(
-    fabric: Fabric, *, dimensions: Literal["ports", "wiring"] = "ports", lmc: int = 0
+    fabric: Fabric,
+    *,
+    dimensions: Literal["ports", "wiring"] = "ports",
+    order: tuple[str, ...] = (),
+    lmc: int = 0,
 ) -> Routes:
     """Dimension order: each switch finishes one dimension before the next.
 
@@ -44,6 +48,9 @@ def dor(
         ``ports``: a lower port is an earlier dimension, which is OpenSM's engine of this name,
         entry by entry, and needs ports that are cabled alike everywhere. ``wiring``: dimensions
         are the factors of the switches' graph, whatever the ports, names and labels.
+    order
+        What parallel cables are shared out to first: names or GUIDs of nodes, or ``@FILE`` with
+        GUIDs of ports (OpenSM's ``-X``).
     lmc
         Each endpoint gets 2^lmc LIDs, which take parallel cables in turn.
 
@@ -51,6 +58,8 @@ def dor(
     ------
     NotApplicable
         With ``wiring``, when the switches form no product, such as a torus with a cable missing.
+    InputError
+        When `order` names nothing in the fabric.
 
     Notes
     -----
@@ -68,16 +77,45 @@ def dor(
         key, found = _factors(fabric)
         notes = (f"found dimensions: {found}",)
     graph = fabric.graph
-    offset, listed = destinations_by_row(fabric, np.arange(fabric.num_destinations))
-    ports = destination_ports(fabric)
-    listed = listed[np.lexsort((ports[listed], graph.destination_row[listed]))]
-    guid = fabric.node_guid[graph.row_node].byteswap()
     dimension_tables(
-        graph.edge_offset, graph.edge_row, graph.edge_port, key,
-        np.lexsort((guid, -row_adapters(fabric))).astype(np.int32), offset, listed, ports,
-        fabric.num_endpoints, lmc, int(np.iinfo(table.dtype).max), table,
+        graph.edge_offset, graph.edge_row, graph.edge_port, key, _in_order(fabric, order),
+        graph.destination_row, destination_ports(fabric), fabric.num_endpoints, lmc,
+        int(np.iinfo(table.dtype).max), table,
     )  # fmt: skip
     return TableRoutes(**provenance(fabric, "dor", notes=notes), table=table, lmc=lmc)
+
+
+def _in_order(fabric: Fabric, named: tuple[str, ...]) -> NDArray[np.int32]:
+    """Destinations that hang from a row as OpenSM takes them, int32.
+
+    First those named, then all endpoints: of rows with most adapters first, of equals by GUID as
+    the network orders its bytes, and on each by port; then switches.
+    """
+    graph = fabric.graph
+    first: list[int] = []
+    for name in named:
+        if name.startswith("@"):
+            first += read_guids(fabric, name[1:], kind="order").tolist()
+            continue
+        node = fabric.find_node(name)
+        if node < fabric.num_switches:
+            first.append(fabric.num_endpoints + node)
+        else:
+            first += np.flatnonzero(fabric.endpoint_node == node).tolist()
+    rank = np.full(fabric.num_destinations, len(first))
+    rank[first[::-1]] = np.arange(len(first))[::-1]
+    row = graph.destination_row
+    hanging = np.flatnonzero(row >= 0)
+    row = row[hanging]
+    guid = fabric.node_guid[graph.row_node].byteswap()
+    keys = (
+        destination_ports(fabric)[hanging],
+        guid[row],
+        -row_adapters(fabric)[row],
+        hanging >= fabric.num_endpoints,
+        rank[hanging],
+    )
+    return hanging[np.lexsort(keys)].astype(np.int32)
 
 
 def _first_edges(fabric: Fabric) -> NDArray[np.int32]:
