@@ -1,0 +1,97 @@
+"""Virtual lanes, load and routing time of sssp, dfsssp and lash beside the real OpenSM's.
+
+Where opensm and ibsim are installed each engine of OpenSM routes the same fabric; its time is
+from its log, from becoming master to the tables being ready. weft's lanes are for host pairs, then
+with ways from and to switches counted, too, as OpenSM's lash does.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from datetime import datetime
+from pathlib import Path
+
+import weft
+from benchmarks.link_loads import best_of
+from weft.errors import NotApplicable, WeftError
+from weft.fabrics import Fabric
+from weft.routes import TableRoutes
+from weft.routing.validate import validate
+from weft.sim.all_to_all import all_to_all_loads
+from weft.subnet.live import live
+
+SPECS = [
+    "kns:k=6,n=2",
+    "kns:k=4,n=3",
+    "torus:4x4x4",
+    "torus:5x5x5",
+    "xgft:3;6,6,6;1,6,6",
+    "xgft:3;12,12,12;1,12,12",
+]
+ENGINES = ["sssp", "dfsssp", "lash"]
+
+#: The real lash takes half a minute for 1,728 hosts; weft alone is measured on the largest.
+ALONE = ["xgft:3;18,18,18;1,18,18"]
+
+
+def figures(fabric: Fabric, routes: TableRoutes) -> str:
+    """Heaviest and lightest load between switches, and mean hops."""
+    loads = all_to_all_loads(fabric, routes).per_link[fabric.link_kind == 0]
+    return f"{loads.max():6d} {loads.min():6d} {validate(fabric, routes).mean_hops:6.3f}"
+
+
+def ours(fabric: Fabric, engine: str, judge: bool) -> str:
+    """Lanes without and with management, seconds, loads."""
+    routes = weft.route(fabric, engine)
+    took = best_of(3, lambda: weft.route(fabric, engine))
+    lanes = "-"
+    if engine != "sssp":
+        try:
+            lanes = str(weft.route(fabric, engine, management=True).num_vls)
+        except NotApplicable:
+            lanes = ">8"
+    found = figures(fabric, routes) if judge else ""
+    return f"{routes.num_vls:3d} {lanes:>4s} {took:9.4f} s {found}"
+
+
+def theirs(fabric: Fabric, engine: str) -> str:
+    """Lanes that the real OpenSM needs, seconds, loads."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            with live(fabric, engine, keep=Path(folder) / "live", timeout_s=300) as subnet:
+                log = subnet.log.read_text(errors="replace")
+                routes = subnet.lfts()
+        except NotApplicable as reason:
+            return f"refuses: {reason}"
+        except WeftError as error:
+            return f"fails: {error}"
+    needed = [int(count) for count in re.findall(r"Lanes needed: (\d+)", log)]
+    lanes = f"{needed[-1]:3d}" if needed else "  1" if engine == "sssp" else "  ?"
+    start = _moment(log, "Entering MASTER state")
+    took = (_moment(log, f"{engine} tables configured") - start).total_seconds()
+    return f"{lanes}      {took:9.4f} s {figures(fabric, routes)}"
+
+
+def _moment(log: str, text: str) -> datetime:
+    line = next(line for line in log.splitlines() if text in line)
+    return datetime.strptime(" ".join(line.split()[:4])[:22], "%b %d %H:%M:%S %f")
+
+
+def main() -> None:
+    compare = all(shutil.which(name) for name in ("opensm", "ibsim"))
+    if not compare:
+        print("opensm or ibsim is not installed: weft alone")
+    print(f"{'':36s}lanes mgmt   routing     max    min   hops")
+    for spec in SPECS + ALONE:
+        fabric = weft.fabric(spec)
+        for engine in ENGINES:
+            small = spec not in ALONE
+            print(f"{spec:24s} {engine:6s} weft {ours(fabric, engine, small)}", flush=True)
+            if compare and small:
+                print(f"{'':31s} OSM  {theirs(fabric, engine)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
