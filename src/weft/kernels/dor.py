@@ -32,6 +32,8 @@ def dimension_tables(
     hops = np.empty(rows, dtype=np.uint16)
     queue = np.empty(rows, dtype=np.int32)
     behind = np.zeros(len(edge_row), dtype=np.int64)
+    first = np.zeros(rows + 1, dtype=np.int32)
+    edges = np.empty(len(edge_row), dtype=np.int32)
     for offset in range(lids):
         count = 0
         before = -1
@@ -42,22 +44,17 @@ def dimension_tables(
             g = destination_row[d]
             if g != before:
                 count = bfs(edge_offset, edge_row, g, hops, queue)
+                _next_edges(edge_offset, edge_row, edge_key, hops, queue, count, first, edges)
                 before = g
             line = table[(d << lmc) + offset]
             line[:] = no_path
             line[g] = destination_port[d]
             for i in range(1, count):
                 row = queue[i]
-                near = hops[row] - 1
-                key = -1
-                for e in range(edge_offset[row], edge_offset[row + 1]):
-                    if hops[edge_row[e]] == near and (key < 0 or edge_key[e] < key):
-                        key = edge_key[e]
                 best = -1
                 least = taken = 1 << 62
-                for e in range(edge_offset[row], edge_offset[row + 1]):
-                    if hops[edge_row[e]] != near or edge_key[e] != key:
-                        continue
+                for k in range(first[i], first[i + 1]):
+                    e = edges[k]
                     again = 0
                     for other in range(offset):
                         if table[(d << lmc) + other, row] == edge_port[e]:
@@ -75,6 +72,27 @@ def dimension_tables(
             if not weighs:
                 for other in range(1, lids):
                     table[(d << lmc) + other] = line
+
+
+@njit(cache=True)
+def _next_edges(edge_offset, edge_row, edge_key, hops, queue, count, first, edges):
+    """List edges[first[i]:first[i + 1]] of least key that lead row queue[i] nearer, by port."""
+    first[1] = 0
+    for i in range(1, count):
+        row = queue[i]
+        near = hops[row] - 1
+        key = -1
+        stop = first[i]
+        for e in range(edge_offset[row], edge_offset[row + 1]):
+            if hops[edge_row[e]] != near:
+                continue
+            if key < 0 or edge_key[e] < key:
+                key = edge_key[e]
+                stop = first[i]
+            if edge_key[e] == key:
+                edges[stop] = e
+                stop += 1
+        first[i + 1] = stop
 
 
 @njit(cache=True)
