@@ -228,6 +228,13 @@ def test_dead_ends_and_circles_by_an_intermediate_are_found() -> None:
     assert sorted(map(tuple, lost.unrouted_pairs.tolist())) == [(0, 1), (0, 2)]
     loads = all_to_all_loads(fabric, replace(routes, via_set=sets))
     assert loads.unrouted == 2
+    sets = routes.set_id.copy()
+    sets[1, 0] = -1  # nor, straight or on its way by 0, does anything get from 0 to 1
+    for direct, pairs in ((False, [(2, 1), (3, 1)]), (True, [(0, 1), (2, 1), (3, 1)])):
+        broken = replace(routes, set_id=sets, direct=direct)
+        lost = validate(fabric, broken)
+        assert sorted(map(tuple, lost.unrouted_pairs.tolist())) == pairs
+        assert all_to_all_loads(fabric, broken).unrouted == len(pairs)
     sets = routes.via_set.copy()
     # 0 sends to 1 and 1 to 0 what both should send to 3.
     sets[3, 0], sets[3, 1] = routes.via_set[1, 0], routes.via_set[0, 1]
@@ -245,6 +252,9 @@ def test_dead_ends_and_circles_by_an_intermediate_are_found() -> None:
         ([1.0], [2.0], 0.0),
         ([3.0, 0.0, 1.0], [0.0, 6.0, 1.0], 1 / 3),
         ([0.0], [0.0], 1.0),
+        ([1.0, 0.0], [1.0, 4.0], 0.25),  # level as far as that
+        ([1.0, 1.0], [0.0, 2.0], 0.0),
+        ([4.0, 3.0, 0.0, 0.0], [0.0, 3.0, 2.0, 6.0], 0.5),
     ],
 )
 def test_the_least_worst_share(none: list[float], every: list[float], share: float) -> None:
@@ -257,6 +267,11 @@ def test_bisections_take_the_better_way() -> None:
     straight = weft.bisection(fabric, route(fabric, "minhop"), samples=50)
     assert weft.bisection(fabric, route(fabric, "ugal"), samples=50).mean == straight.mean == 1.0
     assert weft.bisection(fabric, route(fabric, "valiant"), samples=50).mean < 1.0
+    # Of two flows on four switches each draws one of the other two; half of the draws meet.
+    pair = weft.fabric("hyperx:S=4,T=1")
+    met = weft.bisection(pair, route(pair, "valiant"), samples=4000)
+    assert set(met.per_sample.tolist()) == {0.5, 1.0}
+    assert met.mean == pytest.approx(0.75, abs=0.02)
     crowded = weft.fabric("hyperx:S=4,T=8")
     minimal = weft.bisection(crowded, route(crowded, "minhop"), samples=50).mean
     assert weft.bisection(crowded, route(crowded, "ugal"), samples=50).mean > minimal

@@ -41,7 +41,6 @@ def round_loads(
     spread = np.where(apart, demand, 0.0) / (routes.num_intermediates - 2)
     inside = members(routes)
     to_via = np.tile(spread.sum(axis=0), (len(inside), 1)) - inside.astype(np.float64) @ spread
-    to_via[inside] = 0.0
     onward = spread @ turn_shares(fabric, routes)
     onward[~apart] = 0.0
     onward += np.where(apart, 0.0, demand)
@@ -87,10 +86,7 @@ def least_worst_share(none: NDArray[np.float64], all_: NDArray[np.float64]) -> f
     slack = 1e-12 * max(float(none.max(initial=0.0)), float(all_.max(initial=0.0)))
 
     def worst(x: float) -> int:
-        value = none + x * slope
-        # Of lines that are equal there, the one that rises most decides whether x may grow.
-        top = np.flatnonzero(value >= value.max() - slack)
-        return int(top[np.argmax(slope[top])])
+        return int(np.argmax(none + x * slope))
 
     high = worst(1.0)
     if slope[high] <= 0:
