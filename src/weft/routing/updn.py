@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, NodeKind
 from weft.kernels.distances import UNREACHED, bfs_many
+from weft.kernels.opensm_ranks import EARLY, LATE
+from weft.opensm.guids import read_guids
 from weft.routes import Routes, TableRoutes
 from weft.routing.base import (
     PASSES,
@@ -21,8 +23,8 @@ from weft.routing.base import (
     fill,
     provenance,
     row_adapters,
-    row_sources,
 )
+from weft.routing.ranked import fill_ranked, missing_ways
 
 #: A root sees this share of the adapters at one distance, and no other distance above the second.
 ROOT_SHARE = 0.9
@@ -34,6 +36,7 @@ def updn(
     fabric: Fabric,
     *,
     roots: tuple[str, ...] = ("auto",),
+    root_guid_file: Path | None = None,
     balance: Balance = "flows",
     lmc: int = 0,
     passes: int = PASSES,
@@ -49,8 +52,12 @@ def updn(
         to all hosts, and refuses when there is none; ``center`` takes the switch of least
         eccentricity, which serves any topology. A part of a split fabric without a root gets its
         center.
+    root_guid_file
+        Instead of `roots`, a file with the GUID of a root switch on each line, as OpenSM's ``-a``.
     balance
-        ``flows``, or ``opensm`` for what the real one counts; see `minhop`.
+        ``flows``, or ``opensm`` for the real one's tables entry by entry. Where cables join
+        switches of one rank, the real one mixes ways up and down, so that those tables can
+        deadlock.
     lmc
         Each endpoint gets 2^lmc LIDs, each offset balanced on its own.
     passes
@@ -61,46 +68,38 @@ def updn(
     NotApplicable
         When ``auto`` finds no root, or the roots leave hosts without a legal path.
     InputError
-        When a root is no switch of the fabric.
+        When a root is no switch of the fabric; of a file with its line.
 
     Notes
     -----
     Roots rank 0 and every other switch its distance to the nearest; a link to a lower rank goes
-    up, and among equals the one to the higher GUID does. Source: Schroeder et al. 1991; OpenSM's
-    ``updn`` for the search of roots.
+    up, and among equals the one to the higher GUID does (with ``opensm`` the lower). Source:
+    Schroeder et al. 1991; OpenSM's ``updn`` for the search of roots.
     """
     check_lmc(fabric, lmc)
     table = empty_table(fabric, lmc)
-    chosen = find_roots(fabric, roots)
-    fill(fabric, table, balance, edge_up=up_edges(fabric, chosen), lmc=lmc, passes=passes)
-    _refuse_gaps(fabric, table, lmc)
+    if root_guid_file is not None:
+        if roots != ("auto",):
+            raise InputError("updn: roots are either named or in root_guid_file, not both")
+        listed = read_guids(fabric, root_guid_file, kind="root")
+        chosen = _complete(fabric, fabric.graph.node_row[listed])
+    else:
+        chosen = find_roots(fabric, roots)
+    if balance == "opensm" and not lmc:
+        fill_ranked(fabric, table, _opensm_steps(fabric, chosen))
+    else:
+        fill(fabric, table, balance, edge_up=up_edges(fabric, chosen), lmc=lmc, passes=passes)
+    gaps, example = missing_ways(fabric, table, lmc)
+    if gaps:
+        raise NotApplicable(
+            f"with these roots {gaps} ways from a switch to a host would have to go up "
+            f"again, such as {example}; name other roots, or use roots=center"
+        )
     names = ", ".join(fabric.node_names[fabric.graph.row_node[row]] for row in chosen[:8])
     more = f" and {len(chosen) - 8} more" if len(chosen) > 8 else ""
     return TableRoutes(
         **provenance(fabric, "updn", notes=(f"roots: {names}{more}",)), table=table, lmc=lmc
     )
-
-
-def _refuse_gaps(fabric: Fabric, table: NDArray[np.unsignedinteger[Any]], lmc: int) -> None:
-    """Refuse roots between which some hosts have no legal path though cables join them.
-
-    A switch that is no root but has no neighbour nearer to one than itself can be such a gap, and
-    so can a root that does not reach everything downwards.
-    """
-    leaves = np.flatnonzero(row_sources(fabric))
-    hosts = fabric.host_endpoint[fabric.host_endpoint >= 0]
-    hosts = hosts[fabric.graph.destination_row[hosts] >= 0]
-    label = components(fabric)
-    joined = label[fabric.graph.destination_row[hosts]][:, None] == label[leaves]
-    missing = table[hosts << lmc][:, leaves] == np.iinfo(table.dtype).max
-    gaps = np.argwhere(missing & joined)
-    if len(gaps):
-        leaf = fabric.node_names[fabric.graph.row_node[leaves[gaps[0, 1]]]]
-        host = fabric.node_names[fabric.endpoint_node[hosts[gaps[0, 0]]]]
-        raise NotApplicable(
-            f"with these roots {len(gaps)} ways from a switch to a host would have to go up "
-            f"again, such as from {leaf} to {host}; name other roots, or use roots=center"
-        )
 
 
 def find_roots(fabric: Fabric, roots: tuple[str, ...]) -> NDArray[np.int32]:
@@ -116,6 +115,11 @@ def find_roots(fabric: Fabric, roots: tuple[str, ...]) -> NDArray[np.int32]:
         found = np.zeros(0, dtype=np.int32)
     else:
         found = _named_roots(fabric, roots)
+    return _complete(fabric, found)
+
+
+def _complete(fabric: Fabric, found: NDArray[np.int32]) -> NDArray[np.int32]:
+    """These roots, and the center of each connected part that has none."""
     label = components(fabric)
     parts = int(label.max(initial=-1)) + 1
     rootless = np.setdiff1d(np.arange(parts), label[found])
@@ -161,12 +165,32 @@ def roots_by_distance(fabric: Fabric) -> NDArray[np.int32]:
     return np.flatnonzero((over_most == 1) & (over_some == 1)).astype(np.int32)
 
 
-def up_edges(fabric: Fabric, roots: NDArray[np.int32]) -> NDArray[np.uint8]:
-    """uint8 [edges]: 1 where an edge goes up, to a lower rank or, within one, a higher GUID."""
+def _ranks(fabric: Fabric, roots: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Hops of each row to the nearest root."""
     graph = fabric.graph
     hops = np.empty((len(roots), graph.num_rows), dtype=np.uint16)
     bfs_many(graph.edge_offset, graph.edge_row, roots, hops)
-    rank = hops.min(axis=0).astype(np.int64)
+    nearest: NDArray[np.int64] = hops.min(axis=0).astype(np.int64)
+    return nearest
+
+
+def _opensm_steps(fabric: Fabric, roots: NDArray[np.int32]) -> NDArray[np.uint8]:
+    """What OpenSM's search takes a step along each edge for; away from the destination up first.
+
+    Among equals it goes up to the lower GUID; between two roots both ways.
+    """
+    graph = fabric.graph
+    rank = _ranks(fabric, roots)
+    guid = fabric.node_guid[graph.row_node]
+    tail, head = graph.edge_tail, graph.edge_row
+    level = (rank[tail] == rank[head]) & ((rank[head] == 0) | (guid[tail] > guid[head]))
+    return np.where((rank[head] < rank[tail]) | level, EARLY, LATE).astype(np.uint8)
+
+
+def up_edges(fabric: Fabric, roots: NDArray[np.int32]) -> NDArray[np.uint8]:
+    """uint8 [edges]: 1 where an edge goes up, to a lower rank or, within one, a higher GUID."""
+    graph = fabric.graph
+    rank = _ranks(fabric, roots)
     guid = fabric.node_guid[graph.row_node]
     order = np.empty(graph.num_rows, dtype=np.int64)
     order[np.lexsort((~guid, rank))] = np.arange(graph.num_rows)

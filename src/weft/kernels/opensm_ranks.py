@@ -1,0 +1,96 @@
+"""OpenSM's search over ranked switches, of updn and dnup, port by port and with its order."""
+
+import numpy as np
+from numba import njit
+
+#: What a step away from the destination does; after a `LATE` step an `EARLY` one is not allowed.
+EARLY, LATE, LEVEL = 0, 1, 2
+
+#: A port without a way, as OpenSM's.
+NO_HOPS = 255
+
+
+@njit(cache=True)
+def _port_hops(edge_offset, edge_row, reverse, step, goal, hops, least, came, waits, queue):
+    """Fill hops[e] with the links to the goal when the row at its tail leaves by edge e.
+
+    A row passes on what its best port promises, and what it may do next hangs on the step that
+    brought it into the queue last, which need not belong to that port. So where cables join
+    switches of one rank, a row can offer ways that go down and up again.
+    """
+    rows = len(least)
+    for e in range(len(hops)):
+        hops[e] = NO_HOPS
+    for row in range(rows):
+        least[row] = NO_HOPS
+        waits[row] = 0
+    least[goal] = 0
+    came[goal] = EARLY
+    queue[0] = goal
+    head, count = 0, 1
+    while count > 0:
+        row = queue[head]
+        head = (head + 1) % rows
+        count -= 1
+        waits[row] = 0
+        for e in range(edge_offset[row], edge_offset[row + 1]):
+            if came[row] == LATE and step[e] == EARLY:
+                continue
+            back = reverse[e]
+            if least[row] + 1 < hops[back]:
+                other = edge_row[e]
+                hops[back] = least[row] + 1
+                least[other] = min(least[other], hops[back])
+                if not waits[other]:
+                    came[other] = step[e]
+                    waits[other] = 1
+                    queue[(head + count) % rows] = other
+                    count += 1
+
+
+@njit(cache=True)
+def ranked_tables(
+    edge_offset,
+    edge_row,
+    edge_port,
+    reverse,
+    step,
+    row_order,
+    target_offset,
+    target_destination,
+    destination_port,
+    num_endpoints,
+    no_path,
+    table,
+):
+    """Fill tables as OpenSM does with the hops of its ranked search; see `counted_tables`.
+
+    step[e] says what a step along edge e, away from the destination, does.
+    """
+    rows = len(edge_offset) - 1
+    hops = np.empty(len(edge_row), dtype=np.int32)
+    least = np.empty(rows, dtype=np.int32)
+    came = np.empty(rows, dtype=np.uint8)
+    waits = np.empty(rows, dtype=np.uint8)
+    queue = np.empty(rows, dtype=np.int32)
+    behind = np.zeros(len(edge_row), dtype=np.int64)
+    for turn in range(2):
+        for goal in row_order:
+            _port_hops(edge_offset, edge_row, reverse, step, goal, hops, least, came, waits, queue)
+            for t in range(target_offset[goal], target_offset[goal + 1]):
+                d = target_destination[t]
+                if (d < num_endpoints) != (turn == 0):
+                    continue
+                line = table[d]
+                line[:] = no_path
+                line[goal] = destination_port[d]
+                for row in range(rows):
+                    if row == goal or least[row] == NO_HOPS:
+                        continue
+                    best = -1
+                    for e in range(edge_offset[row], edge_offset[row + 1]):
+                        if hops[e] == least[row] and (best < 0 or behind[e] < behind[best]):
+                            best = e
+                    line[row] = edge_port[best]
+                    if turn == 0:
+                        behind[best] += 1

@@ -1,0 +1,57 @@
+"""What updn and dnup share: OpenSM's tables of ranked switches, and the ways that ranks bar."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.fabrics import Fabric
+from weft.kernels.opensm_ranks import ranked_tables
+from weft.routing.base import (
+    components,
+    destination_ports,
+    destinations_by_row,
+    row_adapters,
+    row_sources,
+)
+
+
+def fill_ranked(
+    fabric: Fabric, table: NDArray[np.unsignedinteger[Any]], step: NDArray[np.uint8]
+) -> None:
+    """Fill tables as OpenSM's updn and dnup do; see `weft.kernels.opensm_ranks.ranked_tables`.
+
+    The order of switches and ports is that of `weft.routing.base.fill_counted`.
+    """
+    graph = fabric.graph
+    offset, listed = destinations_by_row(fabric, np.arange(fabric.num_destinations))
+    ports = destination_ports(fabric)
+    listed = listed[np.lexsort((ports[listed], graph.destination_row[listed]))]
+    guid = fabric.node_guid[graph.row_node].byteswap()
+    ranked_tables(
+        graph.edge_offset, graph.edge_row, graph.edge_port,
+        graph.edge_of_link[graph.edge_link ^ 1], step,
+        np.lexsort((guid, -row_adapters(fabric))).astype(np.int32), offset, listed, ports,
+        fabric.num_endpoints, int(np.iinfo(table.dtype).max), table,
+    )  # fmt: skip
+
+
+def missing_ways(
+    fabric: Fabric, table: NDArray[np.unsignedinteger[Any]], lmc: int
+) -> tuple[int, str]:
+    """How many ways from sending switches to hosts have no entry though cabled, and one of them."""
+    graph = fabric.graph
+    leaves = np.flatnonzero(row_sources(fabric))
+    hosts = fabric.host_endpoint[fabric.host_endpoint >= 0]
+    hosts = hosts[graph.destination_row[hosts] >= 0]
+    label = components(fabric)
+    joined = label[graph.destination_row[hosts]][:, None] == label[leaves]
+    missing = table[hosts << lmc][:, leaves] == np.iinfo(table.dtype).max
+    gaps = np.argwhere(missing & joined)
+    if not len(gaps):
+        return 0, ""
+    leaf = fabric.node_names[graph.row_node[leaves[gaps[0, 1]]]]
+    host = fabric.node_names[fabric.endpoint_node[hosts[gaps[0, 0]]]]
+    return len(gaps), f"from {leaf} to {host}"

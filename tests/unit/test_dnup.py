@@ -1,0 +1,97 @@
+"""dnup, and the roots of updn that a file lists."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from weft.errors import InputError, NotApplicable
+from weft.load import fabric as load
+from weft.routes import TableRoutes
+from weft.routing import route
+from weft.routing.dnup import leaf_ranks
+from weft.routing.validate import validate
+from weft.sim.all_to_all import all_to_all_loads
+
+
+def test_ranks_are_the_distance_from_the_leaves() -> None:
+    fabric = load("xgft:3;2,2,2;1,2,2")
+    ranks = leaf_ranks(fabric)[: fabric.num_switches]
+    # 4 leaves, 4 switches above them and 4 at the top.
+    assert np.bincount(ranks).tolist() == [4, 4, 4]
+
+
+@pytest.mark.parametrize("balance", ["flows", "opensm"])
+def test_a_tree_is_served_by_shortest_ways(balance: str) -> None:
+    fabric = load("xgft:3;4,4,4;1,4,4")
+    found = validate(fabric, route(fabric, "dnup", balance=balance))
+    assert found.ok
+    assert found.minimal_share == 1
+
+
+def test_flows_are_balanced_as_well_as_up_down_ones_from_the_roots() -> None:
+    fabric = load("xgft:3;4,4,4;1,4,4").with_faults(cables=3, switches=1, seed=4)
+    between = fabric.link_kind == 0
+    worst = [
+        all_to_all_loads(fabric, route(fabric, name)).per_link[between].max()
+        for name in ("dnup", "updn")
+    ]
+    assert worst[0] <= worst[1]
+
+
+@pytest.mark.parametrize("balance", ["flows", "opensm"])
+def test_what_would_leave_hosts_unrouted_is_refused(balance: str) -> None:
+    fabric = load("kns:k=4,n=2")
+    with pytest.raises(NotApplicable, match="ways from a switch to a host would have to lead away"):
+        route(fabric, "dnup", balance=balance)
+
+
+def test_where_no_switch_has_an_adapter_there_are_no_ranks() -> None:
+    fabric = load("xgft:2;2,2;1,2")
+    bare = fabric.without(switches=fabric.node_names[:2])
+    with pytest.raises(NotApplicable, match="no switch with an adapter"):
+        route(bare, "dnup")
+
+
+def test_opensm_counting_goes_without_an_lmc() -> None:
+    with pytest.raises(InputError, match="lmc=0 only"):
+        route(load("xgft:2;2,2;1,2"), "dnup", balance="opensm", lmc=1)
+
+
+def guid_file(folder: Path, text: str) -> Path:
+    path = folder / "roots.txt"
+    path.write_text(text)
+    return path
+
+
+def test_roots_from_a_file_are_those_named(tmp_path: Path) -> None:
+    fabric = load("xgft:2;4,4;1,4")
+    names = fabric.node_names[fabric.num_switches - 1], fabric.node_names[fabric.num_switches - 2]
+    guids = [int(fabric.node_guid[fabric.find_node(name)]) for name in names]
+    path = guid_file(tmp_path, f"# two roots\n{guids[0]:#018x}\n\n{guids[1]:#x} # the other\n")
+    listed = route(fabric, "updn", root_guid_file=path)
+    named = route(fabric, "updn", roots=names)
+    assert isinstance(listed, TableRoutes)
+    assert isinstance(named, TableRoutes)
+    assert np.array_equal(listed.table, named.table)
+    assert listed.notes == named.notes
+    text = route(fabric, f"updn:root_guid_file={path}")
+    assert isinstance(text, TableRoutes)
+    assert np.array_equal(text.table, named.table)
+
+
+def test_a_guid_that_is_no_switch_is_refused_with_its_line(tmp_path: Path) -> None:
+    fabric = load("torus:4x4")
+    path = guid_file(tmp_path, f"{int(fabric.node_guid[0]):#x}\n0xdead\n")
+    with pytest.raises(InputError, match=r"roots\.txt.*2.*0x000000000000dead") as caught:
+        route(fabric, "updn", root_guid_file=path)
+    assert "\n" not in str(caught.value)
+
+
+def test_roots_are_named_once(tmp_path: Path) -> None:
+    fabric = load("torus:4x4")
+    path = guid_file(tmp_path, f"{int(fabric.node_guid[0]):#x}\n")
+    with pytest.raises(InputError, match="not both"):
+        route(fabric, "updn", roots="center", root_guid_file=path)
