@@ -81,14 +81,16 @@ def opensm_tables(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FormatWarning)
         write_file(fabric, net, "ibsim")
-    first_host = re.search(r'^(?:Ca|Hca)\s+\d+\s+"([^"]+)"', net.read_text(), re.MULTILINE)
-    assert first_host
+    # ibsim gives its client port 1 of a host, whichever ports have cables.
+    by_port_one = fabric.host_endpoint[fabric.host_endpoint >= 0]
+    by_port_one = by_port_one[fabric.endpoint_port[by_port_one] == 1]
+    host = fabric.endpoint_node[by_port_one[0]]
     cache = folder / "cache"
     cache.mkdir()
     log = folder / "osm.log"
     with simulator(net, fabric) as environment:
         environment |= {
-            "SIM_HOST": first_host[1],
+            "SIM_HOST": fabric.node_names[host],
             "OSM_CACHE_DIR": str(cache),
             "OSM_TMP_DIR": str(folder),
         }

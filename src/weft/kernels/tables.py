@@ -64,7 +64,7 @@ def balanced_tables(
                 count = updown(
                     edge_offset, edge_row, edge_up, g, component_size[g], hops, down, queue
                 )
-                _sort_by_hops(queue, count, hops, first)
+                sort_by_hops(queue, count, hops, first)
             else:
                 count = bfs(edge_offset, edge_row, g, hops, queue)
             next_edges(
@@ -79,7 +79,7 @@ def balanced_tables(
                         continue
                     for i in range(1, count):
                         chosen[i] = slot_edge[row_base[queue[i]] + line[queue[i]]]
-                    _carry(queue, count, chosen, edge_row, row_sources, flow, load, -1)
+                    carry(queue, count, chosen, edge_row, row_sources, flow, load, -1)
                 else:
                     line[:] = no_path
                     line[g] = destination_port[d]
@@ -107,7 +107,7 @@ def balanced_tables(
                 for i in range(1, count):
                     line[queue[i]] = edge_port[chosen[i]]
                 if weighs:
-                    _carry(queue, count, chosen, edge_row, row_sources, flow, load, 1)
+                    carry(queue, count, chosen, edge_row, row_sources, flow, load, 1)
 
 
 @njit(cache=True)
@@ -167,7 +167,7 @@ def _unlike(
 
 
 @njit(cache=True)
-def _carry(queue, count, chosen, edge_row, row_sources, flow, load, sign):
+def carry(queue, count, chosen, edge_row, row_sources, flow, load, sign):
     """Add a tree's flows to the loads, or with sign -1 take them away."""
     for i in range(count):
         flow[queue[i]] = row_sources[queue[i]]
@@ -236,7 +236,7 @@ def counted_tables(
 
 
 @njit(cache=True)
-def _sort_by_hops(queue, count, hops, sorted_rows):
+def sort_by_hops(queue, count, hops, sorted_rows):
     """Reorder the rows of the queue nearest first, keeping the order among equals."""
     buckets = np.zeros(len(hops) + 1, dtype=np.int32)
     for i in range(count):

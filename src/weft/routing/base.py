@@ -21,7 +21,9 @@ from scipy.sparse.csgraph import connected_components
 
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
+from weft.kernels.peaks import lower_peaks
 from weft.kernels.tables import balanced_tables, counted_tables
+from weft.kernels.trees import all_to_all_table_loads
 from weft.registry import Registry
 from weft.routes import Routes
 
@@ -37,6 +39,9 @@ Balance = Literal["flows", "opensm"]
 #: After three passes shuffled and faulty fat trees come within 1 % of the bisection bandwidth
 #: that D-mod-K gives complete ones; one pass loses 10 %, and more hardly help.
 PASSES = 3
+
+#: Rounds of lowering the worst load afterwards; most fabrics need fewer.
+PEAK_ROUNDS = 64
 
 
 def route(fabric: Fabric, engine: str | Sequence[str], **options: Any) -> Routes:
@@ -195,28 +200,79 @@ def fill_balanced(
     if destinations is None:
         destinations = np.arange(fabric.num_destinations)
     offset, listed = destinations_by_row(fabric, destinations)
-    label = components(fabric)
+    load = np.zeros(len(graph.edge_row), dtype=np.int64)
     balanced_tables(
-        graph.edge_offset,
-        graph.edge_row,
-        graph.edge_port,
-        np.zeros(0, dtype=np.uint8) if edge_up is None else edge_up,
-        edge_up is not None,
-        1.0 / fabric.link_rate_gbps[graph.edge_link],
-        graph.row_base,
-        graph.slot_edge,
-        np.bincount(label)[label].astype(np.int32),
-        row_sources(fabric),
-        offset,
-        listed,
-        destination_ports(fabric),
-        fabric.num_endpoints,
-        lmc,
-        passes,
-        int(np.iinfo(table.dtype).max),
-        np.zeros(len(graph.edge_row), dtype=np.int64),
-        table,
-    )
+        graph.edge_offset, graph.edge_row, graph.edge_port, *_order(edge_up), _edge_cost(fabric),
+        graph.row_base, graph.slot_edge, _part_sizes(fabric), row_sources(fabric), offset, listed,
+        destination_ports(fabric), fabric.num_endpoints, lmc, passes,
+        int(np.iinfo(table.dtype).max), load, table,
+    )  # fmt: skip
+    if passes > 1 and lmc == 0:
+        _lower(fabric, table, offset, listed, load, edge_up)
+
+
+def _order(edge_up: NDArray[np.uint8] | None) -> tuple[NDArray[np.uint8], bool]:
+    return (np.zeros(0, dtype=np.uint8), False) if edge_up is None else (edge_up, True)
+
+
+def _edge_cost(fabric: Fabric) -> NDArray[np.float64]:
+    cost: NDArray[np.float64] = 1.0 / fabric.link_rate_gbps[fabric.graph.edge_link]
+    return cost
+
+
+def _part_sizes(fabric: Fabric) -> NDArray[np.int32]:
+    """Rows of the connected part that each row is in."""
+    label = components(fabric)
+    return np.bincount(label)[label].astype(np.int32)
+
+
+def _lower(
+    fabric: Fabric,
+    table: NDArray[np.unsignedinteger[Any]],
+    offset: NDArray[np.int32],
+    listed: NDArray[np.int32],
+    load: NDArray[np.int64],
+    edge_up: NDArray[np.uint8] | None,
+) -> None:
+    graph = fabric.graph
+    lower_peaks(
+        graph.edge_offset, graph.edge_row, graph.edge_port, *_order(edge_up), _edge_cost(fabric),
+        graph.edge_tail, graph.row_base, graph.slot_edge, _part_sizes(fabric),
+        row_sources(fabric), offset, listed, fabric.num_endpoints, PEAK_ROUNDS, load, table,
+    )  # fmt: skip
+
+
+def lower_worst_load(fabric: Fabric, table: NDArray[np.unsignedinteger[Any]]) -> None:
+    """Lead trees of shortest paths around the most loaded cables; the table has no LMC."""
+    offset, listed = destinations_by_row(fabric, np.arange(fabric.num_destinations))
+    _lower(fabric, table, offset, listed, edge_loads(fabric, table), None)
+
+
+def edge_loads(
+    fabric: Fabric, table: NDArray[np.unsignedinteger[Any]], lmc: int = 0
+) -> NDArray[np.int64]:
+    """Flows of all host pairs, to all LIDs, over each edge, int64 [edges]."""
+    graph = fabric.graph
+    ends = np.flatnonzero(graph.destination_row[: fabric.num_host_endpoints] >= 0)
+    lids = ((ends[:, None] << lmc) + np.arange(1 << lmc)).reshape(-1).astype(np.int32)
+    loads = np.zeros(fabric.num_links, dtype=np.int64)
+    all_to_all_table_loads(
+        table, lids, graph.destination_row[lids >> lmc], graph.destination_link[lids >> lmc],
+        graph.row_base, graph.row_link, graph.link_row, row_sources(fabric),
+        int(np.iinfo(table.dtype).max), loads,
+    )  # fmt: skip
+    return loads[graph.edge_link]
+
+
+def worst_load(
+    fabric: Fabric, table: NDArray[np.unsignedinteger[Any]], lmc: int = 0
+) -> tuple[float, float]:
+    """Largest of the edges' flows over their rates, and the share of edges that reach it."""
+    loads = edge_loads(fabric, table, lmc) * _edge_cost(fabric)
+    if not len(loads):
+        return 0.0, 0.0
+    worst = float(loads.max())
+    return worst, float((loads >= worst * (1 - 1e-9)).mean())
 
 
 def fill_counted(
@@ -235,15 +291,13 @@ def fill_counted(
     offset, listed = destinations_by_row(fabric, np.arange(fabric.num_destinations))
     ports = destination_ports(fabric)
     listed = listed[np.lexsort((ports[listed], graph.destination_row[listed]))]
-    label = components(fabric)
     guid = fabric.node_guid[graph.row_node].byteswap()
     counted_tables(
         graph.edge_offset,
         graph.edge_row,
         graph.edge_port,
-        np.zeros(0, dtype=np.uint8) if edge_up is None else edge_up,
-        edge_up is not None,
-        np.bincount(label)[label].astype(np.int32),
+        *_order(edge_up),
+        _part_sizes(fabric),
         np.lexsort((guid, -row_adapters(fabric))).astype(np.int32),
         offset,
         listed,

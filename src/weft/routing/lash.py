@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from weft.errors import InputError
 from weft.fabrics import Fabric
 from weft.kernels.lash import layered_paths, spread_ways, widen_orders
-from weft.kernels.trees import all_to_all_table_loads
 from weft.routes import TableRoutes, VirtualLanes
 from weft.routing.base import (
     PASSES,
@@ -24,6 +23,7 @@ from weft.routing.base import (
     provenance,
     row_sources,
     sending_rows,
+    worst_load,
 )
 from weft.routing.lanes import MOST_LANES, Ways, check_vls, edges_back, refuse_lanes, waits
 
@@ -84,7 +84,7 @@ def lash(
     fewest = min(layers.used for layers in tried)
     refuse_lanes(fewest, max_vls)
     tried = [layers for layers in tried if layers.used == fewest]
-    best = min(tried, key=lambda layers: _worst(fabric, layers.table, lmc))
+    best = min(tried, key=lambda layers: worst_load(fabric, layers.table, lmc))
     return TableRoutes(
         **provenance(fabric, "lash"),
         table=best.table,
@@ -143,20 +143,6 @@ def _attempts(
         if passes and used <= MOST_LANES:
             _spread(ways, lanes, place, table, lmc, passes, cost, load, sl)
         yield _Layers(table, sl, used)
-
-
-def _worst(fabric: Fabric, table: NDArray[np.unsignedinteger[Any]], lmc: int) -> float:
-    """Heaviest load of a link between rows when every host sends to every LID of the others."""
-    graph = fabric.graph
-    ends = np.flatnonzero(graph.destination_row[: fabric.num_host_endpoints] >= 0)
-    lids = ((ends[:, None] << lmc) + np.arange(1 << lmc)).reshape(-1).astype(np.int32)
-    loads = np.zeros(fabric.num_links, dtype=np.int64)
-    all_to_all_table_loads(
-        table, lids, graph.destination_row[lids >> lmc], graph.destination_link[lids >> lmc],
-        graph.row_base, graph.row_link, graph.link_row, row_sources(fabric),
-        int(np.iinfo(table.dtype).max), loads,
-    )  # fmt: skip
-    return float((loads / fabric.link_rate_gbps)[graph.edge_link].max(initial=0))
 
 
 def _choose_trees(
