@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +13,6 @@ from weft.fabrics import Fabric, NodeKind
 from weft.opensm.torus_conf import AXES, PORTGROUP_MAX_PORTS, Seed, SeedLink, TorusConf
 from weft.routing.base import row_adapters
 from weft.routing.torus_structure import Torus
-
-#: The order in which OpenSM finds the corners of a cube of switches, each numbered by its bits x,
-#: y, z, when those of the face away from x, y or z = 0 are the ones not yet known; else ascending.
-FACE_ORDER = {0xAA: (7, 3, 1, 5), 0xCC: (7, 3, 2, 6), 0xF0: (7, 5, 4, 6)}
 
 
 def seeded(fabric: Fabric, tori: list[Torus], conf: TorusConf) -> Torus:
@@ -310,20 +307,26 @@ def _search(
     cube: dict[int, tuple[int, ...]],
     found: dict[tuple[int, ...], None],
 ) -> bool:
-    """Find the corners of a cube that those already found lead to; whether there were any.
+    """Find one more corner of a cube that those already found lead to; whether there is one.
 
-    Two neighbours in the cube lead to a corner by the square that they form. One leads to it when
-    it is straight on from the switch behind, which must be found, as must its neighbours across.
+    Three corners of a square lead to the fourth. Failing that, one neighbour leads to a corner when
+    it is straight on from the switch behind.
     """
     unknown = [n for n, at in cube.items() if at not in found and at in place]
-    before = len(found)
     if len(cube) - len(unknown) < len(cube).bit_length() - 1:
         return False
-    for n in FACE_ORDER.get(sum(1 << n for n in unknown), unknown):
-        near = [d for d in range(3) if cube.get(n ^ 1 << d) in found]
-        if len(near) > 1 or (near and _goes_straight_on(torus, cube, n, near[0], found)):
+    known = {n for n, at in cube.items() if at in found}
+    for n in unknown:
+        near = [1 << d for d in range(3) if n ^ 1 << d in known]
+        if any(n ^ one ^ two in known for one, two in combinations(near, 2)):
             found[cube[n]] = None
-    return len(found) > before
+            return True
+    for n in unknown if len(cube) == 4 else unknown[::-1]:
+        for d in range(3):
+            if n ^ 1 << d in known and _goes_straight_on(torus, cube, n, d, found):
+                found[cube[n]] = None
+                return True
+    return False
 
 
 def _goes_straight_on(
