@@ -26,7 +26,7 @@ MARK = "WEFT_SUBNET"
 #: Seconds from the first polite signal to SIGKILL, and to SIGHUP, which ends an idle shell.
 PATIENCE_S = 2.0
 HANG_UP_S = 0.3
-POLL_S = 0.02
+POLL_S = 0.04
 
 
 def processes_of(token: str) -> list[int]:
