@@ -75,3 +75,63 @@ def test_what_cannot_be_is_refused() -> None:
     around[0] = switch_ports
     with pytest.raises(InputError, match="round for ever"):
         assign_lanes(fabric, around)
+
+
+@pytest.mark.parametrize("engine", ["dfsssp", "lash"])
+def test_engines_refuse_too_few_lanes_and_say_how_many(engine: str) -> None:
+    fabric = weft.fabric("ring:n=7")
+    assert weft.route(fabric, engine).num_vls == 2
+    with pytest.raises(NotApplicable, match="2 virtual lanes would be needed; max_vls is 1"):
+        weft.route(fabric, engine, max_vls=1)
+    for max_vls in (0, 16):
+        with pytest.raises(InputError, match="max_vls must be 1 to 15"):
+            weft.route(fabric, engine, max_vls=max_vls)
+
+
+def test_lash_finds_the_single_lane_of_a_four_by_four_by_four_torus() -> None:
+    fabric = weft.fabric("torus:4x4x4")
+    routes = weft.route(fabric, "lash")
+    assert routes.num_vls == 1
+    assert validate(fabric, routes, management=True).credit_loops == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "dfsssp", "lash"),
+    [
+        ("kns:k=6,n=2", 1, 1),
+        ("kns:k=4,n=3", 2, 2),
+        ("torus:4x4x4", 2, 1),
+        ("torus:5x5x5", 5, 3),
+        ("xgft:3;6,6,6;1,6,6", 1, 1),
+    ],
+)
+def test_lanes_stay_as_few(spec: str, dfsssp: int, lash: int) -> None:
+    fabric = weft.fabric(spec)
+    for engine, most in (("dfsssp", dfsssp), ("lash", lash)):
+        routes = weft.route(fabric, engine)
+        assert routes.num_vls <= most
+        assert validate(fabric, routes).ok
+
+
+def test_lash_without_passes_gives_the_hosts_of_a_switch_one_path() -> None:
+    fabric = weft.fabric("xgft:3;3,3,3;1,3,3")
+    one, many = (weft.route(fabric, "lash", passes=passes) for passes in (0, 3))
+    assert isinstance(one, TableRoutes)
+    assert isinstance(many, TableRoutes)
+    goals = fabric.graph.destination_row[: fabric.num_hosts]
+    for routes, together in ((one, True), (many, False)):
+        lines = routes.table[: fabric.num_hosts].copy()
+        lines[np.arange(fabric.num_hosts), goals] = 0
+        alike = {row: len(np.unique(lines[goals == row], axis=0)) for row in np.unique(goals)}
+        assert all(count == 1 for count in alike.values()) == together
+    with pytest.raises(InputError, match="passes must be at least 0"):
+        weft.route(fabric, "lash", passes=-1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_found_does_not_hang_on_chance(seed: int) -> None:
+    fabric = random_fabric(seed, switches=12, hosts=20)
+    for engine in ("dfsssp", "lash"):
+        one, other = (weft.route(fabric, engine, management=True, max_vls=15) for _ in range(2))
+        assert np.array_equal(one.table, other.table)
+        assert np.array_equal(one.sl, other.sl)

@@ -28,6 +28,9 @@ MOST_LANES = 16
 MORE_WORK = 2_000_000
 LAST_WORK = 5 * MORE_WORK
 
+#: Rounds that are made in any case when one lane is missing.
+LAST_ROUNDS = 4
+
 #: Edges looked at for each way up to which a first fit is easy.
 EASY_WORK = 8
 
@@ -210,8 +213,8 @@ class Ways:
             lanes[:] = MOST_LANES
             return lanes, place
         used = int(lanes.max()) + 1
-        turn, spent = 0, 0
-        while used > 2 and spent + work <= (MORE_WORK if used <= max_vls else LAST_WORK):
+        turn, spent, last = 0, 0, max(LAST_WORK, LAST_ROUNDS * work)
+        while used > 2 and spent + work <= _allowed(used, max_vls, last):
             sizes = np.bincount(lanes[:, self.counts != 0].reshape(-1), minlength=used)
             classes = _class_order(sizes, turn)
             rank = np.empty(used, dtype=np.uint8)
@@ -247,6 +250,13 @@ class Ways:
         if work == CIRCLE:
             raise InputError("the tables send packets round for ever; lanes cannot help")
         return work
+
+
+def _allowed(used: int, max_vls: int, last: int) -> int:
+    """Work to spend on fewer lanes, most when one is missing."""
+    if used <= max_vls:
+        return MORE_WORK
+    return last if used == max_vls + 1 else LAST_WORK
 
 
 def _class_order(sizes: NDArray[np.int64], turn: int) -> NDArray[np.int64]:
