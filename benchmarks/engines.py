@@ -102,6 +102,7 @@ def opensm_routing_phase(fabric: Fabric, engine: str, options: Sequence[str] = (
             start = time.perf_counter()
             subprocess.run(
                 [*command, *options],
+                cwd=folder,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
