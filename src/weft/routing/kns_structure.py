@@ -23,6 +23,9 @@ from weft.routing.base import sending_rows
 #: be cabled. Far below what faults leave; what falls short is another topology.
 LEAST_SHARE = 0.5
 
+#: Trials to fit stray lines into a grid, about a millisecond each: far more than damage takes.
+MOST_TRIALS = 2000
+
 
 Joints = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]
 
@@ -351,8 +354,12 @@ def _merge_groups(
     routers = np.unique(router)
     dimension_of_line = np.empty(len(group), dtype=np.int32)
 
+    tried = 0
+
     def fits(one: int, axis: int) -> bool:
         """No plane would then hold two routers of a line across it."""
+        nonlocal tried
+        tried += 1
         dimension_of[one] = axis
         dimension_of_line[:] = dimension_of[group]
         labels = _planes(dimension_of_line, joints, routers, int(dimension_of.max()) + 1)
@@ -368,13 +375,18 @@ def _merge_groups(
     # One that fits a single dimension may narrow down the rest; where none does, the largest
     # takes the first that it fits.
     rest = [one for one in rest if weight[one] > 1]
-    while rest:
-        choices = [(one, fitting(one)) for one in rest]
-        choices = [(one, axes) for one, axes in choices if axes]
-        single = [(one, axes) for one, axes in choices if len(axes) == 1]
-        for one, axes in single[:1] or choices[:1]:
-            dimension_of[one] = axes[0]
-        rest = [one for one, _ in choices if dimension_of[one] < 0]
+    while rest and tried < MOST_TRIALS:
+        left: list[tuple[int, int]] = []
+        for one in rest:
+            axes = fitting(one)
+            if len(axes) == 1:
+                dimension_of[one] = axes[0]
+            elif axes:
+                left.append((one, axes[0]))
+        if len(left) == len(rest):
+            one, axis = left.pop(0)
+            dimension_of[one] = axis
+        rest = [one for one, _ in left]
     sure = dimension_of[group] >= 0
     for one in np.flatnonzero(dimension_of < 0):
         taken = dimension_of[clash[one] & (dimension_of >= 0)]
