@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from weft.cli.opensm_live import settings
@@ -72,6 +73,22 @@ def test_dumps_of_a_folder_and_of_files(tmp_path: Path) -> None:
     assert found.lfts == tmp_path / "opensm-lfts.dump"
     assert found.sl2vl is None
     assert find_dumps([tmp_path / "opensm-lfts.dump", tmp_path]).lfts == found.lfts
+
+
+@pytest.mark.parametrize("lmc", [0, 2])
+def test_tables_as_weft_writes_them(lmc: int, tmp_path: Path) -> None:
+    fabric = load("mesh:3x3")
+    routes = route(fabric, "updn:roots=center", lmc=lmc)
+    assert isinstance(routes, TableRoutes)
+    (tmp_path / "dump").write_text(lft_dump(fabric, routes))
+    found = load_tables(fabric, tmp_path / "dump", {})
+    assert not found.problems
+    assert found.routes.lmc == lmc
+    assert np.array_equal(found.base, predict_lids(fabric, lmc=lmc).base)
+    adapters = fabric.num_endpoints << lmc
+    assert np.array_equal(found.routes.table[:adapters], routes.table[:adapters])
+    switches = slice(adapters, None, 1 << lmc)  # a switch has one LID
+    assert np.array_equal(found.routes.table[switches], routes.table[switches])
 
 
 def test_tables_without_guids_are_placed_by_lid(tmp_path: Path) -> None:
