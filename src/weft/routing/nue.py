@@ -90,7 +90,8 @@ def nue(
     evenly. In the end each lane has an order of its channels; all ways over ascending channels are
     free of deadlock, and among these the tables are balanced anew. Both ways of sharing the lanes
     are tried, and one lane, with several orders of the destinations while the fabric is small;
-    the attempt whose worst link load times mean length is least is taken.
+    where it is large and no fat tree, only the last with all lanes. The attempt whose worst link
+    load times mean length is least is taken.
 
     Source: Domke, Hoefler and Matsuoka, HPDC 2016; OpenSM's ``nue``, which has one lane as its
     default, divides the destinations evenly, and does not balance again.
@@ -105,16 +106,17 @@ def nue(
     steps = (fabric.num_endpoints << lmc) * channels * (passes + STEPS)
     trials = len(problem.goals) * channels * max_vls
     best: _Found | None = None
-    for order in problem.orders()[: max(1, WORK // max(steps, 1))]:
-        found = problem.route(order, 1, lmc, passes)
-        if best is None or found.cost < best.cost:
-            best = found
-        if max_vls == 1 or (steps > WORK and found.total == problem.shortest << lmc):
-            continue
-        for divide in (False, True):
-            if divide or trials < TRIALS:
-                found = problem.route(order, max_vls, lmc, passes, divide=divide)
-                if found.cost < best.cost:
+    large = steps > WORK
+    if large:
+        best = problem.route(problem.goals, 1, lmc, passes, grow=False)
+    if best is None or best.total > problem.shortest << lmc:
+        for order in problem.orders()[: max(1, WORK // max(steps, 1))]:
+            ways = [(1, False), (max_vls, False), (max_vls, True)]
+            for lanes, divide in ways[:1] if max_vls == 1 else ways[2 * large :]:
+                if lanes > 1 and not divide and trials > TRIALS:
+                    continue
+                found = problem.route(order, lanes, lmc, passes, divide=divide)
+                if best is None or found.cost < best.cost:
                     best = found
     assert best is not None
     sl: NDArray[np.uint8] = np.zeros((), dtype=np.uint8)
@@ -224,7 +226,7 @@ class _Problem:
         return int(ends @ (hops @ row_sources(self.fabric)))
 
     def orders(self) -> list[NDArray[np.int32]]:
-        """The goals from the root outwards, by number, depth first and from the outside inwards."""
+        """The goals depth first, from the root outwards, by number and from the outside inwards."""
         graph = self.fabric.graph
         matrix = csr_array(
             (np.ones(len(graph.edge_row), np.uint8), graph.edge_row, graph.edge_offset),
@@ -238,7 +240,7 @@ class _Problem:
         place[np.concatenate(parts)] = np.arange(graph.num_rows)
         depth = self.depth[self.goals]
         found: list[NDArray[np.int32]] = []
-        for key in (depth, np.zeros_like(depth), place[self.goals], -depth):
+        for key in (place[self.goals], depth, np.zeros_like(depth), -depth):
             order = self.goals[np.argsort(key, kind="stable")]
             if not any(np.array_equal(order, other) for other in found):
                 found.append(order)
@@ -282,11 +284,20 @@ class _Problem:
         return wanted, aimed
 
     def route(
-        self, order: NDArray[np.int32], lanes: int, lmc: int, passes: int, *, divide: bool = False
+        self,
+        order: NDArray[np.int32],
+        lanes: int,
+        lmc: int,
+        passes: int,
+        *,
+        divide: bool = False,
+        grow: bool = True,
     ) -> _Found:
         """Tables over at most so many lanes, with the goals served in this order.
 
-        The goals are divided evenly over the lanes, or each goes where it fits.
+        The goals are divided evenly over the lanes, or each goes where it fits. With grow False
+        no trees are grown: the ways are those of the first order of channels and the escape tree,
+        which are all the shortest ones in a fat tree.
         """
         fabric, graph = self.fabric, self.fabric.graph
         channels = len(graph.edge_row)
@@ -309,11 +320,11 @@ class _Problem:
         wanted, aimed = (np.array(marks) for marks in zip(*map(self.escape, aims), strict=True))
         share_lanes(
             graph.edge_offset, graph.edge_row, graph.edge_tail, reverse, dependency, edge_cost,
-            sources, self.weight, self.distances, order.repeat(np.maximum(ends[order], 1)),
+            sources, self.weight, self.distances, order.repeat(np.maximum(ends[order], 1) * grow),
             self.parent, wanted, aimed, np.zeros(channels, dtype=np.int64),
             np.zeros((lanes, int(dependency[-1])), dtype=np.uint8), place, channel_at, lane,
         )  # fmt: skip
-        used = np.unique(lane[lane >= 0])
+        used = np.unique(lane[lane >= 0]) if (lane >= 0).any() else np.zeros(1, dtype=np.int32)
         lane = np.where(lane < 0, 0, np.searchsorted(used, lane)).astype(np.int32)
         offset, listed = destinations_by_row(fabric, np.arange(fabric.num_destinations))
         table = empty_table(fabric, lmc)
