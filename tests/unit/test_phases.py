@@ -275,3 +275,33 @@ def test_bisections_take_the_better_way() -> None:
     crowded = weft.fabric("hyperx:S=4,T=8")
     minimal = weft.bisection(crowded, route(crowded, "minhop"), samples=50).mean
     assert weft.bisection(crowded, route(crowded, "ugal"), samples=50).mean > minimal
+
+
+def test_a_host_that_sends_to_itself_loads_nothing() -> None:
+    fabric = weft.fabric("hyperx:S=4,T=1")
+    loads = flow_loads(fabric, route(fabric, "valiant"), host_flows(fabric, [1, 1], [1, 2]))
+    assert (loads.flows, loads.unrouted) == (2, 0)
+    assert loads.per_link.sum() == pytest.approx(4)
+
+
+def test_sets_that_only_look_alike_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sets are looked up by a random code; here all have the same one."""
+
+    class NoRandom:
+        def integers(self, low: int, high: int, size: tuple[int, int], dtype: type) -> np.ndarray:
+            return np.zeros(size, dtype=dtype)
+
+    fabric = weft.fabric("dragonfly:p=1,a=3,h=2,g=4,arrangement=palmtree")
+    expected = candidates(fabric, "valiant")
+    monkeypatch.setattr(np.random, "default_rng", lambda seed: NoRandom())
+    found = candidates(fabric, "valiant")
+    assert found.num_sets > expected.num_sets
+
+    def edges(routes: CandidateRoutes, number: int) -> list[tuple[int, int]]:
+        run = slice(routes.set_offset[number], routes.set_offset[number + 1])
+        return list(zip(routes.set_edge[run].tolist(), routes.set_lane[run].tolist(), strict=True))
+
+    for one, other in ((expected.set_id, found.set_id), (expected.via_set, found.via_set)):
+        for a, b in zip(one.reshape(-1).tolist(), other.reshape(-1).tolist(), strict=True):
+            assert (a < 0) == (b < 0)
+            assert a < 0 or edges(expected, a) == edges(found, b)
