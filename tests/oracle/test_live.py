@@ -169,9 +169,14 @@ def test_tables_that_opensm_dumped_are_loaded_again(tmp_path: Path) -> None:
     with live(fabric, tables=tmp_path / "first") as subnet:
         assert subnet.engine == "file"
         assert (subnet.folder / "opensm-lfts.dump").read_text() == dumped
-    with live(fabric, tables=tmp_path / "first" / "opensm-lfts.dump", lmc=1) as subnet:
+    with live(fabric, tables=tmp_path / "first" / "opensm-lfts.dump") as subnet:
         assert subnet.engine == "file"
         assert (subnet.folder / "opensm-lfts.dump").read_text() == dumped
+    with (
+        pytest.raises(InputError, match="the tables are for LMC 1, not 0"),
+        live(fabric, tables=tmp_path / "first", lmc=0),
+    ):
+        pass
     (tmp_path / "empty").mkdir()
     with (
         pytest.raises(InputError, match=r"neither weft\.lfts nor opensm-lfts\.dump"),

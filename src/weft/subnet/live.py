@@ -65,6 +65,8 @@ def live(
         What to simulate. LIDs that it has are what its ports have when OpenSM starts.
     engine
         OpenSM's own engine, ``minhop`` when neither this nor `routes` nor `tables` is given.
+    routes
+        Routes of weft, which OpenSM loads with its engine ``file``.
     tables
         A folder of ``weft opensm export``, or an LFT dump, loaded likewise.
     lmc
@@ -90,9 +92,10 @@ def live(
     ------
     NotApplicable
         When the engine refuses the fabric, where OpenSM itself would fall back to minhop in
-        silence; or hosts forward.
+        silence; when OpenSM cannot carry the routes; or when hosts forward.
     InputError
-        On an unknown engine or host, or both engine and tables.
+        On an unknown engine or host, more than one of engine, routes and tables, tables of
+        another fabric, or an LMC that is not theirs.
     WeftError
         When a program is missing (with the Debian package that has it), ends, or takes too long.
 

@@ -93,18 +93,26 @@ class Running:
         settings: dict[str, Any] = {"lmc": 0}
         if self.engine in _NEED_QOS:
             settings["qos"] = "TRUE"
+        path = None
         if tables is not None:
             settings |= self._lay_out(tables)
+            if LFTS in tables.files:
+                path = tables.source or self.folder / LFTS
+        if path is not None and tables is not None and "lmc" not in tables.settings:
+            settings["lmc"] = read_lfts(self.fabric, path, lmc=lmc).lmc
         if lmc is not None:
+            if tables is not None and lmc != int(settings["lmc"]):
+                raise InputError(f"the tables are for LMC {settings['lmc']}, not {lmc}")
             settings["lmc"] = lmc
         if qos is not None:
             settings["qos"] = str(qos).upper()
         for name in _OURS & options.keys():
             raise InputError(f"{name} is set by weft, and cannot be an option")
         self._simulate(own, int(settings["lmc"]))
-        if tables is not None and LFTS in tables.files:
-            path = tables.source or self.folder / LFTS
-            self._given = read_lfts(self.fabric, path, lids=self._predicted)
+        if path is not None:
+            self._given = read_lfts(
+                self.fabric, path, lids=self._predicted, lmc=int(settings["lmc"])
+            )
         self._manage({**settings, **options})
 
     def _lay_out(self, tables: Tables) -> dict[str, str]:
