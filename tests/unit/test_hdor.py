@@ -249,6 +249,12 @@ def test_lanes_spread_destinations_evenly(lanes: int) -> None:
         assert len(set(routes.sl[: fabric.num_hosts][row == router])) == 2
 
 
+def test_more_lanes_than_routers_on_a_line_are_all_used() -> None:
+    fabric = build("kns:k=4,n=2").shuffled(1)
+    routes = tables(fabric, lanes=8)
+    assert np.bincount(routes.sl[: fabric.num_hosts]).tolist() == [2] * 8
+
+
 def test_lanes_that_faults_need_come_out_of_those_that_spread() -> None:
     fabric = build("kns:k=4,n=2").without(cables=["r1.2[2]"])
     routes = tables(fabric, lanes=4, max_vls=4)
@@ -297,6 +303,14 @@ def test_ways_that_need_no_detour_stay_as_they_were() -> None:
     assert {leave, enter} <= set(np.flatnonzero(changed.any(axis=0)))
     assert changed.mean() < 0.05
     assert (np.asarray(after.sl) > 0).mean() < 0.05
+
+
+def test_detours_leave_a_line_by_all_its_routers() -> None:
+    """r1.2 has lost the line of r1.0 to r1.5; to each of them its other line has a way out."""
+    fabric = build("kns:k=6,n=2").without(cables=["r1.2[2]"])
+    line = fabric.find_node("s1.2")
+    beyond = [fabric.find_node(f"h1.{other}") - fabric.num_switches for other in (0, 1, 3, 4, 5)]
+    assert len(set(tables(fabric).table[beyond, line].tolist())) == 5
 
 
 @pytest.mark.parametrize("seed", range(4))
