@@ -88,7 +88,7 @@ class Routes:
     def num_vls(self) -> int:
         """Virtual lanes that the service levels in use map to."""
         used = np.unique(self.sl)
-        return int(self.lanes.tables[:, used].max()) + 1
+        return int(self.lanes.tables[:, used].max(initial=0)) + 1
 
     def check(self, fabric: Fabric) -> None:
         """Refuse to be used with another fabric than the one routed.

@@ -289,3 +289,11 @@ def test_two_service_levels_of_one_switch_need_two_lids() -> None:
     assert offset.tolist() == [0, 1]
     lid = int(fabric.host_endpoint[2]) << 1
     assert tables.sl[0, lid : lid + 2].tolist() == [0, 1]
+
+
+def test_no_paths_at_all(square: Fabric) -> None:
+    routes = source_routes(square, [], [], [0], [], sl=np.zeros(0, dtype=np.uint8))
+    assert repr(routes) == "PathRoutes('source': 0 source routes, up to 0 links between switches)"
+    assert weft.validate(square, routes).num_unrouted_pairs == 12
+    assert weft.bisection(square, routes, samples=3).unrouted_share == 1.0
+    assert read_paths(square, "# nothing\n").pair.size == 0
