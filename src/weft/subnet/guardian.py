@@ -24,7 +24,7 @@ from pathlib import Path
 #: Environment variable by which the processes of a subnet are known.
 MARK = "WEFT_SUBNET"
 #: Seconds from the first polite signal to SIGKILL, and to SIGHUP, which ends an idle shell.
-PATIENCE_S = 2.0
+PATIENCE_S = 1.0
 HANG_UP_S = 0.3
 POLL_S = 0.04
 

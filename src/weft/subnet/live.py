@@ -312,6 +312,8 @@ class Subnet(Running):
         process = subprocess.Popen(
             [program, *map(str, command[1:])],
             env=self.environment,
+            # Each client of ibsim makes a folder where it runs.
+            cwd=None if os.access(".", os.W_OK) else self.folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -436,7 +438,7 @@ def _end(process: subprocess.Popen[Any]) -> None:
     for stream in (process.stdout, process.stderr):
         if stream:
             stream.close()
-    guardian.remove_leftovers(os.getcwd())
+    guardian.remove_leftovers(".")
 
 
 def _node(fabric: Fabric, destination: int) -> int:
