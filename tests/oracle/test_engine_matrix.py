@@ -1,0 +1,147 @@
+"""Every engine that both have, on every fabric of the list: weft's tables against OpenSM's.
+
+Both must route every pair of hosts; weft's worst link load and path lengths are no worse. What the
+real one gets wrong is listed with what it does, so that a change of either side shows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.oracle.tools import opensm_tables, require_tools
+
+from weft.errors import NotApplicable
+from weft.fabrics import Fabric, FabricBuilder
+from weft.load import fabric as load
+from weft.routes import TableRoutes
+from weft.routing import route
+from weft.routing.validate import validate
+from weft.sim.all_to_all import all_to_all_loads
+
+pytestmark = pytest.mark.oracle
+
+CLUSTER = str(Path(__file__).parents[2] / "examples" / "cluster.ibnetdiscover")
+
+FABRICS = {
+    "kns": "kns:k=6,n=2",
+    "cellia": "cellia:nodes=36",
+    "xgft": "xgft:3;6,6,6;1,6,6",
+    "torus": "torus:4x4x4",
+    "mesh": "mesh:4x4x4",
+    "faulty tree": "xgft:3;6,6,6;1,6,6",
+    "cluster": CLUSTER,
+    "messy": "",
+    "psmn": "fabrics/psmn-x5.ibnetdiscover",
+}
+
+#: Engine, and the options that the real one needs beside its name.
+ENGINES: dict[str, tuple[str, ...]] = {
+    "minhop": (),
+    "updn": (),
+    "dnup": (),
+    "ftree": (),
+    "dor": (),
+    "sssp": (),
+    "dfsssp": ("-Q",),
+    "lash": ("-Q",),
+    "nue": ("-Q",),
+}
+
+#: Where the real one takes another engine than asked for and says so only in its log.
+FALLS_BACK = {
+    *(("updn", name) for name in ("kns", "torus", "mesh", "messy")),
+    *(("ftree", name) for name in ("torus", "mesh", "faulty tree", "cluster", "messy", "psmn")),
+}
+#: Where it reports success though host pairs have no path.
+LEAVES_PAIRS = {("dnup", "kns"), ("dnup", "messy"), ("ftree", "kns")}
+
+#: Where its tables can deadlock on one lane.
+CAN_DEADLOCK = {
+    *(
+        (engine, name)
+        for engine in ("minhop", "sssp")
+        for name in ("kns", "torus", "mesh", "messy")
+    ),
+    *(("dnup", name) for name in ("torus", "mesh")),
+    *(("dor", name) for name in ("torus", "messy")),
+}
+#: Mean hops over the real one's, where shorter ways would load the worst link more: its longest
+#: way is two links longer.
+LONGER = {("nue", "messy"): 1.004}
+
+
+@cache
+def fabric_named(name: str, shared: Path | None) -> Fabric:
+    if name == "messy":
+        return messy_fabric(7)
+    if name == "psmn":
+        assert shared is not None
+        return load(str(shared / FABRICS[name]))
+    made = load(FABRICS[name])
+    if name == "faulty tree":
+        return made.with_faults(cables=9, switches=2, seed=4).shuffled(3)
+    return made
+
+
+def messy_fabric(seed: int) -> Fabric:
+    """Switches cabled at random at four speeds, some twice, with none to six hosts each."""
+    random = np.random.default_rng(seed)
+    maker = FabricBuilder(f"messy {seed}")
+    switches = maker.switches([f"s{number}" for number in range(24)], ports=36)
+    rates = ["4xDDR", "4xQDR", "4xFDR", "4xEDR"]
+    for at, switch in enumerate(switches[1:], start=1):
+        for other in random.choice(switches[:at], size=min(at, 3), replace=False):
+            cables = int(random.integers(1, 3))
+            maker.connect([switch], [other], rate=rates[random.integers(4)], cables=cables)
+    for at, switch in enumerate(switches):
+        for number in range(int(random.integers(7))):
+            host = maker.hosts([f"h{at}-{number}"], ports=2)
+            maker.connect(host, [switch], rate=rates[random.integers(4)])
+            if random.random() < 0.2:
+                maker.connect(host, [random.choice(switches)], rate="4xQDR")
+    return maker.fabric().shuffled(seed)
+
+
+def worst(fabric: Fabric, routes: TableRoutes) -> float:
+    loads = all_to_all_loads(fabric, routes).per_link / fabric.link_rate_gbps
+    between = loads[fabric.link_kind == 0]
+    return float(between.max(initial=0.0))
+
+
+@pytest.mark.parametrize("name", FABRICS)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_no_worse(engine: str, name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    require_tools("opensm", "ibsim", "ibsim-run")
+    shared = request.getfixturevalue("shared") if name == "psmn" else None
+    fabric = fabric_named(name, shared)
+    used, table = opensm_tables(fabric, tmp_path, engine, *ENGINES[engine])
+    assert (used != engine) == ((engine, name) in FALLS_BACK), f"the real one used {used}"
+    try:
+        ours = route(fabric, engine)
+    except NotApplicable:
+        # A refusal is an answer only where the real one has none that serves all.
+        assert (engine, name) in FALLS_BACK | LEAVES_PAIRS
+        return
+    assert isinstance(ours, TableRoutes)
+    found = validate(fabric, ours)
+    assert found.num_unrouted_pairs == found.num_disconnected_pairs
+    assert found.num_loops == 0
+    theirs = replace(ours, table=table, sl=np.zeros((), dtype=np.uint8))
+    judged = validate(fabric, theirs)
+    lost = judged.num_unrouted_pairs > judged.num_disconnected_pairs
+    assert lost == ((engine, name) in LEAVES_PAIRS), judged.text()
+    if used != engine or lost:
+        return
+    assert judged.num_loops == 0
+    # Without lanes, what the real one makes of a fabric that is no tree may deadlock.
+    cyclic = not ENGINES[engine] and ours.num_vls == 1 and bool(judged.credit_loops)
+    assert cyclic == ((engine, name) in CAN_DEADLOCK), judged.text()
+    if cyclic and not found.credit_loops:
+        return
+    assert worst(fabric, ours) <= worst(fabric, theirs) * (1 + 1e-9)
+    assert found.mean_hops <= judged.mean_hops * LONGER.get((engine, name), 1) + 1e-9
+    assert found.max_hops <= judged.max_hops
