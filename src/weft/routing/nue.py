@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import depth_first_order
 
-from weft.errors import InputError
+from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.ascending import lead_in, ordered_tables
 from weft.kernels.distances import UNREACHED, bfs_many
@@ -22,13 +22,16 @@ from weft.routing.base import (
     components,
     destination_ports,
     destinations_by_row,
+    edge_loads,
     empty_table,
     engine,
     provenance,
     row_sources,
     sending_rows,
+    worst_load,
 )
-from weft.routing.lanes import check_vls
+from weft.routing.lanes import assign_lanes, check_vls
+from weft.routing.sssp import sssp_table
 
 #: Passes of balancing; the later ones cost little, and shuffled fat trees need five.
 PASSES = 5
@@ -90,7 +93,8 @@ def nue(
     evenly. In the end each lane has an order of its channels; all ways over ascending channels are
     free of deadlock, and among these the tables are balanced anew. Both ways of sharing the lanes
     are tried, and one lane, with several orders of the destinations while the fabric is small;
-    where it is large and no fat tree, only the last with all lanes. The attempt whose worst link
+    where it is large and no fat tree, only the last with all lanes. So are the ways of `sssp`,
+    should they need one lane only. The attempt whose worst link
     load times mean length is least is taken.
 
     Source: Domke, Hoefler and Matsuoka, HPDC 2016; OpenSM's ``nue``, which has one lane as its
@@ -119,6 +123,8 @@ def nue(
                 if best is None or found.cost < best.cost:
                     best = found
     assert best is not None
+    if not large and (short := problem.shortest_ways(lmc, passes)) and short.cost < best.cost:
+        best = short
     sl: NDArray[np.uint8] = np.zeros((), dtype=np.uint8)
     if best.lanes > 1:
         rows = fabric.graph.destination_row
@@ -282,6 +288,23 @@ class _Problem:
             for marks in (wanted, aimed):
                 marks[self.fabric.graph.edge_row[self.parent[level[marks[level] > 0]]]] = 1
         return wanted, aimed
+
+    def shortest_ways(self, lmc: int, passes: int) -> _Found | None:
+        """The shortest ways of `sssp`, when they happen to need no second lane."""
+        fabric = self.fabric
+        table = sssp_table(fabric, "flows", lmc, passes)
+        try:
+            assign_lanes(fabric, table, lmc=lmc, max_vls=1, management=self.management)
+        except NotApplicable:
+            return None
+        loads = edge_loads(fabric, table, lmc)
+        return _Found(
+            table,
+            np.zeros(len(self.root), dtype=np.int32),
+            1,
+            worst_load(fabric, table, lmc)[0],
+            float(loads.sum()),
+        )
 
     def route(
         self,
