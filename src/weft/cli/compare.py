@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +18,7 @@ from weft.compare import Comparison, cell_text, compare
 from weft.errors import InputError
 from weft.formats.text import write_bytes, write_text
 from weft.report.html import write as write_page
-from weft.routing import engine
+from weft.routes import TableRoutes
 
 #: Columns of the engine table and the width from which a terminal shows them; the page and
 #: --table have all.
@@ -217,11 +218,16 @@ def advice(result: Comparison) -> list[str]:
             break
     theirs = result.best_of_opensm
     if theirs is not None and theirs.bisection is not None:
-        known = " and ".join(entry.name for entry in engine if "as_opensm" in entry.facts)
         lines.append(
-            f"Of the engines of OpenSM that weft computes entry by entry ({known}), "
-            f"{theirs.name.partition(':')[0]} is best, with {theirs.bisection.mean:.1%} "
+            f"Of the tables that OpenSM itself computes, those of its "
+            f"{theirs.name.partition(':')[0]} are best, with {theirs.bisection.mean:.1%} "
             f"({theirs.bisection.mean_gbps:.1f} Gb/s a host): the row {theirs.name}."
+        )
+    fabric = result.fabric
+    if isinstance(best.routes, TableRoutes) and fabric.graph.num_rows == fabric.num_switches:
+        lines.append(
+            "Tables of the best for OpenSM to load: weft opensm export FABRIC --engine "
+            f"{shlex.quote(best.name)} --out DIR."
         )
     apart = best.validation.num_disconnected_pairs if best.validation is not None else 0
     if apart:
