@@ -10,11 +10,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import InputError
-from weft.fabrics import Fabric
+from weft.fabrics import Fabric, SwitchGraph
 from weft.kernels.paths import SOUND, first_broken_path
 
 #: A service level is four bits.
 NUM_SLS = 16
+#: Data lanes; VL 15 is for subnet management alone.
+MAX_VLS = 15
+
+
+def _whole(array: NDArray[Any], dimensions: int) -> bool:
+    """Whether an array has so many dimensions and whole numbers."""
+    return array.ndim == dimensions and array.dtype.kind in "iu"
+
+
+def _within(array: NDArray[Any], low: int, high: Any) -> bool:
+    """Whether all numbers of an array are from low to high."""
+    return not np.any(array < low) and not np.any(array > high)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +61,34 @@ class VirtualLanes:
     def is_uniform(self) -> bool:
         """One table serves every pair of ports."""
         return len(self.index) == 0
+
+    def check(self, fabric: Fabric) -> None:
+        """Refuse arrays that do not fit each other or the fabric.
+
+        Raises
+        ------
+        InputError
+            With what is wrong.
+        """
+        if not _whole(self.tables, 2) or self.tables.shape[1] != NUM_SLS or not len(self.tables):
+            raise InputError(
+                f"the SL to VL tables have shape {self.tables.shape}; each has {NUM_SLS} entries"
+            )
+        if self.is_uniform:
+            return
+        ports = np.diff(fabric.graph.row_base)
+        run = ports.astype(np.int64) ** 2
+        if (
+            not np.array_equal(self.ports, ports)
+            or self.base.shape != ports.shape
+            or not _within(self.base, 0, len(self.index) - run)
+        ):
+            raise InputError(
+                "the SL to VL tables by port must have a run of ports x ports, port 0 among them, "
+                f"for each of the {len(ports)} rows of {fabric.name}"
+            )
+        if not _whole(self.index, 1) or not _within(self.index, 0, len(self.tables) - 1):
+            raise InputError(f"an SL to VL table is 0 to {len(self.tables) - 1}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -111,8 +151,14 @@ class Routes:
                 f"the service levels have shape {sl.shape}; {fabric.name} needs "
                 f"{', '.join(first)}{' or ' if first else ''}{last}"
             )
-        if sl.size and sl.max() >= NUM_SLS:
-            raise InputError(f"a service level is 0 to {NUM_SLS - 1}, not {sl.max()}")
+        if sl.dtype.kind not in "iu":
+            raise InputError(f"service levels are whole numbers, not {sl.dtype}")
+        if sl.size and not 0 <= sl.min() <= sl.max() < NUM_SLS:
+            wrong = sl.min() if sl.min() < 0 else sl.max()
+            raise InputError(f"a service level is 0 to {NUM_SLS - 1}, not {wrong}")
+        self.lanes.check(fabric)
+        if self.num_vls > MAX_VLS:
+            raise InputError(f"a virtual lane is 0 to {MAX_VLS - 1}, not {self.num_vls - 1}")
 
     def _sl_shapes(self, fabric: Fabric) -> list[tuple[int, ...]]:
         """Shapes that `sl` may have."""
@@ -138,10 +184,14 @@ class TableRoutes(Routes):
     lmc: int = 0
 
     def __post_init__(self) -> None:
+        if not 0 <= self.lmc < 8:
+            raise InputError(f"an LMC is 0 to 7, not {self.lmc}")
         self.table.setflags(write=False)
 
     def check(self, fabric: Fabric) -> None:
         """See `Routes.check`."""
+        if self.table.dtype.kind != "u":
+            raise InputError(f"the ports of a table are unsigned numbers, not {self.table.dtype}")
         super().check(fabric)
         expected = (fabric.num_destinations << self.lmc, fabric.graph.num_rows)
         if self.table.shape != expected:
@@ -306,8 +356,27 @@ class CandidateRoutes(Routes):
             )
         if len(self.set_lane) not in (0, len(self.set_edge)):
             raise InputError(f"{len(self.set_lane)} lanes do not match {len(self.set_edge)} edges")
+        self._check_sets(fabric.graph)
         if len(self.via):
             self._check_intermediates(rows)
+
+    def _check_sets(self, graph: SwitchGraph) -> None:
+        offset = self.set_offset
+        if (
+            not len(offset)
+            or offset[0] != 0
+            or offset[-1] != len(self.set_edge)
+            or np.any(np.diff(offset) < 0)
+        ):
+            raise InputError(
+                f"the offsets of port sets must ascend from 0 to {len(self.set_edge)}, the number "
+                "of their edges"
+            )
+        if not _within(self.set_edge, 0, len(graph.edge_row) - 1):
+            raise InputError(f"an edge of a port set is 0 to {len(graph.edge_row) - 1}")
+        for lines in (self.set_id, self.via_set):
+            if not _within(lines, -1, self.num_sets - 1):
+                raise InputError(f"a port set is 0 to {self.num_sets - 1}, or -1 for none")
 
     def _check_intermediates(self, rows: int) -> None:
         vias = int(self.via.max(initial=-1)) + 1

@@ -112,19 +112,55 @@ def test_arrays_of_the_wrong_shape_are_refused(consume) -> None:
         (replace(routes, lmc=1), "with LMC 1 needs"),
         (replace(routes, sl=levels), "service levels have shape"),
         (replace(routes, sl=np.uint8(16)), "a service level is 0 to 15, not 16"),
+        (replace(routes, sl=np.full(fabric.num_destinations, -1)), "0 to 15, not -1"),
+        (replace(routes, sl=np.full(fabric.num_destinations, 0.5)), "are whole numbers, not float"),
+        (replace(routes, table=routes.table.astype(float)), "unsigned numbers, not float64"),
+        (replace(routes, lanes=VirtualLanes.uniform([15])), "a virtual lane is 0 to 14, not 15"),
+        (replace(sets, set_lane=np.full_like(sets.set_edge, 99, np.uint8)), "0 to 14, not 99"),
         (replace(sets, set_id=sets.set_id[:2].copy()), "the port sets have shape"),
+        (replace(sets, set_id=sets.set_id + sets.num_sets), "a port set is 0 to"),
+        (replace(sets, set_id=sets.set_id - 2), "a port set is 0 to"),
+        (replace(sets, set_edge=sets.set_edge + 8), "an edge of a port set is 0 to 7"),
+        (replace(sets, set_edge=sets.set_edge - 8), "an edge of a port set is 0 to 7"),
+        (replace(sets, set_offset=sets.set_offset[:-1].copy()), "must ascend from 0 to"),
+        (replace(sets, set_offset=sets.set_offset[::-1].copy()), "must ascend from 0 to"),
     ]
     for broken, match in wrong:
         with pytest.raises(InputError, match=match):
             consume(fabric, broken)
+    with pytest.raises(InputError, match="an LMC is 0 to 7, not -1"):
+        replace(routes, lmc=-1)
     two = tables(fabric, lmc=1)
     lids = 2 * fabric.num_destinations
     consume(fabric, replace(two, sl=np.zeros((fabric.graph.num_rows, lids), dtype=np.uint8)))
     per_destination = np.zeros(fabric.num_destinations, dtype=np.uint8)
     with pytest.raises(InputError, match=rf"needs \(\), \({lids},\) or \(4, {lids}\)"):
         consume(fabric, replace(two, sl=per_destination))
-    fine = replace(routes, sl=np.uint8(15), lanes=VirtualLanes.uniform(range(16)))
+    fine = replace(routes, sl=np.uint8(15), lanes=VirtualLanes.uniform([*range(15), 14]))
     consume(fabric, fine)
+
+
+def test_lanes_by_port_that_do_not_fit_are_refused() -> None:
+    fabric = build("torus:5x5")
+    routes = tables(fabric, "torus-2QoS")
+    lanes = routes.lanes
+    assert validate(fabric, routes).ok
+    assert not lanes.is_uniform
+    runs = "a run of ports x ports, port 0 among them, for each of the 25 rows"
+    wrong = [
+        (replace(lanes, index=lanes.index[:-1].copy()), runs),
+        (replace(lanes, base=lanes.base + 1), runs),
+        (replace(lanes, base=lanes.base - 1), runs),
+        (replace(lanes, ports=lanes.ports - 1), runs),
+        (VirtualLanes(lanes.tables, lanes.index), runs),
+        (replace(lanes, index=lanes.index + len(lanes.tables)), "an SL to VL table is 0 to 4"),
+        (replace(lanes, index=lanes.index - 5), "an SL to VL table is 0 to 4"),
+        (replace(lanes, tables=lanes.tables[:, :8].copy()), "each has 16 entries"),
+        (replace(lanes, tables=lanes.tables[:0].copy()), "each has 16 entries"),
+    ]
+    for broken, match in wrong:
+        with pytest.raises(InputError, match=match):
+            validate(fabric, replace(routes, lanes=broken))
 
 
 def test_routes_are_of_a_fabric_in_which_the_same_hosts_forward() -> None:

@@ -16,10 +16,7 @@ from numpy.typing import NDArray
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.opensm.ports import port_guids
-from weft.routes import NUM_SLS, TableRoutes, VirtualLanes
-
-#: Data VLs that InfiniBand has; what a port has may be fewer.
-MAX_VLS = 15
+from weft.routes import MAX_VLS, NUM_SLS, TableRoutes, VirtualLanes
 
 _PER_LINE = 6
 
