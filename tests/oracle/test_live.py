@@ -18,6 +18,7 @@ from tests.oracle.tools import require_tools
 from weft.cli import main
 from weft.errors import InputError, NotApplicable, WeftError
 from weft.load import fabric as load
+from weft.opensm.lids import predict_lids
 from weft.routes import Routes, TableRoutes
 from weft.routing import route
 from weft.subnet import guardian
@@ -279,6 +280,37 @@ def test_hosts() -> None:
     with pytest.raises(InputError, match="runs on a host, not on"), live(fabric, sm_host=0):
         pass
     with pytest.raises(NotApplicable, match="forward packets"), live(load("bcube:n=3,k=1")):
+        pass
+
+
+#: The first host has a cable in port 2 only.
+SECOND_PORT = """\
+Switch\t4 "S0"
+[1]\t"H0"[2]
+[2]\t"H1"[1]
+
+Ca\t2 "H0"
+[2]\t"S0"[1]
+
+Ca\t2 "H1"
+[1]\t"S0"[2]
+"""
+
+
+@pytest.mark.filterwarnings("ignore::weft.formats.FormatWarning")
+def test_opensm_runs_where_port_1_has_a_cable(tmp_path: Path) -> None:
+    path = tmp_path / "second.net"
+    path.write_text(SECOND_PORT)
+    fabric = load(str(path))
+    with live(fabric, routes=route(fabric, "minhop"), timeout_s=LIMIT) as subnet:
+        assert subnet.lids().base.tolist() == predict_lids(fabric).base.tolist()
+        assert subnet.trace("H1", "H0") == tuple(map(fabric.find_node, ("H1", "S0", "H0")))
+    with pytest.raises(InputError, match="H0 has no cable in port 1"), live(fabric, sm_host="H0"):
+        pass
+    path.write_text(SECOND_PORT.replace('"H1"[1]', '"H1"[2]').replace('[1]\t"S0"', '[2]\t"S0"'))
+    with pytest.raises(NotApplicable, match="no host with a cable in port 1"), live(
+        load(str(path))
+    ):  # fmt: skip
         pass
 
 

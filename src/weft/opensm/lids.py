@@ -90,8 +90,9 @@ def predict_lids(
     lmc
         The LMC that OpenSM is told (``-l``).
     sm
-        Node on which it runs, by number, name or GUID, at its first port that has a cable; the
-        first host with a cable when left out.
+        Node on which it runs, by number, name or GUID, at its first port that has a cable. Left
+        out, the first host that has one in port 1, which is the only port that a program on ibsim
+        can use; else the first with any.
     cache
         First and last LID by port GUID that it remembers from before, such as from
         `weft.opensm.guid2lid.read_guid2lid`.
@@ -142,7 +143,7 @@ def _own_port(fabric: Fabric, sm: str | int | None) -> int:
         endpoints = fabric.host_endpoint[fabric.host_endpoint >= 0]
         if not len(endpoints):
             raise NotApplicable(f"{fabric.name} has no host with a cable to run OpenSM on")
-        return int(endpoints[0])
+        return int(endpoints[np.argmax(fabric.endpoint_port[endpoints] == 1)])
     node = fabric.find_node(sm) if isinstance(sm, str) else sm
     if not 0 <= node < fabric.num_nodes:
         raise InputError(f"{fabric.name} has nodes 0 to {fabric.num_nodes - 1}, not {node}")

@@ -74,8 +74,8 @@ def live(
     qos
         Let OpenSM program lanes; left out, when the engine or the routes need it.
     sm_host
-        Host that OpenSM runs on, by name, GUID or node number; the first with a cable when left
-        out.
+        Host that OpenSM runs on, by name, GUID or node number; it needs a cable in port 1. The
+        first that has one when left out.
     options
         More settings of ``opensm.conf``, such as ``{"root_guid_file": "roots.guids"}``.
     timeout_s

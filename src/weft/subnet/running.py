@@ -257,23 +257,30 @@ class Running:
 
 
 def sm_node(fabric: Fabric, sm_host: str | int | None) -> int:
-    """Node that OpenSM runs on.
+    """Node that OpenSM runs on: a host with a cable in port 1, the one that ibsim gives programs.
 
     Raises
     ------
     NotApplicable
-        When no host has a cable.
+        When no host has one there.
     InputError
-        When there is no such host, or it has none.
+        When there is no such host, or it has none there.
     """
+    endpoints = fabric.host_endpoint[fabric.host_endpoint >= 0]
+    usable = fabric.endpoint_node[endpoints[fabric.endpoint_port[endpoints] == 1]]
     if sm_host is None:
-        endpoints = fabric.host_endpoint[fabric.host_endpoint >= 0]
-        if not len(endpoints):
-            raise NotApplicable(f"{fabric.name} has no host with a cable to run OpenSM on")
-        return int(fabric.endpoint_node[endpoints[0]])
+        if not len(usable):
+            raise NotApplicable(
+                f"{fabric.name} has no host with a cable in port 1, and ibsim runs OpenSM on no "
+                "other port"
+            )
+        return int(usable[0])
     node = fabric.find_node(sm_host) if isinstance(sm_host, str) else int(sm_host)
     if not fabric.num_switches <= node < fabric.num_switches + fabric.num_hosts:
         raise InputError(f"OpenSM runs on a host, not on {sm_host}")
-    if fabric.host_endpoint[node - fabric.num_switches] < 0:
-        raise InputError(f"{fabric.node_names[node]} has no cable, so OpenSM cannot run on it")
+    if node not in usable:
+        raise InputError(
+            f"{fabric.node_names[node]} has no cable in port 1, and ibsim runs OpenSM on no other "
+            "port"
+        )
     return node
