@@ -17,6 +17,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+import threading
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -78,7 +79,8 @@ class Registry:
         self._group = group
         self._pipeline = pipeline
         self._entries: dict[str, Entry] = {}
-        self._loaded = False
+        self._loaded = self._loading = False
+        self._lock = threading.RLock()
 
     def __call__(
         self, name: str, *, aliases: tuple[str, ...] = (), **facts: Any
@@ -98,16 +100,19 @@ class Registry:
     def _load(self) -> None:
         if self._loaded:
             return
-        self._loaded = True  # a module that is imported here may ask for the entries so far
-        try:
-            package = importlib.import_module(self._package)
-            for module in pkgutil.iter_modules(package.__path__, self._package + "."):
-                importlib.import_module(module.name)
-            for point in entry_points(group=self._group):
-                point.load()
-        except BaseException:
-            self._loaded = False  # so that the next call fails with the cause too
-            raise
+        with self._lock:  # another thread waits until all entries are there
+            if self._loaded or self._loading:
+                return  # a module that is imported here may ask for the entries so far
+            self._loading = True
+            try:
+                package = importlib.import_module(self._package)
+                for module in pkgutil.iter_modules(package.__path__, self._package + "."):
+                    importlib.import_module(module.name)
+                for point in entry_points(group=self._group):
+                    point.load()
+                self._loaded = True  # and where it fails the next call fails with the cause too
+            finally:
+                self._loading = False
 
     def __iter__(self) -> Iterator[Entry]:
         self._load()

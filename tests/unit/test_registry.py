@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -46,6 +47,24 @@ def test_what_cannot_be_loaded_fails_every_time(monkeypatch: pytest.MonkeyPatch)
     for _ in range(2):
         with pytest.raises(ImportError, match="a library is missing"):
             made.names()
+
+
+def test_threads_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    began, seen = threading.Event(), threading.Event()
+
+    def load() -> None:
+        began.set()
+        seen.wait(0.2)
+        made("slow")(lambda: None)
+
+    made = registry(monkeypatch, SimpleNamespace(load=load))
+    first = threading.Thread(target=made.names)
+    first.start()
+    began.wait()
+    names = made.names()
+    seen.set()
+    first.join()
+    assert names == ["slow"]
 
 
 def test_a_name_is_given_once(monkeypatch: pytest.MonkeyPatch) -> None:
