@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from weft.errors import InputError, NotApplicable
+from weft.fabrics import FabricBuilder
 from weft.load import fabric as load
 from weft.routes import TableRoutes
 from weft.routing import route
@@ -46,6 +47,20 @@ def test_what_would_leave_hosts_unrouted_is_refused(balance: str) -> None:
     fabric = load("kns:k=4,n=2")
     with pytest.raises(NotApplicable, match="ways from a switch to a host would have to lead away"):
         route(fabric, "dnup", balance=balance)
+
+
+@pytest.mark.parametrize("balance", ["flows", "opensm"])
+def test_the_second_ports_of_hosts_are_served_or_refused_too(balance: str) -> None:
+    # Leaves a, b, c in a row below two spines that join a with b and b with c only.
+    build = FabricBuilder("two rails")
+    a, b, c, left, right = build.switches(["a", "b", "c", "left", "right"])
+    build.connect([left, left, right, right], [a, b, b, c])
+    hosts = build.hosts(["x", "y", "z"])
+    build.connect(hosts, [a, b, b])
+    assert validate(build.fabric(), route(build.fabric(), "dnup", balance=balance)).ok
+    build.connect([hosts[2]], [c])
+    with pytest.raises(NotApplicable, match="such as from c to x"):
+        route(build.fabric(), "dnup", balance=balance)
 
 
 def test_where_no_switch_has_an_adapter_there_are_no_ranks() -> None:

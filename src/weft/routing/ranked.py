@@ -14,7 +14,7 @@ from weft.routing.base import (
     destination_ports,
     destinations_by_row,
     row_adapters,
-    row_sources,
+    sending_rows,
 )
 
 
@@ -41,11 +41,13 @@ def fill_ranked(
 def missing_ways(
     fabric: Fabric, table: NDArray[np.unsignedinteger[Any]], lmc: int
 ) -> tuple[int, str]:
-    """How many ways from sending switches to hosts have no entry though cabled, and one of them."""
+    """How many ways from sending switches to hosts have no entry though cabled, and one of them.
+
+    Every port of a host counts: each is an address, and may send.
+    """
     graph = fabric.graph
-    leaves = np.flatnonzero(row_sources(fabric))
-    hosts = fabric.host_endpoint[fabric.host_endpoint >= 0]
-    hosts = hosts[graph.destination_row[hosts] >= 0]
+    leaves = sending_rows(fabric)
+    hosts = np.flatnonzero(graph.destination_row[: fabric.num_host_endpoints] >= 0)
     label = components(fabric)
     joined = label[graph.destination_row[hosts]][:, None] == label[leaves]
     missing = table[hosts << lmc][:, leaves] == np.iinfo(table.dtype).max
