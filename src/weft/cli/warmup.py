@@ -31,7 +31,15 @@ def warm() -> None:
     tree_paths = route(tree, "smodk")
     assert isinstance(tree_paths, PathRoutes)
     lower(tree, tree_paths, lmc=1)
-    compare(build("dragonfly:p=1,a=2,h=1"), patterns=("shift",), samples=2)
+    # What trees do not need: recognition of other structures, lanes, ways around faults.
+    torus = build("torus:5x5")
+    for fabric in (
+        build("dragonfly:p=1,a=2,h=1"),
+        build("kns:k=3,n=2").with_faults(cables=1, seed=1),
+        torus,
+        torus.without(switches=[torus.node_names[12]]),
+    ):
+        compare(fabric, patterns=("shift",), samples=2)
     wide = FabricBuilder("a switch of more ports than a byte counts")
     (switch,) = wide.switches(["s"], ports=300)
     wide.connect(np.full(3, switch), wide.hosts(["a", "b", "c"]))
