@@ -29,7 +29,7 @@ def read_text(path: str | Path) -> str:
         raise InputError(f"cannot be read: {error.strerror or error}", file=path) from None
     except ValueError:
         raise InputError(f"{str(path)!r} is no file name") from None
-    if not data.strip():
+    if not data or data.isspace():
         raise InputError("is empty", file=path)
     if b"\0" in data:
         raise InputError("is a binary file; expected text in UTF-8", file=path)

@@ -17,6 +17,10 @@ import re
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import repeat
+
+import numpy as np
+from numpy.typing import NDArray
 
 from weft.errors import InputError
 from weft.formats.base import warn
@@ -77,16 +81,16 @@ class Dump:
 
 
 #: Characters that are taken apart into lines at a time.
-_CHUNK = 1 << 20
+_CHUNK = 1 << 16
 
 
-def _lines(text: str) -> Iterator[str]:
-    """Lines of a text, without a list of all of them: dumps have hundreds of megabytes."""
+def _pieces(text: str) -> Iterator[list[str]]:
+    """Lines of a text, some at a time: dumps have hundreds of megabytes."""
     start = 0
     while start <= len(text):
         end = text.find("\n", start + _CHUNK)
         end = len(text) if end < 0 else end
-        yield from text[start:end].split("\n")
+        yield text[start:end].split("\n")
         start = end + 1
 
 
@@ -100,26 +104,24 @@ class _Parser:
         self.known: dict[tuple[str, str], int] = {}
         self.ports = {f"{port:03}": port for port in range(NO_PATH + 1)}
         self.strange: list[tuple[int, str]] = []
-        #: Key and port of each line that was a row: all tables have much the same lines.
-        self.rows: dict[str, tuple[int, int]] = {}
-        self.raw = ""
+        #: Key * 256 + port of each line that was a row: all tables have much the same lines.
+        self.rows: dict[str, int] = {}
 
     def fail(self, message: str, line: int) -> InputError:
         return InputError(message, file=self.file, line=line)
 
     def parse(self, text: str) -> Dump:
         number = 0
-        for number, raw in enumerate(_lines(text), 1):
-            again = self.rows.get(raw)
-            if again is not None and self.blocks and not self.blocks[-1].closed:
-                self._add(*again, number)
-                continue
-            line = raw.strip()
-            self.raw = raw
-            if line.startswith("0x"):
-                self._row(line, number)
-            elif line and not line.startswith("#"):
-                self._other(line, number)
+        for lines in _pieces(text):
+            codes = np.fromiter(map(self.rows.get, lines, repeat(-1)), np.int64, len(lines))
+            start = 0
+            for new in np.flatnonzero(codes < 0).tolist():
+                self._known_rows(codes[start:new], lines[start], number + start + 1)
+                self._line(lines[new], number + new + 1)
+                start = new + 1
+            if start < len(lines):
+                self._known_rows(codes[start:], lines[start], number + start + 1)
+            number += len(lines)
         if not self.blocks:
             raise InputError(
                 "is no dump of forwarding tables; expected lines as OpenSM or ibroute write them, "
@@ -129,7 +131,30 @@ class _Parser:
         self._check_end(text, number)
         return Dump(self.blocks, self.keys)
 
-    def _row(self, line: str, number: int) -> None:
+    def _known_rows(self, codes: NDArray[np.int64], first: str, number: int) -> None:
+        """Add rows that stood elsewhere before, the first of them in a line of that number."""
+        if len(codes):
+            block = self._block(first, number)
+            block.keys.frombytes((codes >> 8).astype(np.intc).tobytes())
+            block.ports.frombytes((codes & 255).astype(np.intc).tobytes())
+            block.lines.frombytes(np.arange(number, number + len(codes), dtype=np.intc).tobytes())
+
+    def _line(self, raw: str, number: int) -> None:
+        line = raw.strip()
+        if raw in self.rows:
+            self._add(self.rows[raw], raw, number)
+        elif line.startswith("0x"):
+            self._row(line, raw, number)
+        elif line and not line.startswith("#"):
+            self._other(line, number)
+
+    def _block(self, line: str, number: int) -> Block:
+        """The table that a row belongs to."""
+        if not self.blocks or self.blocks[-1].closed:
+            raise self.fail(f"the row {shown(line)} belongs to no switch", number)
+        return self.blocks[-1]
+
+    def _row(self, line: str, raw: str, number: int) -> None:
         words = line.split(None, 2)
         lid, port = words[0], words[1] if len(words) > 1 else ""
         tail = words[2] if len(words) > 2 else ""
@@ -138,8 +163,7 @@ class _Parser:
             if port == "UNREACHABLE":
                 return
             tail = ""
-        if not self.blocks or self.blocks[-1].closed:
-            raise self.fail(f"the row {shown(line)} belongs to no switch", number)
+        self._block(line, number)
         key = self.known.get((lid, tail), -1)
         if key < 0:
             key = self._key(lid, tail, line, number)
@@ -148,13 +172,13 @@ class _Parser:
             if not (port.isascii() and port.isdecimal() and int(port) <= NO_PATH):
                 raise self.fail(f"expected a LID and a port, found {shown(line)}", number)
             value = int(port)
-        self.rows[self.raw] = key, value
-        self._add(key, value, number)
+        self.rows[raw] = key << 8 | value
+        self._add(key << 8 | value, line, number)
 
-    def _add(self, key: int, port: int, number: int) -> None:
-        block = self.blocks[-1]
-        block.keys.append(key)
-        block.ports.append(port)
+    def _add(self, code: int, line: str, number: int) -> None:
+        block = self._block(line, number)
+        block.keys.append(code >> 8)
+        block.ports.append(code & 255)
         block.lines.append(number)
 
     def _key(self, lid: str, tail: str, line: str, number: int) -> int:
