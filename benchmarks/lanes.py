@@ -1,26 +1,20 @@
 """Virtual lanes, load and routing time of sssp, dfsssp and lash beside the real OpenSM's.
 
-Where opensm and ibsim are installed each engine of OpenSM routes the same fabric; its time is
-from its log, from becoming master to the tables being ready. weft's lanes are for host pairs, then
+Where opensm and ibsim are installed each engine of OpenSM routes the same fabric; its time is that
+of `benchmarks._opensm`. weft's lanes are for host pairs, then
 with ways from and to switches counted, too, as OpenSM's lash does.
 """
 
 from __future__ import annotations
 
-import re
-import shutil
-import tempfile
-from datetime import datetime
-from pathlib import Path
-
 import weft
+from benchmarks._opensm import missing_tools, opensm_run
 from benchmarks.link_loads import best_of
-from weft.errors import NotApplicable, WeftError
+from weft.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.routes import TableRoutes
 from weft.routing.validate import validate
 from weft.sim.all_to_all import all_to_all_loads
-from weft.subnet.live import live
 
 SPECS = [
     "kns:k=6,n=2",
@@ -58,38 +52,24 @@ def ours(fabric: Fabric, engine: str, judge: bool) -> str:
 
 def theirs(fabric: Fabric, engine: str) -> str:
     """Lanes that the real OpenSM needs, seconds, loads."""
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            with live(fabric, engine, keep=Path(folder) / "live", timeout_s=300) as subnet:
-                log = subnet.log.read_text(errors="replace")
-                routes = subnet.lfts()
-        except NotApplicable as reason:
-            return f"refuses: {reason}"
-        except WeftError as error:
-            return f"fails: {error}"
-    needed = [int(count) for count in re.findall(r"Lanes needed: (\d+)", log)]
-    lanes = f"{needed[-1]:3d}" if needed else "  1" if engine == "sssp" else "  ?"
-    start = _moment(log, "Entering MASTER state")
-    took = (_moment(log, f"{engine} tables configured") - start).total_seconds()
-    return f"{lanes}      {took:9.4f} s {figures(fabric, routes)}"
-
-
-def _moment(log: str, text: str) -> datetime:
-    line = next(line for line in log.splitlines() if text in line)
-    return datetime.strptime(" ".join(line.split()[:4])[:22], "%b %d %H:%M:%S %f")
+    try:
+        run = opensm_run(fabric, engine)
+    except NotApplicable as reason:
+        return f"refuses: {reason}"
+    return f"{run.lanes:3d}      {run.routing_s:9.4f} s {figures(fabric, run.routes)}"
 
 
 def main() -> None:
-    compare = all(shutil.which(name) for name in ("opensm", "ibsim"))
-    if not compare:
-        print("opensm or ibsim is not installed: weft alone")
+    missing = missing_tools()
+    if missing:
+        print(f"not installed: {missing}; weft alone")
     print(f"{'':36s}lanes mgmt   routing     max    min   hops")
     for spec in SPECS + ALONE:
         fabric = weft.fabric(spec)
         for engine in ENGINES:
             small = spec not in ALONE
             print(f"{spec:24s} {engine:6s} weft {ours(fabric, engine, small)}", flush=True)
-            if compare and small:
+            if small and not missing:
                 print(f"{'':31s} OSM  {theirs(fabric, engine)}", flush=True)
 
 

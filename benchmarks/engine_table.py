@@ -1,0 +1,96 @@
+"""Engine by engine and fabric by fabric: what weft and the real OpenSM make of it.
+
+A line for each: whether all host pairs that cables join have a path and nothing can deadlock, the
+most flows on a link between switches over its relative rate with all host pairs sending, mean
+links of a path, lanes, and seconds of routing. OpenSM dumps no service levels: ``in lanes`` says
+that its tables could deadlock on one lane and that it asks for several.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+
+import weft
+from benchmarks._opensm import missing_tools, opensm_run
+from weft.compare import relative_loads
+from weft.errors import NotApplicable
+from weft.fabrics import Fabric
+from weft.routes import Routes
+from weft.routing.validate import validate
+from weft.sim.all_to_all import all_to_all_loads
+
+CLUSTER = str(Path(__file__).parents[1] / "examples" / "cluster.ibnetdiscover")
+FAULTY = "xgft:3;6,6,6;1,6,6"
+
+#: OpenSM's engines, then those that only weft has.
+BOTH = ("minhop", "updn", "dnup", "ftree", "dor", "sssp", "dfsssp", "lash", "nue")
+ALONE = ("torus-2QoS", "hdor", "dmodk")
+
+
+def fabrics() -> dict[str, Fabric]:
+    """The fabrics of the table by what they are called there."""
+    return {
+        "KNS 6-ary 2D": weft.fabric("kns:k=6,n=2"),
+        "KNS 6-ary 2D shuffled": weft.fabric("kns:k=6,n=2").shuffled(1),
+        "CELLIA tree": weft.fabric("cellia:nodes=36"),
+        "XGFT 216": weft.fabric("xgft:3;6,6,6;1,6,6"),
+        "XGFT 216 faulty": weft.fabric(FAULTY).with_faults(cables=9, switches=2, seed=4),
+        "torus 4x4x4": weft.fabric("torus:4x4x4"),
+        "mesh 4x4x4": weft.fabric("mesh:4x4x4"),
+        "cluster": weft.fabric(CLUSTER),
+    }
+
+
+def verdict(fabric: Fabric, routes: Routes, lanes: int | None = None) -> str:
+    """What the table says of some routes."""
+    found = validate(fabric, routes)
+    lost = found.num_unrouted_pairs - found.num_disconnected_pairs
+    state = f"-{lost} pairs" if lost else "loops" if found.num_loops else "valid"
+    if state == "valid" and found.credit_loops:
+        state = "in lanes" if lanes and lanes > 1 else "deadlock"
+    loads = relative_loads(fabric, all_to_all_loads(fabric, routes).per_link)
+    worst = float(np.max(loads[fabric.link_kind == 0], initial=0))
+    return f"{state:>11s} {worst:8.1f} {found.mean_hops:6.3f} {lanes or found.lanes:5d}"
+
+
+def ours(fabric: Fabric, engine: str) -> str:
+    """weft's part of a line."""
+    try:
+        weft.route(fabric, engine)
+        start = time.perf_counter()
+        routes = weft.route(fabric, engine)
+        took = time.perf_counter() - start
+    except NotApplicable:
+        return f"{'refuses':>11s} {'':29s}"
+    return f"{verdict(fabric, routes)} {took:8.4f}"
+
+
+def theirs(fabric: Fabric, engine: str) -> str:
+    """OpenSM's part of a line."""
+    try:
+        run = opensm_run(fabric, engine)
+    except NotApplicable:
+        return f"{'falls back':>11s}"
+    return f"{verdict(fabric, run.routes, run.lanes)} {run.routing_s:8.4f}"
+
+
+def main() -> None:
+    """Print the table."""
+    missing = missing_tools()
+    if missing:
+        print(f"not installed: {missing}; weft alone")
+    head = f"{'':>11s} {'max load':>8s} {'hops':>6s} {'lanes':>5s} {'s':>8s}"
+    print(f"{'':22s} {'engine':10s} weft:{head[5:]}  OpenSM:{head[7:]}")
+    for name, fabric in fabrics().items():
+        for engine in (*BOTH, *ALONE):
+            line = f"{name:22s} {engine:10s} {ours(fabric, engine)}"
+            if engine in BOTH and not missing:
+                line += f"  {theirs(fabric, engine)}"
+            print(line.rstrip(), flush=True)
+
+
+if __name__ == "__main__":
+    main()
