@@ -91,7 +91,9 @@ def test_a_missing_cable_leaves_no_doubt_where_a_router_is(seed: int) -> None:
     )
 
 
-@pytest.mark.parametrize("spec", ["kns:k=4,n=2", "kns:k=3,n=3", "kns:k=8,n=2,s=2,d=4"])
+@pytest.mark.parametrize(
+    "spec", ["kns:k=4,n=2", "kns:k=3,n=3", "kns:k=8,n=2,s=2,d=4", "kns:k=16,n=1,s=3,d=4"]
+)
 def test_a_router_without_its_host_is_still_a_router(spec: str) -> None:
     whole = build(spec)
     cables = [int(c) for c in np.flatnonzero(whole.link_kind[0::2])[[1, 6]]]
@@ -224,7 +226,9 @@ def test_parallel_cables_share_by_their_rates() -> None:
     assert validate(fabric, routes).ok
 
 
-@pytest.mark.parametrize("spec", ["kns:k=4,n=2", "kns:k=3,n=3", "kns:k=8,n=2,s=2,d=4"])
+@pytest.mark.parametrize(
+    "spec", ["kns:k=4,n=2", "kns:k=3,n=3", "kns:k=8,n=2,s=2,d=4", "kns:k=16,n=1,s=3,d=4"]
+)
 def test_management_takes_lanes_of_its_own(spec: str) -> None:
     fabric = build(spec).shuffled(3)
     routes = tables(fabric, management=True)
@@ -331,6 +335,26 @@ def test_a_torn_tree_in_a_line_is_joined_from_a_root() -> None:
     lost = [c for c, pair in enumerate(ends) if set(pair) in ({a, y}, {b, x})]
     assert len(lost) == 4
     assert_inside(whole.without(cables=lost))
+
+
+@pytest.mark.parametrize("size", [4, 5, 6])
+def test_ways_inside_a_line_never_climb_to_a_switch_from_which_none_is_legal(size: int) -> None:
+    """Fast switches p join neighbouring leaves in a ring; only by the slow x all are joined."""
+    build_line = FabricBuilder("ring in a line")
+    names = ("r", "l", "p", "m", "x")
+    rings = [build_line.switches([f"{name}{i}" for i in range(size)]) for name in names[:4]]
+    routers, leaves, beside, slow = rings
+    top = build_line.switches(names[4:])
+    build_line.connect(build_line.hosts([f"h{i}" for i in range(size)]), routers)
+    build_line.connect(routers, leaves)
+    build_line.connect(leaves, beside)
+    build_line.connect(np.roll(leaves, -1), beside)
+    build_line.connect(leaves, slow, rate="1xSDR")
+    build_line.connect(slow, np.repeat(top, size), rate="1xSDR")
+    fabric = build_line.parts().assemble()
+    assert_inside(fabric)
+    found = validate(fabric, tables(fabric, management=True), management=True)
+    assert found.ok, found.text()
 
 
 def assert_inside(fabric: Fabric) -> None:

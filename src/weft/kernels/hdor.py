@@ -336,7 +336,7 @@ def _inside(
                 continue
             legal = inner_down[base + own] == ANY_EDGE
             if not legal and edge_up[e]:
-                legal = inner_down[base + own] == 0
+                legal = inner_down[base + own] == 0 and inner_down[ahead] != ANY_EDGE
             elif not legal:
                 legal = inner_down[base + own] == 1 and inner_down[ahead] == 1
             if not legal:

@@ -91,7 +91,8 @@ def hdor(
     groups = (turns[fabric.graph.destination_row[ways.lines]] > 0).astype(np.uint8)
     notes = [kns.describe()]
     sl, used = np.zeros((), dtype=np.uint8), 1
-    if groups[:, ways.counts > 0].any():
+    # Switches inside lines, which management reaches, may have no way that keeps to up and down.
+    if management or groups[:, ways.counts > 0].any():
         by_way = ways.fewest(max_vls, groups)[0]
         used = int(by_way.max(initial=0)) + 1
         refuse_lanes(used, max_vls)
