@@ -128,6 +128,8 @@ def test_pairs_that_are_not_given_have_no_way(square: Fabric) -> None:
         ("h0 h9 1,1,3", "no node 'h9' in square"),
         ("h0 s1 1,1", "s1 is no host"),
         ("h0 h1 1,x,3", "'1,x,3' is no list of ports"),
+        ("h0 h1 1,99999999999999999999", "is no list of ports"),
+        ("h0 h1 1,1_1,3", "'1,1_1,3' is no list of ports"),
         ("h0 h1 1,4,3", "h0 to h1: port 4 of s0 has no cable"),
         ("h0 h1 2,1,3", "h0 to h1: port 2 of h0 has no cable"),
         ("h0 h1 1,1", "the path ends in s1, not in h1"),
@@ -148,7 +150,7 @@ def test_a_wrong_line_is_named(square: Fabric, line: str, wrong: str) -> None:
 def test_the_text_comes_back(square: Fabric, tmp_path: Path) -> None:
     routes = read_paths(square, ROUND)
     file = tmp_path / "paths.txt"
-    file.write_text(write_paths(square, routes))
+    file.write_text("\ufeff" + write_paths(square, routes))
     again = weft.route(square, f"source:paths={file}")
     assert isinstance(again, PathRoutes)
     assert np.array_equal(again.pair, routes.pair)
@@ -159,7 +161,7 @@ def test_the_text_comes_back(square: Fabric, tmp_path: Path) -> None:
         write_paths(square, replace(routes, sl=np.uint8(1)))
     with pytest.raises(NotApplicable, match="name it with paths=FILE"):
         weft.route(square, "source")
-    with pytest.raises(InputError, match="cannot read the paths"):
+    with pytest.raises(InputError, match="none: cannot be read"):
         weft.route(square, "source", paths=str(tmp_path / "none"))
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
+from weft.formats.records import lines_of, shown
+from weft.formats.text import read_text
 from weft.routes import PathRoutes, Routes
 from weft.routing.base import engine, provenance
 
 #: Pairs of endpoints for which source routes are kept; 4,096 hosts have that many.
 MAX_PAIRS = 1 << 24
+
+_PORTS = re.compile(r"\d{1,9}(,\d{1,9})*", re.ASCII)
 
 
 @engine("source", deadlock_free=False, lmc=False, paths=True, needs="paths")
@@ -38,11 +42,7 @@ def source(fabric: Fabric, *, paths: str = "") -> Routes:
     """
     if not paths:
         raise NotApplicable("source routes come from a file; name it with paths=FILE")
-    try:
-        text = Path(paths).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read the paths: {error}", file=paths) from None
-    return read_paths(fabric, text, paths)
+    return read_paths(fabric, read_text(paths), paths)
 
 
 def check_pairs(fabric: Fabric) -> None:
@@ -88,22 +88,21 @@ def read_paths(fabric: Fabric, text: str, file: str = "paths") -> PathRoutes:
         When the fabric is too large.
     """
     sources, destinations, offset, ports, lines = [], [], [0], [], []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(lines_of(text), 1):
         words = line.partition("#")[0].split()
         if not words:
             continue
         if len(words) != 3:
             raise InputError(
-                f"a path is SOURCE DESTINATION PORT,PORT,…, not {' '.join(words)!r}",
+                f"a path is SOURCE DESTINATION PORT,PORT,…, not {shown(' '.join(words))}",
                 file=file,
                 line=number,
             )
-        try:
-            hops = [int(word) for word in words[2].split(",")]
-        except ValueError:
+        if not _PORTS.fullmatch(words[2]):
             raise InputError(
-                f"{words[2]!r} is no list of ports, such as 1,3,2", file=file, line=number
-            ) from None
+                f"{shown(words[2])} is no list of ports, such as 1,3,2", file=file, line=number
+            )
+        hops = [int(word) for word in words[2].split(",")]
         try:
             sources.append(_host(fabric, words[0]))
             destinations.append(_host(fabric, words[1]))
