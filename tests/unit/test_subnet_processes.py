@@ -41,6 +41,25 @@ def test_everything_ends_together_and_the_folder_goes(tmp_path: Path) -> None:
     assert process.returncode is not None
 
 
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_everything_ends_when_the_guardian_is_killed(number: signal.Signals) -> None:
+    processes = Processes(None)
+    environment = {**os.environ, guardian.MARK: processes.token}
+    process = processes.start(["sleep", "100"], processes.folder / "log", environment)
+    processes._guardian.send_signal(number)
+    processes._guardian.wait()
+    processes.close()
+    assert process.returncode == -signal.SIGTERM
+    assert not processes.folder.exists()
+
+
+def test_a_guardian_is_no_process_of_the_subnet_around(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(guardian.MARK, "around")
+    processes = Processes(None)
+    assert processes._guardian.pid not in guardian.processes_of("around")
+    processes.close()
+
+
 def test_a_folder_that_is_kept_and_one_that_cannot_be_made(tmp_path: Path) -> None:
     Processes(tmp_path / "kept").close()
     assert (tmp_path / "kept").is_dir()

@@ -52,6 +52,13 @@ def end_processes(token: str) -> None:
     _end(lambda: processes_of(token))
 
 
+def take_down(token: str, folder: str | Path, *, keep: bool) -> None:
+    """End all processes of a subnet and remove its folder, unless that is to be kept."""
+    end_processes(token)
+    if not keep:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def _end(running: Callable[[], list[int]]) -> None:
     start = time.monotonic()
     told: dict[int, int] = {}
@@ -125,9 +132,7 @@ def main(token: str, folder: str, keep: str, parent: str) -> None:
         _sleep(int(parent))
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        end_processes(token)
-        if not int(keep):
-            shutil.rmtree(folder, ignore_errors=True)
+        take_down(token, folder, keep=bool(int(keep)))
 
 
 if __name__ == "__main__":

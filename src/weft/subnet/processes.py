@@ -106,10 +106,14 @@ class Processes:
             if keep is None
             else keep.absolute()
         )
+        self._keep = keep is not None
         self._children: list[subprocess.Popen[Any]] = []
-        arguments = [self.token, str(self.folder), str(int(keep is not None)), str(os.getpid())]
+        arguments = [self.token, str(self.folder), str(int(self._keep)), str(os.getpid())]
         self._guardian = subprocess.Popen(
             [sys.executable, "-I", "-S", guardian.__file__, *arguments],
+            # Inside another subnet it does not count as one of that one's processes, whose guardian
+            # would give it no more time than a command.
+            env={name: text for name, text in os.environ.items() if name != guardian.MARK},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -147,7 +151,8 @@ class Processes:
     def close(self) -> None:
         """End everything, remove the folder, and wait until that is done.
 
-        The guardian does the work, so that a second interrupt does not stop it.
+        The guardian does the work, so that a second interrupt does not stop it; where it was
+        killed, this process does.
         """
         if self._guardian.stdin:
             with contextlib.suppress(OSError):
@@ -159,6 +164,8 @@ class Processes:
         deadline = time.monotonic() + _TEAR_DOWN_S
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._guardian.wait(_TEAR_DOWN_S)
+        if self._guardian.returncode != 0:
+            guardian.take_down(self.token, self.folder, keep=self._keep)
         for process in self._children:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(max(0.1, deadline - time.monotonic()))
