@@ -16,6 +16,10 @@ from numba import njit
 #: Most edges for which the bits of what follows what are kept, up to 8 MB a lane.
 MOST_COUNTED = 8192
 
+#: What follows what is counted anew when a lane has looked at this many times its edges; it takes
+#: about as long as that.
+COUNT_AFTER = 32
+
 #: What `fit_ways` returns when a line of the table sends packets round for ever.
 CIRCLE = -1
 
@@ -228,7 +232,7 @@ def take_way(
             added += 1
         edge = following
     effort[lane] += abs(work)
-    if behind.shape[1] and effort[lane] > 2 * len(edge_row):
+    if behind.shape[1] and effort[lane] > COUNT_AFTER * len(edge_row):
         effort[lane] = 0
         _count_behind(bit, edge_offset, edge_row, first_wait, held, place, room, behind[lane])
     return work
