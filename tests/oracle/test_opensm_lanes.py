@@ -21,9 +21,6 @@ pytestmark = pytest.mark.oracle
 
 SPECS = ["kns:k=6,n=2", "cellia:nodes=36", "xgft:3;6,6,6;1,6,6", "torus:4x4x4", "mesh:4x4"]
 
-#: Greedy choices of paths may end a flow apart: 32 against 30 on the worst link of cellia.
-SLACK = 1.07
-
 
 @pytest.fixture(autouse=True)
 def _tools() -> None:
@@ -61,7 +58,7 @@ def test_sssp_is_theirs_entry_by_entry_or_better(name: str, fabric: Fabric, tmp_
     assert np.array_equal(same.table, table)
     ours = route(fabric, "sssp")
     assert isinstance(ours, TableRoutes)
-    assert worst(fabric, ours) <= SLACK * worst(fabric, same)
+    assert worst(fabric, ours) <= worst(fabric, same)
     assert validate(fabric, ours).mean_hops <= validate(fabric, same).mean_hops
 
 
@@ -93,5 +90,5 @@ def test_lash_needs_no_more_lanes_and_loads_no_link_more(
         assert not validate(fabric, ours, management=management).credit_loops
         theirs = replace(ours, table=table)
         if used == "lash":
-            assert worst(fabric, ours) <= SLACK * worst(fabric, theirs)
+            assert worst(fabric, ours) <= worst(fabric, theirs)
             assert validate(fabric, ours).mean_hops <= validate(fabric, theirs).mean_hops

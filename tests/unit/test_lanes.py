@@ -14,6 +14,7 @@ from weft.fabrics import Fabric
 from weft.routes import TableRoutes, VirtualLanes
 from weft.routing.lanes import assign_lanes
 from weft.routing.validate import validate
+from weft.sim.all_to_all import all_to_all_loads
 
 
 def with_lanes(fabric: Fabric, routes: TableRoutes, **options: object) -> tuple[TableRoutes, int]:
@@ -111,6 +112,22 @@ def test_lanes_stay_as_few(spec: str, dfsssp: int, lash: int) -> None:
         routes = weft.route(fabric, engine)
         assert routes.num_vls <= most
         assert validate(fabric, routes).ok
+
+
+def test_lash_spreads_all_pairs_of_a_mesh_evenly_over_its_middle() -> None:
+    fabric = weft.fabric("mesh:4x4")
+    loads = all_to_all_loads(fabric, weft.route(fabric, "lash")).per_link
+    # 8 x 8 pairs cross the middle over 4 cables.
+    assert loads[fabric.link_kind == 0].max() == 16
+
+
+def test_lash_keeps_to_one_lane_on_large_fabrics_when_there_is_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fabric = weft.fabric("mesh:4x4")
+    monkeypatch.setattr("weft.routing.lash.MANY_EDGES", 0)
+    assert weft.route(fabric, "lash", management=True).num_vls == 2
+    assert weft.route(fabric, "lash", management=True, max_vls=1).num_vls == 1
 
 
 def test_lash_without_passes_gives_the_hosts_of_a_switch_one_path() -> None:

@@ -27,7 +27,8 @@ from weft.routing.base import (
 )
 from weft.routing.lanes import MOST_LANES, Ways, check_vls, edges_back, refuse_lanes, waits
 
-#: On fabrics with more edges only one way to choose paths is tried, and none where two lanes do.
+#: On fabrics with more edges only one way to choose paths is tried, and none where two lanes do
+#: and are there.
 MANY_EDGES = 1500
 
 
@@ -76,11 +77,7 @@ def lash(
     check_vls(max_vls)
     if passes < 0:
         raise InputError(f"passes must be at least 0, not {passes}")
-    tried: list[_Layers] = []
-    for attempt in _attempts(fabric, lmc, passes, max_vls, management):
-        tried.append(attempt)
-        if attempt.used == 1 and attempt.free:
-            break
+    tried = list(_attempts(fabric, lmc, passes, max_vls, management))
     fewest = min(layers.used for layers in tried)
     refuse_lanes(fewest, max_vls)
     tried = [layers for layers in tried if layers.used == fewest]
@@ -102,20 +99,17 @@ class _Layers:
     ----------
     table, sl, used
         As in the result; `used` lanes.
-    free
-        The paths were balanced without regard for lanes.
     """
 
     table: NDArray[np.unsignedinteger[Any]]
     sl: NDArray[np.uint8]
     used: int
-    free: bool = False
 
 
 def _attempts(
     fabric: Fabric, lmc: int, passes: int, max_vls: int, management: bool
 ) -> Iterator[_Layers]:
-    """Sets of paths to choose from, made as they are asked for."""
+    """Sets of paths to choose from."""
     cost = 1.0 / fabric.link_rate_gbps[fabric.graph.edge_link]
     fewest = MOST_LANES + 1
     if passes:
@@ -124,9 +118,9 @@ def _attempts(
         ways = Ways.of(fabric, table, lmc, management)
         lanes, _ = ways.fewest(max_vls, easy=True)
         fewest = int(lanes.max(initial=0)) + 1
-        yield _Layers(table, ways.service_levels(lanes), fewest, free=True)
+        yield _Layers(table, ways.service_levels(lanes), fewest)
     many = len(cost) > MANY_EDGES
-    if many and fewest <= 2:
+    if many and fewest <= min(2, max_vls):
         return
     for frugal in (False,) if many else (False, True):
         table = empty_table(fabric, lmc)
