@@ -186,6 +186,37 @@ def test_lids_that_changed_and_clash(dumped: Path, tmp_path: Path) -> None:
     assert "guid2lid gives 1 LIDs to two ports: LID 2 of" in found.findings[0].text
 
 
+def test_lids_of_two_ports(dumped: Path, tmp_path: Path) -> None:
+    # One switch's table has the rows of two hosts changed about.
+    text = (dumped / "opensm-lfts.dump").read_text()
+    one, two = re.findall(r"^0x\w+ \d+( # Channel.*\n)", text, flags=re.M)[:2]
+    first = text.index("lids dumped")
+    swapped = text[:first].replace(one, "\0").replace(two, one).replace("\0", two)
+    folder = edited(dumped, tmp_path / "a", "opensm-lfts.dump", r"\A.*?(?=lids dumped)", "")
+    (folder / "opensm-lfts.dump").write_text(swapped + text[first:])
+    found = audit([folder])
+    assert [f.text.partition(":")[0] for f in found.findings if f.kind == "LIDs"] == [
+        "the tables give 2 LIDs to two ports",
+        "2 ports have other LIDs in some tables than in others",
+    ]
+    fabric = load(KNS)
+    lid = np.zeros(fabric.num_destinations, np.int32)
+    lid[:3] = 1, 3, 3
+    fabric = replace(fabric, lid=lid, lmc=np.zeros(len(lid), np.uint8))
+    assert any(
+        "the fabric gives 1 LIDs to two ports" in f.text for f in audit([dumped], fabric).findings
+    )
+
+
+def test_a_log_of_any_bytes(dumped: Path, tmp_path: Path) -> None:
+    # Names of nodes are in any code, and a log that was rotated begins with zeros.
+    path = tmp_path / "opensm.log"
+    path.write_bytes(b"\0" * 100 + (dumped / "opensm.log").read_bytes() + b"\xfc\n")
+    found = audit([path], load(KNS))
+    assert found.ok
+    assert found.engine == "file"
+
+
 def test_single_files_are_told_by_their_contents(dumped: Path, tmp_path: Path) -> None:
     names = {
         "opensm-lfts.dump": "a", "opensm.log": "b", "guid2lid": "c", "opensm-subnet.lst": "d",

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, LinkKind
 from weft.formats.base import few
-from weft.formats.text import read_text
 from weft.opensm.guid2lid import read_guid2lid
+from weft.opensm.lids import Lids
 from weft.opensm.ports import destination_name, port_guids
 from weft.opensm.qosread import read_qos_policy
 from weft.opensm.sl2vl import read_sl2vl
@@ -27,6 +27,7 @@ from weft.sim.all_to_all import all_to_all_loads
 from weft.subnet.dumps import Dumps, find_dumps, load_tables
 from weft.subnet.folder import read_settings
 from weft.subnet.osmlog import Sweep, sweeps, version
+from weft.subnet.processes import log_text
 from weft.subnet.subnetlst import read_subnet_list
 
 #: Engines of OpenSM that give service levels to pairs and write them nowhere.
@@ -211,7 +212,7 @@ class _Auditor:
 
     def run(self) -> Audit:
         if self.dumps.log:
-            self.read_log(read_text(self.dumps.log))
+            self.read_log(log_text(self.dumps.log))
         spans = read_guid2lid(self.dumps.guid2lid) if self.dumps.guid2lid else {}
         routes: TableRoutes | None = None
         judged: Validation | None = None
@@ -297,6 +298,12 @@ class _Auditor:
             for lid in range(first_lid, last_lid + 1):
                 if owner.setdefault(lid, guid) != guid:
                     clashes.append(f"LID {lid} of {owner[lid]:#018x} and {guid:#018x}")
+        shared = [
+            f"LID {lid} of {destination_name(fabric, a)} and {destination_name(fabric, b)}"
+            for lid, a, b in Lids(fabric.lid, fabric.lmc).clashes
+        ]
+        if shared:
+            self.wrong("LIDs", f"the fabric gives {len(shared)} LIDs to two ports: {few(shared)}")
         if clashes:
             self.wrong("LIDs", f"guid2lid gives {len(clashes)} LIDs to two ports: {few(clashes)}")
 

@@ -15,7 +15,7 @@ from weft.fabrics import Fabric
 from weft.formats.base import few
 from weft.formats.text import read_text
 from weft.opensm.lftlines import NO_PATH, parse_dump
-from weft.opensm.ports import by_port_guid
+from weft.opensm.ports import by_port_guid, destination_name
 from weft.routes import TableRoutes
 from weft.subnet.folder import CONFIG, DUMP, GUID2LID, LFTS, POLICY
 from weft.subnet.osmlog import is_log
@@ -72,10 +72,10 @@ def find_dumps(paths: Iterable[Path]) -> Dumps:
 
 
 def _kind(path: Path) -> str:
-    text = read_text(path)
     for kind, names in _NAMES.items():
-        if path.name in names:
+        if path.name in names and path.is_file():
             return kind
+    text = read_text(path)
     if is_subnet_list(text):
         return "subnet"
     if "Unicast lids" in text or text.startswith("dump_ucast_routes"):
@@ -152,6 +152,7 @@ def load_tables(fabric: Fabric, path: Path, spans: dict[int, tuple[int, int]]) -
              f"{few([str(lid) for lid in sorted(unknown)])}")
         )  # fmt: skip
     lmc, base = _lids(fabric, destination, lid_of)
+    problems += _lid_problems(fabric, dump.keys, destination, lid_of, lmc)
     place = np.full(len(dump.keys), -1, dtype=np.int64)
     known = np.flatnonzero(destination >= 0)
     wide = destination[known] < fabric.num_endpoints
@@ -239,3 +240,34 @@ def _lids(
     spread = (high - low)[: fabric.num_endpoints][named[: fabric.num_endpoints]]
     lmc = int(np.median(spread)).bit_length() if len(spread) else 0
     return min(lmc, 7), base
+
+
+def _lid_problems(
+    fabric: Fabric,
+    keys: list[tuple[int, int]],
+    destination: NDArray[np.int64],
+    lid_of: NDArray[np.int64],
+    lmc: int,
+) -> list[tuple[str, str]]:
+    """LIDs of two ports in the tables, and ports that have LIDs of more than one range there."""
+    owner: dict[int, int] = {}
+    shared = []
+    for lid, guid in keys:
+        if guid >= 0 and owner.setdefault(lid, guid) != guid:
+            shared.append(f"LID {lid} of {owner[lid]:#018x} and {guid:#018x}")
+    known = destination >= 0
+    width = np.where(destination[known] < fabric.num_endpoints, lmc, 0)
+    ranges = np.unique(np.stack((destination[known], lid_of[known] >> width)), axis=1)[0]
+    torn = np.unique(ranges[1:][ranges[1:] == ranges[:-1]])
+    problems = []
+    if shared:
+        problems.append(("LIDs", f"the tables give {len(shared)} LIDs to two ports: {few(shared)}"))
+    if len(torn):
+        names = few([destination_name(fabric, int(port)) for port in torn])
+        problems.append(
+            (
+                "LIDs",
+                f"{len(torn)} ports have other LIDs in some tables than in others: {names}",
+            )
+        )
+    return problems

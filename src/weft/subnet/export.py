@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -272,21 +273,25 @@ def _warnings(found: Validation, prefix: str = "") -> list[str]:
 
 def _commands(tables: Tables, place: Path) -> str:
     engine = tables.settings["routing_engine"]
+    folder = quote(str(place))
+    memory, config, lfts, torus, policy = (
+        quote(str(place / name)) for name in (GUID2LID, CONFIG, LFTS, TORUS, POLICY)
+    )
     options = f"-R {engine}"
     if LFTS in tables.files:
-        options += f" -U {place / LFTS}"
+        options += f" -U {lfts}"
     options += f" -l {tables.settings['lmc']}"
     if TORUS in tables.files:
-        options += f" -Q --torus_config {place / TORUS}"
+        options += f" -Q --torus_config {torus}"
     if POLICY in tables.files:
-        options += f" -Q -Y {place / POLICY}"
+        options += f" -Q -Y {policy}"
     return f"""\
 # Try it first, without hardware:
-weft opensm live FABRIC --tables {place} -- ibnetdiscover
+weft opensm live FABRIC --tables {folder} -- ibnetdiscover
 
 # On the machine of the subnet manager, while OpenSM is stopped:
-cp {place / GUID2LID} {CACHE}/{GUID2LID}
-# then either with the lines of {place / CONFIG} in /etc/opensm/opensm.conf,
+cp {memory} {CACHE}/{GUID2LID}
+# then either with the lines of {config} in /etc/opensm/opensm.conf,
 systemctl start opensm
 # or by hand{" (lanes need the lines of opensm.conf)" if POLICY in tables.files else ""}:
 opensm {options} -x
