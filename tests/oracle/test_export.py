@@ -73,10 +73,13 @@ def test_lids_that_the_fabric_has_are_kept(tmp_path: Path) -> None:
         assert np.array_equal(subnet.lids().base, old)
 
 
-@pytest.mark.parametrize("engine", ["dfsssp", "lash"])
-def test_service_levels_and_lanes_are_in_force(engine: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("spec", "engine"),
+    [("torus:5x5", "dfsssp"), ("torus:5x5", "lash"), ("kns:k=4,n=2", "hdor:lanes=4")],
+)
+def test_service_levels_and_lanes_are_in_force(spec: str, engine: str, tmp_path: Path) -> None:
     require_tools("opensm", "ibsim", "ibsim-run", "saquery", "smpquery")
-    fabric = load("torus:5x5")
+    fabric = load(spec)
     routes = route(fabric, engine)
     assert isinstance(routes, TableRoutes)
     levels = endpoint_sls(fabric, routes)

@@ -260,6 +260,7 @@ def test_more_lanes_than_routers_on_a_line_are_all_used() -> None:
 def test_lanes_that_faults_need_come_out_of_those_that_spread() -> None:
     fabric = build("kns:k=4,n=2").without(cables=["r1.2[2]"])
     routes = tables(fabric, lanes=4, max_vls=4)
+    assert routes.lanes.tables[0].max() == 3  # No level rides on a lane that there is not.
     found = validate(fabric, routes)
     assert found.ok
     assert found.lanes == 4

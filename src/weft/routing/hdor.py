@@ -13,7 +13,7 @@ from weft.errors import InputError
 from weft.fabrics import Fabric
 from weft.kernels.distances import bfs_many
 from weft.kernels.hdor import hdor_tables, inner_ways
-from weft.routes import NUM_SLS, Routes, TableRoutes, VirtualLanes
+from weft.routes import Routes, TableRoutes, VirtualLanes
 from weft.routing.base import (
     PASSES,
     destination_ports,
@@ -108,7 +108,7 @@ def hdor(
         notes.append(f"{spread} lanes are left to spread destinations over, not {lanes}")
     return TableRoutes(
         **provenance(fabric, "hdor", notes=tuple(notes)),
-        table=table, sl=sl, lanes=VirtualLanes.uniform(range(NUM_SLS)),
+        table=table, sl=sl, lanes=VirtualLanes.uniform(range(int(sl.max(initial=0)) + 1)),
     )  # fmt: skip
 
 
