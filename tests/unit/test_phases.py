@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -162,6 +164,19 @@ def test_groups_and_coordinates_are_those_of_the_labels() -> None:
     assert np.array_equal(np.unique(found.group, return_inverse=True)[1], group)
     fabric = weft.fabric("hyperx:S=4x3x2")
     assert np.array_equal(find_grid(fabric), fabric.coordinates[fabric.graph.row_node])
+
+
+def test_dense_random_networks_do_not_hold_up_the_search_for_groups() -> None:
+    """Cliques that are nowhere took 28 s to be looked for; half a second is enough."""
+    fabric = weft.fabric("jellyfish:switches=90,degree=70")
+    start = time.process_time()
+    groups = find_dragonfly(fabric)
+    assert time.process_time() - start < 10
+    graph = fabric.graph
+    joined = set(zip(graph.edge_tail.tolist(), graph.edge_row.tolist(), strict=True))
+    for number in range(groups.num_groups):
+        group = np.flatnonzero(groups.group == number).tolist()
+        assert joined >= set(permutations(group, 2))
 
 
 @pytest.mark.parametrize(

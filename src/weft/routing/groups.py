@@ -15,8 +15,9 @@ from weft.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.routing.base import row_sources
 
-#: Steps of the search for groups after which it gives up; a dragonfly's groups need one each.
-MAX_STEPS = 5_000
+#: Switches taken into a clique, beside ten times those that there are, after which the search for
+#: groups of one size gives up; a dragonfly's groups take each switch once. Some 0.2 s.
+MAX_STEPS = 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +213,7 @@ def find_dragonfly(fabric: Fabric) -> Groups:
     raise NotApplicable(
         strangers[0]
         if strangers
-        else f"its {rows} switches do not part into three or more joined cliques"
+        else f"no way was found to part its {rows} switches into three or more joined cliques"
     )
 
 
@@ -237,8 +238,9 @@ def _cliques(
         return None
     free = set(range(rows))
     trail: list[tuple[Iterator[frozenset[int]], frozenset[int]]] = []
-    choices = _choices(near, size, free)
-    for _ in range(MAX_STEPS):
+    steps = iter(range(MAX_STEPS + 10 * rows))
+    choices = _choices(near, size, free, steps)
+    while True:
         clique = next(choices, None)
         if clique is None:
             if not trail:
@@ -259,28 +261,32 @@ def _cliques(
             free |= clique
             continue
         trail.append((choices, clique))
-        choices = _choices(near, size, free)
-    return None
+        choices = _choices(near, size, free, steps)
 
 
-def _choices(near: list[set[int]], size: int, free: set[int]) -> Iterator[frozenset[int]]:
+def _choices(
+    near: list[set[int]], size: int, free: set[int], steps: Iterator[int]
+) -> Iterator[frozenset[int]]:
     """Cliques that the free row with the fewest free neighbours can be in."""
     row = min(free, key=lambda one: (len(near[one] & free), one))
-    return _grow(near, size, [row], sorted(near[row] & free))
+    return _grow(near, size, [row], sorted(near[row] & free), steps)
 
 
 def _grow(
-    near: list[set[int]], size: int, clique: list[int], others: list[int]
+    near: list[set[int]], size: int, clique: list[int], others: list[int], steps: Iterator[int]
 ) -> Iterator[frozenset[int]]:
-    """Cliques that contain one, made of it and some of the others, which all of it is joined to."""
+    """Cliques that contain one, made of it and some of the others, which all of it is joined to.
+
+    Each row that is taken uses up one of the steps; without any there are no more cliques.
+    """
     if len(clique) == size:
         yield frozenset(clique)
         return
     for at, row in enumerate(others):
-        if len(clique) + len(others) - at < size:
+        if len(clique) + len(others) - at < size or next(steps, None) is None:
             return
         inside = [other for other in others[at + 1 :] if other in near[row]]
-        yield from _grow(near, size, [*clique, row], inside)
+        yield from _grow(near, size, [*clique, row], inside, steps)
 
 
 def _unjoined(fabric: Fabric, group: NDArray[np.int32]) -> str | None:
