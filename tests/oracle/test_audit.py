@@ -130,6 +130,13 @@ def test_lanes_in_force_are_judged(tmp_path: Path) -> None:
     lanes = (dumps / "opensm-sl2vl.dump").read_text()
     (dumps / "opensm-sl2vl.dump").write_text(lanes.replace(": 0  1 ", ": 0  0 "))
     assert kinds(audit([dumps])) == ["deadlock"]
+    # VL 15 drops packets; it harms nobody at levels that nobody uses.
+    (dumps / "opensm-sl2vl.dump").write_text(re.sub(r"(?m)^(\d.*:.*)\d\d? *$", r"\g<1>15", lanes))
+    assert audit([dumps]).ok
+    (dumps / "opensm-sl2vl.dump").write_text(lanes.replace(": 0  1 ", ": 0  15"))
+    found = audit([dumps])
+    assert "lanes" in kinds(found)
+    assert "packets of service level 1: their tables give it VL 15" in found.text()
     (dumps / "opensm-sl2vl.dump").write_text(lanes)
     (dumps / "qos-policy.conf").unlink()
     assert kinds(audit([dumps])) == ["deadlock"]

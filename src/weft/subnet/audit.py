@@ -19,7 +19,7 @@ from weft.opensm.lids import Lids
 from weft.opensm.ports import destination_name, port_guids
 from weft.opensm.qosread import read_qos_policy
 from weft.opensm.sl2vl import read_sl2vl
-from weft.routes import Routes, TableRoutes
+from weft.routes import MAX_VLS, Routes, TableRoutes
 from weft.routing import engine as engines
 from weft.routing import route
 from weft.routing.validate import Validation, validate
@@ -312,15 +312,27 @@ class _Auditor:
     def add_lanes(self, routes: TableRoutes) -> TableRoutes:
         """The lanes and service levels in force, where files tell them."""
         fabric = self.fabric
-        if self.dumps.sl2vl:
-            try:
-                routes = replace(routes, lanes=read_sl2vl(fabric, self.dumps.sl2vl)[0])
-            except InputError as reason:
-                self.wrong("lanes", str(reason))
         if self.dumps.policy:
             levels = self.levels(read_qos_policy(fabric, self.dumps.policy), routes)
             if levels is not None:
                 routes = replace(routes, sl=levels)
+        if self.dumps.sl2vl:
+            try:
+                lanes = read_sl2vl(fabric, self.dumps.sl2vl)[0]
+            except InputError as reason:
+                self.wrong("lanes", str(reason))
+                return routes
+            used = np.unique(routes.sl).astype(np.int64) if np.size(routes.sl) else np.zeros(1, int)
+            silent = used[np.any(lanes.tables[:, used] >= MAX_VLS, axis=0)]
+            if len(silent):
+                numbers = ", ".join(map(str, silent.tolist()))
+                self.wrong(
+                    "lanes",
+                    f"switches drop packets of service level {numbers}: their tables give it "
+                    f"VL 15, and lanes of data are 0 to {MAX_VLS - 1}",
+                )
+            data = np.where(lanes.tables < MAX_VLS, lanes.tables, 0).astype(np.uint8)
+            routes = replace(routes, lanes=replace(lanes, tables=data))
         return routes
 
     def levels(self, matrix: NDArray[np.uint8], routes: TableRoutes) -> NDArray[np.uint8] | None:
