@@ -135,6 +135,21 @@ def test_nothing_is_left_after_an_exception(error: type[BaseException]) -> None:
     assert process.wait(LIMIT) == -signal.SIGTERM
 
 
+def test_a_subnet_that_has_ended_says_so_at_once() -> None:
+    with live(load("ring:3")) as subnet:
+        pass
+    for use in (
+        lambda: subnet.run(["ibnetdiscover"]),
+        lambda: subnet.run_in_terminal(["ibnetdiscover"]),
+        subnet.lfts,
+        lambda: subnet.unlink("s0[2]"),
+    ):
+        start = time.monotonic()
+        with pytest.raises(WeftError, match="the subnet that simulated ring:3 has ended"):
+            use()
+        assert time.monotonic() - start < 1
+
+
 def test_programs_that_fail_and_hang() -> None:
     with live(load("torus:4")) as subnet:
         with pytest.raises(WeftError, match=r"sleep did not end within 0\.2 s"):

@@ -248,6 +248,13 @@ def test_source_routes_are_refused_where_there_are_too_many() -> None:
         weft.route(large, "smodk")
 
 
+@pytest.mark.parametrize(("engine", "kind"), [("dmodk", "Table"), ("ecmp", "Candidate")])
+def test_only_source_routes_are_lowered(engine: str, kind: str) -> None:
+    fabric = weft.fabric("xgft:2;2,2;1,2")
+    with pytest.raises(InputError, match=f"PathRoutes.*; {engine} gives {kind}Routes"):
+        lower(fabric, weft.route(fabric, engine))  # type: ignore[arg-type]
+
+
 def test_tables_from_paths_and_the_first_conflict() -> None:
     fabric = weft.fabric("xgft:2;4,4;1,4")
     tree = weft.route(fabric, "smodk")

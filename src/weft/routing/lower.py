@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import NotApplicable
+from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.lower import colour_paths, join_rows
 from weft.routes import PathRoutes, TableRoutes
@@ -54,8 +54,14 @@ def lower(
     NotApplicable
         When more LIDs would be needed, with a switch, destination and two ports.
     InputError
-        When the LMC is not 0 to 7, or the routes were made for another fabric.
+        When the LMC is not 0 to 7, or the routes are no source routes, or made for another
+        fabric.
     """
+    if not isinstance(routes, PathRoutes):
+        raise InputError(
+            f"only source routes (PathRoutes) are lowered to tables; {routes.engine} gives "
+            f"{type(routes).__name__}"
+        )
     check_lmc(fabric, lmc)
     routes.check(fabric)
     graph = fabric.graph

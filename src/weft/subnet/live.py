@@ -304,8 +304,9 @@ class Subnet(Running):
         Raises
         ------
         WeftError
-            When it is missing, takes too long, or fails.
+            When it is missing, takes too long, or fails, or the subnet has ended.
         """
+        self._check_running()
         limit = self.timeout_s if timeout_s is None else timeout_s
         name = str(command[0])
         program = find_program(name)
@@ -344,8 +345,9 @@ class Subnet(Running):
         Raises
         ------
         WeftError
-            When it is missing or exceeds its limit.
+            When it is missing or exceeds its limit, or the subnet has ended.
         """
+        self._check_running()
         name = str(command[0])
         program = name if os.path.dirname(name) else find_program(name)
         with interrupts_left_to_the_command():

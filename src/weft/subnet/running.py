@@ -230,6 +230,17 @@ class Running:
         node = int(self.whole.link_from[2 * cable])
         return f'"{self._ids[node]}"[{int(self.whole.link_from_port[2 * cable])}]'
 
+    def _check_running(self) -> None:
+        """Refuse what would wait for a simulator that is gone.
+
+        Raises
+        ------
+        WeftError
+            When the subnet has ended.
+        """
+        if self._sim.poll() is not None:
+            raise WeftError(f"the subnet that simulated {self.whole.name} has ended")
+
     def _console(self, command: str) -> None:
         """Give ibsim a command, and wait until it has done it.
 
@@ -238,6 +249,7 @@ class Running:
         WeftError
             When ibsim does not answer, or complains.
         """
+        self._check_running()
         start = self._sim_log.stat().st_size
         assert self._sim.stdin
         try:
