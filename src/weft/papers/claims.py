@@ -17,7 +17,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student_t
+from scipy.special import stdtrit  # Student's t; scipy.stats takes long to import
 
 E = TypeVar("E")
 
@@ -46,7 +46,7 @@ def interval(values: NDArray[Any], axis: int = 0) -> tuple[NDArray[Any], NDArray
     """
     count = values.shape[axis]
     spread = values.std(axis=axis, ddof=1) / np.sqrt(count)
-    return values.mean(axis=axis), spread * student_t.ppf((1 + CONFIDENCE) / 2, count - 1)
+    return values.mean(axis=axis), spread * stdtrit(count - 1, (1 + CONFIDENCE) / 2)
 
 
 @dataclass(frozen=True)
@@ -111,8 +111,8 @@ class Comparison:
             return Verdict.HOLDS if self.margin > NOTHING else Verdict.FAILS
         if self.margin > self.half:
             return Verdict.HOLDS
-        alone, together = student_t.isf(
-            (1 - CONFIDENCE) / 2 / np.array([1, comparisons]), self.seeds - 1
+        alone, together = -stdtrit(
+            self.seeds - 1, (1 - CONFIDENCE) / 2 / np.array([1, comparisons])
         )
         contradicts = self.margin < -self.half * together / alone
         return Verdict.FAILS if contradicts else Verdict.UNDECIDED

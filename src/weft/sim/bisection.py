@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student_t
+from scipy.special import stdtrit  # Student's t; scipy.stats takes long to import
 
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
@@ -53,7 +53,7 @@ class Bisection:
         if self.samples < 2:
             return (float("nan"), float("nan"))
         error = float(self.per_sample.std(ddof=1)) / np.sqrt(self.samples)
-        half = float(student_t.ppf(0.975, self.samples - 1)) * error
+        half = float(stdtrit(self.samples - 1, 0.975)) * error
         return (self.mean - half, self.mean + half)
 
     @property
