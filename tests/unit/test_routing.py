@@ -65,6 +65,11 @@ def test_dmodk_says_what_is_missing() -> None:
         route(ring(5), "dmodk")
 
 
+def test_a_spec_is_no_fabric_yet() -> None:
+    with pytest.raises(InputError, match=r"expected a Fabric.* not 'ring:4'"):
+        route("ring:4", "minhop")  # type: ignore[arg-type]
+
+
 def test_minhop_balances_the_second_tier_too() -> None:
     fabric = build("xgft:3;6,6,6;1,6,6")
     loads = switch_loads(fabric, all_to_all_loads(fabric, route(fabric, "minhop")).per_link)

@@ -67,8 +67,10 @@ def route(fabric: Fabric, engine: str | Sequence[str], **options: Any) -> Routes
     NotApplicable
         When no engine fits; the text gives every reason.
     InputError
-        On an unknown engine or option, or a bad value.
+        On an unknown engine or option, a bad value, or what is no fabric.
     """
+    if not isinstance(fabric, Fabric):
+        raise InputError(f"expected a Fabric, as weft.fabric(…) gives, not {fabric!r}")
     names = [engine] if isinstance(engine, str) else list(engine)
     if not names:
         raise InputError("no routing engine was named")
