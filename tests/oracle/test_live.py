@@ -402,6 +402,23 @@ def test_an_opensm_that_hangs_or_ends(tmp_path: Path, monkeypatch: pytest.Monkey
     assert not ours()
 
 
+def test_an_opensm_that_ends_while_the_command_runs(capfd: pytest.CaptureFixture[str]) -> None:
+    script = (
+        "for p in /proc/[0-9]*; do "
+        'if tr "\\0" "\\n" < $p/environ 2>/dev/null | grep -q "^WEFT_SUBNET=$WEFT_SUBNET$" '
+        '&& [ "$(cat $p/comm)" = opensm ]; then kill -KILL ${p#/proc/}; fi; done; sleep 0.2'
+    )
+    assert main(["opensm", "live", "torus:4", "--", "sh", "-c", script]) == 0
+    assert "OpenSM ended with signal SIGKILL before the command did" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("limit", ["nan", "inf", "0", "-1", "1e12"])
+def test_time_limits_that_are_none(limit: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for option in ("--timeout", "--command-timeout"):
+        assert main(["opensm", "live", "torus:4", option, limit, "--", "true"]) == 2
+        assert "time limit must be above 0 s and at most 1,000,000 s" in capsys.readouterr().err
+
+
 def test_ctrl_c_while_it_comes_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stub(tmp_path / "hangs", "opensm", f"touch {tmp_path}/here; sleep 100", monkeypatch)
     process = subprocess.Popen(

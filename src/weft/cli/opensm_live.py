@@ -15,6 +15,7 @@ from weft.errors import InputError
 from weft.routes import Routes
 from weft.routing import route
 from weft.subnet.live import TIMEOUT_S, Subnet, live
+from weft.subnet.processes import check_limit
 
 
 def live_command(
@@ -63,6 +64,9 @@ def live_command(
     """
     if sum(given is not None for given in (engine, real, tables)) > 1:
         raise InputError("give one of --engine (weft's), --real (OpenSM's own) and --tables")
+    for limit in (timeout, command_timeout):
+        if limit is not None:
+            check_limit(limit)
     made = options.load(fabric)
     routes: Routes | None = None
     if engine is not None:
@@ -94,9 +98,12 @@ def live_command(
             )
         if not command:
             print("weft: a shell on this fabric; leave it with 'exit'", file=sys.stderr)
-        return subnet.run_in_terminal(
+        status = subnet.run_in_terminal(
             command or (os.environ.get("SHELL") or "/bin/sh",), timeout_s=command_timeout
         )
+        if subnet.ended:
+            print(f"weft: warning: {subnet.ended} before the command did", file=sys.stderr)
+        return status
 
 
 def _banner(subnet: Subnet, what: str) -> str:

@@ -28,7 +28,7 @@ from weft.opensm.ports import MAX_LID
 
 _HEADER = re.compile(
     r"Unicast lids\b(?:\s*\[(?:0x)?0*-(?P<hex>0x)?(?P<last>[0-9a-fA-F]{1,5})\])?.*? guid "
-    r"0x(?P<guid>[0-9a-fA-F]{1,16})(?:\s+(?P<name>.*?):?)?"
+    r"0x(?P<guid>[0-9a-fA-F]{1,16})(?:\s+(?P<name>.*?))?:?"
 )
 _OWN_LID = re.compile(r"switch Lid (0x[0-9a-fA-F]{1,4}|\d{1,5})\b")
 _FDB_HEADER = re.compile(r"dump_ucast_routes: Switch 0x([0-9a-fA-F]{1,16})")

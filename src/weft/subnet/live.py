@@ -31,6 +31,7 @@ from weft.subnet.folder import DUMP, GUID2LID, read_tables
 from weft.subnet.osmlog import ENGINES
 from weft.subnet.processes import (
     Processes,
+    check_limit,
     find_program,
     interrupts_left_to_the_command,
     orderly_signals,
@@ -118,8 +119,7 @@ def live(
             f"OpenSM has no routing engine {engine!r}{did_you_mean(engine, ENGINES)}; it has "
             f"{', '.join(ENGINES)}"
         )
-    if timeout_s <= 0:
-        raise InputError(f"the time limit must be above 0 s, not {timeout_s:g}")
+    check_limit(timeout_s)
     forwarding = int(np.count_nonzero(fabric.forwards)) - fabric.num_switches
     if forwarding:
         raise NotApplicable(
@@ -308,6 +308,7 @@ class Subnet(Running):
         """
         self._check_running()
         limit = self.timeout_s if timeout_s is None else timeout_s
+        check_limit(limit)
         name = str(command[0])
         program = find_program(name)
         process = subprocess.Popen(

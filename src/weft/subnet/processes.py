@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from weft.errors import WeftError
+from weft.errors import InputError, WeftError
 from weft.subnet import guardian
 
 #: Debian package of each program that weft may run.
@@ -39,6 +39,8 @@ _SYSTEM_FOLDERS = ("/usr/sbin", "/sbin")
 _TEAR_DOWN_S = 4 * guardian.PATIENCE_S + 10
 _POLL_S = 0.005
 _TAIL_LINES = 3
+#: Longest time that programs are waited for; the system's calls take not much more.
+_LONGEST_S = 1e6
 
 
 def search_path(path: str | None = None) -> str:
@@ -62,6 +64,20 @@ def find_program(name: str) -> str:
         hint = f"; on Debian it is in the package {package}" if package else ""
         raise WeftError(f"the program {name} is not installed, or not in PATH{hint}")
     return found
+
+
+def check_limit(limit_s: float) -> None:
+    """Refuse a time limit that cannot be waited for.
+
+    Raises
+    ------
+    InputError
+        When it is not above 0 s, too long, or no number.
+    """
+    if not 0 < limit_s <= _LONGEST_S:
+        raise InputError(
+            f"a time limit must be above 0 s and at most {_LONGEST_S:,.0f} s, not {limit_s:g}"
+        )
 
 
 def preload(limit_s: float) -> str:

@@ -21,7 +21,15 @@ from weft.routes import TableRoutes
 from weft.subnet import guardian
 from weft.subnet.folder import FILES, GUID2LID, LFTS, Tables
 from weft.subnet.osmlog import Sweep, last_error, sweeps, version
-from weft.subnet.processes import Processes, log_text, search_path, tail, wait_for, write_all
+from weft.subnet.processes import (
+    Processes,
+    ending,
+    log_text,
+    search_path,
+    tail,
+    wait_for,
+    write_all,
+)
 
 #: Engines that give no tables unless OpenSM programs lanes.
 _NEED_QOS = ("lash", "dfsssp", "torus-2QoS")
@@ -79,6 +87,15 @@ class Running:
     def version(self) -> str:
         """Version of OpenSM, such as ``3.3.23``."""
         return version(log_text(self.log))
+
+    @property
+    def ended(self) -> str:
+        """What is no longer up and how it ended; empty while both programs run."""
+        programs = {"ibsim": self._sim, "OpenSM": self._sm}
+        status = {name: process.poll() for name, process in programs.items()}
+        return " and ".join(
+            f"{x} ended with {ending(n)}" for x, n in status.items() if n is not None
+        )
 
     # -- starting ----------------------------------------------------------------------------
 
