@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from weft.subnet.osmlog import is_log, last_error, sweeps, version
+import itertools
+
+from weft.subnet.osmlog import is_log, last_error, last_sweep, sweeps, version
 
 
 def lines(*said: str) -> str:
@@ -67,6 +69,13 @@ def test_an_engine_that_opensm_does_not_have() -> None:
 def test_a_sweep_that_another_overtakes_is_not_up() -> None:
     line = GOOD.splitlines()[0] + "\n"
     assert [sweep.up for sweep in sweeps(line + GOOD)] == [False, True]
+
+
+def test_the_last_sweep_is_found_from_the_end() -> None:
+    parts = (START, GOOD, NO_ROOTS, NO_FILE, UNKNOWN, lines("02 SUBNET UP"))
+    for chosen in itertools.product(parts, repeat=4):
+        text = "".join(chosen)
+        assert last_sweep(text) == (sweeps(text) or [None])[-1], text
 
 
 def test_nothing() -> None:

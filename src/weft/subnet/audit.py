@@ -26,7 +26,7 @@ from weft.routing.validate import Validation, validate
 from weft.sim.all_to_all import all_to_all_loads
 from weft.subnet.dumps import Dumps, find_dumps, load_tables
 from weft.subnet.folder import read_settings
-from weft.subnet.osmlog import Sweep, sweeps, version
+from weft.subnet.osmlog import Sweep, last_sweep, version
 from weft.subnet.processes import log_text
 from weft.subnet.subnetlst import read_subnet_list
 
@@ -248,11 +248,10 @@ class _Auditor:
 
     def read_log(self, text: str) -> None:
         self.version = version(text)
-        found = sweeps(text)
-        if not found:
+        last = last_sweep(text)
+        if last is None:
             self.notes.append("the log has no heavy sweep")
             return
-        last = found[-1]
         self.engine = last.engine
         asked = self.settings.get("routing_engine", "").split(",")[0].strip()
         if asked == "(null)":

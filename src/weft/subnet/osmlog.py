@@ -102,6 +102,18 @@ def sweeps(text: str) -> list[Sweep]:
     return found
 
 
+def last_sweep(text: str) -> Sweep | None:
+    """The last of `sweeps`, for logs of any length; None when there is none."""
+    start, steps = len(text), 1
+    found: list[Sweep] = []
+    while start > 0 and not found:
+        for _ in range(steps):
+            start = max(text.rfind("SUBNET UP", 0, start), 0)
+        found = sweeps(text[start:])
+        steps *= 2  # sweeps that change nothing say it, too
+    return found[-1] if found else None
+
+
 def last_error(text: str) -> str:
     """The last line of level ERROR, without its time; empty when there is none."""
     for line in reversed(text.splitlines()):
