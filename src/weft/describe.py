@@ -7,7 +7,7 @@ import numpy as np
 from weft.errors import NotApplicable
 from weft.fabrics import Fabric, rates_text
 from weft.routing import route
-from weft.routing.tree import find_fat_tree
+from weft.routing.structure.fat_tree import find_fat_tree
 from weft.sim.all_to_all import all_to_all_loads
 from weft.topology import closed_form
 from weft.topology.measures import average_distance, bisection_upper_bound, diameter

@@ -22,8 +22,8 @@ from weft.opensm.sl2vl import read_sl2vl
 from weft.opensm.torus_conf import write
 from weft.routes import Routes, TableRoutes, VirtualLanes
 from weft.routing import route
-from weft.routing.torus_seed import configuration
-from weft.routing.torus_structure import find_tori
+from weft.routing.structure.torus import find_tori
+from weft.routing.structure.torus_seed import configuration
 from weft.subnet.export import export
 from weft.subnet.live import live
 

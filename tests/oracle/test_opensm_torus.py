@@ -16,8 +16,8 @@ from weft.load import fabric as load
 from weft.opensm.torus_conf import parse, write
 from weft.routes import TableRoutes
 from weft.routing import route
-from weft.routing.torus_seed import configuration, seeded
-from weft.routing.torus_structure import find_tori
+from weft.routing.structure.torus import find_tori
+from weft.routing.structure.torus_seed import configuration, seeded
 from weft.routing.validate import validate
 from weft.sim.all_to_all import all_to_all_loads
 

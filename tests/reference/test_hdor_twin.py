@@ -10,7 +10,7 @@ from tests.reference import routing
 from weft.fabrics import Fabric
 from weft.routes import TableRoutes
 from weft.routing import route
-from weft.routing.kns_structure import find_kns
+from weft.routing.structure.kns import find_kns
 from weft.topology import build
 
 

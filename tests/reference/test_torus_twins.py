@@ -13,9 +13,9 @@ from weft.kernels.torus import edge_meets, unite_squares
 from weft.load import fabric as load
 from weft.routes import TableRoutes
 from weft.routing import route
-from weft.routing.torus_seed import three_dimensions
-from weft.routing.torus_steps import Links, links_of
-from weft.routing.torus_structure import Torus, find_tori
+from weft.routing.structure.torus import Torus, find_tori
+from weft.routing.structure.torus_seed import three_dimensions
+from weft.routing.structure.torus_steps import Links, links_of
 
 
 def simple_graph(links: Links) -> nx.Graph:

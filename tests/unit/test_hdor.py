@@ -13,7 +13,7 @@ from weft.fabrics import Fabric, FabricBuilder, NodeKind
 from weft.fabrics.builder import Parts
 from weft.routes import TableRoutes
 from weft.routing import route
-from weft.routing.kns_structure import Kns, find_kns
+from weft.routing.structure.kns import Kns, find_kns
 from weft.routing.validate import validate
 from weft.sim.all_to_all import all_to_all_loads
 from weft.topology import build

@@ -14,7 +14,7 @@ from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.routes import CandidateRoutes
 from weft.routing import route
-from weft.routing.groups import find_dragonfly, find_grid, find_megafly
+from weft.routing.structure.groups import find_dragonfly, find_grid, find_megafly
 from weft.routing.validate import validate
 from weft.sim.all_to_all import all_to_all_loads
 from weft.sim.intermediates import least_worst_share

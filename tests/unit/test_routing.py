@@ -7,7 +7,7 @@ from weft.errors import InputError, NotApplicable, UnroutedWarning
 from weft.fabrics import Fabric, FabricBuilder
 from weft.routes import TableRoutes
 from weft.routing import route
-from weft.routing.tree import find_fat_tree
+from weft.routing.structure.fat_tree import find_fat_tree
 from weft.routing.updn import roots_by_distance
 from weft.routing.validate import validate
 from weft.sim.all_to_all import all_to_all_loads

@@ -11,8 +11,8 @@ from weft.load import fabric as load
 from weft.opensm.torus_conf import parse, write
 from weft.routes import TableRoutes
 from weft.routing import route
-from weft.routing.torus_seed import configuration, seeded
-from weft.routing.torus_structure import Torus, find_tori, is_whole
+from weft.routing.structure.torus import Torus, find_tori, is_whole
+from weft.routing.structure.torus_seed import configuration, seeded
 from weft.routing.validate import Validation, validate
 from weft.sim.all_to_all import all_to_all_loads
 

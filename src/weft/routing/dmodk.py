@@ -11,7 +11,7 @@ from weft.fabrics import Fabric
 from weft.kernels.tables import dmodk_tables
 from weft.routes import Routes, TableRoutes
 from weft.routing.base import check_lmc, empty_table, engine, fill_balanced, provenance
-from weft.routing.tree import FatTree, find_fat_tree
+from weft.routing.structure.fat_tree import FatTree, find_fat_tree
 
 
 @engine("dmodk", deadlock_free=True, lmc=True)

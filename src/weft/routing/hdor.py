@@ -23,8 +23,8 @@ from weft.routing.base import (
     provenance,
     row_sources,
 )
-from weft.routing.kns_structure import Kns, find_kns
 from weft.routing.lanes import Ways, check_vls, edges_back, refuse_lanes
+from weft.routing.structure.kns import Kns, find_kns
 
 #: Which dimension a way crosses first: the one with the shortest lines, or with the longest.
 Order = Literal["ascending", "descending"]

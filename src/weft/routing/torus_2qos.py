@@ -26,8 +26,8 @@ from weft.routing.base import (
 )
 from weft.routing.deadlock import credit_loops
 from weft.routing.lanes import assign_lanes, check_vls
-from weft.routing.torus_seed import discovery_order, seeded, three_dimensions
-from weft.routing.torus_structure import Torus, find_tori, is_whole
+from weft.routing.structure.torus import Torus, find_tori, is_whole
+from weft.routing.structure.torus_seed import discovery_order, seeded, three_dimensions
 
 #: The SL and VL bits of the quality of service level, and the VL bit of turns against the order.
 QOS_SL = 8

@@ -12,9 +12,9 @@ from weft.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.routes import CandidateRoutes, Routes
 from weft.routing.base import engine, provenance
-from weft.routing.groups import Groups, find_dragonfly, find_grid, find_megafly
 from weft.routing.lanes import check_vls
 from weft.routing.sets import SetCollector
+from weft.routing.structure.groups import Groups, find_dragonfly, find_grid, find_megafly
 
 
 @engine("valiant", deadlock_free=True, lmc=False, candidates=True)

@@ -13,8 +13,8 @@ from weft.opensm.qos import qos_options, qos_policy
 from weft.opensm.torus_conf import TorusConf, write
 from weft.routes import TableRoutes
 from weft.routing import route
-from weft.routing.torus_seed import configuration
-from weft.routing.torus_structure import find_tori
+from weft.routing.structure.torus import find_tori
+from weft.routing.structure.torus_seed import configuration
 from weft.subnet.folder import POLICY, TORUS
 
 

@@ -1,6 +1,6 @@
 """The steps of a torus or mesh: cables that are opposite sides of squares, and how they go on.
 
-See `weft.routing.torus_structure`.
+See `weft.routing.structure.torus`.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from weft.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.routing.base import components
-from weft.routing.torus_steps import TRUST, Links, Steps, links_of, squares_of, steps_of
+from weft.routing.structure.torus_steps import TRUST, Links, Steps, links_of, squares_of, steps_of
 
 #: Dimensions that are looked for; two switches per dimension count half, since two such
 #: dimensions are a ring of four.

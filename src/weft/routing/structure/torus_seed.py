@@ -12,7 +12,7 @@ from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, NodeKind
 from weft.opensm.torus_conf import AXES, PORTGROUP_MAX_PORTS, Seed, SeedLink, TorusConf
 from weft.routing.base import row_adapters
-from weft.routing.torus_structure import Torus
+from weft.routing.structure.torus import Torus
 
 
 def seeded(fabric: Fabric, tori: list[Torus], conf: TorusConf) -> Torus:
