@@ -23,6 +23,7 @@ from weft.routes import Routes, TableRoutes
 from weft.routing import route
 from weft.subnet import guardian
 from weft.subnet.live import Subnet, live
+from weft.subnet.settings import check_settings, known_settings
 
 pytestmark = pytest.mark.oracle
 
@@ -176,6 +177,48 @@ def test_what_the_real_one_does_in_silence_is_an_error() -> None:
 def test_engines_that_need_lanes_get_them() -> None:
     with live(load("torus:3x3"), "lash") as subnet:
         assert "| 0| 1| 2|" in subnet.run(["smpquery", "sl2vl", "-G", "0x200000"])
+
+
+def test_settings_that_opensm_does_not_have(capsys: pytest.CaptureFixture[str]) -> None:
+    """It passes over them in silence; weft asks it which it has."""
+    words = ["opensm", "live", "torus:4", "--option"]
+    assert main([*words, "qos_max_vl=3", "--", "true"]) == 2
+    expected = "weft: error: OpenSM has no setting 'qos_max_vl' (did you mean 'qos_max_vls'?); "
+    error = capsys.readouterr().err
+    assert error.startswith(expected)
+    assert error.count("\n") == 1
+    assert main([*words, "qos_max_vls=3", "--", "true"]) == 0
+
+
+def test_an_opensm_that_does_not_say_its_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub(tmp_path / "silent", "opensm", "exit 3", monkeypatch)
+    program = str(tmp_path / "silent" / "opensm")
+    assert known_settings(program) == frozenset()
+    check_settings(["anything"], program)
+
+
+def test_torus_2qos_gets_a_configuration(capfd: pytest.CaptureFixture[str]) -> None:
+    words = ["opensm", "live", "torus:3x5", "--real", "torus-2QoS"]
+    assert main([*words, "--", "true"]) == 0
+    assert "no torus_config was given; OpenSM has weft's, /" in capfd.readouterr().err
+    assert main([*words, "--option", "torus_config=no-file", "--", "true"]) == 2
+    assert "no-file: there is no such file for torus_config" in capfd.readouterr().err
+    with (
+        pytest.raises(NotApplicable, match=r"can make none for kns.*--option torus_config=FILE"),
+        live(load(KNS), "torus-2QoS"),
+    ):
+        pass
+    fabric = load("torus:3x5")
+    with live(fabric, "torus-2QoS") as subnet:
+        own = (subnet.folder / "torus-2QoS.conf").read_text()
+        Path("mine.conf").write_text(own)
+        assert subnet.notes
+    with live(
+        fabric, "torus-2QoS", options={"torus_config": Path("mine.conf").resolve()}
+    ) as subnet:
+        assert not subnet.notes
 
 
 def test_tables_that_opensm_dumped_are_loaded_again(tmp_path: Path) -> None:

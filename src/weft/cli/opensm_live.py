@@ -90,6 +90,8 @@ def live_command(
         if routes is not None or tables is not None:
             what = f"tables of {tables}" if routes is None else f"tables of weft's {engine}"
         print(f"weft: {_banner(subnet, what)}, up in {took:.1f} s", file=sys.stderr)
+        for note in subnet.notes:
+            print(f"weft: {note}", file=sys.stderr)
         if not os.access(".", os.W_OK):
             print(
                 "weft: warning: programs of infiniband-diags make a folder where they run, and "

@@ -63,7 +63,7 @@ def torus_files(
     if routes.engine != "torus-2QoS" or routes.lanes.is_uniform:
         return None
     given = str(routes.options.get("conf", ""))
-    text = read_text(given) if given else write(_configuration(fabric))
+    text = read_text(given) if given else write(torus_configuration(fabric))
     with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
         file.write(text)
         file.flush()
@@ -77,8 +77,14 @@ def torus_files(
     return {TORUS: text}, {"routing_engine": "torus-2QoS", "qos": "TRUE"}
 
 
-def _configuration(fabric: Fabric) -> TorusConf:
-    """Where the dimensions lie, for a fabric that is one torus."""
+def torus_configuration(fabric: Fabric) -> TorusConf:
+    """Where the dimensions lie, for a fabric that is one torus.
+
+    Raises
+    ------
+    NotApplicable
+        When it is none, is several, or has more than three dimensions.
+    """
     tori = [torus for torus in find_tori(fabric) if torus.radix]
     if len(tori) != 1:
         raise NotApplicable(f"OpenSM's torus-2QoS routes one torus, and these are {len(tori)}")

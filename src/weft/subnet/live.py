@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import InputError, NotApplicable, WeftError
-from weft.fabrics import Fabric
+from weft.fabrics import Fabric, check_fabric
 from weft.formats import FormatWarning
 from weft.formats.text import write_text
 from weft.opensm.guid2lid import read_guid2lid
@@ -106,6 +106,7 @@ def live(
     programs and removes the folder; see `weft.subnet.guardian`. In the main thread SIGTERM and
     SIGHUP leave as `SystemExit` unless the program handles them.
     """
+    check_fabric(fabric)
     if sum(given is not None for given in (engine, routes, tables)) > 1:
         raise InputError("give one of an engine of OpenSM, routes, and tables")
     own = sm_node(fabric, sm_host)
@@ -155,6 +156,8 @@ class Subnet(Running):
         env=subnet.environment)``.
     folder
         OpenSM's log and dumps.
+    notes
+        What weft added by itself, such as a torus-2QoS.conf.
     """
 
     # -- using -------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from weft.errors import InputError, NotApplicable, WeftError
@@ -19,7 +20,7 @@ from weft.opensm.lfts import read_lfts
 from weft.opensm.lids import predict_lids
 from weft.routes import TableRoutes
 from weft.subnet import guardian
-from weft.subnet.folder import FILES, GUID2LID, LFTS, Tables
+from weft.subnet.folder import FILES, GUID2LID, LFTS, TORUS, Tables
 from weft.subnet.osmlog import Sweep, last_error, sweeps, version
 from weft.subnet.processes import (
     Processes,
@@ -30,6 +31,7 @@ from weft.subnet.processes import (
     wait_for,
     write_all,
 )
+from weft.subnet.settings import check_settings, torus_text
 
 #: Engines that give no tables unless OpenSM programs lanes.
 _NEED_QOS = ("lash", "dfsssp", "torus-2QoS")
@@ -66,6 +68,8 @@ class Running:
         self._pulled: dict[int, str] = {}
         #: Tables that OpenSM was given to load.
         self._given: TableRoutes | None = None
+        #: What weft added by itself, for the user to know.
+        self.notes: list[str] = []
         self.environment = {
             **os.environ,
             "PATH": search_path(),
@@ -125,6 +129,9 @@ class Running:
             settings["qos"] = str(qos).upper()
         for name in _OURS & options.keys():
             raise InputError(f"{name} is set by weft, and cannot be an option")
+        check_settings(options, self._programs["opensm"])
+        if self.engine == "torus-2QoS":
+            self._tell_torus(str(options.get("torus_config", "")))
         self._simulate(own, int(settings["lmc"]))
         if path is not None:
             self._given = read_lfts(
@@ -142,6 +149,16 @@ class Running:
             if name in tables.files
         }
         return {**tables.settings, **named}
+
+    def _tell_torus(self, given: str) -> None:
+        """Give torus-2QoS the configuration without which it gives up."""
+        path = self.folder / TORUS
+        if given:
+            if not Path(given).is_file():
+                raise InputError("there is no such file for torus_config", file=given)
+        elif not path.exists():
+            write_text(path, torus_text(self.fabric))
+            self.notes.append(f"no torus_config was given; OpenSM has weft's, {path}")
 
     def _simulate(self, own: int, lmc: int) -> None:
         """Start ibsim."""
