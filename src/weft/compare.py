@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from weft.columns import Column, frame
 from weft.errors import InputError, NotApplicable
-from weft.fabrics import Fabric, rates_text
+from weft.fabrics import Fabric, check_fabric, rates_text
 from weft.report.model import EngineVerdict, LinkUser, Page, Run
 from weft.routes import Routes, TableRoutes
 from weft.routing import engine, route
@@ -223,6 +223,7 @@ def compare(
     InputError
         On an unknown engine, pattern or option, or a fabric with fewer than two hosts.
     """
+    check_fabric(fabric)
     if fabric.num_hosts < 2:
         raise InputError(f"{fabric.name} has {fabric.num_hosts} hosts; a comparison needs two")
     chosen = _default_engines() if engines is None else list(dict.fromkeys(engines))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import InputError
-from weft.fabrics import Fabric, SwitchGraph
+from weft.fabrics import Fabric, SwitchGraph, check_fabric
 from weft.kernels.paths import SOUND, first_broken_path
 
 #: A service level is four bits.
@@ -139,6 +139,7 @@ class Routes:
             When the fabric differs in nodes, ports or cables, or an array has the wrong shape for
             it.
         """
+        check_fabric(fabric)
         if fabric.digest != self.fabric_digest:
             raise InputError(
                 f"these {self.engine} routes were made for another fabric than {fabric.name}; "

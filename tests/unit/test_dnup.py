@@ -110,3 +110,18 @@ def test_roots_are_named_once(tmp_path: Path) -> None:
     path = guid_file(tmp_path, f"{int(fabric.node_guid[0]):#x}\n")
     with pytest.raises(InputError, match="not both"):
         route(fabric, "updn", roots="center", root_guid_file=path)
+
+
+@pytest.mark.parametrize("name", ["dnup", "updn:roots=center"])
+def test_ways_longer_than_opensm_counts_are_refused_for_that(name: str) -> None:
+    ring = load("torus:600")
+    with pytest.raises(NotApplicable, match="OpenSM counts up to 254 hops"):
+        route(ring, name, balance="opensm")
+    assert route(load("torus:250"), name, balance="opensm")
+
+
+@pytest.mark.parametrize("name", ["dnup", "updn", "minhop"])
+@pytest.mark.parametrize("balance", ["flows", "opensm"])
+def test_passes_are_at_least_one_however_balanced(name: str, balance: str) -> None:
+    with pytest.raises(InputError, match="passes must be at least 1"):
+        route(load("xgft:2;4,4;1,4"), name, balance=balance, passes=0)

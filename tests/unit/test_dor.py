@@ -99,3 +99,8 @@ def test_what_is_named_first_gets_the_first_cable() -> None:
     assert routes.table[4:8, 0].tolist() == [second, first, second, first]
     with pytest.raises(InputError, match="no node 'h99'"):
         route(fabric, "dor", order=("h99",))
+
+
+def test_an_order_that_names_nothing_says_what_an_order_is() -> None:
+    with pytest.raises(InputError, match=r"names or GUIDs of nodes, or @FILE .* not 'x'"):
+        route(load("ring:4"), "dor", order=("x",))

@@ -306,3 +306,9 @@ def test_no_paths_at_all(square: Fabric) -> None:
     assert weft.validate(square, routes).num_unrouted_pairs == 12
     assert weft.bisection(square, routes, samples=3).unrouted_share == 1.0
     assert read_paths(square, "# nothing\n").pair.size == 0
+
+
+def test_a_file_of_paths_that_is_not_there_is_named_once() -> None:
+    with pytest.raises(InputError) as caught:
+        weft.route(weft.fabric("ring:4"), "source:paths=/no/such.paths")
+    assert str(caught.value) == "/no/such.paths: cannot be read: No such file or directory"

@@ -1,17 +1,24 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from weft.compare import compare
 from weft.errors import InputError, NotApplicable, UnroutedWarning
 from weft.fabrics import Fabric, FabricBuilder
+from weft.registry import Entry
 from weft.routes import TableRoutes
+from weft.routing import engine as engines
 from weft.routing import route
 from weft.routing.structure.fat_tree import find_fat_tree
 from weft.routing.updn import roots_by_distance
 from weft.routing.validate import validate
 from weft.sim.all_to_all import all_to_all_loads
+from weft.sim.bisection import bisection
 from weft.sim.static import contention, host_flows, link_loads
+from weft.subnet.live import live
 from weft.topology import build
 
 
@@ -68,6 +75,27 @@ def test_dmodk_says_what_is_missing() -> None:
 def test_a_spec_is_no_fabric_yet() -> None:
     with pytest.raises(InputError, match=r"expected a Fabric.* not 'ring:4'"):
         route("ring:4", "minhop")  # type: ignore[arg-type]
+
+
+def test_nothing_takes_a_spec_for_a_fabric() -> None:
+    routes = route(ring(4), "minhop")
+    uses: list[Any] = [
+        lambda spec: validate(spec, routes),
+        lambda spec: bisection(spec, routes),
+        compare,
+        lambda spec: live(spec).__enter__(),
+    ]
+    for use in uses:
+        with pytest.raises(InputError, match=r"expected a Fabric.* not 'ring:4'"):
+            use("ring:4")
+
+
+def test_an_engine_that_gives_no_routes_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    forgetful = Entry("forgetful", lambda fabric: None, facts={"pipeline": ("fabric",)})
+    engines.names()
+    monkeypatch.setitem(engines._entries, "forgetful", forgetful)
+    with pytest.raises(InputError, match="routing engine forgetful gave NoneType instead"):
+        route(ring(4), "forgetful")
 
 
 def test_minhop_balances_the_second_tier_too() -> None:

@@ -1,7 +1,7 @@
 """The fabric: what is cabled to what."""
 
 from weft.fabrics.builder import DEFAULT_RATE, FabricBuilder, Parts, rate_text, rates_text
-from weft.fabrics.fabric import LINK_DTYPE, Fabric, LinkKind, NodeKind
+from weft.fabrics.fabric import LINK_DTYPE, Fabric, LinkKind, NodeKind, check_fabric
 from weft.fabrics.graph import SwitchGraph
 from weft.fabrics.variants import renamed, with_lengths
 
@@ -14,6 +14,7 @@ __all__ = [
     "NodeKind",
     "Parts",
     "SwitchGraph",
+    "check_fabric",
     "rate_text",
     "rates_text",
     "renamed",

@@ -417,3 +417,15 @@ class Fabric:
         from weft.fabrics.variants import degraded
 
         return degraded(self, cables, rate)
+
+
+def check_fabric(given: object) -> None:
+    """Refuse what is no fabric, such as the spec of one.
+
+    Raises
+    ------
+    InputError
+        With what was given.
+    """
+    if not isinstance(given, Fabric):
+        raise InputError(f"expected a Fabric, as weft.fabric(…) gives, not {given!r}")

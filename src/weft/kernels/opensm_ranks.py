@@ -6,12 +6,14 @@ from numba import njit
 #: What a step away from the destination does; after a `LATE` step an `EARLY` one is not allowed.
 EARLY, LATE, LEVEL = 0, 1, 2
 
-#: A port without a way, as OpenSM's.
-NO_HOPS = 255
+#: Most hops that OpenSM counts; its 255 means a port without a way.
+MOST_HOPS = 254
 
 
 @njit(cache=True)
-def _port_hops(edge_offset, edge_row, reverse, step, goal, hops, least, came, waits, queue):
+def _port_hops(
+    edge_offset, edge_row, reverse, step, goal, most_hops, hops, least, came, waits, queue
+):  # fmt: skip
     """Fill hops[e] with the links to the goal when the row at its tail leaves by edge e.
 
     A row passes on what its best port promises, and what it may do next hangs on the step that
@@ -19,10 +21,11 @@ def _port_hops(edge_offset, edge_row, reverse, step, goal, hops, least, came, wa
     switches of one rank, a row can offer ways that go down and up again.
     """
     rows = len(least)
+    none = most_hops + 1
     for e in range(len(hops)):
-        hops[e] = NO_HOPS
+        hops[e] = none
     for row in range(rows):
-        least[row] = NO_HOPS
+        least[row] = none
         waits[row] = 0
     least[goal] = 0
     came[goal] = EARLY
@@ -60,12 +63,14 @@ def ranked_tables(
     target_destination,
     destination_port,
     num_endpoints,
+    most_hops,
     no_path,
     table,
 ):
     """Fill tables as OpenSM does with the hops of its ranked search; see `counted_tables`.
 
     step[e] says what a step along edge e, away from the destination, does.
+    Ways of more than `most_hops` are left out.
     """
     rows = len(edge_offset) - 1
     hops = np.empty(len(edge_row), dtype=np.int32)
@@ -76,7 +81,10 @@ def ranked_tables(
     behind = np.zeros(len(edge_row), dtype=np.int64)
     for turn in range(2):
         for goal in row_order:
-            _port_hops(edge_offset, edge_row, reverse, step, goal, hops, least, came, waits, queue)
+            _port_hops(
+                edge_offset, edge_row, reverse, step, goal, most_hops, hops, least, came, waits,
+                queue,
+            )  # fmt: skip
             for t in range(target_offset[goal], target_offset[goal + 1]):
                 d = target_destination[t]
                 if (d < num_endpoints) != (turn == 0):
@@ -85,7 +93,7 @@ def ranked_tables(
                 line[:] = no_path
                 line[goal] = destination_port[d]
                 for row in range(rows):
-                    if row == goal or least[row] == NO_HOPS:
+                    if row == goal or least[row] > most_hops:
                         continue
                     best = -1
                     for e in range(edge_offset[row], edge_offset[row + 1]):

@@ -5,7 +5,9 @@ An engine is added by a file with one function::
     @engine("mine")
     def mine(fabric: Fabric, *, depth: int = 2) -> Routes: ...
 
-It raises `NotApplicable` with the reason when the fabric does not fit.
+It raises `NotApplicable` with the reason when the fabric does not fit. The fact ``deadlock_free``
+is about the engine's default options: others, such as ``updn:balance=opensm``, can give routes that
+deadlock, and `weft.routing.validate` decides for each.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from weft.errors import InputError, NotApplicable
-from weft.fabrics import Fabric
+from weft.fabrics import Fabric, check_fabric
 from weft.kernels.peaks import lower_peaks
 from weft.kernels.tables import balanced_tables, counted_tables
 from weft.kernels.trees import all_to_all_table_loads
@@ -67,10 +69,10 @@ def route(fabric: Fabric, engine: str | Sequence[str], **options: Any) -> Routes
     NotApplicable
         When no engine fits; the text gives every reason.
     InputError
-        On an unknown engine or option, a bad value, or what is no fabric.
+        On an unknown engine or option, a bad value, what is no fabric, or an engine of one's own
+        that gives no routes.
     """
-    if not isinstance(fabric, Fabric):
-        raise InputError(f"expected a Fabric, as weft.fabric(…) gives, not {fabric!r}")
+    check_fabric(fabric)
     names = [engine] if isinstance(engine, str) else list(engine)
     if not names:
         raise InputError("no routing engine was named")
@@ -84,6 +86,10 @@ def route(fabric: Fabric, engine: str | Sequence[str], **options: Any) -> Routes
         except NotApplicable as reason:
             refusals.append((entry.name, str(reason)))
             continue
+        if not isinstance(routes, Routes):
+            raise InputError(
+                f"routing engine {entry.name} gave {type(routes).__name__} instead of Routes"
+            )
         defaults = {name: option.default for name, option in entry.options.items()}
         return replace(
             routes, options={**defaults, **arguments}, refusals=(*routes.refusals, *refusals)

@@ -20,7 +20,7 @@ from weft.routing.base import (
     provenance,
     row_adapters,
 )
-from weft.routing.ranked import fill_ranked, missing_ways
+from weft.routing.ranked import fill_ranked, missing_ways, refuse_long
 
 
 @engine("dnup", deadlock_free=True, lmc=True, as_opensm="dnup:balance=opensm")
@@ -59,6 +59,9 @@ def dnup(
     table = empty_table(fabric, lmc)
     graph = fabric.graph
     rank = leaf_ranks(fabric)
+    if passes < 1:
+        raise InputError(f"passes must be at least 1, not {passes}")
+    step = None
     if balance == "opensm":
         if lmc:
             raise InputError("balance=opensm goes with lmc=0 only")
@@ -73,6 +76,8 @@ def dnup(
         fill(fabric, table, balance, edge_up=up, lmc=lmc, passes=passes)
     gaps, example = missing_ways(fabric, table, lmc)
     if gaps:
+        if step is not None:
+            refuse_long(fabric, step, example)
         raise NotApplicable(
             f"{gaps} ways from a switch to a host would have to lead away from the leaf switches "
             f"twice, such as {example}; this engine is for trees"

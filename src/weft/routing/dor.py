@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import NotApplicable
+from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.distances import bfs_many
 from weft.kernels.dor import dimension_tables, product_classes
@@ -97,7 +97,13 @@ def _in_order(fabric: Fabric, named: tuple[str, ...]) -> NDArray[np.int32]:
         if name.startswith("@"):
             first += read_guids(fabric, name[1:], kind="order").tolist()
             continue
-        node = fabric.find_node(name)
+        try:
+            node = fabric.find_node(name)
+        except InputError as error:
+            raise InputError(
+                f"dor: option order takes names or GUIDs of nodes, or @FILE with GUIDs of ports as "
+                f"OpenSM's -X, not {name!r}: {error.message}"
+            ) from None
         if node < fabric.num_switches:
             first.append(fabric.num_endpoints + node)
         else:

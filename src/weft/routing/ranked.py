@@ -7,19 +7,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.kernels.opensm_ranks import ranked_tables
+from weft.kernels.opensm_ranks import MOST_HOPS, ranked_tables
 from weft.routing.base import (
     components,
     destination_ports,
     destinations_by_row,
+    empty_table,
     row_adapters,
     sending_rows,
 )
 
 
 def fill_ranked(
-    fabric: Fabric, table: NDArray[np.unsignedinteger[Any]], step: NDArray[np.uint8]
+    fabric: Fabric,
+    table: NDArray[np.unsignedinteger[Any]],
+    step: NDArray[np.uint8],
+    most_hops: int = MOST_HOPS,
 ) -> None:
     """Fill tables as OpenSM's updn and dnup do; see `weft.kernels.opensm_ranks.ranked_tables`.
 
@@ -34,8 +39,24 @@ def fill_ranked(
         graph.edge_offset, graph.edge_row, graph.edge_port,
         graph.edge_of_link[graph.edge_link ^ 1], step,
         np.lexsort((guid, -row_adapters(fabric))).astype(np.int32), offset, listed, ports,
-        fabric.num_endpoints, int(np.iinfo(table.dtype).max), table,
+        fabric.num_endpoints, most_hops, int(np.iinfo(table.dtype).max), table,
     )  # fmt: skip
+
+
+def refuse_long(fabric: Fabric, step: NDArray[np.uint8], example: str) -> None:
+    """Refuse ways that ranked tables lack only because OpenSM counts no more hops.
+
+    Raises
+    ------
+    NotApplicable
+        When without its limit no way is missing.
+    """
+    table = empty_table(fabric)
+    fill_ranked(fabric, table, step, 2 * len(step) + MOST_HOPS)
+    if not missing_ways(fabric, table, 0)[0]:
+        raise NotApplicable(
+            f"OpenSM counts up to {MOST_HOPS} hops, and some ways are longer, such as {example}"
+        )
 
 
 def missing_ways(

@@ -24,7 +24,7 @@ from weft.routing.base import (
     provenance,
     row_adapters,
 )
-from weft.routing.ranked import fill_ranked, missing_ways
+from weft.routing.ranked import fill_ranked, missing_ways, refuse_long
 
 #: A root sees this share of the adapters at one distance, and no other distance above the second.
 ROOT_SHARE = 0.9
@@ -85,12 +85,18 @@ def updn(
         chosen = _complete(fabric, fabric.graph.node_row[listed])
     else:
         chosen = find_roots(fabric, roots)
+    if passes < 1:
+        raise InputError(f"passes must be at least 1, not {passes}")
+    step = None
     if balance == "opensm" and not lmc:
-        fill_ranked(fabric, table, _opensm_steps(fabric, chosen))
+        step = _opensm_steps(fabric, chosen)
+        fill_ranked(fabric, table, step)
     else:
         fill(fabric, table, balance, edge_up=up_edges(fabric, chosen), lmc=lmc, passes=passes)
     gaps, example = missing_ways(fabric, table, lmc)
     if gaps:
+        if step is not None:
+            refuse_long(fabric, step, example)
         raise NotApplicable(
             f"with these roots {gaps} ways from a switch to a host would have to go up "
             f"again, such as {example}; name other roots, or use roots=center"
