@@ -45,7 +45,12 @@ class Entry:
     @property
     def summary(self) -> str:
         """First line of the function's docstring."""
-        return (inspect.getdoc(self.function) or "").partition("\n")[0]
+        return self.explanation.partition("\n")[0]
+
+    @property
+    def explanation(self) -> str:
+        """The function's whole docstring, without its backticks."""
+        return (inspect.getdoc(self.function) or "").replace("`", "")
 
     @property
     def options(self) -> dict[str, inspect.Parameter]:

@@ -10,8 +10,10 @@ import pytest
 from rich.console import Console
 
 from weft.cli import main
+from weft.cli.listing import KINDS
 from weft.compare import compare
 from weft.load import fabric
+from weft.registry import Entry
 
 TREE = "xgft:2;4,4;1,4"
 
@@ -201,6 +203,27 @@ def test_list_shows_everything(capsys) -> None:
     assert "tornado" not in out
 
 
+@pytest.mark.parametrize("columns", [80, 200])
+@pytest.mark.parametrize(
+    ("kind", "entry"), [(kind, entry) for kind, registry in KINDS.items() for entry in registry]
+)
+def test_list_explains_an_entry_and_each_of_its_options(
+    capsys, monkeypatch: pytest.MonkeyPatch, kind: str, entry: Entry, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    status, out, _ = run(capsys, "list", kind, entry.name)
+    assert status == 0
+    assert entry.summary[:40] in out
+    assert "`" not in out
+    assert max(map(len, out.splitlines())) <= columns
+    lines = out.splitlines()
+    for option in entry.options:
+        heads = [i for i, line in enumerate(lines) if re.match(rf"  (\S+, )*{option}\b", line)]
+        assert any(lines[i + 1].startswith("      ") for i in heads), option
+    _, alone, _ = run(capsys, "list", entry.name)
+    assert out in alone  # with others of that name: formats are read and written
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -233,7 +256,9 @@ def test_list_shows_everything(capsys) -> None:
         (["paper", "multipath-ecmp", "--seeds", "none"], "seeds"),
         (["paper", "multipath-ecmp", "--sedes", "3"], "did you mean 'seeds'"),
         (["paper", "qsnett"], "unknown paper"),
-        (["list", "things"], "things"),
+        (["list", "things"], "nothing is called 'things'"),
+        (["list", "engines", "updm"], "did you mean 'updn'"),
+        (["list", "enginse", "updn"], "did you mean 'engines'"),
         (["weave"], "weave"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -71,9 +72,10 @@ FabricArgument = Annotated[
 
 
 def console() -> Console:
-    """Where tables go: as wide as the terminal, or 140 columns when it is none."""
+    """Where tables go: as wide as the terminal or COLUMNS says, or 140 columns when none does."""
     terminal = sys.stdout is not None and sys.stdout.isatty()
-    return Console(width=None if terminal else 140, highlight=False)
+    said = terminal or os.environ.get("COLUMNS", "").isdigit()
+    return Console(width=None if said else 140, highlight=False)
 
 
 def kernels_are_cached() -> bool:

@@ -1,17 +1,23 @@
-"""`weft list`: what there is to choose from."""
+"""`weft list`: what there is to choose from, and what an entry and its options mean."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import itertools
+import re
+import textwrap
+from inspect import Parameter as Option
+from typing import Annotated
 
 from cyclopts import Parameter
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from weft.cli.common import console
+from weft.errors import InputError
 from weft.formats import reader, writer
 from weft.papers import paper
-from weft.registry import Registry
+from weft.registry import Entry, Registry, did_you_mean
 from weft.routing import engine
 from weft.topology import topology
 from weft.workload import pattern
@@ -24,32 +30,123 @@ KINDS: dict[str, Registry] = {
     "writers": writer,
     "papers": paper,
 }
+#: Sections of a docstring that are for callers from Python only.
+LEFT_OUT = {"Returns", "Examples", "See Also"}
+#: Width of a line of running text at most.
+TEXT_WIDTH = 100
 
 
 def list_command(
     kind: Annotated[
-        Literal["engines", "topologies", "patterns", "readers", "writers", "papers"] | None,
-        Parameter(help="What to list; everything when left out."),
+        str | None,
+        Parameter(
+            help=f"What to list: {', '.join(KINDS)}, or one of their names; all when left out."
+        ),
     ] = None,
+    name: Annotated[str | None, Parameter(help="The one to explain, with its options.")] = None,
     /,
 ) -> int:
-    """List engines, topologies, patterns, formats and papers with their options."""
+    """List engines, topologies, patterns, formats and papers, or explain one with its options."""
     out = console()
-    for name in [kind] if kind else KINDS:
-        table = Table(title=name, title_justify="left")
-        table.add_column("name")
-        table.add_column("options")
-        table.add_column("what it is")
-        for entry in KINDS[name]:
-            options = ", ".join(
-                key if option.default is option.empty else f"{key}={_text(option.default)}"
-                for key, option in entry.options.items()
+    if kind is None:
+        for each in KINDS:
+            _list(each, out)
+    elif kind not in KINDS:
+        if name is not None:
+            raise InputError(f"{kind!r} is no kind{did_you_mean(kind, KINDS)}; {_expected()}")
+        found = [registry[kind] for registry in KINDS.values() if kind in registry]
+        if not found:
+            known = [*KINDS, *(each for registry in KINDS.values() for each in registry.names())]
+            raise InputError(
+                f"nothing is called {kind!r}{did_you_mean(kind, known)}; {_expected()}"
             )
-            label = " / ".join((entry.name, *entry.aliases))
-            table.add_row(escape(label), escape(options), escape(entry.summary))
-        out.print(table)
+        for entry in found:
+            _explain(entry, out)
+    elif name is None:
+        _list(kind, out)
+    else:
+        _explain(KINDS[kind][name], out)
     return 0
 
 
-def _text(value: object) -> str:
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+def _expected() -> str:
+    return f"expected {', '.join(KINDS)}, or a name that one of these lists"
+
+
+def _list(kind: str, out: Console) -> None:
+    table = Table(title=kind, title_justify="left")
+    table.add_column("name")
+    table.add_column("options")
+    table.add_column("what it is")
+    for entry in KINDS[kind]:
+        options = ", ".join(_with_default(*option) for option in entry.options.items())
+        table.add_row(escape(_label(entry)), escape(options), escape(entry.summary))
+    out.print(table)
+
+
+def _label(entry: Entry) -> str:
+    return " / ".join((entry.name, *entry.aliases))
+
+
+def _with_default(name: str, option: Option) -> str:
+    default = option.default
+    if default is option.empty:
+        return name
+    return f"{name}={','.join(map(str, default)) if isinstance(default, tuple) else default}"
+
+
+def _explain(entry: Entry, out: Console) -> None:
+    """Print the docstring: what it is, its options with their defaults, and when it refuses."""
+    blocks = []
+    for title, section in _sections(entry.explanation):
+        takes = title == "Parameters"
+        text = _options(entry, section) if takes else section
+        if title not in LEFT_OUT and text:
+            heading = "Options" if takes else title or _label(entry)
+            lines = _wrapped(text, min(out.width, TEXT_WIDTH) - 2)
+            blocks.append("\n".join((heading, *(f"  {x}".rstrip() for x in lines))))
+    out.print(escape("\n\n".join(blocks)), soft_wrap=True)
+
+
+def _sections(docstring: str) -> list[tuple[str, str]]:
+    """(Title, text) of a numpydoc docstring; what comes before the first title has none."""
+    first, *others = re.split(r"^(\S.*)\n-{3,}$", docstring, flags=re.MULTILINE)
+    texts = [text.strip("\n") for text in others[1::2]]
+    return [("", first.strip()), *zip(others[::2], texts, strict=True)]
+
+
+def _options(entry: Entry, text: str) -> str:
+    """The parameters that a user may set, each under its name and default."""
+    kept = []
+    for block in re.split(r"^(?=\S)", text, flags=re.MULTILINE):
+        head, _, meaning = block.partition("\n")
+        names = [name.strip() for name in head.partition(" :")[0].split(",")]
+        options = [(name, entry.options[name]) for name in names if name in entry.options]
+        if options:
+            heads = ", ".join(_with_default(*option) for option in options)
+            kept.append(f"{heads}\n{meaning}")
+    return "".join(kept).rstrip()
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """The text in lines of some width; lines that follow each other equally indented are joined."""
+    lines: list[str] = []
+    for indent, group in itertools.groupby(text.splitlines(), _indent):
+        if indent is None:
+            lines.extend(group)
+            continue
+        running = " ".join(line.strip() for line in group)
+        lines += textwrap.wrap(
+            running,
+            width,
+            initial_indent=indent,
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    return lines
+
+
+def _indent(line: str) -> str | None:
+    """The spaces that a line begins with; None where it is empty."""
+    return line[: len(line) - len(line.lstrip())] if line.strip() else None
