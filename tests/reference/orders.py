@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
 from math import prod
 
 import networkx as nx
@@ -58,36 +60,9 @@ def legal_distances(fabric: Fabric, up: dict[int, bool], goal: int) -> dict[int,
     return found
 
 
-def next_links(
-    fabric: Fabric, up: dict[int, bool] | None, goal: int
-) -> tuple[dict[int, list[int]], dict[int, int]]:
-    """Links that a shortest (legal) path to the goal may leave each node by, and distances."""
-    graph = switch_graph(fabric)
-    if up is None:
-        distance = nx.single_source_shortest_path_length(graph, goal)
-        ways = {
-            node: [k for _, head, k in graph.out_edges(node, keys=True)
-                   if distance[head] == distance[node] - 1]
-            for node in distance
-        }  # fmt: skip
-        return ways, distance
-    found = legal_distances(fabric, up, goal)
-    ways = {}
-    for node, (length, down) in found.items():
-        ways[node] = [
-            link
-            for _, head, link in graph.out_edges(node, keys=True)
-            if head in found
-            and found[head][0] == length - 1
-            and up[link] == (not down)
-            and (up[link] or found[head][1])
-        ]
-    return ways, {node: length for node, (length, _) in found.items()}
-
-
-def counted_tables(fabric: Fabric, up: dict[int, bool] | None) -> np.ndarray:
-    """OpenSM's choice: by port, the fewest adapters already sent that way, then the lowest port."""
-    rows = {int(node): row for row, node in enumerate(np.flatnonzero(fabric.forwards))}
+def _service(fabric: Fabric) -> tuple[list[tuple[int, int]], list[int], int]:
+    """Node and port that each destination hangs from, OpenSM's order of them, and endpoints."""
+    forwards = set(np.flatnonzero(fabric.forwards).tolist())
     places = destinations(fabric)
     endpoints = sum(node >= fabric.num_switches for node, _ in places)
 
@@ -99,12 +74,12 @@ def counted_tables(fabric: Fabric, up: dict[int, bool] | None) -> np.ndarray:
         return int(fabric.link_to[link]), int(fabric.link_to_port[link])
 
     ends = [leaf(place) for place in places]
-    adapters = dict.fromkeys(rows, 0)
+    adapters = dict.fromkeys(forwards, 0)
     for node, _ in ends[:endpoints]:
         if node in adapters:
             adapters[node] += 1
     order = sorted(
-        (d for d in range(len(places)) if ends[d][0] in rows),
+        (d for d in range(len(places)) if ends[d][0] in forwards),
         key=lambda d: (
             d >= endpoints,
             -adapters[ends[d][0]],
@@ -112,19 +87,82 @@ def counted_tables(fabric: Fabric, up: dict[int, bool] | None) -> np.ndarray:
             ends[d][1],
         ),
     )
-    table = np.full((len(places), len(rows)), 255, dtype=np.uint8)
+    return ends, order, endpoints
+
+
+def _counted(fabric: Fabric, ways_to: Callable[[int], dict[int, list[int]]]) -> np.ndarray:
+    """OpenSM's choice: by port, the fewest adapters already sent that way, then the lowest port."""
+    rows = {int(node): row for row, node in enumerate(np.flatnonzero(fabric.forwards))}
+    ends, order, endpoints = _service(fabric)
+    table = np.full((len(ends), len(rows)), 255, dtype=np.uint8)
     behind = dict.fromkeys(range(fabric.num_links), 0)
     for d in order:
         goal, port = ends[d]
-        ways, _ = next_links(fabric, up, goal)
         table[d, rows[goal]] = port
-        for node, links in ways.items():
+        for node, links in ways_to(goal).items():
             if node == goal or not links:
                 continue
             best = min(links, key=lambda link: (behind[link], fabric.link_from_port[link]))
             table[d, rows[node]] = fabric.link_from_port[best]
             behind[best] += d < endpoints
     return table
+
+
+def counted_tables(fabric: Fabric) -> np.ndarray:
+    """OpenSM's minhop: counted over shortest paths."""
+    graph = switch_graph(fabric)
+
+    def ways_to(goal: int) -> dict[int, list[int]]:
+        distance = nx.single_source_shortest_path_length(graph, goal)
+        return {
+            node: [
+                link
+                for _, head, link in graph.out_edges(node, keys=True)
+                if distance[head] == distance[node] - 1
+            ]
+            for node in distance
+        }
+
+    return _counted(fabric, ways_to)
+
+
+def ranked_tables(fabric: Fabric, step: dict[int, str]) -> np.ndarray:
+    """OpenSM's updn and dnup: counted over the ports that its ranked search gives the least hops.
+
+    step says of each link what going along it, away from the goal, is: after a "late" step an
+    "early" one is barred, a "level" one bars nothing.
+    """
+    graph = switch_graph(fabric)
+
+    def ways_to(goal: int) -> dict[int, list[int]]:
+        by_port: dict[int, int] = {}
+        least = {goal: 0}
+        came = {goal: "early"}
+        waiting = deque([goal])
+        while waiting:
+            node = waiting.popleft()
+            leaving = sorted(graph.out_edges(node, keys=True), key=port_of)
+            for _, head, link in leaving:
+                if came[node] == "late" and step[link] == "early":
+                    continue
+                back = link ^ 1
+                if least[node] + 1 < by_port.get(back, 255):
+                    by_port[back] = least[node] + 1
+                    least[head] = min(least.get(head, 255), by_port[back])
+                    if head not in waiting:
+                        came[head] = step[link]
+                        waiting.append(head)
+        return {
+            node: [
+                link for _, _, link in graph.out_edges(node, keys=True) if by_port.get(link) == hops
+            ]
+            for node, hops in least.items()
+        }
+
+    def port_of(edge: tuple[int, int, int]) -> int:
+        return int(fabric.link_from_port[edge[2]])
+
+    return _counted(fabric, ways_to)
 
 
 def dmodk_next(fabric: Fabric, switch: int, host: int) -> tuple[int, int | None]:

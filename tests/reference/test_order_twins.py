@@ -5,13 +5,13 @@ import pytest
 
 from tests.random_fabrics import random_fabric
 from tests.reference import orders as plain
-from weft.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.distances import bfs_many, updown
+from weft.kernels.opensm_ranks import EARLY, LATE, LEVEL
 from weft.routes import TableRoutes
 from weft.routing import route
-from weft.routing.base import components
-from weft.routing.updn import find_roots, up_edges
+from weft.routing.base import components, empty_table
+from weft.routing.ranked import fill_ranked
 from weft.topology import build
 
 
@@ -55,14 +55,23 @@ def test_counting_gives_what_opensm_would_choose(seed: int) -> None:
     fabric = random_fabric(seed)
     routes = route(fabric, "minhop", balance="opensm")
     assert isinstance(routes, TableRoutes)
-    assert np.array_equal(routes.table, plain.counted_tables(fabric, None))
-    try:
-        ordered = route(fabric, "updn", roots="center", balance="opensm")
-    except NotApplicable:
-        return
-    up = up_links(fabric, up_edges(fabric, find_roots(fabric, ("center",))))
-    assert isinstance(ordered, TableRoutes)
-    assert np.array_equal(ordered.table, plain.counted_tables(fabric, up))
+    assert np.array_equal(routes.table, plain.counted_tables(fabric))
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_ranked_search_gives_what_opensm_would_choose(seed: int) -> None:
+    fabric = random_fabric(seed)
+    graph = fabric.graph
+    random = np.random.default_rng(seed)
+    rank = random.integers(0, 4, graph.num_rows)
+    climb = rank[graph.edge_row] - rank[graph.edge_tail]
+    step = np.where(climb > 0, EARLY, np.where(climb < 0, LATE, LEVEL)).astype(np.uint8)
+    names = {EARLY: "early", LATE: "late", LEVEL: "level"}
+    table = empty_table(fabric)
+    fill_ranked(fabric, table, step)
+    links = graph.edge_link.tolist()
+    told = {link: names[what] for link, what in zip(links, step.tolist(), strict=True)}
+    assert np.array_equal(table, plain.ranked_tables(fabric, told))
 
 
 @pytest.mark.parametrize("spec", ["xgft:2;4,4;1,4", "xgft:3;2,3,4;1,2,3", "xgft:3;4,4,3;1,2,2"])

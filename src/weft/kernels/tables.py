@@ -182,9 +182,6 @@ def counted_tables(
     edge_offset,
     edge_row,
     edge_port,
-    edge_up,
-    ordered,
-    component_size,
     row_order,
     target_offset,
     target_destination,
@@ -197,26 +194,21 @@ def counted_tables(
 
     Rows are served in row_order, and the destinations of each as they are listed, first all that
     are endpoints and then the switches, which count for nothing. Every row sends to the
-    destination by the port of least count among those that start a shortest (legal) path, of
-    equals the lowest.
+    destination by the port of least count among those that start a shortest path, of equals
+    the lowest.
     """
     rows = len(edge_offset) - 1
     hops = np.empty(rows, dtype=np.uint16)
-    down = np.empty(rows, dtype=np.uint8)
+    no_order = np.empty(0, dtype=np.uint8)
     queue = np.empty(rows, dtype=np.int32)
     first = np.empty(rows + 1, dtype=np.int32)
     edges = np.empty(len(edge_row), dtype=np.int32)
     behind = np.zeros(len(edge_row), dtype=np.int64)
     for turn in range(2):
         for g in row_order:
-            if ordered:
-                count = updown(
-                    edge_offset, edge_row, edge_up, g, component_size[g], hops, down, queue
-                )
-            else:
-                count = bfs(edge_offset, edge_row, g, hops, queue)
+            count = bfs(edge_offset, edge_row, g, hops, queue)
             next_edges(
-                edge_offset, edge_row, edge_up, ordered, hops, down, queue, count, first, edges
+                edge_offset, edge_row, no_order, False, hops, no_order, queue, count, first, edges
             )
             for t in range(target_offset[g], target_offset[g + 1]):
                 d = target_destination[t]

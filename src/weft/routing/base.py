@@ -283,12 +283,7 @@ def worst_load(
     return worst, float((loads >= worst * (1 - 1e-9)).mean())
 
 
-def fill_counted(
-    fabric: Fabric,
-    table: NDArray[np.unsignedinteger[Any]],
-    *,
-    edge_up: NDArray[np.uint8] | None = None,
-) -> None:
+def fill_counted(fabric: Fabric, table: NDArray[np.unsignedinteger[Any]]) -> None:
     """Fill tables as OpenSM's port counters do; see `weft.kernels.tables.counted_tables`.
 
     OpenSM serves the switches with most adapters first, then by node GUID as the network orders
@@ -301,19 +296,10 @@ def fill_counted(
     listed = listed[np.lexsort((ports[listed], graph.destination_row[listed]))]
     guid = fabric.node_guid[graph.row_node].byteswap()
     counted_tables(
-        graph.edge_offset,
-        graph.edge_row,
-        graph.edge_port,
-        *_order(edge_up),
-        _part_sizes(fabric),
-        np.lexsort((guid, -row_adapters(fabric))).astype(np.int32),
-        offset,
-        listed,
-        ports,
-        fabric.num_endpoints,
-        int(np.iinfo(table.dtype).max),
-        table,
-    )
+        graph.edge_offset, graph.edge_row, graph.edge_port,
+        np.lexsort((guid, -row_adapters(fabric))).astype(np.int32), offset, listed, ports,
+        fabric.num_endpoints, int(np.iinfo(table.dtype).max), table,
+    )  # fmt: skip
 
 
 def fill(
@@ -325,7 +311,7 @@ def fill(
     lmc: int = 0,
     passes: int = PASSES,
 ) -> None:
-    """Fill tables by one of the two ways of balancing.
+    """Fill tables by one of the two ways of balancing; `edge_up` is for ``flows``.
 
     Raises
     ------
@@ -339,7 +325,7 @@ def fill(
     elif lmc:
         raise InputError("balance=opensm goes with lmc=0 only")
     else:
-        fill_counted(fabric, table, edge_up=edge_up)
+        fill_counted(fabric, table)
 
 
 def provenance(fabric: Fabric, name: str, **extra: Any) -> Mapping[str, Any]:
