@@ -189,6 +189,9 @@ def test_what_the_folder_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert command in printed.out
     readme = (out / "README.txt").read_text()
     assert command in readme
+    # It is tried here, where the folder is.
+    assert f"weft opensm live FABRIC --tables {out} -- ibnetdiscover" in printed.out
+    assert f"--tables {out} --" in readme
     assert all(entry.name in readme for entry in out.iterdir() if entry.name != "README.txt")
     config = (out / "opensm.conf").read_text().splitlines()
     for line in (
@@ -233,6 +236,33 @@ def test_it_is_never_half_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     export(fabric, routes, out, overwrite=True)
     assert {entry.name: entry.read_bytes() for entry in out.iterdir()} == before
     assert list(tmp_path.iterdir()) == [out]
+
+
+def test_what_cannot_be_written_is_refused_before_anything_is_routed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def routed(*_: object) -> Routes:
+        raise AssertionError("it was routed")
+
+    monkeypatch.setattr("weft.cli.opensm_export.route", routed)
+    (tmp_path / "file").touch()
+    tree = ["opensm", "export", "xgft:3;12,12,12;1,12,12", "--out", str(tmp_path / "out")]
+    large = ["--engine", "updn:roots=center,lmc=7"]
+    assert main([*tree, *large]) == 2
+    assert "needs 221,616 LIDs with LMC 7" in capsys.readouterr().err
+    with pytest.raises(AssertionError):  # another engine may fit
+        main([*tree, *large, "--engine", "minhop"])
+    small = ["opensm", "export", "torus:4", "--engine", "minhop", "--out"]
+    for place, reason in {
+        "/proc/out": "/proc/out: cannot be written: ",
+        str(tmp_path / "file"): "is no folder",
+        str(tmp_path / "none" / "out"): "does not exist",
+    }.items():
+        assert main([*small, place]) == 2
+        assert reason in capsys.readouterr().err
+    assert main([*small, str(tmp_path / "out"), "--sm-host", "h1000"]) == 2
+    assert "no node 'h1000'" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]
 
 
 def test_places_that_cannot_be_written(tmp_path: Path) -> None:

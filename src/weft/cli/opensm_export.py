@@ -9,8 +9,11 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from weft.cli.common import NO_FAULTS, FabricArgument, FabricOptions, announced_compile
+from weft.fabrics import Fabric
+from weft.opensm.lids import MAX_LMC
+from weft.routing import engine as _engines
 from weft.routing import route
-from weft.subnet.export import export
+from weft.subnet.export import check_lids, check_target, export
 
 
 def export_command(
@@ -45,8 +48,12 @@ def export_command(
 
     Prints what an administrator then runs. Tables that the validator rejects are refused.
     """
+    check_target(out, overwrite)
     with announced_compile():
         made = options.load(fabric)
+        if sm_host is not None:
+            made.find_node(sm_host)
+        _check_lids(made, engines)
         routes = route(made, engines)
         written = export(
             made,
@@ -70,3 +77,20 @@ def export_command(
     print(f"{written.validation.text().splitlines()[0]}\nwritten to {out}: {names}\n")
     print(written.commands, end="")
     return 0
+
+
+def _check_lids(fabric: Fabric, names: tuple[str, ...]) -> None:
+    """Refuse LMCs with too many LIDs before anything is routed, unless an engine has another.
+
+    Raises
+    ------
+    NotApplicable
+        With the LIDs that the engine of the lowest LMC needs.
+    """
+    lmcs = []
+    for name in names:
+        entry, given = _engines.parse(name)
+        lmcs.append(_engines.bind(entry, given).get("lmc"))
+    asked = [lmc for lmc in lmcs if isinstance(lmc, int)]
+    if asked and len(asked) == len(lmcs) and 0 <= min(asked) <= MAX_LMC:
+        check_lids(fabric, min(asked))

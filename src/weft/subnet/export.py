@@ -89,7 +89,8 @@ def tables_for(
     table = _as_tables(routes)
     table.check(fabric)
     if lids is None:
-        lids = _lids(fabric, table, sm_host)
+        check_lids(fabric, table.lmc)
+        lids = predict_lids(fabric, lmc=table.lmc, sm=sm_host)
     spans = {
         guid: (base, base + (1 << lmc) - 1)
         for guid, base, lmc in zip(
@@ -120,15 +121,21 @@ def _as_tables(routes: Routes) -> TableRoutes:
     raise NotApplicable(f"{routes.engine} {reason}; OpenSM cannot load it")
 
 
-def _lids(fabric: Fabric, routes: TableRoutes, sm_host: str | int | None) -> Lids:
-    wanted = (fabric.num_endpoints << routes.lmc) + fabric.num_switches
+def check_lids(fabric: Fabric, lmc: int) -> None:
+    """Refuse an LMC with which the ports need more LIDs than there are.
+
+    Raises
+    ------
+    NotApplicable
+        With their numbers.
+    """
+    wanted = (fabric.num_endpoints << lmc) + fabric.num_switches
     if wanted > MAX_LID:
         raise NotApplicable(
-            f"{fabric.name} needs {wanted:,} LIDs with LMC {routes.lmc} "
+            f"{fabric.name} needs {wanted:,} LIDs with LMC {lmc} "
             f"({fabric.num_endpoints:,} adapter ports, {fabric.num_switches:,} switches), and "
             f"InfiniBand has {MAX_LID:,}"
         )
-    return predict_lids(fabric, lmc=routes.lmc, sm=sm_host)
 
 
 def export(
@@ -170,7 +177,7 @@ def export(
         When the folder cannot be written, or holds other things.
     """
     target = Path(folder)
-    _check_target(target, overwrite)
+    check_target(target, overwrite)
     tables, lids = tables_for(fabric, routes, sm_host=sm_host)
     table = _as_tables(routes)
     found = validate(fabric, table, management=management)
@@ -180,7 +187,7 @@ def export(
             f"word: {'; '.join(found.findings())}"
         )
     place = Path(install) if install is not None else target.absolute()
-    commands = _commands(tables, place)
+    commands = _commands(tables, place, target.absolute())
     texts = {
         **tables.files,
         CONFIG: _config(table, tables, place, found),
@@ -201,13 +208,20 @@ def is_export(folder: Path) -> bool:
     return (folder / SUMMARY).is_file() and {entry.name for entry in folder.iterdir()} <= _OWN
 
 
-def _check_target(target: Path, overwrite: bool) -> None:
-    """Refuse a place that cannot or should not be written."""
+def check_target(target: Path, overwrite: bool) -> None:
+    """Refuse a place that cannot or should not be written.
+
+    Raises
+    ------
+    InputError
+        When it is no folder, cannot be made, or holds other things and is not to be replaced.
+    """
     if target.is_symlink() or (target.exists() and not target.is_dir()):
         raise InputError("is no folder; an export is one", file=target)
     parent = target.absolute().parent
     if not parent.is_dir():
         raise InputError(f"the folder {parent} does not exist", file=target)
+    _beside(target.absolute()).rmdir()
     if not target.exists() or not any(target.iterdir()) or is_export(target) or overwrite:
         return
     other = sorted(entry.name for entry in target.iterdir() if entry.name not in _OWN)
@@ -219,14 +233,19 @@ def _check_target(target: Path, overwrite: bool) -> None:
     )
 
 
+def _beside(target: Path) -> Path:
+    """A new folder of any name beside a place."""
+    try:
+        return Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", file=target) from None
+
+
 @contextmanager
 def _appearing(target: Path) -> Iterator[Path]:
     """A new folder beside the target that takes its place when all is written."""
     target = target.absolute()
-    try:
-        new = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", file=target) from None
+    new = _beside(target)
     old = new / "replaced"
     try:
         os.umask(mask := os.umask(0))
@@ -271,9 +290,9 @@ def _warnings(found: Validation, prefix: str = "") -> list[str]:
     return [f"{prefix}{line}" for line in (_WARNING, *(f"  {x}" for x in found.findings()))]
 
 
-def _commands(tables: Tables, place: Path) -> str:
+def _commands(tables: Tables, place: Path, here: Path) -> str:
+    """What to run: here, where the folder was written, and at its place on OpenSM's machine."""
     engine = tables.settings["routing_engine"]
-    folder = quote(str(place))
     memory, config, lfts, torus, policy = (
         quote(str(place / name)) for name in (GUID2LID, CONFIG, LFTS, TORUS, POLICY)
     )
@@ -286,8 +305,8 @@ def _commands(tables: Tables, place: Path) -> str:
     if POLICY in tables.files:
         options += f" -Q -Y {policy}"
     return f"""\
-# Try it first, without hardware:
-weft opensm live FABRIC --tables {folder} -- ibnetdiscover
+# Try it first, here, without hardware:
+weft opensm live FABRIC --tables {quote(str(here))} -- ibnetdiscover
 
 # On the machine of the subnet manager, while OpenSM is stopped:
 cp {memory} {CACHE}/{GUID2LID}
