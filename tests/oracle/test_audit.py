@@ -179,6 +179,15 @@ def test_edited_tables(dumped: Path, tmp_path: Path) -> None:
     assert "r0.1[2]" in found.findings[1].text
 
 
+def test_tables_that_carry_nothing(dumped: Path, tmp_path: Path) -> None:
+    name = "opensm-lfts.dump"
+    found = audit([edited(dumped, tmp_path / "a", name, r"^0x.*\n", "", count=0)])
+    assert "unrouted" in kinds(found)
+    assert not found.links
+    assert "most loaded" not in found.text()
+    assert "better: weft's hdor" in found.text()
+
+
 def test_lids_that_changed_and_clash(dumped: Path, tmp_path: Path) -> None:
     changed = edited(dumped, tmp_path / "a", "guid2lid", "0x0001 0x0001", "0x0100 0x0100")
     found = audit([changed])

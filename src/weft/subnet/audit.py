@@ -86,7 +86,7 @@ class Audit:
         Flows of all host pairs on the most loaded link between switches, per link's rate, and on
         the mean one; NaN without tables.
     links
-        The most loaded ones.
+        The most loaded ones, without those that carry nothing.
     better
         An engine of weft whose most loaded link carries less, and how much; empty and NaN when
         there is none.
@@ -398,7 +398,9 @@ class _Auditor:
         loads, self.worst, self.mean = _weights(fabric, routes, inner)
         order = inner[np.argsort(-loads[inner], kind="stable")[:_NAMED_LINKS]]
         self.links = tuple(
-            LinkLoad(fabric.link_name(int(link)), round(float(loads[link]))) for link in order
+            LinkLoad(fabric.link_name(int(link)), round(float(loads[link])))
+            for link in order
+            if loads[link] > 0
         )
         secret = self.engine in _SECRET_LEVELS and not self.dumps.policy
         valid = judged.ok_where_connected or (
@@ -417,7 +419,7 @@ class _Auditor:
         )
         if valid and self.better and self.better_worst <= UNBALANCED * self.worst:
             self.wrong("unbalanced", said)
-        else:
+        elif self.links:
             self.notes.append(said)
         if self.better and valid:
             self.notes.append(
