@@ -445,6 +445,25 @@ def test_an_opensm_that_hangs_or_ends(tmp_path: Path, monkeypatch: pytest.Monkey
     assert not ours()
 
 
+def test_an_opensm_whose_log_is_not_understood(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = "sed -n 's/^log_file //p' $2"
+    said = "2030-01-02T03:04:05 INFO SUBNET UP"
+    stub(tmp_path / "other", "opensm", f'echo "{said}" >$({log}); exec sleep 60', monkeypatch)
+    expected = (
+        r"within 0.5 s; weft understands no line of opensm.log, whose format differs .*; the end "
+        r"of its log: 2030-01-02T03:04:05 INFO SUBNET UP"
+    )
+    with pytest.raises(WeftError, match=expected), live(load("torus:4"), timeout_s=0.5):
+        pass
+    understood = "Jan 02 03:04:05 000001 [ABCD] 0x02 -> starting"
+    stub(tmp_path / "known", "opensm", f'echo "{understood}" >$({log}); exec sleep 60', monkeypatch)
+    with pytest.raises(WeftError, match=r"within 0.5 s; the end"):  # noqa: SIM117
+        with live(load("torus:4"), timeout_s=0.5):
+            pass
+
+
 def test_an_opensm_that_ends_while_the_command_runs(capfd: pytest.CaptureFixture[str]) -> None:
     script = (
         "for p in /proc/[0-9]*; do "

@@ -63,8 +63,11 @@ def test_a_guardian_is_no_process_of_the_subnet_around(monkeypatch: pytest.Monke
 def test_a_folder_that_is_kept_and_one_that_cannot_be_made(tmp_path: Path) -> None:
     Processes(tmp_path / "kept").close()
     assert (tmp_path / "kept").is_dir()
-    with pytest.raises(WeftError, match=r"cannot set up .*kept: .*File exists"):
+    with pytest.raises(WeftError, match=r"cannot set up .*kept: File exists$"):
         Processes(tmp_path / "kept")
+    with pytest.raises(WeftError) as refused:
+        Processes(Path("/proc/kept"))
+    assert str(refused.value) == "cannot set up /proc/kept: No such file or directory"
 
 
 def test_the_guardian_acts_when_its_parent_is_killed(tmp_path: Path) -> None:

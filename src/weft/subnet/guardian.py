@@ -126,7 +126,10 @@ def main(token: str, folder: str, keep: str, parent: str) -> None:
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    os.mkdir(folder, 0o700)
+    try:
+        os.mkdir(folder, 0o700)
+    except OSError as error:
+        sys.exit(error.strerror or str(error))
     try:
         os.write(1, b"ready\n")
         _sleep(int(parent))

@@ -56,6 +56,12 @@ def is_log(text: str) -> bool:
     return any(_LINE.match(line) for line in lines[:50])
 
 
+def is_foreign(text: str) -> bool:
+    """Whether a text has lines and none of them is in the format that `sweeps` reads."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return bool(lines) and not any(_LINE.match(line) for line in lines)
+
+
 def sweeps(text: str) -> list[Sweep]:
     """Heavy sweeps of a log, in order; the last one may not have ended yet.
 

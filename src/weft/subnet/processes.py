@@ -196,8 +196,22 @@ def wait_for(
     logs: Sequence[Path],
     limit_s: float,
     what: str,
+    hint: Callable[[], str] = str,
 ) -> None:
     """Wait until a program is ready.
+
+    Parameters
+    ----------
+    ready
+        Tells whether it is.
+    process, logs
+        The program, and where it says something; the first log that has any counts.
+    limit_s
+        Limit in seconds.
+    what
+        What did not happen, for the message.
+    hint
+        Why the time may have been over, asked then; empty when there is nothing to say.
 
     Raises
     ------
@@ -212,7 +226,7 @@ def wait_for(
                 return
             raise WeftError(f"{what}: it ended with {ending(status)}{tail(*logs)}")
         if time.monotonic() > deadline:
-            raise WeftError(f"{what} within {limit_s:g} s{tail(*logs)}")
+            raise WeftError(f"{what} within {limit_s:g} s{hint()}{tail(*logs)}")
         time.sleep(_POLL_S)
 
 

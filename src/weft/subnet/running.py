@@ -21,7 +21,7 @@ from weft.opensm.lids import predict_lids
 from weft.routes import TableRoutes
 from weft.subnet import guardian
 from weft.subnet.folder import FILES, GUID2LID, LFTS, TORUS, Tables
-from weft.subnet.osmlog import Sweep, last_error, sweeps, version
+from weft.subnet.osmlog import Sweep, is_foreign, last_error, sweeps, version
 from weft.subnet.processes import (
     Processes,
     ending,
@@ -231,7 +231,15 @@ class Running:
         def done() -> bool:
             return any(sweep.up for sweep in sweeps(log_text(self.log, start)))
 
-        wait_for(done, self._sm, [self.log, self._sm_output], self.timeout_s, what)
+        def hint() -> str:
+            if not is_foreign(log_text(self.log)):
+                return ""
+            return (
+                f"; weft understands no line of {self.log.name}, whose format differs from that of "
+                "OpenSM 3.3, so it cannot tell whether the subnet is up"
+            )
+
+        wait_for(done, self._sm, [self.log, self._sm_output], self.timeout_s, what, hint)
         self.sweep = next(s for s in sweeps(log_text(self.log, start)) if s.up)
         if self.sweep.engine != self.engine:
             reasons = dict(self.sweep.failed)
