@@ -30,6 +30,22 @@ pytestmark = pytest.mark.oracle
 KNS = "kns:k=6,n=2"
 WEFT = str(Path(sys.executable).with_name("weft"))
 LIMIT = 30
+GOING_DOWN = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _heard_signals() -> Iterator[None]:
+    """Programs that are started here hear signals, even when who runs the tests ignores them.
+
+    What runs under nohup, or in the background of a shell, passes on that it ignores them.
+    """
+    ignored = [one for one in GOING_DOWN if signal.getsignal(one) == signal.SIG_IGN]
+    for one in ignored:
+        plain = one != signal.SIGINT
+        signal.signal(one, signal.SIG_DFL if plain else signal.default_int_handler)
+    yield
+    for one in ignored:
+        signal.signal(one, signal.SIG_IGN)
 
 
 @pytest.fixture(autouse=True)
