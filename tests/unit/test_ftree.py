@@ -158,3 +158,23 @@ def test_planes_are_trees_of_their_own() -> None:
     assert validate(fabric, routes).ok
     assert len(routes.notes) == 2
     assert routes.notes[0] == routes.notes[1]
+
+
+@pytest.mark.parametrize("spec", ["", "io=0x10010c", "roots=spine1,spine2,spine3,spine4"])
+def test_adapters_on_upper_levels_are_named_with_options_that_work(spec: str) -> None:
+    fabric = load("examples/cluster.ibnetdiscover")
+    with pytest.raises(NotApplicable, match=r"spine1 .*on level") as caught:
+        route(fabric, f"ftree:{spec}")
+    if "io" not in spec:
+        assert "Aggregation Node (0x10010c) hangs from switch spine1" in str(caught.value)
+    advice = str(caught.value).rpartition("; io=")[2].removesuffix(" would do")
+    assert validate(fabric, route(fabric, f"ftree:io={advice}")).ok
+
+
+def test_where_no_advice_is_known_none_is_given() -> None:
+    builder = FabricBuilder("hosts at both ends of a line")
+    switches = builder.switches(["s0", "s1", "s2", "s3"])
+    builder.connect(switches[:-1], switches[1:])
+    builder.connect(switches[[0, 1, 1, 3]], builder.hosts(["h0", "h1", "h2", "h3"]))
+    with pytest.raises(NotApplicable, match="name the roots, and which adapters are"):
+        ftree(builder.fabric())

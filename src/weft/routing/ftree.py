@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, NodeKind
+from weft.kernels.distances import bfs_many
 from weft.kernels.ftree import ftree_tables
 from weft.opensm.guids import read_guids
 from weft.routes import Routes, TableRoutes
@@ -94,10 +96,45 @@ def ftree(
     """
     if max_reverse_hops < 0:
         raise InputError(f"max_reverse_hops must not be negative, but is {max_reverse_hops}")
-    table = empty_table(fabric)
     _check_kind(fabric)
     named = None if roots == ("auto",) else _root_rows(fabric, roots)
     is_compute, is_io = _roles(fabric, compute, io)
+    settings = _Settings(max_reverse_hops, pure, connect_roots)
+    try:
+        table, trees = _route(fabric, named, is_compute, is_io, settings)
+    except _OddLeafError as refusal:
+        advice = _advice(fabric, named, is_compute, is_io, settings, by_name=not compute)
+        raise NotApplicable(f"{refusal}; {advice}") from None
+    notes = []
+    for tree in trees:
+        counts = np.bincount(tree.rank[tree.rank >= 0])
+        notes.append(f"switches by level, top first: {', '.join(map(str, counts))}")
+    routes = TableRoutes(**provenance(fabric, "ftree", notes=tuple(notes)), table=table)
+    if max_reverse_hops or any(tree.groups.count(SIDEWAYS).any() for tree in trees):
+        _refuse_credit_loops(fabric, routes)
+    return routes
+
+
+class _OddLeafError(NotApplicable):
+    """Compute nodes hang from switches of several levels."""
+
+
+@dataclass(frozen=True)
+class _Settings:
+    max_reverse_hops: int
+    pure: bool
+    connect_roots: bool
+
+
+def _route(
+    fabric: Fabric,
+    roots: NDArray[np.int32] | None,
+    is_compute: NDArray[np.bool_],
+    is_io: NDArray[np.bool_],
+    settings: _Settings,
+) -> tuple[NDArray[np.unsignedinteger[Any]], list[_Tree]]:
+    """The tables, and the trees that they were made from."""
+    table = empty_table(fabric)
     label = components(fabric)
     rows = fabric.graph.destination_row[: fabric.num_endpoints]
     parts = np.unique(label[rows[rows >= 0]])
@@ -105,7 +142,7 @@ def ftree(
         raise NotApplicable("a fat tree needs switches and hosts")
     sizes = np.bincount(label)
     trees = [
-        _find_tree(fabric, label == part, named, is_compute, is_io, pure)
+        _find_tree(fabric, label == part, roots, is_compute, is_io, settings.pure)
         for part in parts
         if sizes[part] > 1
     ]
@@ -115,18 +152,81 @@ def ftree(
     table[alone, rows[alone]] = destination_ports(fabric)[alone]
     table[fabric.num_endpoints + fabric.graph.row_node, np.arange(fabric.graph.num_rows)] = 0
     for tree in trees:
-        _fill(fabric, tree, max_reverse_hops, table)
-        if connect_roots:
+        _fill(fabric, tree, settings.max_reverse_hops, table)
+        if settings.connect_roots:
             _connect_roots(fabric, tree, table)
     _refuse_gaps(fabric, table)
-    notes = []
-    for tree in trees:
-        counts = np.bincount(tree.rank[tree.rank >= 0])
-        notes.append(f"switches by level, top first: {', '.join(map(str, counts))}")
-    routes = TableRoutes(**provenance(fabric, "ftree", notes=tuple(notes)), table=table)
-    if max_reverse_hops or any(tree.groups.count(SIDEWAYS).any() for tree in trees):
-        _refuse_credit_loops(fabric, routes)
-    return routes
+    return table, trees
+
+
+def _advice(
+    fabric: Fabric,
+    roots: NDArray[np.int32] | None,
+    is_compute: NDArray[np.bool_],
+    is_io: NDArray[np.bool_],
+    settings: _Settings,
+    *,
+    by_name: bool,
+) -> str:
+    """Options that route what has compute nodes on several levels, tried before they are named.
+
+    Adapters of no host, and those of switches with few, may be what hangs from the upper levels.
+    """
+    rows = fabric.graph.destination_row[: fabric.num_endpoints]
+    compute = np.flatnonzero(is_compute & (rows >= 0))
+    adapters = np.bincount(rows[compute], minlength=fabric.graph.num_rows)
+    few = adapters < np.median(adapters[adapters > 0]) / 2
+    asides = [
+        compute[:0],
+        compute[compute >= fabric.num_host_endpoints],
+        compute[(compute >= fabric.num_host_endpoints) | few[rows[compute]]],
+    ]
+    tried = -1
+    for aside in asides if by_name else asides[:1]:
+        if len(aside) == tried:
+            continue
+        tried = len(aside)
+        left = is_compute.copy()
+        left[aside] = False
+        if not left.any():
+            continue
+        top = _farthest(fabric, left) if roots is None else roots
+        others = is_io.copy()
+        others[aside] = True
+        try:
+            _route(fabric, top, left, others, settings)
+        except NotApplicable:
+            continue
+        names = ",".join(_typed(fabric, fabric.graph.row_node[top]))
+        io = ",".join(_typed(fabric, fabric.endpoint_node[others])) if by_name else ""
+        return f"{f'io={io};' if io else ''}roots={names} would do"
+    return "name the roots, and which adapters are io nodes or compute nodes"
+
+
+def _typed(fabric: Fabric, nodes: NDArray[np.integer[Any]]) -> list[str]:
+    """How to type the nodes in an option: plain names, and the GUIDs of others."""
+    plain = re.compile(r"(?!0[xX])[\w.-]+")
+    return [
+        fabric.node_names[node]
+        if plain.fullmatch(fabric.node_names[node])
+        else f"{fabric.node_guid[node]:#x}"
+        for node in np.unique(nodes).tolist()
+    ]
+
+
+def _farthest(fabric: Fabric, is_compute: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """Of each connected part the rows farthest from all rows with compute nodes."""
+    graph = fabric.graph
+    rows = graph.destination_row[: fabric.num_endpoints]
+    leaves = np.unique(rows[is_compute & (rows >= 0)]).astype(np.int32)
+    hops = np.empty((len(leaves), graph.num_rows), dtype=np.uint16)
+    bfs_many(graph.edge_offset, graph.edge_row, leaves, hops)
+    nearest = hops.min(axis=0)
+    label = components(fabric)
+    farthest = np.zeros(label.max(initial=0) + 1, dtype=np.uint16)
+    np.maximum.at(farthest, label, nearest)
+    found: NDArray[np.int32] = np.flatnonzero(nearest == farthest[label]).astype(np.int32)
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,11 +282,7 @@ def _find_tree(
     leaves = np.unique(rows[compute])
     odd = leaves[rank[leaves] != leaf_rank]
     if len(odd):
-        raise NotApplicable(
-            f"switch {fabric.node_names[nodes[odd[0]]]} has compute nodes, but on level "
-            f"{rank[odd[0]]} and not, as others, on {leaf_rank}, counted from the roots as 0; "
-            "name the roots, or which hosts are compute nodes"
-        )
+        raise _OddLeafError(_odd_leaf(fabric, rank, compute))
     is_leaf = np.zeros(graph.num_rows, dtype=bool)
     is_leaf[leaves] = True
     start = int(leaves[by_guid(fabric, nodes[leaves])[0]])
@@ -211,6 +307,26 @@ def _find_tree(
         others=ends[~is_compute[ends]],
         is_io=is_io,
         leaf_rank=leaf_rank,
+    )
+
+
+def _odd_leaf(fabric: Fabric, rank: NDArray[np.int32], compute: NDArray[np.intp]) -> str:
+    """Which compute node hangs from another level than most."""
+    rows = fabric.graph.destination_row[compute]
+    counts = np.bincount(rank[rows])
+    usual = int(np.argmax(counts))
+    names, row_node = fabric.node_names, fabric.graph.row_node
+    off = np.flatnonzero(rank[rows] != usual)
+    if not len(off):
+        below = names[row_node[np.argmax(rank)]]
+        return (
+            f"switch {below} is on level {rank.max()}, below all compute nodes on level {usual}, "
+            "counted from the roots as 0"
+        )
+    node, row = fabric.endpoint_node[compute[off[0]]], rows[off[0]]
+    return (
+        f"{names[node]} ({fabric.node_guid[node]:#x}) hangs from switch {names[row_node[row]]} on "
+        f"level {rank[row]}, and most compute nodes from level {usual}, counted from the roots as 0"
     )
 
 
