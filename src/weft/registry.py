@@ -13,13 +13,14 @@ leading arguments by position, separated by semicolons: ``xgft:3;6,6,6;1,6,6`` i
 from __future__ import annotations
 
 import difflib
+import heapq
 import importlib
 import inspect
 import pkgutil
 import re
 import threading
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -31,6 +32,9 @@ from weft.errors import InputError
 F = TypeVar("F", bound=Callable[..., Any])
 
 _KEY = re.compile(r"[A-Za-z_]\w*")
+_PUNCTUATION = str.maketrans("", "", " ._-,/:")
+#: Most names that are compared closely with a wrong one.
+_MANY = 1000
 
 
 @dataclass(frozen=True)
@@ -241,10 +245,33 @@ def _items(hint: Any) -> set[Any]:
     return {item for part in lists for item in get_args(part) if item is not Ellipsis}
 
 
-def did_you_mean(name: str, names: Any) -> str:
-    """`` (did you mean 'x'?)``, or nothing when no name is close."""
-    close = difflib.get_close_matches(name, list(names), n=1)
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """`` (did you mean 'x'?)``, or nothing when no name is close.
+
+    Close is first what differs in case and punctuation only, then what `difflib` finds similar,
+    then what begins with it. Takes some 0.1 s on 50,000 names.
+    """
+    known = list(names)
+    plain = _plain(name)
+    close = [other for other in known if _plain(other) == plain][:1] if plain else []
+    if not close:
+        close = difflib.get_close_matches(name, _likely(name, known), n=1)
+    if not close and len(name) > 1:
+        close = [other for other in known if other.startswith(name)][:1]
     return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def _plain(name: str) -> str:
+    """A name without case and without the usual punctuation."""
+    return name.casefold().translate(_PUNCTUATION)
+
+
+def _likely(name: str, names: list[str]) -> list[str]:
+    """Names worth a close look: of many, those that share most pairs of neighbouring letters."""
+    if len(names) <= _MANY:
+        return names
+    pairs = sorted({name[at : at + 2] for at in range(len(name) - 1)})
+    return heapq.nlargest(_MANY, names, key=lambda other: sum(pair in other for pair in pairs))
 
 
 def convert(value: Any, hint: Any, what: str) -> Any:

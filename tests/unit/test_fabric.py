@@ -230,6 +230,8 @@ def test_nodes_are_found_by_every_name_that_files_give_them() -> None:
     fabric = small()
     for text in ("b", "0x200001", "0x0000000000200001", "S-0000000000200001"):
         assert fabric.find_node(text) == 1
+    with pytest.raises(InputError, match=r"no node 'B' in small \(did you mean 'b'\?\)"):
+        fabric.find_node("B")
     with pytest.raises(InputError, match="no node of small has the GUID 0x99"):
         fabric.find_node("S-0000000000000099")
     assert fabric.without(switches="b").digest == fabric.without(switches=["b"]).digest

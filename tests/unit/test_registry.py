@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from weft.errors import InputError
-from weft.registry import Registry
+from weft.registry import Registry, did_you_mean
 
 
 def registry(monkeypatch: pytest.MonkeyPatch, *points: object) -> Registry:
@@ -72,3 +72,20 @@ def test_a_name_is_given_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made("one")(lambda: None)
     with pytest.raises(ValueError, match="registered twice"):
         made("other", aliases=("one",))(lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [
+        ("NODE-00017_HCA-1", "node00017 HCA-1"),  # not node00000 HCA-1, which looks alike
+        ("node49999 HAC-1", "node49999 HCA-1"),
+        ("nod49998", "node49998 HCA-1"),
+        ("node", "node00000 HCA-1"),
+        ("other", ""),
+        ("", ""),
+        (".", ""),
+    ],
+)
+def test_a_name_that_was_meant_is_found_among_many(wrong: str, meant: str) -> None:
+    names = [f"node{number:05d} HCA-1" for number in range(50_000)]
+    assert did_you_mean(wrong, names) == (f" (did you mean {meant!r}?)" if meant else "")
