@@ -356,7 +356,12 @@ def test_refused_engines_and_absent_patterns_cannot_be_chosen(open_report: Any) 
     assert report.tab.locator("#engine option[value=dmodk]").is_disabled()
     assert report.tab.locator("#pattern option[value=bit-reversal]").is_disabled()
     assert "needs a power of two of hosts" in report.text("#patterns")
-    assert report.tab.locator("table.engines .badge.refused").count() == 1
+    refused = report.tab.locator("details.refused tbody tr")
+    assert refused.count() == 1
+    assert not refused.is_visible()
+    report.tab.click("details.refused summary")
+    expect(refused).to_contain_text("dmodk")
+    assert report.tab.locator("table.engines [data-engine=dmodk]").count() == 0
 
 
 def test_engine_that_did_not_run_a_pattern_says_so(open_report: Any, tree_page: Page) -> None:
@@ -433,6 +438,22 @@ def test_page_fits_its_window(open_report: Any, tree_page: Page, width: int, the
     assert canvas is not None
     assert canvas["width"] <= width
     assert canvas["height"] > 200
+
+
+def test_picture_is_on_the_first_screen_however_many_engines_there_are(
+    open_report: Any, tree_page: Page
+) -> None:
+    first = tree_page.engines[0]
+    more = tuple(
+        replace(first, name=f"{first.name}:n={i}", refusal="no tree" * (i % 2)) for i in range(40)
+    )
+    page = replace(tree_page, engines=tree_page.engines + more)
+    report = open_report(page, viewport={"width": 1400, "height": 1000})
+    for selector in ("#canvas", "#ramp"):
+        box = report.tab.locator(selector).bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] < 1000
+    assert report.text("details.refused summary") == "20 engines do not fit this fabric"
 
 
 def test_chart_curve_is_the_distribution(report: Report) -> None:

@@ -89,6 +89,8 @@ def render(page: Page) -> str:
         # The name of the engine heads each row as it is.
         columns={name: text for name, text in page.columns.items() if name.lower() != "engine"},
         ran={run.engine for run in page.runs},
+        fitting=[verdict for verdict in page.engines if not verdict.refusal],
+        refused=[verdict for verdict in page.engines if verdict.refusal],
         patterns=_patterns(page),
         statistics=STATISTICS,
         hottest=_plain_hottest(fabric, opening, scope),

@@ -46,8 +46,16 @@ class App {
     }
     if (page.scopeIsAll) byId("all-links").parentElement.hidden = true;
     this.theme.addEventListener("change", () => this.retheme(this.theme.matches));
-    window.addEventListener("beforeprint", () => this.retheme(false));
-    window.addEventListener("afterprint", () => this.retheme(this.theme.matches));
+    const refused = document.querySelector("details.refused");
+    let open = false;
+    window.addEventListener("beforeprint", () => {
+      this.retheme(false);
+      if (refused) [open, refused.open] = [refused.open, true]; // paper cannot be unfolded
+    });
+    window.addEventListener("afterprint", () => {
+      this.retheme(this.theme.matches);
+      if (refused) refused.open = open;
+    });
     this.drawing.dark = this.theme.matches;
   }
 

@@ -55,7 +55,7 @@ class View {
     if (!width) return;
     const box = this.bounds();
     const aspect = (box.right - box.left + 2) / (box.high - box.low + 2);
-    const most = Math.max(320, Math.min(760, window.innerHeight * 0.78));
+    const most = Math.max(320, Math.min(760, window.innerHeight * 0.64));
     const height = Math.round(Math.min(most, Math.max(Math.min(420, width), 0.6 * width, width / aspect + 60)));
     const ratio = window.devicePixelRatio || 1;
     const fitted = !this.width || Math.abs(this.scale - this.fitScale) < 1e-9;
