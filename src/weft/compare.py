@@ -42,6 +42,9 @@ USERS = 32
 #: Flows of a pattern beyond which users are not looked up; all-to-all needs no list for loads.
 MAX_LISTED_FLOWS = 2**22
 
+#: Among engines of equal figures: the order in which OpenSM's manual has its engines.
+CLASSIC = ("minhop", "updn", "dnup", "ftree", "lash", "dor", "torus-2QoS", "dfsssp", "sssp")
+
 #: Columns of `Comparison.table`, one row per engine that fits.
 ENGINE_COLUMNS = {
     "engine": Column(pl.String, "", "routing engine, with the options given"),
@@ -111,7 +114,8 @@ class Comparison:
     fabric
         What they were compared on.
     outcomes
-        Engines that fit, best first, then those that refused.
+        Engines that fit, best first, then those that refused. Of equals those come first that
+        cannot deadlock on any fabric, then those of fewer lanes, then those of `CLASSIC`.
     patterns
         Pattern -> what it is, or why it does not exist here.
     runs
@@ -133,8 +137,13 @@ class Comparison:
     @property
     def best_of_opensm(self) -> Outcome | None:
         """The valid engine of highest bisection bandwidth among what OpenSM itself computes."""
+        return next(iter(self.valid_of_opensm), None)
+
+    @property
+    def valid_of_opensm(self) -> tuple[Outcome, ...]:
+        """Valid engines among what OpenSM itself computes, best first."""
         theirs = {e.facts["as_opensm"] for e in engine if "as_opensm" in e.facts}
-        return next((o for o in self.outcomes if o.name in theirs and o.serves), None)
+        return tuple(o for o in self.outcomes if o.name in theirs and o.serves)
 
     @property
     def best(self) -> Outcome | None:
@@ -143,9 +152,25 @@ class Comparison:
         Forwarding tables are preferred to source routes and open choices, which come first only
         where no table is valid.
         """
-        valid = [outcome for outcome in self.outcomes if outcome.serves]
-        tables = [outcome for outcome in valid if isinstance(outcome.routes, TableRoutes)]
-        return next(iter(tables or valid), None)
+        return next(iter(self.candidates), None)
+
+    @property
+    def candidates(self) -> tuple[Outcome, ...]:
+        """Valid engines of which `best` is the first: those of tables, or all where none has."""
+        valid = tuple(outcome for outcome in self.outcomes if outcome.serves)
+        return tuple(o for o in valid if isinstance(o.routes, TableRoutes)) or valid
+
+    def equals(self, of: Outcome, among: Sequence[Outcome]) -> tuple[Outcome, ...]:
+        """The other engines whose every figure, contention under each pattern too, is the same."""
+        return tuple(o for o in among if o is not of and self._figures(o) == self._figures(of))
+
+    def _figures(self, outcome: Outcome) -> tuple[object, ...]:
+        mine = pl.col("engine") == outcome.name
+        rows = (
+            table.filter(mine).drop("engine", "hottest", strict=False).rows()
+            for table in (self.table, self.runs_table)
+        )
+        return tuple(rows)
 
     def page(self) -> Page:
         """The comparison as a page to draw."""
@@ -299,12 +324,15 @@ def _try(fabric: Fabric, name: str, samples: int, seed: int, two_way: bool) -> O
 
 def _rank(outcome: Outcome, row: dict[str, object] | None) -> tuple[object, ...]:
     if row is None or outcome.validation is None or outcome.bisection is None:
-        return (2, 0.0, 0.0, 0, outcome.name)
+        return (2, outcome.name)
+    entry = engine.parse(outcome.name)[0]
     return (
         0 if outcome.validation.ok_where_connected else 1,
         -outcome.bisection.mean,
         row["max load"],
+        not entry.facts.get("deadlock_free"),
         outcome.validation.lanes,
+        CLASSIC.index(entry.name) if entry.name in CLASSIC else len(CLASSIC),
         outcome.name,
     )
 

@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from weft.cli import main
+from weft.cli.compare import advice
 from weft.cli.listing import KINDS
 from weft.compare import compare
 from weft.load import fabric
@@ -31,6 +32,40 @@ def test_compare_prints_engines_patterns_and_an_answer(capsys) -> None:
         assert word in out
     assert re.search(r"Best valid engine: \w+, with [\d.]+% of the injection rate", out)
     assert "Its hottest link under all-to-all: " in out
+
+
+def test_equals_are_named_and_the_one_that_never_deadlocks_comes_first(capsys) -> None:
+    _, out, _ = run(capsys, "compare", "examples/cluster.ibnetdiscover", "--samples", "200")
+    found = re.search(
+        r"^Best valid engine: updn, with .* bisections; (.*) give the same\.$", out, re.M
+    )
+    assert found
+    # nue routes otherwise, dfsssp:balance=opensm too.
+    assert found[1] == "dfsssp, lash, minhop, sssp"
+    assert re.search(r"the row dfsssp:balance=opensm; sssp:balance=opensm gives the same", out)
+    rows = re.findall(r"^│ (\S+) +│ +yes", out, re.M)
+    assert rows[:5] == ["updn", "lash", "dfsssp", "minhop", "sssp"]
+    result = compare(fabric("kns:k=6,n=2"), samples=20)
+    best = result.best
+    assert best is not None
+    assert best.name == "lash"
+    equals = {other.name for other in result.equals(best, result.candidates)}
+    assert equals == {"dfsssp", "dor", "hdor", "minhop", "nue", "sssp"}
+
+
+def test_engines_of_opensm_within_the_interval_of_its_best_are_named() -> None:
+    result = compare(fabric("torus:4x4"), samples=5)
+    (line,) = (line for line in advice(result) if line.startswith("Of the tables"))
+    best = result.best_of_opensm
+    assert best is not None
+    assert best.bisection is not None
+    within = line.partition("; ")[2].removesuffix(" lies within its 95 % interval.")
+    found = {o.name: o.bisection.mean for o in result.valid_of_opensm[1:] if o.bisection}
+    low = best.bisection.interval[0]
+    assert [name for name, mean in found.items() if mean >= low] == [within]
+    # An interval of many samples holds the best alone.
+    few = compare(fabric("torus:4x4"), ["torus-2QoS:balance=opensm", "dfsssp"], samples=500)
+    assert "interval" not in " ".join(advice(few))
 
 
 def test_compare_says_why_engines_and_patterns_do_not_fit(capsys) -> None:
@@ -99,6 +134,21 @@ def test_a_narrow_terminal_shows_the_figures_that_matter_whole(
     _, out, _ = run(capsys, "compare", TREE, "--samples", "20")
     assert "…" not in out
     assert re.search(r"│ dmodk +│ +yes │ +0 │.* 0\.\d{3} ±0\.\d{3} │ +12\.00 │", out)
+
+
+@pytest.mark.parametrize("columns", [80, 100, 120, 140, 180])
+def test_names_of_engines_are_whole_wherever_there_is_room(
+    capsys, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    name = "torus-2QoS:balance=opensm"
+    words = ("compare", "torus:4x4", "--samples", "5", "--engines", name)
+    _, out, _ = run(capsys, *words)
+    engines, _, patterns = out.partition("Worst contention")
+    assert f"│ {name} │ " in engines
+    assert f"│ {name} │ " in patterns
+    assert all(len(row) <= columns for row in out.splitlines() if row[:1] in set("┏┃┡│└"))
+    assert ("minimal" in engines) == (columns == 180)
 
 
 def test_cables_can_be_slowed_and_bisections_go_both_ways(capsys) -> None:

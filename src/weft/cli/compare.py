@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import shlex
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -14,28 +15,30 @@ from rich.markup import escape
 from rich.table import Table
 
 from weft.cli.common import NO_FAULTS, FabricArgument, FabricOptions, announced_compile, console
-from weft.compare import Comparison, cell_text, compare
+from weft.compare import Comparison, Outcome, cell_text, compare
 from weft.errors import InputError
 from weft.formats.text import write_bytes, write_text
 from weft.report.html import write as write_page
+from weft.report.model import Run
 from weft.routes import TableRoutes
 
-#: Columns of the engine table and the width from which a terminal shows them; the page and
-#: --table have all.
-COLUMNS = {
-    "engine": 0,
-    "valid": 0,
-    "unrouted": 0,
-    "deadlock": 92,
-    "lanes": 120,
-    "mean hops": 132,
-    "max hops": 100,
-    "minimal": 132,
-    "ebb": 0,
-    "max load": 0,
-    "cv": 110,
-    "used": 120,
-}
+#: Columns of the engine table in a terminal; the page and --table have all.
+COLUMNS = (
+    "engine",
+    "valid",
+    "unrouted",
+    "deadlock",
+    "lanes",
+    "mean hops",
+    "max hops",
+    "minimal",
+    "ebb",
+    "max load",
+    "cv",
+    "used",
+)
+#: Those that are left out, in this order, where a terminal is too narrow for all.
+DISPENSABLE = ("minimal", "mean hops", "used", "lanes", "cv", "max hops", "deadlock")
 
 
 def compare_command(
@@ -128,24 +131,10 @@ def show(result: Comparison, out: Console) -> None:
     fabric = result.fabric
     out.print(f"[bold]{escape(fabric.name)}[/]")
     out.print(escape("; ".join(f"{name} {value}" for name, value in result.page().facts)))
-    shown = _columns_for(out.width)
-    engines = Table(title="Routing engines, best first", title_justify="left")
-    for name in shown:
-        left = name == "engine"
-        engines.add_column(
-            name, justify="left" if left else "right", overflow="fold", no_wrap=not left
-        )
-    for row in result.table.iter_rows(named=True):
-        cells = {name: cell_text(name, value) for name, value in row.items()}
-        if row["ebb low"] is not None:
-            cells["ebb"] += f" ±{(row['ebb high'] - row['ebb low']) / 2:.3f}"
-        engines.add_row(
-            *(escape(cells[name]) for name in shown), style="" if row["valid"] else "red"
-        )
-    out.print(engines)
+    out.print(_engines(result, out.width))
     for line in _remarks(result):
         out.print(escape(line), soft_wrap=True)
-    out.print(_patterns(result))
+    out.print(_patterns(result, out.width))
     for spec, text in result.patterns.items():
         if text.startswith("n/a"):
             out.print(escape(f"{spec}: {text}"), soft_wrap=True)
@@ -174,32 +163,63 @@ def _remarks(result: Comparison) -> list[str]:
     ]
 
 
-def _patterns(result: Comparison) -> Table:
+def _engines(result: Comparison, width: int) -> Table:
+    rows = []
+    for row in result.table.iter_rows(named=True):
+        cells = {name: cell_text(name, value) for name, value in row.items()}
+        if row["ebb low"] is not None:
+            cells["ebb"] += f" ±{(row['ebb high'] - row['ebb low']) / 2:.3f}"
+        rows.append(cells)
+    needs = {name: max(map(len, (name, *(cells[name] for cells in rows)))) for name in COLUMNS}
+    for name in DISPENSABLE:
+        if _table_width(needs.values()) > width:
+            del needs[name]
+    fits = _table_width(needs.values()) <= width
+    table = Table(title="Routing engines, best first", title_justify="left")
+    for name in needs:
+        left = name == "engine"
+        table.add_column(
+            name,
+            justify="left" if left else "right",
+            overflow="fold",
+            no_wrap=fits or not left,
+        )
+    for cells, valid in zip(rows, result.table["valid"], strict=True):
+        table.add_row(*(escape(cells[name]) for name in needs), style="" if valid else "red")
+    return table
+
+
+def _table_width(columns: Iterable[int]) -> int:
+    """Width of a table whose columns are so wide: each has a space on both sides and a line."""
+    return 1 + sum(column + 3 for column in columns)
+
+
+def _patterns(result: Comparison, width: int) -> Table:
     names = list(dict.fromkeys(run.engine for run in result.runs))
     table = Table(
         title="Worst contention: flows that share a link, cables to hosts included, over its "
         "relative rate",
         title_justify="left",
     )
-    table.add_column("engine", overflow="fold")
     patterns = list(dict.fromkeys(run.pattern for run in result.runs))
+    texts = {(run.engine, run.pattern): _contention(run) for run in result.runs}
+    # Where all do not fit, names of patterns are folded, down to three letters, not of engines.
+    least = [
+        max(len(word) for name in names for word in (*texts[name, spec].split(), spec[:3]))
+        for spec in patterns
+    ]
+    fits = _table_width((max(map(len, (*names, "engine"))), *least)) <= width
+    table.add_column("engine", overflow="fold", no_wrap=fits)
     for spec in patterns:
         table.add_column(escape(spec), justify="right", overflow="fold")
-    runs = {(run.engine, run.pattern): run for run in result.runs}
     for name in names:
-        cells = []
-        for spec in patterns:
-            run = runs[name, spec]
-            text = f"{run.load.max(initial=0.0):,.4g}"
-            if run.unrouted_share:
-                text += f" ({run.unrouted_share:.1%} unrouted)"
-            cells.append(text)
-        table.add_row(escape(name), *cells)
+        table.add_row(escape(name), *(texts[name, spec] for spec in patterns))
     return table
 
 
-def _columns_for(width: int) -> list[str]:
-    return [name for name, least in COLUMNS.items() if width >= least]
+def _contention(run: Run) -> str:
+    text = f"{run.load.max(initial=0.0):,.4g}"
+    return text + f" ({run.unrouted_share:.1%} unrouted)" if run.unrouted_share else text
 
 
 def advice(result: Comparison) -> list[str]:
@@ -207,9 +227,11 @@ def advice(result: Comparison) -> list[str]:
     best = result.best
     if best is None or best.bisection is None:
         return ["No engine gives valid routes on this fabric; see what each lacks above."]
+    equals = result.equals(best, result.candidates)
     lines = [
         f"Best valid engine: {best.name}, with {best.bisection.mean:.1%} of the injection rate "
-        f"({best.bisection.mean_gbps:.1f} Gb/s a host) over random bisections."
+        f"({best.bisection.mean_gbps:.1f} Gb/s a host) over random bisections"
+        f"{_giving_the_same(equals)}."
     ]
     rows = result.runs_table.rows(named=True)
     for row in rows:
@@ -218,10 +240,21 @@ def advice(result: Comparison) -> list[str]:
             break
     theirs = result.best_of_opensm
     if theirs is not None and theirs.bisection is not None:
+        same = result.equals(theirs, result.valid_of_opensm)
+        least = theirs.bisection.interval[0]
+        near = [
+            other
+            for other in result.valid_of_opensm
+            if other is not theirs
+            and other not in same
+            and other.bisection is not None
+            and other.bisection.mean >= least
+        ]
         lines.append(
             f"Of the tables that OpenSM itself computes, those of its "
             f"{theirs.name.partition(':')[0]} are best, with {theirs.bisection.mean:.1%} "
-            f"({theirs.bisection.mean_gbps:.1f} Gb/s a host): the row {theirs.name}."
+            f"({theirs.bisection.mean_gbps:.1f} Gb/s a host): the row {theirs.name}"
+            f"{_giving_the_same(same)}{_within(near)}."
         )
     fabric = result.fabric
     if isinstance(best.routes, TableRoutes) and fabric.graph.num_rows == fabric.num_switches:
@@ -236,3 +269,17 @@ def advice(result: Comparison) -> list[str]:
             "engine could help."
         )
     return lines
+
+
+def _giving_the_same(others: Sequence[Outcome]) -> str:
+    if not others:
+        return ""
+    names = ", ".join(sorted(other.name for other in others))
+    return f"; {names} {'give' if len(others) > 1 else 'gives'} the same"
+
+
+def _within(others: Sequence[Outcome]) -> str:
+    if not others:
+        return ""
+    names = ", ".join(other.name for other in others)
+    return f"; {names} {'lie' if len(others) > 1 else 'lies'} within its 95 % interval"
