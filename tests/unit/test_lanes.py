@@ -152,3 +152,20 @@ def test_what_is_found_does_not_hang_on_chance(seed: int) -> None:
         one, other = (weft.route(fabric, engine, management=True, max_vls=15) for _ in range(2))
         assert np.array_equal(one.table, other.table)
         assert np.array_equal(one.sl, other.sl)
+
+
+def test_a_search_is_given_up_only_where_far_too_many_lanes_are_in_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fabric = weft.fabric("torus:5x5x5")
+    table = weft.route(fabric, "sssp").table
+    whole, lanes = assign_lanes(fabric, table)
+    assert lanes == 5
+    with pytest.raises(NotApplicable, match="about 4 or more virtual lanes would be needed, as"):
+        assign_lanes(fabric, table, max_vls=1)
+    monkeypatch.setattr("weft.routing.lanes.FIRST_WORK", 0)
+    again, same = assign_lanes(fabric, table)
+    assert same == lanes
+    assert np.array_equal(again, whole)
+    with pytest.raises(NotApplicable, match="about 3 or more"):
+        assign_lanes(fabric, table, max_vls=1)

@@ -43,6 +43,7 @@ def fit_ways(
     num_groups,
     max_lanes,
     max_work,
+    enough,
     place,
     lane_of,
 ):
@@ -66,7 +67,9 @@ def fit_ways(
     max_lanes
         At most 16.
     max_work
-        Edges to look at before giving up.
+        Edges to look at before giving up,
+    enough
+        when so many lanes are in use by then or later.
     place
         int32 [max_lanes, edges]: an order of the edges to begin with, for each lane; changed.
     lane_of
@@ -95,6 +98,7 @@ def fit_ways(
     effort = np.zeros(max_lanes, dtype=np.int64)
     everything = np.uint16((1 << max_lanes) - 1)
     work = np.int64(0)
+    used = 0
     for group in range(num_groups):
         for i in range(len(lids)):
             count = _outwards(
@@ -104,7 +108,7 @@ def fit_ways(
             if count == CIRCLE:
                 return np.int64(CIRCLE)
             work += count
-            if work > max_work:
+            if work > max_work and used >= enough:
                 return np.int64(GAVE_UP)
             for j in range(count):
                 row = order[j]
@@ -141,6 +145,7 @@ def fit_ways(
                         held_by[row] |= bit
                         break
                     barred_from[row] |= bit
+                used = max(used, lane_of[i, row] + 1)
     return work
 
 

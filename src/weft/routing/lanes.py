@@ -31,10 +31,13 @@ LAST_WORK = 5 * MORE_WORK
 #: Rounds that are made in any case when one lane is missing.
 LAST_ROUNDS = 4
 
+#: Edges looked at in all before a refusal, some 10 s; and in a first fit that needs two lanes too
+#: many, after which filling again does not save enough.
+MOST_WORK = 100_000_000
+FIRST_WORK = MOST_WORK // 2
+
 #: Edges looked at for each way up to which a first fit is easy.
 EASY_WORK = 8
-
-_NO_LIMIT = 1 << 62
 
 
 def check_vls(max_vls: int) -> None:
@@ -55,11 +58,14 @@ def refuse_lanes(lanes: int, max_vls: int) -> None:
     Raises
     ------
     NotApplicable
-        With the number.
+        With the number; above 2 it is what a search found, and no proof that fewer will not do.
     """
     if lanes > max_vls:
-        needed = f"{lanes}" if lanes <= MOST_LANES else f"more than {MOST_LANES}"
-        raise NotApplicable(f"{needed} virtual lanes would be needed; max_vls is {max_vls}")
+        count = f"about {lanes} or more" if lanes <= MOST_LANES else f"more than {MOST_LANES}"
+        needed = f"{count} virtual lanes would be needed, as far as was searched"
+        if lanes == 2:
+            needed = "2 virtual lanes would be needed"
+        raise NotApplicable(f"{needed}; max_vls is {max_vls}")
 
 
 def assign_lanes(
@@ -96,7 +102,8 @@ def assign_lanes(
     Raises
     ------
     NotApplicable
-        When more than `max_vls` lanes would be needed; the text says how many.
+        When more than `max_vls` lanes are needed as far as was searched; the text says about how
+        many.
     InputError
         When `max_vls` is out of range, or the tables send packets round for ever.
     """
@@ -186,7 +193,9 @@ class Ways:
             once when left out.
         easy
             Give up at once, with `MOST_LANES` for every way, when many ways close cycles with
-            others, which takes much work.
+            others, which takes much work. Without it a first fit is given up only where that much
+            was looked at that it would be refused: its lanes, two too many, are then given as far
+            as it got.
 
         Returns
         -------
@@ -207,13 +216,15 @@ class Ways:
         place = np.tile(order, (MOST_LANES, 1))
         if left == 0:
             return lanes, place[:1]
-        limit = EASY_WORK * lanes.size if easy else _NO_LIMIT
-        work = self._fit(lanes if start is None else start, place, lanes, limit)
+        limit, enough = (EASY_WORK * lanes.size, 0) if easy else (FIRST_WORK, max_vls + 2)
+        work = self._fit(lanes if start is None else start, place, lanes, limit, enough)
         if work == GAVE_UP:
-            lanes[:] = MOST_LANES
+            if easy:
+                lanes[:] = MOST_LANES
             return lanes, place
         used = int(lanes.max()) + 1
-        turn, spent, last = 0, 0, max(LAST_WORK, LAST_ROUNDS * work)
+        last = max(LAST_WORK, min(LAST_ROUNDS * work, MOST_WORK - work))
+        turn, spent = 0, 0
         while used > 2 and spent + work <= _allowed(used, max_vls, last):
             sizes = np.bincount(lanes[:, self.counts != 0].reshape(-1), minlength=used)
             classes = _class_order(sizes, turn)
@@ -238,14 +249,15 @@ class Ways:
         groups: NDArray[np.uint8],
         place: NDArray[np.int32],
         lanes: NDArray[np.uint8],
-        max_work: int = _NO_LIMIT,
+        max_work: int = 0,
+        enough: int = MOST_LANES + 2,
     ) -> int:
         graph = self.fabric.graph
         work: int = fit_ways(
             self.table, self.lines, graph.row_base, graph.slot_edge, graph.edge_offset,
             graph.edge_row, graph.edge_tail, edges_back(self.fabric), waits(self.fabric),
             self.counts, groups.copy(), int(groups.max(initial=0)) + 1, MOST_LANES, max_work,
-            place, lanes,
+            enough, place, lanes,
         )  # fmt: skip
         if work == CIRCLE:
             raise InputError("the tables send packets round for ever; lanes cannot help")
