@@ -137,7 +137,7 @@ class Running:
             self._given = read_lfts(
                 self.fabric, path, lids=self._predicted, lmc=int(settings["lmc"])
             )
-        self._manage({**settings, **options})
+        self._manage({**settings, **{name: _from_here(text) for name, text in options.items()}})
 
     def _lay_out(self, tables: Tables) -> dict[str, str]:
         """Put files where OpenSM looks for them; the settings that go with them."""
@@ -308,6 +308,13 @@ class Running:
         complaints = re.findall(r"^# (.*)", log_text(self._sim_log, start), re.MULTILINE)
         if complaints:
             raise WeftError(f"ibsim refuses {command!r}: {complaints[0]}")
+
+
+def _from_here(value: Any) -> Any:
+    """A file's absolute path, as OpenSM runs in another folder; other values as they are."""
+    return (
+        os.path.abspath(value) if isinstance(value, str | Path) and os.path.exists(value) else value
+    )
 
 
 def sm_node(fabric: Fabric, sm_host: str | int | None) -> int:
