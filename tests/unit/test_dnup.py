@@ -15,6 +15,7 @@ from weft.routing import route
 from weft.routing.dnup import leaf_ranks
 from weft.routing.validate import validate
 from weft.sim.all_to_all import all_to_all_loads
+from weft.sim.bisection import bisection
 
 
 def test_ranks_are_the_distance_from_the_leaves() -> None:
@@ -125,3 +126,14 @@ def test_ways_longer_than_opensm_counts_are_refused_for_that(name: str) -> None:
 def test_passes_are_at_least_one_however_balanced(name: str, balance: str) -> None:
     with pytest.raises(InputError, match="passes must be at least 1"):
         route(load("xgft:2;4,4;1,4"), name, balance=balance, passes=0)
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+def test_a_spine_with_an_adapter_stays_above_the_leaves(seed: int | None) -> None:
+    fabric = load("examples/cluster.ibnetdiscover")
+    fabric = fabric if seed is None else fabric.shuffled(seed)
+    routes = route(fabric, "dnup")
+    assert validate(fabric, routes).ok
+    assert all_to_all_loads(fabric, routes).per_link[fabric.link_kind == 0].min() > 0
+    share = bisection(fabric, routes, 300).mean
+    assert share >= bisection(fabric, route(fabric, "dnup", balance="opensm"), 300).mean

@@ -53,7 +53,8 @@ def dnup(
     -----
     Switches with adapters rank 0 and every other one its distance to the nearest of them. A link
     to a higher rank goes away from the leaves, and with ``flows`` among equals the one to the
-    higher GUID does. Source: OpenSM's ``dnup``.
+    switch with fewer adapters, such as a spine that has some, then to the higher GUID. Source:
+    OpenSM's ``dnup``.
     """
     check_lmc(fabric, lmc)
     table = empty_table(fabric, lmc)
@@ -71,7 +72,7 @@ def dnup(
     else:
         place = np.empty(graph.num_rows, dtype=np.int64)
         guid = fabric.node_guid[graph.row_node]
-        place[np.lexsort((~guid, -rank))] = np.arange(graph.num_rows)
+        place[np.lexsort((~guid, row_adapters(fabric), -rank))] = np.arange(graph.num_rows)
         up = (place[graph.edge_row] < place[graph.edge_tail]).astype(np.uint8)
         fill(fabric, table, balance, edge_up=up, lmc=lmc, passes=passes)
     gaps, example = missing_ways(fabric, table, lmc)

@@ -1,0 +1,92 @@
+"""Every port of a host is an address: tables give it ways from wherever hosts send, or refuse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from weft.errors import NotApplicable
+from weft.fabrics import Fabric, FabricBuilder
+from weft.load import fabric as load
+from weft.registry import Entry
+from weft.routes import TableRoutes
+from weft.routing import engine, route
+from weft.routing.base import components, sending_rows
+
+
+def with_second_ports(spec: str, shift: int, faults: int) -> Fabric:
+    """The switches and cables of a fabric, and hosts with a second cable `shift` switches on."""
+    like = load(spec)
+    if faults:
+        like = like.with_faults(cables=faults, seed=3)
+    builder = FabricBuilder(f"{spec} with second ports")
+    switches = builder.switches([like.node_names[node] for node in range(like.num_switches)])
+    ends = np.column_stack((like.link_from, like.link_to))[::2]
+    between = ends[(ends < like.num_switches).all(axis=1)]
+    builder.connect(switches[between[:, 0]], switches[between[:, 1]])
+    rows = like.graph.destination_row[like.host_endpoint]
+    hosts = builder.hosts(
+        [like.node_names[node] for node in like.endpoint_node[like.host_endpoint]]
+    )
+    leaves = np.unique(rows)
+    builder.connect(hosts, switches[rows])
+    second = leaves[(np.searchsorted(leaves, rows) + shift) % len(leaves)]
+    builder.connect(hosts[::2], switches[second[::2]])
+    return builder.fabric()
+
+
+FABRICS = [
+    ("xgft:2;4,4;1,4", 1, 0),
+    ("xgft:3;3,3,3;1,2,2", 4, 2),
+    ("torus:4x4", 3, 0),
+    ("torus:4x4", 1, 3),
+    ("kns:k=4,n=2", 1, 2),
+    ("ring:5", 2, 2),
+]
+
+#: Options with which engines serve what they refuse without.
+MORE = {
+    "ftree": ("ftree:pure=false",),
+    "updn": ("updn:roots=center", "updn:roots=center;balance=opensm"),
+    "dor": ("dor:dimensions=wiring",),
+}
+
+
+@pytest.mark.parametrize("spec", FABRICS, ids=lambda spec: f"{spec[0]}+{spec[1]}-{spec[2]}")
+@pytest.mark.parametrize("entry", list(engine), ids=lambda entry: entry.name)
+def test_all_ports_have_ways_or_the_engine_refuses(
+    entry: Entry, spec: tuple[str, int, int]
+) -> None:
+    fabric = with_second_ports(*spec)
+    theirs = entry.facts.get("as_opensm", entry.name)
+    for name in dict.fromkeys((entry.name, theirs, *MORE.get(entry.name, ()))):
+        try:
+            routes = route(fabric, name)
+        except NotApplicable:
+            continue
+        if not isinstance(routes, TableRoutes):
+            continue
+        missing = lost_ways(fabric, routes)
+        assert not missing, (name, missing[:3])
+
+
+def lost_ways(fabric: Fabric, routes: TableRoutes) -> list[tuple[int, int]]:
+    """Sending rows and host endpoints that cables join and the tables do not."""
+    graph, label = fabric.graph, components(fabric)
+    lost = []
+    for end in np.flatnonzero(graph.destination_row[: fabric.num_host_endpoints] >= 0).tolist():
+        goal = graph.destination_row[end]
+        for start in sending_rows(fabric)[label[sending_rows(fabric)] == label[goal]].tolist():
+            row, steps = start, 0
+            while row != goal and row >= 0 and steps <= graph.num_rows:
+                port = int(routes.table[end << routes.lmc, row])
+                slot = graph.row_base[row] + port
+                row = (
+                    -1
+                    if slot >= graph.row_base[row + 1]
+                    else int(graph.link_row[graph.row_link[slot]])
+                )
+                steps += 1
+            if row != goal:
+                lost.append((start, end))
+    return lost
