@@ -17,6 +17,7 @@ from weft.fabrics import Fabric, check_fabric, rates_text
 from weft.report.model import EngineVerdict, LinkUser, Page, Run
 from weft.routes import Routes, TableRoutes
 from weft.routing import engine, route
+from weft.routing.base import never_deadlocks
 from weft.routing.validate import Validation, validate
 from weft.sim.all_to_all import all_to_all_loads
 from weft.sim.bisection import Bisection, bisection
@@ -330,7 +331,7 @@ def _rank(outcome: Outcome, row: dict[str, object] | None) -> tuple[object, ...]
         0 if outcome.validation.ok_where_connected else 1,
         -outcome.bisection.mean,
         row["max load"],
-        not entry.facts.get("deadlock_free"),
+        not never_deadlocks(outcome.name),
         outcome.validation.lanes,
         CLASSIC.index(entry.name) if entry.name in CLASSIC else len(CLASSIC),
         outcome.name,

@@ -11,7 +11,8 @@ from weft.load import fabric as load
 from weft.registry import Entry
 from weft.routes import TableRoutes
 from weft.routing import engine, route
-from weft.routing.base import components, sending_rows
+from weft.routing.base import components, never_deadlocks, sending_rows
+from weft.routing.validate import validate
 
 
 def with_second_ports(spec: str, shift: int, faults: int) -> Fabric:
@@ -66,6 +67,7 @@ def test_all_ports_have_ways_or_the_engine_refuses(
             continue
         if not isinstance(routes, TableRoutes):
             continue
+        assert not (never_deadlocks(name) and validate(fabric, routes).credit_loops)
         missing = lost_ways(fabric, routes)
         assert not missing, (name, missing[:3])
 

@@ -41,10 +41,10 @@ def test_equals_are_named_and_the_one_that_never_deadlocks_comes_first(capsys) -
     )
     assert found
     # nue routes otherwise, dfsssp:balance=opensm too.
-    assert found[1] == "dfsssp, lash, minhop, sssp"
+    assert found[1] == "dfsssp, dnup, lash, minhop, sssp"
     assert re.search(r"the row dfsssp:balance=opensm; sssp:balance=opensm gives the same", out)
     rows = re.findall(r"^│ (\S+) +│ +yes", out, re.M)
-    assert rows[:5] == ["updn", "lash", "dfsssp", "minhop", "sssp"]
+    assert rows[:6] == ["updn", "dnup", "lash", "dfsssp", "minhop", "sssp"]
     result = compare(fabric("kns:k=6,n=2"), samples=20)
     best = result.best
     assert best is not None

@@ -12,6 +12,7 @@ from weft.fabrics import FabricBuilder
 from weft.load import fabric as load
 from weft.routes import TableRoutes
 from weft.routing import route
+from weft.routing.base import never_deadlocks
 from weft.routing.dnup import leaf_ranks
 from weft.routing.validate import validate
 from weft.sim.all_to_all import all_to_all_loads
@@ -137,3 +138,16 @@ def test_a_spine_with_an_adapter_stays_above_the_leaves(seed: int | None) -> Non
     assert all_to_all_loads(fabric, routes).per_link[fabric.link_kind == 0].min() > 0
     share = bisection(fabric, routes, 300).mean
     assert share >= bisection(fabric, route(fabric, "dnup", balance="opensm"), 300).mean
+
+
+@pytest.mark.parametrize("name", ["dnup", "updn"])
+def test_only_opensms_own_tables_are_not_promised_to_be_free_of_deadlock(name: str) -> None:
+    assert never_deadlocks(name)
+    assert not never_deadlocks(f"{name}:balance=opensm")
+    assert not never_deadlocks("minhop")
+
+
+def test_opensms_dnup_can_deadlock_on_a_torus() -> None:
+    fabric = load("torus:4x4x4")
+    assert validate(fabric, route(fabric, "dnup", balance="opensm")).credit_loops
+    assert not validate(fabric, route(fabric, "dnup")).credit_loops

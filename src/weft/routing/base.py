@@ -6,8 +6,8 @@ An engine is added by a file with one function::
     def mine(fabric: Fabric, *, depth: int = 2) -> Routes: ...
 
 It raises `NotApplicable` with the reason when the fabric does not fit. The fact ``deadlock_free``
-is about the engine's default options: others, such as ``updn:balance=opensm``, can give routes that
-deadlock, and `weft.routing.validate` decides for each.
+is about the engine's options but those that the fact ``deadlock_with`` lists with their values: see
+`never_deadlocks`. What `weft.routing.validate` finds decides for each fabric.
 """
 
 from __future__ import annotations
@@ -95,6 +95,22 @@ def route(fabric: Fabric, engine: str | Sequence[str], **options: Any) -> Routes
             routes, options={**defaults, **arguments}, refusals=(*routes.refusals, *refusals)
         )
     raise NotApplicable("; ".join(f"{name}: {reason}" for name, reason in refusals))
+
+
+def never_deadlocks(spec: str) -> bool:
+    """Whether an engine, by name or with options, is meant to be free of deadlock on any fabric.
+
+    Raises
+    ------
+    InputError
+        On an unknown engine or option, or a bad value.
+    """
+    entry, given = _engines.parse(spec)
+    bound = _engines.bind(entry, given)
+    unsafe = entry.facts.get("deadlock_with", {})
+    return bool(entry.facts.get("deadlock_free")) and not any(
+        bound.get(name) == value for name, value in unsafe.items()
+    )
 
 
 def check_lmc(fabric: Fabric, lmc: int) -> None:

@@ -23,7 +23,13 @@ from weft.routing.base import (
 from weft.routing.ranked import fill_ranked, missing_ways, refuse_long
 
 
-@engine("dnup", deadlock_free=True, lmc=True, as_opensm="dnup:balance=opensm")
+@engine(
+    "dnup",
+    deadlock_free=True,
+    deadlock_with={"balance": "opensm"},
+    lmc=True,
+    as_opensm="dnup:balance=opensm",
+)
 def dnup(
     fabric: Fabric, *, balance: Balance = "flows", lmc: int = 0, passes: int = PASSES
 ) -> Routes:

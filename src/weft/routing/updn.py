@@ -31,7 +31,13 @@ ROOT_SHARE = 0.9
 OTHER_SHARE = 0.05
 
 
-@engine("updn", deadlock_free=True, lmc=True, as_opensm="updn:balance=opensm")
+@engine(
+    "updn",
+    deadlock_free=True,
+    deadlock_with={"balance": "opensm"},
+    lmc=True,
+    as_opensm="updn:balance=opensm",
+)
 def updn(
     fabric: Fabric,
     *,
