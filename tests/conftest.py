@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -14,3 +15,9 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip("the folder of real fabrics is not there")
     return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_width() -> None:
+    """Output is as wide as by default, whatever the width of the terminal that runs the tests."""
+    os.environ.pop("COLUMNS", None)

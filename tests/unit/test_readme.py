@@ -25,7 +25,6 @@ def test_commands_print_what_is_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("COLUMNS", raising=False)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     main(shlex.split(words))
     printed = capsys.readouterr().out.rstrip().splitlines()
