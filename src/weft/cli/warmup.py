@@ -25,7 +25,7 @@ def warmup_command() -> int:
 
 
 def warm() -> None:
-    """Run every kernel once, in each form that it takes, on the smallest fabrics that do."""
+    """Run every kernel once, and the usual ones in each form that they take, on small fabrics."""
     tree = build("xgft:2;2,2;1,2")
     compare(tree, samples=2)
     tree_paths = route(tree, "smodk")
@@ -43,7 +43,8 @@ def warm() -> None:
     wide = FabricBuilder("a switch of more ports than a byte counts")
     (switch,) = wide.switches(["s"], ports=300)
     wide.connect(np.full(3, switch), wide.hosts(["a", "b", "c"]))
-    compare(wide.fabric(), patterns=("shift",), samples=2)
+    # Ports of two bytes take kernels of their own; so wide a switch is rare, and these engines fit.
+    compare(wide.fabric(), ("minhop", "dmodk", "ecmp"), ("shift",), samples=2)
     broken = build("xgft:2;2,2;1,1").without(switches=["s1-0"])
     ring = FabricBuilder("ring")
     switches = ring.switches(["a", "b", "c", "d", "e"])
