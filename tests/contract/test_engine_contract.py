@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import pytest
 from tests.random_fabrics import random_fabric
@@ -25,10 +28,27 @@ LANE_SPECS = (
     "hyperx:3x3;2;2",
     "jellyfish:switches=10,degree=3,hosts=1",
 )
-#: Switches beyond which fabrics are routed as they are only, and not by engines with lanes, which
-#: take from ten seconds to minutes there.
+#: Switches beyond which fabrics are routed as they are only, and by engines with lanes, which take
+#: from ten seconds to minutes there, in the slow tests.
 LARGE = 500
 SPECS = [spec for entry in topology for spec in entry.facts.get("examples", ())]
+
+
+def lanes(entry: Entry) -> bool:
+    """The engine parts traffic over lanes."""
+    return "max_vls" in entry.options
+
+
+def cases() -> Iterator[Any]:
+    """Every engine on every example."""
+    for spec in SPECS:
+        large = build(spec).num_switches > LARGE
+        for entry in engine:
+            marks = [pytest.mark.slow] if large and lanes(entry) else []
+            yield pytest.param(spec, entry, marks=marks, id=f"{spec}-{entry.name}")
+
+
+CASES = list(cases())
 
 
 def fabrics(spec: str) -> list[Fabric]:
@@ -52,12 +72,9 @@ def attempt(fabric: Fabric, entry: Entry) -> Routes | None:
     return route(fabric, "updn", roots="center") if entry.name == "updn" else None
 
 
-@pytest.mark.parametrize("entry", list(engine), ids=lambda entry: entry.name)
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize(("spec", "entry"), CASES)
 def test_an_engine_routes_what_can_be_routed_or_says_why_not(entry: Entry, spec: str) -> None:
     for fabric in fabrics(spec):
-        if lanes(entry) and fabric.num_switches > LARGE:
-            pytest.skip(f"{fabric.num_switches} switches")
         routes = attempt(fabric, entry)
         if routes is None:
             continue
@@ -66,7 +83,7 @@ def test_an_engine_routes_what_can_be_routed_or_says_why_not(entry: Entry, spec:
         assert found.num_loops == 0, found.text()
         if entry.facts["deadlock_free"]:
             assert not found.credit_loops, found.text()
-        assert found.lanes <= entry.options["max_vls"].default if lanes(entry) else 1
+        assert found.lanes <= (entry.options["max_vls"].default if lanes(entry) else 1)
         assert isinstance(routes, kind(entry))
         again = attempt(fabric, entry)
         for one, other in ((vars(routes), vars(again)),):
@@ -93,11 +110,6 @@ def kind(entry: Entry) -> type[Routes]:
     if entry.facts.get("candidates"):
         return CandidateRoutes
     return PathRoutes if entry.facts.get("paths") else TableRoutes
-
-
-def lanes(entry: Entry) -> bool:
-    """The engine parts traffic over lanes."""
-    return "max_vls" in entry.options
 
 
 LANED = [entry for entry in engine if lanes(entry)]
