@@ -160,10 +160,6 @@ class Processes:
         self._children.append(process)
         return process
 
-    def adopt(self, process: subprocess.Popen[Any]) -> None:
-        """Take a program that was started elsewhere among those that end together."""
-        self._children.append(process)
-
     def close(self) -> None:
         """End everything, remove the folder, and wait until that is done.
 

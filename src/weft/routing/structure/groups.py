@@ -40,11 +40,6 @@ class Groups:
         """How many there are."""
         return int(self.group.max()) + 1
 
-    @property
-    def is_megafly(self) -> bool:
-        """Its groups are leaves under spines."""
-        return bool(self.tier.any())
-
 
 def neighbours(fabric: Fabric) -> csr_array:
     """Which rows are joined, int32 [rows, rows], each cable counted."""
