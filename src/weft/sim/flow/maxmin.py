@@ -1,0 +1,82 @@
+"""Arrays of the max–min sharing kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.errors import InputError
+
+#: Entries of a link's list of flows are 32-bit numbers.
+_MOST_ENTRIES = 2**31
+
+
+def maxmin_state(
+    capacity_bytes_per_ns: NDArray[np.float64],
+    route_offset: NDArray[np.int64],
+    route_link: NDArray[np.int32],
+    route_share: NDArray[np.float64],
+    max_flows: int,
+) -> tuple[NDArray[Any], ...]:
+    """State of `weft.kernels.maxmin` with no flow in it.
+
+    Parameters
+    ----------
+    capacity_bytes_per_ns
+        float64 [links], above 0.
+    route_offset, route_link
+        int64 [routes + 1] and int32: the directed links of each route, each link at most once.
+    route_share
+        float64 as `route_link`, above 0: the part of a flow's rate that crosses the link; empty
+        when all of it does.
+    max_flows
+        How many flows there may be at once.
+
+    Raises
+    ------
+    InputError
+        If a capacity or a share is not above 0, or there are too many flows.
+    """
+    links = len(capacity_bytes_per_ns)
+    if not np.all(capacity_bytes_per_ns > 0):
+        raise InputError("every link that flows share needs a capacity above 0")
+    if len(route_share) and not np.all(route_share > 0):
+        raise InputError("the part of a flow that crosses a link is above 0")
+    longest = int(np.diff(route_offset).max(initial=1))
+    shift = int(longest - 1).bit_length()
+    entries = max_flows << shift
+    if entries >= _MOST_ENTRIES:
+        raise InputError(
+            f"{max_flows} flows at once over up to {longest} links each are too many; "
+            f"at most {_MOST_ENTRIES >> shift} fit"
+        )
+    # Pages of these arrays take memory only once they are used.
+    number = np.zeros(4, dtype=np.int64)
+    number[0] = shift
+    return (
+        np.ascontiguousarray(capacity_bytes_per_ns, dtype=np.float64),
+        np.ascontiguousarray(route_offset, dtype=np.int64),
+        np.ascontiguousarray(route_link, dtype=np.int32),
+        np.ascontiguousarray(route_share, dtype=np.float64),
+        np.zeros(max_flows, dtype=np.int32),
+        np.zeros(entries, dtype=np.int32),
+        np.zeros(entries, dtype=np.int32),
+        np.zeros(entries if len(route_share) else 0, dtype=np.float64),
+        np.zeros(links, dtype=np.int64),
+        np.zeros(links, dtype=np.int32),
+        np.zeros(links, dtype=np.int32),
+        np.zeros(4 * (entries + links), dtype=np.int32),
+        number,
+        np.zeros(links, dtype=np.int32),
+        np.zeros(links, dtype=np.bool_),
+        np.zeros(max_flows, dtype=np.int32),
+        np.zeros(max_flows, dtype=np.bool_),
+        np.zeros(links, dtype=np.float64),
+        np.zeros(links, dtype=np.float64),
+        np.zeros(links, dtype=np.int32),
+        np.zeros(links, dtype=np.float64),
+        np.zeros(links, dtype=np.int32),
+        np.zeros(max_flows, dtype=np.bool_),
+    )

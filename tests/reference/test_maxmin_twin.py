@@ -1,0 +1,177 @@
+"""The max–min kernel against its plain twin, while flows come and go."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.reference.maxmin import is_max_min_fair, max_min_rates
+from weft.errors import InputError
+from weft.kernels.maxmin import maxmin_add, maxmin_remove, maxmin_solve
+from weft.sim.flow.maxmin import maxmin_state
+
+SLOTS = 48
+
+
+class Shared:
+    """The kernel and, beside it, what the twin needs to know."""
+
+    def __init__(
+        self,
+        capacity: list[Fraction],
+        routes: list[dict[int, Fraction]],
+        *,
+        slots: int = SLOTS,
+        weighted: bool = False,
+    ) -> None:
+        self.capacity = dict(enumerate(capacity))
+        self.routes = routes
+        self.flows: dict[Any, dict[int, Fraction]] = {}
+        links = [link for uses in routes for link in uses]
+        shares = [float(share) for uses in routes for share in uses.values()]
+        self.state = maxmin_state(
+            np.array([float(value) for value in capacity]),
+            np.cumsum([0, *map(len, routes)]).astype(np.int64),
+            np.array(links, dtype=np.int32),
+            np.array(shares if weighted else [], dtype=np.float64),
+            slots,
+        )
+        self.rate = np.zeros(slots)
+        self.changed = np.zeros(slots, dtype=np.int32)
+
+    def add(self, slot: int, route: int) -> None:
+        maxmin_add(self.state, slot, route)
+        self.flows[slot] = self.routes[route]
+
+    def remove(self, slot: int) -> None:
+        maxmin_remove(self.state, slot)
+        del self.flows[slot]
+
+    def solve(self) -> list[int]:
+        return self.changed[: maxmin_solve(self.state, self.rate, self.changed)].tolist()
+
+    def agrees(self) -> None:
+        rates = max_min_rates(self.capacity, self.flows)
+        for slot, rate in rates.items():
+            assert self.rate[slot] == pytest.approx(float(rate), rel=1e-9)
+        found = {slot: float(self.rate[slot]) for slot in self.flows}
+        assert is_max_min_fair(self.capacity, self.flows, found)
+
+
+def random_case(seed: int, *, weighted: bool) -> tuple[Shared, np.random.Generator]:
+    random = np.random.default_rng(seed)
+    links = int(random.integers(2, 24))
+    # Few values, so that levels often tie, and many, so that they seldom do.
+    spread = 3 if seed % 2 else 1000
+    capacity = [Fraction(int(value), 7) for value in random.integers(1, 1 + spread, links)]
+    routes = []
+    for _ in range(30):
+        length = int(random.integers(1, min(links, 6) + 1))
+        members = random.choice(links, length, replace=False).tolist()
+        parts = random.integers(1, 9, length).tolist() if weighted else [8] * length
+        routes.append({link: Fraction(part, 8) for link, part in zip(members, parts, strict=True)})
+    return Shared(capacity, routes, weighted=weighted), random
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("seed", range(24))
+def test_rates_and_changes_are_the_twins_while_flows_come_and_go(seed: int, weighted: bool) -> None:
+    case, random = random_case(seed, weighted=weighted)
+    most = (4, 12, SLOTS)[seed % 3]
+    for _ in range(25):
+        before = {slot: (case.rate[slot], id(case.flows[slot])) for slot in case.flows}
+        added = set()
+        for _ in range(int(random.integers(1, (2, 8)[seed % 2] + 1))):
+            free = [slot for slot in range(SLOTS) if slot not in case.flows]
+            if case.flows and (random.random() < len(case.flows) / most or not free):
+                slot = int(random.choice(list(case.flows)))
+                case.remove(slot)
+                added.discard(slot)
+            else:
+                slot = int(random.choice(free))
+                case.add(slot, int(random.integers(30)))
+                added.add(slot)
+        listed = case.solve()
+        case.agrees()
+        assert len(set(listed)) == len(listed)
+        kept = case.flows.keys() - added
+        assert set(listed) >= added
+        # What is listed did change, and what changed is listed.
+        assert set(listed) - added == {slot for slot in kept if case.rate[slot] != before[slot][0]}
+
+
+def test_a_solution_without_news_changes_nothing() -> None:
+    case, _ = random_case(0, weighted=False)
+    case.add(3, 0)
+    case.add(4, 1)
+    assert set(case.solve()) == {3, 4}
+    rates = case.rate.copy()
+    assert case.solve() == []
+    assert np.array_equal(case.rate, rates)
+
+
+def test_flows_that_share_nothing_with_the_news_are_left_alone() -> None:
+    # Two parts without a common link; a rate that is not max–min shows whether it was touched.
+    case = Shared([Fraction(1)] * 4, [{0: Fraction(1), 1: Fraction(1)}, {2: Fraction(1)}])
+    case.add(0, 0)
+    case.add(1, 1)
+    case.solve()
+    case.rate[1] = 99.0
+    case.add(2, 0)
+    assert set(case.solve()) == {0, 2}
+    assert case.rate.tolist()[:3] == [0.5, 99.0, 0.5]
+
+
+def test_a_flow_that_leaves_before_it_is_shared_is_not_listed() -> None:
+    case, _ = random_case(0, weighted=False)
+    case.add(0, 0)
+    case.remove(0)
+    assert case.solve() == []
+
+
+def test_a_slot_used_again_at_the_same_rate_is_listed() -> None:
+    case = Shared([Fraction(1)] * 2, [{0: Fraction(1)}, {1: Fraction(1)}])
+    case.add(0, 0)
+    case.solve()
+    case.remove(0)
+    case.add(0, 1)
+    assert case.solve() == [0]
+
+
+def test_lists_of_flows_grow_and_are_laid_out_anew() -> None:
+    # One link after the other holds every slot, so that lists outgrow their room many times.
+    slots, links = 64, 24
+    routes = [{link: Fraction(1), (link + 1) % links: Fraction(1)} for link in range(links)]
+    case = Shared([Fraction(3)] * links, routes, slots=slots)
+    for turn in range(3 * links):
+        for slot in range(slots):
+            case.add(slot, turn % links)
+        case.solve()
+        assert case.rate == pytest.approx(3 / slots)
+        for slot in range(slots):
+            case.remove(slot)
+
+
+@pytest.mark.parametrize(
+    ("capacity", "share", "slots", "message"),
+    [
+        ([1.0, 0.0], [], 4, "capacity above 0"),
+        ([1.0, np.nan], [], 4, "capacity above 0"),
+        ([1.0, 1.0], [0.5, 0.0], 4, "above 0"),
+        ([1.0, 1.0], [], 2**31, "too many"),
+    ],
+)
+def test_what_cannot_be_shared_is_refused(
+    capacity: list[float], share: list[float], slots: int, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        maxmin_state(
+            np.array(capacity),
+            np.array([0, 2]),
+            np.array([0, 1], dtype=np.int32),
+            np.array(share),
+            slots,
+        )
