@@ -287,5 +287,5 @@ def convert(value: Any, hint: Any, what: str) -> Any:
     try:
         return TypeAdapter(hint).validate_python(value)
     except ValidationError as error:
-        reason = error.errors()[0]["msg"]
+        reason = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise InputError(f"{what}: {value!r} does not fit: {reason}") from None

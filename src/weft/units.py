@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from typing import Annotated
+
+from pydantic import BeforeValidator
 
 from weft.errors import InputError
 
@@ -82,3 +85,71 @@ def parse_rate(value: str | float) -> tuple[float, int]:
     if not 0 < value < float("inf"):
         raise InputError(f"a rate of {value} Gb/s is not possible; expected a positive number")
     return float(value), 0
+
+
+# -- quantities that users write as text -----------------------------------------------------------
+
+_QUANTITY = re.compile(r"\s*((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([a-zµ]*)\s*", re.IGNORECASE)
+_BYTES = {
+    "": 1, "b": 1, "byte": 1, "bytes": 1,
+    "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
+    "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40,
+    "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40,
+}  # fmt: skip
+_NS = {"": 1.0, "ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9, "min": 6e10, "h": 3.6e12}
+#: Largest size of a message or a total: sums of many stay within 64 bits.
+MAX_BYTES = 2**56
+
+
+def parse_bytes(value: str | int | float) -> int:
+    """A size in bytes: a whole number, or text such as ``64KiB``, ``1 MB``, ``4k``.
+
+    ``k m g t`` alone are powers of 1,024, as message sizes are meant in benchmarks; ``kB MB GB TB``
+    are powers of 1,000 and ``KiB MiB GiB TiB`` powers of 1,024, whatever their case.
+
+    Raises
+    ------
+    ValueError
+        When it is no size, is negative, no whole number of bytes, or above 2^56.
+    """
+    if isinstance(value, bool):
+        raise ValueError("a size is a number of bytes, such as 4096 or 64KiB")
+    if isinstance(value, str):
+        match = _QUANTITY.fullmatch(value)
+        factor = _BYTES.get(match[2].lower()) if match else None
+        if not match or factor is None:
+            raise ValueError(f"{value!r} is no size; expected bytes such as 4096, 64KiB or 1MB")
+        size = float(match[1]) * factor if not match[1].isdigit() else int(match[1]) * factor
+    else:
+        size = value
+    if not 0 <= size <= MAX_BYTES:
+        raise ValueError(f"a size of {value} is not possible; expected 0 to 2^56 bytes")
+    if size != int(size):
+        raise ValueError(f"{value} is no whole number of bytes")
+    return int(size)
+
+
+def parse_duration_ns(value: str | int | float) -> float:
+    """A duration in nanoseconds: a number, or text such as ``10us``, ``1.5 ms``, ``2s``.
+
+    Raises
+    ------
+    ValueError
+        When it is no duration, negative or not finite.
+    """
+    if isinstance(value, str):
+        match = _QUANTITY.fullmatch(value)
+        factor = _NS.get(match[2].lower()) if match else None
+        if not match or factor is None:
+            raise ValueError(f"{value!r} is no duration; expected ns, or a unit as in 10us or 2ms")
+        duration = float(match[1]) * factor
+    else:
+        duration = float(value)
+    if not 0 <= duration < float("inf"):
+        raise ValueError(f"a duration of {value} is not possible; expected a positive number")
+    return duration
+
+
+#: Options of these types take numbers or text with a unit.
+Bytes = Annotated[int, BeforeValidator(parse_bytes)]
+Nanoseconds = Annotated[float, BeforeValidator(parse_duration_ns)]

@@ -1,5 +1,15 @@
-"""What runs over a fabric: who sends how much to whom."""
+"""What runs over a fabric: who computes, and who sends how much to whom."""
 
+from weft.workload.builder import RankProgram, WorkloadBuilder
 from weft.workload.patterns import Pairs, pattern, traffic
+from weft.workload.workload import Kind, Workload
 
-__all__ = ["Pairs", "pattern", "traffic"]
+__all__ = [
+    "Kind",
+    "Pairs",
+    "RankProgram",
+    "Workload",
+    "WorkloadBuilder",
+    "pattern",
+    "traffic",
+]

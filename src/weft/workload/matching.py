@@ -1,0 +1,128 @@
+"""Which send belongs to which receive, and whether a workload makes sense at all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.errors import InputError
+from weft.kernels.dag import in_order
+from weft.workload.workload import Kind, Workload
+
+
+def check_order(workload: Workload) -> None:
+    """Refuse dependencies between ranks, and circles of them.
+
+    Raises
+    ------
+    InputError
+        Naming the operations.
+    """
+    waits = np.repeat(np.arange(workload.num_ops), np.diff(workload.dep_offset))
+    across = workload.rank[waits] != workload.rank[workload.dep]
+    if across.any():
+        at = int(np.argmax(across))
+        raise InputError(
+            f"{workload.describe(int(waits[at]))} waits for "
+            f"{workload.describe(int(workload.dep[at]))}, of another rank; only messages join ranks"
+        )
+    if np.all(workload.dep < waits):
+        return
+    offset, after, _ = workload.after
+    done = in_order(workload.num_ops, workload.dep_offset, workload.dep, offset, after)
+    if done.all():
+        return
+    circle = _circle(workload, done)
+    named = " waits for ".join(workload.describe(op) for op in [*circle, circle[0]])
+    raise InputError(f"operations wait for each other in a circle: {named}")
+
+
+def _circle(workload: Workload, done: NDArray[np.bool_]) -> list[int]:
+    """One circle among the operations that no order reaches: walk back until one comes again."""
+    op = int(np.argmin(done))
+    seen: dict[int, int] = {}
+    way: list[int] = []
+    while op not in seen:
+        seen[op] = len(way)
+        way.append(op)
+        before = workload.dep[workload.dep_offset[op] : workload.dep_offset[op + 1]]
+        op = int(before[~done[before]][0])
+    return way[seen[op] :]
+
+
+def match_messages(workload: Workload) -> Workload:
+    """Match the sends and receives of a workload.
+
+    The n-th send of a rank to another with a tag on a communicator belongs to the n-th receive
+    there that names them, both counted in program order (MPI's rule that messages do not
+    overtake).
+
+    Raises
+    ------
+    InputError
+        On a send or receive without its other side or a message larger than its receive.
+    """
+    sends = np.flatnonzero(workload.kind == Kind.SEND)
+    receives = np.flatnonzero(workload.kind == Kind.RECV)
+    ranks = np.int64(workload.num_ranks)
+    label = _labels(workload, sends, receives)
+    channel = [
+        (label[mine] * ranks + source) * ranks + destination
+        for mine, source, destination in (
+            (slice(0, len(sends)), workload.rank[sends], workload.peer[sends]),
+            (slice(len(sends), None), workload.peer[receives], workload.rank[receives]),
+        )
+    ]
+    by_send, by_receive = (np.argsort(keys, kind="stable") for keys in channel)
+    sent, received = channel[0][by_send], channel[1][by_receive]
+    if len(sent) != len(received) or np.any(sent != received):
+        _refuse_unmatched(workload, sends[by_send], receives[by_receive], sent, received)
+    match = np.full(workload.num_ops, -1, dtype=np.int64)
+    match[sends[by_send]] = receives[by_receive]
+    match[receives[by_receive]] = sends[by_send]
+    over = workload.size_bytes[sends] > workload.size_bytes[match[sends]]
+    if over.any():
+        op = int(sends[np.argmax(over)])
+        raise InputError(
+            f"{workload.describe(op)} sends {workload.size_bytes[op]} bytes, and "
+            f"{workload.describe(int(match[op]))} takes {workload.size_bytes[match[op]]}"
+        )
+    return replace(workload, match=match)
+
+
+def _labels(
+    workload: Workload, sends: NDArray[np.int64], receives: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """A small number for each pair of tag and communicator, of the sends and then the receives."""
+    both = np.concatenate([sends, receives])
+    tag = workload.tag[both].astype(np.int64) - np.iinfo(np.int32).min
+    pairs = workload.comm[both].astype(np.int64) << 32 | tag
+    if len(pairs) and np.all(pairs == pairs[0]):
+        return np.zeros(len(pairs), dtype=np.int64)
+    return np.unique(pairs, return_inverse=True)[1].astype(np.int64)
+
+
+def _refuse_unmatched(
+    workload: Workload,
+    sends: NDArray[np.int64],
+    receives: NDArray[np.int64],
+    sent: NDArray[np.int64],
+    received: NDArray[np.int64],
+) -> None:
+    """Raise with the first operation, by rank and program, that has no other side."""
+    left = np.concatenate([_surplus(sends, sent, received), _surplus(receives, received, sent)])
+    first = int(left.min())
+    other = "receive" if workload.kind[first] == Kind.SEND else "send"
+    more = f"; so do {len(left) - 1} more operations" if len(left) > 1 else ""
+    raise InputError(f"{workload.describe(first)} has no matching {other}{more}")
+
+
+def _surplus(
+    ops: NDArray[np.int64], keys: NDArray[np.int64], others: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Operations beyond as many as the other side has of the same key; all sorted by key."""
+    turn = np.arange(len(keys)) - np.searchsorted(keys, keys)
+    there = np.searchsorted(others, keys, side="right") - np.searchsorted(others, keys)
+    return ops[turn >= there]

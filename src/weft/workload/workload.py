@@ -1,0 +1,168 @@
+"""`Workload`: what every rank computes, sends and receives, and what waits for what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.kernels.dag import successors
+
+
+class Kind(IntEnum):
+    """What an operation does."""
+
+    #: Occupies the rank's processor for its duration.
+    CALC = 0
+    #: Sends a message that the other side receives.
+    SEND = 1
+    RECV = 2
+    #: Sends a message that needs no receive, such as an RDMA write.
+    PUT = 3
+    #: Asks for a routing key, or gives it back (Routing Keys, section IV-B).
+    KEY_REQUEST = 4
+    KEY_DONE = 5
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Workload:
+    """A program for each rank, as one acyclic graph over flat arrays; immutable.
+
+    Operations of a rank are contiguous and in program order, which is also the order in which its
+    sends and receives are posted. `WorkloadBuilder` makes workloads and checks them.
+
+    Parameters
+    ----------
+    name
+        What it is, for messages and results.
+    op_offset
+        int64 [ranks + 1]: operations of rank ``r`` are ``op_offset[r]:op_offset[r + 1]``.
+    kind
+        uint8 [ops], a `Kind`.
+    peer
+        int32 [ops]: rank at the other side, -1 where there is none.
+    size_bytes
+        int64 [ops]: of a message; of a receive, the most that it takes.
+    tag, comm
+        int32 [ops]: tag and communicator of a message; of a key operation, its key and
+        communicator.
+    duration_ns
+        float64 [ops]: of a calculation.
+    phase
+        int32 [ops], index in `phase_names`.
+    dep_offset, dep
+        int64 [ops + 1] and int32: the operations, of the same rank, that each one waits for.
+    dep_on_start
+        bool, as `dep`: it waits for the start of the other, not for its end; empty when all wait
+        for the end.
+    match
+        int64 [ops]: the receive of a send and the send of a receive, -1 elsewhere.
+    release_ns
+        float64 [ops]: time before which an operation does not start; empty when there is none.
+    cpu
+        uint8 [ops]: processor of the rank on which a calculation runs; empty when each has one.
+    comm_names
+        Names of the communicators; 0 is the world.
+    notes
+        What a reader assumed, for the user to know.
+    """
+
+    name: str
+    op_offset: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    peer: NDArray[np.int32]
+    size_bytes: NDArray[np.int64]
+    tag: NDArray[np.int32]
+    comm: NDArray[np.int32]
+    duration_ns: NDArray[np.float64]
+    phase: NDArray[np.int32]
+    phase_names: tuple[str, ...]
+    dep_offset: NDArray[np.int64]
+    dep: NDArray[np.int32]
+    dep_on_start: NDArray[np.bool_]
+    match: NDArray[np.int64]
+    release_ns: NDArray[np.float64]
+    cpu: NDArray[np.uint8]
+    comm_names: tuple[str, ...] = ("world",)
+    notes: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        for value in vars(self).values():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+
+    @property
+    def num_ranks(self) -> int:
+        """Ranks, also those that do nothing."""
+        return len(self.op_offset) - 1
+
+    @property
+    def num_ops(self) -> int:
+        """Operations of all ranks."""
+        return len(self.kind)
+
+    @cached_property
+    def rank(self) -> NDArray[np.int32]:
+        """int32 [ops]: rank of each operation."""
+        return np.repeat(np.arange(self.num_ranks, dtype=np.int32), np.diff(self.op_offset))
+
+    @cached_property
+    def messages(self) -> NDArray[np.int64]:
+        """int64 [messages]: the operations that send one."""
+        return np.flatnonzero((self.kind == Kind.SEND) | (self.kind == Kind.PUT))
+
+    @cached_property
+    def after(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]:
+        """Successors: int64 [ops + 1] offsets, int32 operations, whether each waits for the start.
+
+        The last is empty when none does.
+        """
+        offset, after, place = successors(self.num_ops, self.dep_offset, self.dep)
+        on_start = self.dep_on_start[place] if len(self.dep_on_start) else self.dep_on_start
+        return offset, after, on_start
+
+    def describe(self, op: int) -> str:
+        """An operation in words: ``operation 4 of rank 2 (receive from rank 5, tag 7)``.
+
+        Operations of a rank count from 0.
+        """
+        rank = int(self.rank[op])
+        place = op - int(self.op_offset[rank])
+        return f"operation {place} of rank {rank} ({self.what(op)})"
+
+    def what(self, op: int) -> str:
+        """What an operation does, in words."""
+        kind = Kind(int(self.kind[op]))
+        if kind == Kind.CALC:
+            return f"calculation of {self.duration_ns[op]:g} ns"
+        if kind in (Kind.KEY_REQUEST, Kind.KEY_DONE):
+            verb = "request" if kind == Kind.KEY_REQUEST else "return"
+            return f"{verb} of routing key {self.tag[op]}"
+        verb = {Kind.SEND: "send to", Kind.RECV: "receive from", Kind.PUT: "put to"}[kind]
+        comm = int(self.comm[op])
+        where = f", communicator {self.comm_names[comm]}" if comm else ""
+        return f"{verb} rank {self.peer[op]}, tag {self.tag[op]}{where}"
+
+    def __repr__(self) -> str:
+        return (
+            f"Workload({self.name!r}: {self.num_ranks} ranks, {self.num_ops} operations, "
+            f"{len(self.messages)} messages)"
+        )
+
+
+def same(one: Workload, other: Workload) -> bool:
+    """Whether two workloads do the same, whatever they and their phases are called."""
+
+    def arrays(workload: Workload) -> dict[str, Any]:
+        return {
+            key: value
+            for key, value in vars(workload).items()
+            if isinstance(value, np.ndarray) and key in workload.__dataclass_fields__
+        }
+
+    ours, theirs = arrays(one), arrays(other)
+    return all(np.array_equal(ours[key], theirs[key]) for key in ours if key != "phase")
