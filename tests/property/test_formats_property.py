@@ -211,7 +211,25 @@ def test_host_list_round_trip(names: list[str]) -> None:
     assert compress(expand(text) if text else []) == text
 
 
-@given(st.text("n01[],- ", max_size=40))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 60), st.integers(0, 60), st.integers(1, 9), st.integers(1, 4)),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_ranges_with_steps_and_padding(ranges: list[tuple[int, int, int, int]]) -> None:
+    inside = ",".join(f"{low:0{width}}-{low + more}/{step}" for low, more, step, width in ranges)
+    wanted = []
+    for low, more, step, width in ranges:
+        here = low
+        while here <= low + more:
+            wanted.append("n" + str(here).zfill(max(width, len(str(low)))))
+            here += step
+    assert expand(f"n[{inside}]") == wanted
+
+
+@given(st.text("n01[],-/ ", max_size=40))
 def test_host_lists_expand_or_are_refused(text: str) -> None:
     try:
         names = expand(text)

@@ -41,6 +41,8 @@ def test_compress(names: list[str], text: str) -> None:
         ("rack[0-1]-ib,x", ["rack0-ib", "rack1-ib", "x"]),
         (" a , b[3]", ["a", "b3"]),
         ("n[8-11]", ["n8", "n9", "n10", "n11"]),
+        ("n[0-6/2,9]", ["n0", "n2", "n4", "n6", "n9"]),
+        ("n[08-12/3]x[1,2]", ["n08x1", "n08x2", "n11x1", "n11x2"]),
     ],
 )
 def test_expand(text: str, names: list[str]) -> None:
@@ -51,7 +53,10 @@ def test_expand(text: str, names: list[str]) -> None:
     ("text", "message"),
     [
         ("n[1-", "brackets do not match"),
-        ("n[[1]]", "brackets do not match"),
+        ("n[[1]]", "brackets stand inside brackets"),
+        ("n[1-3/0]", "steps of 0"),
+        ("n[1/2]", "expected numbers and ranges"),
+        ("n[1-3/]", "expected numbers and ranges"),
         ("n]1[", "brackets do not match"),
         ("n[3-1]", "runs backwards"),
         ("n[a]", "expected numbers and ranges"),

@@ -1,7 +1,8 @@
 """Slurm's bracketed host lists: ``node[001-003,7],login``.
 
 A range keeps its lower end's width, padded with zeros: ``[8-10]`` is 8, 9, 10 and ``[08-10]`` is
-08, 09, 10.
+08, 09, 10. A name may have several brackets, the last of which counts fastest. ClusterShell's steps
+are read too (``n[0-6/2]`` is n0, n2, n4, n6), and never written, since Slurm knows none.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ MAX_HOSTS = 1_000_000
 _NAME = re.compile(r"[^\s,\[\]=#]+")
 #: Trailing digits, at most as many as a 63-bit integer holds.
 _TAIL = re.compile(r"(.*?)(\d{1,18})", re.ASCII | re.DOTALL)
-_RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?", re.ASCII)
+_RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18})(?:/(\d{1,18}))?)?", re.ASCII)
 _PIECE = re.compile(r"\[([^\[\]]*)\]|([^\[\],]+)")
 
 
@@ -83,7 +84,9 @@ def _items(text: str) -> Iterator[str]:
     start, depth = 0, 0
     for at, character in enumerate(text + ","):
         depth += (character == "[") - (character == "]")
-        if not 0 <= depth <= 1:
+        if depth > 1:
+            raise InputError(f"host list {text[:80]!r}: the brackets stand inside brackets")
+        if depth < 0:
             break
         if character == "," and not depth:
             if not text[start:at].strip():
@@ -114,11 +117,14 @@ def _numbers(inside: str, text: str) -> list[str]:
                 f"host list {text[:80]!r}: expected numbers and ranges such as 1-3,7 between "
                 f"brackets, found {part[:20]!r}"
             )
-        low, high = match[1], match[2] or match[1]
+        low, high, step = match[1], match[2] or match[1], int(match[3] or 1)
         if int(high) < int(low):
-            raise InputError(f"host list {text[:80]!r}: range {part} runs backwards")
-        _limit(len(numbers) + int(high) - int(low) + 1, text)
-        numbers += [f"{n:0{len(low)}d}" for n in range(int(low), int(high) + 1)]
+            raise InputError(f"host list {text[:80]!r}: range {part.strip()} runs backwards")
+        if step == 0:
+            raise InputError(f"host list {text[:80]!r}: range {part.strip()} has steps of 0")
+        steps = range(int(low), int(high) + 1, step)
+        _limit(len(numbers) + len(steps), text)
+        numbers += [f"{n:0{len(low)}d}" for n in steps]
     return numbers
 
 
