@@ -1,0 +1,124 @@
+"""What holds of every placement in the registry, built in or not."""
+
+from __future__ import annotations
+
+import inspect
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from weft.errors import InputError, NotApplicable
+from weft.fabrics import Fabric
+from weft.load import fabric as load
+from weft.workload.placement import place, placement
+from weft.workload.placement.base import is_explicit
+
+NAMES = placement.names()
+PICKING = [entry.name for entry in placement if not entry.facts["explicit"]]
+EXPLICIT = [entry.name for entry in placement if entry.facts["explicit"]]
+FABRICS = ("torus:4x4;hosts=2", "xgft:2;4,4;1,4", "jellyfish:switches=8,degree=3,hosts=3")
+DOCS = Path(__file__).parents[2] / "docs" / "placement.md"
+
+
+@cache
+def fabric(spec: str) -> Fabric:
+    return load(spec)
+
+
+def placed_or_none(made: Fabric, ranks: int, name: str, **options: object):
+    try:
+        return place(made, ranks, name, **options)
+    except NotApplicable:
+        return None
+
+
+def test_most_placements_exist_on_each_fabric() -> None:
+    for spec in FABRICS:
+        found = [name for name in PICKING if placed_or_none(fabric(spec), 4, name) is not None]
+        assert len(found) >= len(PICKING) - 1
+
+
+@pytest.mark.parametrize("name", PICKING)
+@settings(max_examples=30, deadline=None)
+@given(
+    spec=st.sampled_from(FABRICS),
+    ranks=st.integers(1, 30),
+    seats=st.integers(1, 5),
+    distribution=st.sampled_from(["block", "cyclic", None]),
+    data=st.data(),
+)
+def test_ranks_sit_on_allowed_hosts_and_no_host_has_too_many(
+    name: str, spec: str, ranks: int, seats: int, distribution: str | None, data: st.DataObject
+) -> None:
+    made = fabric(spec)
+    allowed = data.draw(
+        st.lists(st.integers(0, made.num_hosts - 1), min_size=1, max_size=12, unique=True)
+    )
+    options = {"ranks_per_host": seats, "distribution": distribution, "hosts": allowed}
+    if ranks > seats * len(allowed):
+        with pytest.raises((InputError, NotApplicable), match=f"{seats * len(allowed)} fit|coord"):
+            place(made, ranks, name, **options)
+        return
+    placed = placed_or_none(made, ranks, name, **options)
+    if placed is None:
+        return
+    assert placed.dtype == np.int32
+    assert placed.shape == (ranks,)
+    assert not placed.flags.writeable
+    assert set(placed.tolist()) <= set(allowed)
+    count = np.bincount(placed)
+    assert count.max() <= seats
+    # No more hosts are taken than the ranks need, and cyclic spreads evenly over them.
+    needed = -(-ranks // seats)
+    assert np.count_nonzero(count) == needed
+    if distribution == "cyclic":
+        assert count[count > 0].max() - count[count > 0].min() <= 1
+        assert len(set(placed[:needed].tolist())) == needed
+    else:
+        assert np.count_nonzero(np.diff(placed)) == needed - 1
+
+
+@pytest.mark.parametrize("name", PICKING)
+@pytest.mark.parametrize("spec", FABRICS)
+def test_a_full_fabric_has_each_host_once(name: str, spec: str) -> None:
+    made = fabric(spec)
+    placed = placed_or_none(made, made.num_hosts, name)
+    assert placed is None or sorted(placed.tolist()) == list(range(made.num_hosts))
+
+
+@pytest.mark.parametrize("name", [e.name for e in placement if "seed" in e.options])
+def test_seeds_decide(name: str) -> None:
+    options = {"order": "random"} if "order" in placement[name].options else {}
+    made = fabric(FABRICS[1])
+    draws = [place(made, 16, name, seed=seed, **options) for seed in (1, 1, 2)]
+    np.testing.assert_array_equal(draws[0], draws[1])
+    assert not np.array_equal(draws[0], draws[2])
+    with pytest.raises(InputError, match="seed must be at least 0, not -1"):
+        place(made, 16, name, seed=-1, **options)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_unknown_option_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match=f"{name}.*no option 'bogus'"):
+        place(fabric(FABRICS[0]), 4, name, bogus=1)
+
+
+@pytest.mark.parametrize("name", EXPLICIT)
+def test_explicit_placements_say_which_text_they_need(name: str) -> None:
+    assert is_explicit(name)
+    with pytest.raises(InputError, match=f"placement '{name}' needs"):
+        place(fabric(FABRICS[0]), 4, name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_placement_is_documented(name: str) -> None:
+    entry = placement[name]
+    assert entry.summary.endswith(".")
+    text = inspect.getdoc(entry.function)
+    assert not [option for option in entry.options if f"\n{option}\n" not in text]
+    row = next(line for line in DOCS.read_text().splitlines() if line.startswith(f"| `{name}`"))
+    assert all(f"`{option}`" in row for option in entry.options)

@@ -1,0 +1,305 @@
+"""Placement: which host each rank has, strategy by strategy, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from weft.errors import InputError, NotApplicable
+from weft.fabrics import Fabric
+from weft.formats.hostlist import compress
+from weft.load import fabric as load
+from weft.workload.placement import place
+
+TREE = load("xgft:2;4,4;1,4")  # leaf l has the hosts h4l to h4l+3
+TORUS = load("torus:4x3")
+
+
+def names(fabric: Fabric, hosts: np.ndarray) -> list[str]:
+    return [fabric.host_names[host] for host in hosts]
+
+
+def test_linear_takes_hosts_as_offered() -> None:
+    assert place(TREE, 3).tolist() == [0, 1, 2]
+    assert place(TREE, 3, hosts=[9, 2, 5]).tolist() == [9, 2, 5]
+    assert place(TREE, 3, hosts="h[7-9]").tolist() == [7, 8, 9]
+    assert place(TREE, 2, hosts=["h7", "h3"]).tolist() == [7, 3]
+
+
+@pytest.mark.parametrize(
+    ("distribution", "expected"),
+    [
+        (None, [0, 0, 0, 0, 1, 1, 1, 1, 2, 2]),
+        ("block", [0, 0, 0, 0, 1, 1, 1, 1, 2, 2]),
+        ("cyclic", [0, 1, 2, 0, 1, 2, 0, 1, 2, 0]),
+        ("plane=2", [0, 0, 1, 1, 2, 2, 0, 0, 1, 1]),
+    ],
+)
+def test_distributions_fill_hosts_as_slurm_does(distribution, expected) -> None:
+    placed = place(TREE, 10, ranks_per_host=4, distribution=distribution)
+    assert placed.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"distribution": "cycle"}, r"unknown distribution 'cycle' \(did you mean 'cyclic'\?\)"),
+        ({"distribution": "plane=0"}, "unknown distribution 'plane=0'"),
+        ({"distribution": "plane=3", "ranks_per_host": 4}, "needs a multiple of 3 .* not 4"),
+        ({"ranks_per_host": 0}, "ranks per host must be 1 to"),
+    ],
+)
+def test_distributions_that_do_not_exist(options, message) -> None:
+    with pytest.raises(InputError, match=message):
+        place(TREE, 4, **options)
+
+
+def test_coordinates_follow_the_axes() -> None:
+    assert names(TORUS, place(TORUS, 5, "coordinates")) == ["h0.0", "h1.0", "h2.0", "h3.0", "h0.1"]
+    turned = place(TORUS, 5, "coordinates:axes=1,0")
+    assert names(TORUS, turned) == ["h0.0", "h0.1", "h0.2", "h1.0", "h1.1"]
+    # The axes left out follow, and hosts of one switch stay together.
+    pairs = load("torus:2x2x2;hosts=2")
+    assert names(pairs, place(pairs, 5, "coordinates:axes=2")) == [
+        "h0.0.0.0", "h0.0.0.1", "h0.0.1.0", "h0.0.1.1", "h1.0.0.0",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("axes", [(0, 1, 2), (2, 0, 1)])
+def test_a_snake_goes_one_step_at_a_time(axes) -> None:
+    torus = load("mesh:4x3x5")
+    placed = place(torus, 60, "coordinates", axes=axes, snake=True)
+    where = torus.coordinates[torus.num_switches + placed]
+    assert (np.abs(np.diff(where, axis=0)).sum(axis=1) == 1).all()
+    assert (where[:4, axes[0]] == np.arange(4)).all()
+
+
+def test_coordinates_come_from_the_switch_where_a_host_has_none() -> None:
+    bare = TORUS.coordinates.copy()
+    bare[TORUS.num_switches :] = -1
+    from dataclasses import replace
+
+    turned = place(replace(TORUS, coordinates=bare), 12, "coordinates:axes=1")
+    assert turned.tolist() == place(TORUS, 12, "coordinates:axes=1").tolist()
+    bare = np.full_like(bare, -1)
+    with pytest.raises(NotApplicable, match=r"host h0\.0 has no coordinates"):
+        place(replace(TORUS, coordinates=bare), 12, "coordinates")
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("coordinates:axes=2", "there is no axis 2; axes are 0 to 1"),
+        ("coordinates:axes=-1", "there is no axis -1"),
+        ("coordinates:axes=1,1", "axis 1 is named twice"),
+    ],
+)
+def test_axes_that_do_not_exist(spec, message) -> None:
+    with pytest.raises(InputError, match=message):
+        place(TORUS, 4, spec)
+
+
+def test_fabrics_without_coordinates_refuse_them() -> None:
+    with pytest.raises(NotApplicable, match="has no coordinates"):
+        place(load("jellyfish:switches=8,degree=3,hosts=3"), 4, "coordinates")
+
+
+def test_blocks_and_rounds_over_leaves() -> None:
+    assert place(TREE, 6, "cyclic").tolist() == [0, 4, 8, 12, 1, 5]
+    assert place(TREE, 6, "cyclic:size=2").tolist() == [0, 1, 4, 5, 8, 9]
+    assert place(TREE, 10, "block:size=2").tolist() == [0, 1, 4, 5, 8, 9, 12, 13, 2, 3]
+    # Hosts that are offered leaf by leaf in another order: leaves in the order of their first.
+    mixed = [13, 0, 5, 12, 1, 4]
+    assert place(TREE, 6, "block", hosts=mixed).tolist() == [13, 12, 0, 1, 5, 4]
+    assert place(TREE, 6, "block:order=number", hosts=mixed).tolist() == [0, 1, 5, 4, 13, 12]
+    assert place(TREE, 6, "cyclic", hosts=mixed).tolist() == [13, 0, 5, 12, 1, 4]
+    uneven = [0, 4, 5, 8, 9, 10]
+    assert place(TREE, 6, "block:order=most", hosts=uneven).tolist() == [8, 9, 10, 4, 5, 0]
+    assert place(TREE, 6, "cyclic", hosts=uneven).tolist() == [0, 4, 8, 5, 9, 10]
+
+
+def test_random_leaves_stay_whole() -> None:
+    placed = place(TREE, 16, "block:order=random,seed=5")
+    assert (placed.reshape(4, 4) // 4 == placed.reshape(4, 4)[:, :1] // 4).all()
+    assert placed.tolist() != list(range(16))
+
+
+def test_hosts_that_forward_have_no_leaf() -> None:
+    with pytest.raises(NotApplicable, match="forwards by itself"):
+        place(load("bcube:n=3,k=1"), 4, "cyclic")
+    with pytest.raises(InputError, match="size must be at least 1 host, not 0"):
+        place(TREE, 4, "cyclic:size=0")
+
+
+def test_random_over_seats_mixes_ranks_of_one_host() -> None:
+    by_host = place(TREE, 64, "random:seed=4", ranks_per_host=4)
+    by_seat = place(TREE, 64, "random:seed=4,over=seats", ranks_per_host=4)
+    assert np.bincount(by_host).tolist() == np.bincount(by_seat).tolist() == [4] * 16
+    assert np.count_nonzero(np.diff(by_host)) == 15
+    assert np.count_nonzero(np.diff(by_seat)) > 40
+    with pytest.raises(InputError, match="over=seats says the host of each rank"):
+        place(TREE, 4, "random:over=seats", distribution="cyclic")
+
+
+# -- named hosts -----------------------------------------------------------------------------
+
+
+def test_host_lists_go_in_their_order() -> None:
+    assert place(TREE, 4, "hosts:h[10-12,3]").tolist() == [10, 11, 12, 3]
+    assert place(TREE, 2, "hosts:h[10-12,3],h0").tolist() == [10, 11]
+    assert place(TREE, 2, "hosts", list=("h[0-14/7]",)).tolist() == [0, 7]
+    everyone = compress(TREE.host_names)
+    assert sorted(place(TREE, 16, f"hosts:{everyone}").tolist()) == list(range(16))
+    guid = f"{int(TREE.node_guid[TREE.num_switches + 5]):#x}"
+    assert place(TREE, 1, f"hosts:{guid}").tolist() == [5]
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("hosts:h[0-20]", r"no host 'h16' in .*\(did you mean 'h6'"),
+        ("hosts:h[0-2],h1", "host h1 is named twice"),
+        ("hosts:h0", r"4 ranks do not fit on the 1 hosts of the list, one rank each: 1 fit"),
+        ("hosts:h[0-", "brackets do not match"),
+        ("hosts:h[[0]]", "brackets stand inside brackets"),
+        ("hosts:s1.0", "s1.0 is a switch, no host"),
+        ("hosts:0xdead", "no host '0xdead'"),
+    ],
+)
+def test_host_lists_that_do_not_do(spec, message) -> None:
+    spec = spec.replace("s1.0", TREE.node_names[0])
+    message = message.replace("s1.0", TREE.node_names[0])
+    with pytest.raises(InputError, match=message):
+        place(TREE, 4, spec)
+
+
+def write(folder: Path, text: str) -> str:
+    path = folder / "ranks"
+    path.write_text(text)
+    return f"file:{path}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "h5\nh0\n\n# a comment\nh5 # twice\n",
+        "rank 0=h5 slot=0\nrank 1=h0 slot=1:0-2,4\nrank 2=h5 slot=p1:1\n",
+        "rank 2 = h5\nrank 1 = h0 slots=3\n# x\nrank 0=h5\n",
+        "rank 1=+n0\nrank 0=h5\nrank 2=+n5",
+    ],
+)
+def test_rank_files(tmp_path, text) -> None:
+    assert place(TREE, 3, write(tmp_path, text)).tolist() == [5, 0, 5]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("h0\nh1\nh77\n", r"ranks:3: placement file: no host 'h77'"),
+        ("h0\nh1 slots=2\nh2\n", r"ranks:2: .*'h1 slots=2' is no host"),
+        ("h0\nh1\n", r"ranks: placement file: rank 2 has no host; .* for 2 of 3 ranks"),
+        ("h0\nh1\nh2\n\nh3\n", r"ranks:5: .*host of rank 3, and there are 3 ranks"),
+        ("rank 0=h0\nrank 2=h1\n", r"rank 1 has no host"),
+        ("rank 0=h0\nrank 0=h1\n", r"ranks:2: .*rank 0 has its host on line 1 already"),
+        ("rank 0=h0\nh1\n", r"ranks:2: .*expected rank N=HOST"),
+        ("rank 0=h0\nrank x=h1\n", r"ranks:2: .*expected rank N=HOST"),
+        ("rank 0=h0 slot=\n", r"ranks:1: .*expected rank N=HOST"),
+        ("rank 0=+n16\n", r"ranks:1: .*\+n16 does not exist among the 16 hosts of"),
+        ("rank 999999999999=h0\n", r"ranks:1: .*is more than"),
+    ],
+)
+def test_rank_files_that_do_not_do(tmp_path, text, message) -> None:
+    with pytest.raises(InputError, match=message):
+        place(TREE, 3, write(tmp_path, text))
+
+
+def test_rank_files_keep_to_what_is_allowed(tmp_path) -> None:
+    spec = write(tmp_path, "h1\nh2\nh1\n")
+    with pytest.raises(InputError, match=r":2: .*host h2 is not among the hosts that may be used"):
+        place(TREE, 3, spec, hosts="h[0-1]")
+    with pytest.raises(InputError, match="host h1 has 2 ranks, and at most 1 may share a host"):
+        place(TREE, 3, spec, ranks_per_host=1)
+    with pytest.raises(InputError, match="a rank file says the host of each rank"):
+        place(TREE, 3, spec, distribution="block")
+    with pytest.raises(InputError, match="cannot be read"):
+        place(TREE, 3, "file:/no/such/file")
+
+
+# -- numbers, and what no placement does -------------------------------------------------------
+
+
+def test_host_numbers_are_a_placement() -> None:
+    assert place(TREE, 3, [5, 5, 0]).tolist() == [5, 5, 0]
+    given = np.array([1, 2, 3])
+    placed = place(TREE, 3, given)
+    given[0] = 9
+    assert placed.tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "message"),
+    [
+        ([0, 1], "is for 2 ranks, and there are 3"),
+        ([0, -1, 2], "rank 1 has no host"),
+        ([0, 16, 2], "16 is no host of .*; hosts are 0 to 15"),
+        ([0.0, 1.0, 2.0], "expected a list of host numbers"),
+        ([[0, 1, 2]], "expected a list of host numbers"),
+    ],
+)
+def test_host_numbers_that_do_not_do(hosts, message) -> None:
+    with pytest.raises(InputError, match=message):
+        place(TREE, 3, hosts)
+
+
+def test_too_many_ranks_say_how_many_fit() -> None:
+    with pytest.raises(InputError, match=r"17 ranks .* 16 hosts of xgft.*, one rank each: 16 fit"):
+        place(TREE, 17)
+    with pytest.raises(InputError, match=r"50 ranks .* 16 hosts of .*, 3 ranks each: 48 fit"):
+        place(TREE, 50, "random", ranks_per_host=3)
+    with pytest.raises(InputError, match=r"5 ranks .* 4 hosts that may be used"):
+        place(TREE, 5, hosts="h[0-3]")
+
+
+@pytest.mark.parametrize("ranks", [0, -1, 2**40, 2.5, True])
+def test_numbers_of_ranks_that_do_not_do(ranks) -> None:
+    with pytest.raises(InputError, match="the number of ranks must be"):
+        place(TREE, ranks)
+
+
+def test_hosts_without_a_cable_are_left_out_or_refused(tmp_path) -> None:
+    cable = TREE.cable_name(0).split(" -- ")
+    loose = TREE.without(cables=[cable[0]])
+    (host,) = np.flatnonzero(loose.host_endpoint < 0)
+    name = loose.host_names[host]
+    assert host not in place(loose, 15)
+    with pytest.raises(InputError, match=r"15 hosts of .* that have a cable \(of 16\).*15 fit"):
+        place(loose, 16)
+    for spec in (f"hosts:{name}", write(tmp_path, name), [host]):
+        with pytest.raises(InputError, match=f"host {name} has no cable"):
+            place(loose, 1, spec)
+    with pytest.raises(InputError, match=f"host {name} has no cable"):
+        place(loose, 1, hosts=[host])
+
+
+@pytest.mark.parametrize(
+    ("hosts", "message"),
+    [
+        ("h[0-1],h0", "host h0 is given twice"),
+        ([0, 99], "allowed host: 99 is no host"),
+        ("h[0-99]", "no host 'h16'"),
+    ],
+)
+def test_allowed_hosts_that_do_not_do(hosts, message) -> None:
+    with pytest.raises(InputError, match=message):
+        place(TREE, 2, hosts=hosts)
+
+
+def test_unknown_placements_are_named() -> None:
+    with pytest.raises(InputError, match=r"unknown placement 'liner' \(did you mean 'linear'\?\)"):
+        place(TREE, 2, "liner")
+    with pytest.raises(InputError, match="seed is also given as an option"):
+        place(TREE, 2, "random:seed=1", seed=2)
+    with pytest.raises(InputError, match="take no option 'seed'"):
+        place(TREE, 2, [0, 1], seed=2)
