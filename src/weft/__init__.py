@@ -17,6 +17,7 @@ from weft.routing.source import source_routes
 from weft.routing.validate import Validation, validate
 from weft.sim.analysis import StaticResult, analyse
 from weft.sim.bisection import Bisection, bisection
+from weft.sim.contention import PenaltyModel, penalties, predict
 from weft.sim.static import link_loads
 from weft.subnet.live import live
 from weft.workload import traffic
@@ -33,6 +34,7 @@ __all__ = [
     "NodeKind",
     "NotApplicable",
     "PathRoutes",
+    "PenaltyModel",
     "Routes",
     "StaticResult",
     "TableRoutes",
@@ -45,6 +47,8 @@ __all__ = [
     "link_loads",
     "live",
     "lower",
+    "penalties",
+    "predict",
     "route",
     "source_routes",
     "traffic",

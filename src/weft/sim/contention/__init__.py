@@ -1,5 +1,20 @@
 """The contention-graph model: penalties of communications that share adapters, and their times."""
 
 from weft.sim.contention.coefficients import INFINIBAND, PenaltyModel
+from weft.sim.contention.model import (
+    PAPER_INVERSE_BANDWIDTH,
+    ContentionSteps,
+    penalties,
+    predict,
+    predict_steps,
+)
 
-__all__ = ["INFINIBAND", "PenaltyModel"]
+__all__ = [
+    "INFINIBAND",
+    "PAPER_INVERSE_BANDWIDTH",
+    "ContentionSteps",
+    "PenaltyModel",
+    "penalties",
+    "predict",
+    "predict_steps",
+]

@@ -1,0 +1,276 @@
+"""The contention-graph model of M. Martinasso and J.-F. Mehaut (Euro-Par 2011).
+
+A contention graph has a node for every compute node and an edge for every communication that is
+under way. Its shape alone gives each edge a penalty, by which the edge is slower than it would be
+alone (equation 4); it holds until an edge completes or starts, and then the next graph's penalties
+do (equations 1 to 3).
+
+Where the text of equation 4 can be read in several ways, this one gives every number that the
+paper prints:
+
+- Rule (a), first case: no more edges enter d than leave s, and *all* sources that send to d have as
+  many outgoing edges as s. Second case, printed as in-degree 0, which no destination has: no
+  other source sends to d ("does not suffer contention on the receive node").
+- Rule (b) needs more than out-degree 1: every other edge into d comes from a source with more
+  than one outgoing edge, as "a communication with a full bandwidth allocation" is the only one at
+  d. And of the others' penalties it counts what full-rate senders cause: figure 3's f gets 1.5
+  = 1 + 1 / (3 - 1), while the whole penalty of e would give 1.43. Seen from the receiver this is
+  the only consistent way: f's rate decides what d and e have left, so what other slowed sources
+  do to e cannot give f more before it was asked.
+- Rule (c) sums over all edges of the source, including those for which rule (a) holds.
+
+`docs/contention-model.md` lists what follows from the equation as printed and looks odd.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from weft.errors import InputError
+from weft.kernels.contention import graph_penalties, solve_steps
+from weft.sim.contention.coefficients import INFINIBAND, PenaltyModel
+
+#: Of the paper's testbed (section 5), in seconds per byte: 1.82 GiB/s.
+PAPER_INVERSE_BANDWIDTH = 5.105e-10
+
+_LARGEST_SIZE = 2**63 - 1
+
+
+@dataclass(frozen=True, eq=False)
+class ContentionSteps:
+    """A dynamic contention graph, solved.
+
+    Parameters
+    ----------
+    completion_s
+        float64 [edges]: when each edge has sent everything, in seconds.
+    end_s
+        float64 [steps]: when each step ends, because an edge completes or another starts.
+    penalty
+        float64 [steps, edges]: NaN where the edge is not there.
+    remaining_bytes
+        float64 [steps, edges]: what is left to send at the end of each step.
+    """
+
+    completion_s: NDArray[np.float64]
+    end_s: NDArray[np.float64]
+    penalty: NDArray[np.float64]
+    remaining_bytes: NDArray[np.float64]
+
+
+def penalties(
+    sources: ArrayLike, destinations: ArrayLike, *, model: PenaltyModel = INFINIBAND
+) -> NDArray[np.float64]:
+    """Penalty of each edge of a contention graph: how many times longer it takes than alone.
+
+    Equation 4 of Martinasso and Mehaut 2011.
+
+    Parameters
+    ----------
+    sources, destinations
+        Node numbers, one of each per edge; any whole numbers. Parallel edges may occur.
+    model
+        Coefficients of the network technology; InfiniBand's when left out.
+
+    Returns
+    -------
+    ndarray
+        float64 [edges], at least 1, in the order given.
+
+    Raises
+    ------
+    InputError
+        When lengths differ, a number is not whole, or an edge leads from a node to itself.
+
+    Examples
+    --------
+    >>> penalties([0, 0, 3, 4], [1, 2, 1, 2]).round(2).tolist()
+    [4.0, 4.0, 1.33, 1.33]
+    """
+    source, destination, nodes = _graph(sources, destinations)
+    penalty = np.empty(len(source))
+    graph_penalties(source, destination, nodes, _coefficients(model), penalty)
+    return penalty
+
+
+def predict(
+    sources: ArrayLike,
+    destinations: ArrayLike,
+    size_bytes: ArrayLike,
+    start_s: ArrayLike = 0.0,
+    inverse_bandwidth_s_per_byte: float = PAPER_INVERSE_BANDWIDTH,
+    *,
+    model: PenaltyModel = INFINIBAND,
+) -> NDArray[np.float64]:
+    """When each communication of a dynamic contention graph completes.
+
+    Equations 1 to 3 of Martinasso and Mehaut 2011, generalised to edges that start when they
+    like.
+
+    Parameters
+    ----------
+    sources, destinations
+        Node numbers, one of each per edge; any whole numbers. Parallel edges may occur.
+    size_bytes
+        Bytes to send, one number for all edges or one each. An edge of size 0 completes as it
+        starts and delays nobody.
+    start_s
+        When each edge starts, in seconds, one number for all edges or one each.
+    inverse_bandwidth_s_per_byte
+        Seconds that a byte takes without contention; the paper's testbed's when left out.
+    model
+        Coefficients of the network technology; InfiniBand's when left out.
+
+    Returns
+    -------
+    ndarray
+        float64 [edges]: completion times in seconds, on the clock of `start_s`.
+
+    Raises
+    ------
+    InputError
+        When lengths differ, a node number is not whole, an edge leads from a node to itself, or a
+        size, start or bandwidth is negative, not finite or too large.
+
+    Examples
+    --------
+    >>> predict([0, 0], [1, 2], 20 * 2**20).round(6).tolist()
+    [0.021412, 0.021412]
+    """
+    return _solve(
+        sources, destinations, size_bytes, start_s, inverse_bandwidth_s_per_byte, model, False
+    ).completion_s
+
+
+def predict_steps(
+    sources: ArrayLike,
+    destinations: ArrayLike,
+    size_bytes: ArrayLike,
+    start_s: ArrayLike = 0.0,
+    inverse_bandwidth_s_per_byte: float = PAPER_INVERSE_BANDWIDTH,
+    *,
+    model: PenaltyModel = INFINIBAND,
+) -> ContentionSteps:
+    """As `predict`, with the penalties and what is left to send of every step.
+
+    Takes memory for steps times edges, of which there are at most twice as many steps as edges.
+    """
+    return _solve(
+        sources, destinations, size_bytes, start_s, inverse_bandwidth_s_per_byte, model, True
+    )
+
+
+def _solve(
+    sources: ArrayLike,
+    destinations: ArrayLike,
+    size_bytes: ArrayLike,
+    start_s: ArrayLike,
+    inverse_bandwidth: float,
+    model: PenaltyModel,
+    recorded: bool,
+) -> ContentionSteps:
+    source, destination, nodes = _graph(sources, destinations)
+    count = len(source)
+    size = _per_edge(size_bytes, count, "size", "bytes")
+    if count and size.max() > _LARGEST_SIZE:
+        raise InputError(f"{_edge(size, size.max())}: a size of {size.max():g} bytes is too large")
+    start = _per_edge(start_s, count, "start", "seconds")
+    if (
+        isinstance(inverse_bandwidth, bool)
+        or not isinstance(inverse_bandwidth, int | float | np.number)
+        or not 0 < inverse_bandwidth < np.inf
+    ):
+        raise InputError(
+            "the inverse bandwidth must be a positive number of seconds per byte, not "
+            f"{inverse_bandwidth!r}"
+        )
+    order = np.argsort(start, kind="stable").astype(np.int64)
+    completion = np.zeros(count)
+    empty = np.zeros((0, count))
+    arguments = (
+        source, destination, nodes, size, start, order, float(inverse_bandwidth),
+        _coefficients(model), completion,
+    )  # fmt: skip
+    steps = solve_steps(*arguments, np.zeros(0), empty, empty)
+    if not np.isfinite(completion).all():
+        raise InputError("the times are too large for numbers of 64 bits")
+    if not recorded:
+        return ContentionSteps(completion, np.zeros(0), empty, empty)
+    end, penalty, remaining = np.zeros(steps), np.zeros((steps, count)), np.zeros((steps, count))
+    if steps:
+        solve_steps(*arguments, end, penalty, remaining)
+    return ContentionSteps(completion, end, penalty, remaining)
+
+
+def _graph(
+    sources: ArrayLike, destinations: ArrayLike
+) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
+    """Source and destination of each edge among nodes numbered from 0, and how many there are."""
+    source, destination = _nodes(sources, "sources"), _nodes(destinations, "destinations")
+    if len(source) != len(destination):
+        raise InputError(f"{len(source)} sources do not match {len(destination)} destinations")
+    loops = np.flatnonzero(source == destination)
+    if len(loops):
+        edge = int(loops[0])
+        raise InputError(
+            f"edge {edge} leads from node {source[edge]} to itself; communications inside a node "
+            "have no place in a contention graph"
+        )
+    names, inverse = np.unique(np.concatenate([source, destination]), return_inverse=True)
+    number: NDArray[np.int32] = inverse.astype(np.int32)
+    return number[: len(source)], number[len(source) :], len(names)
+
+
+def _nodes(values: ArrayLike, what: str) -> NDArray[np.int64]:
+    try:
+        numbers: NDArray[Any] = np.asarray(values)
+    except (ValueError, OverflowError):
+        numbers = np.zeros((0, 0))
+    if numbers.size == 0 and numbers.ndim == 1:
+        return np.zeros(0, dtype=np.int64)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+        raise InputError(f"{what} must be a list of node numbers, one for each edge")
+    if numbers.dtype.kind == "u" and numbers.max() > _LARGEST_SIZE:
+        raise InputError(f"{what}: a node number must be below 2^63, not {numbers.max()}")
+    return numbers.astype(np.int64)
+
+
+def _per_edge(values: ArrayLike, count: int, what: str, unit: str) -> NDArray[np.float64]:
+    """Numbers given once for all edges or once each: finite and at least 0."""
+    try:
+        given: NDArray[Any] = np.asarray(values)
+        if given.dtype == object and all(
+            isinstance(value, int) and not isinstance(value, bool) for value in given.flat
+        ):
+            given = given.astype(np.float64)  # whole numbers beyond 64 bits: too large, not wrong
+        if given.dtype.kind not in "iuf" or given.ndim > 1:
+            raise ValueError
+        numbers = np.broadcast_to(given.astype(np.float64), count).copy()
+    except (ValueError, TypeError):
+        raise InputError(
+            f"{what}s must be one number of {unit}, or {count}, one for each edge"
+        ) from None
+    except OverflowError:
+        raise InputError(f"a {what} is too large") from None
+    wrong = np.flatnonzero(~(np.isfinite(numbers) & (numbers >= 0)))
+    if len(wrong):
+        edge = int(wrong[0])
+        raise InputError(
+            f"edge {edge}: a {what} of {numbers[edge]:g} {unit} is not possible; expected a "
+            "finite number of at least 0"
+        )
+    return numbers
+
+
+def _edge(numbers: NDArray[np.float64], value: float) -> str:
+    return f"edge {int(np.flatnonzero(numbers == value)[0])}"
+
+
+def _coefficients(model: PenaltyModel) -> NDArray[np.float64]:
+    if not isinstance(model, PenaltyModel):
+        raise InputError(f"the model must be a PenaltyModel, not {model!r}")
+    return model.array()

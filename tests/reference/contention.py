@@ -1,0 +1,116 @@
+"""The contention-graph model, edge by edge from its formula, in exact fractions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import networkx as nx
+
+from weft.sim.contention import INFINIBAND, PenaltyModel
+
+Edge = tuple[int, int]
+
+
+def penalties(edges: Sequence[Edge], model: PenaltyModel = INFINIBAND) -> list[Fraction]:
+    graph = nx.MultiDiGraph()
+    for number, (source, destination) in enumerate(edges):
+        graph.add_edge(source, destination, key=number)
+    share, own_of = {}, {}
+    for edge in graph.edges(keys=True):
+        share[edge] = _share(graph, edge, model)
+        own_of[edge] = max(Fraction(1), share[edge] + _k(graph, edge, model))
+    found = {}
+    for edge in graph.edges(keys=True):
+        most = max(own_of[other] for other in graph.out_edges(edge[0], keys=True))
+        own = own_of[edge]
+        found[edge[2]] = own + Fraction(model.back_pressure) * (most - own)
+    return [found[number] for number in range(len(edges))]
+
+
+def _share(graph, edge, model):
+    return Fraction(model.out_offset) + Fraction(model.out_weight) * graph.out_degree(edge[0])
+
+
+def _others(graph, edge):
+    """The edges of other sources into the edge's destination."""
+    return [e for e in graph.in_edges(edge[1], keys=True) if e[0] != edge[0]]
+
+
+def _asked(graph, edge, model):
+    out = graph.out_degree(edge[0])
+    if float(model.in_exponent).is_integer():
+        return Fraction(1, out ** int(model.in_exponent))
+    return Fraction(out**-model.in_exponent)
+
+
+def _sum_c(graph, edge, model, counted):
+    """C(e): what counted conflicts ask at e's destination, and at its siblings' in part."""
+
+    def at(e):
+        return sum((_asked(graph, o, model) for o in _others(graph, e) if counted(o)), Fraction(0))
+
+    siblings = [e for e in graph.out_edges(edge[0], keys=True) if e != edge]
+    return at(edge) + Fraction(model.back_pressure) * sum((at(e) for e in siblings), Fraction(0))
+
+
+def _k(graph, edge, model):
+    source, destination, _ = edge
+    others = _others(graph, edge)
+    if not others:
+        return Fraction(0)
+    out = graph.out_degree(source)
+    weighed = Fraction(model.in_weight) * _sum_c(graph, edge, model, lambda _: True)
+    alike = all(graph.out_degree(o[0]) == out for o in others)
+    if graph.in_degree(destination) <= out and alike:
+        return Fraction(model.balanced_weight) * weighed
+    if out == 1 and all(graph.out_degree(o[0]) > 1 for o in others):
+        gap = max(_among_full_rate(graph, o, model) for o in others) - 1
+        if gap > 0:
+            return min(weighed, Fraction(model.full_rate_weight) / gap)
+    return weighed
+
+
+def _among_full_rate(graph, edge, model):
+    """Penalty of an edge whose only conflicts are those with sources of out-degree 1."""
+
+    def full_rate(other):
+        return graph.out_degree(other[0]) == 1
+
+    def own(e):
+        added = Fraction(0)
+        if any(full_rate(o) for o in _others(graph, e)):
+            added = Fraction(model.in_weight) * _sum_c(graph, e, model, full_rate)
+        return max(Fraction(1), _share(graph, e, model) + added)
+
+    most = max(own(e) for e in graph.out_edges(edge[0], keys=True))
+    return own(edge) + Fraction(model.back_pressure) * (most - own(edge))
+
+
+def predict(
+    edges: Sequence[Edge],
+    sizes: Sequence[Fraction],
+    starts: Sequence[Fraction],
+    inverse_bandwidth: Fraction,
+    model: PenaltyModel = INFINIBAND,
+) -> list[Fraction]:
+    """Completion times, by exact events."""
+    left = {e: Fraction(size) for e, size in enumerate(sizes)}
+    done = {e: Fraction(starts[e]) for e in left if not left[e]}
+    now = min(map(Fraction, starts), default=Fraction(0))
+    while len(done) < len(edges):
+        here = [e for e in left if e not in done and starts[e] <= now]
+        later = [Fraction(starts[e]) for e in left if starts[e] > now]
+        if not here:
+            now = min(later)
+            continue
+        rho = dict(zip(here, penalties([edges[e] for e in here], model), strict=True))
+        step = min(left[e] * rho[e] * inverse_bandwidth for e in here)
+        if later:
+            step = min(step, min(later) - now)
+        now += step
+        for e in here:
+            left[e] -= step / (rho[e] * inverse_bandwidth)
+            if not left[e]:
+                done[e] = now
+    return [done[e] for e in range(len(edges))]

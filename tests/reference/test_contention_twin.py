@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from tests.reference import contention as plain
+from weft.sim.contention import INFINIBAND, PenaltyModel, penalties, predict, predict_steps
+
+MODELS = [
+    INFINIBAND,
+    PenaltyModel(out_offset=-0.25, out_weight=0.75, in_weight=0.5, balanced_weight=0.5),
+    PenaltyModel(back_pressure=0.0, in_exponent=0.0, balanced_weight=1.0),
+    PenaltyModel(back_pressure=0.375, full_rate_weight=2.0, in_exponent=0.5),
+    PenaltyModel(out_weight=0.125, in_weight=0.125),
+    PenaltyModel(back_pressure=0.5, out_weight=1.5, in_weight=2.0, full_rate_weight=0.5),
+]
+
+
+def random_graph(random: np.random.Generator) -> list[tuple[int, int]]:
+    """A graph of a few nodes: often with parallel edges, stars, and both directions of a pair."""
+    nodes = int(random.integers(2, 9))
+    edges = int(random.integers(1, 18))
+    weight = random.random((nodes, nodes)) ** int(random.integers(1, 6))
+    np.fill_diagonal(weight, 0)
+    pairs = random.choice(nodes * nodes, size=edges, p=(weight / weight.sum()).ravel())
+    return [(int(pair) // nodes, int(pair) % nodes) for pair in pairs]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=range(len(MODELS)))
+def test_penalties_agree_with_the_formula(model: PenaltyModel) -> None:
+    random = np.random.default_rng(4)
+    for _ in range(150):
+        edges = random_graph(random)
+        expected = [float(value) for value in plain.penalties(edges, model)]
+        found = penalties(*zip(*edges, strict=True), model=model)
+        np.testing.assert_allclose(found, expected, rtol=1e-12, err_msg=str(edges))
+
+
+def test_every_rule_occurs_among_the_random_graphs() -> None:
+    random = np.random.default_rng(4)
+    changed = dict.fromkeys(("in_weight", "full_rate_weight", "balanced_weight"), 0)
+    parallel = 0
+    for _ in range(150):
+        edges = random_graph(random)
+        parallel += len(set(edges)) < len(edges)
+        ends = list(zip(*edges, strict=True))
+        usual = penalties(*ends)
+        for name in changed:
+            changed[name] += bool(
+                np.any(usual != penalties(*ends, model=PenaltyModel(**{name: 0.625})))
+            )
+    assert parallel > 30
+    assert min(changed.values()) >= 5, changed
+
+
+def test_completion_times_agree_with_exact_events() -> None:
+    random = np.random.default_rng(5)
+    for round_ in range(60):
+        edges = random_graph(random)
+        count = len(edges)
+        sizes = random.choice([0, 1000, 1000, 1000, 1500, 4096], size=count)
+        starts = random.choice([0, 0, 0, 1, 2, 5, 40], size=count) * (round_ % 2)
+        inverse = Fraction(1, 512)
+        expected = plain.predict(
+            edges, [Fraction(int(s)) for s in sizes], [Fraction(int(s)) for s in starts], inverse
+        )
+        ends = list(zip(*edges, strict=True))
+        found = predict(*ends, sizes, starts, float(inverse))
+        np.testing.assert_allclose(found, [float(t) for t in expected], rtol=1e-9)
+        steps = predict_steps(*ends, sizes, starts, float(inverse))
+        np.testing.assert_array_equal(steps.completion_s, found)
+        # What each edge sends in all its steps is what it had to send (equation 2).
+        start = np.concatenate([[starts.min()], steps.end_s[:-1]]) if len(steps.end_s) else []
+        lasted = np.zeros(count)
+        for begin, end, rho in zip(start, steps.end_s, steps.penalty, strict=True):
+            begins = max(begin, *(starts[~np.isnan(rho)]))
+            lasted += np.nan_to_num((end - begins) / rho) / float(inverse)
+        np.testing.assert_allclose(lasted, sizes, rtol=1e-9, atol=1e-6)
