@@ -1,0 +1,145 @@
+"""The registries of workload formats, and reading and writing workloads in any of them.
+
+A format is added by a file with one function per direction::
+
+    @workload_reader("mine", suffixes=(".mine",), sniff=lambda text, path: text.startswith("mine"))
+    def read(text: str, file: str) -> Workload: ...
+
+    @workload_writer("mine", suffixes=(".mine",))
+    def write(workload: Workload) -> str: ...
+
+Further parameters of the function are the format's options. A reader raises `InputError` with the
+file and line of what it cannot use, and puts what it assumed into the workload's notes; a writer
+raises `NotApplicable` when the workload has something that the format cannot state.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from weft.errors import InputError
+from weft.formats.text import read_text, write_text
+from weft.registry import Entry, Registry
+from weft.workload.workload import Workload
+
+#: Facts of a reader: `suffixes` of its files, and `sniff`, which tells from a text and the path
+#: that it came from whether it is one. A folder is given to readers as the list of its files.
+workload_reader = Registry(
+    "readable workload format",
+    "weft.workload.files",
+    "weft.workload_readers",
+    pipeline=("text", "file"),
+)
+#: Fact of a writer: `suffixes` of its files.
+workload_writer = Registry(
+    "writable workload format",
+    "weft.workload.files",
+    "weft.workload_writers",
+    pipeline=("workload",),
+)
+
+_DIGITS = re.compile(r"(\d+)", re.ASCII)
+
+
+def read_workload(path: str | Path, format: str | None = None, **options: Any) -> Workload:
+    """Read a workload from a file, or from a folder with a file for each rank.
+
+    Parameters
+    ----------
+    path
+        The file or folder.
+    format
+        Name of its format; left out, the end of the file name tells, or else the contents.
+    options
+        Options of the format.
+
+    Raises
+    ------
+    InputError
+        With file and line, when the file cannot be used.
+    """
+    text = _listing(Path(path)) if Path(path).is_dir() else read_text(path)
+    entry = _recognised(text, Path(path)) if format is None else workload_reader[format]
+    bound = workload_reader.bind(entry, options)
+    made: Workload = entry.function(text=text, file=str(path), **bound)
+    return made
+
+
+def write_workload(
+    workload: Workload, path: str | Path, format: str | None = None, **options: Any
+) -> None:
+    """Write a workload to a file, which is complete or not there at all.
+
+    Parameters
+    ----------
+    workload
+        What to write.
+    path
+        The file; an old one is replaced once the new one is complete.
+    format
+        Name of the format; left out, the end of the file name tells.
+    options
+        Options of the format.
+
+    Raises
+    ------
+    InputError
+        When the format is not known, an option does not fit, or the file cannot be written.
+    NotApplicable
+        When the format cannot state something of the workload.
+    """
+    if format is None:
+        named = _named(path, workload_writer)
+        if not named:
+            ends = ", ".join(f"{e.name} ({' '.join(e.facts['suffixes'])})" for e in workload_writer)
+            raise InputError(f"the name tells no format; name one of {ends}", file=path)
+        entry = named[0]
+    else:
+        entry = workload_writer[format]
+    text: str = entry.function(workload=workload, **workload_writer.bind(entry, options))
+    write_text(path, text)
+
+
+def in_natural_order(names: Iterable[str]) -> list[str]:
+    """Names in the order in which people count: ``rank2`` before ``rank10``."""
+
+    def key(name: str) -> list[tuple[int, int, str]]:
+        parts = _DIGITS.split(name)
+        return [
+            (0, int(part), part) if part.isdigit() and part.isascii() else (1, 0, part)
+            for part in parts
+        ]
+
+    return sorted(names, key=key)
+
+
+def _listing(folder: Path) -> str:
+    try:
+        names = [item.name for item in folder.iterdir() if item.is_file()]
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", file=folder) from None
+    names = [name for name in names if not name.startswith(".") and name.isprintable()]
+    if not names:
+        raise InputError("is a folder without files", file=folder)
+    return "\n".join(in_natural_order(names))
+
+
+def _named(path: str | Path, registry: Registry) -> list[Entry]:
+    return [e for e in registry if str(path).endswith(tuple(e.facts["suffixes"]))]
+
+
+def _recognised(text: str, path: Path) -> Entry:
+    named = _named(path, workload_reader)
+    if len(named) == 1:
+        return named[0]
+    fitting = [entry for entry in named or workload_reader if entry.facts["sniff"](text, path)]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        could_be = " or ".join(entry.name for entry in fitting)
+        raise InputError(f"could be {could_be}; name the format", file=path)
+    known = ", ".join(workload_reader.names())
+    raise InputError(f"is in no workload format that weft can read; it reads {known}", file=path)
