@@ -1,0 +1,328 @@
+"""Several jobs on one fabric, put together into one workload."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from weft.errors import InputError, NotApplicable
+from weft.fabrics import Fabric, check_fabric
+from weft.registry import did_you_mean
+from weft.workload.placement import place
+from weft.workload.placement.base import MAX_RANKS, allowed_hosts, is_explicit
+from weft.workload.workload import Kind, Workload
+
+#: Whether ranks of several jobs may run on one host.
+Overlap = Literal["refuse", "share"]
+_OVERLAPS = ("refuse", "share")
+
+#: Operations whose communicator matters.
+_ON_COMM = (Kind.SEND, Kind.RECV, Kind.KEY_REQUEST, Kind.KEY_DONE)
+#: Operations are numbered in 32 bits.
+_MAX_OPS = 2**31 - 2
+#: A start so late that a nanosecond is lost in double precision.
+_LATEST_NS = 2.0**52
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A workload with what it takes to run it beside others.
+
+    Parameters
+    ----------
+    workload
+        What its ranks do.
+    name
+        What it is called in messages and results; of several jobs each has a name of its own.
+    placement
+        Of its ranks: a placement's name with options, or the host number of each rank.
+    ranks_per_host, distribution, hosts
+        As `weft.workload.placement.place` takes them.
+    start_ns
+        When it begins.
+    """
+
+    workload: Workload
+    name: str = "job"
+    placement: str | ArrayLike = "linear"
+    ranks_per_host: int | None = None
+    distribution: str | None = None
+    hosts: str | Sequence[str] | ArrayLike | None = None
+    start_ns: float = 0.0
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class JobMix:
+    """Jobs as one workload: the ranks of the first job, then those of the second and so on.
+
+    Parameters
+    ----------
+    workload
+        All operations. Each job has communicators of its own, also in place of the world, so that
+        no message of one can match one of another.
+    hosts
+        int32 [ranks]: host of each rank.
+    job
+        int32 [ranks]: number of its job.
+    first_rank
+        int64 [jobs + 1]: ranks of job ``j`` are ``first_rank[j]:first_rank[j + 1]``.
+    first_phase
+        int64 [jobs + 1]: likewise its phases.
+    names
+        Of the jobs.
+    start_ns
+        float64 [jobs].
+    """
+
+    workload: Workload
+    hosts: NDArray[np.int32]
+    job: NDArray[np.int32]
+    first_rank: NDArray[np.int64]
+    first_phase: NDArray[np.int64]
+    names: tuple[str, ...]
+    start_ns: NDArray[np.float64]
+    notes: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        for value in vars(self).values():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+
+    @cached_property
+    def rank_in_job(self) -> NDArray[np.int32]:
+        """int32 [ranks]: number of each rank in its own job."""
+        ranks = np.arange(self.workload.num_ranks) - self.first_rank[self.job]
+        return ranks.astype(np.int32)
+
+    def __repr__(self) -> str:
+        jobs = ", ".join(
+            f"{name} of {count} ranks"
+            for name, count in zip(self.names, np.diff(self.first_rank).tolist(), strict=True)
+        )
+        return f"JobMix({jobs})"
+
+
+def combine(jobs: Sequence[Job], fabric: Fabric, *, overlap: Overlap = "refuse") -> JobMix:
+    """Place jobs one after another and put them together into one workload.
+
+    Where jobs may not overlap, a placement that picks hosts (linear, random, by coordinates, over
+    leaves) picks among those that no earlier job is on; one that names hosts (a rank file, a host
+    list, numbers) is refused when it names one of those. Where they may share, every job is placed
+    as if it were alone.
+
+    Parameters
+    ----------
+    jobs
+        In the order in which they are placed.
+    fabric
+        Where they run.
+    overlap
+        ``refuse`` a host with ranks of two jobs, or let them ``share`` it.
+
+    Returns
+    -------
+    JobMix
+        One job alone keeps its workload as it is.
+
+    Raises
+    ------
+    InputError
+        On two jobs of one name, a start time below 0, two jobs on one host where that is refused,
+        too few hosts, or what `weft.workload.placement.place` refuses; it names the job.
+    NotApplicable
+        When the fabric lacks what a placement goes by.
+    """
+    check_fabric(fabric)
+    if overlap not in _OVERLAPS:
+        raise InputError(
+            f"unknown overlap {overlap!r}{did_you_mean(str(overlap), _OVERLAPS)}; expected refuse "
+            "or share"
+        )
+    _check(jobs)
+    placed: list[NDArray[np.int32]] = []
+    user = np.full(fabric.num_hosts, -1, dtype=np.int32)  # the first job on each host
+    for number, job in enumerate(jobs):
+        try:
+            hosts = _placed(job, fabric, user, jobs, overlap)
+        except InputError as error:
+            text = f"job {job.name}: {error.message}" if len(jobs) > 1 else error.message
+            raise InputError(text, file=error.file, line=error.line) from None
+        except NotApplicable as reason:
+            raise NotApplicable(f"job {job.name}: {reason}") from None
+        mine = np.unique(hosts)
+        user[mine] = np.where(user[mine] < 0, number, user[mine])
+        placed.append(hosts)
+    counts = [job.workload.num_ranks for job in jobs]
+    return JobMix(
+        workload=_merged(jobs),
+        hosts=np.concatenate(placed),
+        job=np.repeat(np.arange(len(jobs), dtype=np.int32), counts),
+        first_rank=_starts(counts),
+        first_phase=_starts([len(job.workload.phase_names) for job in jobs]),
+        names=tuple(job.name for job in jobs),
+        start_ns=np.array([job.start_ns for job in jobs], dtype=np.float64),
+        notes=tuple(
+            f"{job.name}: {note}" if len(jobs) > 1 else note
+            for job in jobs
+            for note in job.workload.notes
+        ),
+    )
+
+
+def _check(jobs: Sequence[Job]) -> None:
+    if not jobs:
+        raise InputError("there is no job")
+    seen: set[str] = set()
+    for job in jobs:
+        if job.name in seen:
+            raise InputError(f"two jobs are called {job.name!r}; each needs a name of its own")
+        seen.add(job.name)
+        start = job.start_ns
+        if not isinstance(start, int | float | np.number) or not 0 <= start <= _LATEST_NS:
+            raise InputError(
+                f"job {job.name}: a start at {start} ns is not possible; expected 0 to "
+                f"{_LATEST_NS:.3g} ns"
+            )
+    ranks = sum(job.workload.num_ranks for job in jobs)
+    ops = sum(job.workload.num_ops for job in jobs)
+    for count, most, what in ((ranks, MAX_RANKS, "ranks"), (ops, _MAX_OPS, "operations")):
+        if count > most:
+            raise InputError(f"the jobs have {count:,} {what} together, and at most {most:,} fit")
+
+
+def _placed(
+    job: Job, fabric: Fabric, user: NDArray[np.int32], jobs: Sequence[Job], overlap: Overlap
+) -> NDArray[np.int32]:
+    """Hosts of a job's ranks, given which job is on each host already."""
+    options: dict[str, Any] = {
+        "ranks_per_host": job.ranks_per_host,
+        "distribution": job.distribution,
+    }
+    allowed = allowed_hosts(fabric, job.hosts)
+    count = job.workload.num_ranks
+    taken = user[allowed] >= 0
+    if overlap == "share" or is_explicit(job.placement) or not taken.any():
+        hosts = place(fabric, count, job.placement, hosts=job.hosts, **options)
+        if overlap == "refuse":
+            _refuse_shared(job, fabric, hosts, user, jobs)
+        return hosts
+    others = ", ".join(jobs[number].name for number in np.unique(user[allowed][taken]))
+    what = f"hosts of {fabric.name}" if job.hosts is None else "hosts that it may use"
+    offered = f"{what} that are free ({np.count_nonzero(taken):,} more have ranks of {others})"
+    return place(fabric, count, job.placement, hosts=allowed[~taken], offered=offered, **options)
+
+
+def _refuse_shared(
+    job: Job,
+    fabric: Fabric,
+    hosts: NDArray[np.int32],
+    user: NDArray[np.int32],
+    jobs: Sequence[Job],
+) -> None:
+    shared = np.flatnonzero(user[hosts] >= 0)
+    if len(shared):
+        host = int(hosts[shared[0]])
+        raise InputError(
+            f"rank {shared[0]} is on host {fabric.host_names[host]}, where job "
+            f'{jobs[int(user[host])].name} runs; jobs share hosts only with overlap "share"'
+        )
+
+
+def _starts(counts: Sequence[int]) -> NDArray[np.int64]:
+    return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+
+
+def _merged(jobs: Sequence[Job]) -> Workload:
+    """One workload of all jobs, each with ranks, communicators and phases of its own."""
+    parts = [job.workload for job in jobs]
+    if len(jobs) == 1:
+        return parts[0] if not jobs[0].start_ns else _delayed(jobs[0])
+    ranks = _starts([part.num_ranks for part in parts])
+    ops = _starts([part.num_ops for part in parts])
+    deps = _starts([len(part.dep) for part in parts])
+    # Communicator 0 is the world of all ranks, which none of the jobs uses.
+    comms = 1 + _starts([len(part.comm_names) for part in parts])
+    phases = _starts([len(part.phase_names) for part in parts])
+
+    def joined(name: str, shifts: NDArray[np.int64] | None = None) -> NDArray[Any]:
+        """Arrays of all parts, after each other; numbers from 0 on are shifted."""
+        arrays = [getattr(part, name) for part in parts]
+        if shifts is not None:
+            arrays = [
+                np.where(array < 0, array, array + shift.astype(array.dtype))
+                for array, shift in zip(arrays, shifts, strict=False)
+            ]
+        return np.concatenate(arrays)
+
+    def offsets(name: str, shifts: NDArray[np.int64]) -> NDArray[np.int64]:
+        arrays = [getattr(part, name)[:-1] for part in parts]
+        moved = [array + shift for array, shift in zip(arrays, shifts, strict=False)]
+        return np.concatenate([*moved, shifts[-1:]])
+
+    def optional(name: str, fill: Any, length: str) -> NDArray[Any]:
+        """An array that may be empty where it says nothing; empty when all are."""
+        arrays = [getattr(part, name) for part in parts]
+        if not any(len(array) for array in arrays):
+            return np.asarray(arrays[0])
+        return np.concatenate(
+            [
+                array if len(array) else np.full(len(getattr(part, length)), fill, array.dtype)
+                for part, array in zip(parts, arrays, strict=True)
+            ]
+        )
+
+    late = any(job.start_ns for job in jobs)
+    release = optional("release_ns", 0.0, "kind")
+    if late:
+        release = np.concatenate([_releases(job) for job in jobs])
+    return Workload(
+        name=", ".join(job.name for job in jobs),
+        op_offset=offsets("op_offset", ops),
+        kind=joined("kind"),
+        peer=joined("peer", ranks),
+        size_bytes=joined("size_bytes"),
+        tag=joined("tag"),
+        comm=np.concatenate(
+            [
+                np.where(np.isin(part.kind, _ON_COMM), part.comm + np.int32(first), part.comm)
+                for part, first in zip(parts, comms, strict=False)
+            ]
+        ),
+        duration_ns=joined("duration_ns"),
+        phase=joined("phase", phases),
+        phase_names=tuple(
+            f"{job.name}: {name}" if name else job.name
+            for job in jobs
+            for name in job.workload.phase_names
+        ),
+        dep_offset=offsets("dep_offset", deps),
+        dep=joined("dep", ops),
+        dep_on_start=optional("dep_on_start", False, "dep"),
+        match=joined("match", ops),
+        release_ns=release,
+        cpu=optional("cpu", 0, "kind"),
+        comm_names=(
+            "all jobs",
+            *(f"{job.name}: {name}" for job in jobs for name in job.workload.comm_names),
+        ),
+    )
+
+
+def _delayed(job: Job) -> Workload:
+    return replace(job.workload, release_ns=_releases(job))
+
+
+def _releases(job: Job) -> NDArray[np.float64]:
+    """Time before which each operation does not start, counted from the start of all jobs.
+
+    It is enough to hold back those that wait for no other, and those that were held back already.
+    """
+    part = job.workload
+    release = part.release_ns if len(part.release_ns) else np.zeros(part.num_ops)
+    held = (release > 0) | (np.diff(part.dep_offset) == 0)
+    return np.where(held, release + job.start_ns, release)
