@@ -1,0 +1,7 @@
+"""The MPI trace language: one readable file for the programs of all ranks."""
+
+from weft.workload.trace.errors import Place, TraceError
+from weft.workload.trace.formatter import format_program
+from weft.workload.trace.parser import parse
+
+__all__ = ["Place", "TraceError", "format_program", "parse"]

@@ -1,0 +1,110 @@
+"""Splits a trace file into tokens."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from weft.workload.trace.errors import Place, TraceError
+
+_TOKEN = re.compile(
+    r"""
+      (?P<space>[ \t\r\f]+)
+    | (?P<newline>\n)
+    | (?P<comment>\#[^\n]*)
+    | (?P<number>(?:\d+(?:\.(?!\.)\d*)?|\.\d+)(?:[eE][+-]?\d+)?[A-Za-zµ]*)
+    | (?P<name>[A-Za-z_]\w*)
+    | (?P<string>"[^"\n]*")
+    | (?P<operator>\.\.|//|\*\*|==|!=|<=|>=|[-+*/%<>=(),:\[\]])
+    """,
+    re.VERBOSE | re.ASCII,
+)
+#: What people write for another operator.
+_OTHER = {"!": "not", "&": "and", "|": "or", "^": "xor(a, b)", "'": '"', ";": "a new line"}
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token: its kind (number, name, string, operator, newline, end) and its text."""
+
+    kind: str
+    text: str
+    line: int
+    column: int
+    #: For a newline or the end of the file, the comment before it.
+    comment: str = ""
+    #: Offset behind the token, which tells whether another follows at once.
+    end: int = 0
+
+    @property
+    def place(self) -> Place:
+        """Where it stands."""
+        return Place(self.line, self.column)
+
+    def __str__(self) -> str:
+        if self.kind == "newline":
+            return "the end of the line"
+        return "the end of the file" if self.kind == "end" else repr(self.text)
+
+
+def tokens(text: str) -> list[Token]:
+    """Tokens of a text; the last is of the kind ``end``.
+
+    A line goes on while a parenthesis or bracket is open; comments in between are put at its end.
+
+    Raises
+    ------
+    TraceError
+        On a character that no token begins with, or a parenthesis without its partner.
+    """
+    found: list[Token] = []
+    position, line, start = 0, 1, 0
+    open_brackets: list[Token] = []
+    comments: list[str] = []
+    match = _TOKEN.match
+    while position < len(text):
+        got = match(text, position)
+        place = Place(line, position - start + 1)
+        if got is None:
+            raise TraceError(_unknown(text[position]), place)
+        kind, word = got.lastgroup or "", got.group()
+        position = got.end()
+        if kind == "space":
+            continue
+        if kind == "comment":
+            comments.append(word[1:].strip())
+            continue
+        if kind == "newline":
+            line, start = line + 1, position
+            if open_brackets:
+                continue
+            found.append(Token(kind, word, *place, " ".join(filter(None, comments)), position))
+            comments.clear()
+            continue
+        token = Token(kind, word, *place, "", position)
+        if word in ("(", "["):
+            open_brackets.append(token)
+        elif word in (")", "]"):
+            _close(open_brackets, token)
+        found.append(token)
+    if open_brackets:
+        raise TraceError(f"{open_brackets[-1].text!r} is never closed", open_brackets[-1].place)
+    place = Place(line, position - start + 1)
+    found.append(Token("end", "", *place, " ".join(filter(None, comments)), position))
+    return found
+
+
+def _close(open_brackets: list[Token], token: Token) -> None:
+    partner = {")": "(", "]": "["}[token.text]
+    if not open_brackets:
+        raise TraceError(f"{token.text!r} closes nothing", token.place)
+    if open_brackets[-1].text != partner:
+        raise TraceError(f"{token.text!r} does not close {open_brackets[-1].text!r}", token.place)
+    open_brackets.pop()
+
+
+def _unknown(character: str) -> str:
+    if character == '"':
+        return 'a text begins with " and does not end on this line'
+    hint = f"; for that, write {_OTHER[character]}" if character in _OTHER else ""
+    return f"unexpected character {character!r}{hint}"

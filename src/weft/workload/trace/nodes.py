@@ -1,0 +1,378 @@
+"""The parts of a trace program: expressions, peers, scopes and statements.
+
+Nodes are frozen and compare by what they say; where they stand in a file does not count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from weft.workload.trace.errors import NOWHERE, Place
+
+# -- expressions -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """Anything that stands somewhere."""
+
+    at: Place = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Number(Node):
+    """A number as it is written, with its unit: ``4096``, ``64KiB``, ``1.5us``."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Name(Node):
+    """A variable, a coordinate, or ``rank`` and ``size``."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Call(Node):
+    """A function of values, or of a scope."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class Unary(Node):
+    """``-a`` or ``not a``."""
+
+    operator: str
+    operand: Expression
+
+
+@dataclass(frozen=True)
+class Binary(Node):
+    """``a operator b``."""
+
+    operator: str
+    left: Expression
+    right: Expression
+
+
+Expression = Number | Name | Call | Unary | Binary
+
+
+# -- peers and ranks -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class NullPeer(Node):
+    """Nobody: MPI_PROC_NULL."""
+
+
+@dataclass(frozen=True)
+class Neighbour(Node):
+    """The next rank along an axis: ``+x`` or ``-x``."""
+
+    sign: str
+    axis: str
+
+
+@dataclass(frozen=True)
+class Coordinates(Node):
+    """The rank at these coordinates: ``at(x + 1, y)``."""
+
+    values: tuple[Expression, ...]
+
+
+Peer = NullPeer | Neighbour | Coordinates | Expression
+
+
+@dataclass(frozen=True)
+class Range(Node):
+    """``first``, ``first..last`` or ``first..last BY step``; both ends belong to it."""
+
+    first: Expression
+    last: Expression | None = None
+    step: Expression | None = None
+
+
+# -- scopes ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cart(Node):
+    """A Cartesian grid over the ranks of a scope; a dimension of None is chosen."""
+
+    parent: str
+    axes: tuple[str, ...]
+    dims: tuple[Expression | None, ...]
+    #: Axes that close to rings; None for all of them.
+    periodic: tuple[str, ...] | None = ()
+
+
+@dataclass(frozen=True)
+class Sub(Node):
+    """The rows, planes … of a grid, along the axes that are kept."""
+
+    parent: str
+    axes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Split(Node):
+    """One communicator for each value of an expression, ordered by another."""
+
+    parent: str
+    color: Expression
+    key: Expression | None = None
+
+
+@dataclass(frozen=True)
+class Where(Node):
+    """The ranks for which a condition holds."""
+
+    parent: str
+    condition: Expression
+
+
+@dataclass(frozen=True)
+class Listed(Node):
+    """The ranks of a list, in its order."""
+
+    parent: str
+    ranks: tuple[Range, ...]
+
+
+@dataclass(frozen=True)
+class Dup(Node):
+    """The same ranks, whose messages match among themselves only."""
+
+    parent: str
+
+
+Definition = Cart | Sub | Split | Where | Listed | Dup
+
+
+# -- statements ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement(Node):
+    """One line, or a block that begins with it; `comment` is what follows ``#`` on that line."""
+
+    comment: str = ""
+
+
+@dataclass(frozen=True)
+class Blank(Statement):
+    """An empty line, or one of a comment only."""
+
+
+@dataclass(frozen=True)
+class Title(Statement):
+    """``NAME "text"``."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class RankCount(Statement):
+    """``RANKS 64``: the program is for that many."""
+
+    count: Expression
+
+
+@dataclass(frozen=True)
+class Seed(Statement):
+    """``SEED 7``."""
+
+    value: Expression
+
+
+@dataclass(frozen=True)
+class Param(Statement):
+    """``PARAM n = 64KiB``: a value that whoever runs the program may set."""
+
+    name: str
+    value: Expression
+
+
+@dataclass(frozen=True)
+class Let(Statement):
+    """``LET n = rank // 4``."""
+
+    name: str
+    value: Expression
+
+
+@dataclass(frozen=True)
+class Communicator(Statement):
+    """``COMMUNICATOR 1 "halo"``: announces a communicator that is named by number."""
+
+    number: Expression
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class DefineScope(Statement):
+    """``SCOPE grid = CART ALL (x: 4, y: 4)``."""
+
+    name: str
+    definition: Definition
+
+
+@dataclass(frozen=True)
+class EnterScope(Statement):
+    """``SCOPE grid``: what follows in the block is for its ranks."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Phase(Statement):
+    """``PHASE "halo"``: what follows belongs to this phase."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Dependency(Node):
+    """An operation so many places back in the rank's program; its end, or its start only."""
+
+    back: int
+    start: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation(Statement):
+    """What ranks do; `after` replaces the order of the program."""
+
+    after: tuple[Dependency, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Calc(Operation):
+    """``CALC 10us STD 1us``."""
+
+    mean: Expression
+    std: Expression | None = None
+    cpu: Expression | None = None
+
+
+@dataclass(frozen=True)
+class On(Node):
+    """Where a message travels: in a named scope, or in a communicator named by number."""
+
+    scope: str = ""
+    number: Expression | None = None
+
+
+@dataclass(frozen=True)
+class Message(Operation):
+    """``SEND`` and ``ISEND`` to a peer, ``RECV`` and ``IRECV`` from one, ``PUT`` to one."""
+
+    verb: str
+    size: Expression
+    peer: Peer
+    tag: Expression | None = None
+    on: On | None = None
+    release: Expression | None = None
+    request: str = ""
+
+
+@dataclass(frozen=True)
+class SendRecv(Statement):
+    """``SENDRECV 4KiB TO +x FROM -x``."""
+
+    size: Expression
+    to: Peer
+    source: Peer
+    recv_size: Expression | None = None
+    tag: Expression | None = None
+    on: On | None = None
+
+
+@dataclass(frozen=True)
+class Wait(Statement):
+    """``WAIT a, b``; ``WAITALL`` when there are no names."""
+
+    requests: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RoutingKey(Operation):
+    """``RODREQUEST KEY 7`` or ``RODDONE KEY 7``."""
+
+    verb: str
+    key: Expression
+    tag: Expression | None = None
+    on: On | None = None
+
+
+@dataclass(frozen=True)
+class Collective(Statement):
+    """A collective operation of MPI."""
+
+    name: str
+    size: Expression | None = None
+    root: Expression | None = None
+    scope: str = ""
+    algorithm: str = ""
+
+
+# -- blocks ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block(Statement):
+    """A statement with others inside; `end_comment` stands behind ``END``."""
+
+    end_comment: str = ""
+
+
+@dataclass(frozen=True)
+class For(Block):
+    """``FOR i = 0..9 BY 2`` … ``END``."""
+
+    counter: str
+    range: Range
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True)
+class Repeat(Block):
+    """``REPEAT 10`` … ``END``."""
+
+    count: Expression
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True)
+class Branch(Statement):
+    """One condition of an ``IF`` and what it leads to; no condition for ``ELSE``."""
+
+    condition: Expression | None
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True)
+class If(Block):
+    """``IF`` … ``ELIF`` … ``ELSE`` … ``END``."""
+
+    branches: tuple[Branch, ...]
+
+
+@dataclass(frozen=True)
+class OnRanks(Block):
+    """``0..7:`` and one statement, or a block up to ``END``."""
+
+    ranks: tuple[Range, ...]
+    body: tuple[Statement, ...]
+    single: bool = True
+
+
+@dataclass(frozen=True)
+class Program:
+    """A whole trace file."""
+
+    statements: tuple[Statement, ...]
