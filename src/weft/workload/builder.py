@@ -324,18 +324,95 @@ class WorkloadBuilder:
 
     # -- beyond program order ----------------------------------------------------------------------
 
-    def requires(self, op: int, on: int, *, start: bool = False) -> None:
+    def operations(
+        self,
+        ranks: ArrayLike,
+        kind: ArrayLike,
+        *,
+        peer: ArrayLike = NONE,
+        size_bytes: ArrayLike = 0,
+        tag: ArrayLike = 0,
+        comm: int = 0,
+        duration_ns: ArrayLike = 0.0,
+        cpu: ArrayLike = 0,
+    ) -> NDArray[np.int64]:
+        """Add many operations at once; they wait for nothing but what `requires` names.
+
+        Parameters
+        ----------
+        ranks
+            [ops]: the rank of each; a rank may come often, its operations in program order.
+        kind
+            [ops], of `Kind`: calculations, sends, receives and puts.
+        peer, size_bytes, tag
+            [ops]: of messages; whatever stands there for calculations is not looked at.
+        comm
+            Communicator of all messages.
+        duration_ns, cpu
+            [ops]: of calculations.
+
+        Returns
+        -------
+        int64 [ops]: their handles.
+
+        Raises
+        ------
+        InputError
+            As `send` and `calc`.
+        """
+        who = np.asarray(ranks, dtype=np.int64).reshape(-1)
+        kinds = np.broadcast_to(np.asarray(kind, dtype=np.uint8), len(who))
+        self._ranks(np.unique(who))
+        if np.any(kinds > Kind.PUT):
+            raise InputError("only calculations and messages are added many at once")
+        if not 0 <= comm < len(self._comms):
+            raise InputError(f"there is no communicator {comm}; there are {len(self._comms)}")
+        message = kinds != Kind.CALC
+
+        def of_messages(values: ArrayLike, low: float, high: float, what: str, are: str) -> Any:
+            given = np.broadcast_to(np.asarray(values), len(who))
+            self._check(given[message], low, high, who[message], what, are)
+            return given
+
+        peers = of_messages(peer, 0, self.num_ranks - 1, "peer", "ranks are")
+        sizes = of_messages(size_bytes, 0, MAX_BYTES, "size in bytes", "sizes are")
+        tags = of_messages(tag, _INT32.min, _INT32.max, "tag", "tags are")
+        durations = np.where(message, 0.0, np.asarray(duration_ns, dtype=np.float64))
+        processors = np.where(message, 0, np.asarray(cpu))
+        self._check_calc(durations, processors)
+        self._uses_cpus |= bool(processors.any())
+        first = self._count
+        self._room(len(who))
+        self._ops.extend(
+            len(who), who, kinds, np.where(message, peers, NONE), np.where(message, sizes, 0),
+            np.where(message, tags, 0), np.where(message, comm, 0), durations, self._phase, 0.0,
+            processors,
+        )  # fmt: skip
+        return np.arange(first, first + len(who), dtype=np.int64)
+
+    def requires(self, op: ArrayLike, on: ArrayLike, *, start: ArrayLike = False) -> None:
         """Let an operation wait for another of the same rank, or only for its start.
+
+        Each argument is one value or an array, one for each pair.
 
         Raises
         ------
         InputError
             When there is no such operation; that both are of one rank is checked by `build`.
         """
+        if np.ndim(op) or np.ndim(on):
+            ops, others, starts = np.broadcast_arrays(op, on, start)
+            for handles in (ops, others):
+                wrong = (handles < 0) | (handles >= self._count)
+                if wrong.any():
+                    raise InputError(f"no operation has the handle {handles[wrong][0]}")
+            self._on_start |= bool(starts.any())
+            self._edges.extend(len(ops), ops, others, starts)
+            return
         for handle in (op, on):
-            if not 0 <= handle < self._count:
+            if not 0 <= handle < self._count:  # type: ignore[operator]
                 raise InputError(f"no operation has the handle {handle}")
-        self._on_start |= start
+        self._on_start |= bool(start)
         self._edges.add(op, on, start)
 
     def phase(self, name: str) -> None:
@@ -461,6 +538,13 @@ class WorkloadBuilder:
             value = np.broadcast_to(given, len(who))[at] if bad.ndim else given
             raise InputError(f"rank {who[at]}: {what} {value}; {are} {low:g} to {high:g}")
 
+    @staticmethod
+    def _check_calc(duration_ns: ArrayLike, cpu: ArrayLike) -> None:
+        if np.any(~(np.asarray(duration_ns) >= 0)) or np.any(np.isinf(duration_ns)):
+            raise InputError(f"a duration of {duration_ns!r} ns is not possible")
+        if np.any((np.asarray(cpu) < 0) | (np.asarray(cpu) > 255)):
+            raise InputError(f"processor {cpu!r}; processors are 0 to 255")
+
     def _add(
         self,
         kind: Kind,
@@ -477,10 +561,7 @@ class WorkloadBuilder:
         after: Iterable[int] | None = None,
     ) -> Any:
         """Append one operation to each rank; `blocking` is None when a wait follows at once."""
-        if np.any(~(np.asarray(duration_ns) >= 0)) or np.any(np.isinf(duration_ns)):
-            raise InputError(f"a duration of {duration_ns!r} ns is not possible")
-        if np.any((np.asarray(cpu) < 0) | (np.asarray(cpu) > 255)):
-            raise InputError(f"processor {cpu!r}; processors are 0 to 255")
+        self._check_calc(duration_ns, cpu)
         if isinstance(ranks, int | np.integer):
             return self._add_one(
                 int(ranks), kind, peer, size_bytes, tag, comm, duration_ns, release_ns, cpu,

@@ -1,0 +1,56 @@
+"""Adding many operations to a builder at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from weft.errors import InputError
+from weft.workload import Kind, WorkloadBuilder
+from weft.workload.workload import same
+
+
+def test_many_at_once_are_what_one_by_one_makes() -> None:
+    single, many = WorkloadBuilder(3), WorkloadBuilder(3)
+    first = single.calc(0, 5.0, cpu=2, after=[])
+    single.send(0, 1, 7, tag=4, after=[first])
+    single.recv(1, 0, 9, tag=4, after=[])
+    last = single.calc(1, 1.5, after=[])
+    single.requires(last, 2, start=True)
+    ops = many.operations(
+        [0, 0, 1, 1],
+        [Kind.CALC, Kind.SEND, Kind.RECV, Kind.CALC],
+        peer=[9, 1, 0, 9],
+        size_bytes=[1, 7, 9, 1],
+        tag=4,
+        duration_ns=[5.0, 1.0, 1.0, 1.5],
+        cpu=[2, 3, 3, 0],
+    )
+    many.requires(ops[[1, 3]], ops[[0, 2]], start=[False, True])
+    assert same(single.build(), many.build())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ranks": [0, 2]}, "there is no rank 2"),
+        ({"kind": Kind.KEY_DONE}, "only calculations and messages"),
+        ({"comm": 1}, "no communicator 1"),
+        ({"peer": [1, -1]}, "rank 1: peer -1; ranks are 0 to 1"),
+        ({"size_bytes": [4, 2**56 + 1]}, "rank 1: size in bytes"),
+        ({"tag": 2**31}, "tag 2147483648"),
+        ({"kind": Kind.CALC, "duration_ns": [1, -1]}, "not possible"),
+        ({"kind": Kind.CALC, "cpu": 256}, "processors are 0 to 255"),
+    ],
+)
+def test_what_cannot_be_is_refused(options: dict[str, object], message: str) -> None:
+    given = {"ranks": [0, 1], "kind": Kind.SEND, "peer": [1, 0], **options}
+    with pytest.raises(InputError, match=message):
+        WorkloadBuilder(2).operations(**given)
+
+
+def test_many_waits_name_operations_that_are_there() -> None:
+    builder = WorkloadBuilder(1)
+    ops = builder.operations([0, 0], Kind.CALC)
+    with pytest.raises(InputError, match="no operation has the handle 2"):
+        builder.requires(ops, np.array([0, 2]))
