@@ -13,6 +13,13 @@ Edge = tuple[int, int]
 
 
 def penalties(edges: Sequence[Edge], model: PenaltyModel = INFINIBAND) -> list[Fraction]:
+    return penalties_before_and_after(edges, model)[1]
+
+
+def penalties_before_and_after(
+    edges: Sequence[Edge], model: PenaltyModel = INFINIBAND
+) -> tuple[list[Fraction], list[Fraction]]:
+    """Penalties before and after back-pressure."""
     graph = nx.MultiDiGraph()
     for number, (source, destination) in enumerate(edges):
         graph.add_edge(source, destination, key=number)
@@ -25,7 +32,9 @@ def penalties(edges: Sequence[Edge], model: PenaltyModel = INFINIBAND) -> list[F
         most = max(own_of[other] for other in graph.out_edges(edge[0], keys=True))
         own = own_of[edge]
         found[edge[2]] = own + Fraction(model.back_pressure) * (most - own)
-    return [found[number] for number in range(len(edges))]
+    before = {edge[2]: own for edge, own in own_of.items()}
+    numbers = range(len(edges))
+    return [before[number] for number in numbers], [found[number] for number in numbers]
 
 
 def _share(graph, edge, model):
