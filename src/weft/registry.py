@@ -182,7 +182,7 @@ class Registry:
                 if key in given:
                     raise InputError(f"{spec}: {key} is given twice")
                 given[key] = values = [value]
-        hints = get_type_hints(entry.function)
+        hints = get_type_hints(entry.function, include_extras=True)
         return entry, {
             key: _one_or_many(values, hints.get(key), f"{spec}: {key}")
             for key, values in given.items()
@@ -198,7 +198,7 @@ class Registry:
             option that has no default.
         """
         options = entry.options
-        hints = get_type_hints(entry.function)
+        hints = get_type_hints(entry.function, include_extras=True)
         bound: dict[str, Any] = {}
         for name, value in given.items():
             if name not in options:
