@@ -1,0 +1,98 @@
+"""How buffers are cut and ranks are arranged: parts, binomial trees, and powers of two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+
+def powers(n: int) -> Iterator[int]:
+    """1, 2, 4 and so on, below n."""
+    step = 1
+    while step < n:
+        yield step
+        step *= 2
+
+
+def tree(n: int) -> Iterator[tuple[Ints, Ints, int]]:
+    """The binomial tree from its root 0 down: parents, their children, the child's share.
+
+    In each round a parent at place p hands the places ``p + share`` to ``p + 2 share - 1``, as far
+    as they exist, to its child at ``p + share``.
+    """
+    for share in reversed(list(powers(n))):
+        parent = np.arange(0, n - share, 2 * share, dtype=np.int64)
+        yield parent, parent + share, share
+
+
+def evenly(total: int, parts: int) -> Ints:
+    """Sizes of parts that differ by at most 1, the larger ones first."""
+    size, rest = divmod(total, parts)
+    return np.full(parts, size, dtype=np.int64) + (np.arange(parts) < rest)
+
+
+def rounded_up(total: int, parts: int) -> Ints:
+    """Sizes of parts of ceil(total / parts), the last ones smaller or empty."""
+    size = -(-total // parts)
+    return np.clip(total - size * np.arange(parts, dtype=np.int64), 0, size)
+
+
+class Blocks:
+    """Sizes of runs of neighbouring blocks.
+
+    Parameters
+    ----------
+    sizes
+        int64 [blocks], bytes.
+    """
+
+    def __init__(self, sizes: Ints):
+        self.n = len(sizes)
+        self.sizes = sizes
+        # Twice around, for runs that go over the end.
+        self._before = np.concatenate([[0], np.cumsum(np.concatenate([sizes, sizes]))])
+
+    def run(self, first: Any, end: Any) -> Any:
+        """Bytes of the blocks from `first` to before `end`, which is at most n."""
+        return self._before[end] - self._before[first]
+
+    def around(self, first: Any, count: Any) -> Any:
+        """Bytes of `count` blocks from `first` on, where block 0 follows the last."""
+        start = first % self.n
+        return self._before[start + count] - self._before[start]
+
+
+class Fold:
+    """The largest power of two of ranks, each of the others folded into a neighbour.
+
+    Of the first ``2 rest`` places each pair becomes one participant, as in MPICH; the blocks of a
+    participant's places are neighbours.
+
+    Parameters
+    ----------
+    n
+        Ranks.
+    active
+        Which of a pair takes part: 1 the second, 0 the first.
+    """
+
+    def __init__(self, n: int, active: int = 1):
+        self.n = n
+        self.count = 1 << (n.bit_length() - 1)
+        self.rest = n - self.count
+        self.numbers: Ints = np.arange(self.count, dtype=np.int64)
+        pair = np.arange(0, 2 * self.rest, 2, dtype=np.int64)
+        #: Places that take part only through their neighbour, and those neighbours.
+        self.idle = pair + 1 - active
+        self.helper = pair + active
+        #: Place of each participant.
+        self.place = np.concatenate([self.helper, np.arange(2 * self.rest, n, dtype=np.int64)])
+
+    def first(self, number: Any) -> Any:
+        """First place that a participant stands for; n for the number of participants."""
+        return number + np.minimum(number, self.rest)
