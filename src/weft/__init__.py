@@ -18,9 +18,10 @@ from weft.routing.validate import Validation, validate
 from weft.sim.analysis import StaticResult, analyse
 from weft.sim.bisection import Bisection, bisection
 from weft.sim.contention import PenaltyModel, penalties, predict
+from weft.sim.flow import FlowResult, simulate
 from weft.sim.static import link_loads
 from weft.subnet.live import live
-from weft.workload import traffic
+from weft.workload import Workload, WorkloadBuilder, traffic
 
 __version__ = "0.1.0"
 
@@ -29,6 +30,7 @@ __all__ = [
     "CandidateRoutes",
     "Fabric",
     "FabricBuilder",
+    "FlowResult",
     "InputError",
     "LinkKind",
     "NodeKind",
@@ -41,6 +43,8 @@ __all__ = [
     "UnroutedWarning",
     "Validation",
     "WeftError",
+    "Workload",
+    "WorkloadBuilder",
     "analyse",
     "bisection",
     "fabric",
@@ -50,6 +54,7 @@ __all__ = [
     "penalties",
     "predict",
     "route",
+    "simulate",
     "source_routes",
     "traffic",
     "validate",

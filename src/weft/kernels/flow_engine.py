@@ -1,0 +1,479 @@
+"""The event loop of the flow level: operations become ready, messages share links, time passes.
+
+What waits for a time is in a heap; messages on their way are flows in slots, whose rates a sharing
+law gives. All that happens at one moment is settled before rates are shared anew.
+"""
+
+import numpy as np
+from numba import njit
+
+from weft.kernels.maxmin import maxmin_add, maxmin_remove, maxmin_solve
+
+CALC = 0
+SEND = 1
+RECV = 2
+PUT = 3
+
+# Kinds of events; an item of the heap is 4 * operation + kind.
+END = 0
+START = 1
+BEGIN = 2
+ARRIVE = 3
+
+# Why the loop returned.
+DONE = 0
+MORE = 1
+TIME_OUT = 2
+STUCK = 3
+
+# Places of `number`.
+HEAP = 0
+READY_HEAD = 1
+READY_TAIL = 2
+ENDED = 3
+FREE = 4
+SLOTS = 5
+LEAVING = 6
+COMING = 7
+ACTIVE = 8
+SOLVES = 9
+CHANGES = 10
+ARRIVED = 11
+PEAK = 12
+
+# Places of `clock`.
+NOW = 0
+DEADLINE = 1
+
+# Places of `setting`.
+EAGER_BYTES = 0
+HANDSHAKE = 1
+OVERHEAD_NS = 2
+TOLERANCE = 3
+LOCAL_RATE = 4
+LOCAL_LATENCY = 5
+MAX_TIME = 6
+
+#: A message that stays in its host.
+LOCAL = -1
+
+#: Slots whose earliest end is kept together.
+BLOCK_SHIFT = 7
+#: What lies closer together happens at once: this part of the time, or this many ns.
+SAME_TIME = 1e-12
+SAME_NS = 1e-9
+
+
+@njit(cache=True, inline="always")
+def _until(now):
+    """The latest time that is the same as now."""
+    return now + max(now * SAME_TIME, SAME_NS)
+
+
+@njit(cache=True, inline="always")
+def _push(heap_time, heap_item, number, time, item):
+    place = number[HEAP]
+    number[HEAP] += 1
+    while place:
+        parent = (place - 1) >> 1
+        if heap_time[parent] < time or (heap_time[parent] == time and heap_item[parent] <= item):
+            break
+        heap_time[place] = heap_time[parent]
+        heap_item[place] = heap_item[parent]
+        place = parent
+    heap_time[place] = time
+    heap_item[place] = item
+
+
+@njit(cache=True)
+def _pop(heap_time, heap_item, number):
+    item = heap_item[0]
+    number[HEAP] -= 1
+    size = number[HEAP]
+    time, last = heap_time[size], heap_item[size]
+    place = 0
+    while True:
+        child = 2 * place + 1
+        if child >= size:
+            break
+        right = child + 1
+        if right < size and (
+            heap_time[right] < heap_time[child]
+            or (heap_time[right] == heap_time[child] and heap_item[right] < heap_item[child])
+        ):
+            child = right
+        if heap_time[child] > time or (heap_time[child] == time and heap_item[child] > last):
+            break
+        heap_time[place] = heap_time[child]
+        heap_item[place] = heap_item[child]
+        place = child
+    heap_time[place] = time
+    heap_item[place] = last
+    return item
+
+
+@njit(cache=True)
+def _freed(program, times, heap, number, op, for_start, now):
+    """Tell those that wait for an operation's start or end."""
+    release, succ_offset, succ, succ_on_start = program[5], program[7], program[8], program[9]
+    pending, ready = times[0], times[1]
+    heap_time, heap_item = heap
+    for at in range(succ_offset[op], succ_offset[op + 1]):
+        on_start = len(succ_on_start) > 0 and succ_on_start[at]
+        if on_start != for_start:
+            continue
+        after = succ[at]
+        pending[after] -= 1
+        if pending[after] == 0:
+            if len(release) and release[after] > now:
+                _push(heap_time, heap_item, number, release[after], np.int64(after) * 4 + START)
+            else:
+                ready[number[READY_TAIL]] = after
+                number[READY_TAIL] += 1
+
+
+@njit(cache=True)
+def _ends(program, times, heap, number, op, now):
+    times[3][op] = now
+    number[ENDED] += 1
+    _freed(program, times, heap, number, op, False, now)
+
+
+@njit(cache=True)
+def _arrives(program, setting, times, heap, number, op, now):
+    """The last byte of a message is there; its receive may end."""
+    kind, match = program[0], program[4]
+    posted, arrived, busy = times[2], times[5], times[6]
+    arrived[op] = now
+    number[ARRIVED] += 1
+    if kind[op] != SEND:
+        return
+    receive = match[op]
+    if posted[receive] >= 0:
+        _received(program, setting, times, heap, number, receive, busy, now)
+
+
+@njit(cache=True)
+def _received(program, setting, times, heap, number, op, busy, now):
+    """A posted receive has its message; taking it in may occupy the processor."""
+    overhead = setting[OVERHEAD_NS]
+    if overhead > 0:
+        rank = program[1][op]
+        start = max(now, busy[rank, 0])
+        busy[rank, 0] = start + overhead
+        _push(heap[0], heap[1], number, start + overhead, np.int64(op) * 4 + END)
+    else:
+        _ends(program, times, heap, number, op, now)
+
+
+@njit(cache=True)
+def _leaves(program, setting, network, times, heap, number, op, now):
+    """The last byte of a message has left its source."""
+    kind, size, route = program[0], program[2], program[10]
+    if kind[op] == PUT or size[op] > setting[EAGER_BYTES]:
+        _ends(program, times, heap, number, op, now)
+    way = route[op]
+    latency = setting[LOCAL_LATENCY] if way == LOCAL else network[0][way]
+    if latency > 0:
+        _push(heap[0], heap[1], number, now + latency, np.int64(op) * 4 + ARRIVE)
+    else:
+        _arrives(program, setting, times, heap, number, op, now)
+
+
+@njit(cache=True)
+def _begins(program, setting, network, times, heap, flows, clock, number, maxmin, penalty, op, now):
+    """The first byte of a message leaves."""
+    size, route = program[2], program[10]
+    times[4][op] = now
+    way = route[op]
+    if way == LOCAL:
+        # A copy in memory shares nothing; it is told apart by having begun.
+        drained = now + size[op] / setting[LOCAL_RATE]
+        if drained > now:
+            _push(heap[0], heap[1], number, drained, np.int64(op) * 4 + BEGIN)
+            return
+    if way == LOCAL or size[op] == 0:
+        _leaves(program, setting, network, times, heap, number, op, now)
+        return
+    slot_op, remaining, last, finish, rate, begin, _, free, _, _, coming, _, current = flows
+    number[FREE] -= 1
+    slot = free[number[FREE]] if number[FREE] >= 0 else number[SLOTS]
+    if number[FREE] < 0:
+        number[FREE] = 0
+        number[SLOTS] += 1
+    slot_op[slot] = op
+    remaining[slot] = size[op]
+    last[slot] = now
+    begin[slot] = now
+    rate[slot] = 0.0
+    current[slot] = 0.0
+    finish[slot] = np.inf
+    coming[number[COMING]] = slot
+    number[COMING] += 1
+    number[ACTIVE] += 1
+    number[PEAK] = max(number[PEAK], number[ACTIVE])
+    soonest = 0.5 * setting[TOLERANCE] * size[op] / network[1][way]
+    clock[DEADLINE] = min(clock[DEADLINE], now + soonest)
+    if maxmin is not None:
+        maxmin_add(maxmin, slot, way)
+
+
+@njit(cache=True)
+def _meet(program, setting, network, times, heap, number, send, now):
+    """Both sides of a rendez-vous are there: when the data begins to leave."""
+    posted, match = times[2], program[4]
+    asked, answered = posted[send], posted[match[send]]
+    begin = max(asked, answered)
+    if setting[HANDSHAKE] > 0:
+        way = program[10][send]
+        latency = setting[LOCAL_LATENCY] if way == LOCAL else network[0][way]
+        begin = max(asked + latency, answered) + latency
+    _push(heap[0], heap[1], number, begin, np.int64(send) * 4 + BEGIN)
+
+
+@njit(cache=True)
+def _starts(program, setting, network, times, heap, flows, clock, number, maxmin, penalty, op, now):
+    """An operation has all that it waited for; a processor in use puts it off."""
+    kind, rank, size, duration, match, cpu = (
+        program[0], program[1], program[2], program[3], program[4], program[6],
+    )  # fmt: skip
+    posted, busy = times[2], times[6]
+    heap_time, heap_item = heap
+    what = kind[op]
+    lane = cpu[op] if len(cpu) else 0
+    takes = duration[op] if what == CALC else 0.0
+    if what in (SEND, PUT):
+        takes = setting[OVERHEAD_NS]
+    if takes > 0:
+        if busy[rank[op], lane] > _until(now):
+            _push(heap_time, heap_item, number, busy[rank[op], lane], np.int64(op) * 4 + START)
+            return
+        busy[rank[op], lane] = now + takes
+    posted[op] = now
+    _freed(program, times, heap, number, op, True, now)
+    if what == RECV:
+        send = match[op]
+        if size[send] > setting[EAGER_BYTES]:
+            if posted[send] >= 0:
+                _meet(program, setting, network, times, heap, number, send, now)
+        elif times[5][send] >= 0:
+            _received(program, setting, times, heap, number, op, busy, now)
+        return
+    if what in (SEND, PUT):
+        if what == SEND and size[op] > setting[EAGER_BYTES]:
+            # Its request leaves once the processor has prepared it.
+            posted[op] = now + takes
+            if posted[match[op]] >= 0:
+                _meet(program, setting, network, times, heap, number, op, now + takes)
+        else:
+            if what == SEND:
+                if takes > 0:
+                    _push(heap_time, heap_item, number, now + takes, np.int64(op) * 4 + END)
+                else:
+                    _ends(program, times, heap, number, op, now)
+            _push(heap_time, heap_item, number, now + takes, np.int64(op) * 4 + BEGIN)
+        return
+    if takes > 0:
+        _push(heap_time, heap_item, number, now + takes, np.int64(op) * 4 + END)
+    else:
+        _ends(program, times, heap, number, op, now)
+
+
+@njit(cache=True)
+def _share(flows, network, program, clock, number, maxmin, penalty):
+    """Share rates anew and say when each flow that they changed for will have left."""
+    (
+        slot_op,
+        remaining,
+        last,
+        finish,
+        rate,
+        _,
+        block_end,
+        free,
+        leaving,
+        changed,
+        coming,
+        touched,
+        current,
+    ) = flows
+    now = clock[NOW]
+    for at in range(number[LEAVING]):
+        slot = leaving[at]
+        if maxmin is not None:
+            maxmin_remove(maxmin, slot)
+        free[number[FREE]] = slot
+        number[FREE] += 1
+    number[LEAVING] = 0
+    count = 0
+    if maxmin is not None:
+        count = maxmin_solve(maxmin, rate, changed)
+    else:
+        for at in range(number[COMING]):
+            slot = coming[at]
+            rate[slot] = network[1][program[10][slot_op[slot]]]
+            changed[count] = slot
+            count += 1
+    number[COMING] = 0
+    number[SOLVES] += 1
+    number[CHANGES] += count
+    clock[DEADLINE] = np.inf
+    blocks = 0
+    for at in range(count):
+        slot = changed[at]
+        if rate[slot] == current[slot]:
+            continue
+        left = remaining[slot] - current[slot] * (now - last[slot])
+        remaining[slot] = max(left, 0.0)
+        last[slot] = now
+        current[slot] = rate[slot]
+        finish[slot] = now + remaining[slot] / rate[slot] if rate[slot] > 0 else np.inf
+        block = slot >> BLOCK_SHIFT
+        if block_end[block] >= 0:
+            # Each block once; what it held is found again below.
+            block_end[block] = -1.0
+            touched[blocks] = block
+            blocks += 1
+    for at in range(blocks):
+        _end_of_block(finish, block_end, touched[at])
+
+
+@njit(cache=True)
+def _end_of_block(finish, block_end, block):
+    soonest = np.inf
+    base = block << BLOCK_SHIFT
+    for slot in range(base, base + (1 << BLOCK_SHIFT)):
+        soonest = min(soonest, finish[slot])
+    block_end[block] = soonest
+
+
+@njit(cache=True)
+def _finished(program, setting, network, times, heap, flows, clock, number, until):
+    """Take out the flows that have left by now."""
+    slot_op, _, _, finish, _, begin, block_end, _, leaving, _, _, _, _ = flows
+    now = clock[NOW]
+    blocks = (number[SLOTS] + (1 << BLOCK_SHIFT) - 1) >> BLOCK_SHIFT
+    for block in range(blocks):
+        if block_end[block] > until:
+            continue
+        base = block << BLOCK_SHIFT
+        for slot in range(base, min(base + (1 << BLOCK_SHIFT), number[SLOTS])):
+            if finish[slot] > until:
+                continue
+            finish[slot] = np.inf
+            number[ACTIVE] -= 1
+            leaving[number[LEAVING]] = slot
+            number[LEAVING] += 1
+            lingers = 0.5 * setting[TOLERANCE] * (now - begin[slot])
+            clock[DEADLINE] = min(clock[DEADLINE], now + lingers)
+            _leaves(program, setting, network, times, heap, number, slot_op[slot], now)
+        _end_of_block(finish, block_end, block)
+
+
+@njit(cache=True)
+def prepare(program, times, heap, number, dep_offset):
+    """Count what each operation waits for, and queue those that wait for nothing."""
+    pending, ready = times[0], times[1]
+    release = program[5]
+    for op in range(len(pending)):
+        pending[op] = dep_offset[op + 1] - dep_offset[op]
+        if pending[op] == 0:
+            if len(release) and release[op] > 0:
+                _push(heap[0], heap[1], number, release[op], np.int64(op) * 4 + START)
+            else:
+                ready[number[READY_TAIL]] = op
+                number[READY_TAIL] += 1
+
+
+@njit(cache=True)
+def run(program, setting, network, times, heap, flows, clock, number, maxmin, penalty, most_events):
+    """Go on until all is done, the time is up, nothing moves, or so many events have passed.
+
+    Parameters
+    ----------
+    program
+        kind, rank, size_bytes, duration_ns, match, release_ns, cpu, successors (offset, operation,
+        on start) and the route of each operation; see `weft.workload.Workload`.
+    setting
+        float64, by the places above.
+    network
+        Of each route: latency, rate when nothing else is there, source and destination host.
+    times
+        Of each operation: int32 predecessors left; the queue of those that are ready; when it was
+        posted, ended, its data began to leave, its message arrived (-1 before); and when each
+        processor [ranks, processors] is free.
+    heap
+        float64 times and int64 items of what is to come.
+    flows
+        Of each slot: operation, bytes left, time of that, end, rate of the law, begin; of each
+        block of slots its first end; free slots; slots that leave, change, come; blocks touched;
+        and the rate at which the slot's flow moves.
+    clock, number
+        Time and deadline of the next sharing; counters by the places above.
+    maxmin, penalty
+        State of the sharing law in force; None for the other, both None without contention.
+    most_events
+        Moments to pass before the loop returns.
+
+    Returns
+    -------
+    int: DONE, MORE, TIME_OUT or STUCK.
+    """
+    heap_time, heap_item = heap
+    ready = times[1]
+    block_end = flows[6]
+    events = 0
+    while True:
+        while number[READY_HEAD] < number[READY_TAIL]:
+            op = ready[number[READY_HEAD]]
+            number[READY_HEAD] += 1
+            _starts(
+                program, setting, network, times, heap, flows, clock, number, maxmin, penalty, op,
+                clock[NOW],
+            )  # fmt: skip
+        number[READY_HEAD] = number[READY_TAIL] = 0
+        soonest = np.inf
+        blocks = (number[SLOTS] + (1 << BLOCK_SHIFT) - 1) >> BLOCK_SHIFT
+        for block in range(blocks):
+            soonest = min(soonest, block_end[block])
+        next_timer = heap_time[0] if number[HEAP] else np.inf
+        time = min(soonest, next_timer)
+        now = clock[NOW]
+        until = _until(now)
+        if time > until:
+            # Nothing else happens now.
+            if clock[DEADLINE] < time or clock[DEADLINE] <= until:
+                clock[NOW] = max(now, clock[DEADLINE])
+                if clock[NOW] > setting[MAX_TIME]:
+                    return TIME_OUT
+                _share(flows, network, program, clock, number, maxmin, penalty)
+                continue
+            if time == np.inf:
+                return DONE if number[ENDED] == len(program[0]) else STUCK
+            if time > setting[MAX_TIME]:
+                return TIME_OUT
+            if events >= most_events:
+                return MORE
+            events += 1
+            clock[NOW] = time
+            until = _until(time)
+        now = clock[NOW]
+        if soonest <= until:
+            _finished(program, setting, network, times, heap, flows, clock, number, until)
+        while number[HEAP] and heap_time[0] <= until:
+            item = _pop(heap_time, heap_item, number)
+            op, what = item >> 2, item & 3
+            if what == END:
+                _ends(program, times, heap, number, op, now)
+            elif what == ARRIVE:
+                _arrives(program, setting, times, heap, number, op, now)
+            elif what == START:
+                ready[number[READY_TAIL]] = op
+                number[READY_TAIL] += 1
+            elif times[4][op] >= 0:
+                _leaves(program, setting, network, times, heap, number, op, now)
+            else:
+                _begins(
+                    program, setting, network, times, heap, flows, clock, number, maxmin, penalty,
+                    op, now,
+                )  # fmt: skip

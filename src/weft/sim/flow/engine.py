@@ -1,0 +1,393 @@
+"""The flow level: run a workload over routes, messages being fluids that share the links."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from weft.errors import InputError, WeftError
+from weft.fabrics import Fabric, check_fabric
+from weft.kernels import flow_engine as kernel
+from weft.registry import convert
+from weft.routes import Routes
+from weft.sim.flow.network import Multipath, Network, lay_routes
+from weft.sim.flow.result import FlowResult
+from weft.sim.flow.sharing import Sharing, sharing_states
+from weft.sim.static import Ports
+from weft.units import Bytes, Nanoseconds
+from weft.workload import Kind, Workload
+from weft.workload.placement import place
+
+#: Seconds between two reports of progress, about.
+REPORT_S = 0.2
+#: Most pairs of hosts that are looked up in a table of all pairs.
+_DENSE_PAIRS = 2**24
+#: Ranks that a deadlock's message names.
+_NAMED = 4
+
+
+class IncompleteRun(WeftError):
+    """A run stopped before all operations had ended; it has no result."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has come.
+
+    Parameters
+    ----------
+    ended, operations
+        Operations that have ended, of how many.
+    arrived, messages
+        Messages that have arrived, of how many.
+    now_ns
+        Simulated time.
+    """
+
+    ended: int
+    operations: int
+    arrived: int
+    messages: int
+    now_ns: float
+
+
+def simulate(
+    fabric: Fabric,
+    routes: Routes,
+    workload: Workload,
+    placement: str | ArrayLike = "linear",
+    *,
+    sharing: Sharing = "maxmin",
+    eager_bytes: Bytes = 16384,
+    handshake: bool = True,
+    overhead_ns: Nanoseconds = 0.0,
+    switch_latency_ns: Nanoseconds = 100.0,
+    latency_ns: Nanoseconds | None = None,
+    local_gbps: float = 100.0,
+    local_latency_ns: Nanoseconds = 200.0,
+    multipath: Multipath = "split",
+    ports: Ports = "first",
+    seed: int = 0,
+    tolerance: float = 0.0,
+    max_time_ns: Nanoseconds | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> FlowResult:
+    """Run a workload at the flow level.
+
+    A message moves like a fluid at the rate that the sharing law gives it, from the moment its
+    first byte leaves until the last has left; it has arrived one latency later. Rates change only
+    when messages begin or end.
+
+    Parameters
+    ----------
+    fabric, routes
+        Where, and by which way.
+    workload
+        What the ranks do.
+    placement
+        A placement by name (see `weft.workload.placement`), or the host number of each rank.
+    sharing
+        ``maxmin`` (max-min fairness over all links), ``penalty`` (contention graphs: Martinasso
+        and Méhaut 2011), or ``none`` (every message as if it were alone).
+    eager_bytes
+        A send up to this size ends at once and its data leaves without asking. A larger one waits
+        for its receive (rendez-vous) and ends when its last byte has left.
+    handshake
+        A rendez-vous takes a request and an answer, of one latency each, before data leaves.
+    overhead_ns
+        Time of the processor at either side of each message (o of LogP).
+    switch_latency_ns
+        Of each switch on the way, besides the cables'.
+    latency_ns
+        Latency of every message between hosts, instead of that of its way.
+    local_gbps, local_latency_ns
+        Of messages between ranks of one host, which share nothing.
+    multipath, seed
+        Where routes leave a choice: ``split`` every message over all ways or draw one way for
+        each by ``hash``.
+    ports
+        Which ports hosts with several use: ``first`` or ``spread``.
+    tolerance
+        Relative error of completion times that is allowed for speed: rates are shared anew a
+        little late, so that several changes are taken together. 0 is exact.
+    max_time_ns
+        Simulated time at which to give up.
+    progress
+        Called several times a second with how far the run has come.
+
+    Returns
+    -------
+    FlowResult
+
+    Raises
+    ------
+    InputError
+        On a rank without a host, a pair of hosts without a path, a wrong option, or a workload
+        whose ranks wait for each other for ever; each rank is named with what it waits for.
+    IncompleteRun
+        When `max_time_ns` passed before the end.
+    """
+    check_fabric(fabric)
+    options = _checked(
+        sharing=sharing, eager_bytes=eager_bytes, handshake=handshake, overhead_ns=overhead_ns,
+        switch_latency_ns=switch_latency_ns, latency_ns=latency_ns, local_gbps=local_gbps,
+        local_latency_ns=local_latency_ns, multipath=multipath, ports=ports, seed=seed,
+        tolerance=tolerance, max_time_ns=max_time_ns,
+    )  # fmt: skip
+    hosts = host_of_rank(fabric, workload, placement)
+    network, route = lay_messages(fabric, routes, workload, hosts, options)
+    began = time.perf_counter()
+    state = _State.of(workload, network, route, options)
+    why = state.run(workload, progress)
+    if why == kernel.STUCK:
+        raise InputError(_deadlock(workload, state))
+    if why == kernel.TIME_OUT:
+        raise IncompleteRun(
+            f"stopped at {state.clock[kernel.NOW]:g} ns of simulated time: "
+            f"{state.number[kernel.ARRIVED]:,} of {len(workload.messages):,} messages had arrived; "
+            "there is no result"
+        )
+    return FlowResult(
+        fabric=fabric,
+        engine=routes.engine,
+        workload=workload,
+        host=hosts,
+        network=network,
+        route=route,
+        options=options,
+        posted_ns=state.times[2],
+        ended_ns=state.times[3],
+        left_ns=state.times[4],
+        arrived_ns=state.times[5],
+        num_shares=int(state.number[kernel.SOLVES]),
+        num_rate_changes=int(state.number[kernel.CHANGES]),
+        most_concurrent=int(state.number[kernel.PEAK]),
+        run_s=time.perf_counter() - began,
+    )
+
+
+def _checked(**options: Any) -> dict[str, Any]:
+    """The options, converted where they are text and refused where they cannot be."""
+    hints: Mapping[str, Any] = {
+        "eager_bytes": Bytes,
+        "overhead_ns": Nanoseconds,
+        "switch_latency_ns": Nanoseconds,
+        "latency_ns": Nanoseconds | None,
+        "local_latency_ns": Nanoseconds,
+        "max_time_ns": Nanoseconds | None,
+        "local_gbps": float,
+        "tolerance": float,
+        "handshake": bool,
+        "seed": int,
+    }
+    checked = {
+        name: convert(value, hints[name], name) if name in hints else value
+        for name, value in options.items()
+    }
+    if checked["sharing"] not in get_args(Sharing):
+        known = ", ".join(get_args(Sharing))
+        raise InputError(f"unknown sharing law {checked['sharing']!r}; there are {known}")
+    if not 0 <= checked["tolerance"] < 1:
+        raise InputError(f"a tolerance of {checked['tolerance']} is not in 0 to 1")
+    if not checked["local_gbps"] > 0:
+        raise InputError(f"local_gbps must be above 0, not {checked['local_gbps']}")
+    return checked
+
+
+def host_of_rank(
+    fabric: Fabric, workload: Workload, placement: str | ArrayLike
+) -> NDArray[np.int32]:
+    """int32 [ranks]: the host of each rank.
+
+    Raises
+    ------
+    InputError
+        When a rank has none.
+    """
+    if isinstance(placement, str):
+        return place(fabric, workload.num_ranks, placement)
+    hosts = np.asarray(placement)
+    if hosts.ndim != 1 or (hosts.size and hosts.dtype.kind not in "iu"):
+        raise InputError("a placement is the name of one, or a host number for each rank")
+    if len(hosts) != workload.num_ranks:
+        missing = f"rank {len(hosts)} has no host: " if len(hosts) < workload.num_ranks else ""
+        raise InputError(
+            f"{missing}the placement has {len(hosts)} hosts and {workload.name or 'the workload'} "
+            f"has {workload.num_ranks} ranks"
+        )
+    wrong = np.flatnonzero((hosts < 0) | (hosts >= fabric.num_hosts))
+    if len(wrong):
+        raise InputError(
+            f"rank {wrong[0]} is on host {hosts[wrong[0]]}, and hosts of {fabric.name} are 0 to "
+            f"{fabric.num_hosts - 1}"
+        )
+    return hosts.astype(np.int32)
+
+
+def lay_messages(
+    fabric: Fabric,
+    routes: Routes,
+    workload: Workload,
+    hosts: NDArray[np.int32],
+    options: Mapping[str, Any],
+) -> tuple[Network, NDArray[np.int32]]:
+    """Routes of the messages, each pair of hosts once, and which one each operation takes.
+
+    Returns
+    -------
+    Network
+    ndarray
+        int32 [ops]: route of each send and put, `LOCAL` within one host, also where nothing is
+        sent.
+    """
+    ops = workload.messages
+    source, target = hosts[workload.rank[ops]], hosts[workload.peer[ops]]
+    away = source != target
+    ops, source, target = ops[away], source[away].astype(np.int64), target[away]
+    pair = source * fabric.num_hosts + target
+    laying = {
+        key: options[key]
+        for key in ("multipath", "seed", "ports", "switch_latency_ns", "latency_ns")
+    }
+    route = np.full(workload.num_ops, kernel.LOCAL, dtype=np.int32)
+    if options["multipath"] == "hash":
+        route[ops] = np.arange(len(ops), dtype=np.int32)
+        return lay_routes(fabric, routes, source, target, **laying), route
+    if fabric.num_hosts**2 <= _DENSE_PAIRS:
+        number = np.full(fabric.num_hosts**2, -1, dtype=np.int32)
+        number[pair] = 0
+        distinct = np.flatnonzero(number >= 0)
+        number[distinct] = np.arange(len(distinct), dtype=np.int32)
+        route[ops] = number[pair]
+    else:
+        distinct, inverse = np.unique(pair, return_inverse=True)
+        route[ops] = inverse
+    starts, ends = distinct // fabric.num_hosts, distinct % fabric.num_hosts
+    return lay_routes(fabric, routes, starts, ends, **laying), route
+
+
+@dataclass(frozen=True, eq=False)
+class _State:
+    """Everything that the kernel works on; see `weft.kernels.flow_engine.run`."""
+
+    program: tuple[NDArray[Any], ...]
+    setting: NDArray[np.float64]
+    network: tuple[NDArray[Any], ...]
+    times: tuple[NDArray[Any], ...]
+    heap: tuple[NDArray[Any], ...]
+    flows: tuple[NDArray[Any], ...]
+    clock: NDArray[np.float64]
+    number: NDArray[np.int64]
+    laws: tuple[Any, ...]
+
+    @classmethod
+    def of(
+        cls,
+        workload: Workload,
+        network: Network,
+        route: NDArray[np.int32],
+        options: Mapping[str, Any],
+    ) -> _State:
+        """The state before anything has happened."""
+        ops = workload.num_ops
+        setting = np.zeros(7)
+        setting[kernel.EAGER_BYTES] = options["eager_bytes"]
+        setting[kernel.HANDSHAKE] = options["handshake"]
+        setting[kernel.OVERHEAD_NS] = options["overhead_ns"]
+        setting[kernel.TOLERANCE] = options["tolerance"]
+        setting[kernel.LOCAL_RATE] = options["local_gbps"] / 8
+        setting[kernel.LOCAL_LATENCY] = options["local_latency_ns"]
+        limit = options["max_time_ns"]
+        setting[kernel.MAX_TIME] = np.inf if limit is None else limit
+        block = 1 << kernel.BLOCK_SHIFT
+        slots = -(-max(int((route != kernel.LOCAL).sum()), 1) // block) * block
+        processors = int(workload.cpu.max(initial=0)) + 1
+        # Large arrays of zeros take memory only where they are used; slots are used from the first.
+        return cls(
+            program=(
+                workload.kind, workload.rank, workload.size_bytes, workload.duration_ns,
+                workload.match, workload.release_ns, workload.cpu, *workload.after, route,
+            ),
+            setting=setting,
+            network=(
+                network.route_latency_ns, network.route_rate_bytes_per_ns,
+                network.route_source, network.route_destination,
+            ),
+            times=(
+                np.zeros(ops, dtype=np.int32),
+                np.zeros(ops + 1, dtype=np.int32),
+                *(np.full(ops, -1.0) for _ in range(4)),
+                np.zeros((workload.num_ranks, processors)),
+            ),
+            heap=(np.zeros(2 * ops + 1), np.zeros(2 * ops + 1, dtype=np.int64)),
+            flows=(
+                np.zeros(slots, dtype=np.int32),
+                np.zeros(slots),
+                np.zeros(slots),
+                np.full(slots, np.inf),
+                np.zeros(slots),
+                np.zeros(slots),
+                np.full(slots // block, np.inf),
+                *(np.zeros(slots, dtype=np.int32) for _ in range(4)),
+                np.zeros(slots // block, dtype=np.int32),
+                np.zeros(slots),
+            ),
+            clock=np.array([0.0, np.inf]),
+            number=np.zeros(13, dtype=np.int64),
+            laws=sharing_states(options["sharing"], network, slots),
+        )  # fmt: skip
+
+    def run(self, workload: Workload, progress: Callable[[Progress], None] | None) -> int:
+        """Run to the end, reporting now and then; give the kernel's reason for stopping."""
+        kernel.prepare(self.program, self.times, self.heap, self.number, workload.dep_offset)
+        messages = len(workload.messages)
+        moments = 1 if progress else 2**20
+        while True:
+            began = time.perf_counter()
+            why = kernel.run(
+                self.program, self.setting, self.network, self.times, self.heap, self.flows,
+                self.clock, self.number, *self.laws, moments,
+            )  # fmt: skip
+            if progress:
+                progress(
+                    Progress(
+                        int(self.number[kernel.ENDED]), workload.num_ops,
+                        int(self.number[kernel.ARRIVED]), messages, float(self.clock[kernel.NOW]),
+                    )
+                )  # fmt: skip
+            if why != kernel.MORE:
+                return int(why)
+            took = max(time.perf_counter() - began, 1e-4)
+            moments = int(min(max(moments * REPORT_S / took, 1), 16 * moments, 2**30))
+
+
+def _deadlock(workload: Workload, state: _State) -> str:
+    """Which ranks wait for what, when nothing moves any more."""
+    posted, ended = state.times[2], state.times[3]
+    waiting = np.flatnonzero((posted >= 0) & (ended < 0))
+    ranks, first = np.unique(workload.rank[waiting], return_index=True)
+    said = "; ".join(
+        f"rank {workload.rank[op]} in {_place(workload, int(op))}" for op in waiting[first][:_NAMED]
+    )
+    more = f"; and {len(ranks) - _NAMED} more" if len(ranks) > _NAMED else ""
+    return (
+        f"the workload deadlocks after {state.clock[kernel.NOW]:g} ns: {len(ranks)} ranks wait for "
+        f"ever: {said}{more}"
+    )
+
+
+def _place(workload: Workload, op: int) -> str:
+    """An operation that waits, and what for."""
+    rank = int(workload.rank[op])
+    number = op - int(workload.op_offset[rank])
+    reason = ""
+    if workload.kind[op] == Kind.SEND:
+        reason = " for its receive, which is not posted (the message is no eager one)"
+    elif workload.kind[op] == Kind.RECV:
+        reason = " for its send, which has not begun"
+    return f"operation {number}, {workload.what(op)}, waits{reason}"

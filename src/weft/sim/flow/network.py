@@ -1,0 +1,194 @@
+"""What a sharing law sees of a fabric and its routes: capacities, and runs of links."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from weft.errors import InputError, NotApplicable
+from weft.fabrics import Fabric
+from weft.kernels.flow_routes import hashed_routes, split_routes, table_routes
+from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
+from weft.sim.static import Flows, Ports, endpoint_out, flow_paths, host_flows, walk_arrays
+
+Multipath = Literal["split", "hash"]
+
+_GBPS_PER_BYTE_PER_NS = 8.0
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """Links and routes over them, without anything else of the fabric.
+
+    Parameters
+    ----------
+    capacity_bytes_per_ns
+        float64 [links].
+    route_offset, route_link
+        int64 [routes + 1] and int32: directed links of each route, from host to host.
+    route_share
+        float64 as `route_link`: the part of a message that crosses the link; empty when all of
+        each does.
+    route_latency_ns
+        float64 [routes]: from the first byte's leaving to its arrival, with nothing in the way.
+    route_rate_bytes_per_ns
+        float64 [routes]: the rate of a message that is alone.
+    route_source, route_destination
+        int32 [routes]: host numbers.
+    """
+
+    capacity_bytes_per_ns: NDArray[np.float64]
+    route_offset: NDArray[np.int64]
+    route_link: NDArray[np.int32]
+    route_share: NDArray[np.float64]
+    route_latency_ns: NDArray[np.float64]
+    route_rate_bytes_per_ns: NDArray[np.float64]
+    route_source: NDArray[np.int32]
+    route_destination: NDArray[np.int32]
+
+    @property
+    def num_routes(self) -> int:
+        """Routes, numbered from 0."""
+        return len(self.route_offset) - 1
+
+
+def lay_routes(
+    fabric: Fabric,
+    routes: Routes,
+    sources: ArrayLike,
+    destinations: ArrayLike,
+    *,
+    multipath: Multipath = "split",
+    seed: int = 0,
+    ports: Ports = "first",
+    lid_offset: ArrayLike = 0,
+    switch_latency_ns: float = 0.0,
+    latency_ns: float | None = None,
+) -> Network:
+    """The links between pairs of hosts.
+
+    Parameters
+    ----------
+    fabric, routes
+        Where, and by which way.
+    sources, destinations
+        Host numbers of equal length, no host its own destination.
+    multipath
+        What becomes of several ways: every message is ``split`` over all, equally at each switch
+        (ideal spraying), or takes one by the ``hash`` of its number in this list.
+    seed
+        Of the hash.
+    ports, lid_offset
+        See `weft.sim.static.host_flows`.
+    switch_latency_ns
+        Added to the cables' latencies for each switch on the way.
+    latency_ns
+        Latency of every route, instead of the sum over its cables and switches.
+
+    Raises
+    ------
+    InputError
+        When there is no path between two of the hosts.
+    NotApplicable
+        When the choice among the ways depends on what this level does not know.
+    """
+    routes.check(fabric)
+    if multipath not in get_args(Multipath):
+        raise InputError(f"unknown multipath {multipath!r}; expected split or hash")
+    lmc = routes.lmc if isinstance(routes, TableRoutes) else 0
+    flows = host_flows(fabric, sources, destinations, ports=ports, lid_offset=lid_offset, lmc=lmc)
+    offset, link, share = _runs(fabric, routes, flows, multipath, seed)
+    missing = np.flatnonzero(np.diff(offset) == 0)
+    if len(missing):
+        source, destination = (
+            fabric.host_names[int(np.asarray(ends)[missing[0]])] for ends in (sources, destinations)
+        )
+        more = f", and none for {len(missing) - 1} more pairs" if len(missing) > 1 else ""
+        raise InputError(
+            f"there is no path from {source} to {destination} in the {routes.engine} routes of "
+            f"{fabric.name}{more}"
+        )
+    capacity = fabric.link_rate_gbps / _GBPS_PER_BYTE_PER_NS
+    latency = np.full(len(offset) - 1, 0.0 if latency_ns is None else float(latency_ns))
+    rate = np.zeros(len(offset) - 1)
+    if len(rate):
+        usable = capacity[link] / share if len(share) else capacity[link]
+        rate = np.minimum.reduceat(usable, offset[:-1])
+        if latency_ns is None:
+            hop = fabric.cable_latency_ns[link >> 1] + switch_latency_ns
+            latency = np.add.reduceat(hop * share if len(share) else hop, offset[:-1])
+            latency -= switch_latency_ns
+    return Network(
+        capacity, offset, link, share, latency, rate,
+        np.asarray(sources, dtype=np.int32), np.asarray(destinations, dtype=np.int32),
+    )  # fmt: skip
+
+
+def _runs(
+    fabric: Fabric, routes: Routes, flows: Flows, multipath: Multipath, seed: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
+    none = np.zeros(0)
+    if isinstance(routes, TableRoutes):
+        offset, link = table_routes(
+            *walk_arrays(fabric, routes), flows.sources, flows.destinations, flows.lids
+        )
+        return offset, link, none
+    if isinstance(routes, PathRoutes):
+        return *_source_runs(fabric, routes, flows), none
+    if not isinstance(routes, CandidateRoutes):
+        raise NotApplicable(f"{routes.engine} gives no ways to send messages by")
+    if routes.num_intermediates:
+        raise NotApplicable(
+            f"{routes.engine} draws an intermediate for each packet, by what it meets; the flow "
+            "level knows whole messages only"
+        )
+    graph = fabric.graph
+    arrays = (
+        routes.set_id, routes.set_offset, routes.set_edge, graph.edge_row, graph.edge_link,
+        graph.destination_row, graph.destination_link, endpoint_out(fabric), graph.link_row,
+        flows.sources, flows.destinations,
+    )  # fmt: skip
+    if multipath == "hash":
+        number = np.arange(len(flows.sources), dtype=np.int64)
+        return *hashed_routes(*arrays, number, seed), none
+    offset, link, share = split_routes(*arrays)
+    return offset, link, none if np.all(share == 1.0) else share
+
+
+def _source_runs(
+    fabric: Fabric, routes: PathRoutes, flows: Flows
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Out of the source, along the path's edges, into the destination."""
+    path, out, back = flow_paths(fabric, routes, flows)
+    known = path >= 0
+    first = np.where(known, routes.offset[path], 0)
+    inner = np.where(known, routes.offset[path + 1] - first, 0)
+    length = inner + (known & (out >= 0)) + (known & (back >= 0))
+    offset = np.zeros(len(path) + 1, dtype=np.int64)
+    np.cumsum(length, out=offset[1:])
+    link = np.empty(offset[-1], dtype=np.int32)
+    begins = known & (out >= 0)
+    link[offset[:-1][begins]] = out[begins]
+    ends = known & (back >= 0)
+    link[offset[1:][ends] - 1] = back[ends]
+    pair = np.repeat(np.arange(len(path)), inner)
+    turn = np.arange(len(pair)) - np.repeat(np.cumsum(inner) - inner, inner)
+    link[offset[pair] + begins[pair] + turn] = fabric.graph.edge_link[
+        routes.edge[first[pair] + turn]
+    ]
+    return offset, link
+
+
+def carried_bytes(
+    network: Network, route: NDArray[Any], size_bytes: NDArray[Any]
+) -> NDArray[np.float64]:
+    """float64 [links]: what messages of these routes and sizes put on each link."""
+    per_route = np.bincount(route, weights=size_bytes, minlength=network.num_routes)
+    along = np.repeat(per_route.astype(np.float64), np.diff(network.route_offset))
+    if len(network.route_share):
+        along = along * network.route_share
+    links = len(network.capacity_bytes_per_ns)
+    return np.bincount(network.route_link, weights=along, minlength=links).astype(np.float64)

@@ -1,0 +1,35 @@
+"""Sharing laws: how messages that are under way at once divide the links.
+
+A law knows capacities and runs of links, nothing of fabrics. Its kernel has three functions:
+a flow comes, a flow goes, and rates are shared anew where that changed something.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from weft.sim.flow.maxmin import maxmin_state
+from weft.sim.flow.network import Network
+
+Sharing = Literal["maxmin", "penalty", "none"]
+
+
+def sharing_states(sharing: Sharing, network: Network, max_flows: int) -> tuple[Any, Any]:
+    """State of the max-min and of the penalty law; None for those not in force.
+
+    Parameters
+    ----------
+    sharing
+        The law.
+    network
+        What flows share.
+    max_flows
+        Most flows at once.
+    """
+    if sharing == "maxmin":
+        state = maxmin_state(
+            network.capacity_bytes_per_ns, network.route_offset, network.route_link,
+            network.route_share, max_flows,
+        )  # fmt: skip
+        return state, None
+    return None, None
