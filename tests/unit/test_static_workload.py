@@ -1,0 +1,122 @@
+"""Workloads at the static level: each phase's messages taken together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from weft.errors import InputError
+from weft.load import fabric as load
+from weft.routing import route
+from weft.sim.analysis import analyse
+from weft.sim.phases import (
+    LINK_COLUMNS,
+    MESSAGE_COLUMNS,
+    PHASE_COLUMNS,
+    TOGETHER,
+    analyse_workload,
+)
+from weft.workload import Workload, WorkloadBuilder
+
+TREE = load("xgft:2;4,4;1,4")
+ROUTES = route(TREE, "dmodk")
+
+
+def two_phases(ranks: int = 16) -> Workload:
+    """A shift by one, then everybody to rank 0."""
+    builder = WorkloadBuilder(ranks)
+    who = np.arange(ranks)
+    builder.phase("shift")
+    builder.sendrecv(who, (who + 1) % ranks, 1000, (who - 1) % ranks, 1000)
+    builder.phase("idle")
+    builder.calc(who, 1.0)
+    builder.phase("gather")
+    builder.put(who, 0, 5000)
+    return builder.build()
+
+
+def test_phases_are_taken_apart_and_then_together() -> None:
+    found = analyse_workload(TREE, ROUTES, two_phases(), np.arange(16))
+    shift, gather, both = found.phases.iter_rows(named=True)
+    assert (shift["name"], gather["name"], both["name"]) == ("shift", "gather", TOGETHER)
+    assert (shift["phase"], gather["phase"], both["phase"]) == (1, 3, None)
+    assert (shift["messages"], shift["bytes"], shift["local_bytes"]) == (16, 16000, 0)
+    assert (gather["messages"], gather["bytes"], gather["local_bytes"]) == (16, 80000, 5000)
+    # 15 messages of 5,000 bytes enter host 0 by its cable.
+    into = int(TREE.graph.destination_link[TREE.host_endpoint[0]])
+    assert gather["busiest_link"] == into
+    assert gather["busiest_bytes"] == 75000
+    assert gather["bound_ns"] == 75000 * 8 / TREE.link_rate_gbps[into]
+    assert gather["contention_max"] == gather["contention_mean"] == 15
+    assert (both["busiest_bytes"], both["contention_max"]) == (76000, 16)
+    carried = found.links.filter(link=into).row(0, named=True)
+    assert (carried["bytes"], carried["messages"], carried["worst_load"]) == (76000, 16, 15)
+
+
+def test_a_phase_is_what_analyse_makes_of_its_flows() -> None:
+    hosts = np.random.default_rng(5).permutation(16)
+    work = two_phases()
+    found = analyse_workload(TREE, ROUTES, work, hosts)
+    shift = analyse(TREE, ROUTES, hosts, np.roll(hosts, -1))
+    mine = found.messages.filter(phase=1)
+    assert mine["contention"].to_list() == shift.flows["contention"].to_list()
+    assert mine["hops"].to_list() == shift.flows["hops"].to_list()
+    gather = analyse(TREE, ROUTES, hosts, np.full(16, hosts[0]), weights=np.full(16, 5000.0))
+    total = 1000 * shift.links["flows"].to_numpy() + gather.links["flows"].to_numpy()
+    np.testing.assert_allclose(found.links["bytes"].to_numpy(), total)
+
+
+def test_ranks_of_one_host_load_nothing_among_themselves() -> None:
+    found = analyse_workload(TREE, ROUTES, two_phases(4), [3, 3, 3, 3])
+    assert found.links["bytes"].sum() == 0
+    assert found.messages["contention"].to_list() == [0] * 8
+    row = found.phases.row(0, named=True)
+    assert row["busiest_link"] is None
+    assert row["contention_mean"] is None
+    assert row["local_bytes"] == row["bytes"] == 4000
+
+
+def test_slow_links_weigh_more() -> None:
+    slow = TREE.degraded([0], "1xHDR")
+    found = analyse_workload(slow, route(slow, "minhop"), two_phases(), np.arange(16))
+    row = found.phases.filter(name="gather").row(0, named=True)
+    assert row["contention_max"] == 15 * 4
+
+
+def test_open_choices_are_split_and_give_no_way() -> None:
+    found = analyse_workload(TREE, route(TREE, "ecmp"), two_phases(), np.arange(16))
+    assert found.messages["contention"].null_count() == 32
+    assert found.phases["contention_mean"].null_count() == 3
+    # A message to another leaf is split over four spines.
+    assert (found.links["messages"] * 4 % 1).sum() == 0
+    assert 0.25 in found.links["messages"].to_list()
+
+
+def test_frames_have_the_columns_that_are_described() -> None:
+    found = analyse_workload(TREE, ROUTES, two_phases(), np.arange(16))
+    for table, columns in (
+        (found.phases, PHASE_COLUMNS),
+        (found.messages, MESSAGE_COLUMNS),
+        (found.links, LINK_COLUMNS),
+    ):
+        assert table.schema == {name: column.dtype for name, column in columns.items()}
+        assert all(column.meaning for column in columns.values())
+
+
+def test_what_has_no_path_or_host_is_refused() -> None:
+    cable = TREE.cable_name(0).split(" -- ")[0]
+    loose = TREE.without(cables=[cable])
+    host = int(np.flatnonzero(loose.host_endpoint < 0)[0])
+    hosts = np.roll(np.arange(16), -host)
+    for engine, message in (
+        ("minhop", r"no path from h\d+ to h\d+ in the minhop"),
+        ("ecmp", "2 p"),
+    ):
+        with pytest.raises(InputError, match=message):
+            analyse_workload(loose, route(loose, engine), two_phases(), hosts)
+    with pytest.raises(InputError, match="4 hosts do not match 16 ranks"):
+        analyse_workload(TREE, ROUTES, two_phases(), [0, 1, 2, 3])
+    with pytest.raises(InputError, match="must be 0 to 15"):
+        analyse_workload(TREE, ROUTES, two_phases(1), [16])
+    with pytest.raises(InputError, match="another fabric"):
+        analyse_workload(loose, ROUTES, two_phases(), hosts)
