@@ -37,8 +37,6 @@ from weft.sim.contention.coefficients import INFINIBAND, PenaltyModel
 #: Of the paper's testbed (section 5), in seconds per byte: 1.82 GiB/s.
 PAPER_INVERSE_BANDWIDTH = 5.105e-10
 
-_LARGEST_SIZE = 2**63 - 1
-
 
 @dataclass(frozen=True, eq=False)
 class ContentionSteps:
@@ -176,8 +174,9 @@ def _solve(
     source, destination, nodes = _graph(sources, destinations)
     count = len(source)
     size = _per_edge(size_bytes, count, "size", "bytes")
-    if count and size.max() > _LARGEST_SIZE:
-        raise InputError(f"{_edge(size, size.max())}: a size of {size.max():g} bytes is too large")
+    if count and size.max() >= 2.0**63:
+        edge = int(size.argmax())
+        raise InputError(f"edge {edge}: a size of {size[edge]:g} bytes is too large")
     start = _per_edge(start_s, count, "start", "seconds")
     if (
         isinstance(inverse_bandwidth, bool)
@@ -234,7 +233,7 @@ def _nodes(values: ArrayLike, what: str) -> NDArray[np.int64]:
         return np.zeros(0, dtype=np.int64)
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
         raise InputError(f"{what} must be a list of node numbers, one for each edge")
-    if numbers.dtype.kind == "u" and numbers.max() > _LARGEST_SIZE:
+    if numbers.dtype.kind == "u" and numbers.max() >= 2**63:
         raise InputError(f"{what}: a node number must be below 2^63, not {numbers.max()}")
     return numbers.astype(np.int64)
 
@@ -264,10 +263,6 @@ def _per_edge(values: ArrayLike, count: int, what: str, unit: str) -> NDArray[np
             "finite number of at least 0"
         )
     return numbers
-
-
-def _edge(numbers: NDArray[np.float64], value: float) -> str:
-    return f"edge {int(np.flatnonzero(numbers == value)[0])}"
 
 
 def _coefficients(model: PenaltyModel) -> NDArray[np.float64]:

@@ -15,7 +15,6 @@ own equation 3 would not hold.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -43,11 +42,9 @@ PENALTY_COLUMNS: dict[str, Column] = {
     ),
 }
 
-_ONE_EDGE: Shape = ((0, 1),)
-
 
 class Case(NamedTuple):
-    """One connected shape and what was measured of it.
+    """One connected shape of which times were measured.
 
     Attributes
     ----------
@@ -56,15 +53,53 @@ class Case(NamedTuple):
     edges
         Source and destination of each edge, as that graph numbers its nodes.
     places
-        Place of each edge in it; edges of one place have the same times but for noise.
-    times
-        Each edge's measured times [s], of all graphs and all edges of its place.
+        Number of each edge's place; edges of one place have the same times but for noise.
     """
 
     name: str
     edges: list[tuple[int, int]]
-    places: list[EdgeShape]
-    times: list[list[float]]
+    places: list[int]
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """What was measured, by connected shape and by place in it.
+
+    Attributes
+    ----------
+    cases
+        The shapes, those with fewer edges first.
+    numbers
+        Number of each place.
+    place, graph
+        Place and number of the measured graph of each time, int64 [times].
+    time_s
+        The times, float64 [times].
+    size_bytes
+        Size of all messages.
+    """
+
+    cases: list[Case]
+    numbers: dict[EdgeShape, int]
+    place: NDArray[np.int64]
+    graph: NDArray[np.int64]
+    time_s: NDArray[np.float64]
+    size_bytes: int
+
+    def alone_s(self) -> float:
+        """Mean time of one communication alone [s].
+
+        Raises
+        ------
+        InputError
+            When none was measured.
+        """
+        if len(self.cases[0].edges) > 1:
+            raise InputError(
+                "no graph of one communication alone was measured, so the bandwidth is unknown; "
+                "measure the graph 0>1 too"
+            )
+        return float(self.time_s[self.place == self.cases[0].places[0]].mean())
 
 
 @dataclass(frozen=True)
@@ -135,20 +170,11 @@ def recover_penalties(
         Naming the graph, when it is not static-synchronous, a smaller graph is missing, or its
         times contradict those of the smaller ones.
     """
-    cases = measured_cases(measurements, start_tolerance=start_tolerance, max_edges=max_edges)
-    alone = _alone(cases)
-    if not 0 <= tolerance < 1:
-        raise InputError(f"tolerance must be at least 0 and below 1, not {tolerance}")
-    found: dict[EdgeShape, float] = {}
-    for case in cases.values():
-        relative = [float(np.mean(times)) / alone for times in case.times]
-        penalties = penalties_of_first_step(
-            case.edges, relative, found, tolerance=tolerance, name=case.name
-        )
-        found.update(zip(case.places, penalties, strict=True))
+    seen = survey(measurements, start_tolerance=start_tolerance, max_edges=max_edges)
+    found = place_penalties(seen, tolerance)
     return Recovery(
         tuple(measurements),
-        alone / float(measurements[0].size_bytes[0]),
+        seen.alone_s() / seen.size_bytes,
         tuple(
             np.array(
                 [
@@ -159,6 +185,26 @@ def recover_penalties(
             for graph in measurements
         ),
     )
+
+
+def place_penalties(seen: Survey, tolerance: float) -> dict[EdgeShape, float]:
+    """Penalty of each place by the recursion; see `recover_penalties`."""
+    if not 0 <= tolerance < 1:
+        raise InputError(f"tolerance must be at least 0 and below 1, not {tolerance}")
+    alone = seen.alone_s()
+    mean = np.bincount(seen.place, seen.time_s) / np.bincount(seen.place) / alone
+    by_number = {number: place for place, number in seen.numbers.items()}
+    found: dict[EdgeShape, float] = {}
+    for case in seen.cases:
+        penalties = penalties_of_first_step(
+            case.edges,
+            [float(mean[place]) for place in case.places],
+            found,
+            tolerance=tolerance,
+            name=case.name,
+        )
+        found.update((by_number[n], rho) for n, rho in zip(case.places, penalties, strict=True))
+    return found
 
 
 def penalties_of_first_step(
@@ -226,13 +272,18 @@ def _step_ends(times: Sequence[float], tolerance: float) -> list[tuple[float, li
     return ends
 
 
-def measured_cases(
+def survey(
     measurements: Sequence[Measurement],
     *,
     start_tolerance: float,
     max_edges: int | None = None,
-) -> dict[Shape, Case]:
-    """The connected shapes that were measured, those with fewer edges first.
+) -> Survey:
+    """Sort measured times by connected shape and place.
+
+    Parameters
+    ----------
+    measurements, start_tolerance, max_edges
+        As for `recover_penalties`.
 
     Raises
     ------
@@ -245,24 +296,34 @@ def measured_cases(
         raise InputError(f"start_tolerance must be at least 0 and below 1, not {start_tolerance}")
     if max_edges is not None and max_edges < 1:
         raise InputError(f"max_edges must be at least 1, not {max_edges}")
-    times: dict[EdgeShape, list[float]] = defaultdict(list)
-    first: dict[Shape, tuple[str, list[tuple[int, int]]]] = {}
-    for graph in measurements:
+    numbers: dict[EdgeShape, int] = {}
+    cases: dict[Shape, Case] = {}
+    rows: list[tuple[int, int, float]] = []
+    for at, graph in enumerate(measurements):
         _refuse_others(graph, measurements[0], start_tolerance)
         sources, destinations = graph.sources.tolist(), graph.destinations.tolist()
         for component in components(sources, destinations):
             if max_edges is not None and len(component) > max_edges:
                 continue
             ends = [sources[e] for e in component], [destinations[e] for e in component]
-            first.setdefault(shape(*ends), (graph.name, list(zip(*ends, strict=True))))
-            for edge, place in zip(component, edge_shapes(*ends), strict=True):
-                times[place].append(float(graph.time_s[edge]))
-    cases = {}
-    for form in sorted(first, key=lambda form: (len(form), form)):
-        name, edges = first[form]
-        places = edge_shapes([edge[0] for edge in edges], [edge[1] for edge in edges])
-        cases[form] = Case(name, edges, places, [times[place] for place in places])
-    return cases
+            places = [numbers.setdefault(place, len(numbers)) for place in edge_shapes(*ends)]
+            rows += [
+                (place, at, float(graph.time_s[edge]))
+                for place, edge in zip(places, component, strict=True)
+            ]
+            form = shape(*ends)
+            if form not in cases:
+                cases[form] = Case(graph.name, list(zip(*ends, strict=True)), places)
+    if not cases:
+        raise InputError(f"no measured graph has {max_edges} edges or fewer")
+    return Survey(
+        [cases[form] for form in sorted(cases, key=lambda form: (len(form), form))],
+        numbers,
+        np.array([row[0] for row in rows], dtype=np.int64),
+        np.array([row[1] for row in rows], dtype=np.int64),
+        np.array([row[2] for row in rows]),
+        int(measurements[0].size_bytes[0]),
+    )
 
 
 def _refuse_others(graph: Measurement, other: Measurement, start_tolerance: float) -> None:
@@ -285,16 +346,6 @@ def _refuse_others(graph: Measurement, other: Measurement, start_tolerance: floa
             f"graph {graph.name!r} has messages of {sizes[0]} bytes and graph {other.name!r} of "
             f"{other.size_bytes[0]}; expected one size, calibrate each on its own"
         )
-
-
-def _alone(cases: Mapping[Shape, Case]) -> float:
-    """Time of one communication alone [s]."""
-    if _ONE_EDGE not in cases:
-        raise InputError(
-            "no graph of one communication alone was measured, so the bandwidth is unknown; "
-            "measure the graph 0 > 1"
-        )
-    return float(np.mean(cases[_ONE_EDGE].times[0]))
 
 
 def _missing(

@@ -235,10 +235,10 @@ def _refined(edges: _Labelled, colour: list[int]) -> list[int]:
             leaving[source].append((label, colour[destination]))
             arriving[destination].append((label, colour[source]))
         seen = [
-            (number, sorted(leaving[node]), sorted(arriving[node]))
+            (number, sorted(arriving[node]), sorted(leaving[node]))
             for node, number in enumerate(colour)
         ]
-        keys = [(number, tuple(out), tuple(into)) for number, out, into in seen]
+        keys = [(number, tuple(into), tuple(out)) for number, into, out in seen]
         rank = {key: at for at, key in enumerate(sorted(set(keys)))}
         colour = [rank[key] for key in keys]
         if len(rank) == count:
