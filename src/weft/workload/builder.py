@@ -438,6 +438,24 @@ class WorkloadBuilder:
         self._ranks(rank)
         return RankProgram(self, rank)
 
+    @property
+    def num_ops(self) -> int:
+        """Operations so far; the next one gets this handle."""
+        return self._count
+
+    def in_order(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Handles sorted by rank and then by program order, as the workload will number them.
+
+        Returns
+        -------
+        int64 [ranks + 1] and int64 [ops]: the operations of rank ``r`` have the handles
+        ``handles[offset[r]:offset[r + 1]]``.
+        """
+        rank = self._ops.columns()[0]
+        offset = np.zeros(self.num_ranks + 1, dtype=np.int64)
+        np.cumsum(np.bincount(rank, minlength=self.num_ranks), out=offset[1:])
+        return offset, np.argsort(rank, kind="stable")
+
     def build(self) -> Workload:
         """The workload, its sends and receives matched.
 
