@@ -218,12 +218,12 @@ def solve_steps(
         if following < count:
             gap = start[order[following]] - now
         passed = shortest
-        if gap < shortest * (1.0 - SAME):
+        if following < count and gap < shortest * (1.0 - SAME):
             passed = gap
             now = start[order[following]]
         else:
             now += shortest
-            if gap <= shortest * (1.0 + SAME):
+            if following < count and gap <= shortest * (1.0 + SAME):
                 now = max(now, start[order[following]])
         for e in range(count):
             if active[e]:

@@ -1,0 +1,149 @@
+"""Every number that the contention-graph paper prints for its model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+from weft.sim.contention import PAPER_INVERSE_BANDWIDTH, predict_steps
+
+SIZE = 20_971_520
+#: a, b, c, d, e, f of figure 3.
+FIGURE_3 = ([0, 0, 0, 4, 4, 6], [1, 2, 3, 1, 5, 5])
+FIGURE_4A = ([0, 0, 3, 4, 5], [1, 2, 1, 1, 2])
+FIGURE_4B = ([0, 0, 3, 4, 5], [1, 2, 1, 1, 1])
+
+
+def printed(found, expected: list[float], decimals: int) -> None:
+    """Within one unit of the last printed digit: the paper cuts some numbers and rounds others."""
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1.0001 * 10.0**-decimals)
+
+
+@pytest.mark.parametrize(
+    ("sources", "destinations", "expected"),
+    [
+        ([0, 0, 0], [1, 2, 3], [3, 3, 3]),
+        ([1, 1, 2, 2], [0, 3, 0, 3], [2, 2, 2, 2]),
+        ([0, 0, 0, 3, 3], [1, 2, 3, 1, 2], [4, 4, 4, 2.66, 2.66]),
+        ([0, 0, 3, 4], [1, 2, 1, 2], [4, 4, 1.33, 1.33]),
+    ],
+)
+def test_figure_2(sources, destinations, expected) -> None:
+    printed(weft.penalties(sources, destinations), expected, 2)
+
+
+def test_figure_3() -> None:
+    steps = predict_steps(*FIGURE_3, SIZE)
+    assert len(steps.end_s) == 3
+    nothing = np.nan
+    printed(steps.penalty[0], [3.5, 3.5, 3.5, 3.33, 3.33, 1.5], 2)
+    printed(steps.penalty[1], [3.5, 3.5, 3.5, 2.33, 2.33, nothing], 2)
+    printed(steps.penalty[2], [3, 3, 3, nothing, nothing, nothing], 2)
+    np.testing.assert_allclose(steps.end_s, [0.0160590, 0.0297984, 0.0363749], rtol=5e-6)
+    # The bandwidth is printed with four digits; one that rounds to it gives all six of the times.
+    ends = predict_steps(*FIGURE_3, SIZE, 0, 5.10502e-10).end_s
+    assert [f"{end:.6g}" for end in ends] == ["0.016059", "0.0297984", "0.0363749"]
+    # Six digits of a number of bytes.
+    printed(steps.remaining_bytes[0], [11983700] * 3 + [11534300] * 2 + [0], -2)
+    printed(steps.remaining_bytes[1], [4294170] * 3 + [0] * 3, -1)
+    assert not steps.remaining_bytes[2].any()
+    printed(SIZE - steps.remaining_bytes[0, 0], 8987820, -2)
+    times = [0.0363749] * 3 + [0.0297984] * 2 + [0.016059]
+    np.testing.assert_allclose(weft.predict(*FIGURE_3, SIZE), times, rtol=5e-6)
+    printed(weft.predict([0], [1], SIZE), [0.010706], 6)
+
+
+def test_figure_4() -> None:
+    steps = predict_steps(*FIGURE_4A, SIZE)
+    printed(steps.completion_s, [0.036132] * 2 + [0.026765] * 2 + [0.013382], 6)
+    assert [list(dict.fromkeys(column)) for column in steps.penalty[:, 0:1].T] == [[5, 4, 2]]
+    np.testing.assert_array_equal(steps.penalty[:2, 2:4], 2.5)
+    # Printed as 1.5, which its own time contradicts.
+    assert steps.penalty[0, 4] == 1.25
+    steps = predict_steps(*FIGURE_4B, SIZE)
+    printed(steps.completion_s, [0.043894] * 2 + [0.037471] * 3, 6)
+    np.testing.assert_array_equal(steps.penalty[:, :2], [[5, 5], [2, 2]])
+    np.testing.assert_array_equal(steps.penalty[0, 2:], 3.5)
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 4), (4, 1), (2, 2), (3, 5), (5, 3), (7, 2)])
+def test_complete_bipartite_graphs(m: int, n: int) -> None:
+    """m senders to each of n receivers: n, or m + n - 1 where eq. 4 as printed gives more."""
+    sources, destinations = np.repeat(np.arange(m), n), np.tile(np.arange(n) + m, m)
+    expected = m + n - 1 if m > n else n
+    np.testing.assert_allclose(weft.penalties(sources, destinations), expected, rtol=1e-14)
+
+
+def test_sizes_and_starts_of_each_edge() -> None:
+    alone = SIZE * PAPER_INVERSE_BANDWIDTH
+    # Half of the first is sent alone before the second starts; both then go at half rate.
+    found = weft.predict([0, 0], [1, 2], [SIZE, SIZE / 4], [0, alone / 2])
+    np.testing.assert_allclose(found, [1.25 * alone, alone], rtol=1e-12)
+    # After a gap the clock goes on; nothing is there before 10 s.
+    found = weft.predict([0, 0], [1, 1], [SIZE, 0], [10, 3])
+    np.testing.assert_allclose(found, [10 + alone, 3], rtol=1e-12)
+    found = weft.predict([7], [-3], 2**40, inverse_bandwidth_s_per_byte=2.0**-30)
+    np.testing.assert_allclose(found, [1024], rtol=1e-12)
+
+
+def test_edges_that_end_together_end_in_one_step() -> None:
+    sources, destinations = np.repeat(np.arange(9), 9), np.tile(np.arange(9) + 9, 9)
+    steps = predict_steps(sources, destinations, 1000, 0.1)
+    assert len(steps.end_s) == 1
+    assert len(set(steps.completion_s)) == 1
+
+
+def test_empty_graph() -> None:
+    assert weft.penalties([], []).shape == (0,)
+    assert weft.predict([], [], 5).shape == (0,)
+    assert predict_steps([], [], []).penalty.shape == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([0, 1], [1], 5), "2 sources do not match 1 destinations"),
+        (([0, 1], [2, 1], 5), "edge 1 leads from node 1 to itself"),
+        (([0.5], [1], 5), "sources must be a list of node numbers"),
+        (([0], ["b"], 5), "destinations must be a list of node numbers"),
+        (([[0]], [[1]], 5), "sources must be a list"),
+        (([2**63], [1], 5), "below 2^63"),
+        (([2**64], [1], 5), "sources must be a list of node numbers"),
+        (([True], [1], 5), "sources must be a list of node numbers"),
+        (([0], [1], -1), "edge 0: a size of -1 bytes is not possible"),
+        (([0, 0], [1, 2], [1, float("nan")]), "edge 1: a size of nan bytes"),
+        (([0], [1], float("inf")), "a size of inf bytes"),
+        (([0], [1], 2**63), "edge 0: a size of 9.22337e.18 bytes is too large"),
+        (([0], [1], 10**400), "a size is too large"),
+        (([0], [1], "5"), "sizes must be one number of bytes, or 1"),
+        (([0, 0], [1, 2], [1, 2, 3]), "sizes must be one number of bytes, or 2"),
+        (([0], [1], 5, -1.0), "edge 0: a start of -1 seconds"),
+        (([0], [1], 5, [1.0, 2.0]), "starts must be one number of seconds, or 1"),
+        (([0], [1], 5, 0, 0), "inverse bandwidth must be a positive number"),
+        (([0], [1], 5, 0, float("nan")), "inverse bandwidth"),
+        (([0], [1], 5, 0, "1"), "inverse bandwidth"),
+        (([0, 0], [1, 2], 2**62, 0, 1e308), "too large for numbers of 64 bits"),
+    ],
+)
+def test_bad_input_is_one_clear_error(arguments, message) -> None:
+    with pytest.raises(weft.InputError, match=message.replace("^", r"\^")):
+        weft.predict(*arguments)
+
+
+def test_coefficients_are_checked() -> None:
+    for wrong in (
+        {"in_weight": -1}, {"out_weight": float("nan")}, {"back_pressure": 1.5},
+        {"balanced_weight": 2}, {"in_exponent": "1"}, {"in_weight": True},
+    ):  # fmt: skip
+        with pytest.raises(weft.InputError, match=next(iter(wrong))):
+            weft.PenaltyModel(**wrong)
+    with pytest.raises(weft.InputError, match="must be a PenaltyModel"):
+        weft.penalties([0], [1], model="infiniband")  # type: ignore[arg-type]
+
+
+def test_a_network_without_back_pressure() -> None:
+    """Fig. 2's last graph where every communication waits for its own receiver alone."""
+    alone = weft.PenaltyModel(back_pressure=0.0)
+    found = weft.penalties([0, 0, 0, 3], [1, 2, 4, 1], model=alone)
+    np.testing.assert_allclose(found, [4, 3, 3, 1 + 1 / 3], rtol=1e-14)
