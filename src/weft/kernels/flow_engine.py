@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 
 from weft.kernels.maxmin import maxmin_add, maxmin_remove, maxmin_solve
+from weft.kernels.penalty import penalty_add, penalty_remove, penalty_solve
 
 CALC = 0
 SEND = 1
@@ -216,6 +217,8 @@ def _begins(program, setting, network, times, heap, flows, clock, number, maxmin
     clock[DEADLINE] = min(clock[DEADLINE], now + soonest)
     if maxmin is not None:
         maxmin_add(maxmin, slot, way)
+    if penalty is not None:
+        penalty_add(penalty, slot, way, network[2][way], network[3][way])
 
 
 @njit(cache=True)
@@ -302,12 +305,17 @@ def _share(flows, network, program, clock, number, maxmin, penalty):
         slot = leaving[at]
         if maxmin is not None:
             maxmin_remove(maxmin, slot)
+        if penalty is not None:
+            way = program[10][slot_op[slot]]
+            penalty_remove(penalty, slot, network[2][way], network[3][way])
         free[number[FREE]] = slot
         number[FREE] += 1
     number[LEAVING] = 0
     count = 0
     if maxmin is not None:
         count = maxmin_solve(maxmin, rate, changed)
+    elif penalty is not None:
+        count = penalty_solve(penalty, rate, changed)
     else:
         for at in range(number[COMING]):
             slot = coming[at]

@@ -15,6 +15,7 @@ from weft.fabrics import Fabric, check_fabric
 from weft.kernels import flow_engine as kernel
 from weft.registry import convert
 from weft.routes import Routes
+from weft.sim.contention import INFINIBAND, PenaltyModel
 from weft.sim.flow.network import Multipath, Network, lay_routes
 from weft.sim.flow.result import FlowResult
 from weft.sim.flow.sharing import Sharing, sharing_states
@@ -75,6 +76,7 @@ def simulate(
     seed: int = 0,
     tolerance: float = 0.0,
     max_time_ns: Nanoseconds | None = None,
+    model: PenaltyModel = INFINIBAND,
     progress: Callable[[Progress], None] | None = None,
 ) -> FlowResult:
     """Run a workload at the flow level.
@@ -117,6 +119,8 @@ def simulate(
         little late, so that several changes are taken together. 0 is exact.
     max_time_ns
         Simulated time at which to give up.
+    model
+        Coefficients of the ``penalty`` law.
     progress
         Called several times a second with how far the run has come.
 
@@ -137,7 +141,7 @@ def simulate(
         sharing=sharing, eager_bytes=eager_bytes, handshake=handshake, overhead_ns=overhead_ns,
         switch_latency_ns=switch_latency_ns, latency_ns=latency_ns, local_gbps=local_gbps,
         local_latency_ns=local_latency_ns, multipath=multipath, ports=ports, seed=seed,
-        tolerance=tolerance, max_time_ns=max_time_ns,
+        tolerance=tolerance, max_time_ns=max_time_ns, model=model,
     )  # fmt: skip
     hosts = host_of_rank(fabric, workload, placement)
     network, route = lay_messages(fabric, routes, workload, hosts, options)
@@ -339,7 +343,7 @@ class _State:
             ),
             clock=np.array([0.0, np.inf]),
             number=np.zeros(13, dtype=np.int64),
-            laws=sharing_states(options["sharing"], network, slots),
+            laws=sharing_states(options["sharing"], network, slots, options["model"]),
         )  # fmt: skip
 
     def run(self, workload: Workload, progress: Callable[[Progress], None] | None) -> int:

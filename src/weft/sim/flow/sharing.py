@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from weft.sim.contention import INFINIBAND, PenaltyModel
 from weft.sim.flow.maxmin import maxmin_state
 from weft.sim.flow.network import Network
+from weft.sim.flow.penalty import penalty_state
 
 Sharing = Literal["maxmin", "penalty", "none"]
 
 
-def sharing_states(sharing: Sharing, network: Network, max_flows: int) -> tuple[Any, Any]:
+def sharing_states(
+    sharing: Sharing, network: Network, max_flows: int, model: PenaltyModel = INFINIBAND
+) -> tuple[Any, Any]:
     """State of the max-min and of the penalty law; None for those not in force.
 
     Parameters
@@ -25,6 +29,8 @@ def sharing_states(sharing: Sharing, network: Network, max_flows: int) -> tuple[
         What flows share.
     max_flows
         Most flows at once.
+    model
+        Coefficients of the penalty law.
     """
     if sharing == "maxmin":
         state = maxmin_state(
@@ -32,4 +38,11 @@ def sharing_states(sharing: Sharing, network: Network, max_flows: int) -> tuple[
             network.route_share, max_flows,
         )  # fmt: skip
         return state, None
+    if sharing == "penalty":
+        hosts = max(network.route_source.max(initial=0), network.route_destination.max(initial=0))
+        state = penalty_state(
+            network.capacity_bytes_per_ns, network.route_offset, network.route_link,
+            network.route_share, max_flows, int(hosts) + 1, model=model,
+        )  # fmt: skip
+        return None, state
     return None, None
