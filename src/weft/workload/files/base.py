@@ -16,7 +16,8 @@ raises `NotApplicable` when the workload has something that the format cannot st
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,8 @@ workload_writer = Registry(
     pipeline=("workload",),
 )
 
+#: How `Workload.describe` names an operation.
+_OPERATION = re.compile(r"operation (\d+) of rank (\d+)", re.ASCII)
 _DIGITS = re.compile(r"(\d+)", re.ASCII)
 
 
@@ -114,6 +117,26 @@ def in_natural_order(names: Iterable[str]) -> list[str]:
         ]
 
     return sorted(names, key=key)
+
+
+@contextmanager
+def at_operation(file: str, line_of: Callable[[int, int], int | None]) -> Iterator[None]:
+    """Give errors of `WorkloadBuilder.build` the file, and the line of the operation they name.
+
+    Parameters
+    ----------
+    file
+        The file that was read.
+    line_of
+        Line of an operation, given its rank and its place in the rank's program; None for one
+        that stands on no line.
+    """
+    try:
+        yield
+    except InputError as error:
+        named = _OPERATION.search(error.message)
+        line = line_of(int(named[2]), int(named[1])) if named else None
+        raise InputError(error.message, file=file, line=line) from None
 
 
 def _listing(folder: Path) -> str:
