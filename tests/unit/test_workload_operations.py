@@ -54,3 +54,13 @@ def test_many_waits_name_operations_that_are_there() -> None:
     ops = builder.operations([0, 0], Kind.CALC)
     with pytest.raises(InputError, match="no operation has the handle 2"):
         builder.requires(ops, np.array([0, 2]))
+
+
+def test_waiting_for_the_end_leaves_no_wait_for_the_start() -> None:
+    builder = WorkloadBuilder(1)
+    first, second = builder.operations([0, 0], Kind.CALC)
+    builder.requires(second, first, start=True)
+    builder.requires(second, first)
+    workload = builder.build()
+    assert len(workload.dep) == 1
+    assert len(workload.dep_on_start) == 0

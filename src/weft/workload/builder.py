@@ -110,7 +110,7 @@ class WorkloadBuilder:
         self._also = np.full(self.num_ranks, NONE, dtype=np.int64)
         # Non-blocking operations that no wait has named: ranks and handles.
         self._open: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
-        self._released = self._uses_cpus = self._on_start = False
+        self._released = self._uses_cpus = False
 
     # -- what ranks do -----------------------------------------------------------------------------
 
@@ -406,13 +406,11 @@ class WorkloadBuilder:
                 wrong = (handles < 0) | (handles >= self._count)
                 if wrong.any():
                     raise InputError(f"no operation has the handle {handles[wrong][0]}")
-            self._on_start |= bool(starts.any())
             self._edges.extend(len(ops), ops, others, starts)
             return
         for handle in (op, on):
             if not 0 <= handle < self._count:  # type: ignore[operator]
                 raise InputError(f"no operation has the handle {handle}")
-        self._on_start |= bool(start)
         self._edges.add(op, on, start)
 
     def phase(self, name: str) -> None:
@@ -488,7 +486,7 @@ class WorkloadBuilder:
             phase_names=tuple(self._phases),
             dep_offset=dep_offset,
             dep=dep,
-            dep_on_start=on_start if self._on_start else on_start[:0],
+            dep_on_start=on_start if on_start.any() else on_start[:0],
             match=np.zeros(0, dtype=np.int64),
             release_ns=release if self._released else release[:0],
             cpu=cpu if self._uses_cpus else cpu[:0],
