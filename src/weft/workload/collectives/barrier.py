@@ -41,8 +41,7 @@ def linear(group: Group) -> None:
     """Everybody tells rank 0, which then tells everybody."""
     others = group.places[1:]
     root = np.zeros_like(others)
-    sent = group.begin_send(others, root, 0, _news)
-    group.wait(others, sent)
-    group.wait(0, *(group.begin_receive(0, place, 0, add=True) for place in range(1, group.n)))
-    group.wait(0, *(group.begin_send(0, place, 0, _news) for place in range(1, group.n)))
-    group.wait(others, group.begin_receive(others, root, 0, add=True))
+    group.send(others, root, 0, _news)
+    group.wait(0, [group.begin_receive(0, place, 0, add=True) for place in range(1, group.n)])
+    group.wait(0, [group.begin_send(0, place, 0, _news) for place in range(1, group.n)])
+    group.receive(others, root, 0, add=True)

@@ -13,7 +13,7 @@ collective the messages of a pair of ranks are sent and received in the same ord
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeVar
@@ -166,6 +166,8 @@ class Group:
         Bytes: one number, int64 [n] or int64 [n, n], as the collective has them (`Sizes`).
     root
         Place of the root.
+    uneven
+        Whether blocks may have different sizes, so that messages of empty ones may be left out.
     comm
         Number of the communicator.
     reduce_ns_per_byte
@@ -181,6 +183,7 @@ class Group:
         sizes: Any,
         *,
         root: int = 0,
+        uneven: bool = False,
         comm: int = 0,
         reduce_ns_per_byte: float = 0.0,
         trace: Trace | None = None,
@@ -188,6 +191,7 @@ class Group:
         self.n = members.shape[1]
         self.root = root
         self.sizes = sizes
+        self.uneven = uneven
         self.places: Ints = np.arange(self.n, dtype=np.int64)
         self._builder = builder
         self._members = members
@@ -199,6 +203,10 @@ class Group:
     def from_root(self, relative: Any) -> Any:
         """Place of a rank that stands this far behind the root."""
         return (relative + self.root) % self.n
+
+    def behind_root(self, place: Any) -> Any:
+        """How far a place stands behind the root."""
+        return (place - self.root) % self.n
 
     def cut(self, sizes: Ints) -> Ints:
         """Note the parts into which the buffer is cut."""
@@ -219,6 +227,7 @@ class Group:
         *,
         add: bool = False,
         also: Carries | None = None,
+        combined_bytes: Any = None,
     ) -> None:
         """Send and receive at once, and wait for both.
 
@@ -234,15 +243,45 @@ class Group:
             Whether what comes is combined with what is there.
         also
             Blocks to which what comes at a receiver is also applied.
+        combined_bytes
+            Bytes that each combines, where they are not those received.
         """
         self._builder.sendrecv(
             self._ranks(who), self._ranks(to), self._each(send_bytes), self._ranks(source),
             self._each(recv_bytes), self._tag, self._comm,
         )  # fmt: skip
         if self._trace is not None:
-            self._note(who, np.asarray(to) >= 0, np.asarray(source) >= 0, carries, add, also)
+            self._note_sends(who, np.asarray(to) >= 0, carries)
+            self._note_receives(who, np.asarray(source) >= 0, add, also)
         if add:
-            self._combine(who, np.where(np.asarray(source) >= 0, recv_bytes, 0))
+            came = np.where(np.asarray(source) >= 0, recv_bytes, 0)
+            self.combine(who, came if combined_bytes is None else combined_bytes)
+
+    def send(self, who: Any, to: Any, size_bytes: Any, carries: Carries) -> None:
+        """Send and wait."""
+        if self._trace is not None:
+            self._note_sends(who, True, carries)
+        self._builder.send(
+            self._ranks(who), self._ranks(to), self._each(size_bytes), self._tag, self._comm
+        )
+
+    def receive(
+        self,
+        who: Any,
+        source: Any,
+        size_bytes: Any,
+        *,
+        add: bool = False,
+        also: Carries | None = None,
+    ) -> None:
+        """Receive and wait; what is combined takes its time."""
+        if self._trace is not None:
+            self._note_receives(who, True, add, also)
+        self._builder.recv(
+            self._ranks(who), self._ranks(source), self._each(size_bytes), self._tag, self._comm
+        )
+        if add:
+            self.combine(who, size_bytes)
 
     def message(
         self,
@@ -255,45 +294,36 @@ class Group:
         also: Carries | None = None,
     ) -> None:
         """One message from each sender to its receiver, both waiting; nobody is on both sides."""
-        self._builder.send(
-            self._ranks(senders), self._ranks(receivers), self._each(size_bytes), self._tag,
-            self._comm,
-        )  # fmt: skip
-        self._builder.recv(
-            self._ranks(receivers), self._ranks(senders), self._each(size_bytes), self._tag,
-            self._comm,
-        )  # fmt: skip
-        if self._trace is not None:
-            self._note(senders, True, False, carries, add, also)
-            self._note(receivers, False, True, carries, add, also)
-        if add:
-            self._combine(receivers, size_bytes)
+        if np.size(senders):
+            self.send(senders, receivers, size_bytes, carries)
+            self.receive(receivers, senders, size_bytes, add=add, also=also)
 
-    def begin_send(self, who: Any, to: Any, size_bytes: Any, carries: Carries) -> Ints:
-        """Begin to send; handles for `wait`."""
+    def begin_send(
+        self, who: Any, to: Any, size_bytes: Any, carries: Carries, *, where: Any = None
+    ) -> Ints:
+        """Begin to send; handles for `wait`, -1 for those that `where` leaves out."""
         if self._trace is not None:
-            self._note(who, True, False, carries, False, None)
-        return self._begin(self._builder.isend, who, to, size_bytes)
+            self._note_sends(who, True if where is None else where, carries)
+        return self._begin(self._builder.isend, who, to, size_bytes, where)
 
-    def begin_receive(self, who: Any, source: Any, size_bytes: Any, *, add: bool = False) -> Ints:
-        """Begin to receive; handles for `wait`. What is combined costs its time there."""
+    def begin_receive(
+        self, who: Any, source: Any, size_bytes: Any, *, where: Any = None, add: bool = False
+    ) -> Ints:
+        """Begin to receive; handles for `wait`, -1 for those that `where` leaves out.
+
+        Its end costs no time of combining; `combine` does.
+        """
         if self._trace is not None:
-            self._note(who, False, True, lambda _: (), add, None)
-        return self._begin(self._builder.irecv, who, source, size_bytes)
+            self._note_receives(who, True if where is None else where, add, None)
+        return self._begin(self._builder.irecv, who, source, size_bytes, where)
 
-    def wait(self, who: Any, *handles: Ints) -> None:
+    def wait(self, who: Any, handles: Sequence[Ints]) -> None:
         """Wait for what was begun at these places."""
-        self._builder.wait(self._ranks(np.atleast_1d(who)), np.stack(handles))
+        if handles:
+            self._builder.wait(self._ranks(np.atleast_1d(who)), np.stack(handles))
 
-    # -- inside ------------------------------------------------------------------------------------
-
-    def _begin(self, call: Callable[..., Any], who: Any, peer: Any, size_bytes: Any) -> Ints:
-        handles = call(
-            self._ranks(who), self._ranks(peer), self._each(size_bytes), self._tag, self._comm
-        )
-        return np.atleast_1d(np.asarray(handles, dtype=np.int64))
-
-    def _combine(self, who: Any, size_bytes: ArrayLike) -> None:
+    def combine(self, who: Any, size_bytes: ArrayLike) -> None:
+        """Compute for as long as it takes to combine so many bytes with one's own."""
         if not self._reduce_ns_per_byte:
             return
         places = np.atleast_1d(who)
@@ -301,6 +331,24 @@ class Group:
         some = duration > 0
         if some.any():
             self._builder.calc(self._ranks(places[some]), self._each(duration[some]))
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _begin(
+        self, call: Callable[..., Any], who: Any, peer: Any, size_bytes: Any, where: Any
+    ) -> Ints:
+        groups = len(self._members)
+        if where is None or np.all(where):
+            handles = call(
+                self._ranks(who), self._ranks(peer), self._each(size_bytes), self._tag, self._comm
+            )
+            return np.atleast_1d(np.asarray(handles, dtype=np.int64))
+        handles = np.full((groups, len(who)), -1, dtype=np.int64)
+        if np.any(where):
+            sizes = np.broadcast_to(np.asarray(size_bytes), len(who))
+            some = self._begin(call, who[where], peer[where], sizes[where], None)
+            handles[:, where] = some.reshape(groups, -1)
+        return handles.ravel()
 
     def _ranks(self, places: Any) -> Any:
         """World ranks of places, of all groups in turn; -1 stays."""
@@ -317,20 +365,21 @@ class Group:
             return values
         return np.tile(values, len(self._members))
 
-    def _note(
-        self, who: Any, sends: Any, receives: Any, carries: Carries, add: bool, also: Carries | None
-    ) -> None:
-        trace = self._trace
-        assert trace is not None
-        places = np.atleast_1d(who)
+    def _note_sends(self, who: Any, where: Any, carries: Carries) -> None:
+        assert self._trace is not None
         for row in self._members:
-            for place, out, back in np.broadcast(places, sends, receives):
-                rank, at = int(row[place]), int(place)
+            for place, out in np.broadcast(np.atleast_1d(who), where):
                 if out:
-                    trace.carried.setdefault(rank, []).append(tuple(map(int, carries(at))))
+                    blocks = tuple(map(int, carries(int(place))))
+                    self._trace.carried.setdefault(int(row[place]), []).append(blocks)
+
+    def _note_receives(self, who: Any, where: Any, add: bool, also: Carries | None) -> None:
+        assert self._trace is not None
+        for row in self._members:
+            for place, back in np.broadcast(np.atleast_1d(who), where):
                 if back:
-                    more = tuple(also(at)) if also else ()
-                    trace.taken.setdefault(rank, []).append((add, more))
+                    more = tuple(map(int, also(int(place)))) if also else ()
+                    self._trace.taken.setdefault(int(row[place]), []).append((add, more))
 
 
 def check_members(builder: WorkloadBuilder, members: ArrayLike, comm: int) -> Ints:

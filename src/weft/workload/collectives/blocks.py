@@ -11,6 +11,11 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 
 
+def is_power_of_two(n: int) -> bool:
+    """Whether it is 1, 2, 4, 8 and so on."""
+    return n & (n - 1) == 0
+
+
 def powers(n: int) -> Iterator[int]:
     """1, 2, 4 and so on, below n."""
     step = 1
@@ -96,3 +101,7 @@ class Fold:
     def first(self, number: Any) -> Any:
         """First place that a participant stands for; n for the number of participants."""
         return number + np.minimum(number, self.rest)
+
+    def number(self, place: Any) -> Any:
+        """Participant that stands for a place."""
+        return np.where(place < 2 * self.rest, place // 2, place - self.rest)

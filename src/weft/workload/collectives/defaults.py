@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from weft.workload.collectives.blocks import is_power_of_two
+
 BCAST_MIN_PROCS = 8  # MPIR_CVAR_BCAST_MIN_PROCS
 BCAST_SHORT_BYTES = 12288  # MPIR_CVAR_BCAST_SHORT_MSG_SIZE
 BCAST_LONG_BYTES = 524288  # MPIR_CVAR_BCAST_LONG_MSG_SIZE
@@ -24,11 +26,6 @@ REDUCE_SCATTER_LONG_BYTES = 524288  # MPIR_CVAR_REDSCAT_COMMUTATIVE_LONG_MSG_SIZ
 ALLTOALL_MIN_PROCS = 8
 ALLTOALL_SHORT_BYTES = 256  # MPIR_CVAR_ALLTOALL_SHORT_MSG_SIZE
 ALLTOALL_MEDIUM_BYTES = 32768  # MPIR_CVAR_ALLTOALL_MEDIUM_MSG_SIZE
-
-
-def is_power_of_two(n: int) -> bool:
-    """Whether it is 1, 2, 4, 8 and so on."""
-    return n & (n - 1) == 0
 
 
 def _bcast(size: int, n: int) -> str:

@@ -40,7 +40,9 @@ def collective_on(
     """Append a blocking collective to the programs of its ranks.
 
     A rank's part begins when its last blocking operation is over, and its next operation waits
-    for that part; operations that it began before (`isend`, `irecv`) go on meanwhile.
+    for that part; operations that it began before (`isend`, `irecv`) go on meanwhile. One rank
+    sends nothing, and neither does anybody when there are no bytes at all (as in MPICH and Open
+    MPI, where such a collective synchronises nobody; a barrier does).
 
     Parameters
     ----------
@@ -88,18 +90,22 @@ def collective_on(
     ranks = check_members(builder, members, comm)
     n = ranks.shape[1]
     sizes = _sizes(kind, size_bytes, n)
-    if not 0 <= root < n or root != int(root):
+    if not isinstance(root, int | np.integer) or not 0 <= root < n:
         raise InputError(f"{kind.name}: there is no root {root} among {n} ranks, counted from 0")
+    if root and not kind.rooted:
+        raise InputError(f"{kind.name} has no root")
     if not 0 <= reduce_ns_per_byte < float("inf"):
         raise InputError(f"{kind.name}: combining a byte cannot take {reduce_ns_per_byte} ns")
-    chosen = algorithm or RULES[kind.name](size_bytes, n)
+    if reduce_ns_per_byte and not kind.combines:
+        raise InputError(f"{kind.name} combines nothing")
+    chosen = RULES[kind.name](size_bytes, n) if algorithm is None else algorithm
     entry = _entry(kind, chosen)
     bound = collective.bind(entry, options)
     group = Group(
-        builder, ranks, sizes, root=int(root), comm=comm, reduce_ns_per_byte=reduce_ns_per_byte,
-        trace=trace,
+        builder, ranks, sizes, root=int(root), uneven=kind.uneven, comm=comm,
+        reduce_ns_per_byte=reduce_ns_per_byte, trace=trace,
     )  # fmt: skip
-    if n > 1:
+    if n > 1 and (kind.sizes is Sizes.NONE or np.any(sizes)):
         entry.function(group, **bound)
     return chosen
 
@@ -192,10 +198,6 @@ def collective_workload(spec: str, num_ranks: int) -> Workload:
         raise InputError(f"{spec}: {kind.name} needs size, its {kind.sizes.value}")
     if count < 1:
         raise InputError(f"{spec}: count is {count}; expected 1 or more")
-    if common.get("root", 0) and not kind.rooted:
-        raise InputError(f"{spec}: {kind.name} has no root")
-    if common.get("reduce_ns_per_byte", 0) and not kind.combines:
-        raise InputError(f"{spec}: {kind.name} combines nothing")
     spread, seed = common.get("spread", 0.0), common.get("seed", 0)
     if not 0 <= spread <= 1:
         raise InputError(f"{spec}: spread is {spread}; expected 0 to 1")
@@ -219,6 +221,8 @@ def collective_workload(spec: str, num_ranks: int) -> Workload:
             builder, kind.name, everyone, sizes, algorithm=chosen, root=common.get("root", 0),
             reduce_ns_per_byte=common.get("reduce_ns_per_byte", 0.0), **given,
         )  # fmt: skip
+    if size == 0:
+        builder.notes.append(f"{kind.name} of 0 bytes sends nothing, as in MPICH")
     return builder.build()
 
 

@@ -1,0 +1,81 @@
+"""Allreduce: the buffers of all ranks, combined, reach everybody. The operator is commutative."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft.workload.collectives import bcast, reduce
+from weft.workload.collectives.allgather import ring_steps
+from weft.workload.collectives.base import Group, algorithm
+from weft.workload.collectives.blocks import Blocks, Fold, evenly, powers
+from weft.workload.collectives.reduce_scatter import ring_reduce_steps
+
+
+def _fold(group: Group, fold: Fold, parts: int) -> None:
+    """The ranks beyond the largest power of two hand their buffer to a neighbour."""
+    group.message(fold.idle, fold.helper, group.sizes, lambda _: range(parts), add=True)
+
+
+def _unfold(group: Group, fold: Fold, parts: int) -> None:
+    """And get the result from it."""
+    group.message(fold.helper, fold.idle, group.sizes, lambda _: range(parts))
+
+
+@algorithm(
+    "allreduce",
+    "recursive-doubling",
+    source="Thakur et al. 2005, 3.5; MPICH",
+    first=True,
+)
+def recursive_doubling(group: Group) -> None:
+    """Pairs at distances 1, 2, 4 exchange and combine whole buffers; log2 n rounds.
+
+    Where n is no power of two, the ranks beyond the largest one go by a neighbour: 2 more rounds.
+    """
+    fold = Fold(group.n)
+    group.cut(np.array([group.sizes]))
+    _fold(group, fold, 1)
+    for step in powers(fold.count):
+        peer = fold.place[fold.numbers ^ step]
+        group.exchange(fold.place, peer, group.sizes, peer, group.sizes, lambda _: (0,), add=True)
+    _unfold(group, fold, 1)
+
+
+@algorithm("allreduce", "rabenseifner", source="Rabenseifner 2004; Thakur et al. 2005, 3.5; MPICH")
+def rabenseifner(group: Group) -> None:
+    """Reduce-scatter by recursive halving, then allgather by recursive doubling; 2 log2 n rounds.
+
+    Where n is no power of two, the ranks beyond the largest one go by a neighbour: 2 more rounds.
+    """
+    fold = Fold(group.n)
+    blocks = Blocks(group.cut(evenly(group.sizes, fold.count)))
+    _fold(group, fold, fold.count)
+    part = reduce.halving_steps(group, fold, blocks)
+    count = 1
+    for step in reversed(list(powers(fold.count))):
+        other = fold.numbers ^ step
+        peer = fold.place[other]
+        group.exchange(
+            fold.place, peer, blocks.run(part, part + count),
+            peer, blocks.run(part[other], part[other] + count),
+            reduce.parts_of(group, fold, part, count),
+        )  # fmt: skip
+        part = np.minimum(part, part[other])
+        count *= 2
+    _unfold(group, fold, fold.count)
+
+
+@algorithm("allreduce", "ring", source="Patarasuk and Yuan 2009; Baidu, NCCL")
+def ring(group: Group) -> None:
+    """Reduce-scatter and then allgather around a ring; 2(n - 1) rounds of one n-th."""
+    blocks = Blocks(group.cut(evenly(group.sizes, group.n)))
+    ring_reduce_steps(group, blocks)
+    ring_steps(group, blocks)
+
+
+@algorithm("allreduce", "reduce-bcast", source="binomial reduce and broadcast")
+def reduce_bcast(group: Group) -> None:
+    """Up a binomial tree and down again; 2 ceil(log2 n) rounds of the whole buffer."""
+    group.cut(np.array([group.sizes]))
+    reduce.binomial_steps(group)
+    bcast.binomial_steps(group)

@@ -1,0 +1,83 @@
+"""Broadcast: the root's buffer goes to everybody."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft.errors import InputError
+from weft.units import Bytes
+from weft.workload.collectives.allgather import doubling_steps, ring_steps
+from weft.workload.collectives.base import Carries, Group, algorithm
+from weft.workload.collectives.blocks import Blocks, rounded_up, tree
+from weft.workload.collectives.rooted import scatter_steps
+
+
+def _whole(_: int) -> tuple[int]:
+    """Every message holds the whole buffer."""
+    return (0,)
+
+
+def binomial_steps(group: Group) -> None:
+    """The whole buffer down a binomial tree."""
+    for parent, child, _ in tree(group.n):
+        group.message(group.from_root(parent), group.from_root(child), group.sizes, _whole)
+
+
+@algorithm(
+    "bcast", "binomial", source="MPICH; Thakur, Rabenseifner and Gropp 2005, 3.2", first=True
+)
+def binomial(group: Group) -> None:
+    """Down a binomial tree; ceil(log2 n) rounds of the whole buffer."""
+    group.cut(np.array([group.sizes]))
+    binomial_steps(group)
+
+
+def _scatter(group: Group) -> Blocks:
+    """One part of the buffer to each rank, down a binomial tree."""
+    parts = rounded_up(group.sizes, group.n)
+    group.cut(np.roll(parts, group.root))
+    blocks = Blocks(parts)
+    scatter_steps(group, blocks)
+    return blocks
+
+
+@algorithm("bcast", "scatter-ring", source="van de Geijn; Thakur et al. 2005, 3.2; MPICH")
+def scatter_ring(group: Group) -> None:
+    """One part to each rank down a binomial tree, then all parts around a ring."""
+    ring_steps(group, _scatter(group))
+
+
+@algorithm("bcast", "scatter-doubling", source="van de Geijn; Thakur et al. 2005, 3.2; MPICH")
+def scatter_doubling(group: Group) -> None:
+    """One part to each rank down a binomial tree, then all parts by recursive doubling."""
+    doubling_steps(group, _scatter(group))
+
+
+@algorithm("bcast", "chain", source="pipelined chain; Open MPI's pipeline")
+def chain(group: Group, *, segment: Bytes = 65536) -> None:
+    """From each rank to the next, in segments: while one goes on the next one comes.
+
+    Parameters
+    ----------
+    segment
+        Bytes of a segment, the last of which may be smaller.
+    """
+    if segment < 1:
+        raise InputError(f"a segment of {segment} bytes is not possible; expected 1 or more")
+    count = max(1, -(-group.sizes // segment))
+    sizes = np.full(count, segment, dtype=np.int64)
+    sizes[-1] = group.sizes - (count - 1) * segment
+    group.cut(sizes)
+    behind = group.behind_root(group.places)
+    last = behind == group.n - 1
+    to = np.where(last, -1, (group.places + 1) % group.n)
+    source = np.where(behind == 0, -1, (group.places - 1) % group.n)
+    fed, feeding = group.places[behind > 0], group.places[~last]
+    group.receive(fed, source[fed], sizes[0])
+    for at in range(count - 1):
+        group.exchange(group.places, to, sizes[at], source, sizes[at + 1], _segment(at))
+    group.send(feeding, to[feeding], sizes[-1], _segment(count - 1))
+
+
+def _segment(number: int) -> Carries:
+    return lambda _: (number,)

@@ -1,0 +1,89 @@
+"""Gather and scatter: a block of each rank to the root, or from it.
+
+A block is named after the rank that it comes from, or goes to.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft.workload.collectives.base import Carries, Group, algorithm
+from weft.workload.collectives.blocks import Blocks, tree
+
+
+def _share(group: Group, first: int, share: int) -> Carries:
+    """Blocks of `share` ranks, beginning `first` behind the sender."""
+
+    def carries(place: int) -> list[int]:
+        start = group.behind_root(place) + first
+        return [group.from_root(at) for at in range(start, min(start + share, group.n))]
+
+    return carries
+
+
+def scatter_steps(group: Group, blocks: Blocks) -> None:
+    """Blocks, counted from the root, down a binomial tree."""
+    for parent, child, share in tree(group.n):
+        size = blocks.run(child, np.minimum(child + share, group.n))
+        group.message(
+            group.from_root(parent), group.from_root(child), size, _share(group, share, share)
+        )
+
+
+@algorithm("gather", "binomial", source="MPICH; Thakur and Gropp 2003", first=True)
+@algorithm("gatherv", "binomial", source="as gather; Träff 2018 refines it", first=True)
+def gather_binomial(group: Group) -> None:
+    """Up a binomial tree, where inner ranks hand on what they got; ceil(log2 n) rounds."""
+    blocks = Blocks(np.roll(group.sizes, -group.root))
+    for parent, child, share in reversed(list(tree(group.n))):
+        size = blocks.run(child, np.minimum(child + share, group.n))
+        group.message(
+            group.from_root(child), group.from_root(parent), size, _share(group, 0, share)
+        )
+
+
+@algorithm("scatter", "binomial", source="MPICH; Thakur and Gropp 2003", first=True)
+@algorithm("scatterv", "binomial", source="as scatter; Träff 2018 refines it", first=True)
+def scatter_binomial(group: Group) -> None:
+    """Down a binomial tree, where inner ranks hand on what is for others; ceil(log2 n) rounds."""
+    scatter_steps(group, Blocks(np.roll(group.sizes, -group.root)))
+
+
+def _others(group: Group) -> list[int]:
+    """Places whose block travels: not the root's, and no empty ones."""
+    return [at for at in range(group.n) if at != group.root and group.sizes[at]]
+
+
+def _own(place: int) -> tuple[int]:
+    return (place,)
+
+
+def _for(place: int) -> Carries:
+    return lambda _: (place,)
+
+
+@algorithm("gather", "linear", source="MPICH's gatherv; Open MPI's basic linear")
+@algorithm("gatherv", "linear", source="MPICH")
+def gather_linear(group: Group) -> None:
+    """Every rank sends to the root, which receives all at once; empty blocks are left out."""
+    others = _others(group)
+    senders = np.array(others, dtype=np.int64)
+    if len(senders):
+        group.send(senders, np.full_like(senders, group.root), group.sizes[senders], _own)
+    group.wait(
+        group.root, [group.begin_receive(group.root, at, int(group.sizes[at])) for at in others]
+    )
+
+
+@algorithm("scatter", "linear", source="MPICH's scatterv; Open MPI's basic linear")
+@algorithm("scatterv", "linear", source="MPICH")
+def scatter_linear(group: Group) -> None:
+    """The root sends to every rank, to all at once; empty blocks are left out."""
+    others = _others(group)
+    group.wait(
+        group.root,
+        [group.begin_send(group.root, at, int(group.sizes[at]), _for(at)) for at in others],
+    )
+    receivers = np.array(others, dtype=np.int64)
+    if len(receivers):
+        group.receive(receivers, np.full_like(receivers, group.root), group.sizes[receivers])
