@@ -341,7 +341,8 @@ def _covariance(
     np.add.at(score, graph, jacobian * residuals[:, None])
     graphs = len(np.unique(graph))
     shared = inverse @ (score.T @ score) @ inverse * graphs / max(graphs - 1, 1)
-    larger: NDArray[np.float64] = np.sqrt(np.maximum(np.diag(shared) / np.diag(own), 1.0))
+    least = np.maximum(np.diag(own), np.finfo(np.float64).tiny)  # of exact times it is 0
+    larger: NDArray[np.float64] = np.sqrt(np.maximum(np.diag(shared) / least, 1.0))
     combined: NDArray[np.float64] = own * np.outer(larger, larger)
     return combined
 

@@ -153,7 +153,7 @@ def smaller_shapes(sources: Sequence[int], destinations: Sequence[int]) -> list[
     return sorted(found, key=lambda form: (-len(form), form))
 
 
-def random_graph(edges: int, nodes: int, seed: int) -> tuple[list[int], list[int]]:
+def random_graph(edges: int, nodes: int, seed: int | Sequence[int]) -> tuple[list[int], list[int]]:
     """Sources and destinations of a random directed graph, any two nodes equally likely per edge.
 
     Edges are drawn one by one and independently, so that parallel ones occur. Nodes that are met
@@ -166,14 +166,14 @@ def random_graph(edges: int, nodes: int, seed: int) -> tuple[list[int], list[int
     nodes
         Number of nodes to draw from, at least 2.
     seed
-        Seed of the draws.
+        Seed of the draws, a number or several.
 
     Raises
     ------
     InputError
         For no edges, fewer than two nodes or a negative seed.
     """
-    if edges < 1 or nodes < 2 or seed < 0:
+    if edges < 1 or nodes < 2 or np.min(seed) < 0:
         raise InputError(
             f"a random graph of {edges} edges among {nodes} nodes with seed {seed}: expected at "
             "least 1 edge, 2 nodes and no negative seed"
