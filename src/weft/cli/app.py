@@ -18,6 +18,7 @@ from weft.cli.info import info_command
 from weft.cli.listing import list_command
 from weft.cli.opensm import opensm_app
 from weft.cli.paper import paper_command
+from weft.cli.predict import predict_command
 from weft.cli.route import route_command
 from weft.cli.warmup import warmup_command
 from weft.errors import WeftError
@@ -42,6 +43,7 @@ app.command(info_command, name="info")
 app.command(route_command, name="route")
 app.command(convert_command, name="convert")
 app.command(cost_command, name="cost")
+app.command(predict_command, name="predict")
 app.command(paper_command, name="paper")
 app.command(list_command, name="list")
 app.command(opensm_app)

@@ -37,6 +37,9 @@ from weft.sim.contention.coefficients import INFINIBAND, PenaltyModel
 #: Of the paper's testbed (section 5), in seconds per byte: 1.82 GiB/s.
 PAPER_INVERSE_BANDWIDTH = 5.105e-10
 
+#: Steps times edges that are recorded at most: a gigabyte for each of the two tables.
+_MOST_RECORDED = 2**27
+
 
 @dataclass(frozen=True, eq=False)
 class ContentionSteps:
@@ -155,7 +158,8 @@ def predict_steps(
 ) -> ContentionSteps:
     """As `predict`, with the penalties and what is left to send of every step.
 
-    Takes memory for steps times edges, of which there are at most twice as many steps as edges.
+    There are at most twice as many steps as edges. Raises `InputError` as `predict` does, and when
+    steps times edges exceed 2^27.
     """
     return _solve(
         sources, destinations, size_bytes, start_s, inverse_bandwidth_s_per_byte, model, True
@@ -199,6 +203,11 @@ def _solve(
         raise InputError("the times are too large for numbers of 64 bits")
     if not recorded:
         return ContentionSteps(completion, np.zeros(0), empty, empty)
+    if steps * count > _MOST_RECORDED:
+        raise InputError(
+            f"{steps:,} steps of {count:,} edges are too many to record; predict() gives their "
+            "times alone"
+        )
     end, penalty, remaining = np.zeros(steps), np.zeros((steps, count)), np.zeros((steps, count))
     if steps:
         solve_steps(*arguments, end, penalty, remaining)

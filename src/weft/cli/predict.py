@@ -1,0 +1,149 @@
+"""`weft predict`: when the communications of a contention graph complete."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+from cyclopts import Parameter
+from rich.markup import escape
+from rich.table import Table
+
+from weft.cli.common import announced_compile, console
+from weft.errors import InputError
+from weft.registry import did_you_mean
+from weft.sim.contention import PAPER_INVERSE_BANDWIDTH, ContentionSteps, PenaltyModel
+from weft.sim.contention.graph_file import (
+    ContentionGraph,
+    parse_bandwidth,
+    read_contention_graph,
+)
+from weft.sim.contention.model import predict_steps
+
+
+def predict_command(
+    file: Annotated[
+        Path, Parameter(help="A contention graph, one edge a line such as 'a: 0 -> 1  20MiB'.")
+    ],
+    /,
+    *,
+    bandwidth: Annotated[
+        str | None,
+        Parameter(help="Of one communication alone, such as 1.82GiB/s, 100Gb/s or 4xHDR."),
+    ] = None,
+    inverse_bandwidth: Annotated[
+        float | None, Parameter(help="The same as seconds per byte, such as 5.105e-10.")
+    ] = None,
+    steps: Annotated[
+        bool, Parameter(help="Show every step: penalties, bytes left to send and its end.")
+    ] = False,
+    coefficient: Annotated[
+        tuple[str, ...],
+        Parameter(help="Another value of a coefficient than InfiniBand's, NAME=VALUE; repeatable."),
+    ] = (),
+) -> int:
+    """Predict the completion times of communications that contend for adapters.
+
+    The model is that of Martinasso and Mehaut for InfiniBand. Bandwidth given here goes before the
+    file's; without either it is that of the paper's cluster, 5.105e-10 seconds per byte.
+    """
+    if bandwidth is not None and inverse_bandwidth is not None:
+        raise InputError("give --bandwidth or --inverse-bandwidth, not both")
+    model = _model(coefficient)
+    graph = read_contention_graph(file)
+    inverse = inverse_bandwidth
+    if bandwidth is not None:
+        inverse = 1 / parse_bandwidth(bandwidth)
+    if inverse is None:
+        inverse = graph.inverse_bandwidth_s_per_byte
+    if inverse is None:
+        inverse = PAPER_INVERSE_BANDWIDTH
+    with announced_compile():
+        found = predict_steps(*graph.nodes(), graph.size_bytes, graph.start_s, inverse, model=model)
+    out = console()
+    out.print(_steps_table(graph, found) if steps else _table(graph, found, inverse))
+    out.print(
+        f"{len(graph.names)} edges, {len(found.end_s)} steps, {inverse:g} s/byte "
+        f"({1 / inverse / 1e9:.4g} GB/s); the last completes at {found.completion_s.max():.6g} s.",
+        soft_wrap=True,
+    )
+    return 0
+
+
+def _model(words: tuple[str, ...]) -> PenaltyModel:
+    names = [field.name for field in fields(PenaltyModel)]
+    given: dict[str, float] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        name = name.replace("-", "_")
+        if not equals or name not in names:
+            raise InputError(
+                f"--coefficient {word}: expected NAME=VALUE with one of {', '.join(names)}"
+                f"{did_you_mean(name, names)}"
+            )
+        if name in given:
+            raise InputError(f"--coefficient {name} is given twice")
+        try:
+            given[name] = float(value)
+        except ValueError:
+            raise InputError(f"--coefficient {word}: {value!r} is no number") from None
+    return PenaltyModel(**given)
+
+
+def _number(value: float) -> str:
+    return "-" if np.isnan(value) else f"{value:.4g}"
+
+
+def _table(graph: ContentionGraph, found: ContentionSteps, inverse: float) -> Table:
+    """One row per edge: its penalties in turn, its time, and how many times longer than alone."""
+    table = Table()
+    table.add_column("edge")
+    table.add_column("from", overflow="fold")
+    table.add_column("to", overflow="fold")
+    for name in ("bytes", "start s", "penalties", "completes s", "over alone"):
+        table.add_column(name, justify="right")
+    for edge, name in enumerate(graph.names):
+        size, start = graph.size_bytes[edge], graph.start_s[edge]
+        turns: list[str] = []
+        for value in found.penalty[:, edge]:
+            if not np.isnan(value) and turns[-1:] != [_number(value)]:
+                turns.append(_number(value))
+        alone = size * inverse
+        table.add_row(
+            escape(name),
+            escape(graph.sources[edge]),
+            escape(graph.destinations[edge]),
+            f"{size:,}",
+            f"{start:.6g}",
+            ", ".join(turns) or "-",
+            f"{found.completion_s[edge]:.6g}",
+            f"{(found.completion_s[edge] - start) / alone:.3f}" if alone else "-",
+        )
+    return table
+
+
+def _steps_table(graph: ContentionGraph, found: ContentionSteps) -> Table:
+    """As figure 3 of the paper: in every step each edge's penalty and bytes left.
+
+    The time of an edge is the end of the step, or its completion once it is done.
+    """
+    table = Table()
+    table.add_column("step", justify="right")
+    table.add_column("edge")
+    for name in ("penalty", "bytes left", "time s"):
+        table.add_column(name, justify="right")
+    for step, end in enumerate(found.end_s):
+        for edge, name in enumerate(graph.names):
+            completed = found.completion_s[edge]
+            waiting = np.isnan(found.penalty[step, edge]) and completed > end
+            table.add_row(
+                str(step + 1) if edge == 0 else "",
+                escape(name),
+                _number(found.penalty[step, edge]),
+                f"{found.remaining_bytes[step, edge]:,.0f}",
+                "not started" if waiting else f"{min(end, completed):.6g}",
+                end_section=edge == len(graph.names) - 1,
+            )
+    return table
