@@ -2,6 +2,7 @@
 
 from weft.workload.trace.errors import Place, TraceError
 from weft.workload.trace.formatter import format_program
+from weft.workload.trace.lowering import lower, trace_workload
 from weft.workload.trace.parser import parse
 
-__all__ = ["Place", "TraceError", "format_program", "parse"]
+__all__ = ["Place", "TraceError", "format_program", "lower", "parse", "trace_workload"]

@@ -300,7 +300,7 @@ class Wait(Statement):
 
 
 @dataclass(frozen=True)
-class RoutingKey(Operation):
+class RoutingKey(Statement):
     """``RODREQUEST KEY 7`` or ``RODDONE KEY 7``."""
 
     verb: str

@@ -40,6 +40,21 @@ def parse(text: str, file: str = "trace") -> nodes.Program:
         raise error.in_file(file, text) from None
 
 
+def parse_value(text: str) -> nodes.Expression:
+    """The expression that a text holds.
+
+    Raises
+    ------
+    TraceError
+        When it is none.
+    """
+    parser = _Parser(tokens(text))
+    found = parser.expression()
+    if parser.token.kind != "end":
+        parser.fail("the end of the value")
+    return found
+
+
 class _Parser(ExpressionParser):
     """One pass over the tokens; each method reads what it is named after."""
 
@@ -338,10 +353,10 @@ class _Parser(ExpressionParser):
     def _routing_key(self, head: Token) -> nodes.Statement:
         self.expect_word("KEY")
         key = self.expression()
-        given = self._options(head, {**self._places(), "AFTER": self._after})
+        given = self._options(head, self._places())
         return nodes.RoutingKey(
             head.text.upper().removeprefix("MPI_"), key, given.get("TAG"),
-            given.get("ON", given.get("COMM")), after=given.get("AFTER"), at=head.place,
+            given.get("ON", given.get("COMM")), at=head.place,
         )  # fmt: skip
 
     def _collective(self, head: Token) -> nodes.Statement:

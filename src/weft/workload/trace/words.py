@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from weft.workload.collectives import COLLECTIVES as KINDS
+from weft.workload.collectives import Sizes
+
 #: First words of statements, but for those of collectives.
 HEADS = (
     "NAME", "RANKS", "SEED", "PARAM", "LET", "COMMUNICATOR", "SCOPE", "PHASE", "CALC", "SEND",
@@ -11,17 +14,8 @@ HEADS = (
 
 #: Collectives: whether each takes a size, and whether it has a root.
 COLLECTIVES: dict[str, tuple[bool, bool]] = {
-    "BARRIER": (False, False),
-    "BCAST": (True, True),
-    "REDUCE": (True, True),
-    "ALLREDUCE": (True, False),
-    "REDUCE_SCATTER": (True, False),
-    "GATHER": (True, True),
-    "SCATTER": (True, True),
-    "ALLGATHER": (True, False),
-    "ALLTOALL": (True, False),
-    "ALLTOALLV": (True, False),
-    "SCAN": (True, False),
+    name.upper().replace("-", "_"): (kind.sizes is not Sizes.NONE, kind.rooted)
+    for name, kind in KINDS.items()
 }
 
 #: Words inside statements; none of them can name anything.

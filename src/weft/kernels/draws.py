@@ -1,0 +1,25 @@
+"""Random numbers that hang on a counter and not on who drew before."""
+
+import numpy as np
+from numba import njit
+
+from weft.kernels.hashing import splitmix64
+
+
+@njit(cache=True)
+def uniforms(seed, streams, counts, out):
+    """Number `counts[i]` of stream `streams[i]`, uniform on [0, 1), into float64 `out`.
+
+    Parameters
+    ----------
+    seed
+        uint64.
+    streams, counts
+        int64 [draws].
+    out
+        float64 [draws].
+    """
+    base = splitmix64(seed)
+    for i in range(len(streams)):
+        state = splitmix64(base ^ np.uint64(streams[i]))
+        out[i] = (splitmix64(state ^ np.uint64(counts[i])) >> np.uint64(11)) * 2.0**-53

@@ -1,0 +1,341 @@
+"""Checks a program before it runs: every name must be known, also in parts that no rank reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from weft.registry import did_you_mean
+from weft.workload.trace import nodes
+from weft.workload.trace.errors import Place, TraceError
+from weft.workload.trace.words import FUNCTIONS, PEER, SCOPE_FUNCTIONS
+
+_TOP_ONLY = (
+    nodes.Title, nodes.RankCount, nodes.Seed, nodes.Param, nodes.Communicator, nodes.DefineScope,
+)  # fmt: skip
+_WORDS = {
+    nodes.Title: "NAME",
+    nodes.RankCount: "RANKS",
+    nodes.Seed: "SEED",
+    nodes.Param: "PARAM",
+    nodes.Communicator: "COMMUNICATOR",
+    nodes.DefineScope: "the definition of a SCOPE",
+}
+
+
+def check_names(program: nodes.Program) -> None:
+    """Refuse a program that uses what it does not define.
+
+    Raises
+    ------
+    TraceError
+        On an unknown variable, scope, axis, function or request, a name that means two things, or
+        a declaration inside a block.
+    """
+    _Analysis(program).run()
+
+
+def all_statements(statements: Sequence[nodes.Statement]) -> Iterator[nodes.Statement]:
+    """Every statement, those in blocks too."""
+    for statement in statements:
+        yield statement
+        if isinstance(statement, nodes.If):
+            for branch in statement.branches:
+                yield from all_statements(branch.body)
+        elif isinstance(statement, nodes.For | nodes.Repeat | nodes.OnRanks):
+            yield from all_statements(statement.body)
+
+
+class _Analysis:
+    def __init__(self, program: nodes.Program):
+        self._program = program
+        self._axes: dict[str, tuple[str, ...]] = {"ALL": ()}
+        self._params: set[str] = set()
+        self._variables: set[str] = set()
+        self._counters: set[str] = set()
+        self._requests = {
+            statement.request
+            for statement in all_statements(program.statements)
+            if isinstance(statement, nodes.Message)
+        } - {""}
+        self._once: set[str] = set()
+
+    def run(self) -> None:
+        self._block(self._program.statements, "ALL", top=True)
+
+    def _block(self, statements: Sequence[nodes.Statement], scope: str, top: bool = False) -> None:
+        for statement in statements:
+            if isinstance(statement, _TOP_ONLY):
+                if not top:
+                    what = _WORDS[type(statement)]
+                    raise TraceError(f"{what} cannot stand inside a block", statement.at)
+                self._declaration(statement)
+            elif isinstance(statement, nodes.EnterScope):
+                self._known_scope(statement.name, statement.at)
+                scope = statement.name
+            else:
+                self._statement(statement, scope)
+
+    # -- declarations ------------------------------------------------------------------------------
+
+    def _declaration(self, statement: nodes.Statement) -> None:
+        match statement:
+            case nodes.Title() | nodes.RankCount() | nodes.Seed():
+                word = _WORDS[type(statement)]
+                if word in self._once:
+                    raise TraceError(f"{word} is given twice", statement.at)
+                self._once.add(word)
+        match statement:
+            case nodes.RankCount(count=value) | nodes.Seed(value=value):
+                self._constant(value)
+            case nodes.Communicator(number=value):
+                self._constant(value)
+            case nodes.Param(name=name, value=value):
+                self._constant(value)
+                self._new(name, statement.at)
+                self._params.add(name)
+            case nodes.DefineScope(name=name, definition=definition):
+                self._new(name, statement.at)
+                self._axes[name] = self._definition(definition)
+
+    def _constant(self, node: nodes.Expression) -> None:
+        """Allow numbers and parameters only: the number of ranks may not be known yet."""
+        match node:
+            case nodes.Name(name=name) if name not in self._params:
+                raise TraceError(
+                    f"{name!r} is no parameter; here stand numbers and what PARAM defines"
+                    f"{did_you_mean(name, self._params)}",
+                    node.at,
+                )
+            case nodes.Call(function=function, arguments=arguments):
+                self._known_function(function, node.at)
+                if function not in FUNCTIONS:
+                    raise TraceError(f"{function}(…) cannot stand here", node.at)
+                for argument in arguments:
+                    self._constant(argument)
+            case nodes.Unary(operand=operand):
+                self._constant(operand)
+            case nodes.Binary(left=left, right=right):
+                self._constant(left)
+                self._constant(right)
+
+    def _new(self, name: str, at: Place) -> None:
+        """Refuse a name that already means something."""
+        if name in self._variables or name in self._params or name in self._counters:
+            raise TraceError(f"{name} is already a variable", at)
+        if name in self._axes:
+            raise TraceError(f"{name} is already a scope", at)
+        owner = next((scope for scope, axes in self._axes.items() if name in axes), None)
+        if owner:
+            raise TraceError(f"{name} is already an axis of {owner}", at)
+
+    def _definition(self, definition: nodes.Definition) -> tuple[str, ...]:
+        parent = definition.parent
+        self._known_scope(parent, definition.at)
+        match definition:
+            case nodes.Cart(axes=axes, dims=dims):
+                for dim in dims:
+                    if dim is not None:
+                        self._expression(dim, parent)
+                for axis in axes:
+                    if axis in self._axes:
+                        raise TraceError(f"{axis} is already a scope", definition.at)
+                    if axis in self._variables | self._params:
+                        raise TraceError(f"{axis} is already a variable", definition.at)
+                return axes
+            case nodes.Sub(axes=axes):
+                for axis in axes:
+                    self._known_axis(axis, parent, definition.at)
+                if len(set(axes)) < len(axes):
+                    raise TraceError("an axis is given twice", definition.at)
+                return tuple(axis for axis in self._axes[parent] if axis in axes)
+            case nodes.Split(color=color, key=key):
+                self._expression(color, parent)
+                if key is not None:
+                    self._expression(key, parent)
+            case nodes.Where(condition=condition):
+                self._expression(condition, parent)
+            case nodes.Listed(ranks=ranks):
+                self._ranges(ranks, parent)
+            case nodes.Dup():
+                return self._axes[parent]
+        return ()
+
+    # -- statements --------------------------------------------------------------------------------
+
+    def _statement(self, statement: nodes.Statement, scope: str) -> None:
+        match statement:
+            case nodes.Let(name=name, value=value):
+                self._expression(value, scope)
+                if name in self._params:
+                    raise TraceError(f"{name} is a parameter and keeps its value", statement.at)
+                if name in self._counters:
+                    raise TraceError(f"{name} counts the loop around this", statement.at)
+                if name not in self._variables:
+                    self._new(name, statement.at)
+                    self._variables.add(name)
+            case nodes.Calc(mean=mean, std=std, cpu=cpu):
+                self._expressions(scope, mean, std, cpu)
+            case nodes.Message():
+                scope = self._line_scope(statement.on, scope)
+                self._expressions(scope, statement.size, statement.tag, statement.release)
+                self._peer(statement.peer, scope)
+            case nodes.SendRecv():
+                scope = self._line_scope(statement.on, scope)
+                self._expressions(scope, statement.size, statement.recv_size, statement.tag)
+                self._peer(statement.to, scope)
+                self._peer(statement.source, scope)
+            case nodes.RoutingKey():
+                scope = self._line_scope(statement.on, scope)
+                self._expressions(scope, statement.key, statement.tag)
+            case nodes.Wait(requests=requests):
+                for name in requests:
+                    if name not in self._requests:
+                        close = did_you_mean(name, self._requests)
+                        raise TraceError(
+                            f"no ISEND, IRECV or PUT names its request {name!r}{close}",
+                            statement.at,
+                        )
+            case nodes.Collective(scope=named, size=size, root=root):
+                if named:
+                    self._known_scope(named, statement.at)
+                    scope = named
+                if size is not None:
+                    self._expression(size, scope, peer=statement.name == "ALLTOALLV")
+                self._expressions(scope, root)
+            case nodes.For(counter=counter, range=range_, body=body):
+                self._ranges((range_,), scope)
+                self._new(counter, statement.at)
+                self._counters.add(counter)
+                self._block(body, scope)
+                self._counters.remove(counter)
+            case nodes.Repeat(count=count, body=body):
+                self._expression(count, scope)
+                self._block(body, scope)
+            case nodes.If(branches=branches):
+                for branch in branches:
+                    self._expressions(scope, branch.condition)
+                    self._block(branch.body, scope)
+            case nodes.OnRanks(ranks=ranks, body=body):
+                self._ranges(ranks, scope)
+                self._block(body, scope)
+
+    def _line_scope(self, on: nodes.On | None, scope: str) -> str:
+        if on is None:
+            return scope
+        if on.number is not None:
+            self._expression(on.number, scope)
+            return scope
+        self._known_scope(on.scope, on.at)
+        return on.scope
+
+    def _peer(self, peer: nodes.Peer, scope: str) -> None:
+        match peer:
+            case nodes.NullPeer():
+                pass
+            case nodes.Neighbour(axis=axis):
+                self._known_axis(axis, scope, peer.at)
+            case nodes.Coordinates(values=values):
+                axes = self._axes[scope]
+                if len(values) != len(axes):
+                    raise TraceError(
+                        f"at(…) has {len(values)} coordinates, and {scope} has "
+                        f"{len(axes)} axes{': ' * bool(axes)}{', '.join(axes)}",
+                        peer.at,
+                    )
+                self._expressions(scope, *values)
+            case _:
+                self._expression(peer, scope)
+
+    def _ranges(self, ranges: Sequence[nodes.Range], scope: str) -> None:
+        for range_ in ranges:
+            self._expressions(scope, range_.first, range_.last, range_.step)
+
+    # -- expressions -------------------------------------------------------------------------------
+
+    def _expressions(self, scope: str, *values: nodes.Expression | None) -> None:
+        for value in values:
+            if value is not None:
+                self._expression(value, scope)
+
+    def _expression(self, node: nodes.Expression, scope: str, peer: bool = False) -> None:
+        match node:
+            case nodes.Name(name=name):
+                self._name(name, node.at, scope, peer)
+            case nodes.Unary(operand=operand):
+                self._expression(operand, scope, peer)
+            case nodes.Binary(left=left, right=right):
+                self._expression(left, scope, peer)
+                self._expression(right, scope, peer)
+            case nodes.Call(function=function, arguments=arguments):
+                if not self._scope_call(node, scope):
+                    self._known_function(function, node.at)
+                    for argument in arguments:
+                        self._expression(argument, scope, peer)
+
+    def _name(self, name: str, at: Place, scope: str, peer: bool) -> None:
+        variables = self._variables | self._params | self._counters
+        if name in SCOPE_FUNCTIONS or name in self._axes[scope] or name in variables:
+            return
+        if name == PEER:
+            if not peer:
+                raise TraceError("peer stands only in the size of an ALLTOALLV", at)
+            return
+        owners = [owner for owner, axes in self._axes.items() if name in axes]
+        if owners:
+            raise TraceError(
+                f"{name} is an axis of {', '.join(owners)}, and the scope here is {scope}; write "
+                f"{name}({owners[0]})",
+                at,
+            )
+        if name in self._axes:
+            raise TraceError(f"{name} is a scope, not a value", at)
+        known = [*variables, *self._axes[scope], *SCOPE_FUNCTIONS]
+        raise TraceError(f"unknown name {name!r}{did_you_mean(name, known)}", at)
+
+    def _scope_call(self, node: nodes.Call, scope: str) -> bool:
+        """Check ``rank(grid)``, ``x(grid)``, ``dim(x)`` and ``dim(grid, x)``; false for others."""
+        function, arguments = node.function, node.arguments
+        is_axis = any(function in axes for axes in self._axes.values())
+        if function == "dim":
+            names = [arg.name for arg in arguments if isinstance(arg, nodes.Name)]
+            if len(names) != len(arguments) or len(names) not in (1, 2):
+                raise TraceError("dim takes an axis, or a scope and an axis of it", node.at)
+            owner = scope if len(names) == 1 else names[0]
+            self._known_scope(owner, node.at)
+            self._known_axis(names[-1], owner, node.at)
+            return True
+        if function not in SCOPE_FUNCTIONS and not is_axis:
+            return False
+        if len(arguments) != 1 or not isinstance(arguments[0], nodes.Name):
+            raise TraceError(f"{function}(…) takes the name of a scope", node.at)
+        owner = arguments[0].name
+        self._known_scope(owner, arguments[0].at)
+        if is_axis:
+            self._known_axis(function, owner, node.at)
+        return True
+
+    def _known_function(self, function: str, at: Place) -> None:
+        if function not in FUNCTIONS:
+            known = [*FUNCTIONS, *SCOPE_FUNCTIONS, "dim"]
+            raise TraceError(f"unknown function {function!r}{did_you_mean(function, known)}", at)
+
+    def _known_scope(self, name: str, at: Place) -> None:
+        if name not in self._axes:
+            close = did_you_mean(name, self._axes)
+            raise TraceError(
+                f"unknown scope {name!r}{close}; there are {', '.join(self._axes)}", at
+            )
+
+    def _known_axis(self, axis: str, scope: str, at: Place) -> None:
+        axes = self._axes[scope]
+        if not axes:
+            raise TraceError(
+                f"{scope} has no axis {axis}, as it is no grid; define one as in "
+                f"SCOPE grid = CART {scope} (x: 4, y: 4), and use it or add ON grid",
+                at,
+            )
+        if axis not in axes:
+            raise TraceError(
+                f"{scope} has no axis {axis!r}{did_you_mean(axis, axes)}; it has {', '.join(axes)}",
+                at,
+            )

@@ -1,0 +1,167 @@
+"""Collectives of a program, in every communicator of a scope at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.workload.builder import WorkloadBuilder
+from weft.workload.collectives import COLLECTIVES, Sizes, collective_on, default_algorithm
+from weft.workload.trace import nodes
+from weft.workload.trace.errors import TraceError
+from weft.workload.trace.quantities import BYTES
+from weft.workload.trace.scopes import Ints
+from weft.workload.trace.values import Context, Value, whole
+from weft.workload.trace.words import PEER
+
+#: Algorithms in which each rank sends to each other.
+_QUADRATIC = ("ring", "pairwise")
+#: Largest matrix of sizes of one ALLTOALLV.
+_MAX_PAIRS = 2**26
+
+
+def run_collective(
+    builder: WorkloadBuilder, statement: nodes.Collective, context: Context, max_operations: int
+) -> None:
+    """Append a collective to the programs of the ranks that reach it.
+
+    Parameters
+    ----------
+    builder
+        Whose programs grow.
+    statement
+        The collective.
+    context
+        The ranks that reach it, and the scope in which it is.
+    max_operations
+        Most operations that the builder may hold.
+
+    Raises
+    ------
+    TraceError
+        When not all ranks of a communicator take part, they do not agree on the size or the root,
+        or there would be too many operations.
+    """
+    name = statement.name.lower().replace("_", "-")
+    kind = COLLECTIVES[name]
+    scope = context.scope
+    sizes = np.diff(scope.offset)
+    count = np.bincount(scope.group[context.ranks], minlength=scope.num_groups)
+    _refuse_missing(statement, context, count, sizes)
+    touched = np.flatnonzero(count)
+    root = _of_ranks(statement.root, context, "the root")
+    by_pair = kind.sizes is Sizes.PAIR and kind.uneven
+    block: Ints | None = None
+    if not by_pair:
+        block = _of_ranks(statement.size, context, "a size", BYTES)
+        if np.any(block[context.ranks] < 0):
+            bad = int(context.ranks[np.argmax(block[context.ranks] < 0)])
+            raise TraceError(
+                f"a size is {block[bad]} on rank {bad}; expected 0 or more",
+                statement.at if statement.size is None else statement.size.at,
+            )
+    for n in np.unique(sizes[touched]):
+        groups = touched[sizes[touched] == n]
+        members = np.stack([scope.members(int(group)) for group in groups])
+        roots = _agreed(root[members], members, "the root", statement)
+        if block is None:
+            for row, one in zip(members, roots, strict=True):
+                matrix = _pairs(statement, context, row)
+                _run(
+                    builder,
+                    statement,
+                    name,
+                    row[None, :],
+                    matrix,
+                    int(one),
+                    scope.comm,
+                    max_operations,
+                )
+            continue
+        values = block[members]
+        if not (kind.uneven and np.any(values != values[:, :1])):
+            values = _agreed(values, members, "the size", statement)[:, None]
+        keys, inverse = np.unique(np.hstack([values, roots[:, None]]), axis=0, return_inverse=True)
+        for number, key in enumerate(keys):
+            size: Any = int(key[0]) if len(key) == 2 else key[:-1]
+            chosen = members[inverse.reshape(-1) == number]
+            _run(builder, statement, name, chosen, size, int(key[-1]), scope.comm, max_operations)
+
+
+def _refuse_missing(
+    statement: nodes.Collective, context: Context, count: Ints, sizes: Ints
+) -> None:
+    partly = np.flatnonzero((count > 0) & (count < sizes))
+    if not len(partly):
+        return
+    members = context.scope.members(int(partly[0]))
+    missing = members[~np.isin(members, context.ranks)]
+    here = members[np.isin(members, context.ranks)]
+    raise TraceError(
+        f"{statement.name} over {context.scope.name} is reached by rank {here[0]} and not by rank "
+        f"{missing[0]}, who belongs to it",
+        statement.at,
+    )
+
+
+def _of_ranks(node: nodes.Expression | None, context: Context, what: str, unit: str = "") -> Ints:
+    """A whole number for each rank of the world; 0 where nothing is asked."""
+    values = np.zeros(len(context.scope.group), dtype=np.int64)
+    if node is not None:
+        values[context.ranks] = whole(node, context, what, unit)
+    return values
+
+
+def _agreed(values: Ints, members: Ints, what: str, statement: nodes.Collective) -> Ints:
+    """The value of each communicator, on which its ranks must agree."""
+    differ = values != values[:, :1]
+    if differ.any():
+        row, column = (int(found[0]) for found in np.nonzero(differ))
+        raise TraceError(
+            f"{what} of {statement.name} is {values[row, 0]} on rank {members[row, 0]} and "
+            f"{values[row, column]} on rank {members[row, column]}",
+            statement.at,
+        )
+    return values[:, 0]
+
+
+def _pairs(statement: nodes.Collective, context: Context, members: Ints) -> Ints:
+    """Bytes from each rank of a communicator to each other, int64 [n, n]."""
+    n = len(members)
+    if n * n > _MAX_PAIRS:
+        raise TraceError(f"{statement.name} of {n:,} ranks has too many pairs", statement.at)
+    assert statement.size is not None
+    pairs = Context(
+        np.repeat(members, n), context.scope, context.scopes, context.variables,
+        {PEER: Value(np.tile(np.arange(n, dtype=np.int64), n))},
+    )  # fmt: skip
+    sizes = np.broadcast_to(np.asarray(whole(statement.size, pairs, "a size", BYTES)), n * n)
+    if np.any(sizes < 0):
+        bad = int(np.argmax(sizes < 0))
+        raise TraceError(
+            f"a size is {sizes[bad]} from rank {bad // n} to rank {bad % n}; expected 0 or more",
+            statement.size.at,
+        )
+    return sizes.reshape(n, n)
+
+
+def _run(
+    builder: WorkloadBuilder,
+    statement: nodes.Collective,
+    name: str,
+    members: Ints,
+    size: Any,
+    root: int,
+    comm: int,
+    max_operations: int,
+) -> None:
+    n = members.shape[1]
+    chosen = statement.algorithm.lower() or default_algorithm(name, size, n)
+    many = chosen in _QUADRATIC or (name.startswith("alltoall") and chosen != "bruck")
+    if many and builder.num_ops + 2 * members.size * (n - 1) > max_operations:
+        raise TraceError(
+            f"{statement.name} of {n:,} ranks unfolds to more than {max_operations:,} operations",
+            statement.at,
+        )
+    collective_on(builder, name, members, size, algorithm=chosen, root=root, comm=comm)

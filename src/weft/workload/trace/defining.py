@@ -1,0 +1,172 @@
+"""Works out the scopes that a program defines."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from weft.workload.trace import nodes
+from weft.workload.trace.errors import TraceError
+from weft.workload.trace.scopes import Ints, Scope, balanced, grouped
+from weft.workload.trace.values import Context, condition, same_everywhere, whole
+
+#: Most ranks that one list names.
+MAX_LISTED = 10_000_000
+
+
+def define(statement: nodes.DefineScope, parent: Scope, context: Context, comm: int) -> Scope:
+    """The scope of a definition.
+
+    Parameters
+    ----------
+    statement
+        The definition.
+    parent
+        The scope that it is made of.
+    context
+        Names and values for all ranks of the parent.
+    comm
+        Its number.
+
+    Raises
+    ------
+    TraceError
+        When it does not fit the ranks of the parent.
+    """
+    name, definition = statement.name, statement.definition
+    num_ranks = len(parent.group)
+    match definition:
+        case nodes.Dup():
+            return replace(parent, name=name, comm=comm)
+        case nodes.Cart():
+            return _cart(name, definition, parent, context, comm)
+        case nodes.Sub():
+            return _sub(name, definition, parent, comm)
+        case nodes.Split(color=color, key=key):
+            colors = np.broadcast_to(whole(color, context, "the colour"), len(context.ranks))
+            keys = np.zeros(1, dtype=np.int64)
+            if key is not None:
+                keys = whole(key, context, "the key")
+            keys = np.broadcast_to(keys, len(context.ranks))
+            groups = _split(parent, context.ranks, colors, keys)
+        case nodes.Where(condition=test):
+            truth = np.broadcast_to(condition(test, context), len(context.ranks))
+            groups = _split(parent, context.ranks, np.where(truth, 0, -1), truth)
+        case nodes.Listed(ranks=ranges):
+            groups = _lists(ranges, parent, context)
+    if not sum(map(len, groups)):
+        raise TraceError(f"scope {name} has no rank", statement.at)
+    return grouped(name, comm, num_ranks, groups)
+
+
+def _split(parent: Scope, ranks: Ints, colors: Ints, keys: Ints) -> list[Ints]:
+    """Communicators by parent, then by colour; their ranks by key, then by number in the parent."""
+    chosen = np.flatnonzero(colors >= 0)
+    group, local = parent.group[ranks], parent.local[ranks]
+    order = chosen[np.lexsort((local[chosen], keys[chosen], colors[chosen], group[chosen]))]
+    if not len(order):
+        return []
+    cuts = (np.diff(group[order]) != 0) | (np.diff(colors[order]) != 0)
+    return list(np.split(ranks[order], np.flatnonzero(cuts) + 1))
+
+
+def _lists(ranges: Sequence[nodes.Range], parent: Scope, context: Context) -> list[Ints]:
+    """The listed ranks of each communicator of the parent."""
+    local = listed(ranges, context)
+    if len(np.unique(local)) < len(local):
+        raise TraceError("a rank is listed twice", ranges[0].at)
+    groups = []
+    for group in range(parent.num_groups):
+        members = parent.members(group)
+        bad = local[(local < 0) | (local >= len(members))]
+        if len(bad):
+            raise TraceError(
+                f"there is no rank {bad[0]} in {parent.name}, whose ranks are 0 to "
+                f"{len(members) - 1}",
+                ranges[0].at,
+            )
+        groups.append(members[local])
+    return groups
+
+
+def listed(ranges: Sequence[nodes.Range], context: Context) -> Ints:
+    """The numbers that ranges name; they must be the same for all ranks.
+
+    Raises
+    ------
+    TraceError
+        On a step of 0 or a range that runs the other way than its step.
+    """
+    found: list[Ints] = []
+    for range_ in ranges:
+        first = last = same_everywhere(range_.first, context, "a rank")
+        if range_.last is not None:
+            last = same_everywhere(range_.last, context, "a rank")
+        step = 1
+        if range_.step is not None:
+            step = same_everywhere(range_.step, context, "the step")
+        if step == 0 or (last - first) * step < 0:
+            raise TraceError(
+                f"the range {first}..{last} BY {step} never reaches its end", range_.at
+            )
+        if (last - first) // step >= MAX_LISTED:
+            raise TraceError(f"a list of more than {MAX_LISTED:,} ranks", range_.at)
+        found.append(np.arange(first, last + (1 if step > 0 else -1), step, dtype=np.int64))
+    return np.concatenate(found)
+
+
+def _cart(name: str, definition: nodes.Cart, parent: Scope, context: Context, comm: int) -> Scope:
+    sizes = np.unique(np.diff(parent.offset))
+    if len(sizes) > 1:
+        raise TraceError(
+            f"the communicators of {parent.name} have {sizes[0]} to {sizes[-1]} ranks; one grid "
+            "cannot fit all",
+            definition.at,
+        )
+    size = int(sizes[0])
+    asked: list[int | None] = []
+    for axis, dim in zip(definition.axes, definition.dims, strict=True):
+        extent = None if dim is None else same_everywhere(dim, context, f"dimension {axis}")
+        if extent is not None and extent < 1:
+            raise TraceError(f"dimension {axis} is {extent}; expected 1 or more", definition.at)
+        asked.append(extent)
+    dims = balanced(size, asked)
+    if dims is None:
+        said = " x ".join("AUTO" if dim is None else str(dim) for dim in asked)
+        raise TraceError(
+            f"a grid of {said} does not fill the {size} ranks of {parent.name}; for fewer, "
+            "define a scope of them first, as in SCOPE part = LIST ALL [0..7]",
+            definition.at,
+        )
+    closed = definition.axes if definition.periodic is None else definition.periodic
+    return replace(
+        parent, name=name, comm=comm, axes=definition.axes, dims=tuple(dims),
+        periodic=tuple(axis in closed for axis in definition.axes),
+    )  # fmt: skip
+
+
+def _sub(name: str, definition: nodes.Sub, parent: Scope, comm: int) -> Scope:
+    """Split a grid by the coordinates along the axes that go."""
+    kept = [parent.axes.index(axis) for axis in parent.axes if axis in definition.axes]
+    gone = [number for number in range(len(parent.axes)) if number not in kept]
+    ranks = parent.ranks
+    where = parent.coordinates(ranks)
+
+    def mixed(numbers: list[int]) -> Ints:
+        value = np.zeros(len(ranks), dtype=np.int64)
+        for number in numbers:
+            value = value * parent.dims[number] + where[number]
+        return value
+
+    groups = _split(parent, ranks, mixed(gone), mixed(kept))
+    made = grouped(name, comm, len(parent.group), groups)
+    assert math.prod(parent.dims[number] for number in kept) == len(groups[0])
+    return replace(
+        made,
+        axes=tuple(parent.axes[number] for number in kept),
+        dims=tuple(parent.dims[number] for number in kept),
+        periodic=tuple(parent.periodic[number] for number in kept),
+    )

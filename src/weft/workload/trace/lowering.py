@@ -1,0 +1,359 @@
+"""Runs a program for all ranks at once and builds the workload that they make.
+
+Statements run one after the other, each for the ranks that reach it; expressions are arrays over
+those ranks. A loop whose bounds differ by rank goes on with the ranks that have turns left.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from weft.errors import InputError, NotApplicable
+from weft.workload.builder import WorkloadBuilder
+from weft.workload.trace import nodes
+from weft.workload.trace.analysis import all_statements, check_names
+from weft.workload.trace.defining import define, listed
+from weft.workload.trace.errors import NOWHERE, Place, TraceError
+from weft.workload.trace.operations import Operations
+from weft.workload.trace.parser import parse, parse_value
+from weft.workload.trace.scopes import Ints, Scope, world_scope
+from weft.workload.trace.values import (
+    Context,
+    Value,
+    Variable,
+    condition,
+    evaluate,
+    same_everywhere,
+    whole,
+)
+from weft.workload.workload import Workload
+
+#: Most operations that a program may unfold to, unless the caller asks for more.
+MAX_OPERATIONS = 50_000_000
+#: Most turns of loops, which may hold no operation.
+MAX_TURNS = 2_000_000
+_NAMED = re.compile(r"operation (\d+) of rank (\d+)")
+
+
+def trace_workload(
+    text: str,
+    file: str = "trace",
+    *,
+    ranks: int | None = None,
+    seed: int | None = None,
+    parameters: Mapping[str, str | float] | None = None,
+    max_operations: int = MAX_OPERATIONS,
+) -> Workload:
+    """The workload of a trace program.
+
+    Parameters
+    ----------
+    text
+        The contents of a trace file.
+    file
+        Its name, for messages.
+    ranks
+        How many ranks run it; needed when the program has no ``RANKS``.
+    seed
+        Seed of the computing times, instead of the program's ``SEED`` or 0.
+    parameters
+        Values for what the program defines by ``PARAM``, as text such as ``64KiB`` or numbers.
+    max_operations
+        Most operations that the program may unfold to.
+
+    Raises
+    ------
+    TraceError
+        With file, line and column, when the program is not right, does not fit the number of ranks,
+        or has sends and receives that do not match.
+    """
+    program = parse(text, file)
+    try:
+        return lower(
+            program, ranks=ranks, seed=seed, parameters=parameters, max_operations=max_operations
+        )
+    except TraceError as error:
+        raise error.in_file(file, text) from None
+
+
+def lower(
+    program: nodes.Program,
+    *,
+    ranks: int | None = None,
+    seed: int | None = None,
+    parameters: Mapping[str, str | float] | None = None,
+    max_operations: int = MAX_OPERATIONS,
+) -> Workload:
+    """The workload of a program that was parsed; see `trace_workload`."""
+    check_names(program)
+    return _Lowering(program, ranks, seed, parameters or {}, max_operations).run()
+
+
+class _Lowering:
+    def __init__(
+        self,
+        program: nodes.Program,
+        ranks: int | None,
+        seed: int | None,
+        parameters: Mapping[str, str | float],
+        max_operations: int,
+    ):
+        self._program = program
+        self._max_operations = max_operations
+        self._turns = 0
+        self.variables: dict[str, Variable] = {}
+        self._nobody = Context(np.zeros(0, dtype=np.int64), world_scope(1), {}, self.variables)
+        self._set_parameters(parameters)
+        self.num_ranks = self._count(ranks)
+        self._seed = self._header(nodes.Seed, "value", "SEED", 0) if seed is None else seed
+        if not 0 <= self._seed < 2**63:
+            raise TraceError(f"SEED {self._seed}; seeds are 0 to 2^63 - 1", self._place(nodes.Seed))
+        titles = [line.text for line in program.statements if isinstance(line, nodes.Title)]
+        self.builder = WorkloadBuilder(self.num_ranks, name=titles[0] if titles else "trace")
+        world = world_scope(self.num_ranks)
+        self.scopes: dict[str, Scope] = {"ALL": world}
+        self._everyone = world.ranks
+        # Handles from which on operations were made by a line.
+        self._from: list[int] = []
+        self._lines: list[int] = []
+        collectives = any(
+            isinstance(statement, nodes.Collective)
+            for statement in all_statements(program.statements)
+        )
+        self._operations = Operations(self.builder, self._seed, collectives, max_operations)
+
+    def run(self) -> Workload:
+        self._block(self._program.statements, self._everyone, self.scopes["ALL"])
+        self._operations.add_dependencies()
+        if self._operations.key_tags:
+            self.builder.notes.append("tags of RODREQUEST and RODDONE are not kept")
+        try:
+            return self.builder.build()
+        except InputError as error:
+            self._name_lines(error)
+
+    # -- what a program says of itself -------------------------------------------------------------
+
+    def _set_parameters(self, given: Mapping[str, str | float]) -> None:
+        left = dict(given)
+        names = [line.name for line in self._program.statements if isinstance(line, nodes.Param)]
+        for name in given:
+            if name not in names:
+                takes = ", ".join(names) or "none"
+                raise InputError(f"the program has no parameter {name!r}; it has {takes}")
+        for line in self._program.statements:
+            if isinstance(line, nodes.Param):
+                value = evaluate(line.value, self._nobody)
+                if line.name in left:
+                    value = _parameter(line.name, left[line.name], value)
+                self.variables[line.name] = Variable(value)
+
+    def _header(self, kind: type[Any], field: str, what: str, default: int) -> int:
+        for line in self._program.statements:
+            if isinstance(line, kind):
+                return same_everywhere(getattr(line, field), self._nobody, what)
+        return default
+
+    def _place(self, kind: type[nodes.Statement]) -> Place:
+        return next((s.at for s in self._program.statements if isinstance(s, kind)), NOWHERE)
+
+    def _count(self, asked: int | None) -> int:
+        said = self._header(nodes.RankCount, "count", "RANKS", 0)
+        at = self._place(nodes.RankCount)
+        if at == NOWHERE and asked is None:
+            raise InputError("the program has no RANKS line; say how many ranks are to run it")
+        if at != NOWHERE and not 1 <= said < 2**31:
+            raise TraceError(f"RANKS {said}; expected 1 or more", at)
+        if at != NOWHERE and asked not in (None, said):
+            raise NotApplicable(f"the program is for {said} ranks, and {asked} are asked for")
+        count = said or asked or 0
+        if not 1 <= count < 2**31:
+            raise InputError(f"a program cannot have {count} ranks; expected 1 or more")
+        return count
+
+    # -- blocks ------------------------------------------------------------------------------------
+
+    def _block(self, statements: Sequence[nodes.Statement], ranks: Ints, scope: Scope) -> None:
+        active = ranks
+        for statement in statements:
+            if isinstance(statement, nodes.EnterScope):
+                scope = self.scopes[statement.name]
+                active = ranks[scope.group[ranks] >= 0]
+            elif isinstance(statement, nodes.DefineScope | nodes.Communicator):
+                self._declare(statement)
+            elif len(active):
+                before = self.builder.num_ops
+                self._statement(statement, active, scope)
+                self._note_line(before, statement)
+
+    def _note_line(self, before: int, statement: nodes.Statement) -> None:
+        count = self.builder.num_ops
+        if count > self._max_operations:
+            raise TraceError(
+                f"the program unfolds to more than {self._max_operations:,} operations",
+                statement.at,
+            )
+        if count > before and not isinstance(statement, nodes.Block):
+            self._from.append(before)
+            self._lines.append(statement.at.line)
+
+    def _context(self, ranks: Ints, scope: Scope) -> Context:
+        return Context(ranks, scope, self.scopes, self.variables)
+
+    def _statement(self, statement: nodes.Statement, ranks: Ints, scope: Scope) -> None:
+        try:
+            self._run(statement, ranks, scope)
+        except TraceError:
+            raise
+        except InputError as error:
+            raise TraceError(error.message, statement.at) from None
+
+    def _run(self, statement: nodes.Statement, ranks: Ints, scope: Scope) -> None:
+        match statement:
+            case nodes.Let(name=name, value=value):
+                self._assign(name, evaluate(value, self._context(ranks, scope)), ranks)
+            case nodes.For():
+                self._for(statement, ranks, scope)
+            case nodes.Repeat():
+                self._repeat(statement, ranks, scope)
+            case nodes.If():
+                self._if(statement, ranks, scope)
+            case nodes.OnRanks():
+                chosen = listed(statement.ranks, self._context(ranks, scope))
+                self._block(statement.body, ranks[np.isin(scope.local[ranks], chosen)], scope)
+            case _:
+                self._operations.run(statement, self._context(ranks, scope))
+
+    def _declare(self, statement: nodes.DefineScope | nodes.Communicator) -> None:
+        if isinstance(statement, nodes.Communicator):
+            number = same_everywhere(statement.number, self._nobody, "a communicator's number")
+            made = self.builder.communicator(self._everyone, statement.text or str(number))
+            if made != number:
+                raise TraceError(
+                    f"COMMUNICATOR {number} must be {made}: communicators and scopes are numbered "
+                    "from 1 as they come",
+                    statement.at,
+                )
+            return
+        parent = self.scopes[statement.definition.parent]
+        members = parent.ranks
+        context = self._context(members, parent)
+        comm = self.builder.communicator(self._everyone, statement.name)
+        self.scopes[statement.name] = define(statement, parent, context, comm)
+
+    def _turn(self, at: Place) -> None:
+        self._turns += 1
+        if self._turns > MAX_TURNS:
+            raise TraceError(f"the loops of the program turn more than {MAX_TURNS:,} times", at)
+
+    def _for(self, loop: nodes.For, ranks: Ints, scope: Scope) -> None:
+        context = self._context(ranks, scope)
+        assert loop.range.last is not None
+        first = whole(loop.range.first, context, "the first value")
+        last = whole(loop.range.last, context, "the last value")
+        step = 1
+        if loop.range.step is not None:
+            step = whole(loop.range.step, context, "the step")
+            if np.any(np.asarray(step) == 0):
+                raise TraceError("the step of a loop cannot be 0", loop.range.step.at)
+        if not any(isinstance(value, np.ndarray) for value in (first, last, step)):
+            for value in range(first, last + (1 if step > 0 else -1), step):
+                self._turn(loop.at)
+                self.variables[loop.counter] = Variable(Value(value))
+                self._block(loop.body, ranks, scope)
+            self.variables.pop(loop.counter, None)
+            return
+        count = (np.asarray(last) - first) // step + 1 + np.zeros(len(ranks), dtype=np.int64)
+        turn = 0
+        while (goes := count > turn).any():
+            self._turn(loop.at)
+            values = np.zeros(self.num_ranks, dtype=np.int64)
+            values[ranks] = first + turn * np.asarray(step)
+            self.variables[loop.counter] = Variable(Value(values))
+            self._block(loop.body, ranks[goes], scope)
+            turn += 1
+        self.variables.pop(loop.counter, None)
+
+    def _repeat(self, loop: nodes.Repeat, ranks: Ints, scope: Scope) -> None:
+        count = whole(loop.count, self._context(ranks, scope), "the number of repetitions")
+        if np.any(np.asarray(count) < 0):
+            raise TraceError(f"REPEAT {np.min(count)}; expected 0 or more", loop.count.at)
+        for turn in range(int(np.max(count))):
+            self._turn(loop.at)
+            self._block(loop.body, ranks if np.ndim(count) == 0 else ranks[count > turn], scope)
+
+    def _if(self, statement: nodes.If, ranks: Ints, scope: Scope) -> None:
+        left = ranks
+        for branch in statement.branches:
+            if not len(left):
+                return
+            if branch.condition is None:
+                self._block(branch.body, left, scope)
+                return
+            truth = condition(branch.condition, self._context(left, scope))
+            mask = np.broadcast_to(np.asarray(truth), len(left))
+            if mask.any():
+                self._block(branch.body, left[mask], scope)
+            left = left[~mask]
+
+    def _assign(self, name: str, value: Value, ranks: Ints) -> None:
+        if len(ranks) == self.num_ranks:
+            if not value.is_array:
+                self.variables[name] = Variable(value)
+                return
+            data = np.empty(self.num_ranks, dtype=value.data.dtype)
+            data[ranks] = value.data
+            self.variables[name] = Variable(Value(data, value.unit))
+            return
+        known = np.zeros(self.num_ranks, dtype=np.bool_)
+        given = np.asarray(value.data)
+        old = self.variables.get(name)
+        if old is None:
+            data = np.zeros(self.num_ranks, dtype=given.dtype)
+        else:
+            if old.value.is_truth != value.is_truth or {old.value.unit, value.unit} - {""} not in (
+                set(), {old.value.unit}, {value.unit},
+            ):  # fmt: skip
+                raise InputError(f"{name} is of another kind on other ranks")
+            dtype = np.result_type(np.asarray(old.value.data).dtype, given.dtype)
+            data = np.broadcast_to(np.asarray(old.value.data), self.num_ranks).astype(dtype)
+            known = np.ones_like(known) if old.known is None else old.known.copy()
+            value = Value(value.data, value.unit or old.value.unit)
+        data[ranks] = value.data
+        known[ranks] = True
+        self.variables[name] = Variable(Value(data, value.unit), None if known.all() else known)
+
+    # -- errors ------------------------------------------------------------------------------------
+
+    def _name_lines(self, error: InputError) -> NoReturn:
+        """Raise the builder's error again with the lines that made the operations it names."""
+        offset, order = self.builder.in_order()
+        first = 0
+
+        def with_line(match: re.Match[str]) -> str:
+            nonlocal first
+            place, rank = int(match[1]), int(match[2])
+            handle = int(order[offset[rank] + place])
+            line = self._lines[bisect_right(self._from, handle) - 1]
+            first = first or line
+            return f"{match[0]}, line {line}"
+
+        message = _NAMED.sub(with_line, error.message)
+        raise TraceError(message, Place(first, 0)) from None
+
+
+def _parameter(name: str, given: str | float, default: Value) -> Value:
+    """A value that the caller sets, of the kind that the program's own has."""
+    nobody = Context(np.zeros(0, dtype=np.int64), world_scope(1), {}, {})
+    try:
+        value = evaluate(parse_value(str(given)), nobody)
+    except TraceError as error:
+        raise InputError(f"parameter {name}={given}: {error.reason}") from None
+    if value.is_truth != default.is_truth or (value.unit and value.unit != default.unit):
+        raise InputError(f"parameter {name}={given} is of another kind than the program's own")
+    return Value(value.data, default.unit)

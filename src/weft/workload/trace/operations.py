@@ -1,0 +1,328 @@
+"""What ranks do: statements of one line become operations of a builder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from weft.kernels.draws import uniforms
+from weft.workload.builder import NONE, WorkloadBuilder
+from weft.workload.trace import nodes
+from weft.workload.trace.collective import run_collective
+from weft.workload.trace.errors import NOWHERE, Place, TraceError
+from weft.workload.trace.quantities import BYTES, TIME
+from weft.workload.trace.scopes import Ints
+from weft.workload.trace.values import Context, real, same_everywhere, whole
+from weft.workload.workload import Kind
+
+#: Half the width of a uniform distribution, in standard deviations.
+_HALF_WIDTH = 3**0.5
+
+
+class Operations:
+    """Appends operations to a builder, and keeps what lasts from one to the next.
+
+    Parameters
+    ----------
+    builder
+        Whose programs grow.
+    seed
+        Of the computing times.
+    collectives
+        Whether the program has any, whose tags are those below 0.
+    max_operations
+        Most operations that the builder may hold.
+    """
+
+    def __init__(self, builder: WorkloadBuilder, seed: int, collectives: bool, max_operations: int):
+        self.builder = builder
+        self._seed = seed
+        self._collectives = collectives
+        self._max_operations = max_operations
+        # Handle of each request by rank, -1 for none.
+        self._requests: dict[str, Ints] = {}
+        self._draws = np.zeros(builder.num_ranks, dtype=np.int64)
+        self._phases = [""]
+        self._phase = np.zeros(builder.num_ranks, dtype=np.int64)
+        self._same_phase = True
+        self._after: list[tuple[Ints, tuple[nodes.Dependency, ...], Place]] = []
+        #: Whether a routing key was asked for with a tag.
+        self.key_tags = False
+
+    def run(self, statement: nodes.Statement, context: Context) -> None:
+        """Carry out a statement of one line, for the ranks of the context."""
+        match statement:
+            case nodes.Calc():
+                self._calc(statement, context)
+            case nodes.Message():
+                self._message(statement, context)
+            case nodes.SendRecv():
+                self._sendrecv(statement, context)
+            case nodes.Wait():
+                self._wait(statement, context.ranks)
+            case nodes.Collective():
+                self._collective(statement, context)
+            case nodes.RoutingKey():
+                self._routing_key(statement, context)
+            case nodes.Phase(text=text):
+                self._enter_phase(text, context.ranks)
+
+    def _parts(self, ranks: Ints) -> Iterator[slice | np.ndarray[Any, Any]]:
+        """Ranks that are in one phase, as places in `ranks`; the builder is then in that phase."""
+        if self._same_phase:
+            self.builder.phase(self._phases[self._phase[0]])
+            yield slice(None)
+            return
+        phases = self._phase[ranks]
+        for phase in np.unique(phases):
+            self.builder.phase(self._phases[phase])
+            yield np.flatnonzero(phases == phase)
+
+    def _add(self, method: Any, ranks: Ints, *arguments: Any, **options: Any) -> Ints:
+        """Call a builder's method for ranks of each phase; the handles, as the ranks are given."""
+        handles = np.full(len(ranks), NONE, dtype=np.int64)
+        for part in self._parts(ranks):
+            if isinstance(part, slice):
+                made = method(ranks, *arguments, **options)
+            else:
+                sliced = [_some(value, part) for value in arguments]
+                chosen = {key: _some(value, part) for key, value in options.items()}
+                made = method(ranks[part], *sliced, **chosen)
+            if made is not None:
+                handles[part] = made
+        return handles
+
+    def _enter_phase(self, text: str, ranks: Ints) -> None:
+        if text not in self._phases:
+            self._phases.append(text)
+        self.builder.phase(text)
+        self._phase[ranks] = self._phases.index(text)
+        self._same_phase = bool(np.all(self._phase == self._phase[0]))
+
+    def _calc(self, statement: nodes.Calc, context: Context) -> None:
+        ranks = context.ranks
+        duration = real(statement.mean, context, "a computing time", TIME)
+        self._refuse_negative(duration, "a computing time", statement.mean, context)
+        if statement.std is not None:
+            std = real(statement.std, context, "a standard deviation", TIME)
+            self._refuse_negative(std, "a standard deviation", statement.std, context)
+            duration = self._drawn(ranks, duration, std)
+        duration = np.asarray(duration, dtype=np.float64)
+        cpu: Any = 0
+        if statement.cpu is not None:
+            cpu = whole(statement.cpu, context, "the number of a processor")
+        if statement.after is not None:
+            self._add_after(statement, ranks, Kind.CALC, duration_ns=duration, cpu=cpu)
+        else:
+            self._add(self.builder.calc, ranks, duration, cpu=cpu)
+
+    def _drawn(self, ranks: Ints, mean: Any, std: Any) -> Any:
+        """Uniform with this mean and standard deviation, and 0 where that would be negative."""
+        draws = np.empty(len(ranks))
+        uniforms(np.uint64(self._seed), ranks, self._draws[ranks], draws)
+        self._draws[ranks] += 1
+        return np.maximum(0.0, mean + np.asarray(std) * _HALF_WIDTH * (2 * draws - 1))
+
+    @staticmethod
+    def _refuse_negative(value: Any, what: str, node: nodes.Expression, context: Context) -> None:
+        bad = np.asarray(value) < 0
+        if bad.any():
+            shown = np.asarray(value)[bad][0] if bad.ndim else value
+            raise TraceError(
+                f"{what} is {shown:g}{context.blame(bad)}; expected 0 or more", node.at
+            )
+
+    @staticmethod
+    def _on(on: nodes.On | None, context: Context) -> tuple[Context, int]:
+        """What the line sees in the scope of its peers, and the communicator's number."""
+        if on is None:
+            return context, context.scope.comm
+        if on.number is not None:
+            return context, same_everywhere(on.number, context, "a communicator's number")
+        ranks, named = context.ranks, context.scopes[on.scope]
+        missing = named.group[ranks] < 0
+        if missing.any():
+            raise TraceError(
+                f"rank {ranks[int(np.argmax(missing))]} is not in scope {named.name}", on.at
+            )
+        return replace(context, scope=named), named.comm
+
+    def _size(self, node: nodes.Expression, context: Context) -> Any:
+        size = whole(node, context, "a message size", BYTES)
+        self._refuse_negative(size, "a message size", node, context)
+        return size
+
+    def _tag(self, node: nodes.Expression | None, context: Context) -> Any:
+        if node is None:
+            return 0
+        tag = whole(node, context, "a tag")
+        if self._collectives and np.any(np.asarray(tag) < 0):
+            raise TraceError("tags below 0 are those of collectives; expected 0 or more", node.at)
+        return tag
+
+    def _peer(self, peer: nodes.Peer, context: Context) -> Ints:
+        """World ranks of peers, -1 for nobody."""
+        ranks, scope = context.ranks, context.scope
+        match peer:
+            case nodes.NullPeer():
+                return np.full(len(ranks), NONE, dtype=np.int64)
+            case nodes.Neighbour(sign=sign, axis=axis):
+                where = scope.coordinates(ranks)
+                number = scope.axes.index(axis)
+                where[number] = where[number] + (1 if sign == "+" else -1)
+                return scope.at(ranks, where)
+            case nodes.Coordinates(values=values):
+                wanted = [whole(value, context, "a coordinate") for value in values]
+                return scope.at(ranks, [np.broadcast_to(value, len(ranks)) for value in wanted])
+        local = np.broadcast_to(np.asarray(whole(peer, context, "a peer")), len(ranks))
+        sizes = scope.size(ranks)
+        bad = (local < 0) | (local >= sizes)
+        if bad.any():
+            at = int(np.argmax(bad))
+            hint = "; write NULL or an IF where there is none" if local[at] == -1 else ""
+            raise TraceError(
+                f"rank {ranks[at]}: there is no rank {local[at]} in {scope.name}, whose ranks are "
+                f"0 to {sizes[at] - 1}{hint}",
+                peer.at,
+            )
+        return scope.world(ranks, local)
+
+    def _message(self, statement: nodes.Message, context: Context) -> None:
+        context, comm = self._on(statement.on, context)
+        ranks = context.ranks
+        size, tag = self._size(statement.size, context), self._tag(statement.tag, context)
+        peers = self._peer(statement.peer, context)
+        release: Any = 0.0
+        if statement.release is not None:
+            release = real(statement.release, context, "a release time", TIME)
+        there = peers != NONE
+        some = slice(None) if there.all() else there
+        who, to = ranks[some], peers[some]
+        size, tag, release = (_some(value, some) for value in (size, tag, release))
+        made = np.full(len(ranks), NONE, dtype=np.int64)
+        if len(who):
+            if statement.after is not None:
+                kind = {"S": Kind.SEND, "R": Kind.RECV, "P": Kind.PUT}[
+                    statement.verb.removeprefix("I")[0]
+                ]
+                made[some] = self._add_after(
+                    statement, who, kind, peer=to, size_bytes=size, tag=tag,
+                    comm=0 if kind == Kind.PUT else comm, release_ns=release,
+                )  # fmt: skip
+            elif statement.verb == "PUT":
+                put = self.builder.put
+                made[some] = self._add(put, who, to, size, tag, release_ns=release)
+            else:
+                method = getattr(self.builder, statement.verb.lower())
+                made[some] = self._add(method, who, to, size, tag, comm=comm)
+        if statement.request:
+            handles = self._requests.setdefault(
+                statement.request, np.full(self.builder.num_ranks, NONE, dtype=np.int64)
+            )
+            handles[ranks] = made
+
+    def _add_after(
+        self, statement: nodes.Calc | nodes.Message, ranks: Ints, kind: Kind, **columns: Any
+    ) -> Ints:
+        """Add operations that wait for what AFTER names, which is looked up at the end."""
+        assert statement.after is not None
+        release = np.broadcast_to(np.asarray(columns.pop("release_ns", 0.0)), len(ranks))
+        handles = np.full(len(ranks), NONE, dtype=np.int64)
+        for part in self._parts(ranks):
+            if release.any():
+                places = np.arange(len(ranks))[part]
+                peer, size, tag = (
+                    np.broadcast_to(columns[key], len(ranks))
+                    for key in ("peer", "size_bytes", "tag")
+                )
+                for i in places:
+                    handles[i] = self.builder.put(
+                        int(ranks[i]), int(peer[i]), int(size[i]), int(tag[i]),
+                        release_ns=float(release[i]), after=(),
+                    )  # fmt: skip
+                continue
+            chosen = {key: _some(value, part) for key, value in columns.items()}
+            handles[part] = self.builder.operations(
+                ranks[part], np.full(len(ranks[part]), kind), **chosen
+            )
+        self._after.append((handles, statement.after, statement.at))
+        return handles
+
+    def add_dependencies(self) -> None:
+        """Add what AFTER lines ask for, now that all operations have their places."""
+        if not self._after:
+            return
+        offset, order = self.builder.in_order()
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        for handles, dependencies, at in self._after:
+            own = place[handles]
+            rank = np.searchsorted(offset, own, side="right") - 1
+            for dependency in dependencies:
+                other = own - dependency.back
+                bad = (other < offset[rank]) | (other >= offset[rank + 1]) | (other == own)
+                if bad.any():
+                    raise TraceError(
+                        f"rank {rank[int(np.argmax(bad))]} has no operation {dependency.back} "
+                        "places back from this one",
+                        at if dependency.at == NOWHERE else dependency.at,
+                    )
+                self.builder.requires(handles, order[other], start=dependency.start)
+
+    def _sendrecv(self, statement: nodes.SendRecv, context: Context) -> None:
+        context, comm = self._on(statement.on, context)
+        ranks = context.ranks
+        size, tag = self._size(statement.size, context), self._tag(statement.tag, context)
+        other = size
+        if statement.recv_size is not None:
+            other = self._size(statement.recv_size, context)
+        to, source = self._peer(statement.to, context), self._peer(statement.source, context)
+        self._add(self.builder.sendrecv, ranks, to, size, source, other, tag, comm=comm)
+
+    def _wait(self, statement: nodes.Wait, ranks: Ints) -> None:
+        if not statement.requests:
+            self._add(self.builder.waitall, ranks)
+            for handles in self._requests.values():
+                handles[ranks] = NONE
+            return
+        rows = []
+        for name in statement.requests:
+            if name in self._requests:
+                rows.append(self._requests[name][ranks])
+                self._requests[name][ranks] = NONE
+        if rows:
+            found = np.stack(rows)
+            for part in self._parts(ranks):
+                self.builder.wait(ranks[part], found[:, part])
+
+    def _routing_key(self, statement: nodes.RoutingKey, context: Context) -> None:
+        context, comm = self._on(statement.on, context)
+        ranks = context.ranks
+        key = whole(statement.key, context, "a routing key")
+        if statement.tag is not None:
+            whole(statement.tag, context, "a tag")
+            self.key_tags = True
+        builder = self.builder
+        asks = statement.verb == "RODREQUEST"
+        self._add(builder.key_request if asks else builder.key_done, ranks, key, comm=comm)
+
+    def _collective(self, statement: nodes.Collective, context: Context) -> None:
+        if statement.scope:
+            context, _ = self._on(nodes.On(scope=statement.scope, at=statement.at), context)
+        ranks = context.ranks
+        phases = self._phase[ranks]
+        if np.any(phases != phases[0]):
+            raise TraceError(
+                f"rank {ranks[0]} is in phase {self._phases[phases[0]]!r} here, and others are not",
+                statement.at,
+            )
+        self.builder.phase(self._phases[phases[0]])
+        run_collective(self.builder, statement, context, self._max_operations)
+
+
+def _some(value: Any, part: Any) -> Any:
+    """The part of an array; a single value is for all."""
+    return value[part] if isinstance(value, np.ndarray) and value.ndim else value

@@ -1,0 +1,479 @@
+"""Expressions are worked out for many ranks at once: one number for all of them, or an array."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.registry import did_you_mean
+from weft.workload.trace import nodes
+from weft.workload.trace.errors import Place, TraceError
+from weft.workload.trace.quantities import LIMIT, PLAIN, quantity
+from weft.workload.trace.scopes import Ints, Scope
+
+Scalar = bool | int | float
+_WHAT = {"": "a plain number", "bytes": "a size", "time": "a time"}
+
+
+class Value(NamedTuple):
+    """A number or truth value for every rank in question, or an array of one for each."""
+
+    data: Any
+    unit: str = PLAIN
+
+    @property
+    def is_array(self) -> bool:
+        """Whether ranks may differ."""
+        return isinstance(self.data, np.ndarray)
+
+    @property
+    def is_truth(self) -> bool:
+        """Whether it is true or false rather than a number."""
+        return self.data.dtype == np.bool_ if self.is_array else isinstance(self.data, bool)
+
+
+@dataclass
+class Variable:
+    """What was assigned: one value, or int64, float64 or bool [world ranks]."""
+
+    value: Value
+    #: Ranks that have it; None for all.
+    known: NDArray[np.bool_] | None = None
+
+
+@dataclass(frozen=True)
+class Context:
+    """For whom an expression is worked out, and what names mean there.
+
+    Parameters
+    ----------
+    ranks
+        int64: world ranks, members of the scope; one may come several times.
+    scope
+        The communicator whose numbers ``rank``, ``size`` and the axes are.
+    scopes
+        All that are defined.
+    variables
+        All that were assigned.
+    extra
+        Further values, such as ``peer``.
+    """
+
+    ranks: Ints
+    scope: Scope
+    scopes: Mapping[str, Scope]
+    variables: Mapping[str, Variable]
+    extra: Mapping[str, Value] = field(default_factory=dict)
+
+    def only(self, mask: NDArray[np.bool_]) -> Context:
+        """The same for some of the ranks."""
+        extra = {
+            name: Value(value.data[mask] if value.is_array else value.data, value.unit)
+            for name, value in self.extra.items()
+        }
+        return Context(self.ranks[mask], self.scope, self.scopes, self.variables, extra)
+
+    def blame(self, bad: NDArray[np.bool_] | bool) -> str:
+        """`` on rank 3`` for the first rank where something is bad, nothing where it always is."""
+        if isinstance(bad, np.ndarray) and bad.ndim and len(self.ranks):
+            return f" on rank {self.ranks[int(np.argmax(bad))]}"
+        return ""
+
+
+def evaluate(node: nodes.Expression, context: Context) -> Value:
+    """The value of an expression.
+
+    Raises
+    ------
+    TraceError
+        On a name that has no value, units that do not fit, a division by zero, an overflow, or a
+        rank that is not in the scope asked about.
+    """
+    match node:
+        case nodes.Number(text=text):
+            return Value(*quantity(text))
+        case nodes.Name(name=name):
+            return _name(name, node.at, context)
+        case nodes.Unary(operator="not", operand=operand):
+            truth = condition(operand, context)
+            return Value(~truth if isinstance(truth, np.ndarray) else not truth)
+        case nodes.Unary(operand=operand):
+            value = number(operand, context)
+            return _checked(Value(-value.data, value.unit), node.at, context)
+        case nodes.Binary(operator="and" | "or" as operator, left=left, right=right):
+            return _lazy(operator, left, right, context)
+        case nodes.Binary():
+            return _binary(node, context)
+        case nodes.Call(function="choose", arguments=(test, one, other)):
+            return _choose(test, one, other, node.at, context)
+        case nodes.Call():
+            return _call(node, context)
+    raise TypeError(f"{type(node).__name__} is no expression")
+
+
+def number(node: nodes.Expression, context: Context) -> Value:
+    """The value of an expression that is a number."""
+    value = evaluate(node, context)
+    if value.is_truth:
+        raise TraceError("expected a number, found a condition", node.at)
+    return value
+
+
+def condition(node: nodes.Expression, context: Context) -> bool | NDArray[np.bool_]:
+    """The value of an expression that is true or false."""
+    value = evaluate(node, context)
+    if not value.is_truth:
+        raise TraceError("expected a condition such as rank == 0, found a number", node.at)
+    truth: bool | NDArray[np.bool_] = value.data
+    return truth
+
+
+def whole(node: nodes.Expression, context: Context, what: str, unit: str = PLAIN) -> Any:
+    """An expression as a whole number: an int, or int64 for each rank.
+
+    Raises
+    ------
+    TraceError
+        When it has a fraction, or another unit than none or `unit`.
+    """
+    value = number(node, context)
+    _fits(value, what, unit, node.at)
+    if value.is_array and value.data.dtype.kind == "i":
+        return value.data
+    if isinstance(value.data, int):
+        return value.data
+    data = np.asarray(value.data, dtype=np.float64)
+    bad = data != np.floor(data)
+    if np.any(bad):
+        shown = float(data[bad][0]) if data.ndim else float(data)
+        raise TraceError(
+            f"{what} is {shown:g}{context.blame(bad)}; it must be a whole number, as // and "
+            "round(…) give",
+            node.at,
+        )
+    return data.astype(np.int64) if data.ndim else int(data)
+
+
+def real(node: nodes.Expression, context: Context, what: str, unit: str) -> Any:
+    """An expression as a number that may have a fraction, of a unit or none."""
+    value = number(node, context)
+    _fits(value, what, unit, node.at)
+    return value.data
+
+
+def same_everywhere(node: nodes.Expression, context: Context, what: str, unit: str = PLAIN) -> int:
+    """An expression as one whole number that no rank may see differently."""
+    value = whole(node, context, what, unit)
+    if isinstance(value, np.ndarray):
+        if len(value) and np.any(value != value[0]):
+            other = int(np.argmax(value != value[0]))
+            raise TraceError(
+                f"{what} must be the same on all ranks; it is {value[0]} on rank "
+                f"{context.ranks[0]} and {value[other]} on rank {context.ranks[other]}",
+                node.at,
+            )
+        return int(value[0]) if len(value) else 0
+    return int(value)
+
+
+def _fits(value: Value, what: str, unit: str, at: Place) -> None:
+    if value.unit not in (PLAIN, unit):
+        raise TraceError(f"{what} is {_WHAT[unit]}, not {_WHAT[value.unit]}", at)
+
+
+# -- names -----------------------------------------------------------------------------------------
+
+
+def _name(name: str, at: Place, context: Context) -> Value:
+    if name in context.extra:
+        return context.extra[name]
+    scope = context.scope
+    if name == "rank":
+        return Value(scope.local[context.ranks])
+    if name == "size":
+        return _size(scope, context.ranks)
+    if name in scope.axes:
+        return Value(scope.coordinates(context.ranks)[scope.axes.index(name)])
+    variable = context.variables.get(name)
+    if variable is None:
+        raise TraceError(_unknown(name, context), at)
+    value = variable.value
+    if variable.known is not None:
+        missing = ~variable.known[context.ranks]
+        if missing.any():
+            raise TraceError(f"{name} has no value{context.blame(missing)}", at)
+    return Value(value.data[context.ranks], value.unit) if value.is_array else value
+
+
+def _unknown(name: str, context: Context) -> str:
+    owners = [scope.name for scope in context.scopes.values() if name in scope.axes]
+    if owners:
+        return (
+            f"{name} is an axis of {' and '.join(owners)}, and this is in scope "
+            f"{context.scope.name}; write {name}({owners[0]})"
+        )
+    if name in context.scopes:
+        return f"{name} is a scope, not a value"
+    known = [*context.variables, *context.extra, *context.scope.axes, "rank", "size"]
+    return f"{name!r} has no value{did_you_mean(name, known)}"
+
+
+def _size(scope: Scope, ranks: Ints) -> Value:
+    if scope.num_groups == 1:
+        return Value(len(scope.ranks))
+    return Value(scope.size(ranks))
+
+
+def scope_value(function: str, scope: Scope, at: Place, context: Context) -> Value:
+    """``rank``, ``size`` or a coordinate in a scope that is named."""
+    missing = scope.group[context.ranks] < 0
+    if missing.any():
+        raise TraceError(f"{function}({scope.name}){context.blame(missing)}: not a member", at)
+    if function == "rank":
+        return Value(scope.local[context.ranks])
+    if function == "size":
+        return _size(scope, context.ranks)
+    return Value(scope.coordinates(context.ranks)[scope.axes.index(function)])
+
+
+# -- arithmetic ------------------------------------------------------------------------------------
+
+
+def _checked(value: Value, at: Place, context: Context) -> Value:
+    """The value, when it fits in 64 bits or is finite."""
+    data = value.data
+    if isinstance(data, np.ndarray):
+        bad = ~np.isfinite(data) if data.dtype.kind == "f" else np.zeros(0, dtype=np.bool_)
+        if bad.any():
+            raise TraceError(f"the value is not finite{context.blame(bad)}", at)
+    elif isinstance(data, int):
+        if not -LIMIT < data < LIMIT:
+            raise TraceError("the value does not fit in 64 bits", at)
+    elif not math.isfinite(data):
+        raise TraceError("the value is not finite", at)
+    return value
+
+
+def _binary(node: nodes.Binary, context: Context) -> Value:
+    left, right = evaluate(node.left, context), evaluate(node.right, context)
+    operator = node.operator
+    if left.is_truth or right.is_truth:
+        both = left.is_truth and right.is_truth
+        if not (both and operator in ("==", "!=")):
+            raise TraceError(f"{operator} is for numbers, not for conditions", node.at)
+    unit = _unit(operator, left.unit, right.unit, node.at)
+    if operator in _COMPARE:
+        truth = _COMPARE[operator](left.data, right.data)
+        return Value(truth if isinstance(truth, np.ndarray) else bool(truth))
+    if operator in ("/", "//", "%"):
+        zero = np.asarray(right.data) == 0
+        if zero.any():
+            raise TraceError(f"division by zero{context.blame(zero)}", node.at)
+    if operator == "**":
+        return _checked(_power(left, right, node.at, context), node.at, context)
+    a, b = left.data, right.data
+    if not left.is_array and not right.is_array:
+        return _checked(Value(_SCALAR[operator](a, b), unit), node.at, context)
+    if operator in ("+", "-", "*"):
+        _refuse_overflow(operator, a, b, node.at, context)
+    with np.errstate(all="ignore"):
+        return _checked(Value(_ARRAY[operator](a, b), unit), node.at, context)
+
+
+def _refuse_overflow(operator: str, a: Any, b: Any, at: Place, context: Context) -> None:
+    """Raise when integers leave 64 bits."""
+    if not (np.asarray(a).dtype.kind == "i" and np.asarray(b).dtype.kind == "i"):
+        return
+    near = _ARRAY[operator](np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64))
+    bad = np.abs(near) >= LIMIT - 2048
+    if bad.any():
+        raise TraceError(f"the value does not fit in 64 bits{context.blame(bad)}", at)
+
+
+def _power(left: Value, right: Value, at: Place, context: Context) -> Value:
+    a, b = left.data, right.data
+    if left.is_array or right.is_array:
+        base, exponent = np.asarray(a), np.asarray(b)
+        with np.errstate(all="ignore"):
+            near = np.power(base.astype(np.float64), exponent.astype(np.float64))
+            integers = base.dtype.kind == "i" and exponent.dtype.kind == "i"
+            if integers and np.all(exponent >= 0):
+                bad = ~(np.abs(near) < LIMIT - 2048)
+                if bad.any():
+                    raise TraceError(f"the value does not fit in 64 bits{context.blame(bad)}", at)
+                return Value(np.power(base, exponent))
+        return Value(near)
+    if isinstance(a, int) and isinstance(b, int) and b >= 0:
+        if abs(a) > 1 and b > 63:
+            raise TraceError("the value does not fit in 64 bits", at)
+        return Value(a**b)
+    try:
+        power = float(a) ** float(b)
+    except (OverflowError, ZeroDivisionError):
+        raise TraceError("the value is not finite", at) from None
+    if isinstance(power, complex):
+        raise TraceError("a root of a negative number has no value", at)
+    return Value(power)
+
+
+def _unit(operator: str, left: str, right: str, at: Place) -> str:
+    """What the result measures."""
+    if operator in ("+", "-", "%") or operator in _COMPARE:
+        if left and right and left != right:
+            raise TraceError(f"{_WHAT[left]} and {_WHAT[right]} do not go together", at)
+        return left or right
+    if operator == "*":
+        if left and right:
+            raise TraceError(f"{_WHAT[left]} times {_WHAT[right]} measures nothing here", at)
+        return left or right
+    if operator == "**":
+        if left or right:
+            raise TraceError("only plain numbers have powers here", at)
+        return PLAIN
+    if right and left != right:
+        raise TraceError(f"{_WHAT[left]} divided by {_WHAT[right]} measures nothing here", at)
+    return PLAIN if right else left
+
+
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+_ARRAY: dict[str, Callable[[Any, Any], Any]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": np.true_divide,
+    "//": np.floor_divide,
+    "%": np.mod,
+}
+_SCALAR: dict[str, Callable[[Any, Any], Any]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+}
+
+
+# -- what looks at some ranks only -----------------------------------------------------------------
+
+
+def _lazy(
+    operator: str, left: nodes.Expression, right: nodes.Expression, context: Context
+) -> Value:
+    """``and``, ``or``: the right side is worked out for the ranks that need it."""
+    first = condition(left, context)
+    decided = operator == "or"
+    if isinstance(first, bool):
+        return Value(first) if first == decided else Value(condition(right, context))
+    open_ = first != decided
+    result = first.copy()
+    if open_.any():
+        result[open_] = condition(right, context.only(open_))
+    return Value(result)
+
+
+def _choose(
+    test: nodes.Expression,
+    one: nodes.Expression,
+    other: nodes.Expression,
+    at: Place,
+    context: Context,
+) -> Value:
+    truth = condition(test, context)
+    if isinstance(truth, bool):
+        return evaluate(one if truth else other, context)
+    parts = [
+        (mask, evaluate(node, context.only(mask)))
+        for mask, node in ((truth, one), (~truth, other))
+        if mask.any()
+    ]
+    units = {value.unit for _, value in parts} - {PLAIN}
+    if len(units) > 1 or len({value.is_truth for _, value in parts}) > 1:
+        raise TraceError("choose(…) takes two values of the same kind", at)
+    kind = np.result_type(*(np.asarray(value.data).dtype for _, value in parts))
+    result = np.empty(len(context.ranks), dtype=kind)
+    for mask, value in parts:
+        result[mask] = value.data
+    return Value(result, units.pop() if units else PLAIN)
+
+
+# -- functions -------------------------------------------------------------------------------------
+
+
+def _call(node: nodes.Call, context: Context) -> Value:
+    name, arguments = node.function, node.arguments
+    first = arguments[0] if arguments else None
+    if isinstance(first, nodes.Name) and first.name in context.scopes:
+        scope = context.scopes[first.name]
+        if name == "dim" and len(arguments) == 2 and isinstance(arguments[1], nodes.Name):
+            return Value(scope.dims[scope.axes.index(arguments[1].name)])
+        return scope_value(name, scope, node.at, context)
+    if name == "dim" and isinstance(first, nodes.Name):
+        return Value(context.scope.dims[context.scope.axes.index(first.name)])
+    values = [number(argument, context) for argument in arguments]
+    units = {value.unit for value in values} - {PLAIN}
+    if len(units) > 1:
+        raise TraceError(f"{name}(…) takes values of the same kind", node.at)
+    unit = units.pop() if units else PLAIN
+    data = [value.data for value in values]
+    if name in ("min", "max"):
+        return Value(_extreme(name, data), unit)
+    if name == "xor":
+        return _xor(node, values)
+    if name in ("sqrt", "log2"):
+        low = np.asarray(data[0]) < 0 if name == "sqrt" else np.asarray(data[0]) <= 0
+        if low.any():
+            raise TraceError(f"{name} of a number that is too small{context.blame(low)}", node.at)
+        result = np.sqrt(data[0]) if name == "sqrt" else np.log2(data[0])
+        return Value(result if values[0].is_array else float(result))
+    if name == "abs":
+        return _checked(Value(abs(data[0]), unit), node.at, context)
+    return Value(_rounded(name, data[0], node.at, context), unit)
+
+
+def _extreme(name: str, data: list[Any]) -> Any:
+    if not any(isinstance(item, np.ndarray) for item in data):
+        return min(data) if name == "min" else max(data)
+    join = np.minimum if name == "min" else np.maximum
+    result = data[0]
+    for item in data[1:]:
+        result = join(result, item)
+    return result
+
+
+def _xor(node: nodes.Call, values: list[Value]) -> Value:
+    data = [value.data for value in values]
+    if any(np.asarray(item).dtype.kind != "i" or np.any(np.asarray(item) < 0) for item in data):
+        raise TraceError("xor takes whole numbers of at least 0", node.at)
+    return Value(data[0] ^ data[1], PLAIN)
+
+
+def _rounded(name: str, data: Any, at: Place, context: Context) -> Any:
+    """``floor``, ``ceil`` and ``round`` (half to even)."""
+    if np.asarray(data).dtype.kind == "i":
+        return data
+    bad = np.abs(np.asarray(data)) >= LIMIT - 2048
+    if bad.any():
+        raise TraceError(f"the value does not fit in 64 bits{context.blame(bad)}", at)
+    if isinstance(data, np.ndarray):
+        ways: dict[str, Callable[[Any], Any]] = {
+            "floor": np.floor,
+            "ceil": np.ceil,
+            "round": np.rint,
+        }
+        return ways[name](data).astype(np.int64)
+    if name == "round":
+        return round(data)
+    return math.floor(data) if name == "floor" else math.ceil(data)
