@@ -11,6 +11,7 @@ from typing import Any, TextIO
 
 import cyclopts
 
+from weft.cli.calibrate import calibrate_command
 from weft.cli.compare import compare_command
 from weft.cli.convert import convert_command
 from weft.cli.cost import cost_command
@@ -44,6 +45,7 @@ app.command(route_command, name="route")
 app.command(convert_command, name="convert")
 app.command(cost_command, name="cost")
 app.command(predict_command, name="predict")
+app.command(calibrate_command, name="calibrate")
 app.command(paper_command, name="paper")
 app.command(list_command, name="list")
 app.command(opensm_app)

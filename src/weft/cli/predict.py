@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +14,13 @@ from rich.table import Table
 from weft.cli.common import announced_compile, console
 from weft.errors import InputError
 from weft.registry import did_you_mean
-from weft.sim.contention import PAPER_INVERSE_BANDWIDTH, ContentionSteps, PenaltyModel
+from weft.sim.contention import (
+    INFINIBAND,
+    PAPER_INVERSE_BANDWIDTH,
+    ContentionSteps,
+    PenaltyModel,
+)
+from weft.sim.contention.coefficient_file import read_coefficients
 from weft.sim.contention.graph_file import (
     ContentionGraph,
     parse_bandwidth,
@@ -39,23 +45,34 @@ def predict_command(
     steps: Annotated[
         bool, Parameter(help="Show every step: penalties, bytes left to send and its end.")
     ] = False,
+    coefficients: Annotated[
+        Path | None,
+        Parameter(help="A file of coefficients and bandwidth that weft calibrate wrote."),
+    ] = None,
     coefficient: Annotated[
         tuple[str, ...],
-        Parameter(help="Another value of a coefficient than InfiniBand's, NAME=VALUE; repeatable."),
+        Parameter(
+            help="Another value of a coefficient than the file's or InfiniBand's, NAME=VALUE; "
+            "repeatable."
+        ),
     ] = (),
 ) -> int:
     """Predict the completion times of communications that contend for adapters.
 
-    The model is that of Martinasso and Mehaut for InfiniBand. Bandwidth given here goes before the
-    file's; without either it is that of the paper's cluster, 5.105e-10 seconds per byte.
+    The model is that of Martinasso and Mehaut for InfiniBand, or what a file of coefficients makes
+    of it. A bandwidth given here goes before that of the coefficients, and that before the
+    graph's; without any it is that of the paper's cluster, 5.105e-10 seconds per byte.
     """
     if bandwidth is not None and inverse_bandwidth is not None:
         raise InputError("give --bandwidth or --inverse-bandwidth, not both")
-    model = _model(coefficient)
+    network = None if coefficients is None else read_coefficients(coefficients)
+    model = _model(coefficient, INFINIBAND if network is None else network.model)
     graph = read_contention_graph(file)
     inverse = inverse_bandwidth
     if bandwidth is not None:
         inverse = 1 / parse_bandwidth(bandwidth)
+    if inverse is None and network is not None:
+        inverse = network.inverse_bandwidth_s_per_byte
     if inverse is None:
         inverse = graph.inverse_bandwidth_s_per_byte
     if inverse is None:
@@ -72,7 +89,7 @@ def predict_command(
     return 0
 
 
-def _model(words: tuple[str, ...]) -> PenaltyModel:
+def _model(words: tuple[str, ...], base: PenaltyModel) -> PenaltyModel:
     names = [field.name for field in fields(PenaltyModel)]
     given: dict[str, float] = {}
     for word in words:
@@ -89,7 +106,7 @@ def _model(words: tuple[str, ...]) -> PenaltyModel:
             given[name] = float(value)
         except ValueError:
             raise InputError(f"--coefficient {word}: {value!r} is no number") from None
-    return PenaltyModel(**given)
+    return replace(base, **given)
 
 
 def _number(value: float) -> str:

@@ -21,7 +21,7 @@ _MANY_EDGES = 6
 #: Edges of a graph whose parts are still listed one by one.
 _MOST_PARTS = 12
 
-_EDGE = re.compile(r"(\d+)>(\d+)")
+_EDGE = re.compile(r"(\d+)->(\d+)")
 _RANDOM = re.compile(r"(\d+)x(\d+)")
 
 
@@ -32,7 +32,7 @@ class GraphOptions:
     graphs_file: Annotated[
         tuple[Path, ...],
         Parameter(
-            name="--graphs", help="A file with one graph per line, 'name: 0>1 0>2'; repeatable."
+            name="--graphs", help="A file with one graph per line, 'name: 0->1 0->2'; repeatable."
         ),
     ] = ()
     all: Annotated[
@@ -125,7 +125,7 @@ def read_graphs(path: str | Path) -> list[Graph]:
     Parameters
     ----------
     path
-        A text file with one graph per line: a name, a colon and edges such as ``0>1``. What
+        A text file with one graph per line: a name, a colon and edges such as ``0->1``. What
         follows ``#`` is a comment.
 
     Raises
@@ -143,7 +143,7 @@ def read_graphs(path: str | Path) -> list[Graph]:
         matches = [_EDGE.fullmatch(edge) for edge in edges.split()]
         if not (colon and name and name.isprintable() and matches):
             raise InputError(
-                "expected a name, a colon and edges, such as 'star: 0>1 0>2'",
+                "expected a name, a colon and edges, such as 'star: 0->1 0->2'",
                 file=path,
                 line=number,
             )
@@ -151,7 +151,7 @@ def read_graphs(path: str | Path) -> list[Graph]:
         for edge, match in zip(edges.split(), matches, strict=True):
             if match is None or len(edge) > 20:
                 raise InputError(
-                    f"{edge!r} is no edge; expected two node numbers such as 0>1",
+                    f"{edge!r} is no edge; expected two node numbers such as 0->1",
                     file=path,
                     line=number,
                 )

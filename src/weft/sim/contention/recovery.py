@@ -97,7 +97,7 @@ class Survey:
         if len(self.cases[0].edges) > 1:
             raise InputError(
                 "no graph of one communication alone was measured, so the bandwidth is unknown; "
-                "measure the graph 0>1 too"
+                "measure the graph 0->1 too"
             )
         return float(self.time_s[self.place == self.cases[0].places[0]].mean())
 
@@ -361,5 +361,5 @@ def _missing(
 
 
 def as_text(edges: Sequence[tuple[int, int]]) -> str:
-    """Edges as messages write them: ``0>1 0>2``."""
-    return " ".join(f"{source}>{destination}" for source, destination in edges)
+    """Edges as messages write them: ``0->1 0->2``."""
+    return " ".join(f"{source}->{destination}" for source, destination in edges)
