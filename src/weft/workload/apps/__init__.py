@@ -1,0 +1,15 @@
+"""Applications: what benchmarks and programs send, one file each.
+
+An application is added by a file with one function::
+
+    @application("to-first", source="where it is described")
+    def to_first(num_ranks: int, *, size: Bytes = 4096) -> Workload:
+        builder = WorkloadBuilder(num_ranks)
+        builder.put(np.arange(1, num_ranks), 0, size)
+        return builder.build()
+"""
+
+from weft.workload.apps.base import application, application_workload
+from weft.workload.apps.one_shot import pattern_workload
+
+__all__ = ["application", "application_workload", "pattern_workload"]

@@ -1,0 +1,144 @@
+"""Graph500: breadth-first searches of a Kronecker graph."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.units import Bytes, Nanoseconds
+from weft.workload.apps.base import (
+    allreduce,
+    alltoallv,
+    application,
+    at_least,
+    check_messages,
+    everyone,
+    generator,
+    need,
+)
+from weft.workload.apps.grids import near_cube, process_grid
+from weft.workload.apps.kronecker import Graph
+from weft.workload.builder import WorkloadBuilder
+from weft.workload.collectives import collective_on
+from weft.workload.workload import Workload
+
+Ints = NDArray[np.int64]
+_COUNT_BYTES = 8
+
+
+@application(
+    "graph500",
+    source="Graph500 specification 3.0; 2-D: Yoo et al. 2005, Buluc and Madduri 2011",
+)
+def graph500(
+    num_ranks: int,
+    *,
+    scale: int = 26,
+    drawn: int = 16,
+    searches: int = 1,
+    partition: Literal["1d", "2d"] = "1d",
+    grid: tuple[int, ...] | None = None,
+    edge: Bytes = 8,
+    edge_time: Nanoseconds = 0.0,
+    seed: int = 0,
+) -> Workload:
+    """Breadth-first searches level by level, from random roots; each level is a phase.
+
+    The graph is the benchmark's, of 2^scale vertices and 16 times as many edges. One of
+    2^drawn vertices is really drawn and searched, and what its levels send is multiplied by
+    2^(scale - drawn); levels of a Kronecker graph change slowly with its size. Vertex v belongs to
+    rank v mod P. A search ends with the level that finds nothing new.
+
+    `1d`: the owner of each vertex of a level sends every edge to the owner of the other end
+    (MPI_Alltoallv), as the reference program does. `2d`: ranks stand in a grid, and edges lie where
+    the column of their source and the row of their target meet. A level's vertices are sent along
+    columns (MPI_Allgatherv); what they reach, each vertex once from each rank, along rows to its
+    owner (MPI_Alltoallv). After each level all ranks add up what they found (MPI_Allreduce of 8
+    bytes).
+
+    Parameters
+    ----------
+    num_ranks
+        Ranks.
+    scale
+        Size of the graph; the benchmark's smallest class has 26, the largest 42.
+    drawn
+        Size of the graph that is drawn, 10 to 22; one of `scale` when that is less.
+    searches
+        From how many roots; the benchmark's 64 are alike. Roots have neighbours.
+    partition
+        `1d` or `2d`.
+    grid
+        Rows and columns for `2d`, rank r in row r div columns; nearly square where left out.
+    edge
+        Bytes of an edge or a vertex in a message: the reference's two 32-bit numbers.
+    edge_time
+        Calculation for each edge, at the rank that follows it.
+    seed
+        Of the graph and the roots.
+    """
+    at_least(1, searches=searches)
+    need(10 <= drawn <= 22, f"drawn must be 10 to 22, not {drawn}")
+    need(10 <= scale <= 48, f"scale must be 10 to 48, not {scale}")
+    random = generator(seed)
+    graph = Graph(min(scale, drawn), random)
+    factor = 1 << max(0, scale - drawn)
+    roots = np.flatnonzero(np.diff(graph.offset))
+    builder = WorkloadBuilder(num_ranks)
+    near = near_cube(num_ranks, 2)
+    rows, columns = process_grid(num_ranks, grid, 2) if grid else (near[1], near[0])
+    messages = 0
+    for search, root in enumerate(random.choice(roots, searches, replace=False)):
+        for level, (source, target) in enumerate(graph.levels(int(root))):
+            prefix = f"search {search + 1}, " if searches > 1 else ""
+            builder.phase(f"{prefix}level {level}")
+            if partition == "1d":
+                sizes, work = _sent_1d(source, target, num_ranks)
+                messages += int(np.count_nonzero(sizes))
+                check_messages(num_ranks, messages)
+                _calculate(builder, work * factor, edge_time)
+                alltoallv(builder, everyone(builder)[None], sizes[None] * (factor * edge))
+            else:
+                _level_2d(builder, source, target, (rows, columns), factor, edge, edge_time)
+            allreduce(builder, _COUNT_BYTES)
+    return builder.build()
+
+
+def _sent_1d(source: Ints, target: Ints, ranks: int) -> tuple[Ints, Ints]:
+    """Edges from each rank to each other, int64 [ranks, ranks], and those that each follows."""
+    pairs = np.bincount(source % ranks * ranks + target % ranks, minlength=ranks * ranks)
+    sizes = pairs.reshape(ranks, ranks)
+    return sizes, sizes.sum(axis=1)
+
+
+def _level_2d(
+    builder: WorkloadBuilder,
+    source: Ints,
+    target: Ints,
+    grid: tuple[int, int],
+    factor: int,
+    edge: int,
+    edge_time: float,
+) -> None:
+    rows, columns = grid
+    ranks = rows * columns
+    who = everyone(builder).reshape(rows, columns)
+    front = np.bincount(np.unique(source) % ranks, minlength=ranks).reshape(rows, columns)
+    for column in range(columns):
+        if rows > 1:
+            sizes = front[:, column] * (factor * edge)
+            collective_on(builder, "allgatherv", who[:, column], sizes)
+    owner = target % ranks
+    holder = owner // columns * columns + source % ranks % columns
+    _calculate(builder, np.bincount(holder, minlength=ranks) * factor, edge_time)
+    # Each rank sends a vertex once, however many edges lead there.
+    once = np.unique(np.stack([holder, target]), axis=1)
+    pairs = np.bincount(once[0] * columns + once[1] % ranks % columns, minlength=ranks * columns)
+    alltoallv(builder, who, pairs.reshape(rows, columns, columns) * (factor * edge))
+
+
+def _calculate(builder: WorkloadBuilder, edges: Ints, edge_time: float) -> None:
+    if edge_time:
+        builder.calc(everyone(builder), edges * edge_time)

@@ -1,0 +1,127 @@
+"""Mixture of experts: tokens go to the ranks of their experts and back."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.errors import NotApplicable
+from weft.units import Bytes, Nanoseconds
+from weft.workload.apps.base import (
+    alltoallv,
+    application,
+    at_least,
+    check_messages,
+    everyone,
+    generator,
+    group_size,
+    need,
+    numbered,
+    popularity,
+)
+from weft.workload.builder import WorkloadBuilder
+from weft.workload.workload import Workload
+
+#: Largest group that is formed unless one is asked for.
+_GROUP = 64
+
+
+@application("moe", source="GShard (Lepikhin et al. 2021); Switch Transformer (Fedus et al. 2022)")
+def moe(
+    num_ranks: int,
+    *,
+    tokens: int = 4096,
+    token: Bytes = 8192,
+    top: int = 2,
+    experts: int | None = None,
+    group: int | None = None,
+    layers: int = 2,
+    skew: float = 0.0,
+    attention: Nanoseconds = 0.0,
+    expert: Nanoseconds = 0.0,
+    training: bool = False,
+    algorithm: str | None = None,
+    seed: int = 0,
+) -> Workload:
+    """Layers of experts that the ranks of a group divide among them.
+
+    In each layer a rank sends each of its tokens to the ranks of `top` experts (dispatch,
+    MPI_Alltoallv), these compute, and what comes out goes back the same way (combine). An expert
+    that is chosen on the rank itself costs no message; two experts of one rank get the token twice,
+    as one message. The training option adds the backward pass: for each layer from the last, the
+    gradients take the same two ways.
+
+    Parameters
+    ----------
+    num_ranks
+        Ranks.
+    tokens
+        Of each rank.
+    token
+        Bytes of a token: 4,096 values of 2 bytes.
+    top
+        Experts of a token.
+    experts
+        Of a group, a multiple of its ranks; one on each rank where left out.
+    group
+        Ranks that share the experts, consecutive; a divisor of the ranks. Where left out the
+        largest up to 64, or all ranks when there is none above 1.
+    layers
+        With experts; the layers draw independently.
+    skew
+        Exponent s of Zipf's law: the n-th most wanted expert of a group gets tokens with a chance
+        that goes with n^-s. 0 wants all equally. The choices of all tokens are drawn independently
+        with these chances.
+    attention, expert
+        Calculation before each dispatch, and of an expert for each of its tokens.
+    training
+        Add the backward pass, with the same calculations.
+    algorithm
+        Of MPI_Alltoallv.
+    seed
+        Of all choices.
+    """
+    at_least(1, tokens=tokens, top=top, layers=layers, experts=experts)
+    need(0 <= skew < float("inf"), f"skew must be 0 or more, not {skew}")
+    members = group_size(num_ranks, group, _GROUP, "group")
+    count = members if experts is None else experts
+    if count % members:
+        raise NotApplicable(f"{count} experts cannot be shared equally by groups of {members}")
+    need(top <= count, f"top {top} is more than the {count} experts")
+    check_messages(num_ranks, layers * (4.0 if training else 2.0) * num_ranks * (members - 1))
+    builder = WorkloadBuilder(num_ranks)
+    who = everyone(builder)
+    groups = who.reshape(-1, members)
+    routed = [
+        _route(generator(seed, layer), len(groups), members, count, tokens * top, skew)
+        for layer in range(layers)
+    ]
+
+    def layer(name: str, sizes: NDArray[np.int64]) -> None:
+        if attention:
+            builder.phase(f"{name}, attention")
+            builder.calc(who, attention)
+        builder.phase(f"{name}, dispatch")
+        alltoallv(builder, groups, sizes * token, algorithm=algorithm)
+        if expert:
+            builder.phase(f"{name}, experts")
+            builder.calc(who, sizes.sum(axis=1).reshape(-1) * expert)
+        builder.phase(f"{name}, combine")
+        alltoallv(builder, groups, sizes.transpose(0, 2, 1) * token, algorithm=algorithm)
+
+    for turn, sizes in enumerate(routed):
+        layer(numbered("layer", turn, layers), sizes)
+    if training:
+        for turn, sizes in reversed([*enumerate(routed)]):
+            layer(f"{numbered('layer', turn, layers)} backward", sizes)
+    return builder.build()
+
+
+def _route(
+    random: np.random.Generator, groups: int, members: int, experts: int, choices: int, skew: float
+) -> NDArray[np.int64]:
+    """Tokens from each member of a group to each other, int64 [groups, members, members]."""
+    chances = [
+        popularity(experts, skew, random).reshape(members, -1).sum(axis=1) for _ in range(groups)
+    ]
+    return np.stack([random.multinomial(choices, chance, members) for chance in chances])

@@ -1,0 +1,130 @@
+"""Pipeline parallelism: the layers of a model on ranks one behind the other."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.units import Bytes, Nanoseconds
+from weft.workload.apps.base import (
+    application,
+    at_least,
+    check_messages,
+    everyone,
+    group_size,
+    numbered,
+)
+from weft.workload.builder import WorkloadBuilder
+from weft.workload.collectives import collective_on
+from weft.workload.workload import Workload
+
+_FORWARD, _BACKWARD = 0, 1
+#: Most stages unless a number is asked for.
+_STAGES = 8
+
+
+@application(
+    "pipeline", source="GPipe (Huang et al. 2019); 1F1B: PipeDream (Narayanan et al. 2019, 2021)"
+)
+def pipeline(
+    num_ranks: int,
+    *,
+    stages: int | None = None,
+    microbatches: int | None = None,
+    schedule: Literal["1f1b", "gpipe"] = "1f1b",
+    activations: Bytes = 2**23,
+    forward: Nanoseconds = 0.0,
+    backward: Nanoseconds = 0.0,
+    gradients: Bytes = 0,
+    iterations: int = 1,
+) -> Workload:
+    """Microbatches go through all stages forwards, and their gradients back.
+
+    A stage receives a microbatch from the stage before, computes and sends it on without waiting
+    for the send; backwards likewise. `gpipe` takes all microbatches forwards, then all backwards in
+    the same order. `1f1b`: stage s of S takes S - 1 - s microbatches forwards, then one forwards
+    and one backwards by turns, then the rest backwards. An iteration ends when all sends of a rank
+    are over and gradients are reduced.
+
+    Parameters
+    ----------
+    num_ranks
+        Ranks. With R pipelines, ranks sR to sR + R - 1 are stage s of pipelines 0 to R - 1.
+    stages
+        A divisor of the ranks; where left out the largest up to 8, or all ranks when there is none
+        above 1.
+    microbatches
+        Of a pipeline in an iteration; four for each stage where left out, as GPipe advises.
+    schedule
+        `1f1b` or `gpipe`.
+    activations
+        Bytes between two stages, forwards and backwards.
+    forward, backward
+        Calculation of a stage for a microbatch.
+    gradients
+        Bytes of a stage's gradients, which the ranks of a stage reduce (MPI_Allreduce) at the end
+        of an iteration; 0 for none.
+    iterations
+        How often.
+    """
+    at_least(1, microbatches=microbatches, iterations=iterations)
+    depth = group_size(num_ranks, stages, _STAGES, "stages")
+    count = 4 * depth if microbatches is None else microbatches
+    check_messages(num_ranks, 2.0 * iterations * count * (num_ranks - num_ranks // depth))
+    builder = WorkloadBuilder(num_ranks)
+    who = everyone(builder)
+    width = num_ranks // depth
+    stage = who // width
+    plan = actions(depth, count, schedule)
+
+    def step(ranks: NDArray[np.int64], back: bool) -> None:
+        tag, duration = (_BACKWARD, backward) if back else (_FORWARD, forward)
+        source = ranks + width if back else ranks - width
+        to = ranks - width if back else ranks + width
+        for takes, peers, call in (
+            (True, source, builder.recv),
+            (False, to, builder.isend),
+        ):
+            there = (peers >= 0) & (peers < num_ranks)
+            if there.any():
+                call(ranks[there], peers[there], activations, tag)
+            if takes and duration:
+                builder.calc(ranks, duration)
+
+    for turn in range(iterations):
+        builder.phase(numbered("pipeline", turn, iterations))
+        for slot in range(2 * count):
+            for back in (False, True):
+                chosen = who[plan[stage, slot] == back]
+                if len(chosen):
+                    step(chosen, back)
+        builder.waitall(who)
+        if gradients and width > 1:
+            builder.phase(numbered("gradients", turn, iterations))
+            collective_on(builder, "allreduce", who.reshape(depth, width), gradients)
+    return builder.build()
+
+
+def actions(stages: int, microbatches: int, schedule: str) -> NDArray[np.int64]:
+    """What each stage does in turn: 0 a microbatch forwards, 1 backwards.
+
+    Parameters
+    ----------
+    stages, microbatches
+        How many.
+    schedule
+        ``"1f1b"`` or ``"gpipe"``.
+
+    Returns
+    -------
+    int64 [stages, 2 microbatches].
+    """
+    slot = np.arange(2 * microbatches)
+    if schedule == "gpipe":
+        return np.tile((slot >= microbatches).astype(np.int64), (stages, 1))
+    warm = np.minimum(stages - 1 - np.arange(stages), microbatches)[:, None]
+    steady = slot - warm
+    last = slot >= 2 * microbatches - warm
+    return np.where(last, 1, np.where(steady < 0, 0, steady % 2)).astype(np.int64)

@@ -1,0 +1,115 @@
+"""The rings of b_eff and HPC Challenge: every rank sends to its left and its right at once."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.units import Bytes
+from weft.workload.apps.base import (
+    application,
+    at_least,
+    barrier,
+    check_messages,
+    check_sizes,
+    everyone,
+    generator,
+    numbered,
+    per_size,
+)
+from weft.workload.builder import WorkloadBuilder
+from weft.workload.workload import Workload
+
+SOURCE = "b_eff (Rabenseifner and Koniges 2001); HPC Challenge, bench_lat_bw, ring_lat_bw_loop"
+Method = Literal["nonblocking", "sendrecv"]
+_RIGHT, _LEFT = 0, 1
+
+
+@application("natural-ring", source=SOURCE)
+def natural_ring(
+    num_ranks: int,
+    *,
+    sizes: tuple[Bytes, ...] = (8, 2_000_000),
+    repetitions: int = 1,
+    method: Method = "nonblocking",
+) -> Workload:
+    """Both ways round the ring of ranks in their order; a phase for each size.
+
+    Parameters
+    ----------
+    num_ranks
+        Ranks; of two, each is the other's left and right neighbour.
+    sizes
+        Message sizes: the benchmark's for latency and for bandwidth.
+    repetitions
+        Exchanges in a row. The benchmark repeats to take the best; here all are alike.
+    method
+        `nonblocking`: both receives and both sends at once. `sendrecv`: first to the right, then
+        to the left. The benchmark runs both and takes the faster.
+    """
+    check_sizes(sizes)
+    at_least(1, repetitions=repetitions)
+    check_messages(num_ranks, 2 * num_ranks * repetitions * len(sizes))
+    builder = WorkloadBuilder(num_ranks)
+    for size in sizes:
+        barrier(builder)
+        builder.phase(f"{size} B")
+        for _ in range(repetitions):
+            _around(builder, everyone(builder), size, method)
+    return builder.build()
+
+
+@application("random-ring", source=SOURCE)
+def random_ring(
+    num_ranks: int,
+    *,
+    sizes: tuple[Bytes, ...] = (8, 2_000_000),
+    rings: tuple[int, ...] = (30, 10),
+    repetitions: int = 1,
+    method: Method = "nonblocking",
+    seed: int = 0,
+) -> Workload:
+    """Both ways round rings of ranks in random orders; a phase for each ring and size.
+
+    Parameters
+    ----------
+    num_ranks
+        Ranks.
+    sizes
+        Message sizes: the benchmark's for latency and for bandwidth.
+    rings
+        Random orders, one number for all sizes or one for each: the benchmark's.
+    repetitions, method
+        As in natural-ring.
+    seed
+        Of the orders; a size has the same first ones as another.
+    """
+    check_sizes(sizes)
+    at_least(1, repetitions=repetitions)
+    counts = per_size(rings, sizes, "rings")
+    check_messages(num_ranks, 2 * num_ranks * repetitions * sum(counts))
+    builder = WorkloadBuilder(num_ranks)
+    for size, count in zip(sizes, counts, strict=True):
+        random = generator(seed)
+        for ring in range(count):
+            order = random.permutation(num_ranks)
+            barrier(builder)
+            builder.phase(f"{size} B, {numbered('ring', ring, count)}")
+            for _ in range(repetitions):
+                _around(builder, order, size, method)
+    return builder.build()
+
+
+def _around(builder: WorkloadBuilder, order: NDArray[np.int64], size: int, method: Method) -> None:
+    right, left = np.roll(order, -1), np.roll(order, 1)
+    if method == "sendrecv":
+        builder.sendrecv(order, right, size, left, size, _RIGHT)
+        builder.sendrecv(order, left, size, right, size, _LEFT)
+        return
+    builder.irecv(order, left, size, _RIGHT)
+    builder.irecv(order, right, size, _LEFT)
+    builder.isend(order, right, size, _RIGHT)
+    builder.isend(order, left, size, _LEFT)
+    builder.waitall(order)

@@ -1,0 +1,107 @@
+"""Halo exchange of a domain in three dimensions."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from weft.errors import InputError
+from weft.units import Bytes, Nanoseconds
+from weft.workload.apps.base import (
+    application,
+    at_least,
+    check_messages,
+    everyone,
+    need,
+    numbered,
+)
+from weft.workload.apps.grids import beside, process_grid
+from weft.workload.builder import WorkloadBuilder
+from weft.workload.workload import Workload
+
+
+@application("stencil", source="halo exchange of a Cartesian domain decomposition")
+def stencil(
+    num_ranks: int,
+    *,
+    local: tuple[int, ...] = (64, 64, 64),
+    cell: Bytes = 8,
+    halo: int = 1,
+    points: int = 7,
+    sizes: tuple[Bytes, ...] | None = None,
+    periodic: bool = True,
+    dims: tuple[int, ...] | None = None,
+    iterations: int = 1,
+    calc: Nanoseconds = 0.0,
+) -> Workload:
+    """Every rank exchanges with its neighbours, all at once, and then computes.
+
+    An iteration posts all receives, then all sends, and waits for all of them; then comes the
+    calculation. What leaves in a direction is `halo` cells deep in the dimensions of the direction
+    and as long as the rank's part in the others.
+
+    Parameters
+    ----------
+    num_ranks
+        Ranks, all of them in a grid.
+    local
+        Cells of a rank in each dimension.
+    cell
+        Bytes of a cell.
+    halo
+        Depth in cells.
+    points
+        7: the six neighbours across faces. 27: those across edges and corners, too.
+    sizes
+        Bytes of a message in the first, second and third dimension, instead of what `local`,
+        `cell` and `halo` give; for 7 points only.
+    periodic
+        The domain goes round in all dimensions. Where one rank is its own neighbour it sends
+        nothing; where one rank is the neighbour on both sides it gets two messages.
+    dims
+        Grid of ranks, the first dimension varying fastest; near to a cube where left out.
+    iterations
+        How often.
+    calc
+        Time that a rank computes in each iteration.
+    """
+    at_least(1, iterations=iterations, halo=halo)
+    need(
+        len(local) == 3 and min(local) >= 1,
+        f"local must be three sizes of 1 or more, not {'x'.join(map(str, local))}",
+    )
+    need(points in (7, 27), f"points must be 7 or 27, not {points}")
+    if sizes is not None and (len(sizes) != 3 or points != 7):
+        raise InputError("sizes are three, one for each dimension, and for 7 points only")
+    grid = process_grid(num_ranks, dims, 3)
+    steps = [
+        step
+        for step in product((-1, 0, 1), repeat=3)
+        if any(step) and (points == 27 or sum(map(abs, step)) == 1)
+    ]
+    check_messages(num_ranks, num_ranks * len(steps) * iterations)
+    builder = WorkloadBuilder(num_ranks)
+    who = everyone(builder)
+    sides = []
+    for tag, step in enumerate(steps):
+        to = beside(grid, step, (periodic,) * 3)
+        source = beside(grid, tuple(-move for move in step), (periodic,) * 3)
+        if sizes is None:
+            size = cell * prod(halo if move else n for n, move in zip(local, step, strict=True))
+        else:
+            size = sizes[int(np.flatnonzero(step)[0])]
+        sends, receives = ((peer >= 0) & (peer != who) for peer in (to, source))
+        sides.append((tag, size, who[sends], to[sends], who[receives], source[receives]))
+    for turn in range(iterations):
+        builder.phase(numbered("exchange", turn, iterations))
+        for tag, size, _, _, receivers, source in sides:
+            builder.irecv(receivers, source, size, tag)
+        for tag, size, senders, to, _, _ in sides:
+            builder.isend(senders, to, size, tag)
+        builder.waitall(who)
+        if calc:
+            builder.phase(numbered("compute", turn, iterations))
+            builder.calc(who, calc)
+    return builder.build()

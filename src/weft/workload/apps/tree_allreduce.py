@@ -1,0 +1,183 @@
+"""Data-parallel training with two binary trees."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.units import Bytes, Nanoseconds
+from weft.workload.apps.base import application, at_least, check_messages, everyone
+from weft.workload.apps.training import (
+    BUCKET_BYTES,
+    FIRST_BUCKET_BYTES,
+    RESNET50_BYTES,
+    buckets,
+    train,
+)
+from weft.workload.builder import WorkloadBuilder
+from weft.workload.workload import Kind, Workload
+
+Ints = NDArray[np.int64]
+
+
+@application(
+    "tree-allreduce",
+    source="double binary trees (Sanders, Speck and Traeff 2009) as NCCL pipelines them",
+)
+def tree_allreduce(
+    num_ranks: int,
+    *,
+    gradients: Bytes = RESNET50_BYTES,
+    bucket: Bytes = BUCKET_BYTES,
+    first_bucket: Bytes = FIRST_BUCKET_BYTES,
+    chunk: Bytes = 2**19,
+    iterations: int = 1,
+    forward: Nanoseconds = 0.0,
+    backward: Nanoseconds = 0.0,
+    overlap: bool = True,
+) -> Workload:
+    """Data-parallel training whose gradients go up and down two binary trees at once.
+
+    Each tree takes one half of a bucket, in chunks: a rank adds those of its children to its own
+    and hands the sum to its parent; from the root the result comes down again. Chunks follow each
+    other up and down without waiting for each other, but each rank handles the chunks of a tree
+    and direction in order. The second tree is the first one mirrored (for an odd number of ranks,
+    shifted by one), so that nearly every rank has children in one of them only.
+
+    Parameters
+    ----------
+    num_ranks
+        Ranks, one for each copy of the model.
+    gradients
+        Bytes of all gradients; those of ResNet-50 in single precision where left out.
+    bucket, first_bucket
+        Bytes reduced at once, and the first time; PyTorch's.
+    chunk
+        Bytes of a message, but for the last of each bucket and tree.
+    iterations
+        How often.
+    forward, backward
+        Time of the forward and of the backward pass, shared among the buckets by their size.
+    overlap
+        Reduce a bucket while the backward pass goes on; else all after it.
+    """
+    at_least(1, iterations=iterations, chunk=chunk)
+    sizes = buckets(gradients, bucket, first_bucket)
+    pieces = sum(-(-half // chunk) for size in sizes for half in _halves(size))
+    check_messages(num_ranks, iterations * pieces * 2.0 * (num_ranks - 1))
+    builder = WorkloadBuilder(num_ranks)
+    trees = double_tree(num_ranks)
+
+    def reduce(size: int) -> None:
+        _reduce(builder, trees, size, chunk)
+
+    train(
+        builder, sizes, reduce, iterations=iterations, forward=forward, backward=backward,
+        overlap=overlap,
+    )  # fmt: skip
+    return builder.build()
+
+
+def double_tree(num_ranks: int) -> tuple[Ints, Ints]:
+    """Parents of all ranks in both trees, int64 [ranks] each; -1 for the root."""
+    ranks = np.arange(num_ranks, dtype=np.int64)
+    # A rank whose lowest bit set is b hangs below the one where b is clear and the next bit is set.
+    low = ranks & -ranks
+    parent = (ranks ^ low) | (low << 1)
+    parent = np.where(parent >= num_ranks, ranks ^ low, parent)
+    parent[0] = -1
+    if num_ranks % 2:
+        other = np.where(parent < 0, -1, (parent + 1) % num_ranks)[(ranks - 1) % num_ranks]
+    else:
+        other = np.where(parent < 0, -1, num_ranks - 1 - parent)[::-1]
+    return parent, other
+
+
+def _halves(size: int) -> tuple[int, int]:
+    return size - size // 2, size // 2
+
+
+def _reduce(builder: WorkloadBuilder, trees: tuple[Ints, Ints], size: int, chunk: int) -> None:
+    """Both trees at once, chunk by chunk."""
+    who = everyone(builder)
+    begin = builder.calc(who, 0.0)
+    halves = zip(trees, _halves(size), strict=True)
+    pipes = [
+        (_Pipe(builder, parent, number, begin), half)
+        for number, (parent, half) in enumerate(halves)
+        if half
+    ]
+    for start in range(0, size, chunk):
+        for pipe, half in pipes:
+            if start < half:
+                pipe.chunk(min(chunk, half - start))
+    for pipe, _ in pipes:
+        for last in pipe.last():
+            builder.wait(who, last)
+
+
+class _Pipe:
+    """One tree, through which chunks go up and down.
+
+    A rank receives a chunk from a neighbour after the chunk before it, and sends likewise; it
+    sends what it has received, and does not otherwise wait.
+    """
+
+    def __init__(self, builder: WorkloadBuilder, parent: Ints, number: int, begin: Ints):
+        self._builder = builder
+        self._parent = parent
+        self._tags = 2 * number, 2 * number + 1
+        ranks = everyone(builder)
+        self._root = np.flatnonzero(parent < 0)
+        self._children = np.flatnonzero(parent >= 0)
+        # Parents with their first child, and those with a second one: nobody has more.
+        order = self._children[np.argsort(parent[self._children], kind="stable")]
+        second = np.zeros(len(order), dtype=np.bool_)
+        second[1:] = parent[order[1:]] == parent[order[:-1]]
+        self._families = [
+            (parent[group], group) for group in (order[~second], order[second]) if len(group)
+        ]
+        self._ranks = ranks
+        # What the next chunk waits for: sums and results, sends up and sends down.
+        self._summed = self._sent_up = self._got = begin
+        self._sent_down = [begin for _ in self._families]
+
+    def last(self) -> list[Ints]:
+        """The operations that end the last chunk, int64 [ranks] each."""
+        return [self._summed, self._sent_up, self._got, *self._sent_down]
+
+    def chunk(self, size: int) -> None:
+        """Take one chunk up and down."""
+        up, down = self._tags
+        add, requires = self._builder.operations, self._builder.requires
+        children, above = self._children, self._parent[self._children]
+        taken = []
+        for parents, family in self._families:
+            ops = add(parents, Kind.RECV, peer=family, size_bytes=size, tag=up)
+            requires(ops, self._summed[parents])
+            taken.append((parents, ops))
+        summed = add(self._ranks, Kind.CALC)
+        requires(summed, self._summed)
+        for parents, ops in taken:
+            requires(summed[parents], ops)
+        self._summed = summed
+        self._sent_up = self._send(children, above, size, up, summed, self._sent_up)
+        came = add(children, Kind.RECV, peer=above, size_bytes=size, tag=down)
+        requires(came, self._got[children])
+        got = add(self._ranks, Kind.CALC)
+        requires(got, self._got)
+        requires(got[children], came)
+        requires(got[self._root], summed[self._root])
+        self._got = got
+        self._sent_down = [
+            self._send(parents, family, size, down, got, before)
+            for (parents, family), before in zip(self._families, self._sent_down, strict=True)
+        ]
+
+    def _send(self, who: Ints, to: Ints, size: int, tag: int, has: Ints, before: Ints) -> Ints:
+        ops = self._builder.operations(who, Kind.SEND, peer=to, size_bytes=size, tag=tag)
+        self._builder.requires(ops, has[who])
+        self._builder.requires(ops, before[who])
+        after = before.copy()
+        after[who] = ops
+        return after
