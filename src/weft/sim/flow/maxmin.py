@@ -53,10 +53,14 @@ def maxmin_state(
             f"at most {_MOST_ENTRIES >> shift} fit"
         )
     # Pages of these arrays take memory only once they are used.
-    number = np.zeros(4, dtype=np.int64)
+    number = np.zeros(8, dtype=np.int64)
     number[0] = shift
+    capacity = np.ascontiguousarray(capacity_bytes_per_ns, dtype=np.float64)
+    sums = np.zeros((links, 4))
+    sums[:, 0] = capacity
+    sums[:, 3] = np.inf
     return (
-        np.ascontiguousarray(capacity_bytes_per_ns, dtype=np.float64),
+        capacity,
         np.ascontiguousarray(route_offset, dtype=np.int64),
         np.ascontiguousarray(route_link, dtype=np.int32),
         np.ascontiguousarray(route_share, dtype=np.float64),
@@ -73,10 +77,9 @@ def maxmin_state(
         np.zeros(links, dtype=np.bool_),
         np.zeros(max_flows, dtype=np.int32),
         np.zeros(max_flows, dtype=np.bool_),
-        np.zeros(links, dtype=np.float64),
+        np.zeros(max_flows, dtype=np.float64),
+        sums.reshape(-1),
         np.zeros(links, dtype=np.float64),
         np.zeros(links, dtype=np.int32),
-        np.zeros(links, dtype=np.float64),
-        np.zeros(links, dtype=np.int32),
-        np.zeros(max_flows, dtype=np.bool_),
+        np.full(links, -1, dtype=np.int32),
     )
