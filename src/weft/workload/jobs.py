@@ -73,10 +73,12 @@ class JobMix:
         int64 [jobs + 1]: ranks of job ``j`` are ``first_rank[j]:first_rank[j + 1]``.
     first_phase
         int64 [jobs + 1]: likewise its phases.
-    names
-        Of the jobs.
+    names, workloads
+        Of the jobs, and of what each runs.
     start_ns
         float64 [jobs].
+    notes
+        What readers of the workloads assumed.
     """
 
     workload: Workload
@@ -85,6 +87,7 @@ class JobMix:
     first_rank: NDArray[np.int64]
     first_phase: NDArray[np.int64]
     names: tuple[str, ...]
+    workloads: tuple[str, ...]
     start_ns: NDArray[np.float64]
     notes: tuple[str, ...] = field(default=())
 
@@ -165,6 +168,7 @@ def combine(jobs: Sequence[Job], fabric: Fabric, *, overlap: Overlap = "refuse")
         first_rank=_starts(counts),
         first_phase=_starts([len(job.workload.phase_names) for job in jobs]),
         names=tuple(job.name for job in jobs),
+        workloads=tuple(job.workload.name for job in jobs),
         start_ns=np.array([job.start_ns for job in jobs], dtype=np.float64),
         notes=tuple(
             f"{job.name}: {note}" if len(jobs) > 1 else note
