@@ -332,9 +332,11 @@ class WorkloadBuilder:
         peer: ArrayLike = NONE,
         size_bytes: ArrayLike = 0,
         tag: ArrayLike = 0,
-        comm: int = 0,
+        comm: ArrayLike = 0,
         duration_ns: ArrayLike = 0.0,
         cpu: ArrayLike = 0,
+        phase: ArrayLike | None = None,
+        release_ns: ArrayLike = 0.0,
     ) -> NDArray[np.int64]:
         """Add many operations at once; they wait for nothing but what `requires` names.
 
@@ -343,13 +345,17 @@ class WorkloadBuilder:
         ranks
             [ops]: the rank of each; a rank may come often, its operations in program order.
         kind
-            [ops], of `Kind`: calculations, sends, receives and puts.
-        peer, size_bytes, tag
-            [ops]: of messages; whatever stands there for calculations is not looked at.
-        comm
-            Communicator of all messages.
+            [ops], of `Kind`.
+        peer, size_bytes, tag, comm
+            [ops]: of messages; of key operations the tag is the key. Whatever stands there for
+            calculations is not looked at.
         duration_ns, cpu
             [ops]: of calculations.
+        phase
+            [ops]: phases by number, in the order in which `phase` named them, 0 for none; the
+            present one where left out.
+        release_ns
+            [ops]: as for `put`.
 
         Returns
         -------
@@ -363,18 +369,24 @@ class WorkloadBuilder:
         who = np.asarray(ranks, dtype=np.int64).reshape(-1)
         kinds = np.broadcast_to(np.asarray(kind, dtype=np.uint8), len(who))
         self._ranks(np.unique(who))
-        if np.any(kinds > Kind.PUT):
-            raise InputError("only calculations and messages are added many at once")
-        if not 0 <= comm < len(self._comms):
-            raise InputError(f"there is no communicator {comm}; there are {len(self._comms)}")
+        comms = np.broadcast_to(np.asarray(comm, dtype=np.int64), len(who))
+        for number in comms[(comms < 0) | (comms >= len(self._comms))][:1]:
+            raise InputError(f"there is no communicator {number}; there are {len(self._comms)}")
+        if phase is not None and not np.isin(phase, np.arange(len(self._phases))).all():
+            raise InputError(f"phase {phase!r}; phases are 0 to {len(self._phases) - 1}")
         message = kinds != Kind.CALC
+        between = message & (kinds <= Kind.PUT)
 
         def of_messages(values: ArrayLike, low: float, high: float, what: str, are: str) -> Any:
             given = np.broadcast_to(np.asarray(values), len(who))
-            self._check(given[message], low, high, who[message], what, are)
+            some = between if what == "peer" else message
+            self._check(given[some], low, high, who[some], what, are)
             return given
 
         peers = of_messages(peer, 0, self.num_ranks - 1, "peer", "ranks are")
+        if np.any(np.asarray(release_ns) != 0):
+            self._check(release_ns, 0, np.finfo(np.float64).max, who, "release time", "times are")
+            self._released = True
         sizes = of_messages(size_bytes, 0, MAX_BYTES, "size in bytes", "sizes are")
         tags = of_messages(tag, _INT32.min, _INT32.max, "tag", "tags are")
         durations = np.where(message, 0.0, np.asarray(duration_ns, dtype=np.float64))
@@ -384,9 +396,9 @@ class WorkloadBuilder:
         first = self._count
         self._room(len(who))
         self._ops.extend(
-            len(who), who, kinds, np.where(message, peers, NONE), np.where(message, sizes, 0),
-            np.where(message, tags, 0), np.where(message, comm, 0), durations, self._phase, 0.0,
-            processors,
+            len(who), who, kinds, np.where(between, peers, NONE), np.where(between, sizes, 0),
+            np.where(message, tags, 0), np.where(message, comms, 0), durations,
+            self._phase if phase is None else phase, release_ns, processors,
         )  # fmt: skip
         return np.arange(first, first + len(who), dtype=np.int64)
 
@@ -674,8 +686,9 @@ class WorkloadBuilder:
         if not self._open or not len(ops):
             return
         rest = []
+        named = np.sort(ops)  # once: there may be as many entries as handles
         for rank, op in self._open:
-            kept = ~np.isin(op, ops)
+            kept = named[np.minimum(np.searchsorted(named, op), len(named) - 1)] != op
             if kept.any():
                 rest.append((rank[kept], op[kept]))
         self._open = rest
