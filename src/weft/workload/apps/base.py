@@ -24,8 +24,6 @@ application = Registry(
 
 #: Most messages that an application sends: with their receives, some 4 GB while they are written.
 MAX_MESSAGES = 2**24
-#: The phase of barriers that belong to no phase of the application.
-BARRIER = "barrier"
 
 
 def application_workload(spec: str, num_ranks: int, **options: Any) -> Workload:
@@ -143,8 +141,8 @@ def generator(seed: int, *streams: int) -> np.random.Generator:
 
 
 def barrier(builder: WorkloadBuilder) -> None:
-    """Let all ranks wait for each other, in a phase of its own."""
-    builder.phase(BARRIER)
+    """Let all ranks wait for each other, outside phases."""
+    builder.phase("")
     barrier_here(builder)
 
 

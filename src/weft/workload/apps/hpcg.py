@@ -45,8 +45,8 @@ def hpcg(
     multiplies, goes down and smooths again; on the coarsest it smooths once. Each smoothing and
     each product exchanges the halo first: all receives are posted, then up to 26 neighbours are
     sent to one by one in the order of their ranks, then all receives are waited for. The domain has
-    an edge on all six sides. Each part is a phase: ``smooth``, ``multiply`` and ``restrict`` of a
-    level (0 the finest), ``dot``, ``update``, numbered by iteration.
+    an edge on all six sides. Each of these parts is a phase, named with the iteration; level 0 is
+    the finest.
 
     Parameters
     ----------
@@ -81,18 +81,18 @@ def hpcg(
     solver = _Solver(builder, halos, gflops, reduction)
     messages = len(halos[0].sides) * num_ranks * (3 * levels - 1)
     check_messages(num_ranks, (messages + 3 * num_ranks * num_ranks.bit_length()) * iterations)
-    solver.multiply("start", 0)
-    solver.update("start", 1)
-    solver.dot("start")
+    solver.multiply("start, product", 0)
+    solver.update("start, residual", 1)
+    solver.dot("start, dot r r")
     for turn in range(iterations):
-        name = numbered("iteration", turn, iterations)
-        solver.cycle(name, 0)
-        solver.dot(name)
-        solver.update(name, 1)
-        solver.multiply(name, 0)
-        solver.dot(name)
-        solver.update(name, 2)
-        solver.dot(name)
+        prefix = f"{numbered('iteration', turn, iterations)}, "
+        solver.cycle(prefix, 0)
+        solver.dot(prefix + "dot r z")
+        solver.update(prefix + "update p", 1)
+        solver.multiply(prefix + "product", 0)
+        solver.dot(prefix + "dot p Ap")
+        solver.update(prefix + "update x r", 2)
+        solver.dot(prefix + "dot r r")
     return builder.build()
 
 
@@ -141,43 +141,45 @@ class _Solver:
         self._reduction_bytes = reduction_bytes
         self._who = everyone(builder)
 
-    def multiply(self, name: str, level: int) -> None:
+    def multiply(self, phase: str, level: int) -> None:
         """Product with the matrix: two operations for each of its entries."""
-        self._builder.phase(f"{name}, multiply level {level}")
+        self._builder.phase(phase)
         self._exchange(level)
         self._compute(2 * self._halos[level].entries)
 
-    def smooth(self, name: str, level: int) -> None:
+    def smooth(self, phase: str, level: int) -> None:
         """Symmetric Gauss-Seidel: forwards and backwards over the matrix."""
-        self._builder.phase(f"{name}, smooth level {level}")
+        self._builder.phase(phase)
         self._exchange(level)
         self._compute(4 * self._halos[level].entries)
 
-    def cycle(self, name: str, level: int) -> None:
+    def cycle(self, prefix: str, level: int) -> None:
         """The multigrid cycle from a level down."""
-        self.smooth(name, level)
         if level + 1 == len(self._halos):
+            self.smooth(f"{prefix}smooth level {level}", level)
             return
-        self.multiply(name, level)
         coarse = self._halos[level + 1].points
-        self._transfer(name, "restrict", level, coarse)
-        self.cycle(name, level + 1)
-        self._transfer(name, "prolong", level, coarse)
-        self.smooth(name, level)
+        self.smooth(f"{prefix}presmooth level {level}", level)
+        self.multiply(f"{prefix}residual level {level}", level)
+        self._transfer(f"{prefix}restrict level {level}", coarse)
+        self.cycle(prefix, level + 1)
+        self._transfer(f"{prefix}prolong level {level}", coarse)
+        self.smooth(f"{prefix}postsmooth level {level}", level)
 
-    def dot(self, name: str) -> None:
+    def dot(self, phase: str) -> None:
         """Dot product: two operations for each point, and a reduction."""
-        self._builder.phase(f"{name}, dot")
+        self._builder.phase(phase)
         self._compute(2 * self._halos[0].points)
         allreduce(self._builder, self._reduction_bytes)
 
-    def update(self, name: str, count: int) -> None:
+    def update(self, phase: str, count: int) -> None:
         """So many sums of two vectors: two operations for each point."""
-        self._builder.phase(f"{name}, update")
+        self._builder.phase(phase)
         self._compute(count * 2 * self._halos[0].points)
 
-    def _transfer(self, name: str, what: str, level: int, points: int) -> None:
-        self._builder.phase(f"{name}, {what} level {level}")
+    def _transfer(self, phase: str, points: int) -> None:
+        """Between two levels: one operation for each point of the coarser."""
+        self._builder.phase(phase)
         self._compute(points)
 
     def _compute(self, operations: float | NDArray[np.float64]) -> None:

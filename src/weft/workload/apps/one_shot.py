@@ -59,15 +59,26 @@ def pattern_application(
     arguments
         The pattern's options.
     """
-    given = ",".join(f"{key}={_value(value)}" for key, value in (arguments or {}).items())
-    if ":" in pattern:
-        raise InputError(f"pattern {pattern!r} takes its options beside it, not after a colon")
-    spec = f"{pattern}:{given}" if given else pattern
+    spec = pattern_spec(pattern, arguments or {})
     return pattern_workload(num_ranks, spec, size, rounds=rounds, barrier=barrier, mode=mode)
 
 
-def _value(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+def pattern_spec(name: str, options: Mapping[str, Any]) -> str:
+    """The spec of a pattern with options.
+
+    Raises
+    ------
+    InputError
+        When the name already has options of its own.
+    """
+    if ":" in name:
+        raise InputError(f"pattern {name!r} takes its options beside it, not after a colon")
+
+    def text(value: Any) -> str:
+        return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+
+    given = ",".join(f"{key}={text(value)}" for key, value in options.items())
+    return f"{name}:{given}" if given else name
 
 
 def pattern_workload(
