@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from weft.errors import InputError
-from weft.kernels.contention import solve_steps
+from weft.kernels.contention_times import synchronous_times
 from weft.registry import did_you_mean
 from weft.sim.contention.accuracy import errors_by_size
 from weft.sim.contention.coefficients import INFINIBAND, PenaltyModel
@@ -165,22 +165,20 @@ class _Problem:
         self._log_time = np.log(seen.time_s)
         self._alone = seen.alone_s()
         self._ratio = np.ones(len(seen.numbers))
-        self._cases = []
+        ends, nodes = [], []
         for case in seen.cases:
             names, number = np.unique(np.array(case.edges), return_inverse=True)
-            ends = number.reshape(-1, 2).astype(np.int32)
-            count = len(ends)
-            self._cases.append(
-                (
-                    np.ascontiguousarray(ends[:, 0]),
-                    np.ascontiguousarray(ends[:, 1]),
-                    len(names),
-                    np.ones(count),
-                    np.zeros(count),
-                    np.arange(count),
-                    np.array(case.places),
-                )
-            )
+            ends.append(number.reshape(-1, 2).astype(np.int32))
+            nodes.append(len(names))
+        sizes = [len(case.edges) for case in seen.cases]
+        self._places = np.concatenate([case.places for case in seen.cases])
+        self._completion = np.zeros(len(self._places))
+        self._graphs = (
+            np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+            np.ascontiguousarray(np.concatenate(ends)[:, 0]),
+            np.ascontiguousarray(np.concatenate(ends)[:, 1]),
+            np.array(nodes, dtype=np.int64),
+        )
         self._both = "out_offset" in fitted and "out_weight" in fitted
 
     def vector(self, model: PenaltyModel) -> NDArray[np.float64]:
@@ -218,14 +216,8 @@ class _Problem:
     def residuals(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
         """Logarithm of predicted over measured time of each measured time."""
         coefficients = self.model(vector).array()
-        no_end, no_table = np.zeros(0), np.zeros((0, 0))
-        for source, destination, nodes, size, start, order, places in self._cases:
-            completion = np.zeros(len(size))
-            solve_steps(
-                source, destination, nodes, size, start, order, 1.0, coefficients, completion,
-                no_end, no_table, no_table,
-            )  # fmt: skip
-            self._ratio[places] = completion
+        synchronous_times(*self._graphs, coefficients, self._completion)
+        self._ratio[self._places] = self._completion
         residuals: NDArray[np.float64] = (
             vector[0] + np.log(self._ratio)[self._place] - self._log_time
         )
@@ -248,9 +240,9 @@ def _solution(
             np.clip(start, low, high),
             bounds=(low, high),
             x_scale="jac",
-            xtol=1e-12,
-            ftol=1e-12,
-            gtol=1e-12,
+            xtol=1e-10,
+            ftol=1e-10,
+            gtol=1e-10,
         )
         return float(found.cost), np.asarray(found.x)
 

@@ -1,0 +1,260 @@
+"""Coefficients from times: of other technologies, with noise, and what does not determine them."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from weft.cli import main
+from weft.errors import InputError
+from weft.sim.contention import INFINIBAND, PenaltyModel, predict
+from weft.sim.contention.accuracy import (
+    EDGE_ERROR_COLUMNS,
+    ERROR_COLUMNS,
+    errors_by_edge,
+    errors_by_size,
+)
+from weft.sim.contention.calibration import COEFFICIENTS, fit
+from weft.sim.contention.coefficient_file import read_coefficients, write_coefficients
+from weft.sim.contention.measurements import Measurement, read_measurements, write_measurements
+from weft.sim.contention.recovery import as_text
+from weft.sim.contention.shapes import all_shapes, random_graph
+
+SIZE = 20 * 2**20
+ALPHA = 5.105e-10
+#: Coefficients inside all ranges, and at their ends.
+OTHER = PenaltyModel(0.3, 0.6, 0.8, 0.5, 0.7, 0.4, 0.6)
+WINDOWS = PenaltyModel(0.0, 1.0, 0.6, 0.0, 0.5, 1.0, 0.0)
+
+
+@cache
+def shapes(max_edges: int):
+    return list(all_shapes(max_edges))
+
+
+def measured(model, max_edges=4, noise=0.0, seed=0, graphs=None) -> list[Measurement]:
+    random = np.random.default_rng(seed)
+    found = []
+    for number, edges in enumerate(graphs or shapes(max_edges)):
+        sources, destinations = zip(*edges, strict=True)
+        times = predict(sources, destinations, SIZE, 0.0, ALPHA, model=model)
+        times *= 1 + noise * random.standard_normal(len(times))
+        name = f"{number}: {as_text(edges)}"
+        found.append(Measurement(name, sources, destinations, SIZE, times))
+    return found
+
+
+@pytest.mark.parametrize("model", [INFINIBAND, OTHER, WINDOWS], ids=["ib", "other", "windows"])
+def test_exact_times_give_the_coefficients_back(model) -> None:
+    found = fit(measured(model))
+    assert found.inverse_bandwidth_s_per_byte == pytest.approx(ALPHA, rel=1e-6)
+    np.testing.assert_allclose(found.model.array(), model.array(), atol=2e-6)
+    assert found.residual < 1e-6
+    assert found.errors["max_error"].max() < 1e-3
+
+
+@pytest.mark.parametrize("model", [INFINIBAND, OTHER], ids=["ib", "other"])
+def test_noise_of_one_percent_leaves_coefficients_within_their_stated_errors(model) -> None:
+    """Over seeds the errors in units of the stated ones are those of a normal law, or less."""
+    scores, stated = [], []
+    for seed in range(3):
+        found = fit(measured(model, noise=0.01, seed=seed))
+        assert list(found.uncertainty) == ["inverse_bandwidth_s_per_byte", *COEFFICIENTS]
+        error = [found.inverse_bandwidth_s_per_byte - ALPHA, *found.model.array() - model.array()]
+        stated.append(list(found.uncertainty.values()))
+        scores.append(np.array(error) / stated[-1])
+        assert 0.008 < found.residual < 0.012
+    scores = np.abs(scores)
+    assert (scores < 2).mean() > 0.85
+    assert scores.max() < 4
+    assert np.sqrt((scores**2).mean()) > 0.4  # no use in errors stated far too large
+    assert np.max(np.array(stated)[:, 1:]) < 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [INFINIBAND, OTHER], ids=["ib", "other"])
+def test_stated_errors_hold_over_many_seeds(model) -> None:
+    scores = []
+    for seed in range(40):
+        found = fit(measured(model, noise=0.01, seed=seed))
+        error = [found.inverse_bandwidth_s_per_byte - ALPHA, *found.model.array() - model.array()]
+        scores.append(np.array(error) / list(found.uncertainty.values()))
+    scores = np.array(scores)
+    assert np.sqrt((scores**2).mean(axis=0)).max() < 1.25
+    assert (np.abs(scores) < 2).mean(axis=0).min() >= 0.85
+
+
+def test_coefficients_can_be_held() -> None:
+    start = PenaltyModel(0.3, 0.6, 0.8, 0.5, 0.7, 0.1, 0.2)
+    names = ["back_pressure", "balanced_weight"]
+    found = fit(measured(OTHER), coefficients=names, model=start)
+    np.testing.assert_allclose(found.model.array(), OTHER.array(), atol=2e-6)
+    assert sorted(found.uncertainty) == [*names, "inverse_bandwidth_s_per_byte"]
+
+
+def test_a_fit_to_small_graphs_predicts_larger_random_ones() -> None:
+    large = []
+    for number in range(40):
+        ends = random_graph(5 + number % 2, 5, (3, number))
+        large.append(list(zip(*ends, strict=True)))
+    all_of_them = measured(OTHER, noise=0.005, graphs=[*shapes(4), *large])
+    with pytest.raises(InputError, match=r"have ended, .* remain, and no graph of the shape"):
+        fit(all_of_them)
+    found = fit(all_of_them, max_edges=4)
+    assert found.errors["edges"].to_list() == [1, 2, 3, 4, 5, 6]
+    assert found.errors.filter(found.errors["edges"] > 4)["max_error"].max() < 5
+
+
+def test_errors_by_size_are_those_of_figure_5_by_hand() -> None:
+    graphs = [
+        Measurement("a", [0], [1], 1_000, [1.25]),
+        Measurement("b", [0, 0], [1, 2], 1_000, [2.0, 2.5]),
+        Measurement("c", [0, 2], [1, 3], 1_000, [1.0, 0.8]),
+    ]
+    found = errors_by_size(graphs, INFINIBAND, 1e-3)
+    assert found.columns == list(ERROR_COLUMNS)
+    assert found.to_dicts() == [
+        {
+            "edges": 1, "graphs": 1, "times": 1, "mean_error": pytest.approx(20),
+            "max_mean_error": pytest.approx(20), "max_error": pytest.approx(20),
+            "worst_graph": "a",
+        },
+        {
+            "edges": 2, "graphs": 2, "times": 4, "mean_error": pytest.approx(45 / 4),
+            "max_mean_error": pytest.approx(12.5), "max_error": pytest.approx(25),
+            "worst_graph": "c",
+        },
+    ]  # fmt: skip
+    edges = errors_by_edge(graphs, INFINIBAND, 1e-3)
+    assert edges.columns == list(EDGE_ERROR_COLUMNS)
+    np.testing.assert_allclose(edges["error"], [-20, 0, -20, 0, 25], atol=1e-9)
+    for function in (errors_by_size, errors_by_edge):
+        with pytest.raises(InputError, match="there are no measurements"):
+            function([], INFINIBAND, 1e-3)
+
+
+def test_figure_4_of_the_paper_has_its_printed_errors() -> None:
+    """Measured times as printed; errors -3 % in graph A and -6 % in graph B."""
+    a = Measurement(
+        "A", [0, 0, 3, 4, 5], [1, 2, 1, 1, 2], SIZE,
+        [0.036328, 0.036326, 0.027653, 0.027651, 0.013413],
+    )  # fmt: skip
+    b = Measurement(
+        "B", [0, 0, 3, 4, 5], [1, 2, 1, 1, 1], SIZE,
+        [0.045236, 0.045228, 0.040073, 0.040072, 0.040071],
+    )  # fmt: skip
+    error = errors_by_edge([a, b], INFINIBAND, ALPHA)["error"].to_numpy()
+    np.testing.assert_array_equal(error.round(), [-1, -1, -3, -3, 0, -3, -3, -6, -6, -6])
+
+
+@pytest.mark.parametrize(
+    ("graphs", "options", "message"),
+    [
+        (shapes(2), {}, "7 different penalties were measured, too few for 7 coefficients and the"),
+        (shapes(3), {}, "do not determine balanced_weight; measure graphs of more shapes"),
+        (
+            [form for form in shapes(4) if len({s for s, _ in form}) == 1],
+            {"coefficients": ["out_weight", "in_weight"]},
+            "do not determine in_weight;",
+        ),
+        (shapes(1), {"coefficients": ["in_weight"]}, "1 different penalties"),
+        (shapes(1), {"coefficients": []}, "1 times leave no scatter to judge 1 fitted numbers by"),
+        (shapes(2), {"coefficients": ["inweight"]}, "unknown coefficient 'inweight'.*in_weight"),
+        (shapes(2), {"model": PenaltyModel(out_offset=0.5)}, "out_weight is 1.5; expected at most"),
+        (shapes(2)[1:], {}, "measure the graph 0->1 too"),
+    ],
+)  # fmt: skip
+def test_data_that_do_not_determine_the_coefficients_are_refused(graphs, options, message) -> None:
+    with pytest.raises(InputError, match=message):
+        fit(measured(INFINIBAND, graphs=graphs), **options)
+
+
+def test_a_coefficient_without_effect_anywhere_is_named() -> None:
+    """Where rule b always gives less than its bound, no time says what the weight is."""
+    model = PenaltyModel(0.0, 1.0, 0.1, 1.0, 1.0, 0.5, 1.0)
+    with pytest.raises(InputError, match="do not determine full_rate_weight"):
+        fit(measured(model))
+
+
+def test_command_prints_coefficients_and_errors_and_writes_what_predict_reads(
+    tmp_path, capsys
+) -> None:
+    file, out, rho = tmp_path / "m.csv", tmp_path / "network.toml", tmp_path / "rho.csv"
+    write_measurements(file, measured(OTHER, max_edges=4), {"shared_machines": "yes"})
+    assert main(["calibrate", str(file), "--out", str(out), "--penalties", str(rho)]) == 0
+    shown = capsys.readouterr()
+    assert "nodes shared machines, so these are no times of a network" in shown.err
+    for text in ("back_pressure", "standard error", "91", "364", str(out), str(rho)):
+        assert text in shown.out
+    network = read_coefficients(out)
+    np.testing.assert_allclose(network.model.array(), OTHER.array(), atol=2e-6)
+    assert network.inverse_bandwidth_s_per_byte == pytest.approx(ALPHA, rel=1e-6)
+    assert set(network.uncertainty) == {"inverse_bandwidth_s_per_byte", *COEFFICIENTS}
+    assert rho.read_text().startswith("graph,edge,source,destination,penalty\n")
+    graph = tmp_path / "graph.txt"
+    graph.write_text("size 20MiB\ninverse-bandwidth 1\na: 0 -> 1\nb: 0 -> 2\nc: 3 -> 1\n")
+    assert main(["predict", str(graph), "--coefficients", str(out)]) == 0
+    expected = predict([0, 0, 3], [1, 2, 1], SIZE, 0.0, ALPHA, model=OTHER)
+    shown_times = capsys.readouterr().out
+    assert all(f"{time:.4g}" in shown_times for time in expected), (expected, shown_times)
+
+
+def test_command_holds_coefficients_and_starts_from_a_file(tmp_path, capsys) -> None:
+    file, start = tmp_path / "m.csv", tmp_path / "start.toml"
+    write_measurements(file, measured(OTHER, max_edges=3))
+    start.write_text("[coefficients]\nbalanced_weight = 0.4\nout_offset = 0.3\nout_weight = 0.6\n")
+    names = ["in_weight", "in_exponent", "full_rate_weight", "back_pressure"]
+    words = [word for name in names for word in ("--fit", name)]
+    assert main(["calibrate", str(file), "--start", str(start), *words]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("held") == 3
+    assert main(["calibrate", str(file), "--max-edges", "2"]) == 2
+    assert "too few for 7 coefficients" in capsys.readouterr().err
+
+
+def test_coefficients_come_back_from_their_file(tmp_path) -> None:
+    file = tmp_path / "c.toml"
+    write_coefficients(file, OTHER, 1.25e-10, {"in_weight": 0.01}, "of\nours")
+    assert file.read_text().startswith("# of ours\n")
+    assert read_coefficients(file) == (OTHER, 1.25e-10, {"in_weight": 0.01})
+    file.write_text("[coefficients]\nin_weight = 2\n")
+    assert read_coefficients(file) == (PenaltyModel(in_weight=2.0), None, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("a = ", "is no TOML"),
+        ("# nothing\n", "has neither"),
+        ("inverse_bandwith_s_per_byte = 1", "did you mean 'inverse_bandwidth_s_per_byte'"),
+        ("inverse_bandwidth_s_per_byte = 0", "must be above 0"),
+        ("inverse_bandwidth_s_per_byte = 'fast'", "must be a finite number"),
+        ("coefficients = 3", "must be a table"),
+        ("[coefficients]\nin_wait = 1", "unknown coefficient 'in_wait'"),
+        ("[coefficients]\nin_weight = nan", "in_weight must be a finite number"),
+        ("[coefficients]\nin_weight = true", "in_weight must be a finite number"),
+        ("[coefficients]\nin_weight = -1", "c.toml: in_weight must be at least 0"),
+        ("[coefficients]\n[uncertainty]\nx = 1", "uncertainty: unknown coefficient 'x'"),
+    ],
+)
+def test_wrong_files_of_coefficients_are_refused(text, message, tmp_path) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_coefficients(file)
+
+
+def test_measurements_that_were_written_calibrate_as_they_are(tmp_path) -> None:
+    file = tmp_path / "m.csv"
+    graphs = measured(OTHER, noise=0.01, seed=5, max_edges=3)
+    write_measurements(file, graphs)
+    names = ["out_weight", "in_weight"]
+    direct, read = (
+        fit(graphs, coefficients=names),
+        fit(read_measurements(file).measurements, coefficients=names),
+    )
+    assert direct.model == read.model
+    assert direct.uncertainty == read.uncertainty

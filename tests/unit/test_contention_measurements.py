@@ -1,0 +1,158 @@
+"""The file of measurements: round trips, and what is wrong with it said with its line."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from weft.errors import InputError
+from weft.sim.contention.measurements import (
+    MEASUREMENT_COLUMNS,
+    Measurement,
+    read_measurements,
+    write_measurements,
+)
+
+HEAD = "graph,edge,source,destination,size_bytes,time_s\n"
+EDGES = st.lists(
+    st.tuples(st.integers(0, 9), st.integers(1, 9)).map(lambda e: (e[0], (e[0] + e[1]) % 10)),
+    min_size=1,
+    max_size=5,
+)
+NAMES = st.text(
+    st.characters(codec="utf-8", categories=["L", "N", "P", "S"]), min_size=1, max_size=9
+)
+TIMES = st.floats(1e-9, 1e6)
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(NAMES, EDGES, st.data()), min_size=1, max_size=4, unique_by=lambda g: g[0])
+)
+def test_what_is_written_is_read_again_to_the_last_digit(tmp_path_factory, graphs) -> None:
+    file = tmp_path_factory.mktemp("m") / "m.csv"
+    written = []
+    for name, edges, data in graphs:
+        times = data.draw(st.lists(TIMES, min_size=len(edges), max_size=len(edges)))
+        sizes = data.draw(st.lists(st.integers(1, 2**56), min_size=len(edges), max_size=len(edges)))
+        statistics = {"lower_s": times, "repetitions": [7] * len(edges)}
+        sources, destinations = zip(*edges, strict=True)
+        written.append(Measurement(name, sources, destinations, sizes, times, times, statistics))
+    write_measurements(file, written, {"mpi": "Some\nMPI 4"})
+    found = read_measurements(file)
+    assert found.metadata["mpi"] == "Some MPI 4"
+    assert found.metadata["graphs"] == str(len(graphs))
+    assert [graph.name for graph in found.measurements] == [graph.name for graph in written]
+    for graph, other in zip(found.measurements, written, strict=True):
+        for column in ("sources", "destinations", "size_bytes", "time_s", "start_s"):
+            np.testing.assert_array_equal(getattr(graph, column), getattr(other, column))
+        assert list(graph.statistics) == ["lower_s", "repetitions"]
+        for column, values in graph.statistics.items():
+            np.testing.assert_array_equal(values, other.statistics[column])
+
+
+def test_a_file_of_another_program_needs_six_columns_in_any_order(tmp_path) -> None:
+    file = tmp_path / "m.csv"
+    file.write_text(
+        "time_s, graph ,edge,size_bytes,destination,source\n"
+        "\n0.5,two,0,1000,1,0\n 0.6 ,two,1,1000,2,0\n0.25,one,0,1000,1,0\n"
+    )
+    found = read_measurements(file)
+    assert dict(found.metadata) == {}
+    two, one = found.measurements
+    assert (two.name, one.name) == ("two", "one")
+    np.testing.assert_array_equal(two.destinations, [1, 2])
+    np.testing.assert_array_equal(two.time_s, [0.5, 0.6])
+    np.testing.assert_array_equal(two.start_s, [0, 0])
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("", None, "is empty"),
+        ("# only: this\n", 2, "lacks the column graph"),
+        (HEAD, None, "has no measurements"),
+        ("graph,edge,source,destination,size_bytes\n", 1, "lacks the column time_s"),
+        (HEAD.replace("time_s", "times"), 1, "a column 'times', which is unknown .*'time_s'"),
+        (HEAD.replace("size_bytes", "edge"), 1, "a column 'edge', twice"),
+        (HEAD + "g,0,0,1,1000\n", 2, "5 values for 6 columns"),
+        (HEAD + "g,0,0,1,1000,1,2\n", 2, "7 values for 6 columns"),
+        (HEAD + "g,0,0,1,1e3,1\n", 2, "size_bytes is '1e3'; expected an integer"),
+        (HEAD + "g,0,0,1,1000,fast\n", 2, "time_s is 'fast'; expected a number"),
+        (HEAD + "g,0,0,1,1000,nan\n", 2, "time_s is 'nan'"),
+        (HEAD + "g,0,0,1,1000,inf\n", 2, "time_s is 'inf'"),
+        (HEAD + f"g,0,0,1,{10**30},1\n", 2, "size_bytes is '1000"),
+        (HEAD + "g,0,0,1,1000,0\n", 2, "times must be above 0 s"),
+        (HEAD + "g,0,0,1,1000,-1\n", 2, "times must be above 0 s"),
+        (HEAD + "g,0,0,1,0,1\n", 2, "size_bytes: expected integers of at least 1"),
+        (HEAD + "g,0,-1,1,1000,1\n", 2, "sources: expected integers of at least 0"),
+        (HEAD + "g,0,2,2,1000,1\n", 2, "graph 'g': edge 0 is a loop at node 2"),
+        (HEAD + "g,1,0,1,1000,1\n", 2, "graph 'g': edge 1 where 0 was expected"),
+        (HEAD + "g,0,0,1,1000,1\ng,0,0,2,1000,1\n", 3, "edge 0 where 1 was expected"),
+        (HEAD + "g,0,0,1,9,1\nh,0,0,1,9,1\ng,1,0,1,9,1\n", 4, "graph 'g' occurs again"),
+        (HEAD + ",0,0,1,9,1\n", 2, "expected a printable name"),
+        (HEAD + '"g,0,0,1,9,1\n', 2, "unexpected end of data"),
+        ("# rows: 2\n" + HEAD + "g,0,0,1,9,1\n", None, "has 1 rows where its head says 2; it may"),
+        ("# graphs: 9\n" + HEAD + "g,0,0,1,9,1\n", None, "has 1 graphs where its head says 9"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said_with_its_line(text, line, message, tmp_path) -> None:
+    file = tmp_path / "m.csv"
+    file.write_text(text)
+    with pytest.raises(InputError, match=message) as caught:
+        read_measurements(file)
+    assert caught.value.file == str(file)
+    assert caught.value.line == line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("g", [], [], 1, []), "at least one"),
+        (("g", [0, 1], [1], 1, [1, 1]), "as many sources as destinations"),
+        (("g", [0.5], [1], 1, [1]), "sources: expected integers"),
+        (("g", [0], [1], [1, 2], [1]), "size_bytes has 2 values for 1 edges"),
+        (("g", [0], [1], 1, [1, 2]), "time_s has 2 values for 1 edges"),
+        (("g", [0], [1], 1, [np.nan]), "time_s must be finite"),
+        (("g", [0], [1], 1, [1], [np.inf]), "start_s must be finite"),
+        (("g", [0], [1], True, [1]), "size_bytes: expected integers"),
+        ((" g", [0], [1], 1, [1]), "without blanks around it"),
+        (("g\n", [0], [1], 1, [1]), "printable name"),
+    ],
+)
+def test_measurements_that_cannot_be_are_refused_by_name(arguments, message) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        Measurement(*arguments)
+    assert repr(arguments[0]) in str(caught.value)
+
+
+def test_arrays_of_a_measurement_are_copies_that_nobody_changes() -> None:
+    times = np.array([1.0])
+    graph = Measurement("g", [0], [1], 8, times)
+    times[0] = 2
+    assert graph.time_s[0] == 1
+    with pytest.raises(ValueError, match="read-only"):
+        graph.time_s[0] = 3
+
+
+def test_what_cannot_be_written_leaves_the_file_as_it_was(tmp_path) -> None:
+    file = tmp_path / "m.csv"
+    graph = Measurement("g", [0], [1], 8, [1.0])
+    other = Measurement("h", [0], [1], 8, [1.0], statistics={"min_s": [1.0]})
+    write_measurements(file, [graph])
+    before = file.read_bytes()
+    for graphs, message in (
+        ([], "no measurements to write"),
+        ([graph, graph], "two graphs are called 'g'"),
+        ([graph, other], "graph 'h': its statistics are not"),
+    ):
+        with pytest.raises(InputError, match=message):
+            write_measurements(file, graphs)
+    assert file.read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["m.csv"]
+
+
+def test_every_column_is_described() -> None:
+    assert all(column.meaning for column in MEASUREMENT_COLUMNS.values())

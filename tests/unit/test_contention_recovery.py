@@ -1,0 +1,148 @@
+"""Penalties from times, by round trip with the model and by hand."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from weft.errors import InputError
+from weft.sim.contention import INFINIBAND, PenaltyModel, penalties, predict
+from weft.sim.contention.measurements import Measurement
+from weft.sim.contention.recovery import PENALTY_COLUMNS, as_text, recover_penalties
+from weft.sim.contention.shapes import all_shapes, random_graph, smaller_shapes
+
+SIZE = 20 * 2**20
+ALPHA = 5.105e-10
+ETHERNET = PenaltyModel(0.3, 0.6, 0.8, 0.5, 0.7, 0.4, 0.6)
+
+
+def measured(edges, model=INFINIBAND, name=None) -> Measurement:
+    sources, destinations = zip(*edges, strict=True)
+    times = predict(sources, destinations, SIZE, 0.0, ALPHA, model=model)
+    return Measurement(name or as_text(edges), sources, destinations, SIZE, times)
+
+
+def by_hand(edges, times, name="g") -> Measurement:
+    return Measurement(name, *zip(*edges, strict=True), 1_000, np.array(times))
+
+
+ALONE = by_hand([(0, 1)], [1.0], "alone")
+
+
+@pytest.mark.parametrize("model", [INFINIBAND, ETHERNET], ids=["infiniband", "other"])
+def test_predicted_times_of_hundreds_of_random_graphs_give_the_penalties_back(model) -> None:
+    graphs, shapes = [], {}
+    for number in range(200):
+        sources, destinations = random_graph(3 + number % 4, 5, (11, number))
+        graphs.append(list(zip(sources, destinations, strict=True)))
+        shapes |= dict.fromkeys(smaller_shapes(sources, destinations))
+    measurements = [measured(edges, model, f"r{n}") for n, edges in enumerate(graphs)]
+    measurements += [measured(form, model) for form in shapes]
+    assert len(measurements) > 400
+    found = recover_penalties(measurements, tolerance=1e-11)
+    assert found.inverse_bandwidth_s_per_byte == pytest.approx(ALPHA, rel=1e-12)
+    for graph, rho in zip(measurements, found.penalties, strict=True):
+        expected = penalties(graph.sources, graph.destinations, model=model)
+        np.testing.assert_allclose(rho, expected, rtol=1e-9, atol=0, err_msg=graph.name)
+
+
+def test_three_communications_that_end_one_after_the_other_by_hand() -> None:
+    """Times of the two smaller graphs give their penalties; then the paper's equations.
+
+    Of 0->1 0->2 3->1 alone 3->1 ends first, at 1.5. Then 0->1 and 0->2 share with penalty 2, so
+    that (2.5 - 1.5) / 2 = 1/2 is sent by both in the second step; 0->1 ends last and sends
+    (2.75 - 2.5) / 1 = 1/4 alone, as measured.
+    """
+    pair = by_hand([(0, 1), (0, 2)], [2.0, 2.0], "pair")
+    graph = by_hand([(0, 1), (0, 2), (3, 1)], [2.75, 2.5, 1.5])
+    found = recover_penalties([graph, ALONE, pair]).penalties
+    np.testing.assert_allclose(found[0], [1.5 / (1 - 1 / 2 - 1 / 4), 1.5 / (1 - 1 / 2), 1.5])
+    np.testing.assert_allclose(found[2], [2, 2])
+
+
+def test_two_that_end_together_by_noise_end_one_step() -> None:
+    """0->1 0->2 end within 1 % though another graph of one of the two left over is not alike."""
+    graph = by_hand([(0, 1), (0, 2), (3, 1), (3, 2)], [2.0, 2.004, 2.002, 1.998])
+    assert recover_penalties([graph, ALONE]).penalties[0] == pytest.approx([2.001] * 4)
+
+
+def test_times_of_edges_that_are_alike_and_of_graphs_of_one_shape_are_averaged() -> None:
+    first = by_hand([(0, 1), (0, 2)], [1.8, 2.0], "first")
+    second = by_hand([(7, 3), (7, 5)], [2.2, 2.4], "second")
+    found = recover_penalties([ALONE, first, second], tolerance=0.0)
+    for rho in found.penalties[1:]:
+        np.testing.assert_allclose(rho, [2.1, 2.1])
+
+
+def test_graphs_that_share_no_node_are_taken_apart() -> None:
+    both = by_hand([(0, 1), (2, 3), (4, 5), (4, 6)], [1.0, 1.2, 2.2, 2.2], "both")
+    found = recover_penalties([both])
+    assert found.inverse_bandwidth_s_per_byte == pytest.approx(1.1e-3)
+    np.testing.assert_allclose(found.penalties[0], [1, 1, 2, 2])
+
+
+def test_larger_graphs_are_left_out_when_asked() -> None:
+    measurements = [measured(form) for form in all_shapes(3)]
+    large = measured([(0, 1), (0, 2), (3, 1), (4, 1)])
+    found = recover_penalties([*measurements, large], max_edges=3)
+    assert np.isnan(found.penalties[-1]).all()
+    frame = found.frame()
+    assert frame.columns == list(PENALTY_COLUMNS)
+    assert frame["penalty"].null_count() == 4
+    assert frame.height == sum(graph.num_edges for graph in measurements) + 4
+
+
+@pytest.mark.parametrize(
+    ("measurements", "message"),
+    [
+        ([], "there are no measurements"),
+        ([by_hand([(0, 1), (0, 2)], [2, 2])], "measure the graph 0->1 too"),
+        (
+            [ALONE, by_hand([(0, 1), (0, 2), (3, 1)], [2.75, 2.5, 1.5], "odd one")],
+            "graph 'odd one': when others of 0->1 0->2 3->1 have ended, 0->1 0->2 remain, and no "
+            "graph of the shape 0->1 0->2 was measured",
+        ),
+        (
+            [ALONE, by_hand([(0, 1), (1, 2)], [1.0, 2.5], "noisy")],
+            "graph 'noisy': by the penalties of the smaller graphs 1->2 of 0->1 1->2 sends 1.5 "
+            "times its size in the steps after the first",
+        ),
+        (
+            [ALONE, replace(by_hand([(0, 1), (0, 2)], [2, 2], "two"), size_bytes=[1_000, 2_000])],
+            "graph 'two' is not static-synchronous: its sizes are 1000 to 2000 bytes",
+        ),
+        (
+            [ALONE, replace(by_hand([(0, 1), (0, 2)], [2, 2], "two"), start_s=[0.0, 0.2])],
+            "graph 'two' is not static-synchronous: its communications started 0.2 s apart",
+        ),
+        (
+            [ALONE, replace(by_hand([(0, 1), (0, 2)], [2, 2], "two"), size_bytes=2_000)],
+            "graph 'two' has messages of 2000 bytes and graph 'alone' of 1000",
+        ),
+    ],
+)
+def test_what_leaves_penalties_open_is_refused_by_name(measurements, message) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        recover_penalties(measurements)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tolerance": -0.1}, "tolerance must be at least 0"),
+        ({"tolerance": float("nan")}, "tolerance must be at least 0"),
+        ({"start_tolerance": 1.0}, "start_tolerance must be"),
+        ({"max_edges": 0}, "max_edges must be at least 1"),
+    ],
+)
+def test_options_out_of_range_are_refused(options, message) -> None:
+    with pytest.raises(InputError, match=message):
+        recover_penalties([ALONE], **options)
+
+
+def test_no_graph_small_enough_is_an_error() -> None:
+    with pytest.raises(InputError, match="no measured graph has 1 edges or fewer"):
+        recover_penalties([by_hand([(0, 1), (0, 2)], [2, 2])], max_edges=1)
