@@ -9,6 +9,7 @@ mpi4py (``pip install 'weft[mpi]'``).
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 import traceback
@@ -109,7 +110,7 @@ app = cyclopts.App(
     help="Measure contention graphs on the machines of an MPI job, for weft calibrate.",
     help_format="markdown",
     version_flags=(),
-    default_parameter=Parameter(negative=()),
+    default_parameter=Parameter(negative=(), show_default=lambda value: value or None),
 )
 
 
@@ -138,29 +139,24 @@ def measure_command(
     mpi = _load_mpi()
     world = mpi.COMM_WORLD
     machines = machines_of(world.allgather(mpi.Get_processor_name()))
-    if plan:
-        if world.rank == 0:
-            print(_needs(graphs.graphs()))
-        return
     job: tuple[list[tuple[Graph, list[tuple[int, int]]]], Protocol] | str | None = None
     if world.rank == 0:
         # What only this process finds out must reach the others before they wait for more.
         try:
-            if out is None:
-                raise InputError("expected --out with the file to write")
-            if out.is_dir() or not out.resolve().parent.is_dir():
-                raise InputError("is a folder, or in a folder that is not there", file=out)
             protocol = _protocol(convert(size, Bytes, "--size"), repetitions, warmup)
-            job = (
-                [(g, bind(g, machines, share_machines)) for g in graphs.graphs()],
-                protocol,
-            )
+            chosen = graphs.graphs(protocol.size_bytes)
+            if plan:
+                print(_needs(chosen))
+            else:
+                _refuse_place(out)
+                job = [(g, bind(g, machines, share_machines)) for g in chosen], protocol
         except WeftError as error:
             job = str(error)
     job = world.bcast(job, root=0)
     if isinstance(job, str):
         raise InputError(job)
-    assert job is not None
+    if job is None:
+        return
     bound, protocol = job
     measured = _run(mpi, bound, protocol)
     failure: str | None = None
@@ -177,6 +173,16 @@ def measure_command(
         raise InputError(failure)
 
 
+def _refuse_place(out: Path | None) -> None:
+    """Raise where the file could not be written after hours of measuring."""
+    if out is None:
+        raise InputError("expected --out with the file to write, or --plan")
+    if out.is_dir():
+        raise InputError("is a folder, not a file", file=out)
+    if not os.access(out.resolve().parent, os.W_OK):
+        raise InputError("its folder is not there or cannot be written to", file=out)
+
+
 def _protocol(size: int, repetitions: int, warmup: int) -> Protocol:
     if not 1 <= size <= _LARGEST_SIZE:
         raise InputError(f"--size: {size} bytes; expected 1 to {_LARGEST_SIZE}")
@@ -190,9 +196,10 @@ def _protocol(size: int, repetitions: int, warmup: int) -> Protocol:
 def _needs(graphs: Sequence[Graph]) -> str:
     machines = max(max(degrees(graph)) for graph in graphs) + 1
     processes = max(max(degrees(graph).values()) for graph in graphs)
+    edges = max(len(graph.sources) for graph in graphs)
     return (
-        f"{len(graphs)} graphs of up to {max(len(graph.sources) for graph in graphs)} edges, on "
-        f"{machines} machines with {processes} processes each"
+        f"graphs: {len(graphs)}, edges of the largest: {edges}, machines: {machines}, "
+        f"processes on each: {processes}"
     )
 
 

@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from weft.errors import InputError
 from weft.formats.text import read_text
 from weft.measure.binding import Graph, degrees
+from weft.sim.contention.graph_file import read_contention_graph
 from weft.sim.contention.recovery import as_text
 from weft.sim.contention.shapes import Shape, all_shapes, random_graph, shape, smaller_shapes
 
@@ -35,6 +36,10 @@ class GraphOptions:
             name="--graphs", help="A file with one graph per line, 'name: 0->1 0->2'; repeatable."
         ),
     ] = ()
+    graph: Annotated[
+        tuple[Path, ...],
+        Parameter(help="A file with one graph, as weft predict reads them; repeatable."),
+    ] = ()
     all: Annotated[
         int,
         Parameter(help="All connected graphs of up to this many edges, but for names of nodes."),
@@ -56,8 +61,13 @@ class GraphOptions:
         Parameter(help="Also every graph that may remain as communications of the others end."),
     ] = False
 
-    def graphs(self) -> list[Graph]:
+    def graphs(self, size_bytes: int) -> list[Graph]:
         """The graphs, one communication alone first.
+
+        Parameters
+        ----------
+        size_bytes
+            Size that all messages will have.
 
         Raises
         ------
@@ -65,6 +75,7 @@ class GraphOptions:
             When a file or option is wrong, or two graphs have the same name.
         """
         given = [graph for path in self.graphs_file for graph in read_graphs(path)]
+        given += [read_graph(path, size_bytes) for path in self.graph]
         given += self._random()
         known = {shape(graph.sources, graph.destinations) for graph in given}
         extra: dict[Shape, None] = {}
@@ -80,7 +91,7 @@ class GraphOptions:
                     )
                 extra.update(dict.fromkeys(smaller_shapes(graph.sources, graph.destinations)))
         if not given and not extra:
-            raise InputError("expected some graphs: --graphs, --all or --random")
+            raise InputError("expected some graphs: --graphs, --graph, --all or --random")
         alone = next((graph for graph in given if len(graph.sources) == 1), None)
         if alone is None:
             extra[((0, 1),)] = None
@@ -117,6 +128,39 @@ class GraphOptions:
     def facts(self) -> dict[str, object]:
         """What the head of a file of measurements says about the random graphs."""
         return {"seed": self.seed, "random_nodes": self.random_nodes} if self.random else {}
+
+
+def read_graph(path: str | Path, size_bytes: int) -> Graph:
+    """Read one contention graph that `weft predict` reads too; its name is the file's.
+
+    Parameters
+    ----------
+    path
+        A text file; see `weft.sim.contention.graph_file`. Nodes are numbered in the order in which
+        their names first occur.
+    size_bytes
+        Size that all messages will have.
+
+    Raises
+    ------
+    InputError
+        When the file cannot be used, or asks for other sizes or for starts that differ, which this
+        benchmark does not measure.
+    """
+    found = read_contention_graph(path)
+    sizes, starts = sorted(set(found.size_bytes)), set(found.start_s)
+    if len(sizes) > 1 or len(starts) > 1:
+        what = "sizes" if len(sizes) > 1 else "starts"
+        raise InputError(
+            f"has {what} that differ; only graphs of equal sizes that start together are measured",
+            file=path,
+        )
+    if sizes[0] != size_bytes:
+        raise InputError(
+            f"has messages of {sizes[0]} bytes, not {size_bytes}; give --size {sizes[0]}",
+            file=path,
+        )
+    return Graph(Path(path).stem, *found.nodes())
 
 
 def read_graphs(path: str | Path) -> list[Graph]:
