@@ -34,7 +34,7 @@ def test_many_at_once_are_what_one_by_one_makes() -> None:
     ("options", "message"),
     [
         ({"ranks": [0, 2]}, "there is no rank 2"),
-        ({"kind": Kind.KEY_DONE}, "only calculations and messages"),
+        ({"kind": 9}, "kind 9; kinds are 0 to 5"),
         ({"comm": 1}, "no communicator 1"),
         ({"peer": [1, -1]}, "rank 1: peer -1; ranks are 0 to 1"),
         ({"size_bytes": [4, 2**56 + 1]}, "rank 1: size in bytes"),

@@ -369,6 +369,8 @@ class WorkloadBuilder:
         who = np.asarray(ranks, dtype=np.int64).reshape(-1)
         kinds = np.broadcast_to(np.asarray(kind, dtype=np.uint8), len(who))
         self._ranks(np.unique(who))
+        if np.any(kinds > max(Kind)):
+            raise InputError(f"kind {kinds.max()}; kinds are 0 to {int(max(Kind))}")
         comms = np.broadcast_to(np.asarray(comm, dtype=np.int64), len(who))
         for number in comms[(comms < 0) | (comms >= len(self._comms))][:1]:
             raise InputError(f"there is no communicator {number}; there are {len(self._comms)}")
