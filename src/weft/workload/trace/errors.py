@@ -44,7 +44,9 @@ class TraceError(InputError):
 
     def in_file(self, file: str, text: str = "") -> TraceError:
         """The same error with the name of the file, and the line that it quotes."""
-        lines = text.splitlines()
+        if self.file is not None:
+            return self
+        lines = text.split("\n")
         if self.line is not None and self.column and 0 < self.line <= len(lines):
             quoted = " ".join(lines[self.line - 1].split())
             if len(quoted) > 100:

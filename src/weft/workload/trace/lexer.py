@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from weft.workload.trace.errors import Place, TraceError
 
@@ -23,8 +23,7 @@ _TOKEN = re.compile(
 _OTHER = {"!": "not", "&": "and", "|": "or", "^": "xor(a, b)", "'": '"', ";": "a new line"}
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """One token: its kind (number, name, string, operator, newline, end) and its text."""
 
     kind: str

@@ -18,6 +18,7 @@ from weft.workload.builder import WorkloadBuilder
 from weft.workload.trace import nodes
 from weft.workload.trace.analysis import all_statements, check_names
 from weft.workload.trace.defining import define, listed
+from weft.workload.trace.dense_reader import read_dense
 from weft.workload.trace.errors import NOWHERE, Place, TraceError
 from weft.workload.trace.operations import Operations
 from weft.workload.trace.parser import parse, parse_value
@@ -72,8 +73,14 @@ def trace_workload(
         With file, line and column, when the program is not right, does not fit the number of ranks,
         or has sends and receives that do not match.
     """
-    program = parse(text, file)
     try:
+        dense = None if parameters else read_dense(text, ranks, max_operations)
+        if dense is not None:
+            try:
+                return dense.builder.build()
+            except InputError as error:
+                _name_lines(error, dense.builder, range(len(dense.lines)), dense.lines.tolist())
+        program = parse(text, file)
         return lower(
             program, ranks=ranks, seed=seed, parameters=parameters, max_operations=max_operations
         )
@@ -135,7 +142,7 @@ class _Lowering:
         try:
             return self.builder.build()
         except InputError as error:
-            self._name_lines(error)
+            _name_lines(error, self.builder, self._from, self._lines)
 
     # -- what a program says of itself -------------------------------------------------------------
 
@@ -328,23 +335,24 @@ class _Lowering:
         known[ranks] = True
         self.variables[name] = Variable(Value(data, value.unit), None if known.all() else known)
 
-    # -- errors ------------------------------------------------------------------------------------
 
-    def _name_lines(self, error: InputError) -> NoReturn:
-        """Raise the builder's error again with the lines that made the operations it names."""
-        offset, order = self.builder.in_order()
-        first = 0
+def _name_lines(
+    error: InputError, builder: WorkloadBuilder, first: Sequence[int], lines: Sequence[int]
+) -> NoReturn:
+    """Raise the builder's error again with the lines that made the operations it names."""
+    offset, order = builder.in_order()
+    line = 0
 
-        def with_line(match: re.Match[str]) -> str:
-            nonlocal first
-            place, rank = int(match[1]), int(match[2])
-            handle = int(order[offset[rank] + place])
-            line = self._lines[bisect_right(self._from, handle) - 1]
-            first = first or line
-            return f"{match[0]}, line {line}"
+    def with_line(match: re.Match[str]) -> str:
+        nonlocal line
+        place, rank = int(match[1]), int(match[2])
+        handle = int(order[offset[rank] + place])
+        own = lines[bisect_right(first, handle) - 1]
+        line = line or own
+        return f"{match[0]}, line {own}"
 
-        message = _NAMED.sub(with_line, error.message)
-        raise TraceError(message, Place(first, 0)) from None
+    message = _NAMED.sub(with_line, error.message)
+    raise TraceError(message, Place(line, 0)) from None
 
 
 def _parameter(name: str, given: str | float, default: Value) -> Value:

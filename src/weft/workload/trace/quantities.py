@@ -46,6 +46,6 @@ def quantity(text: str) -> tuple[int | float, str]:
                 "GiB, TB, TiB, and times in ns, us, ms, s, min"
             )
         value *= factor
-    if not value < LIMIT:
-        raise ValueError(f"{text} is too large; numbers go up to 2^63")
+    if value >= (LIMIT if isinstance(value, int) else float("inf")):
+        raise ValueError(f"{text} is too large; whole numbers go up to 2^63")
     return value, kind
