@@ -214,8 +214,9 @@ def _drawn_anew(
     starts = (np.cumsum(degree) - degree)[sources]
     turn = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
     turn %= np.repeat(degree[sources], count)
-    by_source: NDArray[np.int64] = flows.destinations[np.argsort(flows.sources, kind="stable")]
-    return by_source[np.repeat(starts, count) + turn]
+    by_source = flows.destinations[np.argsort(flows.sources, kind="stable")]
+    chosen: NDArray[np.int64] = by_source[np.repeat(starts, count) + turn]
+    return chosen
 
 
 def _among(
@@ -230,9 +231,9 @@ def _among(
     degree = np.bincount(sources, minlength=num_ranks)
     offset = np.cumsum(degree) - degree
     owner = np.repeat(sending, count)
-    chosen = random.integers(0, degree[owner])
-    by_source: NDArray[np.int64] = destinations[np.argsort(sources, kind="stable")]
-    return by_source[offset[owner] + chosen]
+    place = offset[owner] + random.integers(0, degree[owner])
+    chosen: NDArray[np.int64] = destinations[np.argsort(sources, kind="stable")][place]
+    return chosen
 
 
 def _puts(
