@@ -59,18 +59,17 @@ def _from_below(step: int) -> Carries:
 @algorithm("scan", "linear", source="Open MPI's basic linear")
 def linear(group: Group) -> None:
     """From each rank to the next, which adds its own; n - 1 rounds."""
-    _chain(group, last_combines=True)
+    group.cut(np.array([group.sizes]))
+    for place in range(group.n - 1):
+        group.message(place, place + 1, group.sizes, _result, add=True)
 
 
 @algorithm("exscan", "linear", source="Open MPI's basic linear")
 def exclusive_linear(group: Group) -> None:
     """From each rank to the next, which keeps it and hands it on with its own; n - 1 rounds."""
-    _chain(group, last_combines=False)
-
-
-def _chain(group: Group, last_combines: bool) -> None:
     group.cut(np.array([group.sizes]))
     for place in range(group.n - 1):
+        # The last one has nobody to hand it on to.
+        combines = place + 2 < group.n
         group.send(place, place + 1, group.sizes, _partial)
-        combines = last_combines or place + 2 < group.n
         group.receive(place + 1, place, group.sizes, add=combines, also=_result)
