@@ -120,23 +120,24 @@ def in_natural_order(names: Iterable[str]) -> list[str]:
 
 
 @contextmanager
-def at_operation(file: str, line_of: Callable[[int, int], int | None]) -> Iterator[None]:
-    """Give errors of `WorkloadBuilder.build` the file, and the line of the operation they name.
+def at_operation(file: str, place_of: Callable[[int, int], tuple[str, int]]) -> Iterator[None]:
+    """Give errors of `WorkloadBuilder.build` the file and line of the operation they name.
 
     Parameters
     ----------
     file
-        The file that was read.
-    line_of
-        Line of an operation, given its rank and its place in the rank's program; None for one
-        that stands on no line.
+        The file that was read, for errors that name no operation.
+    place_of
+        File and line of an operation, given its rank and its place in the rank's program.
     """
     try:
         yield
     except InputError as error:
         named = _OPERATION.search(error.message)
-        line = line_of(int(named[2]), int(named[1])) if named else None
-        raise InputError(error.message, file=file, line=line) from None
+        if named is None:
+            raise InputError(error.message, file=file) from None
+        where, line = place_of(int(named[2]), int(named[1]))
+        raise InputError(error.message, file=where, line=line) from None
 
 
 def _listing(folder: Path) -> str:

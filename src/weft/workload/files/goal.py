@@ -151,7 +151,7 @@ class _Reader:
             start=np.array(columns.start, dtype=np.bool_),
         )
         builder.notes += self._notes(columns)
-        with at_operation(self._file, self._line_of):
+        with at_operation(self._file, lambda *op: (self._file, self._line_of(*op))):
             return builder.build()
 
     def _notes(self, columns: _Columns) -> list[str]:
