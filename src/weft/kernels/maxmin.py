@@ -17,8 +17,12 @@ DIRTY = 2
 TOUCHED = 3
 SLOTS = 4
 ENTRIES = 5
-FULL = 6
+FILLED = 6
 REVISED = 7
+QUEUED = 8
+LOWEST = 9
+BASE = 10
+LAST_BUCKET = 11
 
 # Of each link, in `links`, four numbers in a row. Flows slower than the level hold what they use;
 # all others, and those without a rate, are active.
@@ -34,6 +38,9 @@ TIE = 1.0 + 1e-11
 JUST_ABOVE = 1.0 + SAME
 
 INFINITE = np.inf
+
+#: Binary digits of a level that its bucket leaves out: 1,024 buckets for levels of one to two.
+DIGITS = 42
 
 
 @njit(cache=True)
@@ -147,41 +154,52 @@ def maxmin_remove(state, flow):
 
 
 @njit(cache=True)
-def _put(heap_key, heap_link, heap_place, place, size, key, link):
-    """Put an entry where one is missing, or replace one, and restore the order of the heap."""
-    while place:
-        parent = (place - 1) >> 1
-        if heap_key[parent] <= key:
-            break
-        heap_key[place] = heap_key[parent]
-        heap_link[place] = heap_link[parent]
-        heap_place[heap_link[place]] = place
-        place = parent
-    while True:
-        child = 2 * place + 1
-        if child >= size:
-            break
-        if child + 1 < size and heap_key[child + 1] < heap_key[child]:
-            child += 1
-        if heap_key[child] >= key:
-            break
-        heap_key[place] = heap_key[child]
-        heap_link[place] = heap_link[child]
-        heap_place[heap_link[place]] = place
-        place = child
-    heap_key[place] = key
-    heap_link[place] = link
-    heap_place[link] = place
+def _bucket(key_bits, number, link):
+    """Bucket of a link's key: its first binary digits, so that buckets ascend with keys."""
+    return min(max((key_bits[link] >> DIGITS) - number[BASE], 0), number[LAST_BUCKET])
 
 
 @njit(cache=True)
-def _take(heap_key, heap_link, heap_place, place, size):
-    """Remove an entry of a heap; return what is left of its size."""
-    heap_place[heap_link[place]] = -1
-    size -= 1
-    if place < size:
-        _put(heap_key, heap_link, heap_place, place, size, heap_key[size], heap_link[size])
-    return size
+def _queue(queue, number, link, level):
+    """Put a link that is not queued where its level says."""
+    key, key_bits, bucket_of, first, after, before = queue
+    key[link] = level
+    bucket = _bucket(key_bits, number, link)
+    head = first[bucket]
+    bucket_of[link] = bucket
+    first[bucket] = link
+    after[link] = head
+    before[link] = -1
+    if head >= 0:
+        before[head] = link
+    number[QUEUED] += 1
+    number[LOWEST] = min(number[LOWEST], bucket)
+
+
+@njit(cache=True)
+def _unqueue(queue, number, link):
+    """Take a link out of its bucket."""
+    _, _, bucket_of, first, after, before = queue
+    follower = after[link]
+    if before[link] >= 0:
+        after[before[link]] = follower
+    else:
+        first[bucket_of[link]] = follower
+    if follower >= 0:
+        before[follower] = before[link]
+    bucket_of[link] = -1
+    number[QUEUED] -= 1
+
+
+@njit(cache=True)
+def _lowest_bucket(queue, number):
+    """First bucket that is not empty, when anything is queued."""
+    first = queue[3]
+    bucket = number[LOWEST]
+    while first[bucket] < 0:
+        bucket += 1
+    number[LOWEST] = bucket
+    return bucket
 
 
 @njit(cache=True)
@@ -195,17 +213,15 @@ def _fitting(capacity, links, link):
 
 
 @njit(cache=True)
-def _offer(capacity, links, heap_key, heap_link, heap_place, size, link):
+def _offer(capacity, links, queue, number, link):
     """See to it that a link is revised no later than its sum or its level asks for."""
-    key = min(_fitting(capacity, links, link), links[4 * link + LEVEL])
-    place = heap_place[link]
-    if place < 0:
-        if key < INFINITE:
-            _put(heap_key, heap_link, heap_place, size, size + 1, key, link)
-            size += 1
-    elif key < heap_key[place]:
-        _put(heap_key, heap_link, heap_place, place, size, key, link)
-    return size
+    level = min(_fitting(capacity, links, link), links[4 * link + LEVEL])
+    if queue[2][link] < 0:
+        if level < INFINITE:
+            _queue(queue, number, link, level)
+    elif level < queue[0][link]:
+        _unqueue(queue, number, link)
+        _queue(queue, number, link, level)
 
 
 @njit(cache=True)
@@ -236,35 +252,39 @@ def _revise(state, budget):
     (
         capacity, _, _, _, flow_hops, flow_link, _, flow_share,
         segment, _, count, pool, number, dirty, is_dirty, touched, is_touched, current, links,
-        heap_key, heap_link, heap_place,
+        key, key_bits, bucket_of, first, after, before, heap_key, heap_link,
     ) = state  # fmt: skip
+    queue = (key, key_bits, bucket_of, first, after, before)
     shift = number[SHIFT]
     weighted = len(flow_share) > 0
     share = 1.0
-    size = 0
+    number[LOWEST] = number[LAST_BUCKET]
     for place in range(number[DIRTY]):
         is_dirty[dirty[place]] = False
-        size = _offer(capacity, links, heap_key, heap_link, heap_place, size, dirty[place])
+        _offer(capacity, links, queue, number, dirty[place])
     number[DIRTY] = 0
-    while size:
-        key = heap_key[0]
-        link = heap_link[0]
+    while number[QUEUED]:
+        bucket = _lowest_bucket(queue, number)
+        link = first[bucket]
         at = 4 * link
         level = links[at + LEVEL]
         fits = _fitting(capacity, links, link)
         lowest = min(fits, level)
         if lowest == INFINITE:
-            size = _take(heap_key, heap_link, heap_place, 0, size)
+            _unqueue(queue, number, link)
             continue
-        if lowest > key * JUST_ABOVE:
-            _put(heap_key, heap_link, heap_place, 0, size, lowest, link)
-            continue
+        if lowest > key[link]:
+            key[link] = lowest
+            if _bucket(key_bits, number, link) > bucket:
+                _unqueue(queue, number, link)
+                _queue(queue, number, link, lowest)
+                continue
         start = segment[link]
         end = start + count[link]
         budget -= count[link]
         if budget < 0:
-            for place in range(size):
-                heap_place[heap_link[place]] = -1
+            while number[QUEUED]:
+                _unqueue(queue, number, first[_lowest_bucket(queue, number)])
             return False
 
         if fits > level * JUST_ABOVE:
@@ -282,10 +302,10 @@ def _revise(state, budget):
                     rest -= share * rate
                     continue
                 if rate < INFINITE:
-                    first = flow << shift
-                    last = first + flow_hops[flow]
+                    base = flow << shift
+                    last = base + flow_hops[flow]
                     held = False
-                    for hop in range(first, last):
+                    for hop in range(base, last):
                         other = flow_link[hop]
                         if other != link and links[4 * other + LEVEL] <= rate * TIE:
                             held = True
@@ -298,8 +318,8 @@ def _revise(state, budget):
                         is_touched[flow] = True
                         touched[number[TOUCHED]] = flow
                         number[TOUCHED] += 1
-                    budget -= last - first
-                    for hop in range(first, last):
+                    budget -= last - base
+                    for hop in range(base, last):
                         other = flow_link[hop]
                         if other == link:
                             continue
@@ -307,44 +327,50 @@ def _revise(state, budget):
                         links[4 * other + REST] += part * rate
                         links[4 * other + WEIGHT] += part
                         links[4 * other + ACTIVE] += 1.0
-                        size = _offer(capacity, links, heap_key, heap_link, heap_place, size, other)
+                        _offer(capacity, links, queue, number, other)
                 weight += share
                 active += 1.0
             links[at + REST] = rest
             links[at + WEIGHT] = weight
             links[at + ACTIVE] = active
             links[at + LEVEL] = INFINITE
-            place = heap_place[link]
+            _unqueue(queue, number, link)
             if active:
-                _put(heap_key, heap_link, heap_place, place, size, rest / weight, link)
-            else:
-                size = _take(heap_key, heap_link, heap_place, place, size)
+                _queue(queue, number, link, rest / weight)
             continue
 
         # Flows above the key cannot stay so, whatever else holds them.
-        rest = capacity[link]
-        weight = 0.0
-        for entry in range(start, end):
-            rate = current[pool[entry] >> shift]
-            if weighted:
-                share = flow_share[pool[entry]]
-            if rate > key * JUST_ABOVE or rate * TIE >= level:
-                weight += share
-            else:
-                rest -= share * rate
-        if weight == 0.0:
-            links[at + LEVEL] = INFINITE
-            size = _take(heap_key, heap_link, heap_place, 0, size)
-            continue
-        fits = rest / weight
-        if fits > key * JUST_ABOVE and fits < level:
-            _put(heap_key, heap_link, heap_place, 0, size, fits, link)
+        while True:
+            rest = capacity[link]
+            weight = 0.0
+            above = key[link] * JUST_ABOVE
+            for entry in range(start, end):
+                rate = current[pool[entry] >> shift]
+                if weighted:
+                    share = flow_share[pool[entry]]
+                if rate > above or rate * TIE >= level:
+                    weight += share
+                else:
+                    rest -= share * rate
+            fits = rest / weight if weight else INFINITE
+            if fits <= above or fits >= level:
+                break
+            key[link] = fits
+            if _bucket(key_bits, number, link) > bucket:
+                break
+            budget -= end - start
+        if fits > above and fits < level and weight:
+            _unqueue(queue, number, link)
+            _queue(queue, number, link, fits)
             continue
         if fits > level * JUST_ABOVE:
             # Only rounding hid it until now.
             _add_up(capacity, segment, count, pool, flow_share, current, links, link, shift)
             continue
-        size = _take(heap_key, heap_link, heap_place, 0, size)
+        _unqueue(queue, number, link)
+        if not weight:
+            links[at + LEVEL] = INFINITE
+            continue
         if level == INFINITE or abs(fits - level) > SAME * level:
             level = fits
         rest = capacity[link]
@@ -369,10 +395,10 @@ def _revise(state, budget):
                 is_touched[flow] = True
                 touched[number[TOUCHED]] = flow
                 number[TOUCHED] += 1
-            first = flow << shift
-            last = first + flow_hops[flow]
-            budget -= last - first
-            for hop in range(first, last):
+            base = flow << shift
+            last = base + flow_hops[flow]
+            budget -= last - base
+            for hop in range(base, last):
                 other = flow_link[hop]
                 beside = 4 * other
                 limit = links[beside + LEVEL]
@@ -386,12 +412,37 @@ def _revise(state, budget):
                 else:
                     links[beside + REST] += part * (rate - level)
                 # A link that is not full has only more room now.
-                if limit < INFINITE and heap_place[other] < 0:
-                    size = _offer(capacity, links, heap_key, heap_link, heap_place, size, other)
+                if limit < INFINITE and bucket_of[other] < 0:
+                    _offer(capacity, links, queue, number, other)
         links[at + REST] = rest
         links[at + WEIGHT] = weight
         links[at + ACTIVE] = active
     return True
+
+
+@njit(cache=True)
+def _put(heap_key, heap_link, place, size, level, link):
+    """Put an entry where one is missing in a heap, or replace one."""
+    while place:
+        parent = (place - 1) >> 1
+        if heap_key[parent] <= level:
+            break
+        heap_key[place] = heap_key[parent]
+        heap_link[place] = heap_link[parent]
+        place = parent
+    while True:
+        child = 2 * place + 1
+        if child >= size:
+            break
+        if child + 1 < size and heap_key[child + 1] < heap_key[child]:
+            child += 1
+        if heap_key[child] >= level:
+            break
+        heap_key[place] = heap_key[child]
+        heap_link[place] = heap_link[child]
+        place = child
+    heap_key[place] = level
+    heap_link[place] = link
 
 
 @njit(cache=True)
@@ -400,8 +451,9 @@ def _fill(state):
     (
         capacity, _, _, _, flow_hops, flow_link, _, flow_share,
         segment, _, count, pool, number, dirty, is_dirty, _, _, current, links,
-        heap_key, heap_link, heap_place,
+        key, key_bits, bucket_of, first, after, before, heap_key, heap_link,
     ) = state  # fmt: skip
+    queue = (key, key_bits, bucket_of, first, after, before)
     shift = number[SHIFT]
     weighted = len(flow_share) > 0
     share = 1.0
@@ -411,7 +463,7 @@ def _fill(state):
     for flow in range(number[SLOTS]):
         if flow_hops[flow]:
             current[flow] = INFINITE
-    size = 0
+    number[LOWEST] = number[LAST_BUCKET]
     for link in range(len(capacity)):
         at = 4 * link
         weight = float(count[link])
@@ -424,22 +476,37 @@ def _fill(state):
         links[at + ACTIVE] = float(count[link])
         links[at + LEVEL] = INFINITE
         if count[link]:
-            _put(
-                heap_key, heap_link, heap_place, size, size + 1, capacity[link] / weight, link
-            )  # fmt: skip
-            size += 1
-    while size:
-        key = heap_key[0]
+            _queue(queue, number, link, capacity[link] / weight)
+    # Links of one bucket go through a heap, which is small unless many levels are nearly equal.
+    size = 0
+    bucket = 0
+    while size or number[QUEUED]:
+        if not size:
+            bucket = _lowest_bucket(queue, number)
+            while first[bucket] >= 0:
+                link = first[bucket]
+                _unqueue(queue, number, link)
+                _put(heap_key, heap_link, size, size + 1, key[link], link)
+                size += 1
         link = heap_link[0]
         at = 4 * link
-        if links[at + ACTIVE] == 0.0:
-            size = _take(heap_key, heap_link, heap_place, 0, size)
+        level = INFINITE
+        if links[at + ACTIVE] > 0.0:
+            level = max(links[at + REST] / links[at + WEIGHT], heap_key[0])
+        if level > heap_key[0] * JUST_ABOVE:
+            key[link] = level
+            if level < INFINITE and _bucket(key_bits, number, link) == bucket:
+                _put(heap_key, heap_link, 0, size, level, link)
+                continue
+            if level < INFINITE:
+                _queue(queue, number, link, level)
+            size -= 1
+            if size:
+                _put(heap_key, heap_link, 0, size, heap_key[size], heap_link[size])
             continue
-        level = links[at + REST] / links[at + WEIGHT]
-        if level > key * JUST_ABOVE:
-            _put(heap_key, heap_link, heap_place, 0, size, level, link)
-            continue
-        size = _take(heap_key, heap_link, heap_place, 0, size)
+        size -= 1
+        if size:
+            _put(heap_key, heap_link, 0, size, heap_key[size], heap_link[size])
         links[at + LEVEL] = level
         for entry in range(segment[link], segment[link] + count[link]):
             own = pool[entry]
@@ -454,8 +521,8 @@ def _fill(state):
                     links[at + ACTIVE] += 1.0
                 continue
             current[flow] = level
-            first = flow << shift
-            for hop in range(first, first + flow_hops[flow]):
+            base = flow << shift
+            for hop in range(base, base + flow_hops[flow]):
                 other = flow_link[hop]
                 if other == link:
                     continue
@@ -492,7 +559,7 @@ def maxmin_solve(state, rate, changed):
     for place in range(number[TOUCHED]):
         rate[touched[place]] = 0.0
     news = 0
-    if _revise(state, number[ENTRIES] // 2 + 1000):
+    if _revise(state, 2 * number[ENTRIES] + 1000):
         number[REVISED] += 1
         for place in range(number[TOUCHED]):
             flow = touched[place]
@@ -505,7 +572,7 @@ def maxmin_solve(state, rate, changed):
                 news += 1
     else:
         _fill(state)
-        number[FULL] += 1
+        number[FILLED] += 1
         for place in range(number[TOUCHED]):
             is_touched[touched[place]] = False
         for flow in range(number[SLOTS]):

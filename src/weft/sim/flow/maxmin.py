@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import InputError
+from weft.kernels.maxmin import BASE, DIGITS, LAST_BUCKET, SHIFT
 
 #: Entries of a link's list of flows are 32-bit numbers.
 _MOST_ENTRIES = 2**31
+_MOST_BUCKETS = 2**16
 
 
 def maxmin_state(
@@ -53,8 +55,15 @@ def maxmin_state(
             f"at most {_MOST_ENTRIES >> shift} fit"
         )
     # Pages of these arrays take memory only once they are used.
-    number = np.zeros(8, dtype=np.int64)
-    number[0] = shift
+    # Levels from what each of a few million flows gets of the thinnest link upwards tell buckets
+    # apart; those below and above share one.
+    lowest = float(capacity_bytes_per_ns.min(initial=1.0)) / 2**24
+    highest = float(capacity_bytes_per_ns.max(initial=1.0)) * 2**8
+    number = np.zeros(12, dtype=np.int64)
+    number[SHIFT] = shift
+    number[BASE], number[LAST_BUCKET] = np.array([lowest, highest]).view(np.int64) >> DIGITS
+    number[LAST_BUCKET] = min(number[LAST_BUCKET] - number[BASE], _MOST_BUCKETS)
+    key = np.zeros(links)
     capacity = np.ascontiguousarray(capacity_bytes_per_ns, dtype=np.float64)
     sums = np.zeros((links, 4))
     sums[:, 0] = capacity
@@ -79,7 +88,12 @@ def maxmin_state(
         np.zeros(max_flows, dtype=np.bool_),
         np.zeros(max_flows, dtype=np.float64),
         sums.reshape(-1),
+        key,
+        key.view(np.int64),
+        np.full(links, -1, dtype=np.int32),
+        np.full(number[LAST_BUCKET] + 1, -1, dtype=np.int32),
+        np.zeros(links, dtype=np.int32),
+        np.zeros(links, dtype=np.int32),
         np.zeros(links, dtype=np.float64),
         np.zeros(links, dtype=np.int32),
-        np.full(links, -1, dtype=np.int32),
     )
