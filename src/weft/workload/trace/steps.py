@@ -153,16 +153,16 @@ class RankReader:
     def _is_pair(self, op: int, end: int, frontier: frozenset[int]) -> bool:
         """Whether a receive and the send behind it began together and are both waited for."""
         other = op + 1
-        if other + 1 >= end or (self._kind[op], self._kind[other]) != (Kind.RECV, Kind.SEND):
+        if other >= end or (self._kind[op], self._kind[other]) != (Kind.RECV, Kind.SEND):
             return False
         alike = all(column[op] == column[other] for column in (self._phase, self._tag, self._comm))
+        plain = not (self._start and any(self._starts(other)))
+        if not (alike and plain and frontier == set(self._needs(other))):
+            return False
+        if other + 1 == end:
+            return True
         after = set(self._needs(other + 1))
-        return (
-            alike
-            and frontier == set(self._needs(other))
-            and {op, other} <= after
-            and (after == {op, other} or not frontier <= after)
-        )
+        return {op, other} <= after and (after == {op, other} or not frontier <= after)
 
     def _blocks(self, op: int, end: int, frontier: frozenset[int]) -> bool:
         """Whether the next operation waits for this one rather than for those before it."""

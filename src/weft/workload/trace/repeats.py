@@ -1,0 +1,184 @@
+"""Finds blocks that repeat in a list of lines, also with numbers that grow by the same step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+#: Longest block that is looked for, in items.
+MAX_PERIOD = 400
+#: Largest number that may grow in a loop: below it sums are exact.
+_EXACT = 2**53
+
+
+#: Whole numbers stay whole, so that they are exact.
+Real = int | float
+
+
+@dataclass(frozen=True)
+class Linear:
+    """``base`` plus a step for each turn of the loops around, by the names of their counters."""
+
+    base: Real
+    terms: tuple[tuple[str, Real], ...] = ()
+
+
+@dataclass(frozen=True)
+class Line:
+    """One statement: what it is, and its numbers.
+
+    Parameters
+    ----------
+    key
+        What lines must share to repeat each other.
+    numbers
+        What may differ between turns.
+    terms
+        For each number, its growth by loop counter; empty outside loops.
+    """
+
+    key: tuple[Any, ...]
+    numbers: tuple[Real, ...]
+    terms: tuple[tuple[tuple[str, Real], ...], ...] = ()
+
+    def forms(self) -> Iterator[Linear]:
+        """The numbers with their growth."""
+        terms = self.terms or ((),) * len(self.numbers)
+        for base, grown in zip(self.numbers, terms, strict=True):
+            yield Linear(base, grown)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A block and how often it is run.
+
+    Parameters
+    ----------
+    count
+        Turns.
+    body
+        The items of the first turn.
+    steps
+        For each item of the body, by how much each of its numbers grows from turn to turn.
+    """
+
+    count: int
+    body: tuple[Item, ...]
+    steps: tuple[tuple[Real, ...], ...]
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What loops must share to repeat each other."""
+        return (self.count, tuple(item.key for item in self.body), self.steps)
+
+    @property
+    def numbers(self) -> tuple[Real, ...]:
+        """Numbers of the first turn."""
+        return tuple(number for item in self.body for number in item.numbers)
+
+    def with_counter(self, counter: str) -> list[Item]:
+        """The body, its numbers growing with a counter."""
+        return [
+            _grown(item, steps, counter) for item, steps in zip(self.body, self.steps, strict=True)
+        ]
+
+
+Item = Line | Loop
+
+
+def _grown(item: Item, steps: Sequence[Real], counter: str) -> Item:
+    if isinstance(item, Line):
+        terms = item.terms or ((),) * len(item.numbers)
+        grown = tuple(
+            (*term, (counter, step)) if step else term
+            for term, step in zip(terms, steps, strict=True)
+        )
+        return replace(item, terms=grown)
+    body = []
+    at = 0
+    for inner in item.body:
+        count = len(inner.numbers)
+        body.append(_grown(inner, steps[at : at + count], counter))
+        at += count
+    return replace(item, body=tuple(body))
+
+
+def compress(items: Sequence[Item]) -> list[Item]:
+    """The items with repetitions as loops, short blocks first, until nothing repeats.
+
+    Numbers may grow from turn to turn when there are three turns or more: two say nothing of a
+    rule. A loop is made only where it saves lines.
+    """
+    found = list(items)
+    changed = True
+    while changed:
+        changed = False
+        period = 1
+        while period <= min(MAX_PERIOD, len(found) // 2):
+            shorter = _with_period(found, period)
+            if len(shorter) < len(found):
+                found, changed = shorter, True
+            period += 1
+    return found
+
+
+def _with_period(items: list[Item], period: int) -> list[Item]:
+    """The items with blocks of one length that repeat as loops."""
+    numbers: dict[tuple[Any, ...], int] = {}
+    keys = np.array([numbers.setdefault(item.key, len(numbers)) for item in items])
+    alike = keys[period:] == keys[:-period]
+    if not alike.any():
+        return items
+    # How many items from each on equal the one a period later.
+    breaks = np.append(np.flatnonzero(~alike), len(alike))
+    run = breaks[np.searchsorted(breaks, np.arange(len(alike)))] - np.arange(len(alike))
+    result: list[Item] = []
+    at = 0
+    while at < len(items):
+        turns = int(run[at]) // period + 1 if at < len(run) else 1
+        if turns > 1 and (loop := _loop(items, at, period, turns)) is not None:
+            result.append(loop)
+            at += loop.count * period
+        else:
+            result.append(items[at])
+            at += 1
+    return result
+
+
+def _loop(items: list[Item], at: int, period: int, turns: int) -> Loop | None:
+    """The longest loop that begins here, if it saves lines."""
+    body = items[at : at + period]
+    steps = [
+        tuple(_difference(a, b) for a, b in zip(old.numbers, new.numbers, strict=True))
+        for old, new in zip(body, items[at + period : at + 2 * period], strict=True)
+    ]
+    if any(np.isnan(step) for row in steps for step in row):
+        return None
+    count = 2
+    while count < turns and all(
+        new == tuple(a + count * step for a, step in zip(old.numbers, row, strict=True))
+        for old, row, new in zip(
+            body, steps, (item.numbers for item in _turn(items, at, period, count)), strict=True
+        )
+    ):
+        count += 1
+    grows = any(any(row) for row in steps)
+    if (count - 1) * period <= 2 or (grows and count < 3):
+        return None
+    return Loop(count, tuple(body), tuple(steps))
+
+
+def _turn(items: list[Item], at: int, period: int, number: int) -> list[Item]:
+    return items[at + number * period : at + (number + 1) * period]
+
+
+def _difference(old: Real, new: Real) -> Real:
+    """Growth from one turn to the next; not a number where it could not be worked out exactly."""
+    if old == new:
+        return 0
+    if isinstance(old, float) or isinstance(new, float) or max(abs(old), abs(new)) >= _EXACT:
+        return float("nan")
+    return new - old
