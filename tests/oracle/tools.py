@@ -28,7 +28,8 @@ def require_tools(*names: str) -> None:
     missing = [name for name in names if shutil.which(name) is None]
     if not missing:
         return
-    message = f"not installed: {', '.join(missing)} (Debian: opensm ibsim-utils infiniband-diags)"
+    packages = "opensm ibsim-utils infiniband-diags openmpi-bin"
+    message = f"not installed: {', '.join(missing)} (Debian: {packages})"
     if os.environ.get("CI"):
         pytest.fail(message)
     pytest.skip(message)

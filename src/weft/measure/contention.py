@@ -33,7 +33,7 @@ from weft.sim.contention.measurements import Measurement, write_measurements
 from weft.units import Bytes
 
 #: Seconds that processes have at first to learn when to start, and the most they ever get.
-_LEAD_S, _MOST_LEAD_S = 0.001, 0.2
+_LEAD_S, _MOST_LEAD_S = 0.001, 0.05
 #: A process that begins later than this after the common start was told too late.
 _LATE_S = 20e-6
 #: Exchanges by which the clocks of two processes are compared; the quickest one counts.
@@ -310,6 +310,7 @@ class _Runner:
         now = self._mpi.Wtime
         # Agreed on the clock of the first process, then kept on each one's own.
         start = self._active.bcast(now() + self._lead, root=0) + offset
+        time.sleep(max(start - now() - _LEAD_S, 0.0))
         while now() < start:
             pass
         delay = now() - start
