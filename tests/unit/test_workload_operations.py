@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -64,3 +66,53 @@ def test_waiting_for_the_end_leaves_no_wait_for_the_start() -> None:
     workload = builder.build()
     assert len(workload.dep) == 1
     assert len(workload.dep_on_start) == 0
+
+
+def waits(builder: WorkloadBuilder) -> list[list[int]]:
+    workload = builder.build()
+    offset, dep = workload.dep_offset.tolist(), workload.dep.tolist()
+    return [dep[first:end] for first, end in pairwise(offset)]
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_one_rank_waits_as_many_do(alone: bool) -> None:
+    builder = WorkloadBuilder(1)
+    ranks: object = 0 if alone else [0]
+    handles = [builder.isend(ranks, 0, 8) for _ in range(4)]
+    for _ in range(4):
+        builder.recv(0, 0, 8)
+    # A blocking operation and one handle are waited for as they are, more by an operation.
+    builder.wait(ranks, handles[1])
+    builder.wait(ranks, -1 if alone else [-1])
+    builder.calc(0, 1)
+    builder.wait(ranks, np.array([handles[0], handles[2]]).reshape(2, 1))
+    builder.waitall()
+    builder.waitall()
+    builder.calc(0, 2)
+    found = waits(builder)
+    assert found[8:] == [[1, 7], [0, 2, 8], [3, 9], [10]]
+
+
+def test_waits_of_many_name_what_one_began() -> None:
+    builder = WorkloadBuilder(2)
+    one = [builder.isend(0, 1, 8), builder.isend(1, 0, 8)]
+    both = builder.isend([0, 1], [1, 0], 8)
+    builder.recv([0, 1], [1, 0], 8)
+    builder.recv([0, 1], [1, 0], 8)
+    builder.wait([0, 1], one)
+    builder.wait(0, both[0])
+    builder.waitall([1])
+    builder.calc([0, 1], 1)
+    builder.waitall()
+    assert builder.num_ops == 12
+    # rank 0: two sends, two receives, what joins three waits, calc.
+    assert waits(builder)[4:6] == [[0, 1, 3], [4]]
+    assert waits(builder)[10:] == [[6, 7, 9], [10]]
+
+
+def test_a_wait_names_operations_that_are_there() -> None:
+    builder = WorkloadBuilder(1)
+    with pytest.raises(InputError, match="no operation has the handle 0"):
+        builder.wait(0, 0)
+    with pytest.raises(InputError, match="there is no rank 1"):
+        builder.wait(1, -1)

@@ -110,6 +110,8 @@ class WorkloadBuilder:
         self._also = np.full(self.num_ranks, NONE, dtype=np.int64)
         # Non-blocking operations that no wait has named: ranks and handles.
         self._open: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+        # The same of operations that were added one by one: handles of each rank.
+        self._open_of: dict[int, dict[int, None]] = {}
         self._released = self._uses_cpus = False
 
     # -- what ranks do -----------------------------------------------------------------------------
@@ -270,6 +272,9 @@ class WorkloadBuilder:
         InputError
             When the shapes do not match.
         """
+        if isinstance(ranks, int | np.integer) and 0 <= ranks < self.num_ranks:
+            self._wait_one(int(ranks), handles)
+            return
         who = self._ranks(ranks)
         given = np.asarray(handles, dtype=np.int64)
         if np.ndim(ranks) == 0:
@@ -281,6 +286,10 @@ class WorkloadBuilder:
             )
         if given.size and given.max() >= self._count:
             raise InputError(f"no operation has the handle {given.max()}")
+        if self._open_of:
+            for rank, column in zip(who.tolist(), given.T.tolist(), strict=True):
+                for handle in column:
+                    self._open_of.get(rank, {}).pop(handle, None)
         self._close(given[given != NONE])
         self._join(who, given)
 
@@ -303,6 +312,10 @@ class WorkloadBuilder:
             if not mine.all():
                 rest.append((rank[~mine], op[~mine]))
         self._open = rest
+        for one in [rank for rank in self._open_of if chosen[rank]]:
+            handles = np.fromiter(self._open_of.pop(one), dtype=np.int64)
+            ranks_open.append(np.full(len(handles), one))
+            ops_open.append(handles)
         if not ranks_open:
             return
         rank, op = np.concatenate(ranks_open), np.concatenate(ops_open)
@@ -546,7 +559,8 @@ class WorkloadBuilder:
             self._check(peer, 0, self.num_ranks - 1, ranks, "peer", "ranks are")
         self._check(size_bytes, 0, MAX_BYTES, ranks, "size in bytes", "sizes are")
         self._check(tag, _INT32.min, _INT32.max, ranks, "tag", "tags are")
-        if np.any(np.asarray(release_ns) != 0):
+        now = isinstance(release_ns, float | np.floating) and release_ns == 0.0
+        if not now and np.any(np.asarray(release_ns) != 0):
             self._check(release_ns, 0, np.finfo(np.float64).max, ranks, "release time", "times are")
             self._released = True
         return self._add(
@@ -557,6 +571,8 @@ class WorkloadBuilder:
     def _check(
         self, values: ArrayLike, low: float, high: float, ranks: ArrayLike, what: str, are: str
     ) -> None:
+        if isinstance(values, int | np.integer) and low <= values <= high:
+            return  # one number, which needs no array
         given = np.asarray(values)
         whole = given.dtype.kind in "iu" or what == "release time"
         if not whole and (given.dtype.kind != "f" or np.any(given != np.floor(given))):
@@ -570,6 +586,13 @@ class WorkloadBuilder:
 
     @staticmethod
     def _check_calc(duration_ns: ArrayLike, cpu: ArrayLike) -> None:
+        if (
+            isinstance(duration_ns, float | np.floating | int | np.integer)
+            and isinstance(cpu, int | np.integer)
+            and 0 <= duration_ns < np.inf
+            and 0 <= cpu <= 255
+        ):
+            return
         if np.any(~(np.asarray(duration_ns) >= 0)) or np.any(np.isinf(duration_ns)):
             raise InputError(f"a duration of {duration_ns!r} ns is not possible")
         if np.any((np.asarray(cpu) < 0) | (np.asarray(cpu) > 255)):
@@ -647,7 +670,7 @@ class WorkloadBuilder:
         if blocking:
             self._last[rank], self._also[rank] = op, NONE
         elif blocking is not None:
-            self._open.append((np.array([rank]), np.array([op])))
+            self._open_of.setdefault(rank, {})[op] = None
         return op
 
     def _room(self, count: int) -> None:
@@ -682,6 +705,28 @@ class WorkloadBuilder:
         self._edges.extend(
             int(there.sum()), np.broadcast_to(joins, some.shape)[there], some[there], False
         )
+
+    def _wait_one(self, rank: int, handles: ArrayLike) -> None:
+        """What `wait` does, for one rank."""
+        given: list[int] = np.asarray(handles, dtype=np.int64).ravel().tolist()
+        some = [handle for handle in given if handle != NONE]
+        if not some:
+            return
+        if max(some) >= self._count:
+            raise InputError(f"no operation has the handle {max(some)}")
+        mine = self._open_of.get(rank, {})
+        others = [handle for handle in some if handle not in mine]
+        for handle in some:
+            mine.pop(handle, None)
+        if others:
+            self._close(np.array(others))
+        if len(some) == 1 and self._also[rank] == NONE:
+            before = self._last if self._last[rank] == NONE else self._also
+            before[rank] = some[0]
+            return
+        join = self._add(Kind.CALC, rank)
+        for handle in some:
+            self._edges.add(join, handle, False)
 
     def _close(self, ops: NDArray[np.int64]) -> None:
         """Forget operations that a wait has named."""
