@@ -295,7 +295,7 @@ def test_files_are_found_in_a_list_or_a_folder(tmp_path: Path) -> None:
         ("0 send 0 0 36028797018963968 1", 1, "are more than 2.56 bytes"),
         ("0 send 0 0 8 51", 1, "datatype 51; expected a number of SMPI's"),
         ("0 send 0 0 8 0 1", 1, "expected the end of the line, not '1'"),
-        ("0 send 0 8\n0 recv 0 0 8 1", 1, "expected a partner, a tag and a count, as in line 2"),
+        ("0 send 0 8\n0 recv 0 0 8 1", 2, "recv: expected the end of the line, not '1'"),
         ("0 send 0 0 8", 1, "operation 0 of rank 0 .* has no matching receive"),
         ("0 init\n0 irecv 0 0 8\n0 compute 2", 2, "has no matching send"),
         ("0 wait 0 0 0", 1, "rank 0 began no message from 0 to 0 with tag 0"),
@@ -341,6 +341,9 @@ def test_errors_in_lists_name_file_and_line(tmp_path: Path) -> None:
         read_workload(listing)
     listing.write_text("a\nb\n")
     with pytest.raises(InputError, match=r"b:2: rank 0 has lines in .*a already"):
+        read_workload(listing)
+    (tmp_path / "b").write_text("1 init\n01 init\n")
+    with pytest.raises(InputError, match=r"b:2: rank 1 has lines in .*b already"):
         read_workload(listing)
     (tmp_path / "b").write_text("1 init\n")
     with pytest.raises(InputError, match=r"a:2: compute: expected an amount of flops, not 'x'"):

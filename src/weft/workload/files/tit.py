@@ -13,6 +13,7 @@ import os
 import re
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -120,6 +121,7 @@ class _Program:
 
     file: str
     lines: list[tuple[int, str]] = field(default_factory=list)
+    actions: set[str] = field(default_factory=set)
 
     def line(self, at: int, rank: int) -> Line:
         """The line at a place, taken apart."""
@@ -168,7 +170,7 @@ def _programs(text: str, file: str) -> list[_Program]:
 
 def _split(text: str, file: str, found: dict[int, _Program]) -> None:
     """Add the lines of a file to the programs of their ranks."""
-    here: dict[str, list[tuple[int, str]]] = {}
+    here: dict[str, _Program] = {}
     for number, line in enumerate(text.split("\n"), 1):
         first = line.split(None, 2)
         if not first or first[0].startswith("#"):
@@ -178,50 +180,46 @@ def _split(text: str, file: str, found: dict[int, _Program]) -> None:
             raise InputError(
                 f"expected a rank and an action, not {line.strip()[:60]!r}", file=file, line=number
             )
-        if match[2].lower() not in ACTIONS:
+        action = match[2].lower()
+        if action not in ACTIONS:
             raise InputError(
                 f"there is no action {match[2]!r}; SMPI replays {', '.join(ACTIONS)}",
                 file=file,
                 line=number,
             )
-        here.setdefault(match[1], []).append((number, line))
-    for name, lines in here.items():
+        program = here.get(match[1])
+        if program is None:
+            program = here[match[1]] = _Program(file)
+        program.lines.append((number, line))
+        program.actions.add(action)
+    for name, program in here.items():
         rank = int(name)
         if rank in found:
             raise InputError(
-                f"rank {rank} has lines in {found[rank].file} already", file=file, line=lines[0][0]
+                f"rank {rank} has lines in {found[rank].file} already",
+                file=file,
+                line=program.lines[0][0],
             )
-        found[rank] = _Program(file, lines)
+        found[rank] = program
 
 
-def _lines_of(programs: list[_Program], actions: tuple[str, ...]) -> list[Line]:
+def _lines_of(programs: list[_Program], actions: tuple[str, ...]) -> Iterator[Line]:
     """Lines of some actions, of all ranks."""
-    wanted = re.compile(rf"\s*\S+\s+(?:{'|'.join(actions)})(?!\w)", re.IGNORECASE | re.ASCII)
-    return [
-        program.line(at, rank)
-        for rank, program in enumerate(programs)
-        for at, (_, text) in enumerate(program.lines)
-        if wanted.match(text)
-    ]
+    for rank, program in enumerate(programs):
+        if program.actions.isdisjoint(actions):
+            continue
+        for at in range(len(program.lines)):
+            line = program.line(at, rank)
+            if line.action in actions:
+                yield line
 
 
 def _states_tags(programs: list[_Program]) -> bool:
     """Whether messages state tags: they have 3 or 4 arguments with one and 2 or 3 without."""
-    with_tag = without = None
     for line in _lines_of(programs, ("send", "isend", "recv", "irecv")):
-        if line.left == 4:
-            with_tag = with_tag or line
-        elif line.left == 2:
-            without = without or line
-        if with_tag and without:
-            raise without.error(
-                "expected a partner, a tag and a count, as in line "
-                f"{with_tag.number} of {with_tag.file}"
-            )
-    if without is None and with_tag is None:
-        waits = _lines_of(programs, ("wait",))
-        return not waits or waits[0].left > 0
-    return without is None
+        if line.left != 3:
+            return line.left > 3
+    return all(line.left > 0 for line in _lines_of(programs, ("wait",)))
 
 
 def _counts_from_one(programs: list[_Program]) -> bool:
