@@ -15,11 +15,15 @@ SEND = 1
 RECV = 2
 PUT = 3
 
-# Kinds of events; an item of the heap is 4 * operation + kind.
-END = 0
-START = 1
+# Kinds of events. What waited for a processor comes before all else of the same moment, and there
+# the operation that comes first.
+START = 0
+END = 1
 BEGIN = 2
 ARRIVE = 3
+#: An item of the heap is kind << KIND_SHIFT | operation.
+KIND_SHIFT = 40
+OPERATION = (1 << KIND_SHIFT) - 1
 
 # Why the loop returned.
 DONE = 0
@@ -69,6 +73,11 @@ SAME_NS = 1e-9
 def _until(now):
     """The latest time that is the same as now."""
     return now + max(now * SAME_TIME, SAME_NS)
+
+
+@njit(cache=True, inline="always")
+def _item(kind, op):
+    return np.int64(kind) << KIND_SHIFT | np.int64(op)
 
 
 @njit(cache=True, inline="always")
@@ -127,7 +136,7 @@ def _freed(program, times, heap, number, op, for_start, now):
         pending[after] -= 1
         if pending[after] == 0:
             if len(release) and release[after] > now:
-                _push(heap_time, heap_item, number, release[after], np.int64(after) * 4 + START)
+                _push(heap_time, heap_item, number, release[after], _item(START, after))
             else:
                 ready[number[READY_TAIL]] = after
                 number[READY_TAIL] += 1
@@ -162,7 +171,7 @@ def _received(program, setting, times, heap, number, op, busy, now):
         rank = program[1][op]
         start = max(now, busy[rank, 0])
         busy[rank, 0] = start + overhead
-        _push(heap[0], heap[1], number, start + overhead, np.int64(op) * 4 + END)
+        _push(heap[0], heap[1], number, start + overhead, _item(END, op))
     else:
         _ends(program, times, heap, number, op, now)
 
@@ -176,7 +185,7 @@ def _leaves(program, setting, network, times, heap, number, op, now):
     way = route[op]
     latency = setting[LOCAL_LATENCY] if way == LOCAL else network[0][way]
     if latency > 0:
-        _push(heap[0], heap[1], number, now + latency, np.int64(op) * 4 + ARRIVE)
+        _push(heap[0], heap[1], number, now + latency, _item(ARRIVE, op))
     else:
         _arrives(program, setting, times, heap, number, op, now)
 
@@ -191,7 +200,7 @@ def _begins(program, setting, network, times, heap, flows, clock, number, maxmin
         # A copy in memory shares nothing; it is told apart by having begun.
         drained = now + size[op] / setting[LOCAL_RATE]
         if drained > now:
-            _push(heap[0], heap[1], number, drained, np.int64(op) * 4 + BEGIN)
+            _push(heap[0], heap[1], number, drained, _item(BEGIN, op))
             return
     if way == LOCAL or size[op] == 0:
         _leaves(program, setting, network, times, heap, number, op, now)
@@ -231,7 +240,7 @@ def _meet(program, setting, network, times, heap, number, send, now):
         way = program[10][send]
         latency = setting[LOCAL_LATENCY] if way == LOCAL else network[0][way]
         begin = max(asked + latency, answered) + latency
-    _push(heap[0], heap[1], number, begin, np.int64(send) * 4 + BEGIN)
+    _push(heap[0], heap[1], number, begin, _item(BEGIN, send))
 
 
 @njit(cache=True)
@@ -249,7 +258,7 @@ def _starts(program, setting, network, times, heap, flows, clock, number, maxmin
         takes = setting[OVERHEAD_NS]
     if takes > 0:
         if busy[rank[op], lane] > _until(now):
-            _push(heap_time, heap_item, number, busy[rank[op], lane], np.int64(op) * 4 + START)
+            _push(heap_time, heap_item, number, busy[rank[op], lane], _item(START, op))
             return
         busy[rank[op], lane] = now + takes
     posted[op] = now
@@ -271,13 +280,13 @@ def _starts(program, setting, network, times, heap, flows, clock, number, maxmin
         else:
             if what == SEND:
                 if takes > 0:
-                    _push(heap_time, heap_item, number, now + takes, np.int64(op) * 4 + END)
+                    _push(heap_time, heap_item, number, now + takes, _item(END, op))
                 else:
                     _ends(program, times, heap, number, op, now)
-            _push(heap_time, heap_item, number, now + takes, np.int64(op) * 4 + BEGIN)
+            _push(heap_time, heap_item, number, now + takes, _item(BEGIN, op))
         return
     if takes > 0:
-        _push(heap_time, heap_item, number, now + takes, np.int64(op) * 4 + END)
+        _push(heap_time, heap_item, number, now + takes, _item(END, op))
     else:
         _ends(program, times, heap, number, op, now)
 
@@ -387,7 +396,7 @@ def prepare(program, times, heap, number, dep_offset):
         pending[op] = dep_offset[op + 1] - dep_offset[op]
         if pending[op] == 0:
             if len(release) and release[op] > 0:
-                _push(heap[0], heap[1], number, release[op], np.int64(op) * 4 + START)
+                _push(heap[0], heap[1], number, release[op], _item(START, op))
             else:
                 ready[number[READY_TAIL]] = op
                 number[READY_TAIL] += 1
@@ -466,11 +475,9 @@ def run(program, setting, network, times, heap, flows, clock, number, maxmin, pe
             clock[NOW] = time
             until = _until(time)
         now = clock[NOW]
-        if soonest <= until:
-            _finished(program, setting, network, times, heap, flows, clock, number, until)
         while number[HEAP] and heap_time[0] <= until:
             item = _pop(heap_time, heap_item, number)
-            op, what = item >> 2, item & 3
+            op, what = item & OPERATION, item >> KIND_SHIFT
             if what == END:
                 _ends(program, times, heap, number, op, now)
             elif what == ARRIVE:
@@ -485,3 +492,5 @@ def run(program, setting, network, times, heap, flows, clock, number, maxmin, pe
                     program, setting, network, times, heap, flows, clock, number, maxmin, penalty,
                     op, now,
                 )  # fmt: skip
+        if soonest <= until:
+            _finished(program, setting, network, times, heap, flows, clock, number, until)

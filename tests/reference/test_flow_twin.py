@@ -1,0 +1,70 @@
+"""The event loop of the flow level against its plain twin."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+from tests.random_workloads import random_workload
+from tests.reference.flow import PlainFlow
+from weft.workload import WorkloadBuilder
+
+FABRICS = ("xgft:2;3,3;1,2", "kns:k=3,n=2", "torus:3x3", "bcube:3,k=1")
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_agrees_with_plain_twin(seed: int) -> None:
+    random = np.random.default_rng(1000 + seed)
+    fabric = weft.fabric(FABRICS[seed % len(FABRICS)])
+    routes = weft.route(fabric, "minhop")
+    work = random_workload(seed, ranks=7)
+    hosts = random.integers(fabric.num_hosts, size=7)
+    options = {
+        "eager_bytes": int(random.choice([0, 20_000, 10**9])),
+        "handshake": bool(random.integers(2)),
+        "overhead_ns": 0.0,
+        "switch_latency_ns": float(random.choice([0.0, 90.0])),
+        "local_gbps": 80.0,
+        "local_latency_ns": float(random.choice([0.0, 100.0])),
+    }
+    share = bool(random.random() < 0.8)
+    plain = PlainFlow(fabric, routes, work, hosts.tolist(), share=share, **options)
+    plain.run()
+    result = weft.simulate(
+        fabric, routes, work, hosts, sharing="maxmin" if share else "none", **options
+    )
+    ops = range(work.num_ops)
+    assert np.allclose(result.ended_ns, [plain.ended[op] for op in ops], rtol=1e-9, atol=1e-6)
+    assert np.allclose(result.posted_ns, [plain.started[op] for op in ops], rtol=1e-9, atol=1e-6)
+    for ours, theirs in ((result.left_ns, plain.left), (result.arrived_ns, plain.arrived)):
+        expected = [theirs[op] for op in work.messages]
+        assert np.allclose(ours[work.messages], expected, rtol=1e-9, atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_processors_take_one_thing_at_a_time(seed: int) -> None:
+    # Sizes and times are drawn apart, so that no two things want a processor at one moment.
+    random = np.random.default_rng(seed)
+    fabric = weft.fabric("xgft:2;3,3;1,2")
+    routes = weft.route(fabric, "minhop")
+    builder = WorkloadBuilder(4)
+    for rank in range(4):
+        builder.calc(rank, float(random.uniform(0, 100)))
+    for _ in range(15):
+        ends = random.choice(4, size=2, replace=False)
+        size = int(random.integers(1, 20_000))
+        builder.isend(int(ends[0]), int(ends[1]), size)
+        builder.recv(int(ends[1]), int(ends[0]), size)
+        cpu = int(random.integers(3))
+        builder.calc(int(ends[0]), float(random.uniform(0, 900)), cpu=cpu, after=[])
+    work = builder.build()
+    options = {
+        "eager_bytes": 5000, "handshake": True, "overhead_ns": 73.1, "switch_latency_ns": 50.0,
+        "local_gbps": 80.0, "local_latency_ns": 10.0,
+    }  # fmt: skip
+    plain = PlainFlow(fabric, routes, work, [0, 1, 5, 8], share=True, **options)
+    plain.run()
+    result = weft.simulate(fabric, routes, work, [0, 1, 5, 8], **options)
+    expected = [plain.ended[op] for op in range(work.num_ops)]
+    assert np.allclose(result.ended_ns, expected, rtol=1e-9, atol=1e-6)
