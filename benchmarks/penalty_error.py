@@ -1,0 +1,208 @@
+"""How far the contention-graph model is from max-min fairness, on one switch and on fat trees.
+
+Random communications between different hosts, all of one size and all starting together. Rates are
+compared at the start, when all are there, and completion times at the end. What comes out is no
+error of either law: they answer different questions, as `docs/contention-model.md` says. The last
+table is what re-sharing only what a change reaches is worth.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+import weft
+from weft.fabrics import Fabric
+from weft.kernels.maxmin import maxmin_add, maxmin_solve
+from weft.kernels.penalty import (
+    LINKS,
+    RECEIVERS,
+    RECEIVES,
+    SENDERS,
+    SENDS,
+    penalty_add,
+    penalty_remove,
+    penalty_solve,
+)
+from weft.routes import Routes
+from weft.sim.flow.maxmin import maxmin_state
+from weft.sim.flow.network import Network, lay_routes
+from weft.sim.flow.penalty import penalty_state
+
+FABRICS = {
+    "one switch, 16 hosts": "xgft:1;16;1",
+    "one switch, 64 hosts": "xgft:1;64;1",
+    "fat tree, 64 hosts": "xgft:2;8,8;1,8",
+    "fat tree, 216 hosts": "xgft:3;6,6,6;1,6,6",
+    "fat tree 4:1, 64 hosts": "xgft:2;8,8;1,2",
+}
+PER_HOST = (0.25, 0.5, 1.0, 2.0, 4.0)
+GRAPHS = 20
+SIZE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Penalty law over max-min: rates at the start and completion times, over all flows."""
+
+    rate: NDArray[np.float64]
+    time: NDArray[np.float64]
+    makespan: NDArray[np.float64]
+
+
+def random_flows(hosts: int, flows: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Pairs of different hosts, uniform and independent."""
+    random = np.random.default_rng([seed, hosts, flows])
+    source = random.integers(hosts, size=flows)
+    return source, (source + 1 + random.integers(hosts - 1, size=flows)) % hosts
+
+
+def first_rates(network: Network, hosts: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Rates by the penalty law and by max-min with one flow on every route."""
+    count = network.num_routes
+    links = (
+        network.capacity_bytes_per_ns,
+        network.route_offset,
+        network.route_link,
+        network.route_share,
+    )
+    changed = np.zeros(count, dtype=np.int32)
+    by_penalty, by_maxmin = np.zeros(count), np.zeros(count)
+    state = penalty_state(*links, count, hosts)
+    for flow in range(count):
+        ends = network.route_source[flow], network.route_destination[flow]
+        penalty_add(state, flow, flow, *map(int, ends))
+    penalty_solve(state, by_penalty, changed)
+    state = maxmin_state(*links, count)
+    for flow in range(count):
+        maxmin_add(state, flow, flow)
+    maxmin_solve(state, by_maxmin, changed)
+    return by_penalty, by_maxmin
+
+
+def completion_times(
+    fabric: Fabric, routes: Routes, source: NDArray[np.int64], destination: NDArray[np.int64],
+    sharing: str,
+) -> NDArray[np.float64]:  # fmt: skip
+    """When each flow's last byte has left, in ns, by source."""
+    builder = weft.WorkloadBuilder(fabric.num_hosts)
+    for start, end in zip(source.tolist(), destination.tolist(), strict=True):
+        builder.put(start, end, SIZE_BYTES)
+    found = weft.simulate(
+        fabric, routes, builder.build(), sharing=sharing, latency_ns=0.0, switch_latency_ns=0.0
+    )
+    return found.messages()["arrived_ns"].to_numpy()
+
+
+def compare(spec: str, per_host: float, graphs: int = GRAPHS) -> Compared:
+    """Both laws on random graphs over a fabric."""
+    fabric = weft.fabric(spec)
+    routes = weft.route(fabric, "dmodk")
+    rates, times, makespans = [], [], []
+    for seed in range(graphs):
+        flows = max(int(per_host * fabric.num_hosts), 1)
+        source, destination = random_flows(fabric.num_hosts, flows, seed)
+        by_penalty, by_maxmin = first_rates(
+            lay_routes(fabric, routes, source, destination), fabric.num_hosts
+        )
+        rates.append(by_penalty / by_maxmin)
+        a, b = (
+            completion_times(fabric, routes, source, destination, law)
+            for law in ("penalty", "maxmin")
+        )
+        times.append(a / b)
+        makespans.append(a.max() / b.max())
+    return Compared(np.concatenate(rates), np.concatenate(times), np.array(makespans))
+
+
+@njit
+def _events(state, source, destination, order, rate, changed, everything, hosts, links):
+    """Replace one flow after another; share anew after each."""
+    slots = len(rate)
+    who = np.arange(slots)
+    for flow in range(slots):
+        penalty_add(state, flow, flow, source[flow], destination[flow])
+    penalty_solve(state, rate, changed)
+    mark, number, link_mark, listed, senders, receivers = state[12:18]
+    for event in range(len(order)):
+        slot = order[event]
+        penalty_remove(state, slot, source[who[slot]], destination[who[slot]])
+        who[slot] = slots + event
+        penalty_add(state, slot, slots + event, source[who[slot]], destination[who[slot]])
+        if everything:
+            for host in range(hosts):
+                if not mark[host] & SENDS:
+                    mark[host] |= SENDS
+                    senders[number[SENDERS]] = host
+                    number[SENDERS] += 1
+                if not mark[host] & RECEIVES:
+                    mark[host] |= RECEIVES
+                    receivers[number[RECEIVERS]] = host
+                    number[RECEIVERS] += 1
+            for link in range(links):
+                if not link_mark[link]:
+                    link_mark[link] = True
+                    listed[number[LINKS]] = link
+                    number[LINKS] += 1
+        penalty_solve(state, rate, changed)
+
+
+def time_events(flows: int, events: int) -> tuple[float, float]:
+    """Seconds per event: what a change reaches alone, and everything."""
+    fabric = weft.fabric("xgft:2;32,32;1,32")
+    routes = weft.route(fabric, "dmodk")
+    source, destination = random_flows(fabric.num_hosts, flows + events, 0)
+    network = lay_routes(fabric, routes, source, destination)
+    order = np.random.default_rng(0).integers(flows, size=events)
+    took = []
+    for everything in (False, True, False, True):
+        state = penalty_state(
+            network.capacity_bytes_per_ns, network.route_offset, network.route_link,
+            network.route_share, flows, fabric.num_hosts,
+        )  # fmt: skip
+        start = time.perf_counter()
+        _events(
+            state, source, destination, order, np.zeros(flows), np.zeros(flows, dtype=np.int32),
+            everything, fabric.num_hosts, fabric.num_links,
+        )  # fmt: skip
+        took.append((time.perf_counter() - start) / events)
+    return took[2], took[3]
+
+
+def main() -> None:
+    os.sched_setaffinity(0, {0})
+    print(f"penalty law over max-min, {GRAPHS} random graphs each; quantiles over all flows")
+    print(
+        f"{'fabric':24} {'flows/host':>10} | {'rate: equal':>11} {'mean |d|':>9} "
+        f"{'5 %':>6} {'50 %':>6} {'95 %':>6} | {'time: mean |d|':>14} {'5 %':>6} {'50 %':>6} "
+        f"{'95 %':>6} | {'makespan':>8}"
+    )
+    for name, spec in FABRICS.items():
+        for per_host in PER_HOST:
+            found = compare(spec, per_host)
+            rate, when = found.rate, found.time
+            low, middle, high = np.percentile(rate, [5, 50, 95])
+            soon, usual, late = np.percentile(when, [5, 50, 95])
+            print(
+                f"{name:24} {per_host:10} | {np.mean(abs(rate - 1) < 0.01):11.0%} "
+                f"{np.mean(abs(rate - 1)):9.1%} {low:6.2f} {middle:6.2f} {high:6.2f} | "
+                f"{np.mean(abs(when - 1)):14.1%} {soon:6.2f} {usual:6.2f} {late:6.2f} | "
+                f"{found.makespan.mean():8.2f}",
+                flush=True,
+            )
+    print("\none flow replaced by another among random flows of 1,024 hosts, microseconds")
+    for flows, events in ((200, 2000), (1000, 2000), (10000, 200)):
+        some, everything = time_events(flows, events)
+        print(
+            f"{flows:6,} flows: {some * 1e6:7.0f}, and {everything * 1e6:7.0f} when everything is "
+            f"shared anew: {everything / some:.0f} times"
+        )
+
+
+if __name__ == "__main__":
+    main()
