@@ -21,6 +21,7 @@ from weft.cli.opensm import opensm_app
 from weft.cli.paper import paper_command
 from weft.cli.predict import predict_command
 from weft.cli.route import route_command
+from weft.cli.trace import trace_app
 from weft.cli.warmup import warmup_command
 from weft.errors import WeftError
 
@@ -49,6 +50,7 @@ app.command(calibrate_command, name="calibrate")
 app.command(paper_command, name="paper")
 app.command(list_command, name="list")
 app.command(opensm_app)
+app.command(trace_app)
 app.command(warmup_command, name="warmup")
 
 

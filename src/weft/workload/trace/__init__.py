@@ -1,8 +1,25 @@
-"""The MPI trace language: one readable file for the programs of all ranks."""
+"""The MPI trace language: one readable file for the programs of all ranks.
 
+`docs/trace-language.md` describes it. A text goes through `parse` (to `nodes.Program`) and `lower`
+(to a `Workload`); `trace_workload` does both. `format_program` writes a program in its canonical
+form, `dense_text` and `folded_text` write any workload as a program.
+"""
+
+from weft.workload.trace.dense import dense_text
 from weft.workload.trace.errors import Place, TraceError
+from weft.workload.trace.fold import folded, folded_text
 from weft.workload.trace.formatter import format_program
 from weft.workload.trace.lowering import lower, trace_workload
 from weft.workload.trace.parser import parse
 
-__all__ = ["Place", "TraceError", "format_program", "lower", "parse", "trace_workload"]
+__all__ = [
+    "Place",
+    "TraceError",
+    "dense_text",
+    "folded",
+    "folded_text",
+    "format_program",
+    "lower",
+    "parse",
+    "trace_workload",
+]

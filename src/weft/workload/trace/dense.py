@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from weft.errors import NotApplicable
+from weft.formats.base import printable
 from weft.workload.trace.steps import CALC, SENDRECV, WAIT, WAITALL, RankReader, Step
 from weft.workload.workload import Workload
 
@@ -35,7 +36,7 @@ def header(workload: Workload) -> list[str]:
     """
     lines = [f"# {' '.join(note.split())}" for note in workload.notes]
     if workload.name:
-        lines.append(f"NAME {quoted(workload.name)}")
+        lines.append(f"NAME {quoted(printable(workload.name.replace(chr(34), chr(39))))}")
     lines.append(f"RANKS {workload.num_ranks}")
     for number, name in enumerate(workload.comm_names[1:], start=1):
         lines.append(f"COMMUNICATOR {number} {quoted(name)}")

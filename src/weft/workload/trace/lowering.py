@@ -86,6 +86,8 @@ def trace_workload(
         )
     except TraceError as error:
         raise error.in_file(file, text) from None
+    except InputError as error:
+        raise InputError(error.message, file=file) from None
 
 
 def lower(

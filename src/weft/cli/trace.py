@@ -1,0 +1,141 @@
+"""`weft trace`: check, format, unfold and fold programs of the MPI trace language."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import cyclopts
+from cyclopts import Parameter
+from rich.table import Table
+
+from weft.cli.common import console
+from weft.formats.text import read_text, write_text
+from weft.workload import Workload
+from weft.workload.files import read_workload
+from weft.workload.trace import dense_text, folded_text, format_program, parse
+
+trace_app = cyclopts.App(
+    name="trace",
+    help="Check, format, unfold and fold programs of the MPI trace language.",
+    help_format="markdown",
+)
+
+TraceFile = Annotated[Path, Parameter(help="A trace.")]
+Ranks = Annotated[
+    int | None, Parameter(help="How many ranks run it; needed when it has no RANKS line.")
+]
+Settings = Annotated[
+    tuple[str, ...],
+    Parameter(name="--set", help="Value of a parameter, such as n=64KiB; repeatable."),
+]
+Seed = Annotated[int | None, Parameter(help="Seed of the computing times.")]
+Output = Annotated[
+    Path | None, Parameter(name=["--output", "-o"], help="File; standard output if left out.")
+]
+Format = Annotated[
+    str | None, Parameter(help="Format of the file when it is no trace, such as goal.")
+]
+
+
+@trace_app.command(name="format")
+def format_command(
+    file: TraceFile,
+    /,
+    *,
+    in_place: Annotated[
+        bool, Parameter(name=["--in-place", "-i"], help="Write it over the file.")
+    ] = False,
+    check: Annotated[
+        bool, Parameter(help="Write nothing; exit with 1 when the file would change.")
+    ] = False,
+    output: Output = None,
+) -> int:
+    """Write a trace in its canonical form: one way to write each program."""
+    text = read_text(file)
+    formatted = format_program(parse(text, str(file)))
+    if check:
+        if formatted != text:
+            print(f"{file} is not in the canonical form", file=sys.stderr)
+        return int(formatted != text)
+    if in_place and formatted != text:
+        write_text(file, formatted)
+    if not in_place or output is not None:
+        _write(formatted, output)
+    return 0
+
+
+@trace_app.command(name="dense")
+def dense_command(
+    file: TraceFile,
+    /,
+    *,
+    ranks: Ranks = None,
+    settings: Settings = (),
+    seed: Seed = None,
+    format: Format = None,
+    output: Output = None,
+) -> int:
+    """Unfold a program into the operations of each rank, in numbers only."""
+    _write(dense_text(_workload(file, ranks, settings, seed, format)), output)
+    return 0
+
+
+@trace_app.command(name="fold")
+def fold_command(
+    file: TraceFile,
+    /,
+    *,
+    ranks: Ranks = None,
+    settings: Settings = (),
+    seed: Seed = None,
+    format: Format = None,
+    output: Output = None,
+) -> int:
+    """Fold a dense trace, or a workload in another format, into a compact program."""
+    _write(folded_text(_workload(file, ranks, settings, seed, format)), output)
+    return 0
+
+
+@trace_app.command(name="check")
+def check_command(
+    file: TraceFile,
+    /,
+    *,
+    ranks: Ranks = None,
+    settings: Settings = (),
+    seed: Seed = None,
+    format: Format = None,
+) -> int:
+    """Check that a program is right and that all messages match, and say what it holds."""
+    workload = _workload(file, ranks, settings, seed, format)
+    table = Table(box=None, show_header=False)
+    table.add_row("name", workload.name)
+    table.add_row("ranks", f"{workload.num_ranks:,}")
+    table.add_row("operations", f"{workload.num_ops:,}")
+    table.add_row("messages", f"{len(workload.messages):,}")
+    size = int(workload.size_bytes[workload.messages].sum())
+    table.add_row("bytes", f"{size:,}")
+    phases = [name for name in workload.phase_names if name]
+    if phases:
+        table.add_row("phases", ", ".join(phases))
+    console().print(table)
+    for note in workload.notes:
+        print(f"note: {note}")
+    return 0
+
+
+def _workload(
+    file: Path, ranks: int | None, settings: tuple[str, ...], seed: int | None, format: str | None
+) -> Workload:
+    options = {"ranks": ranks, "seed": seed, "parameters": settings or None}
+    given = {key: value for key, value in options.items() if value is not None}
+    return read_workload(file, format or "trace", **given)
+
+
+def _write(text: str, output: Path | None) -> None:
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        write_text(output, text)
