@@ -1,6 +1,7 @@
 """What runs over a fabric: who computes, and who sends how much to whom."""
 
 from weft.workload.builder import RankProgram, WorkloadBuilder
+from weft.workload.load import load_workload
 from weft.workload.patterns import Pairs, pattern, traffic
 from weft.workload.workload import Kind, Workload
 
@@ -10,6 +11,7 @@ __all__ = [
     "RankProgram",
     "Workload",
     "WorkloadBuilder",
+    "load_workload",
     "pattern",
     "traffic",
 ]

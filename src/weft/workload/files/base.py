@@ -57,7 +57,8 @@ def read_workload(path: str | Path, format: str | None = None, **options: Any) -
     format
         Name of its format; left out, the end of the file name tells, or else the contents.
     options
-        Options of the format.
+        Options of the format. Every format takes `ranks`: one that leaves their number open needs
+        it, another must have as many.
 
     Raises
     ------
@@ -66,8 +67,11 @@ def read_workload(path: str | Path, format: str | None = None, **options: Any) -
     """
     text = _listing(Path(path)) if Path(path).is_dir() else read_text(path)
     entry = _recognised(text, Path(path)) if format is None else workload_reader[format]
+    expected = None if "ranks" in entry.options else options.pop("ranks", None)
     bound = workload_reader.bind(entry, options)
     made: Workload = entry.function(text=text, file=str(path), **bound)
+    if expected is not None and made.num_ranks != int(expected):
+        raise InputError(f"has {made.num_ranks} ranks; expected {expected}", file=path)
     return made
 
 

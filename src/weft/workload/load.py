@@ -1,0 +1,79 @@
+"""A workload from whatever a user typed: a file, an application, a collective or a pattern."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from weft.errors import InputError
+from weft.registry import did_you_mean
+from weft.units import parse_bytes
+from weft.workload.apps import application, application_workload
+from weft.workload.apps.one_shot import pattern_workload
+from weft.workload.collectives import collective, collective_workload
+from weft.workload.files import read_workload
+from weft.workload.patterns import pattern
+from weft.workload.workload import Workload
+
+#: Size of each message of a pattern that says none.
+PATTERN_BYTES = parse_bytes("64KiB")
+
+
+def load_workload(
+    spec_or_path: str | Path,
+    num_ranks: int | None = None,
+    *,
+    format: str | None = None,
+    **options: Any,
+) -> Workload:
+    """Read a workload from a file, or make the one that a spec describes.
+
+    Parameters
+    ----------
+    spec_or_path
+        A file or folder; or the name of an application, a collective or a traffic pattern with
+        options (``"hpcg:iterations=5"``, ``"allreduce:size=1MiB,algorithm=ring"``,
+        ``"transpose"``). What is both is the file, then the application. A pattern is one message
+        of 64 KiB for each of its flows; the application ``pattern`` has more options.
+    num_ranks
+        Ranks of a spec. A file mostly says how many it has; then this number, if given, must be
+        the same.
+    format
+        Format of the file; left out, its name or contents tell.
+    options
+        Options of the format, of the application or the pattern.
+
+    Raises
+    ------
+    InputError
+        When it is none of these, or cannot be used.
+    NotApplicable
+        When there is no such workload for this number of ranks.
+
+    Examples
+    --------
+    >>> load_workload("barrier", 4)
+    Workload('barrier': 4 ranks, 16 operations, 8 messages)
+    """
+    text = str(spec_or_path)
+    if isinstance(spec_or_path, Path) or format is not None or os.path.exists(text):
+        given = {} if num_ranks is None else {"ranks": num_ranks}
+        return read_workload(spec_or_path, format, **{**given, **options})
+    name = text.partition(":")[0].strip()
+    known = [*application.names(), *collective.names(), *pattern.names()]
+    if name not in application and name not in collective and name not in pattern:
+        raise InputError(
+            f"{text!r} is neither a file nor a workload: no such file, and no application, "
+            f"collective or pattern {name!r}{did_you_mean(name, known)}; 'weft list applications', "
+            "'weft list collectives' and 'weft list patterns' name them"
+        )
+    if num_ranks is None:
+        raise InputError(f"{text}: how many ranks?")
+    if name in application:
+        return application_workload(text, num_ranks, **options)
+    if options:
+        raise InputError(f"{text}: {', '.join(options)} must be written in the spec itself")
+    if name in collective:
+        return collective_workload(text, num_ranks)
+    return pattern_workload(num_ranks, text, PATTERN_BYTES)
