@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.errors import InputError
-from weft.workload import Workload, WorkloadBuilder
+from weft.workload import Kind, Workload, WorkloadBuilder
 from weft.workload.files.goal import read as read_goal
 from weft.workload.files.goalwriter import write as write_goal
+from weft.workload.files.tit import read as read_tit
 from weft.workload.workload import same
 
 #: What files are mutated with: their words, and what stands nowhere in them.
 PIECES = [*"\n {}:é", "//", "/*", "*/", "-1", "0", "9" * 25, "requires", ""]
+CUTS = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 8), st.sampled_from(PIECES)), max_size=3)
+ENDS = st.floats(0, 1) | st.just(1.0)
+
+
+def broken(text: str, cuts: list[tuple[float, int, str]], end: float) -> str:
+    """The text with pieces of it replaced, and cut off somewhere."""
+    for place, length, piece in cuts:
+        at = round(place * len(text))
+        text = text[:at] + piece + text[at + length :]
+    return text[: round(end * len(text))]
+
+
+def check_refused_or_read(read: Callable[[str, str], Workload], text: str) -> None:
+    error = None
+    try:
+        read(text, "x")
+    except InputError as caught:
+        error = caught
+    if error is not None and error.file is not None:
+        assert error.file == "x"
+        assert error.line is None or 1 <= error.line <= text.count("\n") + 1
+    assert error is None or error.file is not None
 
 
 @st.composite
@@ -64,30 +89,83 @@ def test_messages_of_communicators_match_as_before(workload: Workload) -> None:
 @settings(deadline=None, max_examples=300)
 @given(
     workload=workloads(),
-    cuts=st.lists(
-        st.tuples(st.floats(0, 1), st.integers(0, 8), st.sampled_from(PIECES)), max_size=3
-    ),
-    end=st.floats(0, 1) | st.just(1.0),
+    cuts=CUTS,
+    end=ENDS,
 )
 def test_a_broken_schedule_is_refused_or_read(
     workload: Workload, cuts: list[tuple[float, int, str]], end: float
 ) -> None:
-    text = write_goal(workload)
-    for place, length, piece in cuts:
-        at = round(place * len(text))
-        text = text[:at] + piece + text[at + length :]
-    text = text[: round(end * len(text))]
-    error = None
-    try:
-        read_goal(text, "x.goal")
-    except InputError as caught:
-        error = caught
-    if error is not None:
-        assert error.file == "x.goal"
-        assert error.line is None or 1 <= error.line <= text.count("\n") + 1
+    text = broken(write_goal(workload), cuts, end)
+    check_refused_or_read(read_goal, text)
 
 
 @given(text=st.text())
 def test_any_text_is_refused(text: str) -> None:
     with pytest.raises(InputError, match=r"expected 'num_ranks'|comment begins"):
         read_goal(text, "x.goal")
+
+
+# -- time-independent traces -----------------------------------------------------------------------
+
+
+@st.composite
+def traces(draw: st.DrawFn) -> str:
+    """Traces in which all that is sent is received, in a random order of the ranks' lines."""
+    ranks = draw(st.integers(1, 4))
+    kind = draw(st.sampled_from(["", " 1", " 6"]))
+    programs: list[list[str]] = [["init 1"] for _ in range(ranks)]
+    counts = " ".join(["2"] * ranks)
+    together = [
+        "barrier", f"bcast 9 {ranks - 1}{kind}", "reduce 4 100", f"allreduce 4 100{kind}",
+        f"scan 5{kind}", f"alltoall 3 3{kind}", f"allgather 3 3{kind}", f"gather 3 3 0{kind}",
+        f"scatter 3 3 {ranks - 1}{kind}", f"gatherv 2 {counts} 0{kind}", f"scatterv {counts} 2 0",
+        f"allgatherv 2 {counts}", f"reducescatter {counts} 50{kind}",
+        f"alltoallv 9 {counts} 9 {counts}",
+    ]  # fmt: skip
+    for _ in range(draw(st.integers(0, 10))):
+        match draw(st.integers(0, 3)):
+            case 0:
+                collective = draw(st.sampled_from(together))
+                for program in programs:
+                    program.append(collective)
+            case 1:
+                programs[draw(st.integers(0, ranks - 1))].append(
+                    draw(st.sampled_from(["compute 2.5e3", "sleep 1e-3", "waitall", "comm_dup"]))
+                )
+            case _:
+                one, other = draw(st.integers(0, ranks - 1)), draw(st.integers(0, ranks - 1))
+                tag, size = draw(st.integers(0, 2)), draw(st.integers(0, 9))
+                later = draw(st.booleans())
+                programs[one].append(f"isend {other} {tag} {size}{kind}")
+                programs[other].append(f"{'i' * later}recv {one} {tag} {size}{kind}")
+                if later:
+                    programs[other].append(f"wait {one} {other} {tag}")
+                else:
+                    programs[one].append(f"test {one} {other} {tag}")
+    lines = [f"{rank} {action}" for rank, program in enumerate(programs) for action in program]
+    return "\n".join(lines) + draw(st.sampled_from(["", "\n"]))
+
+
+@settings(deadline=None)
+@given(text=traces())
+def test_a_trace_of_any_actions_is_read(text: str) -> None:
+    workload = read_tit(text, "x")
+    sent = sum(line.split()[1] == "isend" for line in text.splitlines())
+    assert np.sum((workload.kind == Kind.SEND) & (workload.tag >= 0)) == sent
+    # The order of the lines of different ranks in a file is of no account.
+    lines = sorted(text.splitlines(), key=lambda line: -int(line.split()[0]))
+    assert same(workload, read_tit("\n".join(lines), "x"))
+
+
+@settings(deadline=None, max_examples=300)
+@given(text=traces(), cuts=CUTS, end=ENDS)
+def test_a_broken_trace_is_refused_or_read(
+    text: str, cuts: list[tuple[float, int, str]], end: float
+) -> None:
+    check_refused_or_read(read_tit, broken(text, cuts, end))
+
+
+@given(text=st.text())
+def test_any_text_is_no_trace(text: str) -> None:
+    with pytest.raises(InputError, match=r"expected a rank|neither actions nor|is a folder"):
+        read_tit(text, "x")
