@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         Exit status: 0, or 2 on bad input with one line on standard error.
     """
-    speaker = True
+    speaker, mpi = True, None
     try:
         mpi = _load_mpi()
         speaker = mpi.COMM_WORLD.rank == 0
@@ -77,6 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except WeftError as error:
         return _fail(str(error), speaker)
     except Exception:
+        if mpi is None:
+            raise
         # The others wait for this process, so all must end.
         traceback.print_exc()
         mpi.COMM_WORLD.Abort(1)

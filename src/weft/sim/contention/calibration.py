@@ -13,7 +13,6 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy.optimize import least_squares
 
 from weft.errors import InputError
 from weft.kernels.contention_times import synchronous_times
@@ -232,6 +231,9 @@ def _solution(
     Kinks leave local minima some standard errors apart, so the search starts from two models and
     then again from around the best so far.
     """
+    # Every command of weft imports this module, and few need so large a package.
+    from scipy.optimize import least_squares
+
     low, high = problem.bounds()
 
     def search(start: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
