@@ -116,3 +116,11 @@ def test_a_wait_names_operations_that_are_there() -> None:
         builder.wait(0, 0)
     with pytest.raises(InputError, match="there is no rank 1"):
         builder.wait(1, -1)
+
+
+def test_what_the_caller_does_to_its_arrays_later_changes_nothing() -> None:
+    builder = WorkloadBuilder(3)
+    durations = np.array([1.0, 2.0, 3.0])
+    builder.calc(np.arange(3), durations)
+    durations[:] = 9.0
+    assert builder.build().duration_ns.tolist() == [1.0, 2.0, 3.0]

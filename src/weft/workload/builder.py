@@ -18,6 +18,8 @@ from weft.workload.workload import Kind, Workload
 MAX_OPS = 2**31 - 2
 #: No operation.
 NONE = -1
+#: Rows of a table that are written out though they are all the same.
+_FEW = 256
 
 _INT32 = np.iinfo(np.int32)
 _COLUMNS = (
@@ -49,7 +51,12 @@ class _Rows:
     def extend(self, count: int, *values: Any) -> None:
         self._flush()
         for blocks, value, dtype in zip(self._blocks, values, self._types, strict=True):
-            blocks.append(np.broadcast_to(np.asarray(value, dtype=dtype), count))
+            # A copy of what callers may change later; a view of what is the same for all, which
+            # takes longer to make and less memory to keep.
+            given = np.array(value, dtype=dtype)
+            if given.ndim == 0 and count <= _FEW:
+                given = np.full(count, given)
+            blocks.append(given if given.shape == (count,) else np.broadcast_to(given, count))
 
     def _flush(self) -> None:
         if self._lists[0]:
