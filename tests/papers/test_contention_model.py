@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 import weft
+from weft.papers.contention_model import Printed, contention_model, draw_graph
 from weft.sim.contention import PAPER_INVERSE_BANDWIDTH, predict_steps
 
 SIZE = 20_971_520
@@ -147,3 +150,82 @@ def test_a_network_without_back_pressure() -> None:
     alone = weft.PenaltyModel(back_pressure=0.0)
     found = weft.penalties([0, 0, 0, 3], [1, 2, 4, 1], model=alone)
     np.testing.assert_allclose(found, [4, 3, 3, 1 + 1 / 3], rtol=1e-14)
+
+
+# -- the study -----------------------------------------------------------------------------------
+
+
+def test_every_printed_number_agrees_but_the_one_that_contradicts_itself() -> None:
+    study = contention_model(edges=2, graphs=2, shapes=2)
+    assert len(study.numbers) == 96
+    differing = [number for number in study.numbers if not number.agrees]
+    assert [(n.figure, n.edge, n.printed, n.ours) for n in differing] == [("4 A", "e", "1.5", 1.25)]
+    table = study.printed
+    assert table["agrees"].sum() == 95
+    assert table["difference"].abs().max() < 100
+    # Had the penalty been 1.5, two more of the paper's own times would be wrong.
+    text = " ".join(study.text().split())
+    assert "95 of 96 printed numbers come out" in text
+    assert "no, see 1" in text
+    first_step = 1.5
+    sent = first_step / 5 + (2.5 - first_step) / 4
+    assert (2.5 + (1 - sent) * 2) * 0.01070596 == pytest.approx(0.036400, abs=1e-6)
+
+
+def test_a_number_that_is_off_does_not_agree() -> None:
+    assert Printed("3", "a", 1, "penalty", "3.33", 10 / 3).agrees
+    assert not Printed("3", "a", 1, "penalty", "3.33", 3.345).agrees
+    assert not Printed("3", "a", 1, "penalty", "3.5", 3.43 + 0.2).agrees
+    assert not Printed("3", "a", 1, "bytes left", "11983700", 11983900).agrees
+    assert not Printed("3", "a", 1, "bytes left", "4294170", 4294190).agrees
+    assert not Printed("3", "a", 1, "time", "0.0297984", 0.029799).agrees
+
+
+def test_times_of_small_graphs_are_few_fractions() -> None:
+    study = contention_model(edges=1, graphs=1, shapes=3)
+    rows = study.shapes.rows()
+    assert [row[1:3] for row in rows] == [(1, 1), (5, 2), (18, 7)]
+    assert rows[2][3] == "1, 4/3, 3/2, 2, 5/2, 8/3, 3"
+
+
+def test_random_graphs_follow_from_the_seed() -> None:
+    first = contention_model(edges=4, graphs=5, shapes=1, seed=3)
+    again = contention_model(edges=4, graphs=5, shapes=1, seed=3)
+    other = contention_model(edges=4, graphs=5, shapes=1, seed=4)
+    assert_frame_equal(first.times, again.times)
+    assert not first.times.equals(other.times)
+    assert first.times.height == 5 * (1 + 2 + 3 + 4)
+    assert first.times.select("source", "destination").max_horizontal().max() < 9
+    spread = first.spread
+    assert spread["edges"].to_list() == [1, 2, 3, 4]
+    assert (spread["min"] <= spread["median"]).all()
+    assert (spread["median"] <= spread["max"]).all()
+    group = first.times.filter(pl.col("edges") == 4)["time"]
+    assert spread["max"][3] == group.max()
+    # More graphs do not change those that were there.
+    more = contention_model(edges=4, graphs=6, shapes=1, seed=3).times
+    assert_frame_equal(more.filter(pl.col("graph") < 5), first.times)
+
+
+def test_no_node_of_a_random_graph_has_more_than_the_cores() -> None:
+    for seed in range(20):
+        for ends in draw_graph(16, 4, [seed]):
+            assert np.bincount(ends).max() <= 8
+
+
+def test_study_writes_figure_and_tables(tmp_path) -> None:
+    study = contention_model(edges=2, graphs=3, shapes=2, out=tmp_path / "study")
+    names = {path.name for path in study.files}
+    assert {"figure5.png", "report.txt", "columns.csv", "printed.csv", "spread.parquet"} <= names
+    assert all(path.stat().st_size for path in study.files)
+    assert pl.read_parquet(tmp_path / "study" / "printed.parquet").height == 96
+    assert (tmp_path / "study" / "report.txt").read_text() in study.text()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"edges": 0}, {"graphs": 0}, {"nodes": 1}, {"shapes": 7}, {"seed": -1}, {"edges": 37}],
+)
+def test_options_that_make_no_study(options) -> None:
+    with pytest.raises(weft.InputError, match=f"{next(iter(options))}|communications"):
+        contention_model(**options)

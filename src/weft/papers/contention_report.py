@@ -1,0 +1,204 @@
+"""Text, tables and figure of the contention-graph study."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from weft.columns import Column
+from weft.papers.base import write_whole
+from weft.sim.contention import PAPER_INVERSE_BANDWIDTH
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from weft.papers.contention_model import ContentionStudy
+
+NOTES = (
+    "Figure 4, graph A, edge e: the penalty is printed as 1.5, but the time beside it is "
+    "0.013382 s = 1.25 T_ref, and rule (b) gives 1 + 1/(5 - 1) = 1.25. With 1.5, e would end at "
+    "0.016059 s and a and b at 0.036400 s, which the paper has at 0.036132 s.",
+    "Rule (b), read by itself, would also hold for c and d of figure 4 A (out-degree 1), where the "
+    "paper prints 2.5 and 2.5; so it holds only where all other edges into the destination come "
+    "from sources of more than one edge.",
+    "Rule (b), with the whole penalty of the other edge, would give 1 + 1/(3.33 - 1) = 1.43 for f "
+    "of figure 3, where the paper prints 1.5 = 1 + 1/(3 - 1): of the other edge's conflicts it "
+    "counts those with full-rate senders alone.",
+    "Rule (a) is printed with an in-degree of 0, which no destination has; the text says what is "
+    "meant: no contention on the receive node.",
+    "Rule (a) makes complete bipartite graphs of m senders and n receivers n for m <= n; for "
+    "m > n >= 2 it does not apply and rule (c) gives m + n - 1, though the receivers could give "
+    "every edge 1/m. Kept as printed.",
+    "Sums of rates into a node can exceed its bandwidth: in figure 4 B, 1/5 + 3/3.5 = 1.06.",
+    "Section 3.3 prints wrong indices of T: with equation 3, m_22 = (T2 - T1)/(alpha rho_22), "
+    "m_32 = (T2 - T1)/(alpha rho_32) and m_33 = (T3 - T2)/(alpha rho_33).",
+    "20MB are 20 x 2^20 bytes (T_ref = 0.010706 s), and the 1.82 GB/s are 1.82 x 2^30 bytes/s. "
+    "alpha = 5.105e-10 has four digits: our times differ from those of figure 3 by 5e-6 at most, "
+    "and 5.10502e-10 gives all of its digits. Figure 4's times are cut, not rounded.",
+    "Figures 3 and 4 are pictures that the text does not describe; their edges are reconstructed "
+    "from the printed numbers.",
+)
+
+#: What figure 5 shows and this study cannot.
+MISSING = (
+    "Not done, for want of the paper's cluster: the measured times of figures 3, 4 and 5 and so "
+    "the errors of the predictions (in the paper at most 3 % in figure 3, 6 % in figure 4, and "
+    "below 15 % in figure 5), and the graphs of figure 5 themselves, which the paper does "
+    "not list. The graphs here are drawn anew: every edge between any two of the nodes, no node "
+    "with more than 8 edges in or out."
+)
+
+
+def _figures(study: ContentionStudy) -> Table:
+    """One row per edge, step and quantity; equal rows of several edges are put together."""
+    table = Table(title="What the paper prints, and what the model gives")
+    for name in ("figure", "edges", "quantity"):
+        table.add_column(name)
+    for name in ("step", "printed", "ours", "difference", "relative"):
+        table.add_column(name, justify="right")
+    table.add_column("agrees")
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for number in study.numbers:
+        value = float(number.printed)
+        shown = f"{number.ours:,.0f}" if "bytes" in number.quantity else f"{number.ours:.7g}"
+        key: tuple[str, ...] = (
+            number.figure,
+            number.quantity,
+            "" if number.step is None else str(number.step),
+            number.printed,
+            shown,
+            f"{number.ours - value:+.2g}",
+            f"{number.ours / value - 1:+.1e}" if value else "",
+            "yes" if number.agrees else "no, see 1",
+        )
+        rows.setdefault(key, []).append(number.edge)
+    last = ""
+    for key, edges in rows.items():
+        figure, quantity, step = key[:3]
+        if last and figure != last:
+            table.add_section()
+        table.add_row(escape(figure), escape(" ".join(edges)), quantity, step, *key[3:])
+        last = figure
+    return table
+
+
+def _spread(study: ContentionStudy) -> Table:
+    table = Table(title="Figure 5: predicted times of random graphs, in T_ref")
+    for name in study.spread.columns:
+        table.add_column(name, justify="right")
+    for row in study.spread.iter_rows():
+        edges, graphs, *values, distinct = row
+        table.add_row(str(edges), str(graphs), *(f"{v:.3f}" for v in values), str(distinct))
+    return table
+
+
+def _shapes(study: ContentionStudy) -> Table:
+    table = Table(title="All connected graphs: times that can occur, in T_ref")
+    for name in ("edges", "shapes", "distinct"):
+        table.add_column(name, justify="right")
+    table.add_column("times")
+    for edges, shapes, distinct, times in study.shapes.iter_rows():
+        listed = times.split(", ")
+        shown = ", ".join(listed) if len(listed) <= 40 else f"{', '.join(listed[:39])}, ..."
+        table.add_row(str(edges), str(shapes), str(distinct), shown)
+    return table
+
+
+def text(study: ContentionStudy, width: int) -> str:
+    """Tables and notes as plain text."""
+    out = StringIO()
+    console = Console(
+        file=out, width=width, color_system=None, force_terminal=False, highlight=False
+    )
+    agreeing = sum(number.agrees for number in study.numbers)
+    console.print(
+        "A contention-aware performance model (Martinasso and Mehaut 2011)\n"
+        f"{agreeing} of {len(study.numbers)} printed numbers come out; messages of 20 MiB, alpha = "
+        f"{PAPER_INVERSE_BANDWIDTH} s/byte. A number agrees when it is within one unit of the last "
+        "digit printed, a time also within 1e-5.\n"
+    )
+    console.print(_figures(study))
+    console.print("Where the paper contradicts itself or leaves something open\n")
+    for number, note in enumerate(NOTES, start=1):
+        console.print(f"{number}. {note}")
+    console.print()
+    console.print(_spread(study))
+    console.print(
+        "The paper: times of graphs with 1, 2 and 3 edges are rational factors of T_ref; with more "
+        "edges they are more largely spread. In the model all are rational; what changes is how "
+        "many there are:\n"
+    )
+    console.print(_shapes(study))
+    console.print(MISSING)
+    if study.files:
+        console.print(f"\nwritten to {study.files[0].parent}:", soft_wrap=True)
+        console.print(", ".join(path.name for path in study.files))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+def figure_5(study: ContentionStudy) -> Figure:
+    """Predicted times by number of edges: every communication, and the median."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.5, 4.5), dpi=150, layout="constrained")
+    axes = figure.add_subplot()
+    graphs = study.parameters["graphs"]
+    # Spread sideways by the number of the graph, so that equal times can be seen.
+    times = study.times
+    beside = (times["graph"].to_numpy() + 0.5) / graphs - 0.5
+    axes.plot(
+        times["edges"].to_numpy() + 0.7 * beside,
+        times["time"].to_numpy(),
+        ".", markersize=3, color="#0072B2", alpha=0.5, label="one communication",
+    )  # fmt: skip
+    axes.plot(
+        study.spread["edges"].to_numpy(), study.spread["median"].to_numpy(),
+        "_", markersize=22, markeredgewidth=2, color="#D55E00", label="median",
+    )  # fmt: skip
+    axes.set_xlabel("communications of the graph")
+    axes.set_ylabel("predicted time / T_ref")
+    axes.set_xticks(study.spread["edges"].to_list())
+    axes.set_ylim(bottom=0)
+    axes.grid(axis="y", alpha=0.3)
+    axes.legend(loc="upper left")
+    axes.set_title(
+        f"Predicted times of {graphs} random graphs each, {study.parameters['nodes']} nodes, "
+        f"seed {study.parameters['seed']}",
+        fontsize=10,
+    )
+    return figure
+
+
+def write(
+    study: ContentionStudy,
+    tables: Mapping[str, tuple[pl.DataFrame, Mapping[str, Column]]],
+    folder: Path,
+) -> tuple[Path, ...]:
+    """Write the figure, tables, their description and the text; return the files."""
+    files = []
+    for name, (data, _) in tables.items():
+        files.append(write_whole(folder / f"{name}.parquet", data.write_parquet))
+        files.append(write_whole(folder / f"{name}.csv", data.write_csv))
+    described = pl.DataFrame(
+        [
+            (name, column, about.unit, about.meaning)
+            for name, (_, columns) in tables.items()
+            for column, about in columns.items()
+        ],
+        schema=["table", "column", "unit", "meaning"],
+        orient="row",
+    )
+    files.append(write_whole(folder / "columns.csv", described.write_csv))
+    figure = figure_5(study)
+    files.append(write_whole(folder / "figure5.png", partial(figure.savefig, format="png")))
+    content = text(study, 120).encode()
+    files.append(write_whole(folder / "report.txt", lambda out: out.write(content)))
+    return tuple(files)
