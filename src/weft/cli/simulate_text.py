@@ -1,0 +1,270 @@
+"""What `weft simulate` prints: settings, runs, and of one run alone its jobs, phases and links."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from weft.experiment import Experiment
+from weft.experiment.run import Outcome, duration
+from weft.experiment.tables import job_rows, run_row, tables
+
+#: Phases and links of one run that are printed; the tables have all.
+PHASES, LINKS = 24, 8
+
+_AXES = ("engine", "level", "sharing", "workload", "placement")
+
+
+def _time(value: float) -> str:
+    return duration(value)
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.3g}"
+
+
+def _share(value: float) -> str:
+    return f"{value:.1%}"
+
+
+#: Heading and form of each column that is printed.
+_SHOWN: Mapping[str, tuple[str, Callable[[Any], str]]] = {
+    "run": ("run", str),
+    "engine": ("engine", str),
+    "level": ("level", str),
+    "sharing": ("sharing", str),
+    "job": ("job", str),
+    "phase": ("phase", str),
+    "name": ("phase", str),
+    "workload": ("workload", str),
+    "placement": ("placement", str),
+    "status": ("status", str),
+    "ranks": ("ranks", _count),
+    "hosts": ("hosts", _count),
+    "makespan_ns": ("makespan", _time),
+    "start_ns": ("start", _time),
+    "time_ns": ("time", _time),
+    "begin_ns": ("begin", _time),
+    "span_ns": ("span", _time),
+    "communication_ns": ("communication", _time),
+    "messages": ("messages", _count),
+    "size_bytes": ("bytes", _count),
+    "bytes": ("bytes", _count),
+    "mean_message_ns": ("mean message", _time),
+    "max_message_ns": ("max message", _time),
+    "mean_slowdown": ("mean slowdown", _ratio),
+    "mean_contention": ("mean contention", _ratio),
+    "contention_mean": ("mean contention", _ratio),
+    "max_contention": ("max contention", _ratio),
+    "contention_max": ("max contention", _ratio),
+    "bound_ns": ("at least", _time),
+    "busiest_link": ("busiest link", str),
+    "busiest_share": ("busy", _share),
+}
+_LEFT = {
+    "engine", "level", "sharing", "job", "phase", "name", "workload", "placement", "status",
+    "busiest_link",
+}  # fmt: skip
+
+#: Columns that are left out, in this order, where a terminal is too narrow for all; files have all.
+_DISPENSABLE = (
+    "busiest_share", "max_message_ns", "mean_contention", "contention_mean", "hosts", "bytes",
+    "size_bytes", "mean_message_ns", "messages", "communication_ns", "busiest_link", "begin_ns",
+    "mean_slowdown", "bound_ns", "workload",
+)  # fmt: skip
+#: Where text must be folded, it keeps this width at least.
+_NARROWEST = 12
+
+_RUN_SHOWN = (
+    "run", *_AXES, "status", "makespan_ns", "communication_ns", "mean_message_ns",
+    "max_message_ns", "mean_slowdown", "mean_contention", "max_contention", "bound_ns",
+    "busiest_link", "busiest_share",
+)  # fmt: skip
+_JOB_SHOWN = (
+    "run", "job", "workload", "placement", "ranks", "hosts", "start_ns", "time_ns",
+    "communication_ns", "messages", "size_bytes", "mean_message_ns", "max_message_ns",
+    "mean_slowdown", "mean_contention", "max_contention", "bound_ns",
+)  # fmt: skip
+_PHASE_SHOWN = (
+    "phase", "name", "begin_ns", "span_ns", "messages", "size_bytes", "bytes", "mean_message_ns",
+    "max_message_ns", "mean_slowdown", "contention_mean", "contention_max", "bound_ns",
+)  # fmt: skip
+
+
+_UNITS = {
+    "eager": " B", "overhead": " ns", "switch_latency": " ns", "latency": " ns",
+    "local_latency": " ns", "max_time": " ns", "max_seconds": " s", "start": " ns",
+}  # fmt: skip
+
+
+def show(experiment: Experiment, outcomes: Sequence[Outcome], out: Console) -> None:
+    """Print the settings, a table of the runs, and the details of one that is alone.
+
+    Parameters
+    ----------
+    experiment
+        What was asked.
+    outcomes
+        Of its runs, at least one of them complete.
+    out
+        Where to print.
+    """
+    for line in _settings(experiment):
+        out.print(escape(line), soft_wrap=True)
+    rows = [outcome.row or run_row(outcome) for outcome in outcomes]
+    jobs = [row for outcome in outcomes for row in outcome.jobs or job_rows(outcome)]
+    if len(outcomes) > 1:
+        varying = [name for name in _AXES if len({row[name] for row in rows}) > 1]
+        hidden = {name for name in _AXES if name not in varying}
+        if all(outcome.status == "complete" for outcome in outcomes):
+            hidden.add("status")
+        _table(out, "Runs", rows, [name for name in _RUN_SHOWN if name not in hidden])
+        if len(experiment.job) > 1:
+            _table(out, "Jobs", jobs, _JOB_SHOWN)
+    else:
+        # With one job alone the settings say what it runs and where.
+        told = {"run", "job", "workload", "placement"} if len(jobs) == 1 else {"run"}
+        _table(
+            out, "Jobs" if len(jobs) > 1 else "Job", jobs, [n for n in _JOB_SHOWN if n not in told]
+        )
+        _details(out, outcomes[0])
+    for line in reasons(outcomes):
+        out.print(escape(line), soft_wrap=True)
+    said: dict[str, dict[str, None]] = {}
+    for outcome in outcomes:
+        for note in outcome.notes:
+            said.setdefault(note, {})[outcome.run.engine] = None
+    for note, engines in said.items():
+        whose = f"{', '.join(engines)}: " if len(engines) < len(experiment.engine) else ""
+        out.print(escape(whose + note), soft_wrap=True)
+    if len(outcomes) == 1 and rows[0]["makespan_ns"] is not None:
+        out.print(f"Makespan: {duration(rows[0]['makespan_ns'])}.")
+
+
+def reasons(outcomes: Sequence[Outcome]) -> list[str]:
+    """Why runs have no result, each reason once: ``runs 3, 4 (does not fit): …``."""
+    said: dict[tuple[str, str], list[str]] = {}
+    for outcome in outcomes:
+        if outcome.reason:
+            key = outcome.status, outcome.reason
+            said.setdefault(key, []).append(str(outcome.run.number))
+    return [
+        f"run{'s' if len(numbers) > 1 else ''} {', '.join(numbers)} ({status}): {reason}"
+        for (status, reason), numbers in said.items()
+    ]
+
+
+def _settings(experiment: Experiment) -> list[str]:
+    """The resolved configuration, one line for each part of it."""
+    data = experiment.model_dump(exclude={"fabric", "faults", "job", "output"})
+    lines = [f"fabric: {_pairs(experiment.fabric.model_dump())}"]
+    faults = {key: value for key, value in experiment.faults.model_dump().items() if value}
+    if faults:
+        lines.append(f"faults: {_pairs(faults)}")
+    lines.append(f"settings: {_pairs(data)}")
+    for job in experiment.job:
+        lines.append(f"{job.name}: {_pairs(job.model_dump(exclude={'name'}))}")
+    return lines
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    return "; ".join(
+        f"{name} {_text(value)}{_UNITS.get(name, '')}"
+        for name, value in values.items()
+        if value not in (None, (), {})
+    )
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={item}" for name, item in value.items())
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _details(out: Console, outcome: Outcome) -> None:
+    """Phases and the busiest links of one run."""
+    made = tables(outcome)
+    phases = made["phases"].to_dicts()
+    label = "name" if "name" in made["phases"].columns else "phase"
+    shown = [name for name in _PHASE_SHOWN if name not in {"phase", "name"} - {label}]
+    if len(phases) > 1:
+        for row in phases:
+            row[label] = row[label] or "(outside phases)"
+        _table(out, "Phases", phases[:PHASES], shown)
+        if len(phases) > PHASES:
+            out.print(f"… and {len(phases) - PHASES:,} more phases")
+    links = made["links"]
+    by = "carried_bytes" if "carried_bytes" in links.columns else "bytes"
+    busy = "utilisation" if "utilisation" in links.columns else "busy_ns"
+    top = links.filter(pl.col(by) > 0).sort(
+        [busy, "link"], descending=[True, False], nulls_last=True
+    )
+    if not len(top):
+        out.print("No message crosses a link.")
+        return
+    assert outcome.result is not None
+    table = Table(title="Busiest links", title_justify="left")
+    table.add_column("link", overflow="fold")
+    for name in ("rate", "bytes", "messages", "busy"):
+        table.add_column(name, justify="right")
+    for row in top.head(LINKS).iter_rows(named=True):
+        table.add_row(
+            escape(outcome.result.fabric.link_name(row["link"])),
+            f"{row['rate_gbps']:g} Gb/s",
+            _count(row[by]),
+            f"{row['messages']:,.4g}" if row["messages"] < 1e4 else _count(row["messages"]),
+            (_time if busy == "busy_ns" else _share)(row[busy]) if row[busy] is not None else "",
+        )
+    out.print(table)
+
+
+def _table(
+    out: Console, title: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]
+) -> None:
+    """A table of the columns that any row has something in, and that there is room for."""
+    kept = [
+        name
+        for name in columns
+        if any(row.get(name) is not None for row in rows)
+        and not (name == "start_ns" and not any(row[name] for row in rows))
+    ]
+    cells = {
+        name: ["" if row.get(name) is None else _SHOWN[name][1](row[name]) for row in rows]
+        for name in kept
+    }
+    need = {name: max(map(len, (_SHOWN[name][0], *texts))) for name, texts in cells.items()}
+    for name in _DISPENSABLE:
+        if _width(need) > out.width:
+            need.pop(name, None)
+    fits = _width(need) <= out.width
+    table = Table(title=title, title_justify="left")
+    for name, width in need.items():
+        left = name in _LEFT
+        table.add_column(
+            _SHOWN[name][0],
+            justify="left" if left else "right",
+            overflow="fold",
+            no_wrap=fits or not left,
+            min_width=min(width, _NARROWEST) if left else None,
+        )
+    for at in range(len(rows)):
+        table.add_row(*(escape(cells[name][at]) for name in need))
+    out.print(table)
+
+
+def _width(need: Mapping[str, int]) -> int:
+    """Width of a table whose columns are so wide: each has a space on both sides and a line."""
+    return 1 + sum(width + 3 for width in need.values())

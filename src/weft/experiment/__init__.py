@@ -1,0 +1,6 @@
+"""Experiments: a fabric, engines, jobs and levels, run in every combination that is listed."""
+
+from weft.experiment.files import check, read, resolved
+from weft.experiment.spec import Experiment
+
+__all__ = ["Experiment", "check", "read", "resolved"]

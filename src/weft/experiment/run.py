@@ -1,0 +1,285 @@
+"""Making the runs of an experiment, one after the other."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from weft.errors import InputError, NotApplicable
+from weft.experiment.spec import Experiment, FabricPart, FaultsPart, JobPart, Run
+from weft.fabrics import Fabric
+from weft.load import fabric as load_fabric
+from weft.routes import Routes
+from weft.routing import engine as engines
+from weft.routing import route
+from weft.sim.contention import INFINIBAND, PenaltyModel
+from weft.sim.contention.coefficient_file import read_coefficients
+from weft.sim.flow import FlowResult, IncompleteRun, Progress, simulate
+from weft.sim.phases import StaticWorkload, analyse_workload
+from weft.workload import Workload, load_workload
+from weft.workload.jobs import Job, JobMix, combine
+from weft.workload.placement import placement as placements
+from weft.workload.placement.base import allowed_hosts
+
+Status = Literal["complete", "stopped", "does not fit", "failed"]
+
+
+@dataclass
+class Stage:
+    """How far an experiment has come; it changes as the experiment goes on.
+
+    Parameters
+    ----------
+    runs
+        How many there are.
+    run
+        The one under way; None before the first.
+    doing
+        What is being done, such as ``routing``.
+    progress
+        Of the flow level, None at other times.
+    """
+
+    runs: int
+    run: Run | None = None
+    doing: str = "reading the fabric"
+    progress: Progress | None = None
+
+    def text(self) -> str:
+        """Where it is, in words."""
+        if self.run is None:
+            return self.doing
+        where = f"run {self.run.number} of {self.runs} ({self.run.engine}), " * (self.runs > 1)
+        if self.progress is None:
+            return where + self.doing
+        now = self.progress
+        return (
+            f"{where}at {duration(now.now_ns)} of simulated time, {now.arrived:,} of "
+            f"{now.messages:,} messages arrived"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What became of one run.
+
+    Parameters
+    ----------
+    run
+        Which.
+    status
+        ``complete``; ``stopped`` by a limit, ``does not fit`` (an engine or placement does not
+        apply) or ``failed`` (no path, or ranks that wait for ever), all of them without a result.
+    reason
+        Why it has none.
+    result, mix
+        What the level gives, and the jobs as they were placed.
+    notes
+        What a user should know.
+    seconds
+        Time that the level took.
+    row, jobs
+        Its rows in the tables of runs and jobs, once `weft.experiment.tables.brief` has made them.
+    """
+
+    run: Run
+    status: Status
+    reason: str = ""
+    result: FlowResult | StaticWorkload | None = None
+    mix: JobMix | None = None
+    notes: tuple[str, ...] = field(default=())
+    seconds: float = 0.0
+    row: Mapping[str, Any] = field(default_factory=dict)
+    jobs: tuple[Mapping[str, Any], ...] = ()
+
+
+def duration(nanoseconds: float) -> str:
+    """A time in the unit that suits it: ``1.25 ms``."""
+    for unit, factor in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if nanoseconds >= factor:
+            return f"{nanoseconds / factor:.4g} {unit}"
+    return f"{nanoseconds:.4g} ns"
+
+
+def fabric_of(part: FabricPart, faults: FaultsPart) -> Fabric:
+    """The fabric of an experiment, with its faults.
+
+    Raises
+    ------
+    InputError
+        When it cannot be read or built, or what is to break does not exist.
+    """
+    made = load_fabric(part.source, format=part.format, names=part.names)
+    if faults.cables or faults.switches:
+        made = made.without(cables=faults.cables, switches=faults.switches)
+    for port, rate in faults.slow.items():
+        made = made.degraded([port], rate)
+    if faults.random_cables or faults.random_switches:
+        made = made.with_faults(
+            cables=faults.random_cables, switches=faults.random_switches, seed=faults.seed
+        )
+    return made
+
+
+def perform(
+    experiment: Experiment,
+    *,
+    watch: Callable[[Stage], None] | None = None,
+    stage: Stage | None = None,
+) -> Iterator[Outcome]:
+    """Make every run of an experiment, giving each outcome as soon as it is there.
+
+    Parameters
+    ----------
+    experiment
+        What to run.
+    watch
+        Called now and then with how far it is.
+    stage
+        Kept up to date, for whoever asks after an interrupt.
+
+    Yields
+    ------
+    Outcome
+        In the order of `Experiment.runs`. Where there are several runs, one that an engine or a
+        placement does not fit, or that fails at its level, is an outcome and the others go on.
+
+    Raises
+    ------
+    InputError
+        On what is wrong in the experiment itself, before anything runs where that can be seen;
+        where there is one run alone, also on what is wrong with that.
+    NotApplicable
+        Where there is one run alone and its engine or placement does not fit.
+    """
+    runs = experiment.runs
+    stage = stage or Stage(len(runs))
+    stage.runs = len(runs)
+
+    def at(doing: str, progress: Progress | None = None) -> None:
+        stage.doing, stage.progress = doing, progress
+        if watch is not None:
+            watch(stage)
+
+    for run in runs:
+        engines.bind(*engines.parse(run.engine))
+        for _, spec in run.jobs:
+            placements.bind(*placements.parse(spec))
+    model = _model(experiment)
+    at("reading the fabric")
+    fabric = fabric_of(experiment.fabric, experiment.faults)
+    routed: dict[str, Routes | NotApplicable] = {}
+    placed: tuple[tuple[tuple[str, str], ...], JobMix | NotApplicable] | None = None
+    for run in runs:
+        stage.run = run
+        if placed is None or placed[0] != run.jobs:
+            at("writing the workload")
+            placed = run.jobs, _mix(experiment, run, fabric)
+        if run.engine not in routed:
+            at("routing")
+            try:
+                routed[run.engine] = route(fabric, run.engine)
+            except NotApplicable as reason:
+                routed[run.engine] = reason
+        at("running")
+        outcome = _outcome(experiment, run, fabric, routed[run.engine], placed[1], model, at)
+        if len(runs) == 1 and outcome.status == "does not fit":
+            raise NotApplicable(outcome.reason)
+        if len(runs) == 1 and outcome.status == "failed":
+            raise InputError(outcome.reason)
+        yield outcome
+
+
+def _mix(experiment: Experiment, run: Run, fabric: Fabric) -> JobMix | NotApplicable:
+    jobs = []
+    try:
+        for part, (text, placement) in zip(experiment.job, run.jobs, strict=True):
+            jobs.append(
+                Job(
+                    _workload(part, text, fabric),
+                    part.name,
+                    placement,
+                    ranks_per_host=part.ranks_per_host,
+                    distribution=part.distribution,
+                    hosts=_hosts(part),
+                    start_ns=part.start,
+                )
+            )
+        return combine(jobs, fabric, overlap=experiment.overlap)
+    except NotApplicable as reason:
+        return reason
+
+
+def _model(experiment: Experiment) -> PenaltyModel:
+    if experiment.coefficients is None:
+        return INFINIBAND
+    return read_coefficients(experiment.coefficients).model
+
+
+def _hosts(part: JobPart) -> str | None:
+    return None if part.hosts is None else ",".join(part.hosts)
+
+
+def _workload(part: JobPart, text: str, fabric: Fabric) -> Workload:
+    """The workload of a job; where nobody says, with as many ranks as its hosts take."""
+    ranks = part.ranks
+    if ranks is None and not os.path.exists(text):
+        ranks = len(allowed_hosts(fabric, _hosts(part))) * (part.ranks_per_host or 1)
+    return load_workload(text, ranks)
+
+
+def _outcome(
+    experiment: Experiment,
+    run: Run,
+    fabric: Fabric,
+    routes: Routes | NotApplicable,
+    mix: JobMix | NotApplicable,
+    model: PenaltyModel,
+    at: Callable[[str, Progress | None], None],
+) -> Outcome:
+    for part in (routes, mix):
+        if isinstance(part, NotApplicable):
+            return Outcome(run, "does not fit", str(part))
+    assert isinstance(routes, Routes)
+    assert isinstance(mix, JobMix)
+    notes = (*mix.notes, *routes.notes)
+    began = time.perf_counter()
+
+    def watched(progress: Progress) -> None:
+        at("running", progress)
+        limit = experiment.max_seconds
+        if limit is not None and time.perf_counter() - began > limit:
+            raise IncompleteRun(
+                f"stopped after {limit:g} s on the clock, at {duration(progress.now_ns)} of "
+                f"simulated time: {progress.arrived:,} of {progress.messages:,} messages had "
+                "arrived; there is no result"
+            )
+
+    result: FlowResult | StaticWorkload
+    try:
+        if run.level == "static":
+            result = analyse_workload(
+                fabric, routes, mix.workload, mix.hosts, ports=experiment.ports
+            )
+        else:
+            result = simulate(
+                fabric,
+                routes,
+                mix.workload,
+                mix.hosts,
+                sharing=run.sharing or "maxmin",
+                model=model,
+                progress=watched,
+                **experiment.flow_options,
+            )
+    except IncompleteRun as reason:
+        return Outcome(run, "stopped", str(reason), mix=mix, notes=notes)
+    except NotApplicable as reason:
+        return Outcome(run, "does not fit", str(reason), mix=mix, notes=notes)
+    except InputError as reason:
+        return Outcome(run, "failed", str(reason), mix=mix, notes=notes)
+    took = time.perf_counter() - began
+    return Outcome(run, "complete", "", result, mix, notes, took)

@@ -1,0 +1,164 @@
+"""A folder of results: complete, or as it was before."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import polars as pl
+
+from weft.columns import Column
+from weft.errors import InputError
+from weft.experiment.files import resolved
+from weft.experiment.run import Outcome
+from weft.experiment.spec import Experiment
+from weft.experiment.tables import JOB_COLUMNS, RUN_COLUMNS, TABLES, job_rows, of_columns, run_row
+from weft.experiment.tables import tables as tables_of
+
+Format = Literal["parquet", "csv"]
+
+#: What every folder of results has besides its tables.
+EXPERIMENT, MEANINGS = "experiment.toml", "columns.csv"
+
+
+class Store:
+    """Results that become visible all at once, when `keep` is called.
+
+    Tables are written to a hidden folder inside the one given as the runs come in; `close` removes
+    what of it is not kept.
+
+    Parameters
+    ----------
+    folder
+        Where results go; made when it does not exist. Earlier results there are replaced, tables
+        that are not written this time removed.
+    experiment
+        What is run; a copy that says every key lies beside the tables.
+
+    Raises
+    ------
+    InputError
+        When the folder cannot be made or written.
+    """
+
+    def __init__(self, folder: str | Path, experiment: Experiment):
+        self.folder = Path(folder)
+        self.experiment = experiment
+        self.format: Format = experiment.output.format
+        self._several = len(experiment.runs) > 1
+        self._rows: list[dict[str, Any]] = []
+        self._jobs: list[dict[str, Any]] = []
+        self._levels: dict[str, None] = {}
+        self._made = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
+        self._hidden: Path | None = None
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._hidden = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=self.folder))
+        except OSError as error:
+            self._clear()
+            raise InputError(f"cannot be written to: {error.strerror}", file=folder) from None
+
+    def close(self) -> None:
+        """Remove what is not kept; to be called in any case."""
+        self._clear()
+
+    def add(self, outcome: Outcome) -> None:
+        """Take in the outcome of a run.
+
+        Raises
+        ------
+        InputError
+            When its tables cannot be written.
+        """
+        self._rows.append(run_row(outcome))
+        self._jobs += job_rows(outcome)
+        for name, table in tables_of(outcome).items():
+            self._levels.setdefault(outcome.run.level)
+            if name != "messages" or self.experiment.output.messages:
+                number = f"-{outcome.run.number}" if self._several else ""
+                self._write(f"{name}{number}.{self.format}", table)
+
+    def keep(self) -> list[Path]:
+        """Make the results visible; gives their files.
+
+        Raises
+        ------
+        InputError
+            When they cannot be written.
+        """
+        self._write(f"runs.{self.format}", of_columns(RUN_COLUMNS, self._rows))
+        self._write(f"jobs.{self.format}", of_columns(JOB_COLUMNS, self._jobs))
+        self._write(MEANINGS, meanings(tuple(self._levels)))
+        hidden = self._need()
+        try:
+            (hidden / EXPERIMENT).write_text(resolved(self.experiment), encoding="utf-8")
+            written = sorted(path.name for path in hidden.iterdir())
+            if (self.folder / EXPERIMENT).exists():
+                for old in self.folder.iterdir():
+                    if _is_table(old.name) and old.name not in written:
+                        old.unlink()
+            for name in written:
+                os.replace(hidden / name, self.folder / name)
+        except OSError as error:
+            raise InputError(f"cannot be written to: {error.strerror}", file=self.folder) from None
+        self._made = []
+        return [self.folder / name for name in written]
+
+    def _need(self) -> Path:
+        assert self._hidden is not None
+        return self._hidden
+
+    def _write(self, name: str, table: pl.DataFrame) -> None:
+        path = self._need() / name
+        try:
+            if path.suffix == ".csv":
+                table.write_csv(path)
+            else:
+                table.write_parquet(path)
+        except OSError as error:
+            text = error.strerror or str(error)
+            raise InputError(f"cannot be written: {text}", file=self.folder / name) from None
+
+    def _clear(self) -> None:
+        if self._hidden is not None:
+            shutil.rmtree(self._hidden, ignore_errors=True)
+            self._hidden = None
+        for path in self._made:
+            try:
+                path.rmdir()
+            except OSError:
+                break
+        self._made = []
+
+
+def meanings(levels: tuple[str, ...]) -> pl.DataFrame:
+    """Every column of every table: table, level, column, type, unit and meaning."""
+    described: list[tuple[str, str, Mapping[str, Column]]] = [
+        ("runs", "", RUN_COLUMNS),
+        ("jobs", "", JOB_COLUMNS),
+        *((name, level, columns) for (level, name), columns in TABLES.items() if level in levels),
+    ]
+    rows = [
+        (table, level, name, str(column.dtype()), column.unit, column.meaning)
+        for table, level, columns in described
+        for name, column in columns.items()
+    ]
+    names = ["table", "level", "column", "type", "unit", "meaning"]
+    return pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
+
+
+def _is_table(name: str) -> bool:
+    """Whether a file has the name of a table of results."""
+    stem, dot, suffix = name.partition(".")
+    table, dash, number = stem.partition("-")
+    known = {"runs", "jobs", *(table for _, table in TABLES)}
+    return (
+        bool(dot)
+        and suffix in {"parquet", "csv"}
+        and table in known
+        and (not dash or number.isdecimal())
+    )

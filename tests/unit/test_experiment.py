@@ -1,0 +1,194 @@
+"""Experiment files: what they say, where they are wrong, and how they are written back."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from weft.errors import InputError
+from weft.experiment import check, read, resolved
+from weft.experiment.spec import MAX_RUNS
+
+WHOLE = """\
+fabric = "torus:4x4"
+engine = ["updn", "dor"]
+eager = "8KiB"
+
+[faults]
+slow = { "s0.0[1]" = "1xHDR" }
+
+[[job]]
+workload = "allreduce:size=1MiB"
+start = "10us"
+
+[[job]]
+name = "b"
+workload = "alltoall:size=64"
+placement = ["linear", "random"]
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "x.toml"
+    path.write_text(text)
+    return path
+
+
+def test_texts_lists_and_units_are_taken(tmp_path) -> None:
+    found = read(write(tmp_path, WHOLE))
+    assert found.fabric.source == "torus:4x4"
+    assert found.engine == ("updn", "dor")
+    assert found.eager == 8192
+    assert found.faults.slow == {"s0.0[1]": "1xHDR"}
+    first, second = found.job
+    assert (first.name, first.start, first.placement) == ("job1", 10_000.0, ("linear",))
+    assert (second.name, second.ranks, second.placement) == ("b", None, ("linear", "random"))
+
+
+def test_every_combination_is_a_run(tmp_path) -> None:
+    text = WHOLE.replace(
+        'eager = "8KiB"', 'level = ["static", "flow"]\nsharing = ["none", "maxmin"]'
+    )
+    runs = read(write(tmp_path, text)).runs
+    # The law of sharing matters at the flow level only: 2 placements x 2 engines x (1 + 2).
+    assert [run.number for run in runs] == list(range(1, 13))
+    assert len({(r.engine, r.level, r.sharing, r.jobs) for r in runs}) == 12
+    assert [(r.level, r.sharing) for r in runs[:3]] == [
+        ("static", None), ("flow", "none"), ("flow", "maxmin"),
+    ]  # fmt: skip
+    assert runs[0].workloads == "allreduce:size=1MiB + alltoall:size=64"
+    assert (runs[0].placements, runs[6].placements) == ("linear", "linear + random")
+
+
+def test_things_listed_twice_run_once() -> None:
+    data = {"fabric": "x", "engine": ["updn", "updn"], "job": [{"workload": ["a", "a", "b"]}]}
+    assert len(check(data).runs) == 3
+    many = {
+        "fabric": "x",
+        "job": [{"workload": [str(n)] * 1, "placement": ["p"]} for n in range(2)],
+    }
+    many["engine"] = [str(n) for n in range(MAX_RUNS + 1)]
+    with pytest.raises(InputError, match=r"the lists combine to 10,001 runs; at most 10,000"):
+        _ = check(many).runs
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("engine =", "engin =", r"x\.toml:2: unknown key 'engin' \(did you mean 'engine'\?\)"),
+        ("[[job]]", "[[jobs]]", r"x\.toml:8: unknown key 'jobs' \(did you mean 'job'\?\)"),
+        ("slow", "random_cable = 1\nslow", r"x\.toml:6: faults: unknown key 'random_cable' \(did"),
+        ('name = "b"', "plc = 1", r"x\.toml:13: job 2: unknown key 'plc'.*there are name, w"),
+        ('workload = "alltoall:size=64"\n', "", r"x\.toml:12: job 2: the key 'workload' is miss"),
+        ('fabric = "torus:4x4"\n', "", r"x\.toml: the key 'fabric' is missing"),
+        ('"torus:4x4"', "3", r"x\.toml:1: fabric: 3 does not fit: expected a spec, a file, or a"),
+        ('"torus:4x4"', '{ sorce = "x" }', r"x\.toml:1: fabric: unknown key 'sorce'"),
+        ('"10us"', '"soon"', r"x\.toml:10: job 1, start: 'soon' does not fit: 'soon' is no durat"),
+        ('"10us"', "-1", r"x\.toml:10: job 1, start: -1 does not fit"),
+        ('"8KiB"', '"8KiX"', r"x\.toml:3: eager: '8KiX' does not fit: .* is no size"),
+        ('"8KiB"', "-1", r"x\.toml:3: eager: -1 does not fit"),
+        ('eager = "8KiB"', "level = 'flo'", r"x\.toml:3: level.*'flo'.*did you mean 'flow'"),
+        ('eager = "8KiB"', "sharing = ['maxmun']", r":3: sharing 1.*did you mean 'maxmin'"),
+        ('eager = "8KiB"', "tolerance = 1.0", r":3: tolerance: 1\.0 does not fit: .* less than 1"),
+        ('eager = "8KiB"', "tolerance = true", r":3: tolerance: True does not fit: expected a num"),
+        ('eager = "8KiB"', "handshake = 1", r":3: handshake: 1 does not fit: expected true or"),
+        ('eager = "8KiB"', "overlap = 'shared'", r":3: overlap.*did you mean 'share'"),
+        ('eager = "8KiB"', "engine = 'x'", r"x\.toml:3: is no TOML: Cannot overwrite a value"),
+        ('eager = "8KiB"', "eager = ", r"x\.toml:3: is no TOML: Invalid value"),
+        (
+            '["linear", "random"]',
+            "[]",
+            r":15: job 2, placement: \(\) .*at least 1|:15: job 2, plac",
+        ),
+        ('["linear", "random"]', "3", r":15: job 2, placement: 3 does not fit: .* text or a list"),
+        ('["linear", "random"]', "'linear'\nranks = 0", r":16: job 2, ranks: 0 .* greater than or"),
+        ('["linear", "random"]', "'linear'\nranks = true", r":16: job 2, ranks: True"),
+        ('["linear", "random"]', "'linear'\nranks = 2.5", r":16: job 2, ranks: 2\.5"),
+    ],
+)
+def test_mistakes_are_named_with_their_place(tmp_path, old, new, message) -> None:
+    assert WHOLE.count(old) >= 1
+    path = write(tmp_path, WHOLE.replace(old, new))
+    with pytest.raises(InputError, match=message):
+        read(path)
+
+
+def test_files_beside_the_experiment_are_found(tmp_path, monkeypatch) -> None:
+    folder = tmp_path / "inner"
+    folder.mkdir()
+    for name in ("net.topo", "names", "trace.goal", "ranks"):
+        (folder / name).write_text("x")
+    monkeypatch.chdir(tmp_path)
+    text = """
+        fabric = { source = "net.topo", names = "names" }
+        [[job]]
+        workload = ["trace.goal", "elsewhere.goal"]
+        placement = ["file:ranks", "file:/ranks", "linear"]
+    """
+    found = read(write(folder, text))
+    assert (found.fabric.source, found.fabric.names) == (
+        str(folder / "net.topo"), str(folder / "names"),
+    )  # fmt: skip
+    assert found.job[0].workload == (str(folder / "trace.goal"), "elsewhere.goal")
+    assert found.job[0].placement == (f"file:{folder / 'ranks'}", "file:/ranks", "linear")
+
+
+TEXT = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    source=TEXT,
+    engines=st.lists(TEXT, min_size=1, max_size=3),
+    slow=st.dictionaries(TEXT, TEXT, max_size=2),
+    workload=TEXT,
+    name=TEXT,
+    start=st.floats(0, 1e12),
+    eager=st.integers(0, 2**50),
+    handshake=st.booleans(),
+    limit=st.none() | st.floats(1, 1e9),
+)
+def test_what_is_written_back_reads_as_the_same(
+    source, engines, slow, workload, name, start, eager, handshake, limit
+) -> None:
+    made = check(
+        {
+            "fabric": source,
+            "engine": engines,
+            "faults": {"slow": slow},
+            "eager": eager,
+            "handshake": handshake,
+            "max_seconds": limit,
+            "job": [{"name": name, "workload": workload, "start": start, "ranks": 3}],
+        }
+    )
+    text = resolved(made)
+    assert check(tomllib.loads(text)) == made
+
+
+def test_flags_are_named_as_flags() -> None:
+    data = {"fabric": "x", "job": [{"workload": "y", "ranks_per_host": 0}]}
+    with pytest.raises(InputError, match=r"^--ranks-per-host: 0 does not fit"):
+        check(data, flags=True)
+
+
+def test_defaults_are_those_of_simulate() -> None:
+    import inspect
+
+    from weft import simulate
+
+    defaults = {
+        name: parameter.default
+        for name, parameter in inspect.signature(simulate).parameters.items()
+    }
+    made = check({"fabric": "x", "job": [{"workload": "y"}]})
+    assert made.flow_options == {name: defaults[name] for name in made.flow_options}
+    assert made.sharing == (defaults["sharing"],)
+    left = defaults.keys() - made.flow_options.keys()
+    assert left == {
+        "fabric", "routes", "workload", "placement", "sharing", "model", "progress",
+    }  # fmt: skip
