@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from weft.errors import InputError, NotApplicable
 from weft.workload import Kind, WorkloadBuilder
+from weft.workload.collectives import collective_on
 from weft.workload.files import (
     read_workload,
     workload_reader,
@@ -71,6 +73,17 @@ def test_what_is_no_workload_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="is a folder without files"):
         read_workload(tmp_path / "empty")
+
+
+def test_files_say_how_many_ranks_they_have(tmp_path: Path) -> None:
+    path = tmp_path / "ping.goal"
+    write_workload(ping().build(), path)
+    assert read_workload(path, ranks=2).num_ranks == 2
+    with pytest.raises(InputError, match=r"ping.goal: has 2 ranks; expected 3"):
+        read_workload(path, ranks=3)
+    path = tmp_path / "any.trace"
+    path.write_text("BARRIER\n")
+    assert read_workload(path, ranks=3).num_ranks == 3
 
 
 @pytest.mark.parametrize(
@@ -239,6 +252,29 @@ def test_a_schedule_names_labels_before_it_uses_them() -> None:
         "num_ranks 1\n\nrank 0 {\nl0: calc 1\nl1: calc 2 cpu 1\nl2: calc 3\n"
         "l2 irequires l1\nl0 requires l1\n}\n"
     )
+
+
+def test_every_line_is_one_that_loggopsim_takes() -> None:
+    """The lines that txt2bin's states accept, which are fewer than weft reads."""
+    builder = WorkloadBuilder(8)
+    everyone = np.arange(8)
+    builder.calc(everyone, 10, cpu=3)
+    collective_on(builder, "allreduce", everyone, 10_000)
+    line = re.compile(
+        r"//[^\n]*|num_ranks \d+|rank \d+ \{|\}||[a-z]\d+ i?requires [a-z]\d+|"
+        r"[a-z]\d+: (send \d+b to \d+ tag \d+|recv \d+b from \d+ tag \d+|calc \d+( cpu \d+)?)"
+    )
+    text = write_goal(builder.build())
+    assert text.endswith("}\n")
+    assert [each for each in text.split("\n") if not line.fullmatch(each)] == []
+    labels: set[str] = set()
+    for words in map(str.split, text.split("\n")):
+        if words[:1] == ["rank"]:
+            labels.clear()
+        elif len(words) == 3:
+            assert {words[0], words[2]} <= labels
+        elif words and words[0].endswith(":"):
+            labels.add(words[0][:-1])
 
 
 def test_communicators_become_tags_that_are_free() -> None:
