@@ -238,6 +238,23 @@ def test_wrong_arguments_are_refused(
         collective_on(builder, name, members, size, **options)
 
 
+@pytest.mark.parametrize(
+    ("spec", "ranks", "message"),
+    [
+        ("alltoall:size=64KiB", 100_000, "of 100000 ranks has 9,999,900,000 messages"),
+        ("alltoallv:size=1", 100_000, "has 9,999,900,000 messages"),
+        ("alltoallv:size=1,algorithm=pairwise", 100_000, "has 9,999,900,000 messages"),
+        ("allreduce:size=1,algorithm=ring", 100_000, "has 9,999,900,000 messages"),
+        ("reduce-scatter:size=1,algorithm=pairwise", 100_000, "has 9,999,900,000 messages"),
+        ("bcast:size=1TiB,algorithm=chain,segment=1", 2, "has 1,099,511,627,776 messages"),
+        ("barrier:count=1000000000", 8, "1,000,000,000 times 48 operations"),
+    ],
+)
+def test_what_no_workload_holds_is_refused_at_once(spec: str, ranks: int, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        collective_workload(spec, ranks)
+
+
 def test_algorithms_lists_names() -> None:
     assert algorithms("allreduce") == [
         "rabenseifner", "recursive-doubling", "reduce-bcast", "ring",

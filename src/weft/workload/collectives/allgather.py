@@ -9,6 +9,7 @@ from weft.workload.collectives.blocks import Blocks, Fold, powers
 def ring_steps(group: Group, blocks: Blocks) -> None:
     """N - 1 rounds: each hands to the next the block that came last; blocks count from the root."""
     n, places = group.n, group.places
+    group.expect(n * (n - 1))
     behind = group.behind_root(places)
     for step in range(n - 1):
         group.exchange(

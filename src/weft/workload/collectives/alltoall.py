@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from weft.errors import InputError
 from weft.workload.collectives.base import Carries, Group, algorithm
 from weft.workload.collectives.blocks import is_power_of_two, powers
@@ -23,6 +25,7 @@ def pairwise(group: Group) -> None:
     The first where n is a power of two.
     """
     n, places, sizes = group.n, group.places, group.sizes
+    group.expect(n * (n - 1))
     flips = is_power_of_two(n)
     for step in range(1, n):
         to = places ^ step if flips else (places + step) % n
@@ -44,6 +47,8 @@ def linear(group: Group, *, throttle: int = 32) -> None:
     n, places, sizes = group.n, group.places, group.sizes
     if throttle < 0:
         raise InputError(f"throttle is {throttle}; expected 0 or more")
+    # One size for all is a matrix of which only one number exists.
+    group.expect(n * (n - 1) if not any(sizes.strides) else int(np.count_nonzero(sizes)))
     at_once = throttle or n
     for first in range(1, n, at_once):
         steps = range(first, min(first + at_once, n))

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from weft.errors import InputError
 from weft.registry import Registry
-from weft.workload.builder import WorkloadBuilder
+from weft.workload.builder import MAX_OPS, WorkloadBuilder
 
 F = TypeVar("F", bound=Callable[..., Any])
 Ints = NDArray[np.int64]
@@ -213,6 +213,21 @@ class Group:
         if self._trace is not None:
             self._trace.cuts = sizes
         return sizes
+
+    def expect(self, messages: int) -> None:
+        """Refuse at once what would not fit in a workload after long work.
+
+        Raises
+        ------
+        InputError
+            When so many messages of each group are too many.
+        """
+        total = messages * len(self._members)
+        if 2 * total + self._builder.num_ops > MAX_OPS:
+            raise InputError(
+                f"a collective of {self.n} ranks has {total:,} messages by this algorithm; a "
+                f"workload holds {MAX_OPS // 2:,}, sent and received"
+            )
 
     # -- operations --------------------------------------------------------------------------------
 

@@ -65,6 +65,7 @@ def chain(group: Group, *, segment: Bytes = 65536) -> None:
     if segment < 1:
         raise InputError(f"a segment of {segment} bytes is not possible; expected 1 or more")
     count = max(1, -(-group.sizes // segment))
+    group.expect(count * (group.n - 1))
     sizes = np.full(count, segment, dtype=np.int64)
     sizes[-1] = group.sizes - (count - 1) * segment
     group.cut(sizes)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from weft.errors import InputError
 from weft.registry import Entry, convert, did_you_mean
 from weft.units import MAX_BYTES, Bytes, Nanoseconds
-from weft.workload.builder import WorkloadBuilder
+from weft.workload.builder import MAX_OPS, WorkloadBuilder
 from weft.workload.collectives.base import (
     COLLECTIVES,
     Collective,
@@ -105,7 +105,7 @@ def collective_on(
         builder, ranks, sizes, root=int(root), uneven=kind.uneven, comm=comm,
         reduce_ns_per_byte=reduce_ns_per_byte, trace=trace,
     )  # fmt: skip
-    if n > 1 and (kind.sizes is Sizes.NONE or np.any(sizes)):
+    if n > 1 and (kind.sizes is Sizes.NONE or np.any(size_bytes)):
         entry.function(group, **bound)
     return chosen
 
@@ -208,7 +208,11 @@ def collective_workload(spec: str, num_ranks: int) -> Workload:
     draw = np.random.default_rng(seed)
     builder = WorkloadBuilder(num_ranks, name=spec)
     everyone = np.arange(num_ranks)
-    for _ in range(count):
+    for turn in range(count):
+        if turn == 1 and builder.num_ops * count > MAX_OPS:
+            raise InputError(
+                f"{spec}: {count:,} times {builder.num_ops:,} operations; at most {MAX_OPS:,}"
+            )
         if common.get("compute"):
             builder.calc(everyone, common["compute"])
         sizes: Any = size or 0

@@ -14,6 +14,7 @@ from weft.workload.collectives.blocks import Blocks, Fold, powers
 def ring_reduce_steps(group: Group, blocks: Blocks) -> None:
     """N - 1 rounds: each adds its own to what came and hands it on; block r ends at rank r."""
     n, places = group.n, group.places
+    group.expect(n * (n - 1))
     for step in range(n - 1):
         group.exchange(
             places, (places + 1) % n, blocks.sizes[(places - 1 - step) % n],
@@ -35,6 +36,7 @@ def ring(group: Group) -> None:
 def pairwise(group: Group) -> None:
     """In round k each rank sends its part of the block of the rank k places on; n - 1 rounds."""
     n, places, sizes = group.n, group.places, group.sizes
+    group.expect(n * (n - 1))
     for step in range(1, n):
         to = (places + step) % n
         group.exchange(
