@@ -21,13 +21,22 @@ from weft.registry import Entry, Registry, did_you_mean
 from weft.routing import engine
 from weft.topology import topology
 from weft.workload import pattern
+from weft.workload.apps import application
+from weft.workload.collectives import collective
+from weft.workload.files import workload_reader, workload_writer
+from weft.workload.placement import placement
 
 KINDS: dict[str, Registry] = {
     "engines": engine,
     "topologies": topology,
     "patterns": pattern,
+    "collectives": collective,
+    "applications": application,
+    "placements": placement,
     "readers": reader,
     "writers": writer,
+    "workload-readers": workload_reader,
+    "workload-writers": workload_writer,
     "papers": paper,
 }
 #: Sections of a docstring that are for callers from Python only.
@@ -46,7 +55,7 @@ def list_command(
     name: Annotated[str | None, Parameter(help="The one to explain, with its options.")] = None,
     /,
 ) -> int:
-    """List engines, topologies, patterns, formats and papers, or explain one with its options."""
+    """List engines, topologies, patterns, workloads, formats and papers, or explain one."""
     out = console()
     if kind is None:
         for each in KINDS:
