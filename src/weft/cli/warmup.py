@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import get_args
 
 import numpy as np
 
@@ -13,7 +14,10 @@ from weft.routes import PathRoutes
 from weft.routing import route
 from weft.routing.lower import lower
 from weft.routing.validate import validate
+from weft.sim.flow import simulate
+from weft.sim.flow.sharing import Sharing
 from weft.topology import build
+from weft.workload import load_workload
 
 
 def warmup_command() -> int:
@@ -53,5 +57,9 @@ def warm() -> None:
     for fabric in (broken, ring.fabric()):
         for engine in ("minhop", "updn:roots=center", "ecmp"):
             assert validate(fabric, route(fabric, engine)).unrouted_pairs is not None
+    work = load_workload("allreduce:size=1MiB", 4)
+    for routes in (route(tree, "dmodk"), tree_paths, route(tree, "ecmp")):
+        for sharing in get_args(Sharing):
+            simulate(tree, routes, work, sharing=sharing)
     for entry in paper:
         entry.facts.get("warm", lambda: None)()
