@@ -98,16 +98,18 @@ def write_workload(
     NotApplicable
         When the format cannot state something of the workload.
     """
-    if format is None:
-        named = _named(path, workload_writer)
-        if not named:
-            ends = ", ".join(f"{e.name} ({' '.join(e.facts['suffixes'])})" for e in workload_writer)
-            raise InputError(f"the name tells no format; name one of {ends}", file=path)
-        entry = named[0]
-    else:
-        entry = workload_writer[format]
+    entry = writer_of(path) if format is None else workload_writer[format]
+    if entry is None:
+        ends = ", ".join(f"{e.name} ({' '.join(e.facts['suffixes'])})" for e in workload_writer)
+        raise InputError(f"the name tells no format; name one of {ends}", file=path)
     text: str = entry.function(workload=workload, **workload_writer.bind(entry, options))
     write_text(path, text)
+
+
+def writer_of(path: str | Path) -> Entry | None:
+    """The format of workloads that the end of a file name tells, if any."""
+    named = _named(path, workload_writer)
+    return named[0] if named else None
 
 
 def in_natural_order(names: Iterable[str]) -> list[str]:
