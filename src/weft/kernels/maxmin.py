@@ -39,8 +39,8 @@ JUST_ABOVE = 1.0 + SAME
 
 INFINITE = np.inf
 
-#: Binary digits of a level that its bucket leaves out: 1,024 buckets for levels of one to two.
-DIGITS = 42
+#: Binary digits of a level that its bucket leaves out: 256 buckets for levels of one to two.
+DIGITS = 44
 
 
 @njit(cache=True)
@@ -118,6 +118,8 @@ def maxmin_add(state, flow, route):
             pool[segment[link] + count[link]] = base + hop
         # The new layout needs the counts of links that are not in the old one any more.
         count[link] += 1
+    if hops < 1 << number[SHIFT]:
+        flow_link[base + hops] = -1
     flow_hops[flow] = hops
     number[ENTRIES] += hops
     if again:
@@ -153,13 +155,13 @@ def maxmin_remove(state, flow):
     flow_hops[flow] = 0
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _bucket(key_bits, number, link):
     """Bucket of a link's key: its first binary digits, so that buckets ascend with keys."""
     return min(max((key_bits[link] >> DIGITS) - number[BASE], 0), number[LAST_BUCKET])
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _queue(queue, number, link, level):
     """Put a link that is not queued where its level says."""
     key, key_bits, bucket_of, first, after, before = queue
@@ -176,7 +178,7 @@ def _queue(queue, number, link, level):
     number[LOWEST] = min(number[LOWEST], bucket)
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _unqueue(queue, number, link):
     """Take a link out of its bucket."""
     _, _, bucket_of, first, after, before = queue
@@ -191,7 +193,7 @@ def _unqueue(queue, number, link):
     number[QUEUED] -= 1
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _lowest_bucket(queue, number):
     """First bucket that is not empty, when anything is queued."""
     first = queue[3]
@@ -202,7 +204,7 @@ def _lowest_bucket(queue, number):
     return bucket
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _fitting(capacity, links, link):
     """Level that fits the flows of a link, or one below it; infinite when there is room for all."""
     at = 4 * link
@@ -212,7 +214,7 @@ def _fitting(capacity, links, link):
     return INFINITE if links[at + REST] >= -SAME * capacity[link] else 0.0
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _offer(capacity, links, queue, number, link):
     """See to it that a link is revised no later than its sum or its level asks for."""
     level = min(_fitting(capacity, links, link), links[4 * link + LEVEL])
@@ -256,6 +258,7 @@ def _revise(state, budget):
     ) = state  # fmt: skip
     queue = (key, key_bits, bucket_of, first, after, before)
     shift = number[SHIFT]
+    longest = 1 << shift
     weighted = len(flow_share) > 0
     share = 1.0
     number[LOWEST] = number[LAST_BUCKET]
@@ -303,10 +306,11 @@ def _revise(state, budget):
                     continue
                 if rate < INFINITE:
                     base = flow << shift
-                    last = base + flow_hops[flow]
                     held = False
-                    for hop in range(base, last):
+                    for hop in range(base, base + longest):
                         other = flow_link[hop]
+                        if other < 0:
+                            break
                         if other != link and links[4 * other + LEVEL] <= rate * TIE:
                             held = True
                             break
@@ -318,9 +322,11 @@ def _revise(state, budget):
                         is_touched[flow] = True
                         touched[number[TOUCHED]] = flow
                         number[TOUCHED] += 1
-                    budget -= last - base
-                    for hop in range(base, last):
+                    budget -= longest
+                    for hop in range(base, base + longest):
                         other = flow_link[hop]
+                        if other < 0:
+                            break
                         if other == link:
                             continue
                         part = flow_share[hop] if weighted else 1.0
@@ -396,10 +402,11 @@ def _revise(state, budget):
                 touched[number[TOUCHED]] = flow
                 number[TOUCHED] += 1
             base = flow << shift
-            last = base + flow_hops[flow]
-            budget -= last - base
-            for hop in range(base, last):
+            budget -= longest
+            for hop in range(base, base + longest):
                 other = flow_link[hop]
+                if other < 0:
+                    break
                 beside = 4 * other
                 limit = links[beside + LEVEL]
                 if other == link or level * TIE >= limit:
@@ -455,6 +462,7 @@ def _fill(state):
     ) = state  # fmt: skip
     queue = (key, key_bits, bucket_of, first, after, before)
     shift = number[SHIFT]
+    longest = 1 << shift
     weighted = len(flow_share) > 0
     share = 1.0
     for place in range(number[DIRTY]):
@@ -522,8 +530,10 @@ def _fill(state):
                 continue
             current[flow] = level
             base = flow << shift
-            for hop in range(base, base + flow_hops[flow]):
+            for hop in range(base, base + longest):
                 other = flow_link[hop]
+                if other < 0:
+                    break
                 if other == link:
                     continue
                 part = flow_share[hop] if weighted else 1.0
