@@ -19,9 +19,8 @@ def dense_text(workload: Workload) -> str:
     Raises
     ------
     NotApplicable
-        When the workload holds what the language cannot state: a release time of something other
-        than a put, a routing key that waits for more than what stands before it, or a name with a
-        quotation mark or a line break.
+        When something other than a put has a release time, or a phase or a communicator a name
+        with a quotation mark in it.
     """
     return "".join(line + "\n" for line in _lines(workload))
 

@@ -229,8 +229,6 @@ class _Reader:
             )  # fmt: skip
         op = block.add(kind, line, row)
         if match["after"]:
-            if match["key"]:
-                raise _NotPlainError
             self._after(block, op, match["after"])
         else:
             block.follow(op)

@@ -105,7 +105,7 @@ class _Rows:
             return _Row((verb, step.after, cpu), (self._duration[op],))
         comm = self._comm[op]
         if verb in ("RODREQUEST", "RODDONE"):
-            return _Row((verb, comm), (self._tag[op],))
+            return _Row((verb, comm, step.after), (self._tag[op],))
         if verb == SENDRECV:
             sent, received = self._size[op + 1], self._size[op]
             sizes = (sent,) if sent == received else (sent, received)
@@ -223,8 +223,8 @@ def _statement(
         case ("CALC", after, int() as cpu):
             processor = nodes.Number(str(cpu)) if cpu else None
             return nodes.Calc(values[0], None, processor, after=_after(after))
-        case ("RODREQUEST" | "RODDONE" as verb, int() as comm):
-            return nodes.RoutingKey(verb, values[0], None, _comm(comm))
+        case ("RODREQUEST" | "RODDONE" as verb, int() as comm, after):
+            return nodes.RoutingKey(verb, values[0], None, _comm(comm), after=_after(after))
         case ("SENDRECV", int() as comm, int() as sizes):
             received = values[1] if sizes == 2 else None
             tag, to, source = values[sizes:]

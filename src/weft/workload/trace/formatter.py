@@ -115,7 +115,8 @@ def line_of(statement: nodes.Statement) -> str:
         case nodes.Wait(requests=requests):
             return f"WAIT {', '.join(requests)}" if requests else "WAITALL"
         case nodes.RoutingKey(verb=verb, key=key, tag=tag):
-            return f"{verb} KEY {expression(key)}{_option('TAG', tag)}{_on(statement.on)}"
+            line = f"{verb} KEY {expression(key)}{_option('TAG', tag)}{_on(statement.on)}"
+            return line + _after(statement.after)
         case nodes.Collective(name=name, size=size, root=root):
             line = name + ("" if size is None else f" {expression(size)}") + _option("ROOT", root)
             if statement.scope:

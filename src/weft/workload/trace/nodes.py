@@ -300,7 +300,7 @@ class Wait(Statement):
 
 
 @dataclass(frozen=True)
-class RoutingKey(Statement):
+class RoutingKey(Operation):
     """``RODREQUEST KEY 7`` or ``RODDONE KEY 7``."""
 
     verb: str

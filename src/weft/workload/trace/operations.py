@@ -225,25 +225,12 @@ class Operations:
             handles[ranks] = made
 
     def _add_after(
-        self, statement: nodes.Calc | nodes.Message, ranks: Ints, kind: Kind, **columns: Any
+        self, statement: nodes.Operation, ranks: Ints, kind: Kind, **columns: Any
     ) -> Ints:
         """Add operations that wait for what AFTER names, which is looked up at the end."""
         assert statement.after is not None
-        release = np.broadcast_to(np.asarray(columns.pop("release_ns", 0.0)), len(ranks))
         handles = np.full(len(ranks), NONE, dtype=np.int64)
         for part in self._parts(ranks):
-            if release.any():
-                places = np.arange(len(ranks))[part]
-                peer, size, tag = (
-                    np.broadcast_to(columns[key], len(ranks))
-                    for key in ("peer", "size_bytes", "tag")
-                )
-                for i in places:
-                    handles[i] = self.builder.put(
-                        int(ranks[i]), int(peer[i]), int(size[i]), int(tag[i]),
-                        release_ns=float(release[i]), after=(),
-                    )  # fmt: skip
-                continue
             chosen = {key: _some(value, part) for key, value in columns.items()}
             handles[part] = self.builder.operations(
                 ranks[part], np.full(len(ranks[part]), kind), **chosen
@@ -307,7 +294,11 @@ class Operations:
             self.key_tags = True
         builder = self.builder
         asks = statement.verb == "RODREQUEST"
-        self._add(builder.key_request if asks else builder.key_done, ranks, key, comm=comm)
+        if statement.after is not None:
+            kind = Kind.KEY_REQUEST if asks else Kind.KEY_DONE
+            self._add_after(statement, ranks, kind, tag=key, comm=comm)
+        else:
+            self._add(builder.key_request if asks else builder.key_done, ranks, key, comm=comm)
 
     def _collective(self, statement: nodes.Collective, context: Context) -> None:
         if statement.scope:

@@ -353,10 +353,10 @@ class _Parser(ExpressionParser):
     def _routing_key(self, head: Token) -> nodes.Statement:
         self.expect_word("KEY")
         key = self.expression()
-        given = self._options(head, self._places())
+        given = self._options(head, {**self._places(), "AFTER": self._after})
         return nodes.RoutingKey(
             head.text.upper().removeprefix("MPI_"), key, given.get("TAG"),
-            given.get("ON", given.get("COMM")), at=head.place,
+            given.get("ON", given.get("COMM")), after=given.get("AFTER"), at=head.place,
         )  # fmt: skip
 
     def _collective(self, head: Token) -> nodes.Statement:

@@ -16,6 +16,15 @@ from weft.workload.workload import Kind, Workload
 #: Statements that a step can be, besides those of messages.
 CALC, WAIT, WAITALL, SENDRECV = "CALC", "WAIT", "WAITALL", "SENDRECV"
 
+_VERBS = {
+    Kind.CALC: CALC,
+    Kind.SEND: "SEND",
+    Kind.RECV: "RECV",
+    Kind.PUT: "PUT",
+    Kind.KEY_REQUEST: "RODREQUEST",
+    Kind.KEY_DONE: "RODDONE",
+}
+
 
 @dataclass(slots=True)
 class Step:
@@ -107,8 +116,7 @@ class RankReader:
             frontier |= more
             kind = self._kind[op]
             if kind in (Kind.CALC, Kind.KEY_REQUEST, Kind.KEY_DONE):
-                verb = {Kind.CALC: CALC, Kind.KEY_REQUEST: "RODREQUEST", Kind.KEY_DONE: "RODDONE"}
-                found.append(Step(verb[Kind(kind)], op))
+                found.append(Step(_VERBS[Kind(kind)], op))
                 frontier = frozenset((op,))
             elif kind == Kind.PUT:
                 found.append(Step("PUT", op))
@@ -140,15 +148,10 @@ class RankReader:
     def _after(self, op: int) -> Step:
         """A statement that says what it waits for."""
         kind = Kind(self._kind[op])
-        if kind in (Kind.KEY_REQUEST, Kind.KEY_DONE):
-            raise NotApplicable(
-                f"{self._workload.describe(op)} waits for more than the operations before it, "
-                "which a trace cannot state of routing keys"
-            )
         needs = self._needs(op)
         starts = self._starts(op) if self._start else [False] * len(needs)
         after = tuple((op - need, start) for need, start in zip(needs, starts, strict=True))
-        return Step(kind.name, op, after=after)
+        return Step(_VERBS[kind], op, after=after)
 
     def _is_pair(self, op: int, end: int, frontier: frozenset[int]) -> bool:
         """Whether a receive and the send behind it began together and are both waited for."""

@@ -1,0 +1,161 @@
+"""What holds of every trace program and every workload."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.random_traces import Sense, Syntax, random_workload
+from tests.reference.trace import plain_workload
+
+from weft.errors import InputError, NotApplicable
+from weft.workload import Workload
+from weft.workload.trace import (
+    TraceError,
+    dense_text,
+    folded_text,
+    format_program,
+    lower,
+    parse,
+    trace_workload,
+)
+from weft.workload.trace.dense_reader import read_dense
+
+
+def assert_equal(one: Workload, other: Workload) -> None:
+    for name in one.__dataclass_fields__:
+        ours, theirs = getattr(one, name), getattr(other, name)
+        if isinstance(ours, np.ndarray):
+            assert ours.dtype == theirs.dtype, name
+            np.testing.assert_array_equal(ours, theirs, err_msg=name)
+        elif name not in ("name", "notes"):
+            assert ours == theirs, name
+
+
+SEEDS = st.integers(0, 2**32)
+
+
+def damaged(text: str, seed: int, characters: str) -> str:
+    """The text with one character replaced."""
+    random = Random(seed)
+    at = random.randrange(len(text))
+    return text[:at] + random.choice(characters) + text[at + 1 :]
+
+
+@settings(max_examples=120, deadline=None)
+@given(SEEDS)
+def test_what_is_written_is_read_as_the_same_program(seed: int) -> None:
+    program = Syntax(seed).program()
+    text = format_program(program)
+    again = parse(text)
+    assert again == program
+    assert format_program(again) == text
+
+
+@settings(max_examples=60, deadline=None)
+@given(SEEDS)
+def test_a_broken_text_is_one_clear_error(seed: int) -> None:
+    broken = damaged(format_program(Syntax(seed).program()) + "CALC 5\n", seed, '()x"0,:.@\n =')
+    try:
+        parse(broken, "broken")
+    except TraceError as error:
+        assert error.line is not None
+        assert 1 <= error.line <= broken.count("\n") + 1
+        assert "\n" not in str(error)
+        assert str(error).startswith(f"broken:{error.line}: column {error.column}: ")
+
+
+@settings(max_examples=60, deadline=None)
+@given(SEEDS, st.integers(1, 6))
+def test_any_program_gives_a_workload_or_an_input_error(seed: int, ranks: int) -> None:
+    try:
+        lower(Syntax(seed).program(), ranks=ranks, max_operations=2000)
+    except (InputError, NotApplicable) as error:
+        assert str(error)
+
+
+# -- programs that make sense, against the plain twin ----------------------------------------------
+
+
+@settings(max_examples=50, deadline=None)
+@given(SEEDS)
+def test_ranks_at_once_do_what_they_do_one_by_one(seed: int) -> None:
+    made = Sense(seed)
+    program = parse(made.text())
+    assert_merged(lower(program, ranks=made.ranks), plain_workload(program, made.ranks))
+
+
+def assert_merged(ours: Workload, theirs: Workload) -> None:
+    """Equal, but that a wait for many ranks may make an operation where one rank needs none."""
+
+    def chains(workload: Workload) -> list[list[tuple[object, ...]]]:
+        """Each rank's operations that do something, with those of them that each waits for."""
+        something = (workload.kind != 0) | (workload.duration_ns != 0)
+        place = np.cumsum(something) - 1
+        through: list[frozenset[int]] = []
+        found: list[list[tuple[object, ...]]] = [[] for _ in range(workload.num_ranks)]
+        for op in range(workload.num_ops):
+            needs = workload.dep[workload.dep_offset[op] : workload.dep_offset[op + 1]]
+            real: frozenset[int] = frozenset()
+            for need in needs:
+                real |= frozenset([int(place[need])]) if something[need] else through[need]
+            through.append(real)
+            if something[op]:
+                row = tuple(
+                    getattr(workload, name)[op].item()
+                    for name in ("kind", "peer", "size_bytes", "tag", "comm", "duration_ns")
+                )
+                found[workload.rank[op]].append((*row, real))
+        return found
+
+    for mine, other in zip(chains(ours), chains(theirs), strict=True):
+        assert [row[:-1] for row in mine] == [row[:-1] for row in other]
+        assert [row[-1] for row in mine] == [row[-1] for row in other]
+
+
+# -- dense and folded forms ------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(SEEDS)
+def test_the_dense_form_gives_the_same_workload(seed: int) -> None:
+    workload = random_workload(seed)
+    text = dense_text(workload)
+    assert_equal(trace_workload(text), workload)
+    assert read_dense(text, None, 10**6) is not None
+    # And so does the reader of the whole language, which takes the same text.
+    assert_equal(lower(parse(text)), workload)
+    assert format_program(parse(text)) == text
+
+
+@settings(max_examples=60, deadline=None)
+@given(SEEDS)
+def test_the_folded_form_gives_the_same_workload(seed: int) -> None:
+    workload = random_workload(seed)
+    text = folded_text(workload)
+    assert_equal(lower(parse(text)), workload)
+    assert format_program(parse(text)) == text
+
+
+@pytest.mark.parametrize("end", ["", "END\nEND", "1:\n  CALC 5\nEND"])
+@settings(max_examples=25, deadline=None)
+@given(seed=SEEDS)
+def test_both_readers_agree_on_broken_dense_texts(end: str, seed: int) -> None:
+    text = damaged(dense_text(random_workload(seed)) + end, seed, "0123456789 -,EN")
+
+    def outcome(quick: bool) -> Workload | str:
+        try:
+            if quick:
+                return trace_workload(text, max_operations=5000)
+            return lower(parse(text), max_operations=5000)
+        except InputError as error:
+            return error.message.partition("; in '")[0]
+
+    quick, whole = outcome(True), outcome(False)
+    if isinstance(quick, Workload) and isinstance(whole, Workload):
+        assert_equal(quick, whole)
+    else:
+        assert isinstance(quick, str) == isinstance(whole, str)
