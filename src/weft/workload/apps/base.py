@@ -1,6 +1,9 @@
 """The registry of applications, and what they share.
 
-Entries carry the fact `source`: what describes the program, or the program itself.
+Entries carry the fact `source`: what describes the program, or the program itself. Three more are
+for those that need them: `passes_on`, what takes the options that the entry does not know; `small`,
+options that make it quick for contract tests; `seeded`, options without which the seed decides
+nothing.
 """
 
 from __future__ import annotations

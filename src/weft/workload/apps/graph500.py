@@ -31,6 +31,7 @@ _COUNT_BYTES = 8
 @application(
     "graph500",
     source="Graph500 specification 3.0; 2-D: Yoo et al. 2005, Buluc and Madduri 2011",
+    small={"drawn": 10},
 )
 def graph500(
     num_ranks: int,

@@ -16,7 +16,6 @@ from weft.workload.apps.base import (
     check_messages,
     everyone,
     need,
-    numbered,
 )
 from weft.workload.apps.grids import beside, places, process_grid
 from weft.workload.builder import WorkloadBuilder
@@ -26,7 +25,11 @@ _DOUBLE_BYTES = 8
 _STEPS = [step for step in product((-1, 0, 1), repeat=3) if any(step)]
 
 
-@application("hpcg", source="HPCG 3.1 (Dongarra, Heroux and Luszczek 2016), reference version")
+@application(
+    "hpcg",
+    source="HPCG 3.1 (Dongarra, Heroux and Luszczek 2016), reference version",
+    small={"iterations": 1},
+)
 def hpcg(
     num_ranks: int,
     *,
@@ -85,7 +88,7 @@ def hpcg(
     solver.update("start, residual", 1)
     solver.dot("start, dot r r")
     for turn in range(iterations):
-        prefix = f"{numbered('iteration', turn, iterations)}, "
+        prefix = f"iteration {turn + 1}, " if iterations > 1 else ""
         solver.cycle(prefix, 0)
         solver.dot(prefix + "dot r z")
         solver.update(prefix + "update p", 1)

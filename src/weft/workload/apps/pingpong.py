@@ -24,7 +24,9 @@ _PING, _PONG, _TOKEN = 0, 1, 2
 
 
 @application(
-    "pingpong", source="HPC Challenge (Luszczek et al. 2006), bench_lat_bw, cross_ping_pong_set"
+    "pingpong",
+    source="HPC Challenge (Luszczek et al. 2006), bench_lat_bw, cross_ping_pong_set",
+    seeded={"sample": 2},
 )
 def pingpong(
     num_ranks: int,
@@ -56,8 +58,9 @@ def pingpong(
     sample
         So many ordered pairs drawn at random instead, in random order.
     concurrent
-        Without tokens: a rank begins with its next pair as soon as both are free; pairs in the
-        order of the distance from client to server.
+        Without tokens: pairs that share no rank communicate at once, in the rounds of a tournament
+        in which all meet all, first with the smaller and then with the larger rank as the client;
+        random pairs as they come. A rank begins with its next pair when the one before is over.
     seed
         Of the sample.
     """
@@ -67,7 +70,7 @@ def pingpong(
     if sample is None:
         clients, servers = _strided(num_ranks, max_pairs)
         if concurrent:
-            order = np.argsort((servers - clients) % num_ranks, kind="stable")
+            order = _tournament(clients, servers)
             clients, servers = clients[order], servers[order]
     else:
         pairs = num_ranks * (num_ranks - 1)
@@ -90,6 +93,20 @@ def _strided(num_ranks: int, max_pairs: int) -> tuple[NDArray[np.int64], NDArray
     clients, servers = np.repeat(ranks, len(ranks)), np.tile(ranks, len(ranks))
     apart = clients != servers
     return clients[apart], servers[apart]
+
+
+def _tournament(clients: NDArray[np.int64], servers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Order of all ordered pairs in rounds of pairs that share no rank."""
+    ranks, place = np.unique(np.stack([clients, servers]), return_inverse=True)
+    one, other = place.reshape(2, -1)
+    # Of an odd number of places those with equal sums modulo the number are disjoint; one place
+    # more meets the one that is left over.
+    odd = len(ranks) - (len(ranks) % 2 == 0)
+    extra = np.maximum(one, other) == odd
+    low = np.minimum(one, other)
+    meets = np.where(extra, 2 * low, one + other) % odd
+    order: NDArray[np.int64] = np.lexsort((meets, one > other))
+    return order
 
 
 def stride(num_ranks: int, max_pairs: int) -> int:

@@ -132,9 +132,9 @@ def _buckets(
         picked = offset[owner] + taken[owner] + place
         np.add.at(waiting, (owner, remote[picked]), 1)
         taken += more
-        at = offset[:-1] + taken - 1
-        now = np.where(taken < total, made[np.clip(at, 0, len(made) - 1)], updates)
-        now = np.where(total > 0, now, updates)
+        # A rank stops when it has no more room, else when it has made all its updates.
+        last = np.clip(offset[:-1] + taken - 1, 0, max(len(made) - 1, 0))
+        now = np.where(more < room, updates, made[last] if len(made) else updates)
         far = waiting.argmax(axis=1)
         size = waiting[who, far].astype(np.int64)
         active = size > 0

@@ -61,7 +61,7 @@ def natural_ring(
     return builder.build()
 
 
-@application("random-ring", source=SOURCE)
+@application("random-ring", source=SOURCE, small={"rings": (2,)})
 def random_ring(
     num_ranks: int,
     *,

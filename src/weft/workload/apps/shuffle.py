@@ -21,7 +21,10 @@ from weft.workload.workload import Workload
 
 
 @application(
-    "shuffle", aliases=("mapreduce",), source="Dean and Ghemawat 2004; Hadoop's parallel copies"
+    "shuffle",
+    aliases=("mapreduce",),
+    source="Dean and Ghemawat 2004; Hadoop's parallel copies",
+    seeded={"skew": 1.0},
 )
 def shuffle(
     num_ranks: int,

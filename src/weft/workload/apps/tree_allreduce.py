@@ -23,6 +23,7 @@ Ints = NDArray[np.int64]
 @application(
     "tree-allreduce",
     source="double binary trees (Sanders, Speck and Traeff 2009) as NCCL pipelines them",
+    small={"chunk": 2**22},
 )
 def tree_allreduce(
     num_ranks: int,
