@@ -57,6 +57,16 @@ def test_contents_tell_the_format_where_the_name_does_not(tmp_path: Path) -> Non
     assert read_workload(path).num_ranks == 1
 
 
+def test_contents_of_another_format_count_more_than_the_name(tmp_path: Path) -> None:
+    path = tmp_path / "rank0.trace"
+    path.write_text("0 init\n0 compute 5\n")
+    assert read_workload(path).duration_ns.tolist() == [5.0]
+    path = tmp_path / "broken.goal"
+    path.write_text("rank 0 {\n}\n")
+    with pytest.raises(InputError, match=r"broken.goal:1: expected 'num_ranks'"):
+        read_workload(path)
+
+
 def test_what_is_no_workload_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "schedule.txt"
     path.write_text("hello\n")

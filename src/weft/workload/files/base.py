@@ -163,9 +163,9 @@ def _named(path: str | Path, registry: Registry) -> list[Entry]:
 
 def _recognised(text: str, path: Path) -> Entry:
     named = _named(path, workload_reader)
-    if len(named) == 1:
-        return named[0]
-    fitting = [entry for entry in named or workload_reader if entry.facts["sniff"](text, path)]
+    fitting = [entry for entry in workload_reader if entry.facts["sniff"](text, path)]
+    if len(named) == 1 and (named[0] in fitting or len(fitting) != 1):
+        return named[0]  # what does not look like it is told by its reader what is wrong
     if len(fitting) == 1:
         return fitting[0]
     if fitting:

@@ -156,7 +156,7 @@ class _Reader:
 
     def _notes(self, columns: _Columns) -> list[str]:
         why = {
-            "cpu": "the cpu of sends and receives is left out: they take no processor's time; {:,}",
+            "cpu": "the cpu of sends and receives is left out: their overhead is on cpu 0; {:,}",
             "nic": "the nic of sends and receives is left out: routes choose the adapter; {:,}",
         }
         return [why[what].format(count) for what, count in columns.left_out.items() if count]
