@@ -149,6 +149,8 @@ def refused() -> Iterator[tuple[list[Job], str]]:
     four = ring(4)
     yield [], "there is no job"
     yield [Job(four, "a"), Job(four, "a")], "two jobs are called 'a'"
+    yield [Job(four, "a: b")], "'a: b' is no name of a job"
+    yield [Job(four, "")], "'' is no name of a job"
     yield [Job(four, "a", start_ns=-1.0)], r"job a: a start at -1\.0 ns"
     yield [Job(four, "a", start_ns=float("nan"))], "job a: a start at nan ns"
     yield [Job(four, "a", start_ns=float("inf"))], "job a: a start at inf ns"

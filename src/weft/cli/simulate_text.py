@@ -44,7 +44,6 @@ _SHOWN: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "sharing": ("sharing", str),
     "job": ("job", str),
     "phase": ("phase", str),
-    "name": ("phase", str),
     "workload": ("workload", str),
     "placement": ("placement", str),
     "status": ("status", str),
@@ -58,14 +57,11 @@ _SHOWN: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "communication_ns": ("communication", _time),
     "messages": ("messages", _count),
     "size_bytes": ("bytes", _count),
-    "bytes": ("bytes", _count),
     "mean_message_ns": ("mean message", _time),
     "max_message_ns": ("max message", _time),
     "mean_slowdown": ("mean slowdown", _ratio),
     "mean_contention": ("mean contention", _ratio),
-    "contention_mean": ("mean contention", _ratio),
     "max_contention": ("max contention", _ratio),
-    "contention_max": ("max contention", _ratio),
     "bound_ns": ("at least", _time),
     "busiest_link": ("busiest link", str),
     "busiest_share": ("busy", _share),
@@ -77,8 +73,8 @@ _LEFT = {
 
 #: Columns that are left out, in this order, where a terminal is too narrow for all; files have all.
 _DISPENSABLE = (
-    "busiest_share", "max_message_ns", "mean_contention", "contention_mean", "hosts", "bytes",
-    "size_bytes", "mean_message_ns", "messages", "communication_ns", "busiest_link", "begin_ns",
+    "busiest_share", "max_message_ns", "mean_contention", "hosts", "size_bytes",
+    "mean_message_ns", "messages", "communication_ns", "busiest_link", "begin_ns",
     "mean_slowdown", "bound_ns", "workload",
 )  # fmt: skip
 #: Where text must be folded, it keeps this width at least.
@@ -95,11 +91,9 @@ _JOB_SHOWN = (
     "mean_slowdown", "mean_contention", "max_contention", "bound_ns",
 )  # fmt: skip
 _PHASE_SHOWN = (
-    "phase", "name", "begin_ns", "span_ns", "messages", "size_bytes", "bytes", "mean_message_ns",
-    "max_message_ns", "mean_slowdown", "contention_mean", "contention_max", "bound_ns",
+    "job", "phase", "begin_ns", "span_ns", "messages", "size_bytes", "mean_message_ns",
+    "max_message_ns", "mean_slowdown", "mean_contention", "max_contention", "bound_ns",
 )  # fmt: skip
-
-
 _UNITS = {
     "eager": " B", "overhead": " ns", "switch_latency": " ns", "latency": " ns",
     "local_latency": " ns", "max_time": " ns", "max_seconds": " s", "start": " ns",
@@ -198,33 +192,31 @@ def _details(out: Console, outcome: Outcome) -> None:
     """Phases and the busiest links of one run."""
     made = tables(outcome)
     phases = made["phases"].to_dicts()
-    label = "name" if "name" in made["phases"].columns else "phase"
-    shown = [name for name in _PHASE_SHOWN if name not in {"phase", "name"} - {label}]
     if len(phases) > 1:
+        several = len({row["job"] for row in phases} - {None}) > 1
         for row in phases:
-            row[label] = row[label] or "(outside phases)"
-        _table(out, "Phases", phases[:PHASES], shown)
+            row["phase"] = row["phase"] or "(outside phases)"
+        columns = _PHASE_SHOWN if several else _PHASE_SHOWN[1:]
+        _table(out, "Phases", phases[:PHASES], columns)
         if len(phases) > PHASES:
             out.print(f"… and {len(phases) - PHASES:,} more phases")
     links = made["links"]
-    by = "carried_bytes" if "carried_bytes" in links.columns else "bytes"
     busy = "utilisation" if "utilisation" in links.columns else "busy_ns"
-    top = links.filter(pl.col(by) > 0).sort(
+    top = links.filter(pl.col("carried_bytes") > 0).sort(
         [busy, "link"], descending=[True, False], nulls_last=True
     )
     if not len(top):
         out.print("No message crosses a link.")
         return
-    assert outcome.result is not None
     table = Table(title="Busiest links", title_justify="left")
     table.add_column("link", overflow="fold")
     for name in ("rate", "bytes", "messages", "busy"):
         table.add_column(name, justify="right")
     for row in top.head(LINKS).iter_rows(named=True):
         table.add_row(
-            escape(outcome.result.fabric.link_name(row["link"])),
+            escape(row["name"]),
             f"{row['rate_gbps']:g} Gb/s",
-            _count(row[by]),
+            _count(row["carried_bytes"]),
             f"{row['messages']:,.4g}" if row["messages"] < 1e4 else _count(row["messages"]),
             (_time if busy == "busy_ns" else _share)(row[busy]) if row[busy] is not None else "",
         )

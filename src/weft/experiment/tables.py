@@ -62,14 +62,16 @@ RUN_COLUMNS: Mapping[str, Column] = {
         pl.Float64, "ns", "flow level: from 0 to the end of the last operation or arrival"
     ),
     "communication_ns": Column(
-        pl.Float64, "ns", "flow level: mean over ranks of what they spend not calculating"
+        pl.Float64,
+        "ns",
+        "flow level: mean over ranks of `communication_ns` as the table of jobs has it",
     ),
     **_MESSAGES,
     "bound_ns": Column(
         pl.Float64,
         "ns",
-        "static level: largest over jobs of their start and bound; at the flow level it takes "
-        "longer, where phases of a job follow each other",
+        "static level: largest over jobs of their start and bound, so what all of it takes at "
+        "least where the phases of each job follow each other",
     ),
     "busiest_link": Column(pl.String, "", "link that is busy for the largest share of the time"),
     "busiest_share": Column(
@@ -235,16 +237,25 @@ def tables(outcome: Outcome) -> dict[str, pl.DataFrame]:
         }
     names = np.array(mix.names, dtype=object)
     work = mix.workload
-    job: dict[str, list[str | None]] = {
-        "messages": names[mix.job[work.rank[work.messages]]].tolist(),
-        "ranks": names[mix.job].tolist(),
-        "phases": [_job_of_phase(mix, name) for name in _phase_names(made["phases"])],
+    phases: dict[str, tuple[str | None, str]] = {
+        name: _own_phase(mix, at) for at, name in enumerate(work.phase_names)
     }
+    phases[static.TOGETHER] = None, static.TOGETHER
+    new = {
+        "messages": [pl.Series("job", names[mix.job[work.rank[work.messages]]].tolist())],
+        "ranks": [pl.Series("job", names[mix.job].tolist())],
+        "phases": [
+            pl.Series("job", [phases[name][0] for name in made["phases"]["phase"]], pl.String)
+        ],
+        "links": [],
+    }
+    own = {name: phase for name, (_, phase) in phases.items()}
     run = pl.lit(outcome.run.number, pl.Int32).alias("run")
     return {
         name: table.with_columns(
             run,
-            *(pl.Series("job", job[name], dtype=pl.String) for _ in range(name in job)),
+            *new[name],
+            *(pl.col("phase").replace(own) for _ in range("phase" in table.columns)),
             *(
                 pl.Series(column, mix.rank_in_job[table[column].to_numpy()], dtype=pl.Int32)
                 for column in sorted(_OF_RANKS & set(table.columns))
@@ -254,17 +265,13 @@ def tables(outcome: Outcome) -> dict[str, pl.DataFrame]:
     }
 
 
-def _phase_names(table: pl.DataFrame) -> list[str]:
-    return table["name" if "name" in table.columns else "phase"].to_list()
-
-
-def _job_of_phase(mix: JobMix, name: str) -> str | None:
-    """The job that a phase belongs to; None for all of them together."""
-    try:
-        phase = mix.workload.phase_names.index(name)
-    except ValueError:
-        return None
-    return mix.names[int(np.searchsorted(mix.first_phase, phase, side="right")) - 1]
+def _own_phase(mix: JobMix, phase: int) -> tuple[str, str]:
+    """The job of a phase, and what the phase is called there."""
+    job = mix.names[int(np.searchsorted(mix.first_phase, phase, side="right")) - 1]
+    name = mix.workload.phase_names[phase]
+    if len(mix.names) > 1:
+        name = "" if name == job else name.removeprefix(f"{job}: ")
+    return job, name
 
 
 def _flow(result: FlowResult, mine: NDArray[np.bool_]) -> dict[str, Any]:
@@ -290,12 +297,13 @@ def _static(
     ops = work.messages[mine]
     away = result.hosts[work.rank[ops]] != result.hosts[work.peer[ops]]
     meets = result.contention[mine][away] if len(result.contention) else np.zeros(0)
-    rows = result.phases.filter(pl.col("phase").is_in(phases.tolist()))
+    names = [work.phase_names[phase] for phase in phases]
+    rows = result.phases.filter(pl.col("phase").is_in(names))
     return {
         "messages": len(ops),
         "size_bytes": int(work.size_bytes[ops].sum()),
         "mean_contention": float(meets.mean()) if len(meets) else None,
-        "max_contention": rows["contention_max"].max(),
+        "max_contention": rows["max_contention"].max(),
         "bound_ns": float(rows["bound_ns"].sum()),
     }
 

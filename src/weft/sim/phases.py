@@ -19,7 +19,6 @@ from weft.columns import Column, frame
 from weft.errors import InputError
 from weft.fabrics import Fabric
 from weft.routes import Routes, TableRoutes
-from weft.sim.analysis import LINK_COLUMNS as STATIC_LINK_COLUMNS
 from weft.sim.metrics import link_kinds
 from weft.sim.static import Ports, contention, flow_loads, has_ways, host_flows, host_rate_gbps
 from weft.workload.workload import Workload
@@ -33,20 +32,19 @@ TOGETHER = "all together"
 #: Columns of `StaticWorkload.phases`, one row per phase that has messages; where there are several,
 #: then one for the messages of all.
 PHASE_COLUMNS = {
-    "phase": Column(pl.Int32, "", "number of the phase in the workload; null for all together"),
-    "name": Column(pl.String, "", "its name"),
+    "phase": Column(pl.String, "", f"its name, empty outside phases, or `{TOGETHER}`"),
     "messages": Column(pl.Int64, "", "messages between ranks"),
-    "bytes": Column(pl.Int64, "bytes", "in them"),
-    "local_bytes": Column(pl.Int64, "bytes", "part of it that stays in a host and loads no link"),
-    "contention_mean": Column(
+    "size_bytes": Column(pl.Int64, "B", "their sum"),
+    "local_bytes": Column(pl.Int64, "B", "part of it that stays in a host and loads no link"),
+    "mean_contention": Column(
         pl.Float64,
         "flows",
         "mean over messages between hosts of the largest load on the way, counting messages of the "
         "phase over the link's relative rate; null where no path is fixed or none leaves a host",
     ),
-    "contention_max": Column(pl.Float64, "flows", "largest of it, over all links"),
+    "max_contention": Column(pl.Float64, "flows", "largest load of any link"),
     "busiest_link": Column(pl.Int32, "", "link that needs longest for its bytes; null without any"),
-    "busiest_bytes": Column(pl.Float64, "bytes", "what it carries"),
+    "busiest_bytes": Column(pl.Float64, "B", "what it carries"),
     "bound_ns": Column(
         pl.Float64, "ns", "how long it needs at its data rate: the phase cannot be shorter"
     ),
@@ -59,8 +57,8 @@ MESSAGE_COLUMNS = {
     "source_host": Column(pl.Int32, "", "its host"),
     "destination_host": Column(pl.Int32, "", "the receiver's host"),
     "tag": Column(pl.Int32, "", "tag of the message"),
-    "phase": Column(pl.Int32, "", "number of the phase in the workload"),
-    "size_bytes": Column(pl.Int64, "bytes", "of the message"),
+    "phase": Column(pl.String, "", "phase that it belongs to; empty outside phases"),
+    "size_bytes": Column(pl.Int64, "B", "of the message"),
     "contention": Column(
         pl.Float64,
         "flows",
@@ -74,13 +72,17 @@ MESSAGE_COLUMNS = {
 
 #: Columns of `StaticWorkload.links`, one row per directed link.
 LINK_COLUMNS = {
-    **{
-        name: STATIC_LINK_COLUMNS[name]
-        for name in ("link", "from_node", "from_port", "to_node", "to_port", "kind", "rate_gbps")
-    },
-    "bytes": Column(pl.Float64, "bytes", "that it carries in all phases"),
-    "messages": Column(pl.Float64, "messages", "that cross it in all phases; split ones in parts"),
-    "worst_load": Column(
+    "link": Column(pl.Int32, "", "number of the directed link; link ^ 1 is its other direction"),
+    "name": Column(pl.String, "", "port that it leaves by and port that it goes to"),
+    "kind": Column(
+        pl.String, "", "switch-switch, host-switch, switch-host, host-host or auxiliary"
+    ),
+    "rate_gbps": Column(pl.Float64, "Gb/s", "data rate of this direction"),
+    "carried_bytes": Column(pl.Float64, "B", "bytes that cross it in all phases"),
+    "messages": Column(
+        pl.Float64, "", "messages that cross it in all phases; of one that is split, its part"
+    ),
+    "max_load": Column(
         pl.Float64, "flows", "most messages of one phase over the link's relative rate"
     ),
     "busy_ns": Column(pl.Float64, "ns", "how long it needs for its bytes at its data rate"),
@@ -129,7 +131,7 @@ class StaticWorkload:
                 "source_host": self.hosts[work.rank[sends]],
                 "destination_host": self.hosts[work.peer[sends]],
                 "tag": work.tag[sends],
-                "phase": work.phase[sends],
+                "phase": np.array(work.phase_names, dtype=object)[work.phase[sends]],
                 "size_bytes": work.size_bytes[sends],
                 "contention": self.contention if len(self.contention) else nulls,
                 "hops": self.hops if len(self.hops) else nulls,
@@ -185,21 +187,21 @@ def analyse_workload(
     ways = has_ways(routes)
     meets = np.zeros(len(phase) if ways else 0)
     hops = np.zeros(len(meets), dtype=np.int32)
-    links = {name: np.zeros(fabric.num_links) for name in ("bytes", "messages", "worst_load")}
+    links = {name: np.zeros(fabric.num_links) for name in ("carried_bytes", "messages", "max_load")}
     rows: list[dict[str, Any]] = []
     for number, name in enumerate(workload.phase_names):
         mine = order[starts[number] : starts[number + 1]]
         if not len(mine):
             continue
         loaded = loader.load(mine)
-        rows.append({"phase": number, "name": name, **loaded.row})
-        links["bytes"] += loaded.per_link_bytes
+        rows.append({"phase": name, **loaded.row})
+        links["carried_bytes"] += loaded.per_link_bytes
         links["messages"] += loaded.per_link_messages
-        np.maximum(links["worst_load"], loaded.load, out=links["worst_load"])
+        np.maximum(links["max_load"], loaded.load, out=links["max_load"])
         if ways:
             meets[mine], hops[mine] = loaded.contention, loaded.hops
     if len(rows) > 1:
-        rows.append({"phase": None, "name": TOGETHER, **loader.load(order).row})
+        rows.append({"phase": TOGETHER, **loader.load(order).row})
     return StaticWorkload(
         fabric=fabric,
         engine=routes.engine,
@@ -275,10 +277,10 @@ class _Loader:
         known = has_ways(routes) and bool(moves.any())
         row = {
             "messages": len(mine),
-            "bytes": int(size.sum()),
+            "size_bytes": int(size.sum()),
             "local_bytes": int(size[~moves].sum()),
-            "contention_mean": float(meets[moves].mean()) if known else None,
-            "contention_max": float(load.max(initial=0.0)),
+            "mean_contention": float(meets[moves].mean()) if known else None,
+            "max_contention": float(load.max(initial=0.0)),
             "busiest_link": busiest,
             "busiest_bytes": 0.0 if busiest is None else float(carried[busiest]),
             "bound_ns": float(needs.max(initial=0.0)),
@@ -303,18 +305,14 @@ def _need_paths(
 
 
 def _links(fabric: Fabric, sums: dict[str, NDArray[np.float64]]) -> pl.DataFrame:
-    names = np.array(fabric.node_names, dtype=object)
     return frame(
         LINK_COLUMNS,
         {
             "link": np.arange(fabric.num_links, dtype=np.int32),
-            "from_node": names[fabric.link_from],
-            "from_port": fabric.link_from_port,
-            "to_node": names[fabric.link_to],
-            "to_port": fabric.link_to_port,
+            "name": [fabric.link_name(link) for link in range(fabric.num_links)],
             "kind": link_kinds(fabric),
             "rate_gbps": fabric.link_rate_gbps,
             **sums,
-            "busy_ns": sums["bytes"] * _BITS / fabric.link_rate_gbps,
+            "busy_ns": sums["carried_bytes"] * _BITS / fabric.link_rate_gbps,
         },
     )

@@ -38,7 +38,8 @@ class Job:
     workload
         What its ranks do.
     name
-        What it is called in messages and results; of several jobs each has a name of its own.
+        What it is called in messages and results, without a colon; of several jobs each has a
+        name of its own.
     placement
         Of its ranks: a placement's name with options, or the host number of each rank.
     ranks_per_host, distribution, hosts
@@ -183,6 +184,8 @@ def _check(jobs: Sequence[Job]) -> None:
         raise InputError("there is no job")
     seen: set[str] = set()
     for job in jobs:
+        if not job.name or ":" in job.name or not job.name.isprintable():
+            raise InputError(f"{job.name!r} is no name of a job; it is one line without a colon")
         if job.name in seen:
             raise InputError(f"two jobs are called {job.name!r}; each needs a name of its own")
         seen.add(job.name)

@@ -1,0 +1,482 @@
+"""`weft simulate`: what it prints, writes and refuses, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import weft
+from weft.cli import main
+from weft.cli import simulate as command
+from weft.experiment import check, read
+from weft.experiment.run import perform
+from weft.experiment.tables import JOB_COLUMNS, RUN_COLUMNS, TABLES
+from weft.workload import load_workload
+from weft.workload.placement import place
+
+TREE = "xgft:2;4,4;1,4"
+MAIN = "from weft.cli import main; raise SystemExit(main())"
+RING = "allreduce:size=64KiB,algorithm=ring"
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    status = main(["simulate", *map(str, words)])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def experiment(folder: Path, text: str) -> Path:
+    path = folder / "x.toml"
+    path.write_text(text)
+    return path
+
+
+TWO_JOBS = f"""
+fabric = "{TREE}"
+engine = "dmodk"
+[[job]]
+name = "train"
+workload = "{RING}"
+ranks = 6
+start = "50us"
+[[job]]
+name = "shuffle"
+workload = "alltoall:size=4KiB"
+ranks = 8
+placement = "random:seed=1"
+"""
+
+
+def test_one_run_prints_settings_its_job_links_and_makespan(capsys) -> None:
+    status, out, err = run(capsys, TREE, "--workload", RING, "--engine", "dmodk")
+    assert (status, err) == (0, "")
+    assert f"fabric: source {TREE}\n" in out
+    assert "settings: engine dmodk; level flow; sharing maxmin; tolerance 0; eager 16384 B" in out
+    assert f"job: workload {RING}; placement linear; start 0 ns\n" in out
+    fabric = weft.fabric(TREE)
+    found = weft.simulate(fabric, weft.route(fabric, "dmodk"), load_workload(RING, 16))
+    assert f"Makespan: {found.makespan_ns / 1e3:.4g} us." in out
+    assert "mean slowdown" in out
+    assert "s1-0[1] -> h0[1]" in out
+
+
+def test_lists_are_compared_and_what_does_not_fit_is_said(capsys) -> None:
+    status, out, err = run(
+        capsys, TREE, "--workload", RING, "--engine", "dmodk,hdor", "--engine", "updn",
+        "--placement", "linear", "--placement", "random:seed=3",
+    )  # fmt: skip
+    assert (status, err) == (0, "")
+    rows = [line.split("│")[1:-1] for line in out.splitlines() if line.startswith("│")]
+    cells = [[cell.strip() for cell in row] for row in rows]
+    assert [row[:4] for row in cells] == [
+        ["1", "dmodk", "linear", "complete"],
+        ["2", "hdor", "linear", "does not fit"],
+        ["3", "updn", "linear", "complete"],
+        ["4", "dmodk", "random:seed=3", "complete"],
+        ["5", "hdor", "random:seed=3", "does not fit"],
+        ["6", "updn", "random:seed=3", "complete"],
+    ]
+    assert "runs 2, 5 (does not fit): hdor: " in out
+    assert "dmodk: found XGFT" in out
+
+
+def test_tables_are_written_with_every_column_described(capsys, tmp_path) -> None:
+    folder = tmp_path / "deep" / "results"
+    path = experiment(tmp_path, TWO_JOBS)
+    status, out, _ = run(capsys, path, "--out", folder, "--level", "flow", "--level", "static")
+    assert status == 0
+    assert f"results: {folder} (" in out
+    names = sorted(item.name for item in folder.iterdir())
+    assert names == [
+        "columns.csv", "experiment.toml", "jobs.parquet", "links-1.parquet", "links-2.parquet",
+        "messages-1.parquet", "messages-2.parquet", "phases-1.parquet", "phases-2.parquet",
+        "ranks-1.parquet", "runs.parquet",
+    ]  # fmt: skip
+    described = pl.read_csv(folder / "columns.csv")
+    for name in names:
+        if not name.endswith(".parquet"):
+            continue
+        table = pl.read_parquet(folder / name)
+        stem, _, number = name.removesuffix(".parquet").partition("-")
+        level = {"": "", "1": "flow", "2": "static"}[number]
+        told = described.filter(
+            (pl.col("table") == stem) & (pl.col("level").fill_null("") == level)
+        )
+        assert told["column"].to_list() == table.columns
+        assert told["type"].to_list() == [str(dtype) for dtype in table.dtypes]
+        assert told["meaning"].str.len_chars().min() > 3
+    again = read(folder / "experiment.toml")
+    assert again.output.folder == str(folder)
+    assert again.job == read(path).job
+    assert again.level == ("flow", "static")
+
+
+def test_tables_say_what_weft_simulate_says(capsys, tmp_path) -> None:
+    """Two jobs: times, bytes and hosts of each, by the messages and by the flow level itself."""
+    folder = tmp_path / "results"
+    assert run(capsys, experiment(tmp_path, TWO_JOBS), "--out", folder)[0] == 0
+    jobs = pl.read_parquet(folder / "jobs.parquet")
+    messages = pl.read_parquet(folder / "messages.parquet")
+    ranks = pl.read_parquet(folder / "ranks.parquet")
+    phases = pl.read_parquet(folder / "phases.parquet")
+    fabric = weft.fabric(TREE)
+    for name, count, placement, free in (
+        ("train", 6, "linear", range(16)),
+        ("shuffle", 8, "random:seed=1", range(6, 16)),
+    ):
+        job = jobs.row(by_predicate=pl.col("job") == name, named=True)
+        mine = messages.filter(job=name)
+        hosts = place(fabric, count, placement, hosts=list(free))
+        assert ranks.filter(job=name)["rank"].to_list() == list(range(count))
+        assert ranks.filter(job=name)["host"].to_list() == hosts.tolist()
+        assert (job["ranks"], job["hosts"]) == (count, count)
+        assert job["messages"] == len(mine)
+        assert job["size_bytes"] == mine["size_bytes"].sum()
+        took = (mine["arrived_ns"] - mine["left_ns"]).to_numpy()
+        assert job["mean_message_ns"] == pytest.approx(took.mean())
+        assert job["max_message_ns"] == pytest.approx(took.max())
+        assert job["end_ns"] >= mine["arrived_ns"].max()
+        assert mine["posted_ns"].min() >= job["start_ns"]
+        assert job["time_ns"] == pytest.approx(job["end_ns"] - job["start_ns"])
+        assert job["communication_ns"] <= job["time_ns"]
+        source = mine["source_rank"].to_numpy()
+        assert mine["source_host"].to_list() == hosts[source].tolist()
+        assert set(phases.filter(job=name)["messages"].to_list()) - {0} == {len(mine)}
+    # They share no host, and the trees of leaves differ: the later job is the longer one.
+    assert jobs.filter(job="train")["start_ns"][0] == 50_000
+    assert pl.read_parquet(folder / "runs.parquet")["makespan_ns"][0] == jobs["end_ns"].max()
+
+
+def test_one_run_alone_is_what_python_gives(capsys, tmp_path) -> None:
+    folder = tmp_path / "results"
+    words = (TREE, "--workload", "alltoall:size=20KiB", "--placement", "random", "--out", folder)
+    assert run(capsys, *words, "--eager", "4KiB", "--switch-latency", "50ns", "--csv")[0] == 0
+    fabric = weft.fabric(TREE)
+    found = weft.simulate(
+        fabric, weft.route(fabric, "minhop"), load_workload("alltoall:size=20KiB", 16), "random",
+        eager_bytes=4096, switch_latency_ns=50,
+    )  # fmt: skip
+    messages = pl.read_csv(folder / "messages.csv")
+    assert messages["arrived_ns"].to_list() == pytest.approx(
+        found.messages()["arrived_ns"].to_list()
+    )
+    links = pl.read_csv(folder / "links.csv")
+    assert links["carried_bytes"].to_list() == found.links()["carried_bytes"].to_list()
+    assert pl.read_csv(folder / "runs.csv")["makespan_ns"][0] == pytest.approx(found.makespan_ns)
+    # The copy of the settings makes the same run.
+    again = list(perform(read(folder / "experiment.toml")))
+    assert again[0].result.makespan_ns == found.makespan_ns
+
+
+def test_calculations_and_what_is_left_of_the_time(capsys, tmp_path) -> None:
+    folder = tmp_path / "results"
+    goal = tmp_path / "two.goal"
+    goal.write_text(
+        "num_ranks 2\n"
+        "rank 0 {\nl1: calc 1000\nl2: send 100b to 1 tag 3\nl2 requires l1\n}\n"
+        "rank 1 {\nl1: recv 100b from 0 tag 3\nl2: calc 500\nl2 requires l1\n}\n"
+    )
+    status, _, _ = run(capsys, TREE, "--workload", goal, "--out", folder, "--latency", "200ns")
+    assert status == 0
+    job = pl.read_parquet(folder / "jobs.parquet").row(0, named=True)
+    # 1000 ns, then 100 B at 25 B/ns and 200 ns on the way, then 500 ns.
+    assert job["time_ns"] == pytest.approx(1704)
+    assert job["calculation_ns"] == pytest.approx(750)
+    assert job["communication_ns"] == pytest.approx(((1000 - 1000) + (1704 - 500)) / 2)
+
+
+def test_static_level_takes_phases_together(capsys, tmp_path) -> None:
+    folder = tmp_path / "results"
+    path = experiment(tmp_path, TWO_JOBS)
+    status, out, _ = run(capsys, path, "--level", "static", "--out", folder)
+    assert status == 0
+    assert "at least" in out
+    assert "Makespan" not in out
+    phases = pl.read_parquet(folder / "phases.parquet")
+    assert phases["job"].to_list()[-1] is None
+    assert phases["phase"].to_list()[-1] == "all together"
+    jobs = pl.read_parquet(folder / "jobs.parquet")
+    assert jobs["bound_ns"].sum() == pytest.approx(phases.drop_nulls("job")["bound_ns"].sum())
+    bound = pl.read_parquet(folder / "runs.parquet")["bound_ns"][0]
+    assert bound == (jobs["start_ns"] + jobs["bound_ns"]).max()
+
+
+def test_static_bounds_hold_at_the_flow_level(capsys, tmp_path) -> None:
+    """What a phase's busiest link needs is never more than the phase takes."""
+    folder = tmp_path / "results"
+    words = (TREE, "--workload", "alltoall:size=256KiB", "--placement", "random", "--out", folder)
+    assert run(capsys, *words, "--level", "static", "--level", "flow", "--engine", "updn")[0] == 0
+    static, flow = pl.read_parquet(folder / "runs.parquet").iter_rows(named=True)
+    assert 0.3 * flow["makespan_ns"] < static["bound_ns"] <= flow["makespan_ns"]
+    assert static["makespan_ns"] is None
+    assert static["messages"] == flow["messages"]
+
+
+def test_more_ranks_than_hosts_and_shared_hosts(capsys, tmp_path) -> None:
+    status, _, err = run(capsys, TREE, "--workload", RING, "--ranks", 20)
+    assert status == 2
+    assert "20 ranks do not fit on the 16 hosts" in err
+    status, out, _ = run(
+        capsys, TREE, "--workload", RING, "--ranks", 20, "--ranks-per-host", 2,
+        "--distribution", "cyclic", "--hosts", "h[4-15]",
+    )  # fmt: skip
+    assert status == 0
+    assert "hosts h[4-15]" in out
+    text = TWO_JOBS.replace("random:seed=1", "hosts:h[5-12]")
+    status, _, err = run(capsys, experiment(tmp_path, text))
+    assert status == 2
+    assert "job shuffle: rank 0 is on host h5, where job train runs" in err
+    shared = experiment(tmp_path, 'overlap = "share"\n' + text)
+    assert run(capsys, shared)[0] == 0
+
+
+def test_ranks_left_out_are_as_many_as_there_is_room_for(capsys, tmp_path) -> None:
+    folder = tmp_path / "results"
+    words = (TREE, "--workload", RING, "--ranks-per-host", 3, "--hosts", "h[2-6]", "--out", folder)
+    assert run(capsys, *words)[0] == 0
+    assert pl.read_parquet(folder / "jobs.parquet")["ranks"][0] == 15
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((TREE,), "nothing to run: give --workload"),
+        ((TREE, "--workload", "alreduce:size=1"), "alreduce"),
+        ((TREE, "--workload", RING, "--engine", "updm"), "unknown routing engine 'updm' (did you"),
+        ((TREE, "--workload", RING, "--engine", "hdor"), "hdor: "),
+        ((TREE, "--workload", RING, "--placement", "lin"), "unknown placement 'lin'"),
+        ((TREE, "--workload", RING, "--placement", "random:sed=1"), "no option 'sed' (did you me"),
+        ((TREE, "--workload", RING, "--level", "packet"), "--level: 'packet' does not fit"),
+        ((TREE, "--workload", RING, "--eager", "8Kx"), "--eager: '8Kx' does not fit"),
+        ((TREE, "--workload", RING, "--tolerance", "2"), "--tolerance: 2.0 does not fit"),
+        ((TREE, "--workload", RING, "--ranks", "many"), "--ranks: expected a whole number"),
+        ((TREE, "--workload", RING, "--ranks", "-1"), "--ranks: -1 does not fit"),
+        ((TREE, "--workload", RING, "--csv"), "--csv goes with --out FOLDER"),
+        ((TREE, "--workload", RING, "--slow-cable", "x"), "--slow-cable x: expected node[port]=R"),
+        ((TREE, "--workload", RING, "--fail-switch", "x"), "no node 'x'"),
+        (("torus:4y4", "--workload", RING), "torus"),
+        (("none.toml",), "cannot be read"),
+    ],
+)
+def test_bad_words_are_one_line_with_status_2(capsys, words, message) -> None:
+    status, out, err = run(capsys, *words)
+    assert (status, out) == (2, "")
+    assert message in err
+    assert len(err.splitlines()) == 1
+
+
+def test_an_experiment_says_its_own_jobs_and_faults(capsys, tmp_path) -> None:
+    path = experiment(tmp_path, TWO_JOBS)
+    for words in (("--ranks", "4"), ("--random-cables", "1"), ("--names", "x")):
+        status, _, err = run(capsys, path, *words)
+        assert status == 2
+        assert f"{words[0]} goes with a fabric; {path} is an experiment" in err
+    status, out, _ = run(capsys, path, "--engine", "updn", "--sharing", "none", "--no-handshake")
+    assert status == 0
+    assert "engine updn; level flow; sharing none" in out
+    assert "handshake false" in out
+
+
+def test_a_pair_without_a_path_fails_the_run_and_not_the_others(capsys, tmp_path) -> None:
+    """Leaf 0 has lost its cables to the spines: jobs inside it run, jobs beyond it do not."""
+    lost = [word for port in range(5, 9) for word in ("--fail-cable", f"s1-0[{port}]")]
+    words = (TREE, "--workload", RING, "--ranks", 4, *lost)
+    status, out, err = run(
+        capsys, *words, "--placement", "linear", "--placement", "cyclic", "--out", tmp_path / "out"
+    )
+    assert (status, err) == (1, "")
+    assert re.search(r"run 2 \(failed\): there is no path from h\d+ to h\d+ in the minhop", out)
+    assert pl.read_parquet(tmp_path / "out" / "jobs.parquet")["run"].to_list() == [1]
+    for level in ("flow", "static"):
+        status, out, err = run(capsys, *words, "--placement", "cyclic", "--level", level)
+        assert (status, out) == (2, "")
+        assert "weft: error: there is no path from" in err
+
+
+def test_ranks_on_hosts_without_a_cable_are_refused(capsys, tmp_path) -> None:
+    (tmp_path / "ranks").write_text("\n".join(f"h{n}" for n in range(16)))
+    status, _, err = run(
+        capsys, TREE, "--workload", RING, "--fail-cable", "s1-0[1]",
+        "--placement", f"file:{tmp_path / 'ranks'}",
+    )  # fmt: skip
+    assert status == 2
+    assert f"{tmp_path / 'ranks'}:1: placement file: host h0 has no cable" in err
+
+
+def test_ranks_that_wait_for_ever_are_named(capsys, tmp_path) -> None:
+    goal = tmp_path / "stuck.goal"
+    ranks = "".join(
+        f"rank {me} {{\nl1: send 1000000b to {1 - me}\nl2: recv 1000000b from {1 - me}\n"
+        "l2 requires l1\n}\n"
+        for me in (0, 1)
+    )
+    goal.write_text("num_ranks 2\n" + ranks)
+    status, out, err = run(capsys, TREE, "--workload", goal)
+    assert (status, out) == (2, "")
+    assert "rank 0" in err
+    assert "rank 1" in err
+
+
+@pytest.mark.parametrize("limit", [("--max-time", "2us"), ("--max-seconds", "1e-9")])
+def test_a_run_that_stops_early_says_so_and_writes_nothing(capsys, tmp_path, limit) -> None:
+    folder = tmp_path / "results"
+    words = (TREE, "--workload", "alltoall:size=64KiB", "--out", folder, *limit)
+    status, out, err = run(capsys, *words)
+    assert (status, out) == (1, "")
+    assert "run 1 (stopped): stopped " in err
+    assert "of 240 messages had arrived; there is no result" in err
+    assert not folder.exists()
+
+
+def test_stopped_runs_among_others_have_no_tables(capsys, tmp_path) -> None:
+    folder = tmp_path / "results"
+    small, large = "alltoall:size=64", "alltoall:size=64MiB"
+    status, out, _ = run(
+        capsys, TREE, "--workload", small, "--workload", large, "--max-time", "1ms",
+        "--out", folder,
+    )  # fmt: skip
+    assert status == 1
+    assert "run 2 (stopped): stopped at" in out
+    runs = pl.read_parquet(folder / "runs.parquet")
+    assert runs["status"].to_list() == ["complete", "stopped"]
+    assert runs["makespan_ns"].null_count() == 1
+    assert runs["reason"].null_count() == 1
+    assert sorted(path.name for path in folder.glob("messages*")) == ["messages-1.parquet"]
+    assert pl.read_parquet(folder / "jobs.parquet")["run"].to_list() == [1]
+
+
+def test_results_replace_earlier_ones_and_nothing_else(capsys, tmp_path) -> None:
+    folder = tmp_path / "results"
+    words = (TREE, "--workload", "barrier", "--out", folder)
+    assert run(capsys, *words, "--engine", "updn", "--engine", "minhop")[0] == 0
+    assert (folder / "messages-2.parquet").exists()
+    (folder / "notes.txt").write_text("mine")
+    (folder / "messages-of-mine.csv").write_text("mine")
+    assert run(capsys, *words, "--no-messages")[0] == 0
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "columns.csv", "experiment.toml", "jobs.parquet", "links.parquet", "messages-of-mine.csv",
+        "notes.txt", "phases.parquet", "ranks.parquet", "runs.parquet",
+    ]  # fmt: skip
+
+
+def test_tables_of_others_are_not_removed(capsys, tmp_path) -> None:
+    (tmp_path / "messages.csv").write_text("mine")
+    assert run(capsys, TREE, "--workload", "barrier", "--out", tmp_path)[0] == 0
+    assert (tmp_path / "messages.csv").read_text() == "mine"
+
+
+def test_folders_that_cannot_be_written_are_refused_before_the_run(capsys, tmp_path) -> None:
+    (tmp_path / "file").write_text("x")
+    for folder in (tmp_path / "file", tmp_path / "file" / "inner"):
+        status, out, err = run(capsys, TREE, "--workload", RING, "--out", folder)
+        assert (status, out) == (2, "")
+        assert "cannot be written to" in err
+
+
+def test_an_interrupt_says_how_far_it_came_and_keeps_nothing(capsys, tmp_path, monkeypatch) -> None:
+    folder = tmp_path / "results"
+
+    def interrupted(*arguments: object, stage, **options: object):
+        for outcome in perform(*arguments, stage=stage, **options):
+            yield outcome
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "perform", interrupted)
+    status, out, err = run(
+        capsys, TREE, "--workload", RING, "--engine", "updn", "--engine", "minhop", "--out", folder
+    )
+    assert (status, out) == (130, "")
+    assert "weft: interrupted: run 1 of 2 (updn), at " in err
+    assert "480 of 480 messages arrived; no result is kept" in err
+    assert not folder.exists()
+
+
+def test_a_signal_ends_a_long_run_with_status_130(tmp_path) -> None:
+    folder = tmp_path / "results"
+    words = ["simulate", "xgft:2;16,16;1,16", "--workload", "alltoall:size=1MiB,count=1000"]
+    child = subprocess.Popen(
+        [sys.executable, "-c", MAIN, *words, "--out", str(folder), "--progress"],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "COLUMNS": "100"},
+    )
+    assert child.stderr is not None
+    line = child.stderr.readline()
+    assert "reading the fabric" in line
+    time.sleep(1)
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=60)
+    assert (child.returncode, out) == (130, "")
+    assert "weft: interrupted: " in err
+    assert not folder.exists()
+
+
+def test_progress_is_told_in_lines_where_there_is_no_terminal(capsys, monkeypatch) -> None:
+    monkeypatch.setattr(command, "LINE_S", 0.0)
+    status, _, err = run(capsys, TREE, "--workload", RING, "--progress")
+    assert status == 0
+    lines = err.splitlines()
+    assert lines[0] == "weft: reading the fabric"
+    assert "weft: routing" in lines
+    assert lines[-1].endswith("480 of 480 messages arrived")
+    _, _, err = run(capsys, TREE, "--workload", RING)
+    assert err == ""
+
+
+def test_narrow_terminals_get_fewer_columns(capsys, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = run(
+        capsys, TREE, "--workload", RING, "--placement", "linear", "--placement", "random"
+    )
+    table = [line for line in out.splitlines() if line.startswith(("┏", "│"))]
+    assert max(map(len, table)) <= 80
+    assert "makespan" in out
+
+
+def test_the_example_runs_and_is_what_the_page_shows(capsys) -> None:
+    root = Path(__file__).parents[2]
+    path = root / "examples" / "two_jobs.toml"
+    started = time.perf_counter()
+    status, out, _ = run(capsys, path)
+    assert status == 0
+    assert time.perf_counter() - started < 10
+    page = (root / "docs" / "simulate.md").read_text()
+    assert f"$ weft simulate {path.relative_to(root)}\n" in page
+    shown = [line for line in page.splitlines() if line.startswith("│")]
+    assert len(shown) == 4
+    assert all(line in out.splitlines() for line in shown)
+
+
+def test_the_page_has_every_key_flag_and_table() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "simulate.md").read_text()
+    made = check({"fabric": "x", "job": [{"workload": "y"}]})
+    keys = [
+        *type(made).model_fields,
+        *type(made.faults).model_fields,
+        *type(made.job[0]).model_fields,
+        *type(made.output).model_fields,
+        *type(made.fabric).model_fields,
+    ]
+    assert not [key for key in keys if f"`{key}`" not in text and f"[{key}]`" not in text]
+    flags = command.RunOptions.__dataclass_fields__
+    assert not [name for name in flags if f"`--{name.replace('_', '-')}" not in text]
+    for columns in (RUN_COLUMNS, JOB_COLUMNS, *TABLES.values()):
+        assert not [name for name in columns if f"`{name}`" not in text]
+
+
+def test_toml_of_the_page_is_valid() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "simulate.md").read_text()
+    blocks = text.split("```toml\n")[1:]
+    assert blocks
+    for block in blocks:
+        check(tomllib.loads(block.split("```")[0]))
