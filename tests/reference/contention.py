@@ -13,28 +13,31 @@ Edge = tuple[int, int]
 
 
 def penalties(edges: Sequence[Edge], model: PenaltyModel = INFINIBAND) -> list[Fraction]:
-    return penalties_before_and_after(edges, model)[1]
+    own = [max(Fraction(1), share + k) for share, k in shares_and_k(edges, model)]
+    return back_pressure(edges, own, model)
 
 
-def penalties_before_and_after(
+def back_pressure(
+    edges: Sequence[Edge], own: Sequence[Fraction], model: PenaltyModel
+) -> list[Fraction]:
+    """Penalties of edges of which the slowest of a source delays the others."""
+    found = []
+    for number, edge in enumerate(edges):
+        most = max(own[other] for other, ends in enumerate(edges) if ends[0] == edge[0])
+        found.append(own[number] + Fraction(model.back_pressure) * (most - own[number]))
+    return found
+
+
+def shares_and_k(
     edges: Sequence[Edge], model: PenaltyModel = INFINIBAND
-) -> tuple[list[Fraction], list[Fraction]]:
-    """Penalties before and after back-pressure."""
+) -> list[tuple[Fraction, Fraction]]:
+    """Of each edge, the share of the sending adapter and what conflicts add to it."""
     graph = nx.MultiDiGraph()
     for number, (source, destination) in enumerate(edges):
         graph.add_edge(source, destination, key=number)
-    share, own_of = {}, {}
-    for edge in graph.edges(keys=True):
-        share[edge] = _share(graph, edge, model)
-        own_of[edge] = max(Fraction(1), share[edge] + _k(graph, edge, model))
-    found = {}
-    for edge in graph.edges(keys=True):
-        most = max(own_of[other] for other in graph.out_edges(edge[0], keys=True))
-        own = own_of[edge]
-        found[edge[2]] = own + Fraction(model.back_pressure) * (most - own)
-    before = {edge[2]: own for edge, own in own_of.items()}
-    numbers = range(len(edges))
-    return [before[number] for number in numbers], [found[number] for number in numbers]
+    found = {edge[2]: (_share(graph, edge, model), _k(graph, edge, model))
+             for edge in graph.edges(keys=True)}  # fmt: skip
+    return [found[number] for number in range(len(edges))]
 
 
 def _share(graph, edge, model):

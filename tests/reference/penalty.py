@@ -26,28 +26,31 @@ def rates(
 ) -> list[float]:
     """Rate of each flow, bytes/ns."""
     edges = [(flow.source, ("to", flow.destination)) for flow in flows]
-    own, whole = contention.penalties_before_and_after(edges, model)
-    alone = [
-        min(Fraction(capacity[link]) / Fraction(part) for link, part in flow.links.items())
-        for flow in flows
-    ]
+    own, sender = [], []
+    for flow, (share, k) in zip(flows, contention.shares_and_k(edges, model), strict=True):
+        first, *_, last = flow.links
+        into = Fraction(capacity[last]) / Fraction(flow.links[last])
+        sender.append(Fraction(capacity[first]) / Fraction(flow.links[first]))
+        rate = min(sender[-1], into)
+        # How much of either adapter the flow could use by itself.
+        of_sender, of_receiver = rate / sender[-1], rate / into
+        part = share if of_sender == 1 else max(share * of_sender, min(share, Fraction(1)))
+        own.append(max(Fraction(1), part, (part + k) * of_receiver) / of_sender)
+    whole = contention.back_pressure(edges, own, model)
     levels = {}
     for link in {link for flow in flows for link in flow.links if inner[link]}:
         asked = [
-            (alone[i] / whole[i], Fraction(flow.links[link]))
+            (sender[i] / whole[i], Fraction(flow.links[link]))
             for i, flow in enumerate(flows)
             if link in flow.links
         ]
         levels[link] = fair_level(asked, Fraction(capacity[link]))
     cut = [
-        max([own[i]] + [alone[i] / levels[k] for k in flow.links if levels.get(k) is not None])
+        max([own[i]] + [sender[i] / levels[k] for k in flow.links if levels.get(k) is not None])
         for i, flow in enumerate(flows)
     ]
-    found = []
-    for i, flow in enumerate(flows):
-        most = max(cut[j] for j, other in enumerate(flows) if other.source == flow.source)
-        found.append(float(alone[i] / (cut[i] + Fraction(model.back_pressure) * (most - cut[i]))))
-    return found
+    found = contention.back_pressure(edges, cut, model)
+    return [float(sender[i] / penalty) for i, penalty in enumerate(found)]
 
 
 def fair_level(asked: Sequence[tuple[Fraction, Fraction]], capacity: Fraction) -> Fraction | None:

@@ -38,8 +38,8 @@ def full_rate_penalty(coefficients, out, here, total, most):
 
 
 @njit(cache=True, inline="always")
-def own_penalty(coefficients, out, others, conflict, conflicts, into, least, most, full, slower):
-    """Penalty of an edge before back-pressure: its share of the adapter plus k.
+def added_penalty(coefficients, out, others, conflict, conflicts, into, least, most, full, slower):
+    """What conflicts at receivers add to the share of the sending adapter: k, at least 0.
 
     Parameters
     ----------
@@ -56,15 +56,14 @@ def own_penalty(coefficients, out, others, conflict, conflicts, into, least, mos
     slower
         Largest rho' among those that do not.
     """
-    share = coefficients[0] + coefficients[1] * out
     if others == 0:
-        return max(1.0, share)
+        return 0.0
     added = coefficients[2] * (conflict + coefficients[6] * (conflicts - conflict))
     if into <= out and least == out and most == out:
-        added *= coefficients[5]
-    elif out == 1 and full == 1 and slower > 1.0:
-        added = min(added, coefficients[4] / (slower - 1.0))
-    return max(1.0, share + added)
+        return added * coefficients[5]
+    if out == 1 and full == 1 and slower > 1.0:
+        return min(added, coefficients[4] / (slower - 1.0))
+    return added
 
 
 @njit(cache=True)
@@ -148,10 +147,11 @@ def active_penalties(
             if active[e]:
                 d = destination[e]
                 others = into[d] - parallel[d]
-                penalty[e] = own_penalty(
+                added = added_penalty(
                     coefficients, out[s], others, max(0.0, asked[d] - parallel[d] * each),
                     conflicts[s], into[d], least[d], most[d], full[d], slower[d],
                 )  # fmt: skip
+                penalty[e] = max(1.0, coefficients[0] + coefficients[1] * out[s] + added)
                 top = max(top, penalty[e])
         for i in range(offset[s], offset[s + 1]):
             e = edges[i]

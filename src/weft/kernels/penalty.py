@@ -7,7 +7,7 @@ level at every link inside the fabric that is asked for more than it carries, an
 import numpy as np
 from numba import njit
 
-from weft.kernels.contention import demand, full_rate_penalty, own_penalty
+from weft.kernels.contention import added_penalty, demand, full_rate_penalty
 
 # Places of `number`.
 SHIFT = 0
@@ -40,7 +40,7 @@ OUT_BACK = 4
 IN_NEXT = 5
 IN_BACK = 6
 # Rows of `flow_float`.
-ALONE = 0  # rate without contention, bytes/ns
+SENDER = 0  # rate of the sending adapter, bytes/ns; penalties are what it is divided by
 OWN = 1  # penalty of the adapters before back-pressure
 ADAPTER = 2  # and with it
 TOP = 3  # scratch: penalty with links, before back-pressure
@@ -122,7 +122,7 @@ def penalty_add(state, flow, route, source, destination):
         Adapters that send and receive, of those that the state was made for; not the same.
     """
     (
-        _, route_offset, route_link, _, inner, route_rate, node, flow_int, flow_float, entry_next,
+        _, route_offset, route_link, _, inner, route_ends, node, flow_int, flow_float, entry_next,
         entry_back, link_head, mark, number, _, _, senders, receivers, pending, is_pending,
     ) = state[:20]  # fmt: skip
     if not is_pending[flow]:
@@ -132,7 +132,7 @@ def penalty_add(state, flow, route, source, destination):
     flow_int[ROUTE, flow] = route
     flow_int[SOURCE, flow] = source
     flow_int[DESTINATION, flow] = destination
-    flow_float[ALONE, flow] = route_rate[route]
+    flow_float[SENDER, flow] = route_ends[0, route]
     _put(node, flow_int, OUT_HEAD, OUT_NEXT, OUT_BACK, source, flow)
     _put(node, flow_int, IN_HEAD, IN_NEXT, IN_BACK, destination, flow)
     node[OUT, source] += 1
@@ -256,14 +256,14 @@ def _part(entry, shift, flow_int, route_offset, route_share):
 def _level(capacity, head, entry_next, shift, flow_int, flow_float, route_offset, route_share):
     """The rate above which a link cuts its flows; infinite when it carries what it is asked for.
 
-    What is asked for is `ALONE` / `ADAPTER`, or its share where routes split.
+    What is asked for is `SENDER` / `ADAPTER`, or its share where routes split.
     """
     asked, weight = 0.0, 0.0
     entry = head
     while entry >= 0:
         flow = entry >> shift
         part = _part(entry, shift, flow_int, route_offset, route_share)
-        asked += part * flow_float[ALONE, flow] / flow_float[ADAPTER, flow]
+        asked += part * flow_float[SENDER, flow] / flow_float[ADAPTER, flow]
         weight += part
         entry = entry_next[entry]
     if asked <= capacity * (1.0 + SAME):
@@ -275,7 +275,7 @@ def _level(capacity, head, entry_next, shift, flow_int, flow_float, route_offset
         while entry >= 0:
             flow = entry >> shift
             part = _part(entry, shift, flow_int, route_offset, route_share)
-            wanted = flow_float[ALONE, flow] / flow_float[ADAPTER, flow]
+            wanted = flow_float[SENDER, flow] / flow_float[ADAPTER, flow]
             if wanted <= level:
                 left -= part * wanted
             else:
@@ -284,6 +284,20 @@ def _level(capacity, head, entry_next, shift, flow_int, flow_float, route_offset
         if weight == 0.0 or left <= level * weight * (1.0 + SAME):
             return level
         level = left / weight
+
+
+@njit(cache=True, inline="always")
+def _own(coefficients, out, added, sender, receiver):
+    """Penalty of the adapters before back-pressure, over the rate of the sender.
+
+    The model has adapters of one speed. Where one end is faster than the other, its share is that
+    of as many flows as it takes to fill it: a receiver twice as fast as its senders is shared by
+    two without loss, and so is a sender by two slow receivers.
+    """
+    rate = min(sender, receiver)
+    share = coefficients[0] + coefficients[1] * out
+    share = max(share * rate / sender, min(share, 1.0))
+    return max(1.0, share, (share + added) * rate / receiver) * sender / rate
 
 
 @njit(cache=True)
@@ -306,9 +320,9 @@ def penalty_solve(state, rate, changed):
         How many slots `changed` lists.
     """
     (
-        capacity, route_offset, route_link, route_share, inner, _, node, flow_int, flow_float,
-        entry_next, _, link_head, mark, number, link_mark, links, senders, receivers, pending,
-        is_pending, coefficients, amount, link_level,
+        capacity, route_offset, route_link, route_share, inner, route_ends, node, flow_int,
+        flow_float, entry_next, _, link_head, mark, number, link_mark, links, senders, receivers,
+        pending, is_pending, coefficients, amount, link_level,
     ) = state  # fmt: skip
     shift = number[SHIFT]
     back = coefficients[6]
@@ -390,11 +404,13 @@ def penalty_solve(state, rate, changed):
         while flow >= 0:
             d = flow_int[DESTINATION, flow]
             parallel = node[PARALLEL, d]
-            own = own_penalty(
+            added = added_penalty(
                 coefficients, out, node[INTO, d] - parallel,
                 max(0.0, amount[ASKED, d] - parallel * each), amount[CONFLICTS, s], node[INTO, d],
                 node[LEAST, d], node[MOST, d], node[FULL, d], amount[SLOWER, d],
             )  # fmt: skip
+            route = flow_int[ROUTE, flow]
+            own = _own(coefficients, out, added, route_ends[0, route], route_ends[1, route])
             flow_float[OWN, flow] = own
             top = max(top, own)
             flow = flow_int[OUT_NEXT, flow]
@@ -439,14 +455,14 @@ def penalty_solve(state, rate, changed):
             for at in range(route_offset[route], route_offset[route + 1]):
                 link = route_link[at]
                 if inner[link]:
-                    own = max(own, flow_float[ALONE, flow] / link_level[link])
+                    own = max(own, flow_float[SENDER, flow] / link_level[link])
             flow_float[TOP, flow] = own
             top = max(top, own)
             flow = flow_int[OUT_NEXT, flow]
         flow = node[OUT_HEAD, s]
         while flow >= 0:
             own = flow_float[TOP, flow]
-            now = flow_float[ALONE, flow] / (own + back * (top - own))
+            now = flow_float[SENDER, flow] / (own + back * (top - own))
             if _differs(rate[flow], now):
                 rate[flow] = now
                 changed[news] = flow

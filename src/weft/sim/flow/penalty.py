@@ -71,13 +71,13 @@ def penalty_state(
         middle[route_offset[1:][hops > 0] - 1] = False
         inner = np.zeros(links, dtype=np.bool_)
         inner[route_link[middle]] = True
-    # The narrowest link of each route; a route of no links is never used.
-    room = capacity_bytes_per_ns[route_link]
-    if len(route_share):
-        room = room / route_share
-    route_rate = np.full(len(hops), np.inf)
-    if len(room):
-        route_rate[hops > 0] = np.minimum.reduceat(room, route_offset[:-1][hops > 0])
+    # Rates of the adapters at the ends of each route; a route of no links is never used.
+    ends = np.full((2, len(hops)), np.inf)
+    for end, at in zip(ends, (route_offset[:-1], route_offset[1:] - 1), strict=True):
+        used = at[hops > 0]
+        end[hops > 0] = capacity_bytes_per_ns[route_link[used]]
+        if len(route_share):
+            end[hops > 0] /= route_share[used]
     node = np.zeros((10, num_adapters), dtype=np.int32)
     node[8:] = -1
     number = np.zeros(5, dtype=np.int64)
@@ -89,7 +89,7 @@ def penalty_state(
         np.ascontiguousarray(route_link, dtype=np.int32),
         np.ascontiguousarray(route_share, dtype=np.float64),
         np.ascontiguousarray(inner, dtype=np.bool_),
-        route_rate,
+        ends,
         node,
         np.zeros((7, max_flows), dtype=np.int32),
         np.zeros((4, max_flows), dtype=np.float64),

@@ -1,0 +1,105 @@
+"""The contention-graph law within the flow level: workloads over fabrics."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+from weft.sim.contention import INFINIBAND, PenaltyModel
+
+SIZE = 1 << 20
+
+
+def times_s(fabric, source, destination, size, start_ns, **options) -> np.ndarray:
+    """When each message has arrived, in the order given; each (source, start) occurs once."""
+    builder = weft.WorkloadBuilder(fabric.num_hosts)
+    for message in zip(source, destination, size, start_ns, strict=True):
+        start, end, count, release = message
+        builder.put(start, end, count, release_ns=release)
+    routes = weft.route(fabric, "dmodk")
+    found = weft.simulate(
+        fabric, routes, builder.build(), sharing="penalty", latency_ns=0.0, **options
+    ).messages()
+    # Messages stand by source, and of one source in the order of the calls.
+    arrived = np.empty(len(source))
+    arrived[np.argsort(source, kind="stable")] = found["arrived_ns"].to_numpy()
+    return arrived * 1e-9
+
+
+@pytest.mark.parametrize(
+    "model", [INFINIBAND, PenaltyModel(out_weight=0.75, back_pressure=0.5)], ids=["IB", "other"]
+)
+def test_one_switch_gives_what_predict_gives(model: PenaltyModel) -> None:
+    fabric = weft.fabric("xgft:1;9;1")
+    inverse = 8e-9 / float(fabric.link_rate_gbps[0])
+    random = np.random.default_rng(11)
+    for count in (1, 3, 6, 12, 30):
+        for _ in range(6):
+            source = random.integers(9, size=count)
+            destination = (source + random.integers(1, 9, size=count)) % 9
+            size = random.choice([SIZE, SIZE, 3 * SIZE, 12345], size=count)
+            start_ns = random.choice([0.0, 0.0, 1e4, 3e5], size=count)
+            expected = weft.predict(
+                source, destination, size, start_ns * 1e-9, inverse, model=model
+            )
+            found = times_s(
+                fabric, source.tolist(), destination.tolist(), size.tolist(), start_ns.tolist(),
+                model=model,
+            )  # fmt: skip
+            np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_a_cable_between_switches_is_shared_as_well() -> None:
+    """4 hosts a leaf, one spine: flows from leaf to leaf share one cable, a local one does not."""
+    fabric = weft.fabric("xgft:2;4,2;1,1")
+    alone = SIZE * 8e-9 / float(fabric.link_rate_gbps[0])
+    found = times_s(fabric, [0, 1, 2, 3], [4, 5, 6, 7], [SIZE] * 4, [0.0] * 4)
+    np.testing.assert_allclose(found, 4 * alone, rtol=1e-9)
+    found = times_s(fabric, [0, 1, 2], [4, 5, 3], [SIZE] * 3, [0.0] * 3)
+    np.testing.assert_allclose(found, [2 * alone, 2 * alone, alone], rtol=1e-9)
+    # Host 2 sends into the shared cable and to its neighbour: back-pressure slows both.
+    found = times_s(fabric, [0, 1, 2, 2], [4, 5, 6, 3], [SIZE] * 4, [0.0] * 4)
+    np.testing.assert_allclose(found, 3 * alone, rtol=1e-9)
+    # Without back-pressure the neighbour gets its half of the adapter, then all of it is over.
+    free = PenaltyModel(back_pressure=0.0)
+    found = times_s(fabric, [0, 1, 2, 2], [4, 5, 6, 3], [SIZE] * 4, [0.0] * 4, model=free)
+    np.testing.assert_allclose(found, [3 * alone, 3 * alone, 3 * alone, 2 * alone], rtol=1e-9)
+
+
+def slowed(fabric, *hosts: int):
+    """The fabric with cables of some hosts at half their rate."""
+    half = float(fabric.link_rate_gbps[0]) / 2
+    return fabric.degraded([f"{fabric.host_names[host]}[1]" for host in hosts], half)
+
+
+def test_a_slow_adapter_sets_the_rate_of_its_flows() -> None:
+    fabric = weft.fabric("xgft:1;4;1")
+    alone = SIZE * 8e-9 / float(fabric.link_rate_gbps[0])
+    found = times_s(slowed(fabric, 1), [0, 1, 2], [1, 2, 3], [SIZE] * 3, [0.0] * 3)
+    np.testing.assert_allclose(found, [2 * alone, 2 * alone, alone], rtol=1e-9)
+    # Two slow senders fill one receiver, three share it, and so do one sender's slow receivers.
+    found = times_s(slowed(fabric, 0, 1), [0, 1], [2, 2], [SIZE] * 2, [0.0] * 2)
+    np.testing.assert_allclose(found, 2 * alone, rtol=1e-9)
+    found = times_s(slowed(fabric, 0, 1, 2), [0, 1, 2], [3, 3, 3], [SIZE] * 3, [0.0] * 3)
+    np.testing.assert_allclose(found, 3 * alone, rtol=1e-9)
+    found = times_s(slowed(fabric, 0, 1), [2, 2], [0, 1], [SIZE] * 2, [0.0] * 2)
+    np.testing.assert_allclose(found, 2 * alone, rtol=1e-9)
+    # Two fast senders share a slow receiver.
+    found = times_s(slowed(fabric, 0), [1, 2], [0, 0], [SIZE] * 2, [0.0] * 2)
+    np.testing.assert_allclose(found, 4 * alone, rtol=1e-9)
+
+
+def test_slow_cables_between_switches_take_their_part_of_an_adapter() -> None:
+    """Host 0 sends over two spines by cables of half its rate, and fills both."""
+    fabric = weft.fabric("xgft:2;4,2;1,2")
+    alone = SIZE * 8e-9 / float(fabric.link_rate_gbps[0])
+    half = float(fabric.link_rate_gbps[0]) / 2
+    leaf = fabric.node_names[0]
+    slow = fabric.degraded([f"{leaf}[5]", f"{leaf}[6]"], half)
+    found = times_s(slow, [0, 0], [4, 5], [SIZE] * 2, [0.0] * 2)
+    np.testing.assert_allclose(found, 2 * alone, rtol=1e-9)
+    found = times_s(slow, [0, 1], [4, 5], [SIZE] * 2, [0.0] * 2)
+    np.testing.assert_allclose(found, 2 * alone, rtol=1e-9)
+    found = times_s(slow, [0, 1], [4, 6], [SIZE] * 2, [0.0] * 2)
+    np.testing.assert_allclose(found, 4 * alone, rtol=1e-9)
