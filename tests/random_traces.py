@@ -236,7 +236,7 @@ class Sense:
                 f"choose({one} < {other}, {one}, {other})",
                 f"choose({one} != 0 and {other} // {one} > 1, {one}, 2)",
                 f"choose({one} == 0 or {other} % {one} > 1, {one}, 2)",
-            ]  # fmt: skip
+            ]
         )
 
     def body(self, names: list[str], depth: int) -> list[str]:

@@ -34,6 +34,17 @@ def check_names(program: nodes.Program) -> None:
     _Analysis(program).run()
 
 
+def check_constant(node: nodes.Expression) -> None:
+    """Refuse an expression that holds a name.
+
+    Raises
+    ------
+    TraceError
+        On a name of any kind, or an unknown function.
+    """
+    _Analysis(nodes.Program(())).constant(node)
+
+
 def all_statements(statements: Sequence[nodes.Statement]) -> Iterator[nodes.Statement]:
     """Every statement, those in blocks too."""
     for statement in statements:
@@ -86,18 +97,18 @@ class _Analysis:
                 self._once.add(word)
         match statement:
             case nodes.RankCount(count=value) | nodes.Seed(value=value):
-                self._constant(value)
+                self.constant(value)
             case nodes.Communicator(number=value):
-                self._constant(value)
+                self.constant(value)
             case nodes.Param(name=name, value=value):
-                self._constant(value)
+                self.constant(value)
                 self._new(name, statement.at)
                 self._params.add(name)
             case nodes.DefineScope(name=name, definition=definition):
                 self._new(name, statement.at)
                 self._axes[name] = self._definition(definition)
 
-    def _constant(self, node: nodes.Expression) -> None:
+    def constant(self, node: nodes.Expression) -> None:
         """Allow numbers and parameters only: the number of ranks may not be known yet."""
         match node:
             case nodes.Name(name=name) if name not in self._params:
@@ -111,12 +122,12 @@ class _Analysis:
                 if function not in FUNCTIONS:
                     raise TraceError(f"{function}(…) cannot stand here", node.at)
                 for argument in arguments:
-                    self._constant(argument)
+                    self.constant(argument)
             case nodes.Unary(operand=operand):
-                self._constant(operand)
+                self.constant(operand)
             case nodes.Binary(left=left, right=right):
-                self._constant(left)
-                self._constant(right)
+                self.constant(left)
+                self.constant(right)
 
     def _new(self, name: str, at: Place) -> None:
         """Refuse a name that already means something."""

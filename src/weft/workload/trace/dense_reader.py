@@ -140,6 +140,8 @@ class _Reader:
         self._comms: list[str] = []
         self._phase = 0
         self._parsed: dict[str, re.Match[str]] = {}
+        self._named: set[str] = set()
+        self._waited: set[str] = set()
 
     def read(self) -> Dense:
         count: int | None = None
@@ -177,6 +179,8 @@ class _Reader:
                 raise _NotPlainError
         if block is not None or count is None or self._ranks not in (None, count):
             raise _NotPlainError
+        if self._waited - self._named - {""}:
+            raise _NotPlainError
         return self._built(count, blocks)
 
     def _enter(self, name: str) -> int:
@@ -191,6 +195,8 @@ class _Reader:
             if found is None:
                 raise _NotPlainError
             match = self._parsed[line] = found
+            self._named.add(found["request"])
+            self._waited.update((found["waits"] or "").split(", "))
         if match["phase"] is not None:
             block.phase = self._enter(match["phase"])
         elif match["all"]:

@@ -16,7 +16,7 @@ import numpy as np
 from weft.errors import InputError, NotApplicable
 from weft.workload.builder import WorkloadBuilder
 from weft.workload.trace import nodes
-from weft.workload.trace.analysis import all_statements, check_names
+from weft.workload.trace.analysis import all_statements, check_constant, check_names
 from weft.workload.trace.defining import define, listed
 from weft.workload.trace.dense_reader import read_dense
 from weft.workload.trace.errors import NOWHERE, Place, TraceError
@@ -361,7 +361,9 @@ def _parameter(name: str, given: str | float, default: Value) -> Value:
     """A value that the caller sets, of the kind that the program's own has."""
     nobody = Context(np.zeros(0, dtype=np.int64), world_scope(1), {}, {})
     try:
-        value = evaluate(parse_value(str(given)), nobody)
+        expression = parse_value(str(given))
+        check_constant(expression)
+        value = evaluate(expression, nobody)
     except TraceError as error:
         raise InputError(f"parameter {name}={given}: {error.reason}") from None
     if value.is_truth != default.is_truth or (value.unit and value.unit != default.unit):

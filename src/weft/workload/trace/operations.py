@@ -275,15 +275,13 @@ class Operations:
             for handles in self._requests.values():
                 handles[ranks] = NONE
             return
-        rows = []
-        for name in statement.requests:
+        found = np.full((len(statement.requests), len(ranks)), NONE, dtype=np.int64)
+        for row, name in zip(found, statement.requests, strict=True):
             if name in self._requests:
-                rows.append(self._requests[name][ranks])
+                row[:] = self._requests[name][ranks]
                 self._requests[name][ranks] = NONE
-        if rows:
-            found = np.stack(rows)
-            for part in self._parts(ranks):
-                self.builder.wait(ranks[part], found[:, part])
+        for part in self._parts(ranks):
+            self.builder.wait(ranks[part], found[:, part])
 
     def _routing_key(self, statement: nodes.RoutingKey, context: Context) -> None:
         context, comm = self._on(statement.on, context)
