@@ -1,0 +1,244 @@
+"""The flow level: closed forms, both kinds of sends, limits, errors, and real traces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import weft
+from weft.errors import InputError, NotApplicable
+from weft.sim.flow import IncompleteRun, Progress
+from weft.workload import Workload, WorkloadBuilder, load_workload
+
+TREE = weft.fabric("xgft:2;4,4;1,4,rate=100")
+ROUTES = weft.route(TREE, "dmodk")
+#: 100 Gb/s in bytes/ns.
+RATE = 12.5
+
+
+def one_message(size: int) -> Workload:
+    """Rank 0 sends to rank 1, which was ready before."""
+    builder = WorkloadBuilder(2)
+    builder.rank(0).send(1, size)
+    builder.rank(1).recv(0, size)
+    return builder.build()
+
+
+def puts(*pairs: tuple[int, int, int]) -> Workload:
+    """Messages of (source, destination, size) that all leave at once; ranks are hosts."""
+    builder = WorkloadBuilder(TREE.num_hosts)
+    for source, target, size in pairs:
+        builder.put(source, target, size)
+    return builder.build()
+
+
+def arrivals(work: Workload, **options: object) -> list[float]:
+    """When each message arrived."""
+    result = weft.simulate(TREE, ROUTES, work, latency_ns=0, **options)
+    return result.messages()["arrived_ns"].to_list()
+
+
+def test_an_eager_message_takes_its_latency_and_its_size_over_the_rate() -> None:
+    # Hosts 0 and 5: two cables up, two down, three switches between.
+    hops, cables = 3, 4 * 10.0
+    result = weft.simulate(TREE, ROUTES, one_message(5000), [0, 5], switch_latency_ns=50)
+    assert result.makespan_ns == pytest.approx(hops * 50 + cables + 5000 / RATE)
+    assert result.ended_ns[0] == 0  # the library holds a copy
+
+
+def test_a_rendezvous_asks_first_and_ends_when_all_has_left() -> None:
+    options = {"eager_bytes": 0, "switch_latency_ns": 50}
+    latency = 3 * 50 + 40
+    result = weft.simulate(TREE, ROUTES, one_message(5000), [0, 5], **options)
+    assert result.left_ns[0] == pytest.approx(2 * latency)
+    assert result.ended_ns[0] == pytest.approx(2 * latency + 5000 / RATE)
+    assert result.ended_ns[1] == pytest.approx(3 * latency + 5000 / RATE)
+    bare = weft.simulate(TREE, ROUTES, one_message(5000), [0, 5], handshake=False, **options)
+    assert bare.left_ns[0] == 0
+
+
+def test_the_overhead_occupies_both_processors() -> None:
+    builder = WorkloadBuilder(2)
+    for _ in range(3):
+        builder.isend(0, 1, 0)
+        builder.irecv(1, 0, 0)
+    result = weft.simulate(TREE, ROUTES, builder.build(), [0, 5], overhead_ns=100, latency_ns=7)
+    assert result.left_ns[:3].tolist() == [100, 200, 300]
+    assert result.ended_ns[3:].tolist() == [207, 307, 407]
+
+
+def test_calculations_on_one_processor_take_turns_and_others_do_not() -> None:
+    builder = WorkloadBuilder(1)
+    for cpu in (0, 0, 1):
+        builder.calc(0, 10.0, cpu=cpu, after=[])
+    assert weft.simulate(TREE, ROUTES, builder.build()).ended_ns.tolist() == [10, 20, 10]
+
+
+def test_flows_share_adapters_and_cables_alike() -> None:
+    # Two into one host; one of them shares its source with a third.
+    ends = arrivals(puts((0, 5, 1000), (0, 6, 1000), (1, 5, 1000)))
+    assert ends == pytest.approx([2000 / RATE] * 3)
+    # 0 -> 4 and 1 -> 8 leave by the same cable of their leaf (dmodk goes by the destination).
+    assert arrivals(puts((0, 4, 1000), (1, 8, 1000))) == pytest.approx([2000 / RATE] * 2)
+    assert arrivals(puts((0, 4, 1000), (1, 9, 1000))) == pytest.approx([1000 / RATE] * 2)
+
+
+def test_without_contention_all_are_alone() -> None:
+    work = puts((0, 5, 1000), (1, 5, 1000))
+    assert arrivals(work, sharing="none") == pytest.approx([1000 / RATE] * 2)
+
+
+def test_a_finished_flow_leaves_its_share_to_the_others() -> None:
+    # Both at half the rate until the short one ends, then the long one alone.
+    ends = arrivals(puts((0, 5, 1000), (1, 5, 3000)))
+    assert ends == pytest.approx([2000 / RATE, 4000 / RATE])
+
+
+def test_split_flows_use_all_ways_and_hashed_ones_a_single_one() -> None:
+    spread = weft.route(TREE, "ecmp")
+    work = puts((0, 4, 1000), (1, 8, 1000))
+    result = weft.simulate(TREE, spread, work, latency_ns=0)
+    assert result.makespan_ns == pytest.approx(1000 / RATE)
+    up = result.links().filter(pl.col("kind") == "switch to switch")
+    assert sorted(set(up["carried_bytes"].to_list())) == [0, 250, 500]
+    drawn = weft.simulate(TREE, spread, work, multipath="hash", latency_ns=0, seed=3)
+    carried = drawn.links().filter(pl.col("kind") == "switch to switch")["carried_bytes"]
+    assert set(carried.to_list()) <= {0, 1000, 2000}
+    assert carried.sum() == 4000
+
+
+def test_intermediates_are_left_to_levels_that_know_packets() -> None:
+    fabric = weft.fabric("dragonfly:p=1,a=2,h=1")
+    with pytest.raises(NotApplicable, match="ugal draws an intermediate"):
+        weft.simulate(fabric, weft.route(fabric, "ugal"), load_workload("shift", 4))
+
+
+def test_source_routes_run_too() -> None:
+    routes = weft.route(TREE, "smodk")
+    work = load_workload("alltoall:size=2KiB", 16)
+    result = weft.simulate(TREE, routes, work)
+    used = result.network.route_link
+    first = result.network.route_offset[:-1]
+    assert np.array_equal(
+        TREE.link_from[used[first]], TREE.num_switches + result.network.route_source
+    )
+    last = result.network.route_offset[1:] - 1
+    assert np.array_equal(
+        TREE.link_to[used[last]], TREE.num_switches + result.network.route_destination
+    )
+    inner = np.setdiff1d(np.arange(len(used)), last)
+    assert np.array_equal(TREE.link_to[used[inner]], TREE.link_from[used[inner + 1]])
+
+
+def test_ranks_of_one_host_share_nothing() -> None:
+    result = weft.simulate(
+        TREE, ROUTES, one_message(5000), [3, 3], local_gbps=80, local_latency_ns=11
+    )
+    assert result.makespan_ns == pytest.approx(511)
+    assert result.links()["carried_bytes"].sum() == 0
+
+
+def test_release_times_hold_puts_back() -> None:
+    builder = WorkloadBuilder(2)
+    builder.put(0, 1, 125, release_ns=500.0)
+    result = weft.simulate(TREE, ROUTES, builder.build(), latency_ns=0)
+    assert result.left_ns[0] == 500
+    assert result.makespan_ns == pytest.approx(510)
+
+
+def _ring(size: int) -> Workload:
+    builder = WorkloadBuilder(4, name="ring")
+    for rank in range(4):
+        builder.rank(rank).send((rank + 1) % 4, size).recv((rank - 1) % 4, size)
+    return builder.build()
+
+
+def test_a_deadlock_names_who_waits_for_what() -> None:
+    weft.simulate(TREE, ROUTES, _ring(100))
+    message = (
+        r"deadlocks after 0 ns: 4 ranks wait for ever: "
+        r"rank 0 in operation 0, send to rank 1, tag 0, waits for its receive, .*; rank 1 in"
+    )
+    with pytest.raises(InputError, match=message):
+        weft.simulate(TREE, ROUTES, _ring(100_000))
+
+
+def test_a_run_that_takes_too_long_has_no_result() -> None:
+    with pytest.raises(IncompleteRun, match="0 of 4 messages had arrived; there is no result"):
+        weft.simulate(TREE, ROUTES, _ring(10_000), max_time_ns="200 ns")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"placement": [0, 1, 2]}, "rank 3 has no host"),
+        ({"placement": [0, 1, 2, 16]}, "rank 3 is on host 16, and hosts of .* are 0 to 15"),
+        ({"placement": [0.5] * 4}, "a placement is"),
+        ({"sharing": "fair"}, "unknown sharing law 'fair'; there are maxmin, penalty, none"),
+        ({"tolerance": 1.5}, "tolerance of 1.5"),
+        ({"tolerance": float("nan")}, "tolerance of nan"),
+        ({"multipath": "all"}, "unknown multipath"),
+        ({"eager_bytes": -1}, "eager_bytes"),
+        ({"switch_latency_ns": "-5ns"}, "switch_latency_ns"),
+        ({"local_gbps": 0}, "local_gbps must be above 0"),
+    ],
+)
+def test_options_that_cannot_be(options: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        weft.simulate(TREE, ROUTES, _ring(100), **options)
+
+
+def test_a_pair_without_a_path_is_named() -> None:
+    broken = TREE.without(cables=["h5[1]"])
+    routes = weft.route(broken, "minhop")
+    with pytest.raises(InputError, match="no path from h0 to h5 in the minhop routes"):
+        weft.simulate(broken, routes, one_message(10), [0, 5])
+
+
+def test_progress_tells_how_far_it_came() -> None:
+    told: list[Progress] = []
+    work = load_workload("alltoall:size=4KiB,algorithm=pairwise", 16)
+    weft.simulate(TREE, ROUTES, work, progress=told.append)
+    assert told[-1].ended == work.num_ops
+    assert told[-1].arrived == len(work.messages)
+    assert [each.now_ns for each in told] == sorted(each.now_ns for each in told)
+
+
+def test_results_add_up() -> None:
+    work = load_workload("hpcg:local=16x16x16,iterations=1,levels=2", 16)
+    result = weft.simulate(TREE, ROUTES, work, "random:seed=4")
+    messages, links, ranks, phases = (
+        result.messages(), result.links(), result.ranks(), result.phases(),
+    )  # fmt: skip
+    total = int(work.size_bytes[work.messages].sum())
+    assert messages["size_bytes"].sum() == ranks["sent_bytes"].sum() == total
+    assert ranks["received_bytes"].sum() == phases["size_bytes"].sum() == total
+    out = links.filter(pl.col("kind") == "host to switch")
+    assert out["carried_bytes"].sum() == pytest.approx(total)
+    assert phases["end_ns"].max() == pytest.approx(result.makespan_ns)
+    assert messages.filter(pl.col("slowdown") < 1 - 1e-9).is_empty()
+    assert links["utilisation"].max() <= 1 + 1e-9
+
+
+def test_the_same_run_twice_is_the_same() -> None:
+    work = load_workload("random-ring", 16)
+    one, two = (weft.simulate(TREE, ROUTES, work, "random:seed=1") for _ in range(2))
+    assert np.array_equal(one.ended_ns, two.ended_ns)
+
+
+@pytest.mark.parametrize("trace", ["smpi-tit-32", "binary-tree-32.goal"])
+@pytest.mark.parametrize("sharing", ["maxmin", "penalty", "none"])
+def test_real_traces_replay_on_the_real_cluster(shared: Path, trace: str, sharing: str) -> None:
+    fabric = weft.fabric(shared / "fabrics" / "psmn-x5.ibnetdiscover")
+    routes = weft.route(fabric, ["ftree", "updn"])
+    work = load_workload(shared / "traces" / trace)
+    result = weft.simulate(fabric, routes, work, "random:seed=2", sharing=sharing)
+    assert work.num_ranks == 32
+    assert np.all(result.ended_ns >= 0)
+    assert np.all(result.arrived_ns[work.messages] > 0)
+    if sharing != "none":
+        alone = weft.simulate(fabric, routes, work, "random:seed=2", sharing="none")
+        assert result.makespan_ns >= alone.makespan_ns * (1 - 1e-12)
