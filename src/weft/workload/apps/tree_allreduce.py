@@ -43,7 +43,7 @@ def tree_allreduce(
     and hands the sum to its parent; from the root the result comes down again. Chunks follow each
     other up and down without waiting for each other, but each rank handles the chunks of a tree
     and direction in order. The second tree is the first one mirrored (for an odd number of ranks,
-    shifted by one), so that nearly every rank has children in one of them only.
+    shifted by one), so that no rank, or one of an odd number, has children in both.
 
     Parameters
     ----------
