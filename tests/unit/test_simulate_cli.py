@@ -99,7 +99,7 @@ def test_tables_are_written_with_every_column_described(capsys, tmp_path) -> Non
     assert names == [
         "columns.csv", "experiment.toml", "jobs.parquet", "links-1.parquet", "links-2.parquet",
         "messages-1.parquet", "messages-2.parquet", "phases-1.parquet", "phases-2.parquet",
-        "ranks-1.parquet", "runs.parquet",
+        "ranks-1.parquet", "ranks-2.parquet", "runs.parquet",
     ]  # fmt: skip
     described = pl.read_csv(folder / "columns.csv")
     for name in names:
@@ -138,6 +138,7 @@ def test_tables_say_what_weft_simulate_says(capsys, tmp_path) -> None:
         hosts = place(fabric, count, placement, hosts=list(free))
         assert ranks.filter(job=name)["rank"].to_list() == list(range(count))
         assert ranks.filter(job=name)["host"].to_list() == hosts.tolist()
+        assert ranks.filter(job=name)["host_name"].to_list() == [f"h{host}" for host in hosts]
         assert (job["ranks"], job["hosts"]) == (count, count)
         assert job["messages"] == len(mine)
         assert job["size_bytes"] == mine["size_bytes"].sum()
@@ -326,6 +327,44 @@ def test_ranks_that_wait_for_ever_are_named(capsys, tmp_path) -> None:
     assert "rank 1" in err
 
 
+def test_ranks_of_several_jobs_are_told_apart(capsys, tmp_path) -> None:
+    ranks = "".join(
+        f"rank {me} {{\nl1: send 1000000b to {1 - me}\nl2: recv 1000000b from {1 - me}\n"
+        "l2 requires l1\n}\n"
+        for me in (0, 1)
+    )
+    (tmp_path / "stuck.goal").write_text("num_ranks 2\n" + ranks)
+    path = experiment(tmp_path, TWO_JOBS + '[[job]]\nname = "stuck"\nworkload = "stuck.goal"\n')
+    status, _, err = run(capsys, path)
+    assert status == 2
+    assert "rank 14" in err
+    assert "(ranks 0 to 5 are train, 6 to 13 are shuffle, 14 to 15 are stuck)" in err
+
+
+def test_the_copy_of_an_experiment_runs_from_anywhere(capsys, tmp_path, monkeypatch) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (inner / "ranks").write_text("h3\nh9\n")
+    (inner / "x.goal").write_text(
+        "num_ranks 2\nrank 0 {\nl1: send 9b to 1\n}\nrank 1 {\nl1: recv 9b from 0\n}\n"
+    )
+    experiment(
+        inner,
+        f"""
+        fabric = "{TREE}"
+        job = [{{ workload = "x.goal", placement = "file:ranks" }}]
+    """,
+    )
+    monkeypatch.chdir(inner)
+    assert run(capsys, "x.toml", "--out", "results")[0] == 0
+    first = (inner / "results" / "ranks.parquet").read_bytes()
+    monkeypatch.chdir(tmp_path)
+    assert run(capsys, "inner/results/experiment.toml")[0] == 0
+    assert (inner / "results" / "ranks.parquet").read_bytes() == first
+    assert pl.read_parquet(inner / "results" / "ranks.parquet")["host"].to_list() == [3, 9]
+    assert not (tmp_path / "results").exists()
+
+
 @pytest.mark.parametrize("limit", [("--max-time", "2us"), ("--max-seconds", "1e-9")])
 def test_a_run_that_stops_early_says_so_and_writes_nothing(capsys, tmp_path, limit) -> None:
     folder = tmp_path / "results"
@@ -402,7 +441,7 @@ def test_an_interrupt_says_how_far_it_came_and_keeps_nothing(capsys, tmp_path, m
 
 def test_a_signal_ends_a_long_run_with_status_130(tmp_path) -> None:
     folder = tmp_path / "results"
-    words = ["simulate", "xgft:2;16,16;1,16", "--workload", "alltoall:size=1MiB,count=1000"]
+    words = ["simulate", "xgft:2;16,16;1,16", "--workload", "alltoall:size=1MiB,count=5"]
     child = subprocess.Popen(
         [sys.executable, "-c", MAIN, *words, "--out", str(folder), "--progress"],
         stderr=subprocess.PIPE,

@@ -78,16 +78,23 @@ def console() -> Console:
     return Console(width=None if said else 140, highlight=False)
 
 
-def kernels_are_cached() -> bool:
-    """Whether an earlier run left compiled kernels for this Python."""
+def kernels_are_cached(kernel: str = "") -> bool:
+    """Whether an earlier run left compiled kernels for this Python, or this ``file.function``."""
     folder = Path(table_loads.stats.cache_path)
-    return any(folder.glob(f"*.py{sys.version_info.major}{sys.version_info.minor}*.nbi"))
+    python = f"py{sys.version_info.major}{sys.version_info.minor}"
+    return any(folder.glob(f"{kernel}*.{python}*.nbi"))
 
 
 @contextmanager
-def announced_compile() -> Iterator[None]:
-    """Say that the first run compiles, and afterwards how long it took."""
-    if kernels_are_cached():
+def announced_compile(kernel: str = "") -> Iterator[None]:
+    """Say that the first run compiles, and afterwards how long it took.
+
+    Parameters
+    ----------
+    kernel
+        The one that takes longest, as ``file.function``; any when left out.
+    """
+    if kernels_are_cached(kernel):
         yield
         return
     print("weft: compiling kernels; later runs start at once", file=sys.stderr)

@@ -24,6 +24,8 @@ from weft.experiment.tables import brief
 #: Exit status when a run stopped early or failed, or none fits.
 NOT_WHOLE = 1
 INTERRUPTED = 130
+#: The kernel of the flow level, which takes longest to compile.
+FLOW_KERNEL = "flow_engine.run-"
 #: Seconds before progress is shown at all, and between its lines where there is no terminal.
 QUIET_S, LINE_S = 1.0, 5.0
 
@@ -264,7 +266,8 @@ def _run(experiment: Experiment, wanted: bool) -> int:
     try:
         store = None if folder is None else Store(folder, experiment)
         try:
-            with announced_compile(), _Watch(wanted) as watch:
+            kernel = FLOW_KERNEL if "flow" in experiment.level else ""
+            with announced_compile(kernel), _Watch(wanted) as watch:
                 for outcome in perform(experiment, watch=watch.see, stage=stage):
                     if store is not None:
                         store.add(outcome)

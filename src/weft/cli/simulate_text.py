@@ -190,7 +190,7 @@ def _text(value: Any) -> str:
 
 def _details(out: Console, outcome: Outcome) -> None:
     """Phases and the busiest links of one run."""
-    made = tables(outcome)
+    made = tables(outcome, ("phases", "links"))
     phases = made["phases"].to_dicts()
     if len(phases) > 1:
         several = len({row["job"] for row in phases} - {None}) > 1

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -178,6 +179,23 @@ def _beside(experiment: Experiment, folder: Path) -> Experiment:
     def found(name: str) -> str:
         path = folder / name
         return str(path) if not Path(name).is_absolute() and path.exists() else name
+
+    return _renamed(experiment, found)
+
+
+def from_anywhere(experiment: Experiment) -> Experiment:
+    """The experiment with whole paths, so that it is the same from every working folder."""
+    output = experiment.output
+    if output.folder is not None:
+        output = output.model_copy(update={"folder": os.path.abspath(output.folder)})
+    made = _renamed(
+        experiment, lambda name: os.path.abspath(name) if os.path.exists(name) else name
+    )
+    return made.model_copy(update={"output": output})
+
+
+def _renamed(experiment: Experiment, found: Callable[[str], str]) -> Experiment:
+    """The experiment with the names of its files, and of what may be one, changed."""
 
     def spec(text: str) -> str:
         kind, colon, rest = text.partition(":")

@@ -280,6 +280,15 @@ def _outcome(
     except NotApplicable as reason:
         return Outcome(run, "does not fit", str(reason), mix=mix, notes=notes)
     except InputError as reason:
-        return Outcome(run, "failed", str(reason), mix=mix, notes=notes)
+        text = str(reason) + _whose_ranks(mix)
+        return Outcome(run, "failed", text, mix=mix, notes=notes)
     took = time.perf_counter() - began
     return Outcome(run, "complete", "", result, mix, notes, took)
+
+
+def _whose_ranks(mix: JobMix) -> str:
+    """Which ranks are whose, for messages that number the ranks of all jobs together."""
+    if len(mix.names) == 1:
+        return ""
+    ends = zip(mix.names, mix.first_rank.tolist(), mix.first_rank[1:].tolist(), strict=False)
+    return f" (ranks {', '.join(f'{start} to {end - 1} are {name}' for name, start, end in ends)})"

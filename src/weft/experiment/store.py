@@ -13,7 +13,7 @@ import polars as pl
 
 from weft.columns import Column
 from weft.errors import InputError
-from weft.experiment.files import resolved
+from weft.experiment.files import from_anywhere, resolved
 from weft.experiment.run import Outcome
 from weft.experiment.spec import Experiment
 from weft.experiment.tables import JOB_COLUMNS, RUN_COLUMNS, TABLES, job_rows, of_columns, run_row
@@ -76,11 +76,13 @@ class Store:
         """
         self._rows.append(run_row(outcome))
         self._jobs += job_rows(outcome)
-        for name, table in tables_of(outcome).items():
+        only = ["phases", "ranks", "links"]
+        if self.experiment.output.messages:
+            only.append("messages")
+        number = f"-{outcome.run.number}" if self._several else ""
+        for name, table in tables_of(outcome, only).items():
             self._levels.setdefault(outcome.run.level)
-            if name != "messages" or self.experiment.output.messages:
-                number = f"-{outcome.run.number}" if self._several else ""
-                self._write(f"{name}{number}.{self.format}", table)
+            self._write(f"{name}{number}.{self.format}", table)
 
     def keep(self) -> list[Path]:
         """Make the results visible; gives their files.
@@ -95,7 +97,9 @@ class Store:
         self._write(MEANINGS, meanings(tuple(self._levels)))
         hidden = self._need()
         try:
-            (hidden / EXPERIMENT).write_text(resolved(self.experiment), encoding="utf-8")
+            (hidden / EXPERIMENT).write_text(
+                resolved(from_anywhere(self.experiment)), encoding="utf-8"
+            )
             written = sorted(path.name for path in hidden.iterdir())
             if (self.folder / EXPERIMENT).exists():
                 for old in self.folder.iterdir():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -117,14 +117,18 @@ def _with_job(columns: Mapping[str, Column]) -> dict[str, Column]:
     return {"run": _RUN, "job": _JOB, **told}
 
 
+_HOST_NAME = Column(pl.String, "", "label of that host")
+_PLACED = {name: flow.RANK_COLUMNS[name] for name in ("rank", "host")}
+
 #: Columns of every table, by level and name of the table.
 TABLES: Mapping[tuple[str, str], Mapping[str, Column]] = {
     ("flow", "phases"): _with_job(flow.PHASE_COLUMNS),
     ("flow", "messages"): _with_job(flow.MESSAGE_COLUMNS),
-    ("flow", "ranks"): _with_job(flow.RANK_COLUMNS),
+    ("flow", "ranks"): _with_job({**_PLACED, "host_name": _HOST_NAME, **flow.RANK_COLUMNS}),
     ("flow", "links"): {"run": _RUN, **flow.LINK_COLUMNS},
     ("static", "phases"): _with_job(static.PHASE_COLUMNS),
     ("static", "messages"): _with_job(static.MESSAGE_COLUMNS),
+    ("static", "ranks"): _with_job({**_PLACED, "host_name": _HOST_NAME}),
     ("static", "links"): {"run": _RUN, **static.LINK_COLUMNS},
 }
 
@@ -221,34 +225,47 @@ def of_columns(columns: Mapping[str, Column], rows: Iterable[Mapping[str, Any]])
     return frame(columns, {name: [row[name] for row in listed] for name in columns})
 
 
-def tables(outcome: Outcome) -> dict[str, pl.DataFrame]:
-    """The tables of one run's phases, messages, links and, at the flow level, ranks."""
+def tables(
+    outcome: Outcome, only: Collection[str] = ("phases", "messages", "ranks", "links")
+) -> dict[str, pl.DataFrame]:
+    """The tables of one run's phases, messages, ranks and links, or some of them."""
     result, mix = outcome.result, outcome.mix
     if result is None or mix is None:
         return {}
     if isinstance(result, StaticWorkload):
-        made = {"phases": result.phases, "messages": result.messages, "links": result.links}
-    else:
-        made = {
-            "phases": result.phases(),
-            "messages": result.messages(),
-            "links": result.links(),
-            "ranks": result.ranks(),
+        numbers = np.arange(len(mix.hosts), dtype=np.int32)
+        makers: dict[str, Callable[[], pl.DataFrame]] = {
+            "phases": lambda: result.phases,
+            "messages": lambda: result.messages,
+            "ranks": lambda: pl.DataFrame({"rank": numbers, "host": mix.hosts}),
+            "links": lambda: result.links,
         }
+    else:
+        makers = {
+            "phases": result.phases,
+            "messages": result.messages,
+            "ranks": result.ranks,
+            "links": result.links,
+        }
+    made = {name: make() for name, make in makers.items() if name in only}
     names = np.array(mix.names, dtype=object)
     work = mix.workload
     phases: dict[str, tuple[str | None, str]] = {
         name: _own_phase(mix, at) for at, name in enumerate(work.phase_names)
     }
     phases[static.TOGETHER] = None, static.TOGETHER
-    new = {
-        "messages": [pl.Series("job", names[mix.job[work.rank[work.messages]]].tolist())],
-        "ranks": [pl.Series("job", names[mix.job].tolist())],
-        "phases": [
-            pl.Series("job", [phases[name][0] for name in made["phases"]["phase"]], pl.String)
-        ],
-        "links": [],
-    }
+    new: dict[str, list[pl.Series]] = {"links": []}
+    if "messages" in made:
+        new["messages"] = [pl.Series("job", names[mix.job[work.rank[work.messages]]].tolist())]
+    if "ranks" in made:
+        hosts = np.array(result.fabric.host_names, dtype=object)
+        new["ranks"] = [
+            pl.Series("job", names[mix.job].tolist()),
+            pl.Series("host_name", hosts[mix.hosts].tolist()),
+        ]
+    if "phases" in made:
+        jobs = [phases[name][0] for name in made["phases"]["phase"]]
+        new["phases"] = [pl.Series("job", jobs, pl.String)]
     own = {name: phase for name, (_, phase) in phases.items()}
     run = pl.lit(outcome.run.number, pl.Int32).alias("run")
     return {
