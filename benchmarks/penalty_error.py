@@ -30,6 +30,7 @@ from weft.kernels.penalty import (
     penalty_solve,
 )
 from weft.routes import Routes
+from weft.sim.contention import INFINIBAND
 from weft.sim.flow.maxmin import maxmin_state
 from weft.sim.flow.network import Network, lay_routes
 from weft.sim.flow.penalty import penalty_state
@@ -62,7 +63,9 @@ def random_flows(hosts: int, flows: int, seed: int) -> tuple[NDArray[np.int64], 
     return source, (source + 1 + random.integers(hosts - 1, size=flows)) % hosts
 
 
-def first_rates(network: Network, hosts: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def first_rates(
+    network: Network, hosts: int, model: weft.PenaltyModel
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Rates by the penalty law and by max-min with one flow on every route."""
     count = network.num_routes
     links = (
@@ -73,7 +76,7 @@ def first_rates(network: Network, hosts: int) -> tuple[NDArray[np.float64], NDAr
     )
     changed = np.zeros(count, dtype=np.int32)
     by_penalty, by_maxmin = np.zeros(count), np.zeros(count)
-    state = penalty_state(*links, count, hosts)
+    state = penalty_state(*links, count, hosts, model=model)
     for flow in range(count):
         ends = network.route_source[flow], network.route_destination[flow]
         penalty_add(state, flow, flow, *map(int, ends))
@@ -87,32 +90,33 @@ def first_rates(network: Network, hosts: int) -> tuple[NDArray[np.float64], NDAr
 
 def completion_times(
     fabric: Fabric, routes: Routes, source: NDArray[np.int64], destination: NDArray[np.int64],
-    sharing: str,
+    sharing: str, model: weft.PenaltyModel,
 ) -> NDArray[np.float64]:  # fmt: skip
     """When each flow's last byte has left, in ns, by source."""
     builder = weft.WorkloadBuilder(fabric.num_hosts)
     for start, end in zip(source.tolist(), destination.tolist(), strict=True):
         builder.put(start, end, SIZE_BYTES)
     found = weft.simulate(
-        fabric, routes, builder.build(), sharing=sharing, latency_ns=0.0, switch_latency_ns=0.0
-    )
+        fabric, routes, builder.build(), sharing=sharing, latency_ns=0.0, switch_latency_ns=0.0,
+        model=model,
+    )  # fmt: skip
     return found.messages()["arrived_ns"].to_numpy()
 
 
-def compare(spec: str, per_host: float, graphs: int = GRAPHS) -> Compared:
+def compare(spec: str, per_host: float, model: weft.PenaltyModel) -> Compared:
     """Both laws on random graphs over a fabric."""
     fabric = weft.fabric(spec)
     routes = weft.route(fabric, "dmodk")
     rates, times, makespans = [], [], []
-    for seed in range(graphs):
+    for seed in range(GRAPHS):
         flows = max(int(per_host * fabric.num_hosts), 1)
         source, destination = random_flows(fabric.num_hosts, flows, seed)
         by_penalty, by_maxmin = first_rates(
-            lay_routes(fabric, routes, source, destination), fabric.num_hosts
+            lay_routes(fabric, routes, source, destination), fabric.num_hosts, model
         )
         rates.append(by_penalty / by_maxmin)
         a, b = (
-            completion_times(fabric, routes, source, destination, law)
+            completion_times(fabric, routes, source, destination, law, model)
             for law in ("penalty", "maxmin")
         )
         times.append(a / b)
@@ -174,6 +178,19 @@ def time_events(flows: int, events: int) -> tuple[float, float]:
     return took[2], took[3]
 
 
+def _print_row(name: str, per_host: float, found: Compared) -> None:
+    rate, when = found.rate, found.time
+    low, middle, high = np.percentile(rate, [5, 50, 95])
+    soon, usual, late = np.percentile(when, [5, 50, 95])
+    print(
+        f"{name:24} {per_host:10} | {np.mean(abs(rate - 1) < 0.01):11.0%} "
+        f"{np.mean(abs(rate - 1)):9.1%} {low:6.2f} {middle:6.2f} {high:6.2f} | "
+        f"{np.mean(abs(when - 1)):14.1%} {soon:6.2f} {usual:6.2f} {late:6.2f} | "
+        f"{found.makespan.mean():8.2f}",
+        flush=True,
+    )
+
+
 def main() -> None:
     os.sched_setaffinity(0, {0})
     print(f"penalty law over max-min, {GRAPHS} random graphs each; quantiles over all flows")
@@ -184,17 +201,10 @@ def main() -> None:
     )
     for name, spec in FABRICS.items():
         for per_host in PER_HOST:
-            found = compare(spec, per_host)
-            rate, when = found.rate, found.time
-            low, middle, high = np.percentile(rate, [5, 50, 95])
-            soon, usual, late = np.percentile(when, [5, 50, 95])
-            print(
-                f"{name:24} {per_host:10} | {np.mean(abs(rate - 1) < 0.01):11.0%} "
-                f"{np.mean(abs(rate - 1)):9.1%} {low:6.2f} {middle:6.2f} {high:6.2f} | "
-                f"{np.mean(abs(when - 1)):14.1%} {soon:6.2f} {usual:6.2f} {late:6.2f} | "
-                f"{found.makespan.mean():8.2f}",
-                flush=True,
-            )
+            _print_row(name, per_host, compare(spec, per_host, INFINIBAND))
+    print("without back-pressure")
+    for name, spec in FABRICS.items():
+        _print_row(name, 4.0, compare(spec, 4.0, weft.PenaltyModel(back_pressure=0.0)))
     print("\none flow replaced by another among random flows of 1,024 hosts, microseconds")
     for flows, events in ((200, 2000), (1000, 2000), (10000, 200)):
         some, everything = time_events(flows, events)
