@@ -36,10 +36,10 @@ def check_refused_or_read(read: Callable[[str, str], Workload], text: str) -> No
         read(text, "x")
     except InputError as caught:
         error = caught
-    if error is not None and error.file is not None:
-        assert error.file == "x"
+    if error is not None:
+        # What is left of a trace may be the name of something that is there, such as "//".
+        assert error.file == "x" or error.file in [line.strip() for line in text.split("\n")]
         assert error.line is None or 1 <= error.line <= text.count("\n") + 1
-    assert error is None or error.file is not None
 
 
 @st.composite
