@@ -103,3 +103,26 @@ def test_slow_cables_between_switches_take_their_part_of_an_adapter() -> None:
     np.testing.assert_allclose(found, 2 * alone, rtol=1e-9)
     found = times_s(slow, [0, 1], [4, 6], [SIZE] * 2, [0.0] * 2)
     np.testing.assert_allclose(found, 4 * alone, rtol=1e-9)
+
+
+def test_ports_of_one_host_are_adapters_of_their_own() -> None:
+    builder = weft.FabricBuilder("two ports")
+    switches = builder.switches(["s0", "s1"])
+    hosts = builder.hosts([f"h{n}" for n in range(4)])
+    builder.connect(np.repeat(switches, 4), np.tile(hosts, 2))
+    builder.connect(switches[:1], switches[1:])
+    fabric = builder.fabric()
+    alone = SIZE * 8e-9 / float(fabric.link_rate_gbps[0])
+
+    def found(ports: str) -> np.ndarray:
+        workload = weft.WorkloadBuilder(4)
+        workload.put(0, 1, SIZE)
+        workload.put(0, 2, SIZE)
+        result = weft.simulate(
+            fabric, weft.route(fabric, "minhop"), workload.build(), sharing="penalty",
+            latency_ns=0.0, ports=ports,
+        )  # fmt: skip
+        return result.messages()["arrived_ns"].to_numpy() * 1e-9
+
+    np.testing.assert_allclose(found("spread"), alone, rtol=1e-9)
+    np.testing.assert_allclose(found("first"), 2 * alone, rtol=1e-9)

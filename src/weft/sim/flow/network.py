@@ -37,7 +37,7 @@ class Network:
     route_rate_bytes_per_ns
         float64 [routes]: the rate of a message that is alone.
     route_source, route_destination
-        int32 [routes]: host numbers.
+        int32 [routes]: endpoints that send and receive, a port of a host with several.
     """
 
     capacity_bytes_per_ns: NDArray[np.float64]
@@ -123,7 +123,7 @@ def lay_routes(
             latency -= switch_latency_ns
     return Network(
         capacity, offset, link, share, latency, rate,
-        np.asarray(sources, dtype=np.int32), np.asarray(destinations, dtype=np.int32),
+        flows.sources, flows.destinations,
     )  # fmt: skip
 
 

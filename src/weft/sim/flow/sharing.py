@@ -39,10 +39,10 @@ def sharing_states(
         )  # fmt: skip
         return state, None
     if sharing == "penalty":
-        hosts = max(network.route_source.max(initial=0), network.route_destination.max(initial=0))
+        last = max(network.route_source.max(initial=0), network.route_destination.max(initial=0))
         state = penalty_state(
             network.capacity_bytes_per_ns, network.route_offset, network.route_link,
-            network.route_share, max_flows, int(hosts) + 1, model=model,
+            network.route_share, max_flows, int(last) + 1, model=model,
         )  # fmt: skip
         return None, state
     return None, None
