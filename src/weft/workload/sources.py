@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from weft.errors import InputError, NotApplicable
 from weft.units import MAX_BYTES, parse_bytes, parse_duration_ns
-from weft.workload.builder import MAX_OPS
 from weft.workload.patterns import pattern, traffic
+from weft.workload.program_order import MAX_OPS
 from weft.workload.workload import Kind, Workload
 
 Distribution = Literal["fixed", "uniform", "exponential"]

@@ -24,7 +24,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from weft.errors import InputError
 from weft.registry import Registry
-from weft.workload.builder import MAX_OPS, WorkloadBuilder
+from weft.workload.builder import WorkloadBuilder
+from weft.workload.program_order import MAX_OPS
 
 F = TypeVar("F", bound=Callable[..., Any])
 Ints = NDArray[np.int64]

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from weft.errors import InputError
 from weft.registry import Entry, convert, did_you_mean
 from weft.units import MAX_BYTES, Bytes, Nanoseconds
-from weft.workload.builder import MAX_OPS, WorkloadBuilder
+from weft.workload.builder import WorkloadBuilder
 from weft.workload.collectives.base import (
     COLLECTIVES,
     Collective,
@@ -21,6 +21,7 @@ from weft.workload.collectives.base import (
     collective,
 )
 from weft.workload.collectives.defaults import RULES
+from weft.workload.program_order import MAX_OPS
 from weft.workload.workload import Workload
 
 

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from weft.errors import InputError
-from weft.workload.builder import NONE, WorkloadBuilder
+from weft.workload.builder import WorkloadBuilder
+from weft.workload.program_order import NONE
 from weft.workload.trace.scopes import Ints
 from weft.workload.workload import Kind
 

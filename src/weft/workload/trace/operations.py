@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from weft.kernels.draws import uniforms
-from weft.workload.builder import NONE, WorkloadBuilder
+from weft.workload.builder import WorkloadBuilder
+from weft.workload.program_order import NONE
 from weft.workload.trace import nodes
 from weft.workload.trace.collective import run_collective
 from weft.workload.trace.errors import NOWHERE, Place, TraceError

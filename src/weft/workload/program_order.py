@@ -1,0 +1,394 @@
+"""Programs of ranks while they are written: what each next operation waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from weft.errors import InputError
+from weft.units import MAX_BYTES
+from weft.workload.rows import Rows
+from weft.workload.workload import Kind
+
+#: Most operations that a workload holds; they are numbered in 32 bits.
+MAX_OPS = 2**31 - 2
+#: No operation.
+NONE = -1
+
+INT32 = np.iinfo(np.int32)
+_COLUMNS = (
+    ("rank", np.int32),
+    ("kind", np.uint8),
+    ("peer", np.int32),
+    ("size_bytes", np.int64),
+    ("tag", np.int32),
+    ("comm", np.int32),
+    ("duration_ns", np.float64),
+    ("phase", np.int32),
+    ("release_ns", np.float64),
+    ("cpu", np.uint8),
+)
+
+
+class ProgramOrder:
+    """Operations of all ranks and the order of each rank's.
+
+    Parameters
+    ----------
+    num_ranks
+        Ranks, numbered from 0.
+    name
+        What is written, for messages.
+    """
+
+    def __init__(self, num_ranks: int, *, name: str = ""):
+        if not 0 < num_ranks <= INT32.max:
+            raise InputError(f"a workload cannot have {num_ranks} ranks; expected 1 or more")
+        self.num_ranks = int(num_ranks)
+        self.name = name
+        self.notes: list[str] = []
+        self._ops = Rows(_COLUMNS)
+        self._edges = Rows((("op", np.int64), ("on", np.int64), ("start", np.bool_)))
+        self._count = 0
+        self._comms = ["world"]
+        self._phases = [""]
+        self._phase = 0
+        # What the next operation of a rank waits for: one or two operations.
+        self._last = np.full(self.num_ranks, NONE, dtype=np.int64)
+        self._also = np.full(self.num_ranks, NONE, dtype=np.int64)
+        # Non-blocking operations that no wait has named: ranks and handles.
+        self._open: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+        # The same of operations that were added one by one: handles of each rank.
+        self._open_of: dict[int, dict[int, None]] = {}
+        self._released = self._uses_cpus = False
+
+    @property
+    def num_ops(self) -> int:
+        """Operations so far; the next one gets this handle."""
+        return self._count
+
+    def in_order(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Handles sorted by rank and then by program order, as the workload will number them.
+
+        Returns
+        -------
+        int64 [ranks + 1] and int64 [ops]: the operations of rank ``r`` have the handles
+        ``handles[offset[r]:offset[r + 1]]``.
+        """
+        rank = self._ops.columns()[0]
+        offset = np.zeros(self.num_ranks + 1, dtype=np.int64)
+        np.cumsum(np.bincount(rank, minlength=self.num_ranks), out=offset[1:])
+        return offset, np.argsort(rank, kind="stable")
+
+    def requires(self, op: ArrayLike, on: ArrayLike, *, start: ArrayLike = False) -> None:
+        """Let an operation wait for another of the same rank, or only for its start.
+
+        Each argument is one value or an array, one for each pair.
+
+        Raises
+        ------
+        InputError
+            When there is no such operation; that both are of one rank is checked by `build`.
+        """
+        if np.ndim(op) or np.ndim(on):
+            ops, others, starts = np.broadcast_arrays(op, on, start)
+            for handles in (ops, others):
+                wrong = (handles < 0) | (handles >= self._count)
+                if wrong.any():
+                    raise InputError(f"no operation has the handle {handles[wrong][0]}")
+            self._edges.extend(len(ops), ops, others, starts)
+            return
+        for handle in (op, on):
+            if not 0 <= handle < self._count:  # type: ignore[operator]
+                raise InputError(f"no operation has the handle {handle}")
+        self._edges.add(op, on, start)
+
+    def wait(self, ranks: ArrayLike, handles: ArrayLike) -> None:
+        """Let the next operation of each rank wait for these, besides what it waits for already.
+
+        Parameters
+        ----------
+        ranks
+            One rank or several.
+        handles
+            [ranks] or [k, ranks], -1 for none; for one rank, its handles.
+
+        Raises
+        ------
+        InputError
+            When the shapes do not match.
+        """
+        if isinstance(ranks, int | np.integer) and 0 <= ranks < self.num_ranks:
+            self._wait_one(int(ranks), handles)
+            return
+        who = self._ranks(ranks)
+        given = np.asarray(handles, dtype=np.int64)
+        if np.ndim(ranks) == 0:
+            given = given.reshape(-1, 1)
+        given = np.atleast_2d(given)
+        if given.shape[1] != len(who):
+            raise InputError(
+                f"handles of shape {given.shape} do not match {len(who)} ranks that wait"
+            )
+        if given.size and given.max() >= self._count:
+            raise InputError(f"no operation has the handle {given.max()}")
+        if self._open_of:
+            for rank, column in zip(who.tolist(), given.T.tolist(), strict=True):
+                for handle in column:
+                    self._open_of.get(rank, {}).pop(handle, None)
+        self._close(given[given != NONE])
+        self._join(who, given)
+
+    def waitall(self, ranks: ArrayLike | None = None) -> None:
+        """Wait for all that these ranks, or all ranks, began and have not waited for.
+
+        Parameters
+        ----------
+        ranks
+            One rank or several; all when left out.
+        """
+        who = np.arange(self.num_ranks) if ranks is None else self._ranks(ranks)
+        chosen = np.zeros(self.num_ranks, dtype=np.bool_)
+        chosen[who] = True
+        ranks_open, ops_open, rest = [], [], []
+        for rank, op in self._open:
+            mine = chosen[rank]
+            ranks_open.append(rank[mine])
+            ops_open.append(op[mine])
+            if not mine.all():
+                rest.append((rank[~mine], op[~mine]))
+        self._open = rest
+        for one in [rank for rank in self._open_of if chosen[rank]]:
+            handles = np.fromiter(self._open_of.pop(one), dtype=np.int64)
+            ranks_open.append(np.full(len(handles), one))
+            ops_open.append(handles)
+        if not ranks_open:
+            return
+        rank, op = np.concatenate(ranks_open), np.concatenate(ops_open)
+        waits = np.unique(rank)
+        if not len(waits):
+            return
+        joins = self._add(Kind.CALC, waits)
+        place = np.empty(self.num_ranks, dtype=np.int64)
+        place[waits] = joins
+        self._edges.extend(len(op), place[rank], op, False)
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _ranks(self, ranks: ArrayLike) -> NDArray[np.int64]:
+        """The ranks as an array, each of them there, and there once."""
+        given = np.asarray(ranks)
+        if given.dtype.kind not in "iu" and given.size:
+            raise InputError(f"ranks are whole numbers, not {ranks!r}")
+        who = np.atleast_1d(given).astype(np.int64)
+        wrong = who[(who < 0) | (who >= self.num_ranks)]
+        if len(wrong):
+            raise InputError(
+                f"there is no rank {wrong[0]} in {self.name or 'the workload'}; "
+                f"ranks are 0 to {self.num_ranks - 1}"
+            )
+        if len(who) > 1 and np.any(np.diff(who) <= 0) and len(np.unique(who)) < len(who):
+            raise InputError("a rank is listed twice in one call; each takes one operation")
+        return who
+
+    def _message(
+        self,
+        kind: Kind,
+        ranks: ArrayLike,
+        peer: ArrayLike | None,
+        size_bytes: ArrayLike,
+        tag: ArrayLike,
+        comm: int,
+        blocking: bool | None,
+        after: Iterable[int] | None,
+        release_ns: ArrayLike = 0.0,
+    ) -> Any:
+        if not 0 <= comm < len(self._comms):
+            raise InputError(f"there is no communicator {comm}; there are {len(self._comms)}")
+        if peer is not None:
+            self._check(peer, 0, self.num_ranks - 1, ranks, "peer", "ranks are")
+        self._check(size_bytes, 0, MAX_BYTES, ranks, "size in bytes", "sizes are")
+        self._check(tag, INT32.min, INT32.max, ranks, "tag", "tags are")
+        now = isinstance(release_ns, float | np.floating) and release_ns == 0.0
+        if not now and np.any(np.asarray(release_ns) != 0):
+            self._check(release_ns, 0, np.finfo(np.float64).max, ranks, "release time", "times are")
+            self._released = True
+        return self._add(
+            kind, ranks, peer=NONE if peer is None else peer, size_bytes=size_bytes, tag=tag,
+            comm=comm, release_ns=release_ns, blocking=blocking, after=after,
+        )  # fmt: skip
+
+    def _check(
+        self, values: ArrayLike, low: float, high: float, ranks: ArrayLike, what: str, are: str
+    ) -> None:
+        if isinstance(values, int | np.integer) and low <= values <= high:
+            return  # one number, which needs no array
+        given = np.asarray(values)
+        whole = given.dtype.kind in "iu" or what == "release time"
+        if not whole and (given.dtype.kind != "f" or np.any(given != np.floor(given))):
+            raise InputError(f"{what} {values!r} is no whole number")
+        bad = ~((given >= low) & (given <= high))
+        if np.any(bad):
+            who = np.atleast_1d(ranks)
+            at = int(np.argmax(np.broadcast_to(bad, len(who)))) if bad.ndim else 0
+            value = np.broadcast_to(given, len(who))[at] if bad.ndim else given
+            raise InputError(f"rank {who[at]}: {what} {value}; {are} {low:g} to {high:g}")
+
+    @staticmethod
+    def _check_calc(duration_ns: ArrayLike, cpu: ArrayLike) -> None:
+        if (
+            isinstance(duration_ns, float | np.floating | int | np.integer)
+            and isinstance(cpu, int | np.integer)
+            and 0 <= duration_ns < np.inf
+            and 0 <= cpu <= 255
+        ):
+            return
+        if np.any(~(np.asarray(duration_ns) >= 0)) or np.any(np.isinf(duration_ns)):
+            raise InputError(f"a duration of {duration_ns!r} ns is not possible")
+        if np.any((np.asarray(cpu) < 0) | (np.asarray(cpu) > 255)):
+            raise InputError(f"processor {cpu!r}; processors are 0 to 255")
+
+    def _add(
+        self,
+        kind: Kind,
+        ranks: ArrayLike,
+        *,
+        peer: ArrayLike = NONE,
+        size_bytes: ArrayLike = 0,
+        tag: ArrayLike = 0,
+        comm: int = 0,
+        duration_ns: ArrayLike = 0.0,
+        release_ns: ArrayLike = 0.0,
+        cpu: ArrayLike = 0,
+        blocking: bool | None = True,
+        after: Iterable[int] | None = None,
+    ) -> Any:
+        """Append one operation to each rank; `blocking` is None when a wait follows at once."""
+        self._check_calc(duration_ns, cpu)
+        if isinstance(ranks, int | np.integer):
+            return self._add_one(
+                int(ranks), kind, peer, size_bytes, tag, comm, duration_ns, release_ns, cpu,
+                blocking, after,
+            )  # fmt: skip
+        if after is not None:
+            raise InputError("'after' is for operations of one rank")
+        who = self._ranks(ranks)
+        count, first = len(who), self._count
+        self._room(count)
+        self._ops.extend(
+            count, who, kind, peer, size_bytes, tag, comm, duration_ns, self._phase, release_ns, cpu
+        )
+        ops = np.arange(first, first + count, dtype=np.int64)
+        for before in (self._last[who], self._also[who]):
+            there = before != NONE
+            if there.any():
+                self._edges.extend(int(there.sum()), ops[there], before[there], False)
+        if blocking:
+            self._last[who], self._also[who] = ops, NONE
+        elif blocking is not None:
+            self._open.append((who, ops))
+        return ops
+
+    def _add_one(
+        self,
+        rank: int,
+        kind: Kind,
+        peer: Any,
+        size_bytes: Any,
+        tag: Any,
+        comm: int,
+        duration_ns: Any,
+        release_ns: Any,
+        cpu: Any,
+        blocking: bool | None,
+        after: Iterable[int] | None,
+    ) -> int:
+        if not 0 <= rank < self.num_ranks:
+            self._ranks(rank)
+        self._room(1)
+        op = self._count - 1
+        self._ops.add(
+            rank, kind, peer, size_bytes, tag, comm, duration_ns, self._phase, release_ns, cpu
+        )
+        if after is not None:
+            for before in after:
+                self.requires(op, before)
+            return op
+        for before in (self._last[rank], self._also[rank]):
+            if before != NONE:
+                self._edges.add(op, before, False)
+        if blocking:
+            self._last[rank], self._also[rank] = op, NONE
+        elif blocking is not None:
+            self._open_of.setdefault(rank, {})[op] = None
+        return op
+
+    def _room(self, count: int) -> None:
+        self._count += count
+        if self._count > MAX_OPS:
+            raise InputError(f"{self.name}: more than {MAX_OPS:,} operations")
+
+    def _wait_pair(self, who: NDArray[np.int64], handles: NDArray[np.int64]) -> None:
+        """Go on after two operations that already wait for all that came before."""
+        first = np.where(handles[0] != NONE, handles[0], handles[1])
+        second = np.where(handles[0] != NONE, handles[1], NONE)
+        moves = first != NONE
+        self._last[who[moves]], self._also[who[moves]] = first[moves], second[moves]
+
+    def _join(self, who: NDArray[np.int64], handles: NDArray[np.int64]) -> None:
+        """Add to what ranks wait for; more than two become one operation that takes no time."""
+        if len(handles) == 1:
+            free = (self._last[who] == NONE) | (self._also[who] == NONE)
+            if free.all():
+                given = handles[0]
+                empty = self._last[who] == NONE
+                there = given != NONE
+                self._last[who[empty & there]] = given[empty & there]
+                self._also[who[~empty & there]] = given[~empty & there]
+                return
+        waits = (handles != NONE).any(axis=0)
+        if not waits.any():
+            return
+        ranks, some = who[waits], handles[:, waits]
+        joins = np.atleast_1d(self._add(Kind.CALC, ranks))
+        there = some != NONE
+        self._edges.extend(
+            int(there.sum()), np.broadcast_to(joins, some.shape)[there], some[there], False
+        )
+
+    def _wait_one(self, rank: int, handles: ArrayLike) -> None:
+        """What `wait` does, for one rank."""
+        given: list[int] = np.asarray(handles, dtype=np.int64).ravel().tolist()
+        some = [handle for handle in given if handle != NONE]
+        if not some:
+            return
+        if max(some) >= self._count:
+            raise InputError(f"no operation has the handle {max(some)}")
+        mine = self._open_of.get(rank, {})
+        others = [handle for handle in some if handle not in mine]
+        for handle in some:
+            mine.pop(handle, None)
+        if others:
+            self._close(np.array(others))
+        if len(some) == 1 and self._also[rank] == NONE:
+            before = self._last if self._last[rank] == NONE else self._also
+            before[rank] = some[0]
+            return
+        join = self._add(Kind.CALC, rank)
+        for handle in some:
+            self._edges.add(join, handle, False)
+
+    def _close(self, ops: NDArray[np.int64]) -> None:
+        """Forget operations that a wait has named."""
+        if not self._open or not len(ops):
+            return
+        rest = []
+        named = np.sort(ops)  # once: there may be as many entries as handles
+        for rank, op in self._open:
+            kept = named[np.minimum(np.searchsorted(named, op), len(named) - 1)] != op
+            if kept.any():
+                rest.append((rank[kept], op[kept]))
+        self._open = rest
