@@ -16,10 +16,10 @@ from weft.sim.contention.accuracy import (
     errors_by_edge,
     errors_by_size,
 )
-from weft.sim.contention.calibration import COEFFICIENTS, fit
+from weft.sim.contention.calibration import COEFFICIENTS, _Problem, fit
 from weft.sim.contention.coefficient_file import read_coefficients, write_coefficients
 from weft.sim.contention.measurements import Measurement, read_measurements, write_measurements
-from weft.sim.contention.recovery import as_text
+from weft.sim.contention.recovery import as_text, survey
 from weft.sim.contention.shapes import all_shapes, random_graph
 
 SIZE = 20 * 2**20
@@ -71,6 +71,18 @@ def test_noise_of_one_percent_leaves_coefficients_within_their_stated_errors(mod
     assert scores.max() < 4
     assert np.sqrt((scores**2).mean()) > 0.4  # no use in errors stated far too large
     assert np.max(np.array(stated)[:, 1:]) < 0.05
+    assert 1e-4 < np.array(stated)[:, 0].min() / ALPHA < 5e-3
+
+
+def test_changes_of_the_search_vector_become_changes_of_coefficients() -> None:
+    seen = survey(measured(OTHER, max_edges=2), start_tolerance=0.0)
+    for fitted in (list(COEFFICIENTS), ["out_weight"], ["out_offset", "in_weight"]):
+        problem = _Problem(seen, fitted, OTHER)
+        start = problem.vector(OTHER)
+        change = np.linspace(0.01, 0.02, len(start))
+        moved = problem.model(start + change)
+        expected = [getattr(moved, name) - getattr(OTHER, name) for name in fitted]
+        np.testing.assert_allclose((problem.to_model() @ change)[1:], expected)
 
 
 @pytest.mark.slow

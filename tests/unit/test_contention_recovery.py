@@ -63,10 +63,14 @@ def test_three_communications_that_end_one_after_the_other_by_hand() -> None:
     np.testing.assert_allclose(found[2], [2, 2])
 
 
-def test_two_that_end_together_by_noise_end_one_step() -> None:
-    """0->1 0->2 end within 1 % though another graph of one of the two left over is not alike."""
-    graph = by_hand([(0, 1), (0, 2), (3, 1), (3, 2)], [2.0, 2.004, 2.002, 1.998])
-    assert recover_penalties([graph, ALONE]).penalties[0] == pytest.approx([2.001] * 4)
+def test_two_that_end_within_the_tolerance_end_one_step_together() -> None:
+    """0->1 and 0->2 are not alike; with 1 % both end at 2.005, after a second step of 0.505."""
+    graph = by_hand([(0, 1), (0, 2), (3, 1)], [2.01, 2.0, 1.5])
+    pair = by_hand([(0, 1), (0, 2)], [2.0, 2.0], "pair")
+    together = recover_penalties([graph, ALONE, pair]).penalties[0]
+    np.testing.assert_allclose(together, [1.5 / (1 - 0.505 / 2)] * 2 + [1.5])
+    apart = recover_penalties([graph, ALONE, pair], tolerance=0.001).penalties[0]
+    np.testing.assert_allclose(apart, [1.5 / (1 - 0.25 - 0.01), 1.5 / (1 - 0.25), 1.5])
 
 
 def test_times_of_edges_that_are_alike_and_of_graphs_of_one_shape_are_averaged() -> None:

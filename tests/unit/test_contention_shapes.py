@@ -65,6 +65,22 @@ def test_a_shape_has_nothing_to_do_with_names_and_order_of_edges() -> None:
         assert edge_shapes(*zip(*mixed, strict=True)) == [places[at] for at in order]
 
 
+def test_nodes_that_only_a_search_tells_apart_have_one_form() -> None:
+    """Of a node that sends to all of two rings of 3 and 4, the others look alike by neighbours."""
+    rings = [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 6), (6, 3)]
+    edges = rings + [(7, node) for node in range(7)]
+    random = np.random.default_rng(9)
+    forms, places = set(), set()
+    for _ in range(20):
+        names = random.permutation(8)
+        mixed = random.permutation(edges)
+        other = [(int(names[s]), int(names[d])) for s, d in mixed]
+        forms.add(shape(*zip(*other, strict=True)))
+        places |= set(edge_shapes(*zip(*other, strict=True)))
+    assert len(forms) == 1
+    assert len(places) == 4  # of edges in each ring, and to each
+
+
 def test_edges_have_the_same_place_just_when_an_isomorphism_maps_them() -> None:
     for edges in drawn(60, 6, seed=4):
         if len(components(*zip(*edges, strict=True))) > 1:

@@ -41,10 +41,10 @@ def test_nodes_share_machines_only_when_asked() -> None:
     assert len({a, b, c, d}) == 4
 
 
-@pytest.mark.parametrize("share", [False, True])
-def test_too_few_processes_on_a_machine_are_an_error(share) -> None:
+@pytest.mark.parametrize(("share", "other"), [(False, 2), (True, 2), (True, 5)])
+def test_too_few_processes_on_a_machine_are_an_error(share, other) -> None:
     with pytest.raises(InputError, match=re.escape("needs 3 processes on machine 2 (c)")):
-        bind(Graph("g", [2, 2, 2], [0, 0, 1]), THREE, share=share)
+        bind(Graph("g", [2, 2, other], [0, 0, 1]), THREE, share=share)
 
 
 def names(graphs) -> list[str]:
@@ -70,6 +70,7 @@ def test_random_graphs_stay_as_they_are_when_more_are_asked_for() -> None:
         "0->1", "random-4-0", "random-4-1", "random-4-2", "random-5-0", "random-5-1",
     ]  # fmt: skip
     assert many[:3] == few
+    assert len({(*graph.sources, *graph.destinations) for graph in many}) == 6
     assert all(len(graph.sources) == 5 for graph in many[4:])
     assert GraphOptions(random=("2x4",), seed=6).graphs(SIZE) != few
     assert GraphOptions(random=("2x4",), seed=5).facts() == {"seed": 5, "random_nodes": 6}
