@@ -54,11 +54,11 @@ def run_collective(
     by_pair = kind.sizes is Sizes.PAIR and kind.uneven
     block: Ints | None = None
     if not by_pair:
-        block = _of_ranks(statement.size, context, "a size", BYTES)
+        block = _of_ranks(statement.size, context, "the amount of data", BYTES)
         if np.any(block[context.ranks] < 0):
             bad = int(context.ranks[np.argmax(block[context.ranks] < 0)])
             raise TraceError(
-                f"a size is {block[bad]} on rank {bad}; expected 0 or more",
+                f"the amount of data is {block[bad]} on rank {bad}; expected 0 or more",
                 statement.at if statement.size is None else statement.size.at,
             )
     for n in np.unique(sizes[touched]):
@@ -136,11 +136,14 @@ def _pairs(statement: nodes.Collective, context: Context, members: Ints) -> Ints
         np.repeat(members, n), context.scope, context.scopes, context.variables,
         {PEER: Value(np.tile(np.arange(n, dtype=np.int64), n))},
     )  # fmt: skip
-    sizes = np.broadcast_to(np.asarray(whole(statement.size, pairs, "a size", BYTES)), n * n)
+    sizes = np.broadcast_to(
+        np.asarray(whole(statement.size, pairs, "the amount of data", BYTES)), n * n
+    )
     if np.any(sizes < 0):
         bad = int(np.argmax(sizes < 0))
         raise TraceError(
-            f"a size is {sizes[bad]} from rank {bad // n} to rank {bad % n}; expected 0 or more",
+            f"the amount of data is {sizes[bad]} from rank {bad // n} to rank {bad % n}; "
+            "expected 0 or more",
             statement.size.at,
         )
     return sizes.reshape(n, n)

@@ -22,6 +22,7 @@ from weft.workload.trace.dense_reader import read_dense
 from weft.workload.trace.errors import NOWHERE, Place, TraceError
 from weft.workload.trace.operations import Operations
 from weft.workload.trace.parser import parse, parse_value
+from weft.workload.trace.quantities import PLAIN
 from weft.workload.trace.scopes import Ints, Scope, world_scope
 from weft.workload.trace.values import (
     Context,
@@ -255,8 +256,8 @@ class _Lowering:
         comm = self.builder.communicator(self._everyone, statement.name)
         self.scopes[statement.name] = define(statement, parent, context, comm)
 
-    def _turn(self, at: Place) -> None:
-        self._turns += 1
+    def _count_turns(self, turns: int, at: Place) -> None:
+        self._turns += turns
         if self._turns > MAX_TURNS:
             raise TraceError(f"the loops of the program turn more than {MAX_TURNS:,} times", at)
 
@@ -271,16 +272,16 @@ class _Lowering:
             if np.any(np.asarray(step) == 0):
                 raise TraceError("the step of a loop cannot be 0", loop.range.step.at)
         if not any(isinstance(value, np.ndarray) for value in (first, last, step)):
+            self._count_turns(max(0, (last - first) // step + 1), loop.at)
             for value in range(first, last + (1 if step > 0 else -1), step):
-                self._turn(loop.at)
                 self.variables[loop.counter] = Variable(Value(value))
                 self._block(loop.body, ranks, scope)
             self.variables.pop(loop.counter, None)
             return
         count = (np.asarray(last) - first) // step + 1 + np.zeros(len(ranks), dtype=np.int64)
+        self._count_turns(max(0, int(count.max())), loop.at)
         turn = 0
         while (goes := count > turn).any():
-            self._turn(loop.at)
             values = np.zeros(self.num_ranks, dtype=np.int64)
             values[ranks] = first + turn * np.asarray(step)
             self.variables[loop.counter] = Variable(Value(values))
@@ -292,8 +293,8 @@ class _Lowering:
         count = whole(loop.count, self._context(ranks, scope), "the number of repetitions")
         if np.any(np.asarray(count) < 0):
             raise TraceError(f"REPEAT {np.min(count)}; expected 0 or more", loop.count.at)
+        self._count_turns(int(np.max(count)), loop.at)
         for turn in range(int(np.max(count))):
-            self._turn(loop.at)
             self._block(loop.body, ranks if np.ndim(count) == 0 else ranks[count > turn], scope)
 
     def _if(self, statement: nodes.If, ranks: Ints, scope: Scope) -> None:
@@ -366,6 +367,7 @@ def _parameter(name: str, given: str | float, default: Value) -> Value:
         value = evaluate(expression, nobody)
     except TraceError as error:
         raise InputError(f"parameter {name}={given}: {error.reason}") from None
-    if value.is_truth != default.is_truth or (value.unit and value.unit != default.unit):
+    units = {value.unit, default.unit} - {PLAIN}
+    if value.is_truth != default.is_truth or len(units) > 1:
         raise InputError(f"parameter {name}={given} is of another kind than the program's own")
-    return Value(value.data, default.unit)
+    return Value(value.data, units.pop() if units else PLAIN)

@@ -47,5 +47,5 @@ def quantity(text: str) -> tuple[int | float, str]:
             )
         value *= factor
     if value >= (LIMIT if isinstance(value, int) else float("inf")):
-        raise ValueError(f"{text} is too large; whole numbers go up to 2^63")
+        raise ValueError(f"{text} is too large")
     return value, kind

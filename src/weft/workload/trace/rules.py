@@ -52,6 +52,8 @@ class Rule:
             case "relative":
                 return _plus(_RANK, value)
             case "ring":
+                if value == nodes.Number("0"):
+                    return _RANK
                 return nodes.Binary("%", _plus(_RANK, value), _SIZE)
             case "mirror":
                 return nodes.Binary("-", value, _RANK)
@@ -98,7 +100,8 @@ def rule_of_peers(ranks: Ints, peers: Ints, num_ranks: int) -> Rule | None:
     if np.all(peers == peers[0]):
         return Rule("fixed", (int(peers[0]),))
     away = peers - ranks
-    if np.all(away == away[0]):
+    # Of all ranks, only those to themselves do not wrap; with the ring they may begin a loop.
+    if np.all(away == away[0]) and len(ranks) < num_ranks:
         return Rule("relative", (int(away[0]),))
     around = away % num_ranks
     if np.all(around == around[0]):

@@ -1,0 +1,196 @@
+"""The commands of the trace language, and traces as a workload format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from weft.cli import main
+from weft.errors import InputError, NotApplicable
+from weft.workload import WorkloadBuilder
+from weft.workload.files import read_workload, write_workload
+from weft.workload.trace import TraceError, dense_text, folded_text, trace_workload
+from weft.workload.workload import same
+
+PIPELINE = (Path(__file__).parents[2] / "examples" / "pipeline.trace").read_text()
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path) -> Path:
+    path = tmp_path / "pipeline.trace"
+    path.write_text(PIPELINE)
+    return path
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    status = main(["trace", *map(str, words)])
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err
+
+
+def test_check_says_what_a_program_holds(
+    pipeline: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, _ = run(capsys, "check", pipeline, "--ranks", 4, "--set", "batches=3")
+    assert status == 0
+    assert [line.split() for line in out.splitlines()] == [
+        ["name", "pipeline"],
+        ["ranks", "4"],
+        ["operations", "30"],
+        ["messages", "9"],
+        ["bytes", "9,437,184"],
+    ]
+
+
+def test_dense_and_fold_are_inverse(
+    pipeline: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dense, folded = tmp_path / "dense.trace", tmp_path / "folded.trace"
+    assert run(capsys, "dense", pipeline, "--ranks", 6, "-o", dense)[0] == 0
+    assert run(capsys, "fold", dense, "-o", folded)[0] == 0
+    assert len(dense.read_text().splitlines()) > 100
+    assert folded.read_text().splitlines()[2:] == [
+        "",
+        "0: FOR i = 0..7",
+        "  CALC 2000000",
+        "  SEND 1048576 TO 1 TAG i",
+        "END",
+        "",
+        "1..4: FOR i = 0..7",
+        "  RECV 1048576 FROM rank - 1 TAG i",
+        "  CALC 2000000",
+        "  SEND 1048576 TO rank + 1 TAG i",
+        "END",
+        "",
+        "5: FOR i = 0..7",
+        "  RECV 1048576 FROM 4 TAG i",
+        "  CALC 2000000",
+        "END",
+    ]
+    expected = read_workload(pipeline, ranks=6)
+    assert same(read_workload(dense), expected)
+    assert same(read_workload(folded), expected)
+    _, out, _ = run(capsys, "dense", folded)
+    assert out == dense.read_text()
+
+
+def test_format_writes_the_canonical_form(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x.trace"
+    path.write_text("for i=0..3\ncalc  (1+i)*2#two\n\n\nend")
+    wanted = "FOR i = 0..3\n  CALC (1 + i) * 2  # two\nEND\n"
+    assert run(capsys, "format", path) == (0, wanted, "")
+    status, out, err = run(capsys, "format", path, "--check")
+    assert (status, out) == (1, "")
+    assert "x.trace is not in the canonical form" in err
+    assert run(capsys, "format", path, "-i") == (0, "", "")
+    assert path.read_text() == wanted
+    assert run(capsys, "format", path, "--check")[0] == 0
+
+
+def test_a_broken_file_is_one_line_and_stays(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x.trace"
+    path.write_text("CALC 1\nCLAC 2\n")
+    for command in (["format", "-i"], ["dense"], ["fold"], ["check"]):
+        status, out, err = run(capsys, *command, path)
+        assert (status, out) == (2, "")
+        assert err == (
+            f"weft: error: {path}:2: column 1: unknown statement 'CLAC' (did you mean 'CALC'?); "
+            "in 'CLAC 2'\n"
+        )
+    assert path.read_text() == "CALC 1\nCLAC 2\n"
+    assert [item.name for item in tmp_path.iterdir()] == ["x.trace"]
+
+
+def test_other_formats_are_folded_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "x.goal"
+    path.write_text(
+        "num_ranks 2\nrank 0 {\nl1: send 8b to 1\nl2: calc 5\n}\nrank 1 {\nrecv 8b from 0\n}\n"
+    )
+    status, out, _ = run(capsys, "fold", path, "--format", "goal")
+    assert status == 0
+    assert same(trace_workload(out), read_workload(path))
+
+
+def test_a_trace_is_recognised_and_read_with_options(tmp_path: Path) -> None:
+    path = tmp_path / "program"
+    path.write_text("# a note\nPARAM n = 1\nCALC n STD 1\n")
+    assert read_workload(path, ranks=3).num_ops == 3
+    set_ = read_workload(path, ranks=3, seed=4, parameters=("n=1us",))
+    assert (set_.duration_ns > 900).all()
+    for given, message in [
+        ("n", "'n' sets no parameter; expected name=value"),
+        ("n=1,n=2", "parameter n is set twice"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            read_workload(path, ranks=3, parameters=tuple(given.split(",")))
+    with pytest.raises(TraceError, match="unfolds to more than 2 operations"):
+        read_workload(path, ranks=3, max_operations=2)
+
+
+def test_any_workload_is_written_and_read_back(tmp_path: Path) -> None:
+    builder = WorkloadBuilder(3, name='a "name"')
+    builder.notes.append("something\nassumed")
+    builder.phase("one")
+    builder.put([0, 1, 2], [1, 2, 0], 10, release_ns=[1.5, 0.0, 1e20])
+    workload = builder.build()
+    for fold in (False, True):
+        path = tmp_path / f"{fold}.trace"
+        write_workload(workload, path, fold=fold)
+        assert path.read_text().startswith("# something assumed\nNAME \"a 'name'\"\nRANKS 3\n")
+        again = read_workload(path)
+        assert same(again, workload)
+        assert again.phase_names == ("", "one")
+
+
+def test_what_cannot_be_stated_is_not_written() -> None:
+    builder = WorkloadBuilder(1)
+    builder.phase('a "phase"')
+    with pytest.raises(NotApplicable, match="cannot state the name"):
+        dense_text(builder.build())
+    builder = WorkloadBuilder(1)
+    builder.operations([0], [0], duration_ns=1.0, release_ns=5.0)
+    for write in (dense_text, folded_text):
+        with pytest.raises(NotApplicable, match=r"operation 0 of rank 0 .*release time"):
+            write(builder.build())
+
+
+def test_rules_over_ranks_are_found() -> None:
+    ranks = np.arange(12)
+    builder = WorkloadBuilder(12)
+    x, y = ranks // 4, ranks % 4
+    builder.put(ranks, (ranks + 5) % 12, 7)
+    builder.put(ranks, 11 - ranks, 7)
+    builder.put(ranks, (x + 1) % 3 * 4 + y, 7)
+    builder.put(ranks, x * 4 + (y - 1) % 4, 7)
+    builder.put(ranks, x * 4 + (y ^ 2), 100 + 8 * ranks)
+    builder.put(ranks, 3, 7)
+    builder.put(ranks, [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8], 7)
+    text = folded_text(builder.build())
+    assert text.splitlines()[2:] == [
+        "PUT 7 TO (rank + 5) % size",
+        "PUT 7 TO 11 - rank",
+        "PUT 7 TO (rank + 4) % size",
+        "PUT 7 TO rank + (rank - 1) % 4 - rank % 4",
+        "PUT 100 + 8 * rank TO xor(rank, 2)",
+        "PUT 7 TO 3",
+        "1, 3: PUT 7 TO 1",
+        "6: PUT 7 TO 2",
+        "0, 9: PUT 7 TO 3",
+        "2: PUT 7 TO 4",
+        "4, 8, 10: PUT 7 TO 5",
+        "7: PUT 7 TO 6",
+        "11: PUT 7 TO 8",
+        "5: PUT 7 TO 9",
+    ]
+
+
+def test_nested_loops_are_found() -> None:
+    inner = "  FOR j = 0..4\n    PUT 8 * i + j + 1 TO (rank + j) % size TAG 3 * i\n  END\n"
+    text = f"RANKS 6\n\nFOR i = 0..3\n  CALC 5\n{inner}  WAITALL\nEND\n"
+    assert folded_text(trace_workload(text)).partition("\n")[2] == text
