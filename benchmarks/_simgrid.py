@@ -16,6 +16,7 @@ from weft.fabrics import Fabric
 from weft.kernels.walk import path_links
 from weft.routes import TableRoutes
 from weft.sim.static import walk_arrays
+from weft.workload import Workload, WorkloadBuilder
 
 #: Debian's module is for the system's Python only.
 PYTHON = "/usr/bin/python3"
@@ -99,6 +100,28 @@ class Flows:
     destination: NDArray[np.int64]
     size_bytes: NDArray[np.int64]
     start_ns: NDArray[np.float64]
+
+    def workload(self) -> Workload:
+        """The same flows as one-sided messages; see `in_order`."""
+        builder = WorkloadBuilder(self.fabric.num_hosts, name="flows")
+        order = np.argsort(self.source, kind="stable")
+        ranks = self.source[order]
+        turn = np.arange(len(ranks)) - np.searchsorted(ranks, ranks)
+        for number in range(int(turn.max()) + 1):
+            flows = order[turn == number]
+            builder.put(
+                self.source[flows],
+                self.destination[flows],
+                self.size_bytes[flows],
+                release_ns=self.start_ns[flows],
+            )
+        return builder.build()
+
+    def in_order(self, messages: NDArray[Any]) -> NDArray[Any]:
+        """What a result of the flow level says of messages, in the order of these flows."""
+        values = np.empty_like(messages)
+        values[np.argsort(self.source, kind="stable")] = messages
+        return values
 
     def paths(self) -> list[list[int]]:
         """Directed links of each flow."""

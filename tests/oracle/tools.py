@@ -22,6 +22,9 @@ from weft.formats import FormatWarning, write_file
 #: Seconds after which a program that should answer at once is taken to hang.
 LIMIT = 60
 
+#: Debian's Python modules are for this one only.
+SYSTEM_PYTHON = "/usr/bin/python3"
+
 
 def require_tools(*names: str) -> None:
     """Skip the test when one of these programs is not installed; under CI, fail it instead."""
@@ -30,6 +33,21 @@ def require_tools(*names: str) -> None:
         return
     packages = "opensm ibsim-utils infiniband-diags openmpi-bin"
     message = f"not installed: {', '.join(missing)} (Debian: {packages})"
+    if os.environ.get("CI"):
+        pytest.fail(message)
+    pytest.skip(message)
+
+
+def require_simgrid() -> None:
+    """Skip the test when the system's Python has no SimGrid; under CI, fail it instead."""
+    python = shutil.which(SYSTEM_PYTHON)
+    if python:
+        done = subprocess.run(
+            [python, "-c", "import simgrid"], capture_output=True, timeout=LIMIT, check=False
+        )
+        if done.returncode == 0:
+            return
+    message = f"{SYSTEM_PYTHON} cannot import simgrid (Debian: python3-simgrid)"
     if os.environ.get("CI"):
         pytest.fail(message)
     pytest.skip(message)

@@ -23,6 +23,7 @@ QUEUED = 8
 LOWEST = 9
 BASE = 10
 LAST_BUCKET = 11
+PATIENCE = 12
 
 # Of each link, in `links`, four numbers in a row. Flows slower than the level hold what they use;
 # all others, and those without a rate, are active.
@@ -38,6 +39,9 @@ TIE = 1.0 + 1e-11
 JUST_ABOVE = 1.0 + SAME
 
 INFINITE = np.inf
+
+#: How much revising may cost, in sixteenths of filling all; less after it was in vain.
+MOST_PATIENCE = 32
 
 #: Binary digits of a level that its bucket leaves out: 256 buckets for levels of one to two.
 DIGITS = 44
@@ -252,9 +256,9 @@ def _revise(state, budget):
     The rates are in `current`, and the flows that have or had another one in `touched`.
     """
     (
-        capacity, _, _, _, flow_hops, flow_link, _, flow_share,
+        capacity, _, _, _, _, flow_link, _, flow_share,
         segment, _, count, pool, number, dirty, is_dirty, touched, is_touched, current, links,
-        key, key_bits, bucket_of, first, after, before, heap_key, heap_link,
+        key, key_bits, bucket_of, first, after, before, _, _,
     ) = state  # fmt: skip
     queue = (key, key_bits, bucket_of, first, after, before)
     shift = number[SHIFT]
@@ -457,7 +461,7 @@ def _fill(state):
     """Rates of all flows from nothing, by filling one link after the other."""
     (
         capacity, _, _, _, flow_hops, flow_link, _, flow_share,
-        segment, _, count, pool, number, dirty, is_dirty, _, _, current, links,
+        segment, _, count, pool, number, dirty, is_dirty, touched, is_touched, current, links,
         key, key_bits, bucket_of, first, after, before, heap_key, heap_link,
     ) = state  # fmt: skip
     queue = (key, key_bits, bucket_of, first, after, before)
@@ -468,6 +472,9 @@ def _fill(state):
     for place in range(number[DIRTY]):
         is_dirty[dirty[place]] = False
     number[DIRTY] = 0
+    for place in range(number[TOUCHED]):
+        is_touched[touched[place]] = False
+    number[TOUCHED] = 0
     for flow in range(number[SLOTS]):
         if flow_hops[flow]:
             current[flow] = INFINITE
@@ -516,30 +523,37 @@ def _fill(state):
         if size:
             _put(heap_key, heap_link, 0, size, heap_key[size], heap_link[size])
         links[at + LEVEL] = level
+        rest = links[at + REST]
+        weight = links[at + WEIGHT]
+        active = links[at + ACTIVE]
+        # Listing its flows first lets the processor fetch many rows at once.
+        own_flows = 0
         for entry in range(segment[link], segment[link] + count[link]):
             own = pool[entry]
-            flow = own >> shift
-            rate = current[flow]
-            if weighted:
-                share = flow_share[own]
-            if rate < INFINITE:
-                if rate * TIE >= level:
-                    links[at + REST] += share * rate
-                    links[at + WEIGHT] += share
-                    links[at + ACTIVE] += 1.0
-                continue
+            rate = current[own >> shift]
+            touched[own_flows] = own
+            own_flows += rate == INFINITE
+            if rate < INFINITE and rate * TIE >= level:
+                if weighted:
+                    share = flow_share[own]
+                rest += share * rate
+                weight += share
+                active += 1.0
+        for place in range(own_flows):
+            flow = touched[place] >> shift
             current[flow] = level
             base = flow << shift
             for hop in range(base, base + longest):
                 other = flow_link[hop]
                 if other < 0:
                     break
-                if other == link:
-                    continue
                 part = flow_share[hop] if weighted else 1.0
                 links[4 * other + REST] -= part * level
                 links[4 * other + WEIGHT] -= part
                 links[4 * other + ACTIVE] -= 1.0
+        links[at + REST] = rest
+        links[at + WEIGHT] = weight
+        links[at + ACTIVE] = active
 
 
 @njit(cache=True)
@@ -569,8 +583,9 @@ def maxmin_solve(state, rate, changed):
     for place in range(number[TOUCHED]):
         rate[touched[place]] = 0.0
     news = 0
-    if _revise(state, 2 * number[ENTRIES] + 1000):
+    if _revise(state, (number[PATIENCE] * number[ENTRIES] >> 4) + 1000):
         number[REVISED] += 1
+        number[PATIENCE] += number[PATIENCE] < MOST_PATIENCE
         for place in range(number[TOUCHED]):
             flow = touched[place]
             is_touched[flow] = False
@@ -583,8 +598,7 @@ def maxmin_solve(state, rate, changed):
     else:
         _fill(state)
         number[FILLED] += 1
-        for place in range(number[TOUCHED]):
-            is_touched[touched[place]] = False
+        number[PATIENCE] = max(number[PATIENCE] >> 1, 1)
         for flow in range(number[SLOTS]):
             if not flow_hops[flow]:
                 continue

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import InputError
-from weft.kernels.maxmin import BASE, DIGITS, LAST_BUCKET, SHIFT
+from weft.kernels.maxmin import BASE, DIGITS, LAST_BUCKET, MOST_PATIENCE, PATIENCE, SHIFT
 
 #: Entries of a link's list of flows are 32-bit numbers.
 _MOST_ENTRIES = 2**31
@@ -59,8 +59,9 @@ def maxmin_state(
     # apart; those below and above share one.
     lowest = float(capacity_bytes_per_ns.min(initial=1.0)) / 2**24
     highest = float(capacity_bytes_per_ns.max(initial=1.0)) * 2**8
-    number = np.zeros(12, dtype=np.int64)
+    number = np.zeros(13, dtype=np.int64)
     number[SHIFT] = shift
+    number[PATIENCE] = MOST_PATIENCE
     number[BASE], number[LAST_BUCKET] = np.array([lowest, highest]).view(np.int64) >> DIGITS
     number[LAST_BUCKET] = min(number[LAST_BUCKET] - number[BASE], _MOST_BUCKETS)
     key = np.zeros(links)
