@@ -42,6 +42,13 @@ class RunOptions:
             "'allreduce:size=1MiB', or a file or folder of traces; repeatable, to compare."
         ),
     ] = ()
+    workload_format: Annotated[
+        str | None, Parameter(help="Format of a workload file; its contents tell when left out.")
+    ] = None
+    workload_option: Annotated[
+        tuple[str, ...],
+        Parameter(help="Option of the workload or its format, NAME=VALUE; repeatable."),
+    ] = ()
     ranks: Annotated[
         str | None, Parameter(help="Number of ranks; as many as the hosts take when left out.")
     ] = None
@@ -119,7 +126,18 @@ class RunOptions:
     @property
     def job(self) -> dict[str, Any]:
         """Keys of the job."""
-        return {key: value for key, value in self._keys().items() if key in _OF_JOB}
+        keys = {key: value for key, value in self._keys().items() if key in _OF_JOB}
+        if "workload_format" in keys:
+            keys["format"] = keys.pop("workload_format")
+        options = {}
+        for text in keys.pop("workload_option", ()):
+            name, equals, value = text.partition("=")
+            if not (name and equals and value):
+                raise InputError(f"--workload-option {text}: expected NAME=VALUE")
+            if name in options:
+                raise InputError(f"--workload-option {text}: {name} is given twice")
+            options[name] = value
+        return {**keys, "options": options} if options else keys
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -140,7 +158,10 @@ class RunOptions:
 
 
 NO_OPTIONS = RunOptions()
-_OF_JOB = ("workload", "ranks", "placement", "ranks_per_host", "distribution", "hosts", "start")
+_OF_JOB = (
+    "workload", "workload_format", "workload_option", "ranks", "placement", "ranks_per_host",
+    "distribution", "hosts", "start",
+)  # fmt: skip
 #: Where an option is no text: what makes a number of it.
 _NUMBERS: dict[str, Any] = {
     "ranks": int, "ranks_per_host": int, "seed": int, "tolerance": float, "local_gbps": float,

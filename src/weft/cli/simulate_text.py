@@ -73,9 +73,9 @@ _LEFT = {
 
 #: Columns that are left out, in this order, where a terminal is too narrow for all; files have all.
 _DISPENSABLE = (
-    "busiest_share", "max_message_ns", "mean_contention", "hosts", "size_bytes",
-    "mean_message_ns", "messages", "communication_ns", "busiest_link", "begin_ns",
-    "mean_slowdown", "bound_ns", "workload",
+    "busiest_share", "max_message_ns", "mean_contention", "hosts", "size_bytes", "mean_message_ns",
+    "messages", "busiest_link", "begin_ns", "mean_slowdown", "bound_ns", "communication_ns",
+    "workload",
 )  # fmt: skip
 #: Where text must be folded, it keeps this width at least.
 _NARROWEST = 12

@@ -226,9 +226,9 @@ def _hosts(part: JobPart) -> str | None:
 def _workload(part: JobPart, text: str, fabric: Fabric) -> Workload:
     """The workload of a job; where nobody says, with as many ranks as its hosts take."""
     ranks = part.ranks
-    if ranks is None and not os.path.exists(text):
+    if ranks is None and part.format is None and not os.path.exists(text):
         ranks = len(allowed_hosts(fabric, _hosts(part))) * (part.ranks_per_host or 1)
-    return load_workload(text, ranks)
+    return load_workload(text, ranks, format=part.format, **part.options)
 
 
 def _outcome(

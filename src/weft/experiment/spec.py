@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from weft.errors import InputError
 from weft.sim.flow.network import Multipath
@@ -45,6 +45,14 @@ def _truth(value: Any) -> Any:
     if not isinstance(value, bool):
         raise ValueError("expected true or false")
     return value
+
+
+def _no_keys(options: dict[str, Any]) -> dict[str, Any]:
+    """Options of a workload, of which none has a key of its own."""
+    for name in ("format", "ranks", "num_ranks", "spec_or_path"):
+        if name in options:
+            raise ValueError(f"{name} is no option of a workload; the job has keys for it")
+    return options
 
 
 Whole = Annotated[int, BeforeValidator(_strict)]
@@ -87,6 +95,10 @@ class JobPart(Part):
 
     name: Annotated[str, Field(min_length=1, max_length=80)] = "job"
     workload: Names
+    format: str | None = None
+    options: Annotated[
+        dict[str, str | Number | Truth | tuple[str, ...]], AfterValidator(_no_keys)
+    ] = Field(default_factory=dict)
     ranks: Positive | None = None
     placement: Names = ("linear",)
     ranks_per_host: Positive | None = None
