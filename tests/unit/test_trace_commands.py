@@ -194,3 +194,18 @@ def test_nested_loops_are_found() -> None:
     inner = "  FOR j = 0..4\n    PUT 8 * i + j + 1 TO (rank + j) % size TAG 3 * i\n  END\n"
     text = f"RANKS 6\n\nFOR i = 0..3\n  CALC 5\n{inner}  WAITALL\nEND\n"
     assert folded_text(trace_workload(text)).partition("\n")[2] == text
+
+
+def test_an_alltoall_is_one_line() -> None:
+    text = 'NAME "trace"\nRANKS 12\n\nFOR i = 0..10\n  SENDRECV 8 TO (rank + i + 1) % size FROM '
+    text += "(rank + 11 - i) % size TAG -1\nEND\n"
+    assert folded_text(trace_workload("RANKS 12\nALLTOALL 8 USING pairwise")) == text
+
+
+@pytest.mark.parametrize("name", ["binary-tree-32.goal", "smpi-tit-32"])
+def test_real_traces_are_written_and_folded_exactly(shared: Path, name: str) -> None:
+    workload = read_workload(shared / "traces" / name)
+    dense, folded = dense_text(workload), folded_text(workload)
+    assert same(trace_workload(dense), workload)
+    assert same(trace_workload(folded), workload)
+    assert len(folded) < len(dense) / 2

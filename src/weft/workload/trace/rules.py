@@ -79,6 +79,8 @@ def _plus(left: nodes.Expression, right: nodes.Expression) -> nodes.Expression:
         return left
     if isinstance(right, nodes.Unary):
         return nodes.Binary("-", left, right.operand)
+    if isinstance(right, nodes.Binary) and right.operator in ("+", "-"):
+        return nodes.Binary(right.operator, _plus(left, right.left), right.right)
     return nodes.Binary("+", left, right)
 
 
