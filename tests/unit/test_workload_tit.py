@@ -102,6 +102,13 @@ def test_traces_without_tags() -> None:
     assert waits(workload, 2) == [1]
     assert waits(workload, 3) == [0, 2]
     assert workload.notes[-1] == "messages state no tags; all have tag 0"
+    # A wait is for what was begun last, of one partner and of several.
+    last = trace(
+        "init; isend 1 100; isend 2 100; isend 1 100; wait; compute 1; wait; compute 2",
+        "init; recv 0 100; recv 0 100",
+        "init; recv 0 100",
+    )
+    assert [waits(last, op) for op in (3, 4)] == [[2], [1, 3]]
     # Three arguments are a partner, a tag and a count, unless said or seen otherwise.
     three = ("init; send 1 7 1", "init; recv 0 7 1")
     assert program(trace(*three), 0) == [("send", 1, 1, 7)]
@@ -111,11 +118,14 @@ def test_traces_without_tags() -> None:
 
 
 def test_a_wait_for_what_was_waited_for_does_nothing() -> None:
-    workload = trace("init; isend 1 3 8; wait 0 1 3; wait 0 1 3; test 0 1 3", "init; recv 0 3 8")
+    workload = trace(
+        "init; isend 1 3 8; wait 0 1 3; wait 0 1 3; test 0 1 3",
+        "init; irecv 0 3 8; waitall; wait 0 1 3",
+    )
     assert workload.num_ops == 2
     assert workload.notes == (
         "test does not wait; 1 of them",
-        "1 waits name what was waited for already, and do nothing",
+        "2 waits name what was waited for already, and do nothing",
     )
 
 
@@ -177,7 +187,7 @@ def test_all_datatypes_have_a_size() -> None:
         ),
         (["allgatherv 1 1 2 3 6", "allgatherv 2 1 2 3 6 6", "allgatherv 3 1 2 3 6 6"],
          "allgatherv", [1, 2, 3], 0),
-        (["allgatherv 1 1 2 3 6", "allgatherv 2 1 1 3 6 6", "allgatherv 3 1 2 3 6 6"],
+        (["allgatherv 1 1 2 3 6", "allgatherv 2 1 1 3 6", "allgatherv 3 1 2 3 6 6"],
          None, None, None),
         (["allgatherv 1 8 16 24 6 6", "allgatherv 2 8 16 24 6 0 1 3", "allgatherv 3 1 2 3 0 1 3"],
          "allgatherv", [1, 2, 24], 0),

@@ -16,7 +16,7 @@ raises `NotApplicable` when the workload has something that the format cannot st
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,6 @@ workload_writer = Registry(
 
 #: How `Workload.describe` names an operation.
 _OPERATION = re.compile(r"operation (\d+) of rank (\d+)", re.ASCII)
-_DIGITS = re.compile(r"(\d+)", re.ASCII)
 
 
 def read_workload(path: str | Path, format: str | None = None, **options: Any) -> Workload:
@@ -112,19 +111,6 @@ def writer_of(path: str | Path) -> Entry | None:
     return named[0] if named else None
 
 
-def in_natural_order(names: Iterable[str]) -> list[str]:
-    """Names in the order in which people count: ``rank2`` before ``rank10``."""
-
-    def key(name: str) -> list[tuple[int, int, str]]:
-        parts = _DIGITS.split(name)
-        return [
-            (0, int(part), part) if part.isdigit() and part.isascii() else (1, 0, part)
-            for part in parts
-        ]
-
-    return sorted(names, key=key)
-
-
 @contextmanager
 def at_operation(file: str, place_of: Callable[[int, int], tuple[str, int]]) -> Iterator[None]:
     """Give errors of `WorkloadBuilder.build` the file and line of the operation they name.
@@ -154,7 +140,7 @@ def _listing(folder: Path) -> str:
     names = [name for name in names if not name.startswith(".") and name.isprintable()]
     if not names:
         raise InputError("is a folder without files", file=folder)
-    return "\n".join(in_natural_order(names))
+    return "\n".join(sorted(names))
 
 
 def _named(path: str | Path, registry: Registry) -> list[Entry]:
