@@ -98,6 +98,27 @@ def test_stated_errors_hold_over_many_seeds(model) -> None:
     assert (np.abs(scores) < 2).mean(axis=0).min() >= 0.85
 
 
+def test_bandwidth_can_be_that_of_one_communication_alone() -> None:
+    """Its noise is then part of the errors that are stated, of it and of the coefficients."""
+    exact = fit(measured(OTHER), fit_bandwidth=False)
+    np.testing.assert_allclose(exact.model.array(), OTHER.array(), atol=2e-6)
+    scores = []
+    for seed in range(4):
+        graphs = measured(OTHER, noise=0.01, seed=seed)
+        found = fit(graphs, fit_bandwidth=False)
+        alone = graphs[0].time_s[0] / SIZE
+        assert found.inverse_bandwidth_s_per_byte == pytest.approx(alone, rel=1e-6)
+        stated = np.array(list(found.uncertainty.values()))
+        assert 0.008 < stated[0] / ALPHA < 0.02
+        error = [found.inverse_bandwidth_s_per_byte - ALPHA, *found.model.array() - OTHER.array()]
+        scores.append(np.array(error) / stated)
+    scores = np.abs(scores)
+    assert scores.max() < 3
+    assert np.sqrt((scores**2).mean()) > 0.4
+    fitted = fit(graphs)
+    assert fitted.uncertainty["out_weight"] < found.uncertainty["out_weight"] / 2
+
+
 def test_coefficients_can_be_held() -> None:
     start = PenaltyModel(0.3, 0.6, 0.8, 0.5, 0.7, 0.1, 0.2)
     names = ["back_pressure", "balanced_weight"]
@@ -222,6 +243,10 @@ def test_command_holds_coefficients_and_starts_from_a_file(tmp_path, capsys) -> 
     assert main(["calibrate", str(file), "--start", str(start), *words]) == 0
     shown = capsys.readouterr().out
     assert shown.count("held") == 3
+    assert (
+        main(["calibrate", str(file), "--start", str(start), *words, "--measured-bandwidth"]) == 0
+    )
+    assert "5.105e-10" in capsys.readouterr().out
     assert main(["calibrate", str(file), "--max-edges", "2"]) == 2
     assert "too few for 7 coefficients" in capsys.readouterr().err
 

@@ -38,6 +38,10 @@ def calibrate_command(
         ),
     ] = (),
     start: Annotated[Path | None, Parameter(help="A file of coefficients to start from.")] = None,
+    measured_bandwidth: Annotated[
+        bool,
+        Parameter(help="Take the bandwidth of one communication alone, and fit it to no others."),
+    ] = False,
     max_edges: Annotated[
         int | None,
         Parameter(help="Fit to graphs of up to this many edges; errors are given for all."),
@@ -69,6 +73,7 @@ def calibrate_command(
             measured.measurements,
             coefficients=fit_only or COEFFICIENTS,
             model=INFINIBAND if start is None else read_coefficients(start).model,
+            fit_bandwidth=not measured_bandwidth,
             max_edges=max_edges,
             tolerance=tolerance,
             start_tolerance=start_tolerance,

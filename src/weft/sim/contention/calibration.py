@@ -70,6 +70,7 @@ def fit(
     *,
     coefficients: Sequence[str] = COEFFICIENTS,
     model: PenaltyModel = INFINIBAND,
+    fit_bandwidth: bool = True,
     max_edges: int | None = None,
     tolerance: float = 0.01,
     start_tolerance: float = 0.05,
@@ -85,6 +86,9 @@ def fit(
         penalty 1, so ``out_offset`` + ``out_weight`` is at most 1.
     model
         Where the search starts.
+    fit_bandwidth
+        Fit alpha to all times; otherwise it is what communications alone took, which is noisier
+        but right where the model is not.
     max_edges
         Fit to components of up to this many edges; errors are given for all graphs.
     tolerance, start_tolerance
@@ -118,7 +122,7 @@ def fit(
             f"{len(seen.time_s)} times leave no scatter to judge {len(unknowns)} fitted numbers "
             "by; measure more graphs, or fit fewer coefficients"
         )
-    problem = _Problem(seen, fitted, model)
+    problem = _Problem(seen, fitted, model, fit_bandwidth)
     solution = _solution(problem, seen.graph, model)
     deviation = _deviation(problem, solution, seen.graph)
     found, alpha = problem.model(solution), float(np.exp(solution[0]) / seen.size_bytes)
@@ -157,8 +161,12 @@ class _Problem:
     bound and the two are nearly proportional otherwise.
     """
 
-    def __init__(self, seen: Survey, fitted: list[str], model: PenaltyModel):
+    def __init__(
+        self, seen: Survey, fitted: list[str], model: PenaltyModel, fit_bandwidth: bool = True
+    ):
         self.fitted = fitted
+        #: How many measured times alpha is the mean of, 0 where it is fitted.
+        self.alone = 0 if fit_bandwidth else int((seen.place == seen.cases[0].places[0]).sum())
         self._fixed = model
         self._place = seen.place
         self._log_time = np.log(seen.time_s)
@@ -235,18 +243,22 @@ def _solution(
     from scipy.optimize import least_squares
 
     low, high = problem.bounds()
+    fixed = problem.vector(model)[: min(problem.alone, 1)]
+    free = slice(len(fixed), None)
 
     def search(start: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        if len(start) == len(fixed):
+            return 0.0, fixed
         found = least_squares(
-            problem.residuals,
-            np.clip(start, low, high),
-            bounds=(low, high),
+            lambda numbers: problem.residuals(np.concatenate([fixed, numbers])),
+            np.clip(start, low, high)[free],
+            bounds=(low[free], high[free]),
             x_scale="jac",
             xtol=1e-10,
             ftol=1e-10,
             gtol=1e-10,
         )
-        return float(found.cost), np.asarray(found.x)
+        return float(found.cost), np.concatenate([fixed, found.x])
 
     cost, best = min((search(problem.vector(start)) for start in (model, _INSIDE)), key=_cost)
     random = np.random.default_rng(0)
@@ -266,15 +278,18 @@ def _around(
 ) -> NDArray[np.float64]:
     """Standard errors at a solution, 0 where derivatives do not determine them."""
     jacobian = _jacobian(problem, best, np.full(len(best), _STEP))
-    if _rank(jacobian) < len(best):
+    if _rank(jacobian, problem.alone) < len(best):
         return np.zeros(len(best))
     deviation: NDArray[np.float64] = np.sqrt(
-        np.diag(_covariance(jacobian, problem.residuals(best), graph))
+        np.diag(_covariance(jacobian, problem.residuals(best), graph, problem.alone))
     )
     return deviation
 
 
-def _rank(jacobian: NDArray[np.float64]) -> int:
+def _rank(jacobian: NDArray[np.float64], alone: int) -> int:
+    """How many numbers the times determine; alpha is one where it is measured."""
+    if alone:
+        return 1 + (_rank(jacobian[:, 1:], 0) if jacobian.shape[1] > 1 else 0)
     length = np.linalg.norm(jacobian, axis=0)
     unit = jacobian / np.where(length > _RANK * length.max(), length, np.inf)
     return int(np.linalg.matrix_rank(unit, _RANK))
@@ -292,15 +307,17 @@ def _deviation(
     residuals = problem.residuals(solution)
     matrix = problem.to_model()
     local = _jacobian(problem, solution, np.full(len(solution), _STEP))
-    _refuse_undetermined(local, matrix, ["inverse_bandwidth_s_per_byte", *problem.fitted])
-    first = _covariance(local, residuals, graph)
+    fixed = min(problem.alone, 1)
+    names = ["inverse_bandwidth_s_per_byte", *problem.fitted]
+    _refuse_undetermined(local[:, fixed:], matrix[fixed:, fixed:], names[fixed:])
+    first = _covariance(local, residuals, graph, problem.alone)
     deviation: NDArray[np.float64] = np.sqrt(np.diag(matrix @ first @ matrix.T))
     step = np.maximum(np.sqrt(np.diag(first)), _STEP)
     for side in (step, -step):
         jacobian = _jacobian(problem, solution, side)
-        if _rank(jacobian) < len(step):
+        if _rank(jacobian, problem.alone) < len(step):
             continue  # so far away something else holds
-        there = _covariance(jacobian, residuals, graph)
+        there = _covariance(jacobian, residuals, graph, problem.alone)
         deviation = np.maximum(deviation, np.sqrt(np.diag(matrix @ there @ matrix.T)))
     return deviation
 
@@ -311,8 +328,8 @@ def _jacobian(
     """Differences of the residuals over given steps; where the range ends, over the step back."""
     low, high = problem.bounds()
     here = problem.residuals(solution)
-    columns = []
-    for at, size in enumerate(step):
+    columns = [np.ones(len(here))]  # of log alpha
+    for at, size in enumerate(step[1:], 1):
         moved = solution.copy()
         moved[at] += size if low[at] <= solution[at] + size <= high[at] else -size
         moved[at] = min(max(moved[at], low[at]), high[at])
@@ -321,9 +338,28 @@ def _jacobian(
 
 
 def _covariance(
+    jacobian: NDArray[np.float64],
+    residuals: NDArray[np.float64],
+    graph: NDArray[np.int64],
+    alone: int,
+) -> NDArray[np.float64]:
+    """Covariance of the vector; `alone` as in `_Problem`."""
+    if not alone:
+        return _fitted_covariance(jacobian, residuals, graph)
+    others = jacobian[:, 1:]
+    variance = residuals @ residuals / (len(residuals) - others.shape[1]) / alone
+    # What an error of alpha does to the others.
+    lean = np.concatenate([[1.0], -np.linalg.lstsq(others, jacobian[:, 0])[0]])
+    found: NDArray[np.float64] = variance * np.outer(lean, lean)
+    if others.shape[1]:
+        found[1:, 1:] += _fitted_covariance(others, residuals, graph)
+    return found
+
+
+def _fitted_covariance(
     jacobian: NDArray[np.float64], residuals: NDArray[np.float64], graph: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Covariance of the fitted numbers, of the two estimates the one with the larger errors."""
+    """Covariance of fitted numbers, of the two estimates the one with the larger errors."""
     times, numbers = jacobian.shape
     length = np.linalg.norm(jacobian, axis=0)
     inverse: NDArray[np.float64] = np.linalg.inv(
@@ -345,6 +381,8 @@ def _refuse_undetermined(
     jacobian: NDArray[np.float64], matrix: NDArray[np.float64], names: list[str]
 ) -> None:
     """Raise where some direction changes no time, naming the coefficients it is made of."""
+    if not names:
+        return
     length = np.linalg.norm(jacobian, axis=0)
     unit = jacobian / np.where(length > _RANK * length.max(), length, np.inf)
     singular, rows = np.linalg.svd(unit)[1:]
