@@ -135,8 +135,9 @@ def test_random_rings_are_one_circle_each() -> None:
     assert len([one for one in circles if isinstance(one, frozenset)]) == 5
 
 
-def test_random_access_is_what_its_text_says() -> None:
-    ranks, words, ahead, seed = 5, 64, 40, 3
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_random_access_is_what_its_text_says(seed: int) -> None:
+    ranks, words, ahead = 5, 64, 40
     workload = app(
         f"random-access:table={8 * words},look_ahead={ahead},update_time=2", ranks, seed=seed
     )

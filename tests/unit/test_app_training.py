@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -83,6 +85,19 @@ def test_tree_chunks_follow_each_other() -> None:
     # Another chunk takes one more message time: it is a pipeline.
     assert time(1) >= 5
     assert time(10) == time(9) + 1 == time(1) + 9
+
+
+def test_a_rank_of_a_tree_handles_chunks_in_order() -> None:
+    workload = app("tree-allreduce:gradients=1000,bucket=1MB,first_bucket=1MB,chunk=100", 5)
+    waits = np.repeat(np.arange(workload.num_ops), np.diff(workload.dep_offset))
+    net = nx.DiGraph(list(zip(workload.dep.tolist(), waits.tolist(), strict=True)))
+    keys = np.stack([workload.rank, workload.kind, workload.peer, workload.tag], axis=1)
+    messages = np.flatnonzero(workload.kind != Kind.CALC)
+    for key in np.unique(keys[messages], axis=0):
+        same_way = messages[np.all(keys[messages] == key, axis=1)]
+        assert len(same_way) == 5  # chunks of half the gradients
+        for first, second in pairwise(same_way):
+            assert nx.has_path(net, int(first), int(second))
 
 
 def test_moe_sends_every_choice_there_and_back() -> None:

@@ -17,7 +17,9 @@ from weft.workload.apps.base import (
     shares,
 )
 from weft.workload.builder import WorkloadBuilder
-from weft.workload.workload import Workload
+from weft.workload.workload import Kind, Workload
+
+Ints = NDArray[np.int64]
 
 
 @application(
@@ -76,32 +78,55 @@ def shuffle(
     parts = shares(size, popularity(targets, skew, generator(seed)))
     builder = WorkloadBuilder(num_ranks)
     mapper = np.arange(sources, dtype=np.int64)
-    place = np.arange(targets, dtype=np.int64)
-    reducer = place + num_ranks - targets
+    reducer = np.arange(num_ranks - targets, num_ranks, dtype=np.int64)
     if map_time:
         builder.phase("map")
-        builder.calc(mapper, map_time)
+    mapped = builder.calc(mapper, map_time)
     builder.phase("shuffle")
-    for step in range(sources):
-        source = (place + step) % sources
-        moves = (parts > 0) & (source != reducer)
-        # More reducers than mappers: a mapper then serves several in one step.
-        for start in range(0, targets, sources):
-            some = np.arange(start, min(start + sources, targets))
-            some = some[moves[some]]
-            builder.isend(source[some], reducer[some], parts[some])
-    handles: list[NDArray[np.int64]] = []
-    for step in range(sources):
-        source = (place + step) % sources
-        moves = (parts > 0) & (source != reducer)
-        row = np.full(targets, -1, dtype=np.int64)
-        row[moves] = builder.irecv(reducer[moves], source[moves], parts[moves])
-        handles.append(row)
-        if len(handles) == parallel or step == sources - 1:
-            builder.wait(reducer, np.stack(handles))
-            handles = []
-    builder.waitall()
+    offered = _offer(builder, mapper, reducer, parts, mapped)
+    _fetch(builder, mapper, reducer, parts, parallel)
+    builder.wait(mapper, offered)
     if reduce_time:
         builder.phase("reduce")
         builder.calc(reducer, reduce_time)
     return builder.build()
+
+
+def _offer(
+    builder: WorkloadBuilder, mapper: Ints, reducer: Ints, parts: Ints, mapped: Ints
+) -> Ints:
+    """All sends of all mappers at once; handles, int64 [k, mappers], -1 for none.
+
+    In step s a mapper i serves the reducers j with j + s = i modulo the mappers.
+    """
+    sources, targets = len(mapper), len(reducer)
+    rounds = -(-targets // sources)
+    turn, source = np.divmod(np.arange(sources * rounds * sources, dtype=np.int64), sources)
+    step, block = np.divmod(turn, rounds)
+    target = (source - step) % sources + block * sources
+    there = target < targets
+    there[there] = parts[target[there]] > 0
+    there[there] = reducer[target[there]] != source[there]
+    sent = np.full(len(target), -1, dtype=np.int64)
+    sent[there] = builder.operations(
+        source[there], Kind.SEND, peer=reducer[target[there]], size_bytes=parts[target[there]]
+    )
+    builder.requires(sent[there], mapped[source[there]])
+    return sent.reshape(-1, sources)
+
+
+def _fetch(
+    builder: WorkloadBuilder, mapper: Ints, reducer: Ints, parts: Ints, parallel: int
+) -> None:
+    """Receives of all reducers, some at a time: reducer j begins with mapper j."""
+    places = np.arange(len(reducer), dtype=np.int64)
+    handles: list[Ints] = []
+    for step in range(len(mapper)):
+        source = (places + step) % len(mapper)
+        moves = (parts > 0) & (source != reducer)
+        row = np.full(len(reducer), -1, dtype=np.int64)
+        row[moves] = builder.irecv(reducer[moves], source[moves], parts[moves])
+        handles.append(row)
+        if len(handles) == parallel or step + 1 == len(mapper):
+            builder.wait(reducer, np.stack(handles))
+            handles = []
