@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,14 @@ from weft.workload.trace import (
     lower,
     parse,
     trace_workload,
+)
+from weft.workload.trace.words import (
+    COLLECTIVES,
+    DEFINITIONS,
+    FUNCTIONS,
+    HEADS,
+    OPTIONS,
+    SCOPE_FUNCTIONS,
 )
 from weft.workload.workload import same
 
@@ -406,3 +415,48 @@ def test_the_number_of_ranks_is_said_once() -> None:
         run("RANKS 3\nCALC 1", 4)
     with pytest.raises(TraceError, match="RANKS 0; expected 1 or more"):
         trace_workload("RANKS 0\nCALC 1")
+
+
+# -- documentation ---------------------------------------------------------------------------------
+
+DOCUMENT = (EXAMPLES[0].parents[1] / "docs" / "trace-language.md").read_text()
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", DOCUMENT, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize(
+    "word", [*HEADS, *OPTIONS, *DEFINITIONS, *COLLECTIVES, *FUNCTIONS, *SCOPE_FUNCTIONS]
+)
+def test_every_word_is_documented(word: str) -> None:
+    operator = word in ("AND", "OR", "NOT")
+    assert re.search(rf"\b{word.lower() if operator else word}\b", DOCUMENT)
+
+
+def test_programs_in_the_document_run_and_are_canonical() -> None:
+    programs = [text for kind, text in BLOCKS if not kind and not text.startswith("$")]
+    assert len(programs) == 2
+    for text in programs:
+        assert format_program(parse(text)) == text
+        count = 2 if "RANKS 2" in text else 8
+        assert len(run(text, count).messages)
+
+
+def test_errors_in_the_document_are_those_that_are_given() -> None:
+    (shown,) = (text for kind, text in BLOCKS if kind == "text" and text.startswith("mine"))
+    checked = 0
+    for line in shown.splitlines():
+        number = int(line.split(":")[1])
+        quoted = re.search(r"; in '(.*)'$", line)
+        if quoted:
+            with pytest.raises(TraceError) as raised:
+                trace_workload("\n" * (number - 1) + quoted[1], "mine.trace", ranks=4)
+            assert str(raised.value) == line
+            checked += 1
+    assert checked == 3
+
+
+def test_the_unmatched_receive_of_the_document() -> None:
+    text = "RANKS 2\n0:\n  CALC 1\n  CALC 2\n  RECV 1 FROM 1 TAG 7\nEND\n"
+    for made in (text, text.replace("CALC 2", "CALC 1 + 1")):
+        with pytest.raises(TraceError) as raised:
+            trace_workload(made, "mine.trace")
+        assert str(raised.value) in DOCUMENT

@@ -61,6 +61,13 @@ class Binary(Node):
 Expression = Number | Name | Call | Unary | Binary
 
 
+def begin(node: Node) -> Place:
+    """Where an expression begins; where it stands is its operator's place."""
+    while isinstance(node, Binary):
+        node = node.left
+    return node.at
+
+
 # -- peers and ranks -------------------------------------------------------------------------------
 
 

@@ -133,7 +133,7 @@ class Operations:
         if bad.any():
             shown = np.asarray(value)[bad][0] if bad.ndim else value
             raise TraceError(
-                f"{what} is {shown:g}{context.blame(bad)}; expected 0 or more", node.at
+                f"{what} is {shown:g}{context.blame(bad)}; expected 0 or more", nodes.begin(node)
             )
 
     @staticmethod
@@ -187,7 +187,7 @@ class Operations:
             raise TraceError(
                 f"rank {ranks[at]}: there is no rank {local[at]} in {scope.name}, whose ranks are "
                 f"0 to {sizes[at] - 1}{hint}",
-                peer.at,
+                nodes.begin(peer),
             )
         return scope.world(ranks, local)
 

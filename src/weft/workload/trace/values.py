@@ -120,7 +120,7 @@ def number(node: nodes.Expression, context: Context) -> Value:
     """The value of an expression that is a number."""
     value = evaluate(node, context)
     if value.is_truth:
-        raise TraceError("expected a number, found a condition", node.at)
+        raise TraceError("expected a number, found a condition", nodes.begin(node))
     return value
 
 
@@ -128,7 +128,9 @@ def condition(node: nodes.Expression, context: Context) -> bool | NDArray[np.boo
     """The value of an expression that is true or false."""
     value = evaluate(node, context)
     if not value.is_truth:
-        raise TraceError("expected a condition such as rank == 0, found a number", node.at)
+        raise TraceError(
+            "expected a condition such as rank == 0, found a number", nodes.begin(node)
+        )
     truth: bool | NDArray[np.bool_] = value.data
     return truth
 
@@ -142,7 +144,7 @@ def whole(node: nodes.Expression, context: Context, what: str, unit: str = PLAIN
         When it has a fraction, or another unit than none or `unit`.
     """
     value = number(node, context)
-    _fits(value, what, unit, node.at)
+    _fits(value, what, unit, nodes.begin(node))
     if value.is_array and value.data.dtype.kind == "i":
         return value.data
     if isinstance(value.data, int):
@@ -154,7 +156,7 @@ def whole(node: nodes.Expression, context: Context, what: str, unit: str = PLAIN
         raise TraceError(
             f"{what} is {shown:g}{context.blame(bad)}; it must be a whole number, as // and "
             "round(…) give",
-            node.at,
+            nodes.begin(node),
         )
     return data.astype(np.int64) if data.ndim else int(data)
 
@@ -162,7 +164,7 @@ def whole(node: nodes.Expression, context: Context, what: str, unit: str = PLAIN
 def real(node: nodes.Expression, context: Context, what: str, unit: str) -> Any:
     """An expression as a number that may have a fraction, of a unit or none."""
     value = number(node, context)
-    _fits(value, what, unit, node.at)
+    _fits(value, what, unit, nodes.begin(node))
     return value.data
 
 
@@ -175,7 +177,7 @@ def same_everywhere(node: nodes.Expression, context: Context, what: str, unit: s
             raise TraceError(
                 f"{what} must be the same on all ranks; it is {value[0]} on rank "
                 f"{context.ranks[0]} and {value[other]} on rank {context.ranks[other]}",
-                node.at,
+                nodes.begin(node),
             )
         return int(value[0]) if len(value) else 0
     return int(value)
