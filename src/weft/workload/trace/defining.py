@@ -65,8 +65,9 @@ def define(statement: nodes.DefineScope, parent: Scope, context: Context, comm: 
 def _split(parent: Scope, ranks: Ints, colors: Ints, keys: Ints) -> list[Ints]:
     """Communicators by parent, then by colour; their ranks by key, then by number in the parent."""
     chosen = np.flatnonzero(colors >= 0)
-    group, local = parent.group[ranks], parent.local[ranks]
-    order = chosen[np.lexsort((local[chosen], keys[chosen], colors[chosen], group[chosen]))]
+    group = parent.group[ranks]
+    # The ranks come in the parent's order, which equal keys keep.
+    order = chosen[np.lexsort((keys[chosen], colors[chosen], group[chosen]))]
     if not len(order):
         return []
     cuts = (np.diff(group[order]) != 0) | (np.diff(colors[order]) != 0)

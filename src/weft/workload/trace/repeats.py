@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 #: Longest block that is looked for, in items.
 MAX_PERIOD = 400
@@ -113,22 +114,27 @@ def compress(items: Sequence[Item]) -> list[Item]:
     rule. A loop is made only where it saves lines.
     """
     found = list(items)
+    keys = _numbered(found)
     changed = True
     while changed:
         changed = False
         period = 1
         while period <= min(MAX_PERIOD, len(found) // 2):
-            shorter = _with_period(found, period)
+            shorter = _with_period(found, keys, period)
             if len(shorter) < len(found):
-                found, changed = shorter, True
+                found, keys, changed = shorter, _numbered(shorter), True
             period += 1
     return found
 
 
-def _with_period(items: list[Item], period: int) -> list[Item]:
-    """The items with blocks of one length that repeat as loops."""
+def _numbered(items: list[Item]) -> NDArray[np.int64]:
+    """A number for each item, the same for those of the same key."""
     numbers: dict[tuple[Any, ...], int] = {}
-    keys = np.array([numbers.setdefault(item.key, len(numbers)) for item in items])
+    return np.array([numbers.setdefault(item.key, len(numbers)) for item in items], dtype=np.int64)
+
+
+def _with_period(items: list[Item], keys: NDArray[np.int64], period: int) -> list[Item]:
+    """The items with blocks of one length that repeat as loops."""
     alike = keys[period:] == keys[:-period]
     if not alike.any():
         return items
