@@ -97,6 +97,29 @@ def test_edges_that_end_together_end_in_one_step() -> None:
     assert len(set(steps.completion_s)) == 1
 
 
+def test_edges_alike_end_together_in_whatever_order_they_stand() -> None:
+    """Sums of penalties in another order differ in the last bit; that makes no step of its own."""
+    random = np.random.default_rng(3)
+    for _ in range(30):
+        source = random.integers(6, size=16)
+        destination = (source + random.integers(1, 6, size=16)) % 6
+        once = predict_steps(source, destination, 1000, 0.1)
+        other = random.permutation(16)
+        both = predict_steps(
+            [*source, *(source[other] + 6)], [*destination, *(destination[other] + 6)], 1000, 0.1
+        )
+        assert len(both.end_s) == len(once.end_s)
+        np.testing.assert_allclose(both.completion_s[:16], once.completion_s, rtol=1e-12)
+
+
+def test_a_start_that_rounding_parts_from_an_end_is_in_time() -> None:
+    # The first ends at 0.3, the second starts one bit later and the third is there all the time.
+    late = np.nextafter(3 * 0.1, 1)
+    steps = predict_steps([0, 0, 5], [1, 2, 6], [3, 3, 30], [0, late, 0], 0.1)
+    np.testing.assert_allclose(steps.end_s, [0.3, 0.6, 3.0], rtol=1e-15)
+    np.testing.assert_array_equal(steps.penalty[1:, :2], [[np.nan, 1], [np.nan, np.nan]])
+
+
 def test_empty_graph() -> None:
     assert weft.penalties([], []).shape == (0,)
     assert weft.predict([], [], 5).shape == (0,)
