@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from benchmarks._simgrid import random_flows, run_simgrid
 from tests.oracle.tools import require_simgrid
+
 from weft.routing import route
 from weft.sim.flow import simulate
 from weft.topology import build

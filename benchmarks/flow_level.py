@@ -1,0 +1,117 @@
+"""The flow level: flows completed per second beside SimGrid, and what a tolerance costs and saves.
+
+Both run the same flows, 1 to 100 MB between random hosts and all begun at once, over the same
+routes of the same fabric, with max–min sharing. Of SimGrid only the run of its engine is timed,
+not its platform's construction; of weft all of `weft.simulate`, and its loop alone beside it.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import time
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks._simgrid import Flows, random_flows, run_simgrid
+from weft.routing import route
+from weft.sim.flow import FlowResult, simulate
+from weft.topology import build
+
+FABRIC = "xgft:2;32,32;1,32"
+TOLERANCE = 0.01
+#: (flows, tolerance, least ratio to SimGrid's flows per second).
+TARGETS = ((1000, 0.0, 20), (10_000, 0.0, 15), (10_000, TOLERANCE, 200))
+LARGE = 100_000
+LARGE_TARGETS_S = {0.0: 20 * 60, TOLERANCE: 60}
+MILLION = 1_000_000
+MILLION_GB = 4
+
+
+def timed(flows: Flows, tolerance: float) -> tuple[FlowResult, float]:
+    """Simulate flows; the result and the seconds that it took."""
+    workload = flows.workload()
+    started = time.perf_counter()
+    result = simulate(flows.fabric, flows.routes, workload, latency_ns=0, tolerance=tolerance)
+    return result, time.perf_counter() - started
+
+
+def error(flows: Flows, ended_ns: NDArray[np.float64], exact_ns: NDArray[np.float64]) -> float:
+    """Largest error of completion times, relative to how long each flow took."""
+    return float((np.abs(ended_ns - exact_ns) / (exact_ns - flows.start_ns)).max())
+
+
+def against_simgrid() -> None:
+    fabric = build(FABRIC)
+    routes = route(fabric, "dmodk")
+    timed(random_flows(fabric, routes, 100), 0.0)
+    for count in sorted({count for count, _, _ in TARGETS}):
+        flows = random_flows(fabric, routes, count)
+        theirs = run_simgrid(flows)
+        print(
+            f"SimGrid  {count:6d} flows             {theirs.run_s:9.3f} s "
+            f"{count / theirs.run_s:9.0f} flows/s  (platform built in {theirs.build_s:.2f} s)"
+        )
+        for size, tolerance, target in TARGETS:
+            if size != count:
+                continue
+            # The first run also brings code and data into the caches.
+            result, took = min(
+                (timed(flows, tolerance) for _ in range(3)), key=lambda pair: pair[1]
+            )
+            ours = flows.in_order(result.arrived_ns)
+            print(
+                f"weft     {count:6d} flows, {tolerance:4.0%} off {took:9.4f} s "
+                f"{count / took:9.0f} flows/s  {theirs.run_s / took:6.0f} times SimGrid "
+                f"(target {target}); loop alone {result.run_s:.4f} s, "
+                f"{theirs.run_s / result.run_s:.0f} times; largest difference "
+                f"{error(flows, ours, theirs.finish_ns):.1e}",
+                flush=True,
+            )
+
+
+def large() -> None:
+    fabric = build(FABRIC)
+    flows = random_flows(fabric, route(fabric, "dmodk"), LARGE)
+    ended = {}
+    for tolerance, target in sorted(LARGE_TARGETS_S.items(), reverse=True):
+        result, took = timed(flows, tolerance)
+        ended[tolerance] = flows.in_order(result.arrived_ns)
+        print(
+            f"weft     {LARGE} flows, {tolerance:4.0%} off {took:8.1f} s (target {target} s), "
+            f"{result.num_shares} times shared anew",
+            flush=True,
+        )
+    worst = error(flows, ended[TOLERANCE], ended[0.0])
+    print(f"         measured error of completion times {worst:.2%} (allowed {TOLERANCE:.0%})")
+
+
+def million() -> None:
+    """A million flows at once, in a process of its own, so that the memory is theirs."""
+    program = f"import benchmarks.flow_level as b; b.run_million({MILLION})"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def run_million(count: int) -> None:
+    fabric = build(FABRIC)
+    flows = random_flows(fabric, route(fabric, "dmodk"), count)
+    result, took = timed(flows, TOLERANCE)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(
+        f"weft     {result.most_concurrent} flows at once, {TOLERANCE:.0%} off {took:8.1f} s, "
+        f"{peak:.2f} GB at most (target {MILLION_GB} GB)"
+    )
+
+
+def main() -> None:
+    against_simgrid()
+    if os.environ.get("WEFT_BENCHMARK_LARGE"):
+        large()
+        million()
+
+
+if __name__ == "__main__":
+    main()
