@@ -109,6 +109,7 @@ def test_sizes_have_the_distribution_that_is_stated() -> None:
     uniform = sources(size_distribution="uniform", size=4, rate_gbps=0.32).size_bytes
     count = np.bincount(uniform)
     assert len(count) == 8
+    assert count[0] == 0
     assert stats.chisquare(count[1:]).pvalue > 0.01
     drawn = sources(size_distribution="exponential", size=5, rate_gbps=0.4).size_bytes
     expected = stats.geom(1 / 5).pmf(np.arange(1, 21)) * len(drawn)
