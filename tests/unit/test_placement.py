@@ -253,6 +253,15 @@ def test_host_numbers_that_do_not_do(hosts, message) -> None:
         place(TREE, 3, hosts)
 
 
+def test_host_numbers_keep_to_what_is_allowed() -> None:
+    with pytest.raises(InputError, match="host h2 of rank 1 is not among the hosts that may be"):
+        place(TREE, 3, [0, 2, 1], hosts="h[0-1]")
+    with pytest.raises(InputError, match="host h5 has 2 ranks, and at most 1"):
+        place(TREE, 3, [0, 5, 5], ranks_per_host=1)
+    with pytest.raises(InputError, match="a list of host numbers says the host of each rank"):
+        place(TREE, 1, [0], distribution="block")
+
+
 def test_too_many_ranks_say_how_many_fit() -> None:
     with pytest.raises(InputError, match=r"17 ranks .* 16 hosts of xgft.*, one rank each: 16 fit"):
         place(TREE, 17)

@@ -198,6 +198,36 @@ def test_calculations_and_what_is_left_of_the_time(capsys, tmp_path) -> None:
     assert job["communication_ns"] == pytest.approx(((1000 - 1000) + (1704 - 500)) / 2)
 
 
+def test_calculations_on_several_processors_count_once_where_they_overlap(capsys, tmp_path) -> None:
+    folder = tmp_path / "results"
+    goal = tmp_path / "cpus.goal"
+    # Rank 0 computes from 0 to 100 and from 0 to 300, then from 300 to 350: 350 of 350 ns.
+    # Rank 1 is at it from 0 to 40 on one and from 0 to 10 on another processor.
+    goal.write_text(
+        "num_ranks 2\n"
+        "rank 0 {\nl1: calc 100\nl2: calc 300 cpu 1\nl3: calc 50 cpu 2\nl3 requires l2\n}\n"
+        "rank 1 {\nl1: calc 40 cpu 2\nl2: calc 10\n}\n"
+    )
+    assert run(capsys, TREE, "--workload", goal, "--out", folder)[0] == 0
+    job = pl.read_parquet(folder / "jobs.parquet").row(0, named=True)
+    assert job["calculation_ns"] == pytest.approx((350 + 40) / 2)
+    assert job["communication_ns"] == pytest.approx(0, abs=1e-9)
+
+
+def test_phases_of_several_jobs_keep_their_names(capsys, tmp_path) -> None:
+    folder = tmp_path / "results"
+    text = TWO_JOBS.replace("alltoall:size=4KiB", "cartesian")
+    path = experiment(tmp_path, text)
+    assert run(capsys, path, "--level", "flow", "--level", "static", "--out", folder)[0] == 0
+    named = set(load_workload("cartesian", 8).phase_names) - {""}
+    for number in (1, 2):
+        phases = pl.read_parquet(folder / f"phases-{number}.parquet")
+        messages = pl.read_parquet(folder / f"messages-{number}.parquet")
+        for table in (phases, messages):
+            assert set(table.filter(job="train")["phase"]) == {""}
+            assert set(table.filter(job="shuffle")["phase"]) - {""} == named
+
+
 def test_static_level_takes_phases_together(capsys, tmp_path) -> None:
     folder = tmp_path / "results"
     path = experiment(tmp_path, TWO_JOBS)
