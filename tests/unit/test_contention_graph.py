@@ -213,3 +213,9 @@ def test_write_then_read(tmp_path: Path) -> None:
     graph = parse_contention_graph(FIGURE_3)
     write_contention_graph(graph, tmp_path / "graph.txt")
     assert read_contention_graph(tmp_path / "graph.txt") == graph
+
+
+def test_the_example_is_figure_3() -> None:
+    example = read_contention_graph("examples/contention_graph.txt")
+    here = parse_contention_graph("inverse-bandwidth 5.105e-10\n" + FIGURE_3)
+    assert example == here
