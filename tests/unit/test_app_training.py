@@ -117,6 +117,8 @@ def test_moe_sends_every_choice_there_and_back() -> None:
         # What arrives, and what stays: all choices of a group are computed there.
         stays = 2 * 500 - there.sum(axis=1) / 10
         assert computed.tolist() == (there.sum(axis=0) / 10 + stays).tolist()
+    layers = [matrix(workload, f"layer {layer}, dispatch").tobytes() for layer in (1, 2, 3)]
+    assert len(set(layers)) == 3
     last = workload.phase_names.index("layer 3 backward, dispatch")
     assert last < workload.phase_names.index("layer 1 backward, dispatch")
 
@@ -193,6 +195,17 @@ def test_pipelines_side_by_side_reduce_the_gradients_of_a_stage() -> None:
     assert set(map(tuple, sent(workload)[:, :2].tolist())) == {
         (a, b) for low in range(4) for a, b in ((low, low + 2), (low + 2, low))
     }
+
+
+def test_an_iteration_ends_when_all_sends_are_over() -> None:
+    workload = app("pipeline:stages=3,microbatches=4,iterations=2,forward=1", 3)
+    ops = np.arange(workload.num_ops)
+    first = workload.phase == workload.phase_names.index("pipeline 1")
+    waited = np.zeros(workload.num_ops, dtype=bool)
+    waited[workload.dep] = True
+    sends = ops[first & (workload.kind == Kind.SEND)]
+    assert len(sends) == 16
+    assert waited[sends].all()
 
 
 def test_stages_divide_the_ranks() -> None:
