@@ -97,6 +97,16 @@ def test_things_listed_twice_run_once() -> None:
         ('eager = "8KiB"', "tolerance = true", r":3: tolerance: True does not fit: expected a num"),
         ('eager = "8KiB"', "handshake = 1", r":3: handshake: 1 does not fit: expected true or"),
         ('eager = "8KiB"', "overlap = 'shared'", r":3: overlap.*did you mean 'share'"),
+        ('eager = "8KiB"', "eager = 1979-05-27", r":3: eager: .* expected a number, or text with"),
+        ('eager = "8KiB"', "latency = [1]", r":3: latency: \[1\] does not fit: expected a number,"),
+        ('{ "s0.0[1]" = "1xHDR" }', '{ "s0.0[1]" = 3 }', r":6: faults, slow, s0\.0\[1\]: 3 does"),
+        ('{ "s0.0[1]" = "1xHDR" }', "3", r":6: faults, slow: 3 does not fit: .* a table$"),
+        (
+            'name = "b"',
+            "options = { ranks = 3 }",
+            r":13: job 2, options: .* ranks is no option of a",
+        ),
+        ('name = "b"', "options = { x = [[3]] }", r":13: job 2, options, x: "),
         ('eager = "8KiB"', "engine = 'x'", r"x\.toml:3: is no TOML: Cannot overwrite a value"),
         ('eager = "8KiB"', "eager = ", r"x\.toml:3: is no TOML: Invalid value"),
         (
@@ -115,6 +125,17 @@ def test_mistakes_are_named_with_their_place(tmp_path, old, new, message) -> Non
     path = write(tmp_path, WHOLE.replace(old, new))
     with pytest.raises(InputError, match=message):
         read(path)
+
+
+def test_mistakes_are_counted_once(tmp_path) -> None:
+    for text, message in (
+        ("[job]\nworkload = 'x'", r"x\.toml:2: job: .* expected \[\[job\]\], once for each job$"),
+        ("job = [3]", r"x\.toml:2: job 1: 3 does not fit: Input should be a table$"),
+        ("[[job]]\nworkload = 'x'\nranks = 0", r":4: job 1, ranks: 0 .* equal to 1$"),
+        ("[[job]]\nworkload = 3\nranks = 0", r"job 1, workload: 3 .* \(and 1 more mistake\)$"),
+    ):
+        with pytest.raises(InputError, match=message):
+            read(write(tmp_path, f"fabric = 'x'\n{text}\n"))
 
 
 def test_files_beside_the_experiment_are_found(tmp_path, monkeypatch) -> None:

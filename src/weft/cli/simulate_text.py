@@ -206,7 +206,7 @@ def _details(out: Console, outcome: Outcome) -> None:
         [busy, "link"], descending=[True, False], nulls_last=True
     )
     if not len(top):
-        out.print("No message crosses a link.")
+        out.print("No link carries a byte.")
         return
     table = Table(title="Busiest links", title_justify="left")
     table.add_column("link", overflow="fold")

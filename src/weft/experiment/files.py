@@ -21,6 +21,14 @@ from weft.registry import did_you_mean
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]#]+?)\s*\]\]?\s*(?:#.*)?")
 _KEY = re.compile(r"""\s*("[^"]*"|'[^']*'|[\w-]+)\s*(?:\.[^=]*)?=""")
 
+_TRIED = re.compile(r"str|tuple\[.*\]|function-.*\)?.*\]")
+#: How pydantic speaks of what people know as something else.
+_WORDS = (
+    ("a valid tuple", "text or a list"),
+    (re.compile(r"a valid dictionary( or instance of \w+)?"), "a table"),
+    ("Value error, ", ""),
+)
+
 Place = tuple[str | int, ...]
 
 
@@ -76,19 +84,27 @@ def check(
         return Experiment.model_validate(dict(data))
     except ValidationError as error:
         # An unknown key explains the missing one that it was meant to be.
-        first = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
-        place: Place = tuple(first["loc"])
+        first, *others = sorted(
+            error.errors(), key=lambda found: found["type"] != "extra_forbidden"
+        )
+        place = _plain(first["loc"])
         line = _line(text, place) if text is not None else None
-        more = len(error.errors()) - 1
+        # A list with something wrong in it is also found too short; that is no mistake of its own.
+        found = {_plain(other["loc"]) for other in others if other["type"] != "too_short"}
+        more = len(found - {place})
         also = f" (and {more} more mistake{'s' if more > 1 else ''})" if more else ""
         raise InputError(_explain(first, place, flags) + also, file=file, line=line) from None
+
+
+def _plain(place: Place) -> Place:
+    """A place without the names of types that were tried there."""
+    return tuple(part for part in place if not (isinstance(part, str) and _TRIED.fullmatch(part)))
 
 
 def _explain(error: Any, place: Place, flags: bool) -> str:
     """A mistake in words, with its place."""
     if not place:
-        said = error["msg"].removeprefix("Value error, ")
-        return str(said)
+        return _said(error)
     *table, key = place
     keys = list(_model(tuple(table)).model_fields)
     where = _name(tuple(table))
@@ -99,7 +115,7 @@ def _explain(error: Any, place: Place, flags: bool) -> str:
     if error["type"] == "missing":
         return f"{where}the key {key!r} is missing"
     given = error["input"]
-    said = error["msg"].removeprefix("Value error, ").replace("a valid tuple", "text or a list")
+    said = _said(error)
     choices = (error.get("ctx") or {}).get("expected", "")
     meant = ""
     if error["type"] == "literal_error" and isinstance(given, str):
@@ -110,6 +126,13 @@ def _explain(error: Any, place: Place, flags: bool) -> str:
         words = [part for part in place if isinstance(part, str)]
         named = "--" + words[-1].replace("_", "-")
     return f"{named}: {shown} does not fit: {said}{meant}"
+
+
+def _said(error: Any) -> str:
+    said = str(error["msg"])
+    for theirs, ours in _WORDS:
+        said = re.sub(theirs, ours, said)
+    return said
 
 
 def _name(place: Place) -> str:

@@ -55,6 +55,21 @@ def _no_keys(options: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
+def _quantity(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError("expected a number, or text with a unit")
+    return value
+
+
+def _tables(value: Any) -> Any:
+    """A list of tables, which people like to write as one."""
+    if not isinstance(value, list | tuple):
+        raise ValueError("expected [[job]], once for each job")
+    return value
+
+
+Size = Annotated[Bytes, BeforeValidator(_quantity)]
+Time = Annotated[Nanoseconds, BeforeValidator(_quantity)]
 Whole = Annotated[int, BeforeValidator(_strict)]
 Number = Annotated[float, BeforeValidator(_strict)]
 Truth = Annotated[bool, BeforeValidator(_truth)]
@@ -104,7 +119,7 @@ class JobPart(Part):
     ranks_per_host: Positive | None = None
     distribution: str | None = None
     hosts: Names | None = None
-    start: Nanoseconds = 0.0
+    start: Time = 0.0
 
 
 class OutputPart(Part):
@@ -154,21 +169,21 @@ class Experiment(Part):
         "maxmin",
     )
     tolerance: Annotated[Number, Field(ge=0, lt=1)] = 0.0
-    eager: Bytes = 16384
+    eager: Size = 16384
     handshake: Truth = True
-    overhead: Nanoseconds = 0.0
-    switch_latency: Nanoseconds = 100.0
-    latency: Nanoseconds | None = None
+    overhead: Time = 0.0
+    switch_latency: Time = 100.0
+    latency: Time | None = None
     local_gbps: Annotated[Number, Field(gt=0)] = 100.0
-    local_latency: Nanoseconds = 200.0
+    local_latency: Time = 200.0
     coefficients: str | None = None
     multipath: Multipath = "split"
     ports: Ports = "first"
     seed: Seed = 0
     overlap: Overlap = "refuse"
-    max_time: Nanoseconds | None = None
+    max_time: Time | None = None
     max_seconds: Annotated[Number, Field(gt=0)] | None = None
-    job: Annotated[tuple[JobPart, ...], Field(min_length=1)]
+    job: Annotated[tuple[JobPart, ...], BeforeValidator(_tables), Field(min_length=1)]
     output: OutputPart = OutputPart()
 
     @property
