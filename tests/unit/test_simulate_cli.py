@@ -89,6 +89,9 @@ def test_lists_are_compared_and_what_does_not_fit_is_said(capsys) -> None:
         ["6", "updn", "random:seed=3", "complete"],
     ]
     assert "runs 2, 5 (does not fit): hdor: " in out
+    assert re.search(
+        r"^Shortest: run [13] \((dmodk|updn), linear\) with [\d.]+ us; longest: run", out, re.M
+    )
     assert "dmodk: found XGFT" in out
 
 
@@ -550,7 +553,9 @@ def test_the_example_runs_and_is_what_the_page_shows(capsys) -> None:
     assert f"$ weft simulate {path.relative_to(root)}\n" in page
     shown = [line for line in page.splitlines() if line.startswith("│")]
     assert len(shown) == 4
+    (answer,) = (line for line in out.splitlines() if line.startswith("Shortest: "))
     assert all(line in out.splitlines() for line in shown)
+    assert answer in page
 
 
 def test_the_page_has_every_key_flag_and_table() -> None:

@@ -140,8 +140,30 @@ def show(experiment: Experiment, outcomes: Sequence[Outcome], out: Console) -> N
     for note, engines in said.items():
         whose = f"{', '.join(engines)}: " if len(engines) < len(experiment.engine) else ""
         out.print(escape(whose + note), soft_wrap=True)
-    if len(outcomes) == 1 and rows[0]["makespan_ns"] is not None:
-        out.print(f"Makespan: {duration(rows[0]['makespan_ns'])}.")
+    for line in _answer(rows):
+        out.print(escape(line), soft_wrap=True)
+
+
+def _answer(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The makespan, or the shortest and the longest of runs by one law of sharing."""
+    timed = [row for row in rows if row["makespan_ns"] is not None]
+    if len(rows) == 1 and timed:
+        return [f"Makespan: {duration(timed[0]['makespan_ns'])}."]
+    least, most = (
+        which(timed, key=lambda row: row["makespan_ns"], default=None) for which in (min, max)
+    )
+    if least is None or len({row["sharing"] for row in timed}) > 1:
+        return []
+    assert most is not None
+    if least["makespan_ns"] == most["makespan_ns"]:
+        return []
+    varying = [name for name in _AXES if len({row[name] for row in timed}) > 1]
+    low, high = (
+        f"run {row['run']} ({', '.join(row[name] for name in varying)}) with "
+        f"{duration(row['makespan_ns'])}"
+        for row in (least, most)
+    )
+    return [f"Shortest: {low}; longest: {high}."]
 
 
 def reasons(outcomes: Sequence[Outcome]) -> list[str]:
