@@ -16,6 +16,7 @@ from weft.routing.lower import lower
 from weft.routing.validate import validate
 from weft.sim.flow import simulate
 from weft.sim.flow.sharing import Sharing
+from weft.sim.phases import analyse_workload
 from weft.topology import build
 from weft.workload import load_workload
 
@@ -59,6 +60,7 @@ def warm() -> None:
             assert validate(fabric, route(fabric, engine)).unrouted_pairs is not None
     work = load_workload("allreduce:size=1MiB", 4)
     for routes in (route(tree, "dmodk"), tree_paths, route(tree, "ecmp")):
+        analyse_workload(tree, routes, work, np.arange(4))
         for sharing in get_args(Sharing):
             simulate(tree, routes, work, sharing=sharing)
     for entry in paper:
