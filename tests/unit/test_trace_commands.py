@@ -209,3 +209,48 @@ def test_real_traces_are_written_and_folded_exactly(shared: Path, name: str) -> 
     assert same(trace_workload(dense), workload)
     assert same(trace_workload(folded), workload)
     assert len(folded) < len(dense) / 2
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "SEND 1 TO 1\nRECV 2 FROM 1\nCALC 5",
+        "SENDRECV 1 TO 1, 2 FROM 1 TAG 4\nCALC 5",
+        "RECV 2 FROM 1\nSEND 1 TO 1\nCALC 5",
+        "CALC 3\nIRECV 2 FROM 1\nISEND 1 TO 1\nCALC 4\nWAITALL\nCALC 5",
+        "CALC 3\nIRECV 2 FROM 1\nISEND 1 TO 1\nWAITALL\nCALC 5",
+        "CALC 3\nIRECV 2 FROM 1\nSEND 1 TO 1\nWAITALL\nCALC 5",
+        "CALC 3\nIRECV 2 FROM 1 AS r0\nISEND 1 TO 1\nWAIT r0\nCALC 5\nWAITALL",
+        "PUT 1 TO 1 AS r0\nPUT 2 TO 1 AS r1\nPUT 3 TO 1\nCALC 5\nWAIT r0, r1\nCALC 6\nWAITALL",
+        "PUT 1 TO 1 AS r0\nWAIT r0\nPUT 1 TO 1 AS r0\nCALC 7\nWAIT r0\nCALC 8",
+        "PUT 1 TO 1 RELEASE 1.5\nRODREQUEST KEY 4\nCALC 5 CPU 2\nRODDONE KEY 4",
+    ],
+)
+def test_statements_are_found_again(body: str) -> None:
+    tagged = " TAG 4" if "TAG 4" in body else ""
+    lines = {"SEND": f"RECV 1 FROM 0{tagged}", "RECV": f"SEND 2 TO 0{tagged}"}
+    words = body.replace("SENDRECV", "RECV SEND")
+    partner = [line for word, line in lines.items() if f"{word} " in words]
+    other = "\n".join(f"I{line}" for line in partner) or "CALC 1"
+    blocks = [
+        f"{rank}:\n" + "".join(f"  {line}\n" for line in text.splitlines()) + "END\n"
+        for rank, text in enumerate((body, other))
+    ]
+    text = 'NAME "trace"\nRANKS 2\n' + "".join(blocks)
+    found = dense_text(trace_workload(text))
+    assert found.partition("1:\n")[0] == text.partition("1:\n")[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CALC 1\nCALC 1\nCALC 1",
+        "CALC 1\nCALC 2",
+        "PUT 1 TO 0\nCALC 1\nPUT 2 TO 0\nCALC 1\nPUT 4 TO 0\nCALC 1",
+        "REPEAT 4\n  CALC 1\nEND",
+        "FOR i = 0..3\n  PUT i + 1 TO 0\nEND",
+        "REPEAT 2\n  CALC 1\n  CALC 2\n  CALC 3\nEND",
+    ],
+)
+def test_loops_are_made_where_they_save_lines(text: str) -> None:
+    assert folded_text(trace_workload(f"RANKS 1\n{text}")).partition("\n\n")[2] == text + "\n"

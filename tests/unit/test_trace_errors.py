@@ -145,6 +145,12 @@ WRONG = [
     ("LET i = 1\nFOR i = 0..1\nEND", 2, 1, "i is already a variable"),
     ("REPEAT 1\nPARAM n = 1\nEND", 2, 1, "PARAM cannot stand inside a block"),
     ("SEED 1\nSEED 2", 2, 1, "SEED is given twice"),
+    (
+        "RANKS 4\n0:\n  CALC 1\n  WAIT r7\nEND",
+        4,
+        3,
+        "no ISEND, IRECV or PUT names its request 'r7'",
+    ),
     ("WAIT r", 1, 1, "no ISEND, IRECV or PUT names its request 'r'"),
     ("PUT peer TO 1", 1, 5, "peer stands only in the size of an ALLTOALLV"),
     ("ALLTOALL peer", 1, 10, "peer stands only in the size of an ALLTOALLV"),

@@ -13,6 +13,7 @@ from weft.workload import Kind, Workload, WorkloadBuilder
 from weft.workload.collectives import collective_on
 from weft.workload.trace import (
     TraceError,
+    dense_text,
     folded_text,
     format_program,
     lower,
@@ -280,6 +281,15 @@ def test_a_request_that_was_not_begun_is_not_waited_for() -> None:
     assert list(np.diff(workload.dep_offset)) == [0, 1, 0]
 
 
+def test_a_line_goes_on_while_a_bracket_is_open() -> None:
+    text = "SCOPE s = LIST ALL [  # some\n  0,\n  2  # more\n]\nSCOPE s\nCALC (1 +\n 2)"
+    workload = run(text)
+    assert list(np.diff(workload.op_offset)) == [1, 0, 1, 0]
+    assert list(workload.duration_ns) == [3, 3]
+    first = format_program(parse(text)).splitlines()[0]
+    assert first == "SCOPE s = LIST ALL [0, 2]  # some more"
+
+
 # -- computing times -------------------------------------------------------------------------------
 
 
@@ -367,6 +377,7 @@ def test_examples_are_canonical_and_run(path: Path) -> None:
         workload = run(text, ranks)
         assert len(workload.messages)
         assert same(lower(parse(folded_text(workload))), workload)
+        assert "AFTER" not in dense_text(workload)
 
 
 def test_the_stencil_exchanges_six_faces_a_step() -> None:

@@ -97,11 +97,7 @@ class RankReader:
                 if more == open_:
                     found.append(Step(WAITALL, op))
                 else:
-                    # One name alone would make no operation when there is room to remember it.
-                    names = tuple(sorted(more))
-                    if len(names) == 1 and len(frontier) < 2:
-                        names *= 2
-                    found.append(Step(WAIT, op, names))
+                    found.append(Step(WAIT, op, tuple(sorted(more))))
                 open_ -= more
                 frontier = frozenset((op,))
                 op += 1
@@ -164,6 +160,8 @@ class RankReader:
             return False
         if other + 1 == end:
             return True
+        if self._idle[other + 1]:
+            return False  # a wait for what began, rather than a computation of no time
         after = set(self._needs(other + 1))
         return {op, other} <= after and (after == {op, other} or not frontier <= after)
 
