@@ -150,11 +150,8 @@ class PlainFlow:
         if kind in (Kind.SEND, Kind.PUT):
             takes = self.overhead
         processor = (int(work.rank[op]), int(work.cpu[op]) if len(work.cpu) else 0)
-        if takes:
-            if self.free[processor] > self.now + 1e-12 * self.now + 1e-9:
-                self.at(self.free[processor], lambda: self.start(op), op)
-                return
-            self.free[processor] = self.now + takes
+        if takes and not self._occupied(processor, takes, op, lambda: self.start(op)):
+            return
         self.started[op] = self.now
         self._tell(op, True)
         then = self.now + takes
@@ -212,11 +209,21 @@ class PlainFlow:
         if send not in self.arrived or receive not in self.started:
             return
         processor = (int(self.work.rank[receive]), 0)
-        begin = self.now
-        if self.overhead:
-            begin = max(self.now, self.free[processor])
-            self.free[processor] = begin + self.overhead
-        self.at(begin + self.overhead, lambda: self.end(receive))
+        if self.overhead and not self._occupied(
+            processor, self.overhead, receive, lambda: self._take(send)
+        ):
+            return
+        self.at(self.now + self.overhead, lambda: self.end(receive))
+
+    def _occupied(
+        self, processor: tuple[int, int], takes: float, op: int, again: Callable[[], None]
+    ) -> bool:
+        """Take a processor if it is free; try again when it may be, if not."""
+        if self.free[processor] > self.now + 1e-12 * self.now + 1e-9:
+            self.at(self.free[processor], again, op)
+            return False
+        self.free[processor] = self.now + takes
+        return True
 
     def end(self, op: int) -> None:
         """An operation is over."""

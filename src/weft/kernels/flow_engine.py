@@ -15,13 +15,13 @@ SEND = 1
 RECV = 2
 PUT = 3
 
-# Kinds of events. What waited for a processor comes before all else of the same moment, and there
-# the operation that comes first.
-START = 0
-END = 1
-BEGIN = 2
-ARRIVE = 3
-#: An item of the heap is kind << KIND_SHIFT | operation.
+# Kinds of events. What waited for a processor comes before all else of the same moment.
+FREE_NOW = 0
+START = 1
+END = 2
+BEGIN = 3
+ARRIVE = 4
+#: An item of the heap is kind << KIND_SHIFT | operation, or processor where one is free.
 KIND_SHIFT = 40
 OPERATION = (1 << KIND_SHIFT) - 1
 
@@ -64,15 +64,18 @@ LOCAL = -1
 
 #: Slots whose earliest end is kept together.
 BLOCK_SHIFT = 7
-#: What lies closer together happens at once: this part of the time, or this many ns.
+#: What lies closer together happens at once: this part of the time, but at least and at most so
+#: many ns; and never less than what rounding makes of late times.
 SAME_TIME = 1e-12
 SAME_NS = 1e-9
+SAME_MOST_NS = 1.0
+ROUNDING = 4e-15
 
 
 @njit(cache=True, inline="always")
 def _until(now):
     """The latest time that is the same as now."""
-    return now + max(now * SAME_TIME, SAME_NS)
+    return now + max(min(now * SAME_TIME, SAME_MOST_NS), SAME_NS, now * ROUNDING)
 
 
 @njit(cache=True, inline="always")
@@ -153,27 +156,70 @@ def _ends(program, times, heap, number, op, now):
 def _arrives(program, setting, times, heap, number, op, now):
     """The last byte of a message is there; its receive may end."""
     kind, match = program[0], program[4]
-    posted, arrived, busy = times[2], times[5], times[6]
+    posted, arrived = times[2], times[5]
     arrived[op] = now
     number[ARRIVED] += 1
     if kind[op] != SEND:
         return
     receive = match[op]
     if posted[receive] >= 0:
-        _received(program, setting, times, heap, number, receive, busy, now)
+        _received(program, setting, times, heap, number, receive, now)
 
 
 @njit(cache=True)
-def _received(program, setting, times, heap, number, op, busy, now):
+def _received(program, setting, times, heap, number, op, now):
     """A posted receive has its message; taking it in may occupy the processor."""
     overhead = setting[OVERHEAD_NS]
     if overhead > 0:
-        rank = program[1][op]
-        start = max(now, busy[rank, 0])
-        busy[rank, 0] = start + overhead
-        _push(heap[0], heap[1], number, start + overhead, _item(END, op))
+        busy = times[6]
+        if _waits(program, times, heap, number, op, now):
+            return
+        busy[program[1][op], 0] = now + overhead
+        _push(heap[0], heap[1], number, now + overhead, _item(END, op))
     else:
         _ends(program, times, heap, number, op, now)
+
+
+@njit(cache=True)
+def _merge(one, other, left, right):
+    """Merge two skew heaps of operations, the first in program order on top; 0 is none.
+
+    Operations are counted from 1 here.
+    """
+    if one == 0 or other == 0:
+        return one + other
+    if other < one:
+        one, other = other, one
+    top = one
+    # Down the right side, where each child that stays becomes a left one.
+    while True:
+        below = right[one - 1]
+        right[one - 1] = left[one - 1]
+        if below == 0:
+            left[one - 1] = other
+            return top
+        if other < below:
+            below, other = other, below
+        left[one - 1] = below
+        one = below
+
+
+@njit(cache=True)
+def _waits(program, times, heap, number, op, now):
+    """Let an operation wait when its processor is in use or others wait for it."""
+    busy, queue, left, right = times[6:10]
+    rank = program[1][op]
+    lane = program[6][op] if len(program[6]) else 0
+    first = queue[rank, lane]
+    if first == 0 and busy[rank, lane] <= _until(now):
+        return False
+    left[op] = 0
+    right[op] = 0
+    queue[rank, lane] = _merge(first, np.int32(op + 1), left, right)
+    if first == 0:
+        processor = np.int64(rank) * busy.shape[1] + lane
+        _push(heap[0], heap[1], number, busy[rank, lane], _item(FREE_NOW, processor))
+    return True
 
 
 @njit(cache=True)
@@ -231,10 +277,11 @@ def _begins(program, setting, network, times, heap, flows, clock, number, maxmin
 
 
 @njit(cache=True)
-def _meet(program, setting, network, times, heap, number, send, now):
+def _meet(program, setting, network, times, heap, number, send):
     """Both sides of a rendez-vous are there: when the data begins to leave."""
     posted, match = times[2], program[4]
-    asked, answered = posted[send], posted[match[send]]
+    # The request leaves once the processor has prepared it.
+    asked, answered = posted[send] + setting[OVERHEAD_NS], posted[match[send]]
     begin = max(asked, answered)
     if setting[HANDSHAKE] > 0:
         way = program[10][send]
@@ -243,52 +290,76 @@ def _meet(program, setting, network, times, heap, number, send, now):
     _push(heap[0], heap[1], number, begin, _item(BEGIN, send))
 
 
+@njit(cache=True, inline="always")
+def _takes(program, setting, op):
+    """How long an operation occupies its processor when it starts, ns."""
+    what = program[0][op]
+    if what == CALC:
+        return program[3][op]
+    return setting[OVERHEAD_NS] if what in (SEND, PUT) else 0.0
+
+
 @njit(cache=True)
 def _starts(program, setting, network, times, heap, flows, clock, number, maxmin, penalty, op, now):
-    """An operation has all that it waited for; a processor in use puts it off."""
-    kind, rank, size, duration, match, cpu = (
-        program[0], program[1], program[2], program[3], program[4], program[6],
-    )  # fmt: skip
+    """An operation has all that it waited for and, if it needs one, a processor."""
+    kind, rank, size, match, cpu = program[0], program[1], program[2], program[4], program[6]
     posted, busy = times[2], times[6]
     heap_time, heap_item = heap
     what = kind[op]
-    lane = cpu[op] if len(cpu) else 0
-    takes = duration[op] if what == CALC else 0.0
-    if what in (SEND, PUT):
-        takes = setting[OVERHEAD_NS]
+    takes = _takes(program, setting, op)
     if takes > 0:
-        if busy[rank[op], lane] > _until(now):
-            _push(heap_time, heap_item, number, busy[rank[op], lane], _item(START, op))
-            return
-        busy[rank[op], lane] = now + takes
+        busy[rank[op], cpu[op] if len(cpu) else 0] = now + takes
     posted[op] = now
     _freed(program, times, heap, number, op, True, now)
     if what == RECV:
         send = match[op]
         if size[send] > setting[EAGER_BYTES]:
             if posted[send] >= 0:
-                _meet(program, setting, network, times, heap, number, send, now)
+                _meet(program, setting, network, times, heap, number, send)
         elif times[5][send] >= 0:
-            _received(program, setting, times, heap, number, op, busy, now)
+            _received(program, setting, times, heap, number, op, now)
         return
     if what in (SEND, PUT):
         if what == SEND and size[op] > setting[EAGER_BYTES]:
-            # Its request leaves once the processor has prepared it.
-            posted[op] = now + takes
             if posted[match[op]] >= 0:
-                _meet(program, setting, network, times, heap, number, op, now + takes)
-        else:
+                _meet(program, setting, network, times, heap, number, op)
+            return
+        if takes > 0:
             if what == SEND:
-                if takes > 0:
-                    _push(heap_time, heap_item, number, now + takes, _item(END, op))
-                else:
-                    _ends(program, times, heap, number, op, now)
+                _push(heap_time, heap_item, number, now + takes, _item(END, op))
             _push(heap_time, heap_item, number, now + takes, _item(BEGIN, op))
+            return
+        if what == SEND:
+            _ends(program, times, heap, number, op, now)
+        _begins(
+            program, setting, network, times, heap, flows, clock, number, maxmin, penalty, op, now
+        )
         return
     if takes > 0:
         _push(heap_time, heap_item, number, now + takes, _item(END, op))
     else:
         _ends(program, times, heap, number, op, now)
+
+
+@njit(cache=True)
+def _processor_free(
+    program, setting, network, times, heap, flows, clock, number, maxmin, penalty, processor, now
+):
+    """A processor may be free for the first of those that wait for it."""
+    busy, queue, left, right = times[6:10]
+    rank, lane = processor // busy.shape[1], processor % busy.shape[1]
+    first = queue[rank, lane]
+    op = first - 1
+    queue[rank, lane] = _merge(left[op], right[op], left, right)
+    if program[0][op] == RECV:
+        busy[rank, lane] = now + setting[OVERHEAD_NS]
+        _push(heap[0], heap[1], number, busy[rank, lane], _item(END, op))
+    else:
+        _starts(
+            program, setting, network, times, heap, flows, clock, number, maxmin, penalty, op, now
+        )
+    if queue[rank, lane]:
+        _push(heap[0], heap[1], number, busy[rank, lane], _item(FREE_NOW, processor))
 
 
 @njit(cache=True)
@@ -417,8 +488,9 @@ def run(program, setting, network, times, heap, flows, clock, number, maxmin, pe
         Of each route: latency, rate when nothing else is there, source and destination host.
     times
         Of each operation: int32 predecessors left; the queue of those that are ready; when it was
-        posted, ended, its data began to leave, its message arrived (-1 before); and when each
-        processor [ranks, processors] is free.
+        posted, ended, its data began to leave, its message arrived (-1 before); of each processor
+        [ranks, processors] when it is free and which operation waits first for it, counted from 1;
+        and the two below each operation that waits.
     heap
         float64 times and int64 items of what is to come.
     flows
@@ -444,6 +516,10 @@ def run(program, setting, network, times, heap, flows, clock, number, maxmin, pe
         while number[READY_HEAD] < number[READY_TAIL]:
             op = ready[number[READY_HEAD]]
             number[READY_HEAD] += 1
+            if _takes(program, setting, op) > 0 and _waits(
+                program, times, heap, number, op, clock[NOW]
+            ):
+                continue
             _starts(
                 program, setting, network, times, heap, flows, clock, number, maxmin, penalty, op,
                 clock[NOW],
@@ -485,6 +561,11 @@ def run(program, setting, network, times, heap, flows, clock, number, maxmin, pe
             elif what == START:
                 ready[number[READY_TAIL]] = op
                 number[READY_TAIL] += 1
+            elif what == FREE_NOW:
+                _processor_free(
+                    program, setting, network, times, heap, flows, clock, number, maxmin, penalty,
+                    op, now,
+                )  # fmt: skip
             elif times[4][op] >= 0:
                 _leaves(program, setting, network, times, heap, number, op, now)
             else:

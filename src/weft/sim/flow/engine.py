@@ -148,6 +148,10 @@ def simulate(
     began = time.perf_counter()
     state = _State.of(workload, network, route, options)
     why = state.run(workload, progress)
+    if why == kernel.STUCK and state.number[kernel.HEAP]:
+        raise InputError(
+            f"simulated time grows beyond 1e+308 ns, from {state.clock[kernel.NOW]:g} ns on"
+        )
     if why == kernel.STUCK:
         raise InputError(_deadlock(workload, state))
     if why == kernel.TIME_OUT:
@@ -303,7 +307,9 @@ class _State:
         setting[kernel.EAGER_BYTES] = options["eager_bytes"]
         setting[kernel.HANDSHAKE] = options["handshake"]
         setting[kernel.OVERHEAD_NS] = options["overhead_ns"]
-        setting[kernel.TOLERANCE] = options["tolerance"]
+        # Alone, messages have no rates to share late.
+        alone = options["sharing"] == "none"
+        setting[kernel.TOLERANCE] = 0.0 if alone else options["tolerance"]
         setting[kernel.LOCAL_RATE] = options["local_gbps"] / 8
         setting[kernel.LOCAL_LATENCY] = options["local_latency_ns"]
         limit = options["max_time_ns"]
@@ -327,6 +333,9 @@ class _State:
                 np.zeros(ops + 1, dtype=np.int32),
                 *(np.full(ops, -1.0) for _ in range(4)),
                 np.zeros((workload.num_ranks, processors)),
+                np.zeros((workload.num_ranks, processors), dtype=np.int32),
+                np.zeros(ops, dtype=np.int32),
+                np.zeros(ops, dtype=np.int32),
             ),
             heap=(np.zeros(2 * ops + 1), np.zeros(2 * ops + 1, dtype=np.int64)),
             flows=(
@@ -350,7 +359,7 @@ class _State:
         """Run to the end, reporting now and then; give the kernel's reason for stopping."""
         kernel.prepare(self.program, self.times, self.heap, self.number, workload.dep_offset)
         messages = len(workload.messages)
-        moments = 1 if progress else 2**20
+        moments = 1  # then as many as take a while: Python hears of interrupts between calls
         while True:
             began = time.perf_counter()
             why = kernel.run(
