@@ -1,0 +1,67 @@
+"""Processors at the flow level: who waits for one, when sends are posted, and times far out."""
+
+from __future__ import annotations
+
+import pytest
+
+import weft
+from weft.errors import InputError
+from weft.workload import WorkloadBuilder
+
+TREE = weft.fabric("xgft:2;4,4;1,4,rate=100")
+ROUTES = weft.route(TREE, "dmodk")
+
+
+def test_what_waits_for_a_processor_goes_first_in_program_order() -> None:
+    builder = WorkloadBuilder(2)
+    first = builder.irecv(0, 1, 0)
+    builder.calc(0, 50.0, after=[])
+    builder.calc(0, 30.0, after=[])
+    last = builder.irecv(0, 1, 0)
+    for _ in range(2):
+        builder.isend(1, 0, 0)
+    options = {"overhead_ns": 10, "latency_ns": 5}
+    ended = weft.simulate(TREE, ROUTES, builder.build(), [0, 5], **options).ended_ns
+    # Both messages are there at 15 and 25 ns; the calculation from 0 to 50 ns keeps them waiting,
+    # and the first receive goes before the calculation that began to wait earlier.
+    assert ended[[first, 1, 2, last]].tolist() == [60, 50, 90, 100]
+
+
+def test_many_that_wait_for_one_processor_are_looked_at_once_each() -> None:
+    builder = WorkloadBuilder(2)
+    count = 30_000
+    ops = builder.operations([0] * count, 0, duration_ns=3.0)
+    result = weft.simulate(TREE, ROUTES, builder.build(), [0, 5])
+    assert result.ended_ns[ops].tolist() == [3.0 * (turn + 1) for turn in range(count)]
+    # All of them once for each that runs would take a minute.
+    assert result.run_s < 10
+
+
+@pytest.mark.parametrize("eager", [0, 10_000])
+def test_a_send_is_posted_when_its_turn_comes_whatever_its_size(eager: int) -> None:
+    builder = WorkloadBuilder(2)
+    for _ in range(2):
+        builder.isend(0, 1, 5000)
+        builder.irecv(1, 0, 5000)
+    options = {"overhead_ns": 100, "latency_ns": 7, "eager_bytes": eager, "handshake": False}
+    result = weft.simulate(TREE, ROUTES, builder.build(), [0, 5], **options)
+    assert result.posted_ns[:2].tolist() == [0, 100]
+    assert result.left_ns[:2].tolist() == [100, 200]
+
+
+@pytest.mark.parametrize("start", [0.0, 1e9, 1e12, 1e15])
+def test_late_messages_take_as_long_as_early_ones(start: float) -> None:
+    builder = WorkloadBuilder(2)
+    builder.calc([0, 1], start)
+    builder.rank(0).send(1, 125)
+    builder.rank(1).recv(0, 125)
+    result = weft.simulate(TREE, ROUTES, builder.build(), [0, 5], latency_ns=90)
+    # 10 ns at full rate; doubles are an eighth of a ns apart after 11 days.
+    assert result.makespan_ns - start == pytest.approx(100, abs=1e-16 * start + 1e-9)
+
+
+def test_times_beyond_all_numbers_are_no_deadlock() -> None:
+    builder = WorkloadBuilder(1)
+    builder.rank(0).calc(1e308).calc(1e308)
+    with pytest.raises(InputError, match="simulated time grows beyond 1e\\+308"):
+        weft.simulate(TREE, ROUTES, builder.build())
