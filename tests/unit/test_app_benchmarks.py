@@ -482,3 +482,45 @@ def ancestors(workload: Workload, op: int) -> set[int]:
 
 def sends_of(workload: Workload, rank: int) -> list[int]:
     return [int(op) for op in workload.messages if workload.rank[op] == rank]
+
+
+# -- too much --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("spec", "ranks", "message"),
+    [
+        ("ebb", 10**7, "10,000,000 ranks; at most 1,048,576"),
+        ("hpcg:levels=17", 8, "levels must be at most 16"),
+        ("hpcg:local=4294967296x4294967296x8", 8, "1.48e.20 bytes are too many"),
+        ("ptrans:order=100000000000", 4, "2e.22 bytes are too many"),
+        ("stencil:cell=64000TiB", 8, "bytes are too many"),
+        ("moe:tokens=10000000000000000000", 8, "1.64e.23 bytes are too many"),
+        ("moe:experts=1000000000000", 8, "experts must be at most 1,048,576"),
+        ("graph500:drawn=10,searches=100000", 8, "searches must be at most 8.., the vertices"),
+        ("graph500:scale=48,drawn=10,edge=1GB", 8, "bytes are too many"),
+        ("ring-allreduce:bucket=1", 8, "101,179,553 buckets; at most 65,536"),
+        ("cartesian:sizes=1,utilization=1e-320", 8, "duration of inf ns"),
+    ],
+)
+def test_values_beyond_all_measure_are_refused(spec: str, ranks: int, message: str) -> None:
+    with pytest.raises(InputError, match=f"{spec.partition(':')[0]}: .*{message}"):
+        app(spec, ranks)
+
+
+@pytest.mark.parametrize(
+    ("spec", "ranks", "message"),
+    [
+        ("pipeline:microbatches=1000000000000", 4, "4 ranks send 6,000,000,000,000 messages"),
+        ("pingpong:repetitions=100000000000", 8, "22,400,000,000,112 messages"),
+        ("random-access:table=1TB", 8, "4,000,000,000,000 updates"),
+        ("random-access:table=1TB,algorithm=hypercube", 8, "11,718,750,000 messages"),
+        ("tree-allreduce:chunk=1", 8, "1,431,193,792 messages"),
+        ("ring-allreduce", 1728, "29,842,560 messages"),
+        ("graph500", 2**15, "32768 ranks are too many for 1d"),
+        ("shuffle", 2**13, "67,108,864 messages"),
+    ],
+)
+def test_more_than_is_written_down_is_refused_at_once(spec: str, ranks: int, message: str) -> None:
+    with pytest.raises(NotApplicable, match=message):
+        app(spec, ranks)

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from weft.errors import InputError, NotApplicable
 from weft.units import MAX_BYTES, parse_bytes, parse_duration_ns
 from weft.workload.patterns import pattern, traffic
-from weft.workload.program_order import MAX_OPS
 from weft.workload.workload import Kind, Workload
 
 Distribution = Literal["fixed", "uniform", "exponential"]
 
 #: Phases of what is sent before and after the warm-up ends.
 WARM_UP, MEASURED = "warm-up", "measured"
+#: Most messages of a workload, some 8 GB while they are drawn.
+MAX_MESSAGES = 2**26
 #: Largest flat array that is drawn at once.
 _BLOCK = 2**22
 
@@ -102,10 +103,10 @@ def open_loop(
     flows = traffic(num_ranks, entry.name, **bound)
     sources = np.unique(flows.sources)
     expected = len(sources) * (end / interval + 1)
-    if expected > MAX_OPS / 2:
+    if expected > MAX_MESSAGES:
         raise NotApplicable(
             f"{len(sources)} sources send about {expected:.3g} messages, and at most "
-            f"{MAX_OPS // 2:,} are written down; a shorter duration gives fewer"
+            f"{MAX_MESSAGES:,} are written down; a shorter duration gives fewer"
         )
     times, sizes, choices = (np.random.default_rng([seed, stream]) for stream in range(3))
     count, release = _arrivals(times, len(sources), interval, end, interarrival)

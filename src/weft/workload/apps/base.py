@@ -25,6 +25,8 @@ application = Registry(
     "application", "weft.workload.apps", "weft.applications", pipeline=("num_ranks", "arguments")
 )
 
+#: Most ranks of an application.
+MAX_RANKS = 2**20
 #: Most messages that an application sends: with their receives, some 4 GB while they are written.
 MAX_MESSAGES = 2**24
 
@@ -64,6 +66,8 @@ def application_workload(spec: str, num_ranks: int, **options: Any) -> Workload:
     bound = application.bind(entry, given)
     if num_ranks < 1:
         raise InputError(f"{entry.name}: there cannot be {num_ranks} ranks")
+    if num_ranks > MAX_RANKS:
+        raise InputError(f"{entry.name}: {num_ranks:,} ranks; at most {MAX_RANKS:,} are possible")
     if num_ranks < 2:
         raise NotApplicable(f"{entry.name} needs at least 2 ranks, and there is 1")
     resolved = {name: bound.get(name, option.default) for name, option in entry.options.items()}
@@ -129,6 +133,18 @@ def check_messages(num_ranks: int, messages: float) -> None:
             f"{num_ranks} ranks send {messages:,.0f} messages, and at most {MAX_MESSAGES:,} are "
             "written down; its options give fewer"
         )
+
+
+def check_size(size_bytes: int) -> int:
+    """Refuse messages of more than 2^56 bytes; the size itself.
+
+    Raises
+    ------
+    InputError
+        When they are larger.
+    """
+    need(size_bytes <= MAX_BYTES, f"{float(size_bytes):.3g} bytes are too many; at most 2^56")
+    return size_bytes
 
 
 def generator(seed: int, *streams: int) -> np.random.Generator:

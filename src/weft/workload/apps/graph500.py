@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.errors import NotApplicable
 from weft.units import Bytes, Nanoseconds
 from weft.workload.apps.base import (
     allreduce,
@@ -14,18 +15,21 @@ from weft.workload.apps.base import (
     application,
     at_least,
     check_messages,
+    check_size,
     everyone,
     generator,
     need,
 )
 from weft.workload.apps.grids import near_cube, process_grid
-from weft.workload.apps.kronecker import Graph
+from weft.workload.apps.kronecker import EDGE_FACTOR, Graph
 from weft.workload.builder import WorkloadBuilder
 from weft.workload.collectives import collective_on
 from weft.workload.workload import Workload
 
 Ints = NDArray[np.int64]
 _COUNT_BYTES = 8
+#: Numbers of edges between all pairs of ranks then take 2 GB.
+_MAX_RANKS_1D = 2**14
 
 
 @application(
@@ -83,13 +87,23 @@ def graph500(
     at_least(1, searches=searches)
     need(10 <= drawn <= 22, f"drawn must be 10 to 22, not {drawn}")
     need(10 <= scale <= 48, f"scale must be 10 to 48, not {scale}")
+    if partition == "1d" and num_ranks > _MAX_RANKS_1D:
+        raise NotApplicable(
+            f"{num_ranks} ranks are too many for 1d, which counts edges between all pairs of them; "
+            f"at most {_MAX_RANKS_1D:,}"
+        )
+    near = near_cube(num_ranks, 2)
+    rows, columns = process_grid(num_ranks, grid, 2) if grid else (near[1], near[0])
+    check_size(2 * EDGE_FACTOR * edge << scale)
     random = generator(seed)
     graph = Graph(min(scale, drawn), random)
     factor = 1 << max(0, scale - drawn)
     roots = np.flatnonzero(np.diff(graph.offset))
+    need(
+        searches <= len(roots),
+        f"searches must be at most {len(roots):,}, the vertices with neighbours, not {searches}",
+    )
     builder = WorkloadBuilder(num_ranks)
-    near = near_cube(num_ranks, 2)
-    rows, columns = process_grid(num_ranks, grid, 2) if grid else (near[1], near[0])
     messages = 0
     for search, root in enumerate(random.choice(roots, searches, replace=False)):
         for level, (source, target) in enumerate(graph.levels(int(root))):

@@ -7,7 +7,7 @@ Ranks are numbered with the first dimension varying fastest: in a grid of 4x3, r
 from __future__ import annotations
 
 from functools import cache
-from math import inf, prod
+from math import inf, isqrt, prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,10 +44,17 @@ def _factorings(count: int, dimensions: int, most: int) -> list[tuple[int, ...]]
         return [(count,)] if count <= most else []
     return [
         (size, *rest)
-        for size in range(min(most, count), 0, -1)
-        if count % size == 0
+        for size in _divisors(count)
+        if size <= most
         for rest in _factorings(count // size, dimensions - 1, size)
     ]
+
+
+@cache
+def _divisors(count: int) -> tuple[int, ...]:
+    """All divisors, the largest first."""
+    low = [size for size in range(1, isqrt(count) + 1) if count % size == 0]
+    return tuple(sorted({*low, *(count // size for size in low)}, reverse=True))
 
 
 def process_grid(num_ranks: int, dims: tuple[int, ...] | None, dimensions: int) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from weft.workload.apps.base import (
     application,
     at_least,
     check_messages,
+    check_size,
     everyone,
     need,
 )
@@ -22,6 +23,7 @@ from weft.workload.builder import WorkloadBuilder
 from weft.workload.workload import Workload
 
 _DOUBLE_BYTES = 8
+_MAX_LEVELS = 16
 _STEPS = [step for step in product((-1, 0, 1), repeat=3) if any(step)]
 
 
@@ -72,6 +74,7 @@ def hpcg(
     """
     at_least(1, iterations=iterations, levels=levels)
     need(0 <= gflops < float("inf"), f"gflops must be 0 or more, not {gflops}")
+    need(levels <= _MAX_LEVELS, f"levels must be at most {_MAX_LEVELS}, not {levels}")
     coarsest = 2 ** (levels - 1)
     need(
         len(local) == 3 and all(size >= coarsest and size % coarsest == 0 for size in local),
@@ -121,7 +124,7 @@ class _Halo:
             ranks = np.flatnonzero(other >= 0)
             if len(ranks):
                 size = prod(n for n, move in zip(local, direction, strict=True) if not move)
-                self.sides.append((ranks, other[ranks], size * _DOUBLE_BYTES))
+                self.sides.append((ranks, other[ranks], check_size(size * _DOUBLE_BYTES)))
         # A row of the matrix has 27 entries, fewer at the edges of the domain.
         at = places(grid)
         entries = np.ones(prod(grid), dtype=np.float64)

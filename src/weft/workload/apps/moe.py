@@ -8,10 +8,12 @@ from numpy.typing import NDArray
 from weft.errors import NotApplicable
 from weft.units import Bytes, Nanoseconds
 from weft.workload.apps.base import (
+    MAX_RANKS,
     alltoallv,
     application,
     at_least,
     check_messages,
+    check_size,
     everyone,
     generator,
     group_size,
@@ -83,6 +85,8 @@ def moe(
     """
     at_least(1, tokens=tokens, top=top, layers=layers, experts=experts)
     need(0 <= skew < float("inf"), f"skew must be 0 or more, not {skew}")
+    check_size(tokens * top * max(token, 1))
+    need((experts or 0) <= MAX_RANKS, f"experts must be at most {MAX_RANKS:,}, not {experts}")
     members = group_size(num_ranks, group, _GROUP, "group")
     count = members if experts is None else experts
     if count % members:

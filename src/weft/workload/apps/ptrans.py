@@ -7,7 +7,14 @@ from math import gcd, lcm
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.workload.apps.base import application, at_least, barrier, check_messages, numbered
+from weft.workload.apps.base import (
+    application,
+    at_least,
+    barrier,
+    check_messages,
+    check_size,
+    numbered,
+)
 from weft.workload.apps.grids import near_cube, process_grid
 from weft.workload.builder import WorkloadBuilder
 from weft.workload.workload import Workload
@@ -51,7 +58,7 @@ def ptrans(
     check_messages(num_ranks, num_ranks * repetitions * multiple // common)
     blocks = -(-order // block)
     padded = -(-blocks // multiple) * block
-    size = padded * padded * _ELEMENT_BYTES
+    size = check_size(padded * padded * _ELEMENT_BYTES)
     builder = WorkloadBuilder(num_ranks)
     who = np.arange(num_ranks, dtype=np.int64)
     for turn in range(repetitions):

@@ -76,6 +76,7 @@ def random_access(
     at_least(1, look_ahead=look_ahead)
     need(table > 0 and table % _UPDATE_BYTES == 0, f"table must be a multiple of 8, not {table}")
     updates = _UPDATES_PER_WORD * (table // _UPDATE_BYTES)
+    look_ahead = min(look_ahead, updates)
     builder = WorkloadBuilder(num_ranks)
     random = generator(seed)
     barrier(builder)
@@ -93,7 +94,8 @@ def random_access(
             f"{_MAX_UPDATES:,} are drawn; a smaller table gives fewer"
         )
     # A collection that leaves holds about 2 look_ahead / ranks updates, and at least one.
-    check_messages(num_ranks, num_ranks * updates * min(1.0, num_ranks / (2 * look_ahead)))
+    sent = num_ranks * updates * min(1.0, num_ranks / (2 * look_ahead))
+    check_messages(num_ranks, sent + num_ranks * (num_ranks - 1))
     _buckets(builder, updates, look_ahead, update_time, random)
     builder.phase("finish")
     _finish(builder)

@@ -13,6 +13,7 @@ from weft.workload.apps.base import (
     application,
     at_least,
     check_messages,
+    check_size,
     everyone,
     need,
     numbered,
@@ -92,6 +93,7 @@ def stencil(
             size = cell * prod(halo if move else n for n, move in zip(local, step, strict=True))
         else:
             size = sizes[int(np.flatnonzero(step)[0])]
+        check_size(size)
         sends, receives = ((peer >= 0) & (peer != who) for peer in (to, source))
         sides.append((tag, size, who[sends], to[sends], who[receives], source[receives]))
     for turn in range(iterations):

@@ -14,6 +14,7 @@ RESNET50_BYTES = 4 * 25_557_032
 #: Sizes of buckets that PyTorch's DistributedDataParallel takes unless told otherwise.
 FIRST_BUCKET_BYTES = 2**20
 BUCKET_BYTES = 25 * 2**20
+_MAX_BUCKETS = 2**16
 
 
 def buckets(gradients: int, bucket: int, first: int) -> list[int]:
@@ -26,6 +27,8 @@ def buckets(gradients: int, bucket: int, first: int) -> list[int]:
     """
     at_least(1, gradients=gradients, bucket=bucket, first_bucket=first)
     need(gradients <= MAX_BYTES, f"{gradients} bytes of gradients are not possible")
+    count = 1 + max(0, gradients - first) // bucket
+    need(count <= _MAX_BUCKETS, f"{count:,} buckets; at most {_MAX_BUCKETS:,} are possible")
     sizes = [min(first, gradients)]
     rest = gradients - sizes[0]
     full, last = divmod(rest, bucket)
