@@ -40,6 +40,6 @@ def test_python_gives_what_is_shown() -> None:
 
 
 def test_something_is_shown_and_every_page_is_there() -> None:
-    assert len(SHOWN) == 2
+    assert len(SHOWN) == 3
     for page in re.findall(r"\]\(([^)#:]+)\)", README):
         assert (ROOT / page).is_file(), page
