@@ -13,6 +13,7 @@ leading arguments by position, separated by semicolons: ``xgft:3;6,6,6;1,6,6`` i
 from __future__ import annotations
 
 import difflib
+import functools
 import heapq
 import importlib
 import inspect
@@ -274,6 +275,12 @@ def _likely(name: str, names: list[str]) -> list[str]:
     return heapq.nlargest(_MANY, names, key=lambda other: sum(pair in other for pair in pairs))
 
 
+@functools.lru_cache(maxsize=256)
+def _adapter(hint: Any) -> TypeAdapter[Any]:
+    """What checks values of a type; making one takes longer than many a short simulation."""
+    return TypeAdapter(hint)
+
+
 def convert(value: Any, hint: Any, what: str) -> Any:
     """Convert a value, often text, to an annotated type; a list may be text with commas.
 
@@ -285,7 +292,7 @@ def convert(value: Any, hint: Any, what: str) -> Any:
     if _is_list(hint) and isinstance(value, str | int):
         value = str(value).split(",")
     try:
-        return TypeAdapter(hint).validate_python(value)
+        return _adapter(hint).validate_python(value)
     except ValidationError as error:
         reason = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise InputError(f"{what}: {value!r} does not fit: {reason}") from None
