@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+import polars as pl
+
+from weft.columns import Column
 from weft.errors import InputError
 from weft.registry import Registry
 
@@ -47,6 +50,38 @@ def output_folder(out: str | Path) -> Path:
     except OSError as error:
         raise InputError(f"cannot make the output folder: {error.strerror}", file=out) from None
     return folder
+
+
+def write_tables(
+    folder: Path, tables: Mapping[str, tuple[pl.DataFrame, Mapping[str, Column]]]
+) -> list[Path]:
+    """Write each table as Parquet and CSV, and what their columns mean as ``columns.csv``.
+
+    Parameters
+    ----------
+    folder
+        Where to.
+    tables
+        Name -> frame and its columns.
+
+    Returns
+    -------
+    The files, in the order of writing.
+    """
+    files = []
+    for name, (data, _) in tables.items():
+        files.append(write_whole(folder / f"{name}.parquet", data.write_parquet))
+        files.append(write_whole(folder / f"{name}.csv", data.write_csv))
+    described = pl.DataFrame(
+        [
+            (name, column, about.unit, about.meaning)
+            for name, (_, columns) in tables.items()
+            for column, about in columns.items()
+        ],
+        schema=["table", "column", "unit", "meaning"],
+        orient="row",
+    )
+    return [*files, write_whole(folder / "columns.csv", described.write_csv)]
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> Path:

@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from weft.columns import Column
-from weft.papers.base import write_whole
+from weft.papers.base import write_tables, write_whole
 from weft.sim.contention import PAPER_INVERSE_BANDWIDTH
 
 if TYPE_CHECKING:
@@ -183,20 +183,7 @@ def write(
     folder: Path,
 ) -> tuple[Path, ...]:
     """Write the figure, tables, their description and the text; return the files."""
-    files = []
-    for name, (data, _) in tables.items():
-        files.append(write_whole(folder / f"{name}.parquet", data.write_parquet))
-        files.append(write_whole(folder / f"{name}.csv", data.write_csv))
-    described = pl.DataFrame(
-        [
-            (name, column, about.unit, about.meaning)
-            for name, (_, columns) in tables.items()
-            for column, about in columns.items()
-        ],
-        schema=["table", "column", "unit", "meaning"],
-        orient="row",
-    )
-    files.append(write_whole(folder / "columns.csv", described.write_csv))
+    files = write_tables(folder, tables)
     figure = figure_5(study)
     files.append(write_whole(folder / "figure5.png", partial(figure.savefig, format="png")))
     content = text(study, 120).encode()

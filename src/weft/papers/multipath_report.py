@@ -14,7 +14,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from weft.papers.base import write_whole
+from weft.papers.base import write_tables, write_whole
 from weft.papers.claims import ClaimResult, Verdict
 from weft.papers.multipath_evidence import PAPER, TIERS, plus_minus
 from weft.papers.multipath_frames import CDF_COLUMNS, CLAIM_COLUMNS, RUN_COLUMNS, SUMMARY_COLUMNS
@@ -167,26 +167,13 @@ def text(study: StudyResult, width: int) -> str:
 
 def write(study: StudyResult, folder: Path) -> tuple[Path, ...]:
     """Write figures, tables, their description and the text; return the files."""
-    files = []
     tables = {
         "runs": (study.runs, RUN_COLUMNS),
         "summary": (study.summary, SUMMARY_COLUMNS),
         "cdf": (study.cdf, CDF_COLUMNS),
         "claims": (study.claims_frame, CLAIM_COLUMNS),
     }
-    for name, (data, _) in tables.items():
-        files.append(write_whole(folder / f"{name}.parquet", data.write_parquet))
-        files.append(write_whole(folder / f"{name}.csv", data.write_csv))
-    described = pl.DataFrame(
-        [
-            (name, column, about.unit, about.meaning)
-            for name, (_, columns) in tables.items()
-            for column, about in columns.items()
-        ],
-        schema=["table", "column", "unit", "meaning"],
-        orient="row",
-    )
-    files.append(write_whole(folder / "columns.csv", described.write_csv))
+    files = write_tables(folder, tables)
     for name, figure in figures(study.summary, study.cdf, how(study)):
         path = folder / f"{name}.png"
         files.append(write_whole(path, partial(figure.savefig, format="png")))
