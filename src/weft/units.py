@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Annotated
+from numbers import Real
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
@@ -101,7 +102,7 @@ _NS = {"": 1.0, "ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9, "min": 6e
 MAX_BYTES = 2**56
 
 
-def parse_bytes(value: str | int | float) -> int:
+def parse_bytes(value: object) -> int:
     """A size in bytes: a whole number, or text such as ``64KiB``, ``1 MB``, ``4k``.
 
     ``k m g t`` alone are powers of 1,024, as message sizes are meant in benchmarks; ``kB MB GB TB``
@@ -112,8 +113,9 @@ def parse_bytes(value: str | int | float) -> int:
     ValueError
         When it is no size, is negative, no whole number of bytes, or above 2^56.
     """
-    if isinstance(value, bool):
+    if isinstance(value, bool) or not isinstance(value, str | Real):
         raise ValueError("a size is a number of bytes, such as 4096 or 64KiB")
+    size: Any
     if isinstance(value, str):
         match = _QUANTITY.fullmatch(value)
         factor = _BYTES.get(match[2].lower()) if match else None
@@ -129,7 +131,7 @@ def parse_bytes(value: str | int | float) -> int:
     return int(size)
 
 
-def parse_duration_ns(value: str | int | float) -> float:
+def parse_duration_ns(value: object) -> float:
     """A duration in nanoseconds: a number, or text such as ``10us``, ``1.5 ms``, ``2s``.
 
     Raises
@@ -137,6 +139,8 @@ def parse_duration_ns(value: str | int | float) -> float:
     ValueError
         When it is no duration, negative or not finite.
     """
+    if isinstance(value, bool) or not isinstance(value, str | Real):
+        raise ValueError("a duration is a number of ns, or text such as 10us")
     if isinstance(value, str):
         match = _QUANTITY.fullmatch(value)
         factor = _NS.get(match[2].lower()) if match else None

@@ -171,9 +171,10 @@ class WorkloadBuilder(ProgramOrder):
         InputError
             As `send`.
         """
-        who = np.atleast_1d(np.asarray(ranks, dtype=np.int64))
-        target = np.broadcast_to(np.asarray(to, dtype=np.int64), len(who))
-        origin = np.broadcast_to(np.asarray(source, dtype=np.int64), len(who))
+        who = self._ranks(ranks)
+        target, origin = (
+            self._each(peer, len(who), "peer", whole=True).astype(np.int64) for peer in (to, source)
+        )
         handles = np.full((2, len(who)), NONE, dtype=np.int64)
         sides = (
             (Kind.RECV, origin, recv_bytes, origin != NONE),
@@ -181,8 +182,8 @@ class WorkloadBuilder(ProgramOrder):
         )
         for row, (kind, peer, size, there) in enumerate(sides):
             if there.any():
-                sizes = np.broadcast_to(np.asarray(size), len(who))[there]
-                tags = np.broadcast_to(np.asarray(tag), len(who))[there]
+                sizes = self._each(size, len(who), "size in bytes")[there]
+                tags = self._each(tag, len(who), "tag")[there]
                 handles[row, there] = self._message(
                     kind, who[there], peer[there], sizes, tags, comm, None, None
                 )
@@ -240,12 +241,14 @@ class WorkloadBuilder(ProgramOrder):
         InputError
             As `send` and `calc`.
         """
-        who = np.asarray(ranks, dtype=np.int64).reshape(-1)
-        kinds = np.broadcast_to(np.asarray(kind, dtype=np.uint8), len(who))
+        who = np.asarray(ranks).reshape(-1)
         self._ranks(np.unique(who))
-        if np.any(kinds > max(Kind)):
-            raise InputError(f"kind {kinds.max()}; kinds are 0 to {int(max(Kind))}")
-        comms = np.broadcast_to(np.asarray(comm, dtype=np.int64), len(who))
+        who = who.astype(np.int64)
+        kinds = self._each(kind, len(who), "kind", whole=True)
+        for wrong in kinds[(kinds < 0) | (kinds > max(Kind))][:1]:
+            raise InputError(f"kind {wrong}; kinds are 0 to {int(max(Kind))}")
+        kinds = kinds.astype(np.uint8)
+        comms = self._each(comm, len(who), "communicator", whole=True)
         for number in comms[(comms < 0) | (comms >= len(self._comms))][:1]:
             raise InputError(f"there is no communicator {number}; there are {len(self._comms)}")
         if phase is not None and not np.isin(phase, np.arange(len(self._phases))).all():
@@ -254,7 +257,7 @@ class WorkloadBuilder(ProgramOrder):
         between = message & (kinds <= Kind.PUT)
 
         def of_messages(values: ArrayLike, low: float, high: float, what: str, are: str) -> Any:
-            given = np.broadcast_to(np.asarray(values), len(who))
+            given = self._each(values, len(who), what)
             some = between if what == "peer" else message
             self._check(given[some], low, high, who[some], what, are)
             return given
@@ -265,9 +268,9 @@ class WorkloadBuilder(ProgramOrder):
             self._released = True
         sizes = of_messages(size_bytes, 0, MAX_BYTES, "size in bytes", "sizes are")
         tags = of_messages(tag, INT32.min, INT32.max, "tag", "tags are")
-        durations = np.where(message, 0.0, np.asarray(duration_ns, dtype=np.float64))
-        processors = np.where(message, 0, np.asarray(cpu))
-        self._check_calc(durations, processors)
+        durations = np.where(message, 0.0, self._each(duration_ns, len(who), "duration"))
+        processors = np.where(message, 0, self._each(cpu, len(who), "processor"))
+        self._check_calc(len(who), durations, processors)
         self._uses_cpus |= bool(processors.any())
         first = self._count
         self._room(len(who))

@@ -45,7 +45,7 @@ class ProgramOrder:
     """
 
     def __init__(self, num_ranks: int, *, name: str = ""):
-        if not 0 < num_ranks <= INT32.max:
+        if not isinstance(num_ranks, int | np.integer) or not 0 < num_ranks <= INT32.max:
             raise InputError(f"a workload cannot have {num_ranks} ranks; expected 1 or more")
         self.num_ranks = int(num_ranks)
         self.name = name
@@ -93,18 +93,16 @@ class ProgramOrder:
         InputError
             When there is no such operation; that both are of one rank is checked by `build`.
         """
-        if np.ndim(op) or np.ndim(on):
-            ops, others, starts = np.broadcast_arrays(op, on, start)
-            for handles in (ops, others):
-                wrong = (handles < 0) | (handles >= self._count)
-                if wrong.any():
-                    raise InputError(f"no operation has the handle {handles[wrong][0]}")
-            self._edges.extend(len(ops), ops, others, starts)
+        if isinstance(op, int | np.integer) and isinstance(on, int | np.integer):
+            self._edges.add(self._known_one(op), self._known_one(on), start)
             return
-        for handle in (op, on):
-            if not 0 <= handle < self._count:  # type: ignore[operator]
-                raise InputError(f"no operation has the handle {handle}")
-        self._edges.add(op, on, start)
+        ops, others = self._known(op).ravel(), self._known(on).ravel()
+        if len(ops) != len(others) and 1 not in {len(ops), len(others)}:
+            raise InputError(
+                f"{len(ops)} operations cannot wait for {len(others)} others, one for each"
+            )
+        ops, others = np.broadcast_arrays(ops, others)
+        self._edges.extend(len(ops), ops, others, self._each(start, len(ops), "start"))
 
     def wait(self, ranks: ArrayLike, handles: ArrayLike) -> None:
         """Let the next operation of each rank wait for these, besides what it waits for already.
@@ -125,16 +123,15 @@ class ProgramOrder:
             self._wait_one(int(ranks), handles)
             return
         who = self._ranks(ranks)
-        given = np.asarray(handles, dtype=np.int64)
+        given = _numbers(handles, "handles")
         if np.ndim(ranks) == 0:
             given = given.reshape(-1, 1)
         given = np.atleast_2d(given)
-        if given.shape[1] != len(who):
+        if given.ndim > 2 or given.shape[1] != len(who):
             raise InputError(
                 f"handles of shape {given.shape} do not match {len(who)} ranks that wait"
             )
-        if given.size and given.max() >= self._count:
-            raise InputError(f"no operation has the handle {given.max()}")
+        given = self._known(given, none=True)
         if self._open_of:
             for rank, column in zip(who.tolist(), given.T.tolist(), strict=True):
                 for handle in column:
@@ -180,10 +177,7 @@ class ProgramOrder:
 
     def _ranks(self, ranks: ArrayLike) -> NDArray[np.int64]:
         """The ranks as an array, each of them there, and there once."""
-        given = np.asarray(ranks)
-        if given.dtype.kind not in "iu" and given.size:
-            raise InputError(f"ranks are whole numbers, not {ranks!r}")
-        who = np.atleast_1d(given).astype(np.int64)
+        who = np.atleast_1d(_numbers(ranks, "ranks"))
         wrong = who[(who < 0) | (who >= self.num_ranks)]
         if len(wrong):
             raise InputError(
@@ -193,6 +187,33 @@ class ProgramOrder:
         if len(who) > 1 and np.any(np.diff(who) <= 0) and len(np.unique(who)) < len(who):
             raise InputError("a rank is listed twice in one call; each takes one operation")
         return who
+
+    def _known(self, handles: ArrayLike, *, none: bool = False) -> NDArray[np.int64]:
+        """Handles as an array, each of an operation that is there, or of none where that may be."""
+        given = _numbers(handles, "handles")
+        wrong = (given < (NONE if none else 0)) | (given >= self._count)
+        if wrong.any():
+            raise InputError(f"no operation has the handle {given[wrong][0]}")
+        return given.astype(np.int64)
+
+    def _known_one(self, handle: int | np.integer[Any]) -> int:
+        """A single handle, of an operation that is there; it needs no array."""
+        if not 0 <= handle < self._count:
+            raise InputError(f"no operation has the handle {handle}")
+        return int(handle)
+
+    @staticmethod
+    def _each(values: ArrayLike, count: int, what: str, *, whole: bool = False) -> NDArray[Any]:
+        """Values of so many operations, given as one for all or as one for each."""
+        try:
+            given = np.asarray(values)
+        except ValueError:
+            raise InputError(f"{what} {values!r} is neither a number nor an array") from None
+        if given.ndim and given.shape not in {(count,), (1,)}:
+            raise InputError(f"{what}: {given.shape} values are not one for each of {count} ranks")
+        if whole and given.size and given.dtype.kind not in "iu":
+            raise InputError(f"{what} {values!r} is no whole number")
+        return np.broadcast_to(given, count)
 
     def _message(
         self,
@@ -206,7 +227,7 @@ class ProgramOrder:
         after: Iterable[int] | None,
         release_ns: ArrayLike = 0.0,
     ) -> Any:
-        if not 0 <= comm < len(self._comms):
+        if not isinstance(comm, int | np.integer) or not 0 <= comm < len(self._comms):
             raise InputError(f"there is no communicator {comm}; there are {len(self._comms)}")
         if peer is not None:
             self._check(peer, 0, self.num_ranks - 1, ranks, "peer", "ranks are")
@@ -226,19 +247,19 @@ class ProgramOrder:
     ) -> None:
         if isinstance(values, int | np.integer) and low <= values <= high:
             return  # one number, which needs no array
-        given = np.asarray(values)
-        whole = given.dtype.kind in "iu" or what == "release time"
-        if not whole and (given.dtype.kind != "f" or np.any(given != np.floor(given))):
+        who = np.atleast_1d(ranks)
+        given = self._each(values, len(who), what)
+        if given.dtype.kind not in "iuf" and type(values) is not int:  # which may be too large
+            raise InputError(f"{what} {values!r} is no number")
+        if given.dtype.kind == "f" and what != "release time" and np.any(given != np.floor(given)):
             raise InputError(f"{what} {values!r} is no whole number")
-        bad = ~((given >= low) & (given <= high))
-        if np.any(bad):
-            who = np.atleast_1d(ranks)
-            at = int(np.argmax(np.broadcast_to(bad, len(who)))) if bad.ndim else 0
-            value = np.broadcast_to(given, len(who))[at] if bad.ndim else given
+        bad = ~np.asarray((given >= low) & (given <= high), dtype=np.bool_)
+        if bad.any():
+            at = int(np.argmax(bad))
+            value = given[at]
             raise InputError(f"rank {who[at]}: {what} {value}; {are} {low:g} to {high:g}")
 
-    @staticmethod
-    def _check_calc(duration_ns: ArrayLike, cpu: ArrayLike) -> None:
+    def _check_calc(self, count: int, duration_ns: ArrayLike, cpu: ArrayLike) -> None:
         if (
             isinstance(duration_ns, float | np.floating | int | np.integer)
             and isinstance(cpu, int | np.integer)
@@ -246,9 +267,14 @@ class ProgramOrder:
             and 0 <= cpu <= 255
         ):
             return
-        if np.any(~(np.asarray(duration_ns) >= 0)) or np.any(np.isinf(duration_ns)):
+        lasts, processor = (
+            self._each(values, count, what)
+            for values, what in ((duration_ns, "duration"), (cpu, "processor"))
+        )
+        if lasts.dtype.kind not in "iuf" or not np.all((lasts >= 0) & (lasts < np.inf)):
             raise InputError(f"a duration of {duration_ns!r} ns is not possible")
-        if np.any((np.asarray(cpu) < 0) | (np.asarray(cpu) > 255)):
+        whole = processor.dtype.kind in "iu" or not processor.size
+        if not whole or np.any((processor < 0) | (processor > 255)):
             raise InputError(f"processor {cpu!r}; processors are 0 to 255")
 
     def _add(
@@ -267,8 +293,13 @@ class ProgramOrder:
         after: Iterable[int] | None = None,
     ) -> Any:
         """Append one operation to each rank; `blocking` is None when a wait follows at once."""
-        self._check_calc(duration_ns, cpu)
+        self._check_calc(np.size(ranks), duration_ns, cpu)
         if isinstance(ranks, int | np.integer):
+            one = (peer, size_bytes, tag, duration_ns, release_ns, cpu)
+            peer, size_bytes, tag, duration_ns, release_ns, cpu = (
+                value if isinstance(value, int | float | np.generic) else np.asarray(value).item()
+                for value in one
+            )
             return self._add_one(
                 int(ranks), kind, peer, size_bytes, tag, comm, duration_ns, release_ns, cpu,
                 blocking, after,
@@ -361,12 +392,10 @@ class ProgramOrder:
 
     def _wait_one(self, rank: int, handles: ArrayLike) -> None:
         """What `wait` does, for one rank."""
-        given: list[int] = np.asarray(handles, dtype=np.int64).ravel().tolist()
+        given: list[int] = self._known(handles, none=True).ravel().tolist()
         some = [handle for handle in given if handle != NONE]
         if not some:
             return
-        if max(some) >= self._count:
-            raise InputError(f"no operation has the handle {max(some)}")
         mine = self._open_of.get(rank, {})
         others = [handle for handle in some if handle not in mine]
         for handle in some:
@@ -392,3 +421,14 @@ class ProgramOrder:
             if kept.any():
                 rest.append((rank[kept], op[kept]))
         self._open = rest
+
+
+def _numbers(values: ArrayLike, what: str) -> NDArray[np.int64]:
+    """Whole numbers as an array."""
+    try:
+        given = np.asarray(values)
+    except ValueError:  # rows of unlike lengths
+        raise InputError(f"{what} are whole numbers, not {values!r}") from None
+    if given.dtype.kind not in "iu" and given.size:
+        raise InputError(f"{what} are whole numbers, not {values!r}")
+    return given.astype(np.int64)
