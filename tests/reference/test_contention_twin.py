@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 
 from tests.reference import contention as plain
-from weft.sim.contention import INFINIBAND, PenaltyModel, penalties, predict, predict_steps
+from weft.sim.contention import (
+    INFINIBAND,
+    PenaltyModel,
+    penalties,
+    predict,
+    predict_elapsed,
+    predict_steps,
+)
+from weft.sim.contention import (
+    model as contention,
+)
 
 MODELS = [
     INFINIBAND,
@@ -55,7 +65,10 @@ def test_every_rule_occurs_among_the_random_graphs() -> None:
     assert min(changed.values()) >= 5, changed
 
 
-def test_completion_times_agree_with_exact_events() -> None:
+@pytest.mark.parametrize("few", [0, 256], ids=["reached", "all"])
+def test_completion_times_agree_with_exact_events(monkeypatch, few: int) -> None:
+    """By the kernel for large graphs as well, which reckons anew what an event reaches."""
+    monkeypatch.setattr(contention, "_FEW_EDGES", few)
     random = np.random.default_rng(5)
     for round_ in range(60):
         edges = random_graph(random)
@@ -70,7 +83,7 @@ def test_completion_times_agree_with_exact_events() -> None:
         found = predict(*ends, sizes, starts, float(inverse))
         np.testing.assert_allclose(found, [float(t) for t in expected], rtol=1e-9)
         steps = predict_steps(*ends, sizes, starts, float(inverse))
-        np.testing.assert_array_equal(steps.completion_s, found)
+        np.testing.assert_allclose(steps.completion_s, found, rtol=1e-12)
         # What each edge sends in all its steps is what it had to send (equation 2).
         start = np.concatenate([[starts.min()], steps.end_s[:-1]]) if len(steps.end_s) else []
         lasted = np.zeros(count)
@@ -78,3 +91,41 @@ def test_completion_times_agree_with_exact_events() -> None:
             begins = max(begin, *(starts[~np.isnan(rho)]))
             lasted += np.nan_to_num((end - begins) / rho) / float(inverse)
         np.testing.assert_allclose(lasted, sizes, rtol=1e-9, atol=1e-6)
+
+
+@pytest.mark.parametrize("few", [0, 256], ids=["reached", "all"])
+@pytest.mark.parametrize("far", [0, 1_700_000_000, 10**13])
+def test_times_do_not_depend_on_when_the_clock_began(monkeypatch, few: int, far: int) -> None:
+    """Microseconds stay exact beside an edge of days and on a clock from 1970."""
+    monkeypatch.setattr(contention, "_FEW_EDGES", few)
+    random = np.random.default_rng(6)
+    edges = [*random_graph(random), *random_graph(random), (20, 0), (20, 21)]
+    ends = list(zip(*edges, strict=True))
+    count = len(edges)
+    sizes = random.choice([512, 1000, 4096], size=count).astype(float)
+    sizes[-1] = 2.0**50  # is there all the time
+    starts = far + random.choice([0, 0, 2**12, 2**20], size=count).astype(float)
+    inverse = Fraction(1, 2**30)
+    expected = plain.predict(
+        edges, [Fraction(s) for s in sizes], [Fraction(s) for s in starts], inverse
+    )
+    completion, elapsed = predict_elapsed(*ends, sizes, starts, float(inverse))
+    exact = [float(end - Fraction(start)) for end, start in zip(expected, starts, strict=True)]
+    np.testing.assert_allclose(elapsed, exact, rtol=1e-12)
+    # The clock's own rounding, once.
+    np.testing.assert_allclose(completion, [float(t) for t in expected], rtol=2.3e-16)
+    steps = predict_steps(*ends, sizes, starts, float(inverse))
+    np.testing.assert_allclose(steps.elapsed_s, exact, rtol=1e-12)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=range(len(MODELS)))
+def test_both_kernels_agree_on_graphs_of_hundreds_of_edges(monkeypatch, model) -> None:
+    random = np.random.default_rng(7)
+    source = random.integers(40, size=300)
+    destination = (source + random.integers(1, 40, size=300)) % 40
+    sizes, starts = random.integers(0, 1000, size=300), random.integers(0, 30, size=300) * 1e-8
+    found = []
+    for few in (0, 1000):
+        monkeypatch.setattr(contention, "_FEW_EDGES", few)
+        found.append(predict_elapsed(source, destination, sizes, starts, model=model))
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-10)

@@ -6,7 +6,7 @@ import pytest
 from tests.reference import penalty as plain
 from weft.kernels.penalty import penalty_add, penalty_remove, penalty_solve
 from weft.sim.contention import INFINIBAND, PenaltyModel, penalties
-from weft.sim.flow.penalty import penalty_state
+from weft.sim.contention.sharing import penalty_state
 
 MODELS = [
     INFINIBAND,

@@ -171,17 +171,31 @@ def graph_penalties(source, destination, nodes, coefficients, penalty):
     )
 
 
+@njit(cache=True, inline="always")
+def clock_sum(high, low, passed):
+    """The time `high` + `low` and some more, as two numbers again, without loss.
+
+    Steps of microseconds stay exact on a clock that counts from 1970, or beside an edge of days.
+    """
+    more = low + passed
+    total = high + more
+    part = total - high
+    return total, (high - (total - part)) + (more - part)
+
+
 @njit(cache=True)
 def solve_steps(
     source, destination, nodes, size, start, order, inverse_bandwidth, coefficients,
-    completion, step_end, step_penalty, step_remaining,
+    completion, elapsed, step_end, step_penalty, step_remaining,
 ):  # fmt: skip
-    """Step through a dynamic contention graph; write completion times, return the steps.
+    """Step through a dynamic contention graph; write times, return the steps.
 
     A step lasts until an edge completes or starts. `order` lists edges by start. An edge of no
-    size completes as it starts and delays nobody. When `step_end` has room, every step leaves its
-    end there, the penalties (nan for an edge that is not there) in `step_penalty[step]` and what
-    is left to send in `step_remaining[step]`.
+    size completes as it starts and delays nobody. `completion` receives times on the clock of
+    `start`, and `elapsed` what passed since the edge's own start, which that clock may be too
+    coarse for. When `step_end` has room, every step leaves its end there, the penalties (nan for
+    an edge that is not there) in `step_penalty[step]` and what is left to send in
+    `step_remaining[step]`.
     """
     count = len(source)
     offset, edges = group(source, nodes)
@@ -190,11 +204,11 @@ def solve_steps(
     penalty = np.full(count, np.nan)
     remaining = size.copy()
     steps, following, running = 0, 0, 0
-    now = 0.0
+    now, beyond = 0.0, 0.0
     while following < count or running > 0:
         if running == 0:
-            now = start[order[following]]
-        while following < count and start[order[following]] <= now:
+            now, beyond = start[order[following]], 0.0
+        while following < count and (start[order[following]] - now) - beyond <= 0.0:
             e = order[following]
             following += 1
             if remaining[e] > 0.0:
@@ -202,6 +216,7 @@ def solve_steps(
                 running += 1
             else:
                 completion[e] = start[e]
+                elapsed[e] = 0.0
         if running == 0:
             continue
         active_penalties(
@@ -216,21 +231,22 @@ def solve_steps(
                 step_penalty[steps, e] = penalty[e] if active[e] else np.nan
         gap = np.inf
         if following < count:
-            gap = start[order[following]] - now
+            gap = (start[order[following]] - now) - beyond
         passed = shortest
-        if following < count and gap < shortest * (1.0 - SAME):
+        if gap < shortest * (1.0 - SAME):
             passed = gap
-            now = start[order[following]]
+            now, beyond = start[order[following]], 0.0
         else:
-            now += shortest
-            if following < count and gap <= shortest * (1.0 + SAME):
-                now = max(now, start[order[following]])
+            now, beyond = clock_sum(now, beyond, shortest)
+            if gap <= shortest * (1.0 + SAME) and (start[order[following]] - now) - beyond > 0.0:
+                now, beyond = start[order[following]], 0.0
         for e in range(count):
             if active[e]:
                 needed = remaining[e] * penalty[e] * inverse_bandwidth
                 if needed <= passed * (1.0 + SAME):
                     remaining[e] = 0.0
                     completion[e] = now
+                    elapsed[e] = (now - start[e]) + beyond
                     active[e] = False
                     running -= 1
                 else:

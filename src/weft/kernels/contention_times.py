@@ -14,10 +14,11 @@ def synchronous_times(offset, source, destination, nodes, coefficients, completi
     `offset[g + 1]`; it has `nodes[g]` nodes, numbered from 0.
     """
     no_end, no_table = np.zeros(0), np.zeros((0, 0))
+    elapsed = np.zeros(len(source))
     for g in range(len(nodes)):
         first, last = offset[g], offset[g + 1]
         solve_steps(
             source[first:last], destination[first:last], nodes[g],
             np.ones(last - first), np.zeros(last - first), np.arange(last - first), 1.0,
-            coefficients, completion[first:last], no_end, no_table, no_table,
+            coefficients, completion[first:last], elapsed[first:last], no_end, no_table, no_table,
         )  # fmt: skip

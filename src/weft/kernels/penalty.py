@@ -113,7 +113,7 @@ def penalty_add(state, flow, route, source, destination):
     Parameters
     ----------
     state
-        Of `weft.sim.flow.penalty.penalty_state`.
+        Of `weft.sim.contention.sharing.penalty_state`.
     flow
         Slot that no flow uses now.
     route
@@ -307,7 +307,7 @@ def penalty_solve(state, rate, changed):
     Parameters
     ----------
     state
-        Of `weft.sim.flow.penalty.penalty_state`.
+        Of `weft.sim.contention.sharing.penalty_state`.
     rate
         float64 [slots], bytes/ns; holds what the last solution wrote, and is brought up to date
         for the slots in use.

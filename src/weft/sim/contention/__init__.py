@@ -6,6 +6,7 @@ from weft.sim.contention.model import (
     ContentionSteps,
     penalties,
     predict,
+    predict_elapsed,
     predict_steps,
 )
 
@@ -16,5 +17,6 @@ __all__ = [
     "PenaltyModel",
     "penalties",
     "predict",
+    "predict_elapsed",
     "predict_steps",
 ]

@@ -32,13 +32,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from weft.errors import InputError
 from weft.kernels.contention import graph_penalties, solve_steps
+from weft.kernels.contention_events import solve_events
 from weft.sim.contention.coefficients import INFINIBAND, PenaltyModel
+from weft.sim.contention.sharing import penalty_state
 
 #: Of the paper's testbed (section 5), in seconds per byte: 1.82 GiB/s.
 PAPER_INVERSE_BANDWIDTH = 5.105e-10
 
 #: Steps times edges that are recorded at most: a gigabyte for each of the two tables.
 _MOST_RECORDED = 2**27
+#: Graphs of more edges are solved by what each event reaches; up to here all is reckoned faster.
+_FEW_EDGES = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +53,9 @@ class ContentionSteps:
     ----------
     completion_s
         float64 [edges]: when each edge has sent everything, in seconds.
+    elapsed_s
+        float64 [edges]: seconds from the edge's start until then, to all digits, also where the
+        clock of `completion_s` is too coarse for the difference (2e-7 s on a clock from 1970).
     end_s
         float64 [steps]: when each step ends, because an edge completes or another starts.
     penalty
@@ -58,6 +65,7 @@ class ContentionSteps:
     """
 
     completion_s: NDArray[np.float64]
+    elapsed_s: NDArray[np.float64]
     end_s: NDArray[np.float64]
     penalty: NDArray[np.float64]
     remaining_bytes: NDArray[np.float64]
@@ -129,7 +137,9 @@ def predict(
     Returns
     -------
     ndarray
-        float64 [edges]: completion times in seconds, on the clock of `start_s`.
+        float64 [edges]: completion times in seconds, on the clock of `start_s`. Steps are added up
+        without loss, so only the result is rounded to that clock; `predict_elapsed` gives what
+        does not depend on it.
 
     Raises
     ------
@@ -145,6 +155,33 @@ def predict(
     return _solve(
         sources, destinations, size_bytes, start_s, inverse_bandwidth_s_per_byte, model, False
     ).completion_s
+
+
+def predict_elapsed(
+    sources: ArrayLike,
+    destinations: ArrayLike,
+    size_bytes: ArrayLike,
+    start_s: ArrayLike = 0.0,
+    inverse_bandwidth_s_per_byte: float = PAPER_INVERSE_BANDWIDTH,
+    *,
+    model: PenaltyModel = INFINIBAND,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """As `predict`, and how long each communication takes from its own start.
+
+    Returns
+    -------
+    completion_s, elapsed_s
+        float64 [edges] each, as in `ContentionSteps`.
+
+    Raises
+    ------
+    InputError
+        As for `predict`.
+    """
+    found = _solve(
+        sources, destinations, size_bytes, start_s, inverse_bandwidth_s_per_byte, model, False
+    )
+    return found.completion_s, found.elapsed_s
 
 
 def predict_steps(
@@ -192,26 +229,43 @@ def _solve(
             f"{inverse_bandwidth!r}"
         )
     order = np.argsort(start, kind="stable").astype(np.int64)
-    completion = np.zeros(count)
+    completion, elapsed = np.zeros(count), np.zeros(count)
     empty = np.zeros((0, count))
+    found = ContentionSteps(completion, elapsed, np.zeros(0), empty, empty)
+    inverse = float(inverse_bandwidth)
+    coefficients = _coefficients(model)
     arguments = (
-        source, destination, nodes, size, start, order, float(inverse_bandwidth),
-        _coefficients(model), completion,
+        source, destination, nodes, size, start, order, inverse, coefficients, completion, elapsed
     )  # fmt: skip
-    steps = solve_steps(*arguments, np.zeros(0), empty, empty)
-    if not np.isfinite(completion).all():
+    if count > _FEW_EDGES:
+        steps = solve_events(
+            _switch(count, nodes, model), source, destination, size, start, order, inverse,
+            completion, elapsed,
+        )  # fmt: skip
+    else:
+        steps = solve_steps(*arguments, found.end_s, empty, empty)
+    if not (np.isfinite(completion) & np.isfinite(elapsed)).all():
         raise InputError("the times are too large for numbers of 64 bits")
-    if not recorded:
-        return ContentionSteps(completion, np.zeros(0), empty, empty)
+    if not recorded or not steps:
+        return found
     if steps * count > _MOST_RECORDED:
         raise InputError(
             f"{steps:,} steps of {count:,} edges are too many to record; predict() gives their "
             "times alone"
         )
-    end, penalty, remaining = np.zeros(steps), np.zeros((steps, count)), np.zeros((steps, count))
-    if steps:
-        solve_steps(*arguments, end, penalty, remaining)
-    return ContentionSteps(completion, end, penalty, remaining)
+    # Rounding may part ends that are the same in the other kernel; unused room takes no memory.
+    room = min(2 * count, steps + count)
+    end, penalty, remaining = np.zeros(room), np.zeros((room, count)), np.zeros((room, count))
+    steps = solve_steps(*arguments, end, penalty, remaining)
+    return ContentionSteps(completion, elapsed, end[:steps], penalty[:steps], remaining[:steps])
+
+
+def _switch(edges: int, nodes: int, model: PenaltyModel) -> tuple[NDArray[Any], ...]:
+    """State of the sharing kernel for adapters of rate 1 that nothing but them slows down."""
+    return penalty_state(
+        np.ones(1), np.array([0, 1]), np.zeros(1, dtype=np.int32), np.zeros(0), edges, nodes,
+        model=model, inner=np.zeros(1, dtype=np.bool_),
+    )  # fmt: skip
 
 
 def _graph(

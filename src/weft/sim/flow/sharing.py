@@ -11,7 +11,7 @@ from typing import Any, Literal
 from weft.sim.contention import INFINIBAND, PenaltyModel
 from weft.sim.flow.maxmin import maxmin_state
 from weft.sim.flow.network import Network
-from weft.sim.flow.penalty import penalty_state
+from weft.sim.contention.sharing import penalty_state
 
 Sharing = Literal["maxmin", "penalty", "none"]
 
