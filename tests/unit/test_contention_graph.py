@@ -8,6 +8,7 @@ import pytest
 
 from weft.cli import main
 from weft.errors import InputError
+from weft.sim.contention import model as contention
 from weft.sim.contention import predict_steps
 from weft.sim.contention.graph_file import (
     ContentionGraph,
@@ -64,6 +65,10 @@ def test_settings_names_and_units() -> None:
         ("0 1", 1, "column 1: expected an edge"),
         ("a b: 0 -> 1 5", 1, "column 8: expected 'name: source -> destination'"),
         ("a: 0 1 5", 1, "column 2: expected 'name: source"),
+        ("0-->1 5", 1, "column 2: expected '->' between source and destination, found '-->'"),
+        ("a: 0 <-> 1 5", 1, "column 6: expected '->' between source and destination, found '<->'"),
+        ("0 ->> 1 5", 1, "column 3: expected '->' between source and destination, found '->>'"),
+        ("0 => 1 5", 1, "column 1: expected an edge such as"),
         ("0 -> 1, 5", 1, "column 3: expected 'name: source"),
         ("size", 1, "column 5: a value is missing after size"),
         ("size 1\nsize 2", 2, "column 1: size is given twice"),
@@ -198,6 +203,41 @@ def test_predict_refuses_what_cannot_be(tmp_path: Path, capsys, words, message) 
     assert (status, out) == (2, "")
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_predict_counts_one_edge_as_one(tmp_path: Path, capsys) -> None:
+    file = tmp_path / "graph.txt"
+    file.write_text("0 -> 1 5\n")
+    assert "1 edge, 1 step, " in run(capsys, "predict", str(file))[1]
+
+
+def test_predict_shows_short_times_on_a_clock_that_began_long_ago(tmp_path: Path, capsys) -> None:
+    file = tmp_path / "graph.txt"
+    file.write_text("inverse-bandwidth 1e-9\nstart 1700000000\n0 -> 1 1000\n0 -> 2 1000000\n")
+    out = run(capsys, "predict", str(file))[1]
+    rows = re.findall(r"^│ \w .*│ +(\S+) │ +\S.*? │ +(\S+) │ +(\S+) │$", out, re.M)
+    assert [row[2] for row in rows] == ["2.000", "1.001"]
+    assert [float(row[1]) for row in rows] == [1.7e9 + 2e-6, 1.7e9 + 1.001e-3]
+    assert {row[0] for row in rows} == {"1700000000"}
+
+
+def test_predict_needs_no_table_of_steps_for_a_large_graph(
+    tmp_path: Path, capsys, monkeypatch
+) -> None:
+    monkeypatch.setattr(contention, "_MOST_RECORDED", 1_000_000)
+    file = tmp_path / "graph.txt"
+    lines = [f"{e} -> {e // 3 + 20_000} {1000 + e}" for e in range(1_200)]
+    file.write_text("inverse-bandwidth 1e-9\n" + "\n".join(lines))
+    status, out, _ = run(capsys, "predict", str(file))
+    assert status == 0
+    assert "1200 edges, 1e-09 s/byte" in out
+    assert "penalties" not in out
+    # The last three: two end together with what three can send, then one is alone.
+    expected = (3 * 2_197 + 2 * 1 + 1) * 1e-9
+    assert f"the last completes at {expected:.6g}" in out
+    status, _, err = run(capsys, "predict", str(file), "--steps")
+    assert status == 2
+    assert "too many to record" in err
 
 
 def test_predict_names_the_place_of_an_error(tmp_path: Path, capsys) -> None:

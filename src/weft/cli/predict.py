@@ -8,6 +8,7 @@ from typing import Annotated
 
 import numpy as np
 from cyclopts import Parameter
+from numpy.typing import NDArray
 from rich.markup import escape
 from rich.table import Table
 
@@ -26,7 +27,10 @@ from weft.sim.contention.graph_file import (
     parse_bandwidth,
     read_contention_graph,
 )
-from weft.sim.contention.model import predict_steps
+from weft.sim.contention.model import predict_elapsed, predict_steps
+
+#: Of graphs of more edges the table has no column of penalties: each edge could have thousands.
+MOST_PENALTIES = 1000
 
 
 def predict_command(
@@ -78,15 +82,40 @@ def predict_command(
     if inverse is None:
         inverse = PAPER_INVERSE_BANDWIDTH
     with announced_compile():
-        found = predict_steps(*graph.nodes(), graph.size_bytes, graph.start_s, inverse, model=model)
+        given = (*graph.nodes(), graph.size_bytes, graph.start_s, inverse)
+        if steps or len(graph.names) <= MOST_PENALTIES:
+            found = predict_steps(*given, model=model)
+            completion, elapsed = found.completion_s, found.elapsed_s
+        else:
+            found = None
+            completion, elapsed = predict_elapsed(*given, model=model)
+    digits = _digits(completion, elapsed)
     out = console()
-    out.print(_steps_table(graph, found) if steps else _table(graph, found, inverse))
+    if steps and found is not None:
+        out.print(_steps_table(graph, found, digits))
+    else:
+        out.print(_table(graph, found, completion, elapsed, inverse, digits))
+    counts = _count(len(graph.names), "edge")
+    if found is not None:
+        counts += f", {_count(len(found.end_s), 'step')}"
     out.print(
-        f"{len(graph.names)} edges, {len(found.end_s)} steps, {inverse:g} s/byte "
-        f"({1 / inverse / 1e9:.4g} GB/s); the last completes at {found.completion_s.max():.6g} s.",
+        f"{counts}, {inverse:g} s/byte ({1 / inverse / 1e9:.4g} GB/s); the last completes at "
+        f"{completion.max():.{digits}g} s.",
         soft_wrap=True,
     )
     return 0
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _digits(completion: NDArray[np.float64], elapsed: NDArray[np.float64]) -> int:
+    """Digits that show four of the shortest time also where the clock began long before."""
+    shortest = elapsed[elapsed > 0]
+    if not len(shortest):
+        return 6
+    return int(np.clip(4 + np.ceil(np.log10(completion.max() / shortest.min())), 6, 17))
 
 
 def _model(words: tuple[str, ...], base: PenaltyModel) -> PenaltyModel:
@@ -113,35 +142,48 @@ def _number(value: float) -> str:
     return "-" if np.isnan(value) else f"{value:.4g}"
 
 
-def _table(graph: ContentionGraph, found: ContentionSteps, inverse: float) -> Table:
+def _table(
+    graph: ContentionGraph,
+    found: ContentionSteps | None,
+    completion: NDArray[np.float64],
+    elapsed: NDArray[np.float64],
+    inverse: float,
+    digits: int,
+) -> Table:
     """One row per edge: its penalties in turn, its time, and how many times longer than alone."""
     table = Table()
     table.add_column("edge")
     table.add_column("from", overflow="fold")
     table.add_column("to", overflow="fold")
-    for name in ("bytes", "start s", "penalties", "completes s", "over alone"):
+    penalties = () if found is None else ("penalties",)
+    for name in ("bytes", "start s", *penalties, "completes s", "over alone"):
         table.add_column(name, justify="right")
     for edge, name in enumerate(graph.names):
         size, start = graph.size_bytes[edge], graph.start_s[edge]
-        turns: list[str] = []
-        for value in found.penalty[:, edge]:
-            if not np.isnan(value) and turns[-1:] != [_number(value)]:
-                turns.append(_number(value))
         alone = size * inverse
         table.add_row(
             escape(name),
             escape(graph.sources[edge]),
             escape(graph.destinations[edge]),
             f"{size:,}",
-            f"{start:.6g}",
-            ", ".join(turns) or "-",
-            f"{found.completion_s[edge]:.6g}",
-            f"{(found.completion_s[edge] - start) / alone:.3f}" if alone else "-",
+            f"{start:.{digits}g}",
+            *(() if found is None else (_turns(found.penalty[:, edge]),)),
+            f"{completion[edge]:.{digits}g}",
+            f"{elapsed[edge] / alone:.3f}" if alone else "-",
         )
     return table
 
 
-def _steps_table(graph: ContentionGraph, found: ContentionSteps) -> Table:
+def _turns(penalty: NDArray[np.float64]) -> str:
+    """Penalties of an edge from step to step, each once until it changes."""
+    turns: list[str] = []
+    for value in penalty[~np.isnan(penalty)]:
+        if turns[-1:] != [_number(value)]:
+            turns.append(_number(value))
+    return ", ".join(turns) or "-"
+
+
+def _steps_table(graph: ContentionGraph, found: ContentionSteps, digits: int) -> Table:
     """As figure 3 of the paper: in every step each edge's penalty and bytes left.
 
     The time of an edge is the end of the step, or its completion once it is done.
@@ -160,7 +202,7 @@ def _steps_table(graph: ContentionGraph, found: ContentionSteps) -> Table:
                 escape(name),
                 _number(found.penalty[step, edge]),
                 f"{found.remaining_bytes[step, edge]:,.0f}",
-                "not started" if waiting else f"{min(end, completed):.6g}",
+                "not started" if waiting else f"{min(end, completed):.{digits}g}",
                 end_section=edge == len(graph.names) - 1,
             )
     return table

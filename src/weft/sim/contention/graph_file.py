@@ -32,6 +32,8 @@ from weft.units import MAX_BYTES, parse_bytes, parse_duration_ns, rate_code, rat
 _NAME = r"(?:(?!->)[^\s:#,])+"
 _WORD = re.compile(_NAME)
 _EDGE = re.compile(rf"\s*(?:({_NAME})\s*:)?\s*({_NAME})\s*->\s*({_NAME})(?=\s|$)")
+#: Arrows that other programs draw; read as ``->`` they would leave a part to a node's name.
+_OTHER_ARROW = re.compile(r"[-<=~]->|->[>-]")
 _TOKEN = re.compile(r"\S+")
 _BANDWIDTH = re.compile(r"(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+)\s*([kKMGT]?i?)([bB])(?:/s|ps)")
 _PREFIX = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12} | {
@@ -275,6 +277,13 @@ class _Reader:
         return found
 
     def edge(self, number: int, text: str) -> None:
+        wrong = _OTHER_ARROW.search(text)
+        if wrong:
+            raise self.fail(
+                f"expected '->' between source and destination, found {wrong[0]!r}",
+                number,
+                wrong.start() + 1,
+            )
         match = _EDGE.match(text)
         if not match:
             at = text.find("->")
