@@ -14,13 +14,14 @@ from weft.papers import paper
 def paper_command(
     name: Annotated[str, Parameter(help="Which paper; 'weft list papers' names them.")],
     /,
-    **options: Annotated[str, Parameter(help="Options of the paper's study.")],
+    **options: Annotated[
+        str, Parameter(help="Options of the study; 'weft list NAME' explains them.")
+    ],
 ) -> int:
     """Run the experiments of a paper and print its claims beside the measured values.
 
-    Every study takes --out FOLDER for its figures and tables; 'weft list papers' shows the
-    other options of each. Those of multipath-ecmp are --seeds, --flows, --k 4,8,16,32, --hash
-    (ideal, linear, crc, crc-offset, crc-polarised), --first-seed and --processes.
+    Every study takes --out FOLDER for its figures and tables. Its other options are its own:
+    'weft list NAME' explains them.
     """
     entry = paper[name]
     bound = paper.bind(entry, {key.replace("-", "_"): value for key, value in options.items()})
