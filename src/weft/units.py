@@ -98,8 +98,9 @@ _BYTES = {
     "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40,
 }  # fmt: skip
 _NS = {"": 1.0, "ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9, "min": 6e10, "h": 3.6e12}
-#: Largest size of a message or a total: sums of many stay within 64 bits.
+#: Largest size of a message, and of all messages of a workload: sums stay within 64 bits.
 MAX_BYTES = 2**56
+MAX_TOTAL_BYTES = 2**62
 
 
 def parse_bytes(value: object) -> int:

@@ -187,11 +187,30 @@ def test_a_run_that_takes_too_long_has_no_result() -> None:
         ({"eager_bytes": -1}, "eager_bytes"),
         ({"switch_latency_ns": "-5ns"}, "switch_latency_ns"),
         ({"local_gbps": 0}, "local_gbps must be above 0"),
+        ({"latency_ns": [1, 2]}, "latency_ns"),
+        ({"eager_bytes": None}, "eager_bytes"),
+        ({"seed": 2**64}, "seed 18446744073709551616; seeds are 0 to"),
+        ({"seed": -1}, "seed -1; seeds are 0 to"),
+        ({"model": 3}, "expected a PenaltyModel, not 3"),
     ],
 )
 def test_options_that_cannot_be(options: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         weft.simulate(TREE, ROUTES, _ring(100), **options)
+
+
+def test_what_is_no_workload_and_no_routes() -> None:
+    with pytest.raises(InputError, match="expected Workload, not 3"):
+        weft.simulate(TREE, ROUTES, 3)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="expected Routes, not 3"):
+        weft.simulate(TREE, 3, _ring(100))  # type: ignore[arg-type]
+
+
+def test_sums_of_bytes_are_exact_where_doubles_are_not() -> None:
+    # 2^55 + 1 and 1: doubles beside the first are 8 apart.
+    result = weft.simulate(TREE, ROUTES, puts((0, 5, 2**55 + 1), (0, 6, 1)))
+    assert result.ranks()["sent_bytes"][0] == 2**55 + 2
+    assert result.phases()["size_bytes"].to_list() == [2**55 + 2]
 
 
 def test_a_pair_without_a_path_is_named() -> None:

@@ -57,6 +57,16 @@ def test_refuses(write: Write, message: str) -> None:
         write(builder)
 
 
+def test_totals_that_cannot_be_counted_are_refused() -> None:
+    builder = WorkloadBuilder(2)
+    for _ in range(64):
+        builder.put(0, 1, 2**56)
+    builder.build()
+    builder.put(1, 0, 2**56)
+    with pytest.raises(InputError, match=r"have 4.68e.18 bytes together; at most 4.61e.18 can be"):
+        builder.build()
+
+
 @pytest.mark.parametrize("ranks", [1.5, "4", None, -1])
 def test_ranks_are_a_whole_number(ranks: object) -> None:
     with pytest.raises(InputError, match=f"cannot have {ranks} ranks"):

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from weft.errors import InputError
 from weft.kernels.dag import by_key, edge_runs
-from weft.units import MAX_BYTES
+from weft.units import MAX_BYTES, MAX_TOTAL_BYTES
 from weft.workload.matching import check_order, match_messages
 from weft.workload.program_order import INT32, NONE, ProgramOrder
 from weft.workload.rank_program import RankProgram
@@ -312,7 +312,7 @@ class WorkloadBuilder(ProgramOrder):
         InputError
             On a send or receive without its other side, a message larger than its receive, a
             dependency between ranks, or operations that wait for each other in a circle; each
-            named by rank and operation.
+            named by rank and operation. On more than 2^62 bytes in all.
         """
         rank, *columns = self._ops.columns()
         offset, order = by_key(rank, self.num_ranks)
@@ -343,5 +343,11 @@ class WorkloadBuilder(ProgramOrder):
             comm_names=tuple(self._comms),
             notes=tuple(self.notes),
         )
+        sent = float(size[(kind == Kind.SEND) | (kind == Kind.PUT)].sum(dtype=np.float64))
+        if sent > MAX_TOTAL_BYTES:
+            raise InputError(
+                f"the messages of {self.name or 'the workload'} have {sent:.3g} bytes together; "
+                f"at most {MAX_TOTAL_BYTES:.3g} can be counted"
+            )
         check_order(unmatched)
         return match_messages(unmatched)

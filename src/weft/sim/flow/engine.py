@@ -137,6 +137,9 @@ def simulate(
         When `max_time_ns` passed before the end.
     """
     check_fabric(fabric)
+    for given, kind in ((routes, Routes), (workload, Workload)):
+        if not isinstance(given, kind):
+            raise InputError(f"expected {kind.__name__}, not {given!r}")
     options = _checked(
         sharing=sharing, eager_bytes=eager_bytes, handshake=handshake, overhead_ns=overhead_ns,
         switch_latency_ns=switch_latency_ns, latency_ns=latency_ns, local_gbps=local_gbps,
@@ -202,6 +205,10 @@ def _checked(**options: Any) -> dict[str, Any]:
         raise InputError(f"unknown sharing law {checked['sharing']!r}; there are {known}")
     if not 0 <= checked["tolerance"] < 1:
         raise InputError(f"a tolerance of {checked['tolerance']} is not in 0 to 1")
+    if not 0 <= checked["seed"] < 2**64:
+        raise InputError(f"seed {checked['seed']}; seeds are 0 to 2^64 - 1")
+    if not isinstance(checked["model"], PenaltyModel):
+        raise InputError(f"expected a PenaltyModel, not {checked['model']!r}")
     if not checked["local_gbps"] > 0:
         raise InputError(f"local_gbps must be above 0, not {checked['local_gbps']}")
     return checked
@@ -350,7 +357,7 @@ class _State:
                 np.zeros(slots // block, dtype=np.int32),
                 np.zeros(slots),
             ),
-            clock=np.array([0.0, np.inf]),
+            clock=np.array([0.0, np.inf, np.inf]),
             number=np.zeros(13, dtype=np.int64),
             laws=sharing_states(options["sharing"], network, slots, options["model"]),
         )  # fmt: skip

@@ -191,9 +191,6 @@ class FlowResult:
         np.maximum.at(end, work.rank, self.ended_ns)
         size = work.size_bytes[ops]
 
-        def total(by: NDArray[Any], weights: NDArray[Any] | None = None) -> NDArray[np.int64]:
-            return np.bincount(by, weights=weights, minlength=ranks).astype(np.int64)
-
         return frame(
             RANK_COLUMNS,
             {
@@ -201,9 +198,9 @@ class FlowResult:
                 "host": self.host,
                 "end_ns": end,
                 "calc_ns": np.bincount(work.rank, weights=work.duration_ns, minlength=ranks),
-                "sent_bytes": total(work.rank[ops], size),
-                "received_bytes": total(work.peer[ops], size),
-                "messages": total(work.rank[ops]),
+                "sent_bytes": _totals(work.rank[ops], size, ranks),
+                "received_bytes": _totals(work.peer[ops], size, ranks),
+                "messages": np.bincount(work.rank[ops], minlength=ranks),
             },
         )
 
@@ -227,7 +224,7 @@ class FlowResult:
             np.bincount(phase[timed], minlength=len(names)),
         )
         mean = _ratio(np.bincount(phase, weights=took, minlength=len(names)), count)
-        size = np.bincount(phase, weights=work.size_bytes[ops], minlength=len(names))
+        size = _totals(phase, work.size_bytes[ops], len(names))
         return frame(
             PHASE_COLUMNS,
             {
@@ -236,7 +233,7 @@ class FlowResult:
                 "end_ns": end[there],
                 "span_ns": (end - begin)[there],
                 "messages": count[there],
-                "size_bytes": size[there].astype(np.int64),
+                "size_bytes": size[there],
                 "mean_message_ns": mean[there],
                 "max_message_ns": np.where(count > 0, longest, np.nan)[there],
                 "mean_slowdown": slowdown[there],
@@ -248,6 +245,13 @@ class FlowResult:
             f"FlowResult({self.workload.name!r} on {self.fabric.name}, {self.engine}: "
             f"{len(self.workload.messages)} messages in {self.makespan_ns:g} ns)"
         )
+
+
+def _totals(by: NDArray[Any], values: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Sums of whole numbers by group, exact where doubles are not."""
+    sums = np.zeros(count, dtype=np.int64)
+    np.add.at(sums, by, values)
+    return sums
 
 
 def _ratio(values: NDArray[Any], by: NDArray[Any]) -> NDArray[np.float64]:
