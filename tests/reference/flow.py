@@ -1,7 +1,7 @@
 """Plain twin of the flow level: callbacks in a queue, and all rates worked out anew at every step.
 
 It takes nothing from the kernel: dependencies are sets, ways are walked hop by hop through the
-forwarding tables, and rates come from the twin of the sharing law.
+forwarding tables, source routes or candidates, and rates come from the twin of the sharing law.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from tests.reference import penalty
 from tests.reference.maxmin import max_min_rates
 from weft.fabrics import Fabric
-from weft.routes import TableRoutes
+from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
 from weft.workload import Kind, Workload
 
 
@@ -25,7 +26,8 @@ from weft.workload import Kind, Workload
 class Moving:
     """A message on its way."""
 
-    way: list[int]
+    #: Directed links, each with the part of the message that crosses it.
+    way: dict[int, Fraction]
     left: float
     rate: float = 0.0
 
@@ -47,17 +49,58 @@ def way_of(fabric: Fabric, routes: TableRoutes, source: int, target: int) -> lis
     return links
 
 
+def parts_of(fabric: Fabric, routes: Routes, source: int, target: int) -> dict[int, Fraction]:
+    """Directed links from host to host in order, each with the part of a message on it."""
+    whole = Fraction(1)
+    if isinstance(routes, TableRoutes):
+        return dict.fromkeys(way_of(fabric, routes, source, target), whole)
+    start, end = (int(fabric.host_endpoint[host]) for host in (source, target))
+    links: dict[int, Fraction] = {}
+    row = int(fabric.graph.node_row[fabric.endpoint_node[start]])
+    if row < 0:
+        slot = fabric.port_offset[fabric.endpoint_node[start]] + fabric.endpoint_port[start] - 1
+        links[int(fabric.port_link[slot])] = whole
+        row = int(fabric.graph.node_row[fabric.link_to[fabric.port_link[slot]]])
+    into = int(fabric.graph.destination_link[end])
+    if isinstance(routes, PathRoutes):
+        path = routes.pair.tolist().index(start * fabric.num_host_endpoints + end)
+        for edge in routes.edge[routes.offset[path] : routes.offset[path + 1]]:
+            links[int(fabric.graph.edge_link[edge])] = whole
+    elif isinstance(routes, CandidateRoutes):
+        goal = int(fabric.graph.destination_row[end])
+        there = {row: whole}
+        while there.keys() - {goal}:
+            # All candidates are on shortest ways here, so that rows pass in rounds.
+            further: dict[int, Fraction] = {}
+            for at, part in there.items():
+                if at == goal:
+                    further[at] = further.get(at, Fraction(0)) + part
+                    continue
+                choice = int(routes.set_id[goal, at])
+                edges = routes.set_edge[routes.set_offset[choice] : routes.set_offset[choice + 1]]
+                for edge in edges:
+                    link, head = (
+                        int(of[edge]) for of in (fabric.graph.edge_link, fabric.graph.edge_row)
+                    )
+                    links[link] = links.get(link, Fraction(0)) + part / len(edges)
+                    further[head] = further.get(head, Fraction(0)) + part / len(edges)
+            there = further
+    if into >= 0:
+        links[into] = whole
+    return links
+
+
 class PlainFlow:
     """One run; `ended`, `left` and `arrived` hold the times by operation."""
 
     def __init__(
         self,
         fabric: Fabric,
-        routes: TableRoutes,
+        routes: Routes,
         workload: Workload,
         hosts: list[int],
         *,
-        share: bool,
+        sharing: str,
         eager_bytes: int,
         handshake: bool,
         overhead_ns: float,
@@ -65,18 +108,28 @@ class PlainFlow:
         local_gbps: float,
         local_latency_ns: float,
     ):
-        self.work, self.share = workload, share
+        self.work, self.sharing, self.hosts = workload, sharing, hosts
         self.eager, self.handshake, self.overhead = eager_bytes, handshake, overhead_ns
         self.local_rate, self.local_latency = local_gbps / 8, local_latency_ns
         self.capacity = {link: rate / 8 for link, rate in enumerate(fabric.link_rate_gbps)}
-        self.ways: dict[int, list[int]] = {}
+        self.ways: dict[int, dict[int, Fraction]] = {}
         self.latency: dict[int, float] = {}
         for op in np.flatnonzero((workload.kind == Kind.SEND) | (workload.kind == Kind.PUT)):
             ends = hosts[workload.rank[op]], hosts[workload.peer[op]]
             if ends[0] != ends[1]:
-                self.ways[op] = way_of(fabric, routes, *ends)
-                cables = sum(fabric.cable_latency_ns[link // 2] for link in self.ways[op])
-                self.latency[op] = cables + (len(self.ways[op]) - 1) * switch_latency_ns
+                self.ways[op] = parts_of(fabric, routes, *ends)
+                cables = sum(
+                    float(part) * fabric.cable_latency_ns[link // 2]
+                    for link, part in self.ways[op].items()
+                )
+                hops = float(sum(self.ways[op].values()))
+                self.latency[op] = cables + (hops - 1) * switch_latency_ns
+        # What the contention graph's model shares beyond adapters: links that some route crosses
+        # neither first nor last.
+        self.inner = [False] * fabric.num_links
+        for way in self.ways.values():
+            for link in list(way)[1:-1]:
+                self.inner[link] = True
         self.now, self.turn = 0.0, itertools.count()
         self.queue: list[tuple[float, int, int, int, Callable[[], None]]] = []
         self.moving: dict[int, Moving] = {}
@@ -122,17 +175,28 @@ class PlainFlow:
                 heapq.heappop(self.queue)[-1]()
 
     def _rates(self) -> None:
-        if self.share:
-            flows = {
-                op: {link: Fraction(1) for link in flow.way} for op, flow in self.moving.items()
-            }
+        if self.sharing == "maxmin":
+            flows = {op: flow.way for op, flow in self.moving.items()}
             used = {link for flow in self.moving.values() for link in flow.way}
             capacity = {link: Fraction(self.capacity[link]) for link in used}
             for op, rate in max_min_rates(capacity, flows).items():
                 self.moving[op].rate = float(rate)
+        elif self.sharing == "penalty":
+            ends = {
+                op: [self.hosts[rank] for rank in (self.work.rank[op], self.work.peer[op])]
+                for op in self.moving
+            }
+            graph = [
+                penalty.Flow(*ends[op], {link: float(part) for link, part in flow.way.items()})
+                for op, flow in self.moving.items()
+            ]
+            capacities = [self.capacity[link] for link in range(len(self.capacity))]
+            found = penalty.rates(graph, capacities, self.inner) if graph else []
+            for flow, rate in zip(self.moving.values(), found, strict=True):
+                flow.rate = rate
         else:
             for flow in self.moving.values():
-                flow.rate = min(self.capacity[link] for link in flow.way)
+                flow.rate = min(self.capacity[link] / part for link, part in flow.way.items())
 
     def _release(self, op: int) -> float:
         return float(self.work.release_ns[op]) if len(self.work.release_ns) else 0.0

@@ -13,11 +13,12 @@ from weft.workload import WorkloadBuilder
 FABRICS = ("xgft:2;3,3;1,2", "kns:k=3,n=2", "torus:3x3", "bcube:3,k=1")
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(48))
 def test_agrees_with_plain_twin(seed: int) -> None:
     random = np.random.default_rng(1000 + seed)
     fabric = weft.fabric(FABRICS[seed % len(FABRICS)])
-    routes = weft.route(fabric, "minhop")
+    other = "smodk" if fabric.name.startswith("xgft") else "dfsssp"
+    routes = weft.route(fabric, ("minhop", "ecmp", other)[seed // 4 % 3])
     work = random_workload(seed, ranks=7)
     hosts = random.integers(fabric.num_hosts, size=7)
     options = {
@@ -28,12 +29,10 @@ def test_agrees_with_plain_twin(seed: int) -> None:
         "local_gbps": 80.0,
         "local_latency_ns": float(random.choice([0.0, 100.0])),
     }
-    share = bool(random.random() < 0.8)
-    plain = PlainFlow(fabric, routes, work, hosts.tolist(), share=share, **options)
+    sharing = str(random.choice(["maxmin", "maxmin", "penalty", "penalty", "none"]))
+    plain = PlainFlow(fabric, routes, work, hosts.tolist(), sharing=sharing, **options)
     plain.run()
-    result = weft.simulate(
-        fabric, routes, work, hosts, sharing="maxmin" if share else "none", **options
-    )
+    result = weft.simulate(fabric, routes, work, hosts, sharing=sharing, **options)
     ops = range(work.num_ops)
     assert np.allclose(result.ended_ns, [plain.ended[op] for op in ops], rtol=1e-9, atol=1e-6)
     assert np.allclose(result.posted_ns, [plain.started[op] for op in ops], rtol=1e-9, atol=1e-6)
@@ -63,7 +62,7 @@ def test_processors_take_one_thing_at_a_time(seed: int) -> None:
         "eager_bytes": 5000, "handshake": True, "overhead_ns": 73.1, "switch_latency_ns": 50.0,
         "local_gbps": 80.0, "local_latency_ns": 10.0,
     }  # fmt: skip
-    plain = PlainFlow(fabric, routes, work, [0, 1, 5, 8], share=True, **options)
+    plain = PlainFlow(fabric, routes, work, [0, 1, 5, 8], sharing="maxmin", **options)
     plain.run()
     result = weft.simulate(fabric, routes, work, [0, 1, 5, 8], **options)
     expected = [plain.ended[op] for op in range(work.num_ops)]
