@@ -9,11 +9,13 @@ import numpy as np
 
 from weft.compare import compare
 from weft.fabrics import FabricBuilder
+from weft.kernels.contention_times import synchronous_times
 from weft.papers import paper
 from weft.routes import PathRoutes
 from weft.routing import route
 from weft.routing.lower import lower
 from weft.routing.validate import validate
+from weft.sim.contention import INFINIBAND, penalties, predict
 from weft.sim.flow import simulate
 from weft.sim.flow.sharing import Sharing
 from weft.sim.phases import analyse_workload
@@ -63,5 +65,16 @@ def warm() -> None:
         analyse_workload(tree, routes, work, np.arange(4))
         for sharing in get_args(Sharing):
             simulate(tree, routes, work, sharing=sharing)
+    warm_contention()
     for entry in paper:
         entry.facts.get("warm", lambda: None)()
+
+
+def warm_contention() -> None:
+    """Run the kernels of contention graphs: small and large ones, and those that fits ask for."""
+    many = np.arange(1, 400)
+    for destinations in (many[:1], many):
+        penalties(np.zeros_like(destinations), destinations)
+        predict(np.zeros_like(destinations), destinations, 1)
+    ends = np.zeros(1, dtype=np.int32), np.ones(1, dtype=np.int32)
+    synchronous_times(np.arange(2), *ends, np.full(1, 2), INFINIBAND.array(), np.zeros(1))
