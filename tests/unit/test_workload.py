@@ -78,6 +78,18 @@ def test_messages_match_in_posting_order_by_tag_and_communicator() -> None:
     assert received == [4, 2, 1, 3]
 
 
+def test_messages_match_where_channels_have_more_numbers_than_64_bits() -> None:
+    # 2^23 ranks: label 2^18 times the square of the ranks is 2^64.
+    builder = WorkloadBuilder(2**23)
+    tags = np.arange(2**18 + 1)
+    for rank, kind, order in ((0, Kind.SEND, tags), (1, Kind.RECV, tags[::-1])):
+        builder.operations(
+            np.full(len(tags), rank), kind, peer=1 - rank, size_bytes=order + 1, tag=order
+        )
+    work = builder.build()
+    assert np.array_equal(work.tag[work.match], work.tag)
+
+
 def test_scalar_and_vector_calls_make_the_same() -> None:
     one, many = WorkloadBuilder(4), WorkloadBuilder(4)
     for rank in range(4):

@@ -66,15 +66,7 @@ def match_messages(workload: Workload) -> Workload:
     """
     sends = np.flatnonzero(workload.kind == Kind.SEND)
     receives = np.flatnonzero(workload.kind == Kind.RECV)
-    ranks = np.int64(workload.num_ranks)
-    label = _labels(workload, sends, receives)
-    channel = [
-        (label[mine] * ranks + source) * ranks + destination
-        for mine, source, destination in (
-            (slice(0, len(sends)), workload.rank[sends], workload.peer[sends]),
-            (slice(len(sends), None), workload.peer[receives], workload.rank[receives]),
-        )
-    ]
+    channel = np.split(_channels(workload, sends, receives), [len(sends)])
     by_send, by_receive = (np.argsort(keys, kind="stable") for keys in channel)
     sent, received = channel[0][by_send], channel[1][by_receive]
     if len(sent) != len(received) or np.any(sent != received):
@@ -90,6 +82,23 @@ def match_messages(workload: Workload) -> Workload:
             f"{workload.describe(int(match[op]))} takes {workload.size_bytes[match[op]]}"
         )
     return replace(workload, match=match)
+
+
+def _channels(
+    workload: Workload, sends: NDArray[np.int64], receives: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """A number for each source, destination, tag and communicator; of the sends, then receives."""
+    ranks = workload.num_ranks
+    source = np.concatenate([workload.rank[sends], workload.peer[receives]]).astype(np.int64)
+    pair = source * ranks + np.concatenate([workload.peer[sends], workload.rank[receives]])
+    label = _labels(workload, sends, receives)
+    pairs = ranks**2
+    if pairs * (int(label.max(initial=0)) + 1) >= 2**63:
+        # Those that there are, which are no more than operations, fit always.
+        distinct, pair = np.unique(pair, return_inverse=True)
+        pairs = len(distinct)
+    channel: NDArray[np.int64] = label * pairs + pair
+    return channel
 
 
 def _labels(
