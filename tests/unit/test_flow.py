@@ -113,6 +113,27 @@ def test_split_flows_use_all_ways_and_hashed_ones_a_single_one() -> None:
     assert carried.sum() == 4000
 
 
+def test_messages_go_to_the_first_lid() -> None:
+    routes = weft.route(TREE, "sssp:lmc=1")
+    work = load_workload("alltoall:size=2KiB", 16)
+    result = weft.simulate(TREE, routes, work, multipath="hash")
+    assert result.network.num_routes == 16 * 15
+    network = result.network
+    for at in range(0, network.num_routes, 7):
+        ends = int(network.route_source[at]), int(network.route_destination[at])
+        way = network.route_link[network.route_offset[at] : network.route_offset[at + 1]]
+        node = int(TREE.link_to[way[0]])
+        for link in way[1:]:
+            port = int(routes.lft(node)[2 * ends[1]])
+            assert TREE.port_link[TREE.port_offset[node] + port - 1] == link
+            node = int(TREE.link_to[link])
+
+
+def test_messages_by_tables_share_their_routes_whatever_multipath_says() -> None:
+    result = weft.simulate(TREE, ROUTES, puts((0, 5, 10), (0, 5, 20)), multipath="hash")
+    assert result.network.num_routes == 1
+
+
 def test_intermediates_are_left_to_levels_that_know_packets() -> None:
     fabric = weft.fabric("dragonfly:p=1,a=2,h=1")
     with pytest.raises(NotApplicable, match="ugal draws an intermediate"):

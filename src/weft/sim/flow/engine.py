@@ -14,7 +14,7 @@ from weft.errors import InputError, WeftError
 from weft.fabrics import Fabric, check_fabric
 from weft.kernels import flow_engine as kernel
 from weft.registry import convert
-from weft.routes import Routes
+from weft.routes import CandidateRoutes, Routes
 from weft.sim.contention import INFINIBAND, PenaltyModel
 from weft.sim.flow.network import Multipath, Network, lay_routes
 from weft.sim.flow.result import FlowResult
@@ -110,8 +110,9 @@ def simulate(
     local_gbps, local_latency_ns
         Of messages between ranks of one host, which share nothing.
     multipath, seed
-        Where routes leave a choice: ``split`` every message over all ways or draw one way for
-        each by ``hash``.
+        Where candidates leave a choice: ``split`` every message over all ways or draw one way
+        for each by ``hash``. Messages go to the first LID of their destination; tables for the
+        others of an LMC are not used.
     ports
         Which ports hosts with several use: ``first`` or ``spread``.
     tolerance
@@ -270,7 +271,7 @@ def lay_messages(
         for key in ("multipath", "seed", "ports", "switch_latency_ns", "latency_ns")
     }
     route = np.full(workload.num_ops, kernel.LOCAL, dtype=np.int32)
-    if options["multipath"] == "hash":
+    if options["multipath"] == "hash" and isinstance(routes, CandidateRoutes):
         route[ops] = np.arange(len(ops), dtype=np.int32)
         return lay_routes(fabric, routes, source, target, **laying), route
     if fabric.num_hosts**2 <= _DENSE_PAIRS:
