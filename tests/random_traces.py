@@ -311,7 +311,7 @@ def random_workload(seed: int) -> Workload:
             case 6:
                 builder.waitall(who)
             case 7:
-                builder.key_request(who, 3 + shift, comm)
+                builder.key_request(who, 3 + shift, comm, tag=[-1, 0, shift][shift % 3])
                 builder.key_done(who, 3, comm)
             case 8:
                 mine = [random.choice(ops) if ops else -1 for ops in handles]

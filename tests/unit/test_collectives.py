@@ -263,3 +263,44 @@ def test_algorithms_lists_names() -> None:
         algorithms("allreduces")
     with pytest.raises(InputError, match="there cannot be 0 ranks"):
         default_algorithm("bcast", 1, 0)
+
+
+@pytest.mark.parametrize("tag", [-1, np.array([-1]), -(2**31)])
+def test_no_message_can_be_taken_for_that_of_a_collective(tag: int) -> None:
+    def one(builder: WorkloadBuilder) -> None:
+        builder.operations([0], Kind.SEND, peer=1, size_bytes=1, tag=tag)
+
+    ways = (
+        lambda builder: builder.send(0, 1, 1, tag),
+        lambda builder: builder.sendrecv([0], [1], 1, [1], 1, tag),
+        one,
+    )
+    for way in ways:
+        after, before = WorkloadBuilder(2), WorkloadBuilder(2)
+        collective_on(after, "barrier", [0, 1])
+        with pytest.raises(InputError, match="tags below 0 are those of collectives"):
+            way(after)
+        way(before)
+        with pytest.raises(InputError, match="tags below 0, which are those of collectives"):
+            collective_on(before, "barrier", [0, 1])
+
+
+def test_what_matches_nothing_may_have_any_tag_beside_collectives() -> None:
+    builder = WorkloadBuilder(2)
+    builder.put(0, 1, 1, tag=-1)
+    builder.key_request(0, -5, tag=-1)
+    collective_on(builder, "barrier", [0, 1])
+    builder.put(0, 1, 1, tag=-1)
+    builder.operations([0, 0], [Kind.PUT, Kind.KEY_DONE], peer=1, size_bytes=0, tag=-1)
+    assert len(builder.build().messages) == 5
+
+
+def test_routing_keys_and_their_tags_have_32_bits() -> None:
+    builder = WorkloadBuilder(1)
+    for key, tag, wrong in [(2**31, 0, "routing key"), (0, -(2**31) - 1, "tag")]:
+        with pytest.raises(InputError, match=f"{wrong} -?2147483"):
+            builder.key_request(0, key, tag=tag)
+        with pytest.raises(InputError, match=f"{wrong} -?2147483"):
+            builder.operations([0], Kind.KEY_DONE, tag=key, size_bytes=tag)
+    builder.operations([0], Kind.KEY_DONE, tag=3, size_bytes=-4)
+    assert builder.build().what(0) == "return of routing key 3, tag -4"

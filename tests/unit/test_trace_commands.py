@@ -148,6 +148,14 @@ def test_any_workload_is_written_and_read_back(tmp_path: Path) -> None:
         assert again.phase_names == ("", "one")
 
 
+@pytest.mark.parametrize("sizes", [[2**54, 2**54 + 1, 2**54 + 1, 2**54 + 7], [2**53 + 1] * 4])
+def test_sizes_beyond_what_floats_hold_are_folded_exactly(sizes: list[int]) -> None:
+    builder = WorkloadBuilder(4)
+    builder.put(range(4), [1, 2, 3, 0], sizes)
+    workload = builder.build()
+    assert same(trace_workload(folded_text(workload)), workload)
+
+
 def test_what_cannot_be_stated_is_not_written() -> None:
     builder = WorkloadBuilder(1)
     builder.phase('a "phase"')

@@ -219,8 +219,9 @@ def test_messages_are_what_the_builder_makes_of_them() -> None:
       RECV 10 FROM 0 TAG 5
       SEND 20 TO 0 COMM 1
       RECV 30 FROM 0
-      RODREQUEST KEY 6 COMM 1
-      RODDONE KEY 6 COMM 1
+      RODREQUEST KEY 6 TAG -2 COMM 1
+      RODDONE KEY 6 TAG rank COMM 1 AFTER 1
+      RODDONE KEY 7 AFTER 1
     END
     """
     b = WorkloadBuilder(2)
@@ -236,8 +237,9 @@ def test_messages_are_what_the_builder_makes_of_them() -> None:
     b.recv(1, 0, 10, tag=5)
     b.send(1, 0, 20, comm=comm)
     b.recv(1, 0, 30)
-    b.key_request(1, 6, comm)
-    b.key_done(1, 6, comm)
+    b.key_request(1, 6, comm, tag=-2)
+    b.key_done(1, 6, comm, tag=1)
+    b.key_done(1, 7)
     made = run(text, 2)
     assert same(made, b.build())
     assert made.comm_names == ("world", "other")
@@ -414,7 +416,9 @@ def test_the_routing_key_is_for_communicator_one() -> None:
     assert workload.comm_names[1] == "grid"
     assert set(workload.comm[asked]) == {1}
     assert set(workload.tag[asked]) == {7}
-    assert workload.notes == ("tags of RODREQUEST and RODDONE are not kept",)
+    assert set(workload.size_bytes[asked]) == {1000}
+    op = int(np.flatnonzero(asked)[0])
+    assert workload.what(op) == "request of routing key 7, tag 1000, communicator grid"
 
 
 def test_the_number_of_ranks_is_said_once() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,8 @@ class WorkloadBuilder(ProgramOrder):
         Raises
         ------
         InputError
-            On a rank or communicator that does not exist, or a size below 0 or above 2^56.
+            On a rank or communicator that does not exist, a size below 0 or above 2^56, or a tag
+            below 0 beside collectives, whose tags those are.
         """
         return self._message(Kind.SEND, ranks, to, size_bytes, tag, comm, True, after)
 
@@ -189,13 +191,15 @@ class WorkloadBuilder(ProgramOrder):
                 )
         self._wait_pair(who, handles)
 
-    def key_request(self, ranks: ArrayLike, key: ArrayLike, comm: int = 0) -> Any:
+    def key_request(
+        self, ranks: ArrayLike, key: ArrayLike, comm: int = 0, tag: ArrayLike = 0
+    ) -> Any:
         """Ask for a routing key for a communicator (RODRequest)."""
-        return self._message(Kind.KEY_REQUEST, ranks, None, 0, key, comm, True, None)
+        return self._key(Kind.KEY_REQUEST, ranks, key, comm, tag)
 
-    def key_done(self, ranks: ArrayLike, key: ArrayLike, comm: int = 0) -> Any:
+    def key_done(self, ranks: ArrayLike, key: ArrayLike, comm: int = 0, tag: ArrayLike = 0) -> Any:
         """Give a routing key back (RODDone)."""
-        return self._message(Kind.KEY_DONE, ranks, None, 0, key, comm, True, None)
+        return self._key(Kind.KEY_DONE, ranks, key, comm, tag)
 
     # -- beyond program order ----------------------------------------------------------------------
 
@@ -222,8 +226,8 @@ class WorkloadBuilder(ProgramOrder):
         kind
             [ops], of `Kind`.
         peer, size_bytes, tag, comm
-            [ops]: of messages; of key operations the tag is the key. Whatever stands there for
-            calculations is not looked at.
+            [ops]: of messages; of key operations the tag is the key, and the size is their tag.
+            Whatever stands there for calculations is not looked at.
         duration_ns, cpu
             [ops]: of calculations.
         phase
@@ -255,19 +259,25 @@ class WorkloadBuilder(ProgramOrder):
             raise InputError(f"phase {phase!r}; phases are 0 to {len(self._phases) - 1}")
         message = kinds != Kind.CALC
         between = message & (kinds <= Kind.PUT)
+        keys = message & ~between
 
-        def of_messages(values: ArrayLike, low: float, high: float, what: str, are: str) -> Any:
+        def checked(
+            some: NDArray[np.bool_], values: ArrayLike, low: float, high: float, what: str, are: str
+        ) -> Any:
             given = self._each(values, len(who), what)
-            some = between if what == "peer" else message
             self._check(given[some], low, high, who[some], what, are)
             return given
 
-        peers = of_messages(peer, 0, self.num_ranks - 1, "peer", "ranks are")
+        peers = checked(between, peer, 0, self.num_ranks - 1, "peer", "ranks are")
         if np.any(np.asarray(release_ns) != 0):
             self._check(release_ns, 0, np.finfo(np.float64).max, who, "release time", "times are")
             self._released = True
-        sizes = of_messages(size_bytes, 0, MAX_BYTES, "size in bytes", "sizes are")
-        tags = of_messages(tag, INT32.min, INT32.max, "tag", "tags are")
+        sizes = checked(between, size_bytes, 0, MAX_BYTES, "size in bytes", "sizes are")
+        tags = checked(between, tag, INT32.min, INT32.max, "tag", "tags are")
+        if keys.any():
+            checked(keys, tag, INT32.min, INT32.max, "routing key", "keys are")
+            checked(keys, size_bytes, INT32.min, INT32.max, "tag", "tags are")
+        self._refuse_reserved(tags[between & (kinds != Kind.PUT)])
         durations = np.where(message, 0.0, self._each(duration_ns, len(who), "duration"))
         processors = np.where(message, 0, self._each(cpu, len(who), "processor"))
         self._check_calc(len(who), durations, processors)
@@ -275,11 +285,36 @@ class WorkloadBuilder(ProgramOrder):
         first = self._count
         self._room(len(who))
         self._ops.extend(
-            len(who), who, kinds, np.where(between, peers, NONE), np.where(between, sizes, 0),
+            len(who), who, kinds, np.where(between, peers, NONE), np.where(message, sizes, 0),
             np.where(message, tags, 0), np.where(message, comms, 0), durations,
             self._phase if phase is None else phase, release_ns, processors,
         )  # fmt: skip
         return np.arange(first, first + len(who), dtype=np.int64)
+
+    @contextmanager
+    def reserved_tag(self, comm: int) -> Iterator[int]:
+        """A tag that no other message on a communicator has, for what is written meanwhile.
+
+        The n-th of a communicator is -n; after 2^31 of them tags come again. A workload with
+        reserved tags has no other messages with tags below 0, so that none can match them.
+
+        Raises
+        ------
+        InputError
+            When it has such messages already; later ones are refused when they are added.
+        """
+        if self._negative:
+            raise InputError(
+                "there are messages with tags below 0, which are those of collectives; use tags "
+                "from 0 on beside them"
+            )
+        before = self._reserved.get(comm, 0)
+        self._reserved[comm] = before % 2**31 + 1
+        self._reserving = True
+        try:
+            yield -self._reserved[comm]
+        finally:
+            self._reserving = False
 
     def phase(self, name: str) -> None:
         """Operations from here on belong to this phase, of which results give the times."""

@@ -64,6 +64,10 @@ class ProgramOrder:
         # The same of operations that were added one by one: handles of each rank.
         self._open_of: dict[int, dict[int, None]] = {}
         self._released = self._uses_cpus = False
+        # Reserved tags of each communicator so far, whether one is in use, and whether others have
+        # taken tags below 0.
+        self._reserved: dict[int, int] = {}
+        self._reserving = self._negative = False
 
     @property
     def num_ops(self) -> int:
@@ -219,7 +223,7 @@ class ProgramOrder:
         self,
         kind: Kind,
         ranks: ArrayLike,
-        peer: ArrayLike | None,
+        peer: ArrayLike,
         size_bytes: ArrayLike,
         tag: ArrayLike,
         comm: int,
@@ -227,20 +231,43 @@ class ProgramOrder:
         after: Iterable[int] | None,
         release_ns: ArrayLike = 0.0,
     ) -> Any:
-        if not isinstance(comm, int | np.integer) or not 0 <= comm < len(self._comms):
-            raise InputError(f"there is no communicator {comm}; there are {len(self._comms)}")
-        if peer is not None:
-            self._check(peer, 0, self.num_ranks - 1, ranks, "peer", "ranks are")
+        self._check_comm(comm)
+        self._check(peer, 0, self.num_ranks - 1, ranks, "peer", "ranks are")
         self._check(size_bytes, 0, MAX_BYTES, ranks, "size in bytes", "sizes are")
         self._check(tag, INT32.min, INT32.max, ranks, "tag", "tags are")
+        if kind != Kind.PUT:
+            self._refuse_reserved(tag)
         now = isinstance(release_ns, float | np.floating) and release_ns == 0.0
         if not now and np.any(np.asarray(release_ns) != 0):
             self._check(release_ns, 0, np.finfo(np.float64).max, ranks, "release time", "times are")
             self._released = True
         return self._add(
-            kind, ranks, peer=NONE if peer is None else peer, size_bytes=size_bytes, tag=tag,
-            comm=comm, release_ns=release_ns, blocking=blocking, after=after,
+            kind, ranks, peer=peer, size_bytes=size_bytes, tag=tag, comm=comm,
+            release_ns=release_ns, blocking=blocking, after=after,
         )  # fmt: skip
+
+    def _key(self, kind: Kind, ranks: ArrayLike, key: ArrayLike, comm: int, tag: ArrayLike) -> Any:
+        self._check_comm(comm)
+        self._check(key, INT32.min, INT32.max, ranks, "routing key", "keys are")
+        self._check(tag, INT32.min, INT32.max, ranks, "tag", "tags are")
+        return self._add(kind, ranks, size_bytes=tag, tag=key, comm=comm)
+
+    def _check_comm(self, comm: int) -> None:
+        if not isinstance(comm, int | np.integer) or not 0 <= comm < len(self._comms):
+            raise InputError(f"there is no communicator {comm}; there are {len(self._comms)}")
+
+    def _refuse_reserved(self, tags: ArrayLike) -> None:
+        """Refuse tags that a collective may have, so that no message can be taken for its own."""
+        if self._reserving:
+            return
+        if tags >= 0 if isinstance(tags, int) else not np.any(np.asarray(tags) < 0):
+            return
+        if self._reserved:
+            raise InputError(
+                f"tag {np.min(tags)}: tags below 0 are those of collectives, and the workload has "
+                "some; use tags from 0 on"
+            )
+        self._negative = True
 
     def _check(
         self, values: ArrayLike, low: float, high: float, ranks: ArrayLike, what: str, are: str

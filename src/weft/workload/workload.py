@@ -46,7 +46,8 @@ class Workload:
     peer
         int32 [ops]: rank at the other side, -1 where there is none.
     size_bytes
-        int64 [ops]: of a message; of a receive, the most that it takes.
+        int64 [ops]: of a message; of a receive, the most that it takes; of a key operation, which
+        has no size, its tag.
     tag, comm
         int32 [ops]: tag and communicator of a message; of a key operation, its key and
         communicator.
@@ -139,12 +140,13 @@ class Workload:
         kind = Kind(int(self.kind[op]))
         if kind == Kind.CALC:
             return f"calculation of {self.duration_ns[op]:g} ns"
-        if kind in (Kind.KEY_REQUEST, Kind.KEY_DONE):
-            verb = "request" if kind == Kind.KEY_REQUEST else "return"
-            return f"{verb} of routing key {self.tag[op]}"
-        verb = {Kind.SEND: "send to", Kind.RECV: "receive from", Kind.PUT: "put to"}[kind]
         comm = int(self.comm[op])
         where = f", communicator {self.comm_names[comm]}" if comm else ""
+        if kind in (Kind.KEY_REQUEST, Kind.KEY_DONE):
+            verb = "request" if kind == Kind.KEY_REQUEST else "return"
+            tag = f", tag {self.size_bytes[op]}" if self.size_bytes[op] else ""
+            return f"{verb} of routing key {self.tag[op]}{tag}{where}"
+        verb = {Kind.SEND: "send to", Kind.RECV: "receive from", Kind.PUT: "put to"}[kind]
         return f"{verb} rank {self.peer[op]}, tag {self.tag[op]}{where}"
 
     def __repr__(self) -> str:

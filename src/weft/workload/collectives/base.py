@@ -4,11 +4,11 @@ An entry is one algorithm of one collective, named ``collective-algorithm``: ``a
 function writes the messages of one collective operation into the programs of the ranks of a
 `Group`. Entries carry the facts `collective`, `algorithm` and `source`, where it is defined.
 
-Matching. A collective's messages have a tag of their own: the n-th collective that is written on a
-communicator of a builder has the tag -n. Tags below 0 are reserved for this, so that a collective
-meets neither messages between single ranks, whose tags are 0 or more as MPI demands, nor another
-collective that overlaps it in time, also where two sets of ranks share a communicator. Within a
-collective the messages of a pair of ranks are sent and received in the same order.
+Matching. A collective's messages have a tag of their own, which the builder reserves: the n-th
+collective that is written on a communicator has the tag -n. Other messages beside collectives have
+tags of 0 or more, as MPI demands, so that a collective meets neither them nor another collective
+that overlaps it in time, also where two sets of ranks share a communicator. Within a collective the
+messages of a pair of ranks are sent and received in the same order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -140,16 +139,6 @@ class Trace:
     cuts: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
 
-_written: WeakKeyDictionary[WorkloadBuilder, dict[int, int]] = WeakKeyDictionary()
-
-
-def next_tag(builder: WorkloadBuilder, comm: int) -> int:
-    """Tag of the next collective on a communicator; after 2^31 of them tags come again."""
-    count = _written.setdefault(builder, {})
-    count[comm] = count.get(comm, 0) % 2**31 + 1
-    return -count[comm]
-
-
 class Group:
     """The ranks of one collective operation, and the operations that an algorithm writes.
 
@@ -169,8 +158,8 @@ class Group:
         Place of the root.
     uneven
         Whether blocks may have different sizes, so that messages of empty ones may be left out.
-    comm
-        Number of the communicator.
+    comm, tag
+        Number of the communicator, and the tag of all messages.
     reduce_ns_per_byte
         Time to combine one byte that came with one's own.
     trace
@@ -186,6 +175,7 @@ class Group:
         root: int = 0,
         uneven: bool = False,
         comm: int = 0,
+        tag: int = 0,
         reduce_ns_per_byte: float = 0.0,
         trace: Trace | None = None,
     ):
@@ -197,7 +187,7 @@ class Group:
         self._builder = builder
         self._members = members
         self._comm = comm
-        self._tag = next_tag(builder, comm)
+        self._tag = tag
         self._reduce_ns_per_byte = reduce_ns_per_byte
         self._trace = trace
 

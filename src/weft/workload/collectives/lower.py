@@ -84,8 +84,8 @@ def collective_on(
     ------
     InputError
         On an unknown collective, algorithm or option, members that do not exist or are there
-        twice, a root that is not among them, or sizes that are negative, too large or of another
-        shape.
+        twice, a root that is not among them, sizes that are negative, too large or of another
+        shape, or messages with tags below 0, which are those of collectives, in the builder.
     """
     kind = _kind(name)
     ranks = check_members(builder, members, comm)
@@ -102,12 +102,13 @@ def collective_on(
     chosen = RULES[kind.name](size_bytes, n) if algorithm is None else algorithm
     entry = _entry(kind, chosen)
     bound = collective.bind(entry, options)
-    group = Group(
-        builder, ranks, sizes, root=int(root), uneven=kind.uneven, comm=comm,
-        reduce_ns_per_byte=reduce_ns_per_byte, trace=trace,
-    )  # fmt: skip
-    if n > 1 and (kind.sizes is Sizes.NONE or np.any(size_bytes)):
-        entry.function(group, **bound)
+    with builder.reserved_tag(comm) as tag:
+        group = Group(
+            builder, ranks, sizes, root=int(root), uneven=kind.uneven, comm=comm, tag=tag,
+            reduce_ns_per_byte=reduce_ns_per_byte, trace=trace,
+        )  # fmt: skip
+        if n > 1 and (kind.sizes is Sizes.NONE or np.any(size_bytes)):
+            entry.function(group, **bound)
     return chosen
 
 

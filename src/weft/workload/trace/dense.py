@@ -78,8 +78,10 @@ def _lines(workload: Workload) -> Iterator[str]:
         pending, first = lines or [], rank
 
 
-def number_text(value: float) -> str:
+def number_text(value: int | float) -> str:
     """A number without what it does not need, from which the same number is read."""
+    if isinstance(value, int):
+        return str(value)
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(float(value))
 
 
@@ -120,7 +122,8 @@ class StepWriter:
             if self._cpu and self._cpu[op]:
                 line += f" CPU {self._cpu[op]}"
         elif verb in ("RODREQUEST", "RODDONE"):
-            line = f"{verb} KEY {self._tag[op]}{self._comm_text(op)}"
+            tag = f" TAG {self._size[op]}" if self._size[op] else ""
+            line = f"{verb} KEY {self._tag[op]}{tag}{self._comm_text(op)}"
         else:
             line = self._message(verb, op)
             if step.request:

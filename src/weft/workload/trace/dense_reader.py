@@ -32,7 +32,8 @@ _STATEMENT = re.compile(
     r"|SENDRECV (?P<sent>\d+) TO (?P<to>\d+)(?:, (?P<received>\d+))? FROM (?P<source>\d+)"
     r"(?: TAG (?P<pair_tag>-?\d+))?(?: COMM (?P<pair_comm>\d+))?"
     r"|WAIT (?P<waits>r\d+(?:, r\d+)*)|(?P<all>WAITALL)|PHASE \"(?P<phase>[^\"]*)\""
-    r"|(?P<key>RODREQUEST|RODDONE) KEY (?P<number>-?\d+)(?: COMM (?P<key_comm>\d+))?)"
+    r"|(?P<key>RODREQUEST|RODDONE) KEY (?P<number>-?\d+)"
+    r"(?: TAG (?P<key_tag>-?\d+))?(?: COMM (?P<key_comm>\d+))?)"
     r"(?: AFTER (?P<after>.+))?",
     re.ASCII,
 )
@@ -220,7 +221,8 @@ class _Reader:
         elif match["key"]:
             verb = match["key"]
             kind = int(Kind.KEY_REQUEST if verb == "RODREQUEST" else Kind.KEY_DONE)
-            row = (NONE, 0, _int(match["number"]), _int(match["key_comm"] or "0"), 0.0, 0, 0.0)
+            tag, comm = _int(match["key_tag"] or "0"), _int(match["key_comm"] or "0")
+            row = (NONE, tag, _int(match["number"]), comm, 0.0, 0, 0.0)
         else:
             verb = match["verb"]
             kind = int(_KINDS[verb.removeprefix("I")])

@@ -105,7 +105,7 @@ class _Rows:
             return _Row((verb, step.after, cpu), (self._duration[op],))
         comm = self._comm[op]
         if verb in ("RODREQUEST", "RODDONE"):
-            return _Row((verb, comm, step.after), (self._tag[op],))
+            return _Row((verb, comm, step.after), (self._tag[op], self._size[op]))
         if verb == SENDRECV:
             sent, received = self._size[op + 1], self._size[op]
             sizes = (sent,) if sent == received else (sent, received)
@@ -145,7 +145,7 @@ def _group(
             items.append(_line(shape, known))
             continue
         # No rule: one line for the ranks of each value.
-        table = np.stack([np.asarray(column, dtype=np.float64) for column in columns], axis=1)
+        table = np.stack([np.unique(column, return_inverse=True)[1] for column in columns], axis=1)
         _, inverse = np.unique(table, axis=0, return_inverse=True)
         for value in range(int(inverse.max()) + 1):
             chosen = np.flatnonzero(inverse.reshape(-1) == value)
@@ -224,7 +224,8 @@ def _statement(
             processor = nodes.Number(str(cpu)) if cpu else None
             return nodes.Calc(values[0], None, processor, after=_after(after))
         case ("RODREQUEST" | "RODDONE" as verb, int() as comm, after):
-            return nodes.RoutingKey(verb, values[0], None, _comm(comm), after=_after(after))
+            key, tag = values
+            return nodes.RoutingKey(verb, key, _tag(tag), _comm(comm), after=_after(after))
         case ("SENDRECV", int() as comm, int() as sizes):
             received = values[1] if sizes == 2 else None
             tag, to, source = values[sizes:]

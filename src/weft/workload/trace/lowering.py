@@ -140,8 +140,6 @@ class _Lowering:
     def run(self) -> Workload:
         self._block(self._program.statements, self._everyone, self.scopes["ALL"])
         self._operations.add_dependencies()
-        if self._operations.key_tags:
-            self.builder.notes.append("tags of RODREQUEST and RODDONE are not kept")
         try:
             return self.builder.build()
         except InputError as error:

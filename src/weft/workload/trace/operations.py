@@ -50,8 +50,6 @@ class Operations:
         self._phase = np.zeros(builder.num_ranks, dtype=np.int64)
         self._same_phase = True
         self._after: list[tuple[Ints, tuple[nodes.Dependency, ...], Place]] = []
-        #: Whether a routing key was asked for with a tag.
-        self.key_tags = False
 
     def run(self, statement: nodes.Statement, context: Context) -> None:
         """Carry out a statement of one line, for the ranks of the context."""
@@ -288,16 +286,15 @@ class Operations:
         context, comm = self._on(statement.on, context)
         ranks = context.ranks
         key = whole(statement.key, context, "a routing key")
-        if statement.tag is not None:
-            whole(statement.tag, context, "a tag")
-            self.key_tags = True
+        tag = 0 if statement.tag is None else whole(statement.tag, context, "a tag")
         builder = self.builder
         asks = statement.verb == "RODREQUEST"
         if statement.after is not None:
             kind = Kind.KEY_REQUEST if asks else Kind.KEY_DONE
-            self._add_after(statement, ranks, kind, tag=key, comm=comm)
+            self._add_after(statement, ranks, kind, tag=key, size_bytes=tag, comm=comm)
         else:
-            self._add(builder.key_request if asks else builder.key_done, ranks, key, comm=comm)
+            method = builder.key_request if asks else builder.key_done
+            self._add(method, ranks, key, comm=comm, tag=tag)
 
     def _collective(self, statement: nodes.Collective, context: Context) -> None:
         if statement.scope:
