@@ -110,6 +110,18 @@ def test_waits_of_many_name_what_one_began() -> None:
     assert waits(builder)[10:] == [[6, 7, 9], [10]]
 
 
+def test_operations_with_their_own_waits_stand_beside_the_program() -> None:
+    builder = WorkloadBuilder(1)
+    builder.calc(0, 1)
+    beside = builder.isend(0, 0, 8, after=[])
+    builder.recv(0, 0, 8)
+    builder.waitall()
+    builder.calc(0, 2)
+    builder.wait(0, beside)
+    builder.calc(0, 3)
+    assert waits(builder) == [[], [], [0], [2], [1, 3]]
+
+
 def test_a_wait_names_operations_that_are_there() -> None:
     builder = WorkloadBuilder(1)
     with pytest.raises(InputError, match="no operation has the handle 0"):

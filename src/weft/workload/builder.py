@@ -26,8 +26,10 @@ class WorkloadBuilder(ProgramOrder):
     one for each. It returns the operations' handles: an int for one rank, else int64 [ranks].
 
     A rank's next operation waits for its last blocking ones (`calc`, `send`, `recv`, `sendrecv`)
-    and for those that `wait` or `waitall` named. Peers are ranks of the whole workload, whatever
-    the communicator.
+    and for those that `wait` or `waitall` named. An operation with ``after`` stands beside that
+    order: it waits for what it names alone, later ones do not wait for it, and `waitall` passes it
+    over; `wait` and ``after`` may name it. Peers are ranks of the whole workload, whatever the
+    communicator.
 
     Parameters
     ----------
