@@ -384,7 +384,7 @@ class _State:
             if why != kernel.MORE:
                 return int(why)
             took = max(time.perf_counter() - began, 1e-4)
-            moments = int(min(max(moments * REPORT_S / took, 1), 16 * moments, 2**30))
+            moments = int(min(max(moments * REPORT_S / took, 1), 4 * moments, 2**30))
 
 
 def _deadlock(workload: Workload, state: _State) -> str:
