@@ -183,6 +183,22 @@ def clock_sum(high, low, passed):
     return total, (high - (total - part)) + (more - part)
 
 
+@njit(cache=True, inline="always")
+def end_of_step(now, beyond, shortest, following):
+    """How long a step lasts, and the clock at its end.
+
+    `shortest` is what its first edge to complete needs, `following` when another starts next. The
+    two count as one event when rounding alone parts them.
+    """
+    gap = (following - now) - beyond
+    if gap < shortest * (1.0 - SAME):
+        return gap, following, 0.0
+    now, beyond = clock_sum(now, beyond, shortest)
+    if gap <= shortest * (1.0 + SAME) and (following - now) - beyond > 0.0:
+        now, beyond = following, 0.0
+    return shortest, now, beyond
+
+
 @njit(cache=True)
 def solve_steps(
     source, destination, nodes, size, start, order, inverse_bandwidth, coefficients,
@@ -229,17 +245,8 @@ def solve_steps(
         if len(step_end) > 0:
             for e in range(count):
                 step_penalty[steps, e] = penalty[e] if active[e] else np.nan
-        gap = np.inf
-        if following < count:
-            gap = (start[order[following]] - now) - beyond
-        passed = shortest
-        if gap < shortest * (1.0 - SAME):
-            passed = gap
-            now, beyond = start[order[following]], 0.0
-        else:
-            now, beyond = clock_sum(now, beyond, shortest)
-            if gap <= shortest * (1.0 + SAME) and (start[order[following]] - now) - beyond > 0.0:
-                now, beyond = start[order[following]], 0.0
+        later = start[order[following]] if following < count else np.inf
+        passed, now, beyond = end_of_step(now, beyond, shortest, later)
         for e in range(count):
             if active[e]:
                 needed = remaining[e] * penalty[e] * inverse_bandwidth

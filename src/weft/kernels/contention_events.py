@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from weft.kernels.contention import SAME, clock_sum
+from weft.kernels.contention import SAME, end_of_step
 from weft.kernels.penalty import penalty_add, penalty_remove, penalty_solve
 
 
@@ -47,17 +47,8 @@ def solve_events(
         shortest = np.inf
         for at in range(running):
             shortest = min(shortest, left[at] / speed[at])
-        gap = np.inf
-        if following < count:
-            gap = (start[order[following]] - now) - beyond
-        passed = shortest
-        if gap < shortest * (1.0 - SAME):
-            passed = gap
-            now, beyond = start[order[following]], 0.0
-        else:
-            now, beyond = clock_sum(now, beyond, shortest)
-            if gap <= shortest * (1.0 + SAME) and (start[order[following]] - now) - beyond > 0.0:
-                now, beyond = start[order[following]], 0.0
+        later = start[order[following]] if following < count else np.inf
+        passed, now, beyond = end_of_step(now, beyond, shortest, later)
         at = 0
         while at < running:
             if left[at] > passed * (1.0 + SAME) * speed[at]:
