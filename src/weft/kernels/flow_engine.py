@@ -49,6 +49,8 @@ PEAK = 12
 # Places of `clock`.
 NOW = 0
 DEADLINE = 1
+#: What every flow at the last sharing or begun since takes at least.
+SHORTEST = 2
 
 # Places of `setting`.
 EAGER_BYTES = 0
@@ -58,6 +60,11 @@ TOLERANCE = 3
 LOCAL_RATE = 4
 LOCAL_LATENCY = 5
 MAX_TIME = 6
+
+#: How long rates may be out of date, by the tolerance and the shortest flow. A flow waits once at
+#: its begin and once hears late of others; what the lateness of others adds is measured to stay
+#: within the rest (docs/flow-level.md).
+LAG = 0.25
 
 #: A message that stays in its host.
 LOCAL = -1
@@ -268,8 +275,10 @@ def _begins(program, setting, network, times, heap, flows, clock, number, maxmin
     number[COMING] += 1
     number[ACTIVE] += 1
     number[PEAK] = max(number[PEAK], number[ACTIVE])
-    soonest = 0.5 * setting[TOLERANCE] * size[op] / network[1][way]
-    clock[DEADLINE] = min(clock[DEADLINE], now + soonest)
+    # Old rates delay the shortest of all flows no more than it may be: its part of the network is
+    # not known here.
+    clock[SHORTEST] = min(clock[SHORTEST], size[op] / network[1][way])
+    clock[DEADLINE] = min(clock[DEADLINE], now + LAG * setting[TOLERANCE] * clock[SHORTEST])
     if maxmin is not None:
         maxmin_add(maxmin, slot, way)
     if penalty is not None:
@@ -363,7 +372,7 @@ def _processor_free(
 
 
 @njit(cache=True)
-def _share(flows, network, program, clock, number, maxmin, penalty):
+def _share(flows, network, program, setting, clock, number, maxmin, penalty):
     """Share rates anew and say when each flow that they changed for will have left."""
     (
         slot_op,
@@ -371,7 +380,7 @@ def _share(flows, network, program, clock, number, maxmin, penalty):
         last,
         finish,
         rate,
-        _,
+        begin,
         block_end,
         free,
         leaving,
@@ -424,6 +433,16 @@ def _share(flows, network, program, clock, number, maxmin, penalty):
             blocks += 1
     for at in range(blocks):
         _end_of_block(finish, block_end, touched[at])
+    clock[SHORTEST] = np.inf
+    if setting[TOLERANCE] > 0:
+        shortest = np.inf
+        for slot in range(number[SLOTS]):
+            if finish[slot] == np.inf or now - begin[slot] >= shortest:
+                continue
+            left = max(remaining[slot] - current[slot] * (now - last[slot]), 0.0)
+            alone = network[1][program[10][slot_op[slot]]]
+            shortest = min(shortest, now - begin[slot] + left / alone)
+        clock[SHORTEST] = shortest
 
 
 @njit(cache=True)
@@ -452,7 +471,7 @@ def _finished(program, setting, network, times, heap, flows, clock, number, unti
             number[ACTIVE] -= 1
             leaving[number[LEAVING]] = slot
             number[LEAVING] += 1
-            lingers = 0.5 * setting[TOLERANCE] * (now - begin[slot])
+            lingers = LAG * setting[TOLERANCE] * min(now - begin[slot], clock[SHORTEST])
             clock[DEADLINE] = min(clock[DEADLINE], now + lingers)
             _leaves(program, setting, network, times, heap, number, slot_op[slot], now)
         _end_of_block(finish, block_end, block)
@@ -539,7 +558,7 @@ def run(program, setting, network, times, heap, flows, clock, number, maxmin, pe
                 clock[NOW] = max(now, clock[DEADLINE])
                 if clock[NOW] > setting[MAX_TIME]:
                     return TIME_OUT
-                _share(flows, network, program, clock, number, maxmin, penalty)
+                _share(flows, network, program, setting, clock, number, maxmin, penalty)
                 continue
             if time == np.inf:
                 return DONE if number[ENDED] == len(program[0]) else STUCK
