@@ -56,7 +56,7 @@ def test_rates_agree_as_flows_come_and_go(model: PenaltyModel, split: bool) -> N
         inner = np.arange(len(capacity)) >= 2 * hosts
         rate, changed = np.zeros(slots), np.zeros(slots, dtype=np.int32)
         running: dict[int, tuple[int, int]] = {}
-        for _ in range(60):
+        for _ in range(40):
             fresh = []
             for _ in range(int(random.integers(1, 4))):
                 if running and random.random() < 0.42:
@@ -88,7 +88,7 @@ def test_rates_agree_as_flows_come_and_go(model: PenaltyModel, split: bool) -> N
             np.testing.assert_array_equal(rate[silent], before[silent])
             free = plain.rates(flows, capacity.tolist(), [False] * len(inner), model)
             cut += int(np.sum(np.array(expected) < np.array(free) * 0.999))
-    assert cut > 50
+    assert cut > 40
 
 
 @pytest.mark.parametrize("model", MODELS, ids=range(len(MODELS)))
@@ -142,3 +142,41 @@ def test_a_slower_source_of_as_much_demand_changes_what_full_rate_senders_get() 
         expected = 1 / penalties(*zip(*pairs[:count], strict=True), model=model)
         np.testing.assert_allclose(rate[:count], expected, rtol=1e-12)
     assert rate[0] != first
+
+
+@pytest.mark.parametrize("split", [False, True], ids=["one-way", "split"])
+@pytest.mark.parametrize("model", MODELS[::2], ids=["IB", "other"])
+def test_links_carry_what_they_can_and_the_past_leaves_no_trace(model, split: bool) -> None:
+    """After thousands of flows rates are those of the same flows added at once in another order."""
+    random = np.random.default_rng(9)
+    offset, link, share, capacity, pair, hosts = leaf_spine(random, 4, 4, 2, split)
+    slots = 40
+    state = penalty_state(capacity, offset, link, share, slots, hosts, model=model)
+    rate, changed = np.zeros(slots), np.zeros(slots, dtype=np.int32)
+    running: dict[int, tuple[int, int]] = {}
+    full = 0
+    for event in range(4000):
+        slot = int(random.integers(slots))
+        if slot in running:
+            penalty_remove(state, slot, *running.pop(slot))
+        else:
+            s, d = random.choice(hosts, size=2, replace=False).tolist()
+            running[slot] = (s, d)
+            penalty_add(state, slot, pair[s, d], s, d)
+        penalty_solve(state, rate, changed)
+        if event % 200 != 199:
+            continue
+        load = np.zeros(len(capacity))
+        once = penalty_state(capacity, offset, link, share, slots, hosts, model=model)
+        for slot in random.permutation(list(running)).tolist():
+            at = slice(offset[pair[running[slot]]], offset[pair[running[slot]] + 1])
+            load[link[at]] += rate[slot] * (share[at] if split else 1.0)
+            assert rate[slot] <= min(capacity[link[at][[0, -1]]]) * (1 + 1e-12)
+            penalty_add(once, slot, pair[running[slot]], *running[slot])
+        fresh = np.zeros(slots)
+        penalty_solve(once, fresh, changed)
+        np.testing.assert_allclose(rate[list(running)], fresh[list(running)], rtol=1e-12)
+        inner = slice(2 * hosts, None)
+        assert (load[inner] <= capacity[inner] * (1 + 1e-12)).all()
+        full += int(np.sum(load[inner] > capacity[inner] * 0.999))
+    assert full > 20

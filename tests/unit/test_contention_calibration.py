@@ -55,7 +55,10 @@ def test_exact_times_give_the_coefficients_back(model) -> None:
     assert found.errors["max_error"].max() < 1e-3
 
 
-@pytest.mark.parametrize("model", [INFINIBAND, OTHER], ids=["ib", "other"])
+@pytest.mark.parametrize(
+    "model",
+    [pytest.param(INFINIBAND, id="ib", marks=pytest.mark.slow), pytest.param(OTHER, id="other")],
+)
 def test_noise_of_one_percent_leaves_coefficients_within_their_stated_errors(model) -> None:
     """Over seeds the errors in units of the stated ones are those of a normal law, or less."""
     scores, stated = [], []
