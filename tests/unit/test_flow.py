@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -260,7 +261,9 @@ def test_long_runs_can_be_interrupted_without_progress(monkeypatch: pytest.Monke
     run_kernel = flow_engine.run
     monkeypatch.setattr(flow_engine, "run", run)
     weft.simulate(TREE, ROUTES, load_workload("alltoall:size=4KiB,algorithm=pairwise", 16))
-    assert asked[:3] == [1, 16, 256]
+    # Few at first, and more only by and by.
+    assert asked[0] == 1
+    assert all(more <= 16 * few for few, more in pairwise(asked))
 
 
 def test_results_add_up() -> None:
