@@ -337,6 +337,37 @@ def test_errors_name_the_place_and_what_is_wrong(
         assert shown.endswith(f"; in {quoted!r}")
 
 
+@pytest.mark.parametrize(
+    ("ranks", "message"),
+    [
+        (2**31 - 1, "RANKS 2147483647; expected 1 to 10,000,000"),
+        (0, "RANKS 0; expected 1 to 10,000,000"),
+    ],
+)
+def test_more_ranks_than_memory_holds_are_refused(ranks: int, message: str) -> None:
+    with pytest.raises(TraceError, match=message) as raised:
+        trace_workload(f"CALC 1\nRANKS {ranks}")
+    assert (raised.value.line, raised.value.column) == (2, 1)
+    with pytest.raises(InputError, match=f"{ranks} ranks; expected 1 to 10,000,000"):
+        trace_workload("CALC 1", ranks=ranks)
+
+
+@pytest.mark.parametrize("text", ["x" * 10**5, "CALC " + "9" * 10**5, "CALC 1 TO" + "x" * 10**5])
+def test_long_words_are_shown_in_part(text: str) -> None:
+    with pytest.raises(TraceError) as raised:
+        trace_workload(text, ranks=1)
+    assert len(str(raised.value)) < 700
+    assert "sys" not in str(raised.value)
+
+
+@pytest.mark.parametrize("start", ["RANKS 1\n0:\n", "RANKS 1\nIF 1 == 1\n"])
+def test_a_trace_may_have_many_phases(start: str) -> None:
+    text = start + "".join(f'PHASE "{n}"\nCALC 1\n' for n in range(20_000)) + "END\n"
+    began = time.process_time()
+    assert len(trace_workload(text).phase_names) == 20_001
+    assert time.process_time() - began < 4
+
+
 def test_a_long_line_is_quoted_in_part() -> None:
     with pytest.raises(TraceError) as raised:
         parse("LET a = " + " + ".join(["1"] * 60) + " +")

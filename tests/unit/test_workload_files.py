@@ -350,3 +350,32 @@ def test_a_real_schedule(shared: Path) -> None:
     np.testing.assert_array_equal(waits, (workload.kind == Kind.SEND) & (workload.rank > 0))
     assert workload.notes == ()
     assert same(workload, read_goal(write_goal(workload), "again.goal"))
+
+
+@pytest.mark.parametrize("text", ["/**/" * 40 + "x", "/* */\n" * 4000 + "x", "//\n" * 10**5 + "x"])
+def test_comments_do_not_hold_up_finding_the_format(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "unnamed"
+    path.write_text(text)
+    with pytest.raises(InputError, match="is in no workload format that weft can read"):
+        read_workload(path)
+    path.write_text(text[:-1] + "num_ranks 1 rank 0 {\n}")
+    assert read_workload(path).num_ranks == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("x.goal", goal("x" * 10**5)),
+        ("x.goal", goal("send " + "9" * 10**5)),
+        ("x.goal", goal("x" * 10**5 + ": calc 1\n" + "x" * 10**5 + ": calc 1")),
+        ("x.goal", goal("x" * 10**5 + " requires y")),
+        ("x.tit", "0 compute " + "9" * 10**5),
+        ("x.tit", "0 wait " + "9" * 10**5),
+        ("x.tit", "0 init\n0 " + "x" * 10**5),
+    ],
+)
+def test_long_words_are_shown_in_part(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InputError) as raised:
+        read_workload(tmp_path / name)
+    assert len(str(raised.value)) < 1000

@@ -320,9 +320,7 @@ class WorkloadBuilder(ProgramOrder):
 
     def phase(self, name: str) -> None:
         """Operations from here on belong to this phase, of which results give the times."""
-        if name not in self._phases:
-            self._phases.append(name)
-        self._phase = self._phases.index(name)
+        self._phase = self._phases.setdefault(name, len(self._phases))
 
     def communicator(self, members: ArrayLike, name: str = "") -> int:
         """Number of a new communicator: its messages match among themselves only.

@@ -54,7 +54,7 @@ class ProgramOrder:
         self._edges = Rows((("op", np.int64), ("on", np.int64), ("start", np.bool_)))
         self._count = 0
         self._comms = ["world"]
-        self._phases = [""]
+        self._phases = {"": 0}
         self._phase = 0
         # What the next operation of a rank waits for: one or two operations.
         self._last = np.full(self.num_ranks, NONE, dtype=np.int64)

@@ -26,6 +26,7 @@ from pathlib import Path
 import numpy as np
 
 from weft.errors import InputError
+from weft.formats.records import shown
 from weft.units import MAX_BYTES
 from weft.workload.builder import WorkloadBuilder
 from weft.workload.files.base import at_operation, workload_reader
@@ -37,7 +38,8 @@ ANY = 2**32 - 1
 MAX_NS = 2**53
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_START = re.compile(r"(?:\s|//[^\n]*\n|/\*.*?\*/)*num_ranks\b", re.DOTALL)
+# What was passed over is not tried again in another way: there are too many.
+_START = re.compile(r"(?:\s|//[^\n]*\n|/\*.*?\*/)*+num_ranks\b", re.DOTALL)
 _HEAD = re.compile(r"\s*num_ranks[ \t]+(\d{1,10})(?!\w)", re.ASCII)
 _BLOCK = re.compile(r"\s*rank[ \t]+(\d{1,10})\s*\{([^{}]*)", re.ASCII)
 _LABEL = r"[A-Za-z_]\w*"
@@ -294,7 +296,7 @@ class _Reader:
             label = match[1]
             if label and label in seen:
                 raise self._error(
-                    f"label {label!r} is there already, in line {self._line(seen[label])}", at
+                    f"label {shown(label)} is there already, in line {self._line(seen[label])}", at
                 )
             seen[label] = at
 
@@ -304,7 +306,9 @@ class _Reader:
         for turn, (at, _) in enumerate(self._lines(block, _WAITS)):
             for label in (waits[turn], others[turn]):
                 if label not in label_of:
-                    raise self._error(f"rank {block.rank} has no operation labelled {label!r}", at)
+                    raise self._error(
+                        f"rank {block.rank} has no operation labelled {shown(label)}", at
+                    )
 
 
 def _visible(text: str, at: int) -> int:
@@ -324,7 +328,7 @@ def _fault(line: str) -> str:
     at = 0
 
     def expected(what: str) -> str:
-        found = repr(tokens[at]) if tokens[at] else "the end of the line"
+        found = shown(tokens[at]) if tokens[at] else "the end of the line"
         return f"expected {what}, not {found}"
 
     def is_label(token: str) -> bool:
@@ -336,7 +340,7 @@ def _fault(line: str) -> str:
             at = 2 if not is_label(tokens[2]) else 3
             return expected("a label" if at == 2 else "the end of the line")
         if tokens[1] != ":":
-            return expected(f"':', 'requires' or 'irequires' after {tokens[0]!r}")
+            return expected(f"':', 'requires' or 'irequires' after {shown(tokens[0])}")
         at = 2
     verb = tokens[at]
     if verb not in ("send", "recv", "calc"):

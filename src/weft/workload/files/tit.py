@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from weft.errors import InputError
+from weft.formats.records import shown
 from weft.formats.text import read_text
 from weft.units import MAX_BYTES
 from weft.workload.builder import WorkloadBuilder
@@ -186,7 +187,7 @@ def _split(text: str, file: str, found: dict[int, _Program]) -> None:
         action = match[2].lower()
         if action not in ACTIONS:
             raise InputError(
-                f"there is no action {match[2]!r}; SMPI replays {', '.join(ACTIONS)}",
+                f"there is no action {shown(match[2])}; SMPI replays {', '.join(ACTIONS)}",
                 file=file,
                 line=number,
             )

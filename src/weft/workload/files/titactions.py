@@ -22,6 +22,9 @@ TYPE_BYTES = {
     41: 16, 42: 8, 43: 16, 44: 16, 45: 4, 46: 2, 47: 4, 48: 8, 49: 16, 50: 32, 53: 1, 54: 8, 55: 8,
 }  # fmt: skip
 
+#: Longest message, in characters.
+_LONGEST = 500
+
 
 @dataclass
 class Line:
@@ -38,6 +41,8 @@ class Line:
 
     def error(self, message: str) -> InputError:
         """An error at this line."""
+        if len(message) > _LONGEST:  # words of a file may be of any length
+            message = message[:_LONGEST] + "..."
         return InputError(f"{self.action}: {message}", file=self.file, line=self.number)
 
     @property

@@ -138,7 +138,7 @@ class _Reader:
         self._ranks = ranks
         self._max_operations = max_operations
         self._name: str | None = None
-        self._phases = [""]
+        self._phases = {"": 0}
         self._comms: list[str] = []
         self._phase = 0
         self._parsed: dict[str, re.Match[str]] = {}
@@ -186,9 +186,7 @@ class _Reader:
         return self._built(count, blocks)
 
     def _enter(self, name: str) -> int:
-        if name not in self._phases:
-            self._phases.append(name)
-        return self._phases.index(name)
+        return self._phases.setdefault(name, len(self._phases))
 
     def _statement(self, block: _Block, line: str, number: int) -> None:
         match = self._parsed.get(line)
@@ -285,7 +283,7 @@ class _Reader:
         everyone = np.arange(num_ranks)
         for name in self._comms:
             builder.communicator(everyone, name)
-        for name in self._phases[1:]:
+        for name in self._phases:
             builder.phase(name)
         seen = np.zeros(num_ranks, dtype=np.bool_)
         lines: list[Ints] = []

@@ -16,6 +16,8 @@ class Place(NamedTuple):
 
 #: Of statements that no file holds.
 NOWHERE = Place(0, 0)
+#: Longest message, in characters: words of a file may be of any length.
+_LONGEST = 500
 
 
 class TraceError(InputError):
@@ -46,10 +48,11 @@ class TraceError(InputError):
         """The same error with the name of the file, and the line that it quotes."""
         if self.file is not None:
             return self
+        reason = self.reason if len(self.reason) <= _LONGEST else self.reason[:_LONGEST] + "..."
         lines = text.split("\n")
         if self.line is not None and self.column and 0 < self.line <= len(lines):
             quoted = " ".join(lines[self.line - 1].split())
             if len(quoted) > 100:
                 quoted = quoted[:97] + "..."
-            return TraceError(f"{self.reason}; in {quoted!r}", Place(self.line, self.column), file)
-        return TraceError(self.reason, Place(self.line or 0, self.column or 0), file)
+            return TraceError(f"{reason}; in {quoted!r}", Place(self.line, self.column), file)
+        return TraceError(reason, Place(self.line or 0, self.column or 0), file)

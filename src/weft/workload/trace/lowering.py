@@ -17,7 +17,7 @@ from weft.errors import InputError, NotApplicable
 from weft.workload.builder import WorkloadBuilder
 from weft.workload.trace import nodes
 from weft.workload.trace.analysis import all_statements, check_constant, check_names
-from weft.workload.trace.defining import define, listed
+from weft.workload.trace.defining import MAX_LISTED, define, listed
 from weft.workload.trace.dense_reader import read_dense
 from weft.workload.trace.errors import NOWHERE, Place, TraceError
 from weft.workload.trace.operations import Operations
@@ -175,13 +175,13 @@ class _Lowering:
         at = self._place(nodes.RankCount)
         if at == NOWHERE and asked is None:
             raise InputError("the program has no RANKS line; say how many ranks are to run it")
-        if at != NOWHERE and not 1 <= said < 2**31:
-            raise TraceError(f"RANKS {said}; expected 1 or more", at)
+        if at != NOWHERE and not 1 <= said <= MAX_LISTED:
+            raise TraceError(f"RANKS {said}; expected 1 to {MAX_LISTED:,}", at)
         if at != NOWHERE and asked not in (None, said):
             raise NotApplicable(f"the program is for {said} ranks, and {asked} are asked for")
         count = said or asked or 0
-        if not 1 <= count < 2**31:
-            raise InputError(f"a program cannot have {count} ranks; expected 1 or more")
+        if not 1 <= count <= MAX_LISTED:
+            raise InputError(f"a program cannot have {count} ranks; expected 1 to {MAX_LISTED:,}")
         return count
 
     # -- blocks ------------------------------------------------------------------------------------

@@ -47,6 +47,7 @@ class Operations:
         self._requests: dict[str, Ints] = {}
         self._draws = np.zeros(builder.num_ranks, dtype=np.int64)
         self._phases = [""]
+        self._number = {"": 0}
         self._phase = np.zeros(builder.num_ranks, dtype=np.int64)
         self._same_phase = True
         self._after: list[tuple[Ints, tuple[nodes.Dependency, ...], Place]] = []
@@ -95,10 +96,11 @@ class Operations:
         return handles
 
     def _enter_phase(self, text: str, ranks: Ints) -> None:
-        if text not in self._phases:
+        number = self._number.setdefault(text, len(self._phases))
+        if number == len(self._phases):
             self._phases.append(text)
         self.builder.phase(text)
-        self._phase[ranks] = self._phases.index(text)
+        self._phase[ranks] = number
         self._same_phase = bool(np.all(self._phase == self._phase[0]))
 
     def _calc(self, statement: nodes.Calc, context: Context) -> None:

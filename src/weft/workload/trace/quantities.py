@@ -11,6 +11,8 @@ PLAIN, BYTES, TIME = "", "bytes", "time"
 #: Values of the language are 64-bit integers and floating-point numbers.
 LIMIT = 2**63
 
+#: More digits than any number that is not too large or too exact.
+_DIGITS = 400
 _QUANTITY = re.compile(r"([\d.]+(?:[eE][+-]?\d+)?)([A-Za-zµ]*)")
 _BYTES = {
     "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
@@ -33,6 +35,8 @@ def quantity(text: str) -> tuple[int | float, str]:
     if match is None:
         raise ValueError(f"{text!r} is no number")
     digits, unit = match[1], match[2]
+    if len(digits) > _DIGITS:
+        raise ValueError(f"{digits[:20]}... has too many digits")
     value: int | float = int(digits) if digits.isdigit() else float(digits)
     kind = PLAIN
     if unit:
