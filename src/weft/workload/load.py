@@ -11,7 +11,7 @@ from weft.registry import did_you_mean
 from weft.units import parse_bytes
 from weft.workload.apps import application, application_workload
 from weft.workload.apps.one_shot import pattern_workload
-from weft.workload.collectives import collective, collective_workload
+from weft.workload.collectives import COLLECTIVES, collective, collective_workload
 from weft.workload.files import read_workload
 from weft.workload.patterns import pattern
 from weft.workload.workload import Workload
@@ -61,7 +61,7 @@ def load_workload(
         given = {} if num_ranks is None else {"ranks": num_ranks}
         return read_workload(spec_or_path, format, **{**given, **options})
     name = text.partition(":")[0].strip()
-    known = [*application.names(), *collective.names(), *pattern.names()]
+    known = [*application.names(), *COLLECTIVES, *collective.names(), *pattern.names()]
     if name not in application and name not in collective and name not in pattern:
         raise InputError(
             f"{text!r} is neither a file nor a workload: no such file, and no application, "

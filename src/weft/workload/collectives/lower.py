@@ -197,7 +197,10 @@ def collective_workload(spec: str, num_ranks: int) -> Workload:
     chosen = entry.facts["algorithm"] if named else common.get("algorithm")
     size, count = common.get("size"), common.get("count", 1)
     if size is None and kind.sizes is not Sizes.NONE:
-        raise InputError(f"{spec}: {kind.name} needs size, its {kind.sizes.value}")
+        meant = [f"; it has no option {key!r}" for key in given if did_you_mean(key, ["size"])]
+        raise InputError(
+            f"{spec}: {kind.name} needs size, its {kind.sizes.value}{''.join(meant[:1])}"
+        )
     if count < 1:
         raise InputError(f"{spec}: count is {count}; expected 1 or more")
     spread, seed = common.get("spread", 0.0), common.get("seed", 0)
