@@ -95,6 +95,76 @@ def test_lists_are_compared_and_what_does_not_fit_is_said(capsys) -> None:
     assert "dmodk: found XGFT" in out
 
 
+def test_commas_part_what_is_compared_and_all_is_every_engine(capsys) -> None:
+    listed = check(
+        {"fabric": TREE, "engine": "all", "job": [{"workload": RING}]}
+    ).engine  # fmt: skip
+    assert {"updn", "dfsssp", "dmodk", "hdor"} <= set(listed)
+    assert not {"all", "file"} & set(listed)
+    status, out, _ = run(
+        capsys, TREE, "--workload", "barrier", "--ranks", 4, "--engine", "all",
+        "--placement", "linear,random:seed=3,over=seats", "--sharing", "none,maxmin",
+        "--level", "static,flow",
+    )  # fmt: skip
+    assert status == 0
+    assert f"settings: engine {', '.join(listed)}; level static, flow; sharing none, maxmin;" in out
+    assert "placement linear, random:seed=3,over=seats; start" in out
+    runs = [line for line in out.splitlines() if line.startswith("│")]
+    assert len(runs) == 2 * len(listed) * 3
+
+
+def test_settings_that_the_static_level_ignores_are_not_shown(capsys) -> None:
+    _, out, _ = run(capsys, TREE, "--workload", "barrier", "--ranks", 4, "--level", "static")
+    assert "settings: engine minhop; level static; ports first; overlap refuse\n" in out
+
+
+def test_times_that_look_the_same_are_told_apart(capsys, tmp_path) -> None:
+    work = []
+    for name, duration in (("a", 10_000_000), ("b", 10_000_200)):
+        work += ["--workload", tmp_path / f"{name}.goal"]
+        work[-1].write_text(f"num_ranks 1\nrank 0 {{\nl1: calc {duration}\n}}\n")
+    _, out, _ = run(capsys, TREE, *work)
+    assert re.search(r"Shortest: run 1 .* with 10 ms; longest: run 2 .* with 10 ms, 0.002% m", out)
+
+
+def test_a_wrong_placement_or_workload_is_found_before_anything_runs(
+    capsys, tmp_path, monkeypatch
+) -> None:
+    def never(*arguments: object, **options: object) -> None:
+        raise AssertionError("a run has begun")
+
+    monkeypatch.setattr("weft.experiment.run.simulate", never)
+    words = (TREE, "--workload", RING, "--ranks", 4, "--placement", "linear", "--engine", "updn")
+    for more, message in (
+        (("--placement", "hosts:list=h[2-4],h99"), "no host 'h99'"),
+        (("--placement", "hosts:list=h[2-4]"), "4 ranks do not fit"),
+        (("--workload", tmp_path / "none.goal"), "none.goal"),
+    ):
+        status, out, err = run(capsys, *words, *more)
+        assert (status, out) == (2, "")
+        assert message in err
+
+
+def test_a_workload_is_made_once_for_all_placements(monkeypatch) -> None:
+    made = []
+
+    def counted(text: str, *arguments: object, **options: object) -> object:
+        made.append(text)
+        return load_workload(text, *arguments, **options)
+
+    monkeypatch.setattr("weft.experiment.run.load_workload", counted)
+    data = {
+        "fabric": TREE,
+        "job": [{"workload": ["barrier", RING], "ranks": 4, "placement": ["linear", "random"]}],
+    }
+    whole = [outcome.result.makespan_ns for outcome in perform(check(data))]
+    assert made == ["barrier", RING]
+    monkeypatch.setattr("weft.experiment.run._KEPT_OPS", 0)
+    assert [outcome.result.makespan_ns for outcome in perform(check(data))] == whole
+    # Once to see that they are right, and then for each group of runs.
+    assert len(made) == 2 + 2 + 4
+
+
 def test_tables_are_written_with_every_column_described(capsys, tmp_path) -> None:
     folder = tmp_path / "deep" / "results"
     path = experiment(tmp_path, TWO_JOBS)
@@ -322,6 +392,11 @@ def test_options_of_workloads_and_formats(capsys, tmp_path) -> None:
         ((TREE, "--workload", RING, "--tolerance", "2"), "--tolerance: 2.0 does not fit"),
         ((TREE, "--workload", RING, "--ranks", "many"), "--ranks: expected a whole number"),
         ((TREE, "--workload", RING, "--ranks", "-1"), "--ranks: -1 does not fit"),
+        ((TREE, "--workload", RING, "--ranks", "0"), "--ranks: 0 does not fit: expected 1 or more"),
+        ((TREE, "--workload", RING, "--out", ""), "--out: expected a folder, not an empty text"),
+        ((TREE, "--workload", "alltoal:size=1"), "(did you mean 'alltoall'?)"),
+        ((TREE, "--workload", "alltoall:siz=1"), "needs size, its bytes of one rank for one othe"),
+        ((TREE, "--workload", "alltoall:siz=1"), "; it has no option 'siz'"),
         ((TREE, "--workload", RING, "--csv"), "--csv goes with --out FOLDER"),
         ((TREE, "--workload", RING, "--slow-cable", "x"), "--slow-cable x: expected node[port]=R"),
         ((TREE, "--workload", RING, "--fail-switch", "x"), "no node 'x'"),
@@ -500,7 +575,11 @@ def test_an_interrupt_says_how_far_it_came_and_keeps_nothing(capsys, tmp_path, m
     assert not folder.exists()
 
 
-def test_a_signal_ends_a_long_run_with_status_130(tmp_path) -> None:
+@pytest.mark.parametrize(
+    ("number", "status", "said"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
+)
+def test_a_signal_ends_a_long_run_and_leaves_nothing(tmp_path, number, status, said) -> None:
     folder = tmp_path / "results"
     words = ["simulate", "xgft:2;16,16;1,16", "--workload", "alltoall:size=1MiB,count=5"]
     child = subprocess.Popen(
@@ -513,10 +592,10 @@ def test_a_signal_ends_a_long_run_with_status_130(tmp_path) -> None:
     assert child.stderr is not None
     assert any("reading the fabric" in child.stderr.readline() for _ in range(2))
     time.sleep(1)
-    child.send_signal(signal.SIGINT)
+    child.send_signal(number)
     out, err = child.communicate(timeout=60)
-    assert (child.returncode, out) == (130, "")
-    assert "weft: interrupted: " in err
+    assert (child.returncode, out) == (status, "")
+    assert f"weft: {said}: " in err
     assert not folder.exists()
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any, Self
 
@@ -23,7 +26,7 @@ from weft.experiment.tables import brief
 
 #: Exit status when a run stopped early or failed, or none fits.
 NOT_WHOLE = 1
-INTERRUPTED = 130
+INTERRUPTED, TERMINATED = 130, 143
 #: The kernel of the flow level, which takes longest to compile.
 FLOW_KERNEL = "flow_engine.run-"
 #: Seconds before progress is shown at all, and between its lines where there is no terminal.
@@ -72,7 +75,7 @@ class RunOptions:
         Parameter(
             name=["--engine", "--engines"],
             help="Routing engine, with options as in 'updn:roots=center'; repeatable. minhop when "
-            "left out.",
+            "left out; all for every one.",
             consume_multiple=True,
         ),
     ] = ()
@@ -127,6 +130,8 @@ class RunOptions:
     def job(self) -> dict[str, Any]:
         """Keys of the job."""
         keys = {key: value for key, value in self._keys().items() if key in _OF_JOB}
+        if "placement" in keys:
+            keys["placement"] = tuple(part for text in self.placement for part in _split(text))
         if "workload_format" in keys:
             keys["format"] = keys.pop("workload_format")
         options = {}
@@ -145,8 +150,9 @@ class RunOptions:
         keys = {key: value for key, value in self._keys().items() if key not in _OF_JOB}
         if keys.pop("no_handshake", False):
             keys["handshake"] = False
-        if "engine" in keys:
-            keys["engine"] = tuple(name for text in self.engine for name in _split(text))
+        for name in ("engine", "level", "sharing"):
+            if name in keys:
+                keys[name] = tuple(part for text in keys[name] for part in _split(text))
         return keys
 
     def _keys(self) -> dict[str, Any]:
@@ -187,7 +193,7 @@ def simulate_command(
         float | None, Parameter(help="Stop a run after so many seconds on the clock.")
     ] = None,
     out: Annotated[
-        Path | None,
+        str | None,
         Parameter(help="Folder for tables of runs, jobs, phases, messages, ranks and links."),
     ] = None,
     csv: Annotated[bool, Parameter(help="Write tables as CSV rather than Parquet.")] = False,
@@ -214,7 +220,10 @@ def simulate_command(
     changes |= {} if max_time is None else {"max_time": max_time}
     changes |= {} if max_seconds is None else {"max_seconds": max_seconds}
     output = dict(data.get("output", {}))
-    output |= {"folder": str(out)} if out is not None else {}
+    if out is not None:
+        if not out:
+            raise InputError("--out: expected a folder, not an empty text")
+        output["folder"] = out
     output |= {"format": "csv"} if csv else {}
     output |= {"messages": False} if no_messages else {}
     experiment = check({**data, **changes, "output": output}, flags=True)
@@ -273,7 +282,7 @@ def _number(name: str, value: Any) -> Any:
 
 
 def _split(text: str) -> list[str]:
-    """Engines of one word: in ``minhop,updn:roots=a,b`` commas part names before the colon only."""
+    """Names of one word: in ``minhop,updn:roots=a,b`` commas part names before the colon only."""
     heads, colon, options = text.partition(":")
     *names, last = heads.split(",")
     return [*names, last + colon + options]
@@ -282,35 +291,64 @@ def _split(text: str) -> list[str]:
 def _run(experiment: Experiment, wanted: bool) -> int:
     """Make the runs, print them, and keep them where a folder is named."""
     stage = Stage(len(experiment.runs))
-    outcomes: list[Outcome] = []
-    folder = experiment.output.folder
     try:
-        store = None if folder is None else Store(folder, experiment)
-        try:
-            kernel = FLOW_KERNEL if "flow" in experiment.level else ""
-            with announced_compile(kernel), _Watch(wanted) as watch:
-                for outcome in perform(experiment, watch=watch.see, stage=stage):
-                    if store is not None:
-                        store.add(outcome)
-                    # What is printed of a run among several stands in rows; its arrays may go.
-                    outcomes.append(brief(outcome) if stage.runs > 1 else outcome)
-            complete = [outcome for outcome in outcomes if outcome.status == "complete"]
-            if complete:
-                show(experiment, outcomes, console())
-            else:
-                for line in reasons(outcomes):
-                    print(f"weft: {line}", file=sys.stderr)
-            if store is not None and complete:
-                written = store.keep()
-                print(f"results: {folder} ({', '.join(path.name for path in written)})")
-        finally:
-            if store is not None:
-                store.close()
+        with _terminable():
+            return _runs(experiment, wanted, stage)
+    except _Terminated:
+        print(f"weft: terminated: {stage.text()}; no result is kept", file=sys.stderr)
+        return TERMINATED
     except KeyboardInterrupt:
         print(f"weft: interrupted: {stage.text()}; no result is kept", file=sys.stderr)
         return INTERRUPTED
+
+
+def _runs(experiment: Experiment, wanted: bool, stage: Stage) -> int:
+    outcomes: list[Outcome] = []
+    folder = experiment.output.folder
+    store = None if folder is None else Store(folder, experiment)
+    try:
+        kernel = FLOW_KERNEL if "flow" in experiment.level else ""
+        with announced_compile(kernel), _Watch(wanted) as watch:
+            for outcome in perform(experiment, watch=watch.see, stage=stage):
+                if store is not None:
+                    store.add(outcome)
+                # What is printed of a run among several stands in rows; its arrays may go.
+                outcomes.append(brief(outcome) if stage.runs > 1 else outcome)
+        complete = [outcome for outcome in outcomes if outcome.status == "complete"]
+        if complete:
+            show(experiment, outcomes, console())
+        else:
+            for line in reasons(outcomes):
+                print(f"weft: {line}", file=sys.stderr)
+        if store is not None and complete:
+            written = store.keep()
+            print(f"results: {folder} ({', '.join(path.name for path in written)})")
+    finally:
+        if store is not None:
+            store.close()
     whole = complete and all(o.status in {"complete", "does not fit"} for o in outcomes)
     return 0 if whole else NOT_WHOLE
+
+
+class _Terminated(BaseException):
+    """SIGTERM, which batch systems send before they kill."""
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Let SIGTERM end what is under way as an interrupt does, so that it tidies up."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are the main thread's
+        return
+
+    def stop(number: int, frame: object) -> None:
+        raise _Terminated
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class _Watch:

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from weft.experiment import Experiment
 from weft.experiment.run import Outcome, duration
+from weft.experiment.spec import FLOW_ONLY
 from weft.experiment.tables import job_rows, run_row, tables
 
 #: Phases and links of one run that are printed; the tables have all.
@@ -158,12 +159,15 @@ def _answer(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     if least["makespan_ns"] == most["makespan_ns"]:
         return []
     varying = [name for name in _AXES if len({row[name] for row in timed}) > 1]
+    times = [duration(row["makespan_ns"]) for row in (least, most)]
     low, high = (
-        f"run {row['run']} ({', '.join(row[name] for name in varying)}) with "
-        f"{duration(row['makespan_ns'])}"
-        for row in (least, most)
+        f"run {row['run']} ({', '.join(row[name] for name in varying)}) with {time}"
+        for row, time in zip((least, most), times, strict=True)
     )
-    return [f"Shortest: {low}; longest: {high}."]
+    more = most["makespan_ns"] / least["makespan_ns"] - 1 if least["makespan_ns"] else 0.0
+    # Where four digits do not tell them apart, say by how little they differ.
+    apart = f", {100 * more:.2g}% more" if times[0] == times[1] else ""
+    return [f"Shortest: {low}; longest: {high}{apart}."]
 
 
 def reasons(outcomes: Sequence[Outcome]) -> list[str]:
@@ -181,7 +185,10 @@ def reasons(outcomes: Sequence[Outcome]) -> list[str]:
 
 def _settings(experiment: Experiment) -> list[str]:
     """The resolved configuration, one line for each part of it."""
-    data = experiment.model_dump(exclude={"fabric", "faults", "job", "output"})
+    left_out = {"fabric", "faults", "job", "output"}
+    if "flow" not in experiment.level:
+        left_out |= {"sharing", *FLOW_ONLY}
+    data = experiment.model_dump(exclude=left_out)
     lines = [f"fabric: {_pairs(experiment.fabric.model_dump())}"]
     faults = {key: value for key, value in experiment.faults.model_dump().items() if value}
     if faults:

@@ -27,6 +27,10 @@ _WORDS = (
     ("a valid tuple", "text or a list"),
     (re.compile(r"a valid dictionary( or instance of \w+)?"), "a table"),
     ("Value error, ", ""),
+    ("Input should be greater than or equal to (.*)", r"expected \1 or more"),
+    ("Input should be (greater|less) than (.*)", r"expected a number \1 than \2"),
+    ("String should have at least 1 character", "expected a text that is not empty"),
+    ("Input should be", "expected"),
 )
 
 Place = tuple[str | int, ...]

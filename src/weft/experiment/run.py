@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -19,10 +20,13 @@ from weft.sim.contention import INFINIBAND, PenaltyModel
 from weft.sim.contention.coefficient_file import read_coefficients
 from weft.sim.flow import FlowResult, IncompleteRun, Progress, simulate
 from weft.sim.phases import StaticWorkload, analyse_workload
-from weft.workload import Workload, load_workload
-from weft.workload.jobs import Job, JobMix, combine
+from weft.workload import Workload, WorkloadBuilder, load_workload
+from weft.workload.jobs import Job, JobMix, combine, place_jobs
 from weft.workload.placement import placement as placements
 from weft.workload.placement.base import allowed_hosts
+
+#: Operations of workloads that are kept for later runs, some 0.6 GB of them.
+_KEPT_OPS = 10_000_000
 
 Status = Literal["complete", "stopped", "does not fit", "failed"]
 
@@ -172,12 +176,15 @@ def perform(
     at("reading the fabric")
     fabric = fabric_of(experiment.fabric, experiment.faults)
     routed: dict[str, Routes | NotApplicable] = {}
+    at("writing the workload")
+    jobs = _Jobs(experiment, fabric)
+    jobs.check(runs)
     placed: tuple[tuple[tuple[str, str], ...], JobMix | NotApplicable] | None = None
     for run in runs:
         stage.run = run
         if placed is None or placed[0] != run.jobs:
             at("writing the workload")
-            placed = run.jobs, _mix(experiment, run, fabric)
+            placed = run.jobs, jobs.mix(run)
         if run.engine not in routed:
             at("routing")
             try:
@@ -193,24 +200,90 @@ def perform(
         yield outcome
 
 
-def _mix(experiment: Experiment, run: Run, fabric: Fabric) -> JobMix | NotApplicable:
-    jobs = []
-    try:
-        for part, (text, placement) in zip(experiment.job, run.jobs, strict=True):
-            jobs.append(
-                Job(
-                    _workload(part, text, fabric),
-                    part.name,
-                    placement,
-                    ranks_per_host=part.ranks_per_host,
-                    distribution=part.distribution,
-                    hosts=_hosts(part),
-                    start_ns=part.start,
-                )
+class _Jobs:
+    """The jobs of an experiment, each workload made once where there is room to keep it."""
+
+    def __init__(self, experiment: Experiment, fabric: Fabric):
+        self._experiment = experiment
+        self._fabric = fabric
+        self._made: dict[tuple[int, str], Workload | NotApplicable] = {}
+        self._ranks: dict[tuple[int, str], Workload] = {}
+        self._room = _KEPT_OPS
+        self._once = False
+
+    def check(self, runs: Sequence[Run]) -> None:
+        """Make every workload and placement once, before anything runs.
+
+        Raises
+        ------
+        InputError
+            On the first that is wrong.
+        """
+        choices = dict.fromkeys(run.jobs for run in runs)
+        self._once = len(choices) == 1
+        for choice in choices:
+            # Of a workload a placement asks no more than how many ranks it has.
+            works = [self._idle(number, text) for number, (text, _) in enumerate(choice)]
+            made = [work for work in works if work is not None]
+            if len(made) == len(works):
+                with suppress(NotApplicable):
+                    place_jobs(
+                        self._placed(made, choice), self._fabric, overlap=self._experiment.overlap
+                    )
+
+    def mix(self, run: Run) -> JobMix | NotApplicable:
+        """The jobs of a run, placed; or why there are none."""
+        works = []
+        for number, (text, _) in enumerate(run.jobs):
+            work = self._workload(number, text)
+            if isinstance(work, NotApplicable):
+                return work
+            works.append(work)
+        if self._once:
+            self._made.clear()
+        try:
+            return combine(
+                self._placed(works, run.jobs), self._fabric, overlap=self._experiment.overlap
             )
-        return combine(jobs, fabric, overlap=experiment.overlap)
-    except NotApplicable as reason:
-        return reason
+        except NotApplicable as reason:
+            return reason
+
+    def _idle(self, number: int, text: str) -> Workload | None:
+        """A workload that does nothing on the ranks of this one; None where that does not exist."""
+        if (number, text) not in self._ranks:
+            work = self._workload(number, text)
+            if isinstance(work, NotApplicable):
+                return None
+            self._ranks[number, text] = WorkloadBuilder(work.num_ranks).build()
+        return self._ranks[number, text]
+
+    def _workload(self, number: int, text: str) -> Workload | NotApplicable:
+        if (number, text) in self._made:
+            return self._made[number, text]
+        made: Workload | NotApplicable
+        try:
+            made = _workload(self._experiment.job[number], text, self._fabric)
+        except NotApplicable as reason:
+            made = reason
+        size = made.num_ops if isinstance(made, Workload) else 0
+        if size <= self._room or len(self._experiment.job[number].workload) == 1:
+            self._room -= size
+            self._made[number, text] = made
+        return made
+
+    def _placed(self, works: Sequence[Workload], choice: Sequence[tuple[str, str]]) -> list[Job]:
+        return [
+            Job(
+                work,
+                part.name,
+                placement,
+                ranks_per_host=part.ranks_per_host,
+                distribution=part.distribution,
+                hosts=_hosts(part),
+                start_ns=part.start,
+            )
+            for work, part, (_, placement) in zip(works, self._experiment.job, choice, strict=True)
+        ]
 
 
 def _model(experiment: Experiment) -> PenaltyModel:

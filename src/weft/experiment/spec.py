@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from weft.errors import InputError
+from weft.routing import engine as engines
 from weft.sim.flow.network import Multipath
 from weft.sim.flow.sharing import Sharing
 from weft.sim.static import Ports
@@ -16,6 +17,12 @@ from weft.units import Bytes, Nanoseconds
 
 #: More runs than anybody reads the table of.
 MAX_RUNS = 10_000
+
+#: Keys that matter at the flow level only.
+FLOW_ONLY = (
+    "tolerance", "eager", "handshake", "overhead", "switch_latency", "latency", "local_gbps",
+    "local_latency", "coefficients", "multipath", "seed", "max_time", "max_seconds",
+)  # fmt: skip
 
 Level = Literal["flow", "static"]
 Overlap = Literal["refuse", "share"]
@@ -86,6 +93,12 @@ class Part(BaseModel):
 Names = Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1)]
 
 
+def _engines(names: tuple[str, ...]) -> tuple[str, ...]:
+    """``all`` stands for every engine that needs nothing but the fabric."""
+    every = tuple(entry.name for entry in engines if "needs" not in entry.facts)
+    return tuple(name for given in names for name in (every if given == "all" else (given,)))
+
+
 class FabricPart(Part):
     """Which fabric: ``fabric = "torus:4x4"``, or a table of its own."""
 
@@ -125,7 +138,7 @@ class JobPart(Part):
 class OutputPart(Part):
     """Where results go."""
 
-    folder: str | None = None
+    folder: Annotated[str, Field(min_length=1)] | None = None
     format: Literal["parquet", "csv"] = "parquet"
     messages: Truth = True
 
@@ -163,7 +176,7 @@ class Experiment(Part):
 
     fabric: Annotated[FabricPart, BeforeValidator(_source)]
     faults: FaultsPart = FaultsPart()
-    engine: Names = ("minhop",)
+    engine: Annotated[Names, AfterValidator(_engines)] = ("minhop",)
     level: Annotated[tuple[Level, ...], BeforeValidator(_listed), Field(min_length=1)] = ("flow",)
     sharing: Annotated[tuple[Sharing, ...], BeforeValidator(_listed), Field(min_length=1)] = (
         "maxmin",

@@ -141,6 +141,42 @@ def combine(jobs: Sequence[Job], fabric: Fabric, *, overlap: Overlap = "refuse")
     NotApplicable
         When the fabric lacks what a placement goes by.
     """
+    placed = place_jobs(jobs, fabric, overlap=overlap)
+    counts = [job.workload.num_ranks for job in jobs]
+    return JobMix(
+        workload=_merged(jobs),
+        hosts=np.concatenate(placed),
+        job=np.repeat(np.arange(len(jobs), dtype=np.int32), counts),
+        first_rank=_starts(counts),
+        first_phase=_starts([len(job.workload.phase_names) for job in jobs]),
+        names=tuple(job.name for job in jobs),
+        workloads=tuple(job.workload.name for job in jobs),
+        start_ns=np.array([job.start_ns for job in jobs], dtype=np.float64),
+        notes=tuple(
+            f"{job.name}: {note}" if len(jobs) > 1 else note
+            for job in jobs
+            for note in job.workload.notes
+        ),
+    )
+
+
+def place_jobs(
+    jobs: Sequence[Job], fabric: Fabric, *, overlap: Overlap = "refuse"
+) -> list[NDArray[np.int32]]:
+    """Hosts of the ranks of jobs, placed one after another as `combine` does it.
+
+    Of the workloads only the numbers of ranks matter.
+
+    Returns
+    -------
+    list of ndarray
+        Of each job int32 [ranks].
+
+    Raises
+    ------
+    InputError, NotApplicable
+        As `combine`.
+    """
     check_fabric(fabric)
     if overlap not in _OVERLAPS:
         raise InputError(
@@ -161,22 +197,7 @@ def combine(jobs: Sequence[Job], fabric: Fabric, *, overlap: Overlap = "refuse")
         mine = np.unique(hosts)
         user[mine] = np.where(user[mine] < 0, number, user[mine])
         placed.append(hosts)
-    counts = [job.workload.num_ranks for job in jobs]
-    return JobMix(
-        workload=_merged(jobs),
-        hosts=np.concatenate(placed),
-        job=np.repeat(np.arange(len(jobs), dtype=np.int32), counts),
-        first_rank=_starts(counts),
-        first_phase=_starts([len(job.workload.phase_names) for job in jobs]),
-        names=tuple(job.name for job in jobs),
-        workloads=tuple(job.workload.name for job in jobs),
-        start_ns=np.array([job.start_ns for job in jobs], dtype=np.float64),
-        notes=tuple(
-            f"{job.name}: {note}" if len(jobs) > 1 else note
-            for job in jobs
-            for note in job.workload.notes
-        ),
-    )
+    return placed
 
 
 def _check(jobs: Sequence[Job]) -> None:
