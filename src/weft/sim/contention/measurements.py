@@ -314,9 +314,11 @@ def _value(name: str, text: str) -> int | float | str:
         value = int(text) if whole else float(text)
     except ValueError:
         value = math.nan
-    if not math.isfinite(value) or abs(value) >= _LARGEST:
+    if abs(value) >= _LARGEST and not math.isnan(value):
+        raise ValueError(f"{name} is {text[:40]!r}, which is too large")
+    if math.isnan(value):
         kind = "an integer" if whole else "a number"
-        raise ValueError(f"{name} is {text!r}; expected {kind}")
+        raise ValueError(f"{name} is {text[:40]!r}; expected {kind}")
     return value
 
 
