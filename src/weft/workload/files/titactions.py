@@ -42,7 +42,7 @@ class Line:
     def error(self, message: str) -> InputError:
         """An error at this line."""
         if len(message) > _LONGEST:  # words of a file may be of any length
-            message = message[:_LONGEST] + "..."
+            message = message[: _LONGEST // 2] + "..." + message[-_LONGEST // 2 :]
         return InputError(f"{self.action}: {message}", file=self.file, line=self.number)
 
     @property

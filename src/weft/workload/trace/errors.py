@@ -48,7 +48,9 @@ class TraceError(InputError):
         """The same error with the name of the file, and the line that it quotes."""
         if self.file is not None:
             return self
-        reason = self.reason if len(self.reason) <= _LONGEST else self.reason[:_LONGEST] + "..."
+        reason = self.reason
+        if len(reason) > _LONGEST:
+            reason = reason[: _LONGEST // 2] + "..." + reason[-_LONGEST // 2 :]
         lines = text.split("\n")
         if self.line is not None and self.column and 0 < self.line <= len(lines):
             quoted = " ".join(lines[self.line - 1].split())
