@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -259,3 +261,46 @@ def test_the_example_is_figure_3() -> None:
     example = read_contention_graph("examples/contention_graph.txt")
     here = parse_contention_graph("inverse-bandwidth 5.105e-10\n" + FIGURE_3)
     assert example == here
+
+
+#: Prints which kernels had to be compiled for other arguments than those of `weft warmup`.
+AFTER_WARMUP = """
+import numpy as np
+from numba.core.dispatcher import Dispatcher
+from weft.cli.warmup import warm_contention
+from weft.kernels import contention, contention_events, contention_times, penalty
+from weft.sim.contention import penalties, predict, predict_steps
+from weft.sim.contention.calibration import _Problem
+from weft.sim.contention.coefficients import INFINIBAND
+from weft.sim.contention.measurements import Measurement
+from weft.sim.contention.recovery import survey
+
+def compiled():
+    modules = (contention, contention_events, contention_times, penalty)
+    return {
+        (module.__name__, name, str(signature))
+        for module in modules
+        for name, kernel in vars(module).items()
+        if isinstance(kernel, Dispatcher)
+        for signature in kernel.signatures
+    }
+
+warm_contention()
+before = compiled()
+assert len(before) >= 4
+penalties([0, 0], [1, 2])
+predict_steps([0, 0], [1, 2], [5, 6])
+predict(np.zeros(500, dtype=int), np.arange(1, 501), 5)
+ends, one = np.array([0]), np.ones(1)
+alone = Measurement("alone", ends, ends + 1, np.array([5]), one, 0 * one, {})
+problem = _Problem(survey([alone], start_tolerance=0.05), [], INFINIBAND)
+problem.residuals(problem.vector(INFINIBAND))
+print(sorted(compiled() - before))
+"""
+
+
+def test_warmup_compiles_the_kernels_of_the_commands() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", AFTER_WARMUP], capture_output=True, text=True, check=True
+    )
+    assert found.stdout == "[]\n"
