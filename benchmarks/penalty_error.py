@@ -31,9 +31,9 @@ from weft.kernels.penalty import (
 )
 from weft.routes import Routes
 from weft.sim.contention import INFINIBAND
+from weft.sim.contention.sharing import penalty_state
 from weft.sim.flow.maxmin import maxmin_state
 from weft.sim.flow.network import Network, lay_routes
-from weft.sim.contention.sharing import penalty_state
 
 FABRICS = {
     "one switch, 16 hosts": "xgft:1;16;1",
