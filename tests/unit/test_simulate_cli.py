@@ -10,9 +10,11 @@ import sys
 import time
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
+from numba.core import serialize
 
 import weft
 from weft.cli import main
@@ -597,6 +599,28 @@ def test_a_signal_ends_a_long_run_and_leaves_nothing(tmp_path, number, status, s
     assert (child.returncode, out) == (status, "")
     assert f"weft: {said}: " in err
     assert not folder.exists()
+
+
+def test_a_signal_while_compiled_code_returns_is_kept_for_later(capsys, monkeypatch) -> None:
+    """Raising in what a kernel calls as it returns crashes: it must be raised after that."""
+    code = "def called():\n    return signal.raise_signal(signal.SIGINT)\n"
+    beyond: list[bool] = []
+    space: dict[str, Any] = {"signal": signal, "__name__": serialize.__name__}
+    exec(compile(code, serialize.__file__, "exec"), space)
+
+    def perform(*arguments: object, **options: object):
+        space["called"]()
+        beyond.append(True)
+        time.sleep(60)  # the signal comes again
+        yield
+
+    monkeypatch.setattr(command, "perform", perform)
+    before = signal.getsignal(signal.SIGINT)
+    status, _, err = run(capsys, TREE, "--workload", RING)
+    assert status == 130
+    assert "weft: interrupted: " in err
+    assert beyond
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_progress_is_told_in_lines_where_there_is_no_terminal(capsys, monkeypatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -9,10 +10,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Annotated, Any, Self
 
 from cyclopts import Parameter
+from numba.core import serialize
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -27,6 +29,10 @@ from weft.experiment.tables import brief
 #: Exit status when a run stopped early or failed, or none fits.
 NOT_WHOLE = 1
 INTERRUPTED, TERMINATED = 130, 143
+#: Seconds until a signal that came at a bad time comes again.
+AGAIN_S = 0.02
+#: File of what compiled code calls in Python.
+UNPICKLE = serialize.__file__
 #: The kernel of the flow level, which takes longest to compile.
 FLOW_KERNEL = "flow_engine.run-"
 #: Seconds before progress is shown at all, and between its lines where there is no terminal.
@@ -292,7 +298,7 @@ def _run(experiment: Experiment, wanted: bool) -> int:
     """Make the runs, print them, and keep them where a folder is named."""
     stage = Stage(len(experiment.runs))
     try:
-        with _terminable():
+        with _stoppable():
             return _runs(experiment, wanted, stage)
     except _Terminated:
         print(f"weft: terminated: {stage.text()}; no result is kept", file=sys.stderr)
@@ -335,20 +341,44 @@ class _Terminated(BaseException):
 
 
 @contextmanager
-def _terminable() -> Iterator[None]:
-    """Let SIGTERM end what is under way as an interrupt does, so that it tidies up."""
+def _stoppable() -> Iterator[None]:
+    """Let SIGINT and SIGTERM end what is under way, so that it tidies up, where that is safe.
+
+    Compiled code calls back into Python as it returns, and does not look whether that failed: an
+    exception raised there ends in a crash. A signal that comes just then is sent again.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield  # signals are the main thread's
         return
 
-    def stop(number: int, frame: object) -> None:
-        raise _Terminated
+    def stop(number: int, frame: FrameType | None) -> None:
+        if returns_from_kernel(frame):
+            threading.Timer(AGAIN_S, os.kill, (os.getpid(), number)).start()
+        else:
+            raise KeyboardInterrupt if number == signal.SIGINT else _Terminated
 
-    before = signal.signal(signal.SIGTERM, stop)
+    # Whoever ignores a signal (nohup, a shell's background) goes on doing so.
+    before = {
+        number: handler
+        for number in (signal.SIGINT, signal.SIGTERM)
+        if (handler := signal.getsignal(number)) not in (signal.SIG_IGN, None)
+    }
+    for number in before:
+        signal.signal(number, stop)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def returns_from_kernel(frame: FrameType | None) -> bool:
+    """Whether a frame is, or was called by, what compiled code calls as it returns its results."""
+    while frame is not None and not frame.f_globals.get("__name__", "").startswith("weft."):
+        if frame.f_code.co_filename == UNPICKLE:
+            return True
+        frame = frame.f_back
+    return False
 
 
 class _Watch:
