@@ -106,10 +106,10 @@ def test_split_flows_use_all_ways_and_hashed_ones_a_single_one() -> None:
     work = puts((0, 4, 1000), (1, 8, 1000))
     result = weft.simulate(TREE, spread, work, latency_ns=0)
     assert result.makespan_ns == pytest.approx(1000 / RATE)
-    up = result.links().filter(pl.col("kind") == "switch to switch")
+    up = result.links().filter(pl.col("kind") == "switch-switch")
     assert sorted(set(up["carried_bytes"].to_list())) == [0, 250, 500]
     drawn = weft.simulate(TREE, spread, work, multipath="hash", latency_ns=0, seed=3)
-    carried = drawn.links().filter(pl.col("kind") == "switch to switch")["carried_bytes"]
+    carried = drawn.links().filter(pl.col("kind") == "switch-switch")["carried_bytes"]
     assert set(carried.to_list()) <= {0, 1000, 2000}
     assert carried.sum() == 4000
 
@@ -275,7 +275,7 @@ def test_results_add_up() -> None:
     total = int(work.size_bytes[work.messages].sum())
     assert messages["size_bytes"].sum() == ranks["sent_bytes"].sum() == total
     assert ranks["received_bytes"].sum() == phases["size_bytes"].sum() == total
-    out = links.filter(pl.col("kind") == "host to switch")
+    out = links.filter(pl.col("kind") == "host-switch")
     assert out["carried_bytes"].sum() == pytest.approx(total)
     assert phases["end_ns"].max() == pytest.approx(result.makespan_ns)
     assert messages.filter(pl.col("slowdown") < 1 - 1e-9).is_empty()

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from weft.columns import Column, frame
 from weft.fabrics import Fabric
 from weft.sim.flow.network import Network, carried_bytes
+from weft.sim.metrics import link_kinds
 from weft.workload import Workload
 
 MESSAGE_COLUMNS: Mapping[str, Column] = {
@@ -37,7 +38,9 @@ MESSAGE_COLUMNS: Mapping[str, Column] = {
 LINK_COLUMNS: Mapping[str, Column] = {
     "link": Column(pl.Int32, "", "Directed link, in the order of `Fabric.links`."),
     "name": Column(pl.String, "", "Port that it leaves by and port that it goes to."),
-    "kind": Column(pl.String, "", "What it joins."),
+    "kind": Column(
+        pl.String, "", "switch-switch, host-switch, switch-host, host-host or auxiliary"
+    ),
     "rate_gbps": Column(pl.Float64, "Gb/s", "Data rate."),
     "carried_bytes": Column(pl.Float64, "B", "Bytes that crossed it."),
     "messages": Column(pl.Int64, "", "Messages that crossed it, wholly or in part."),
@@ -169,13 +172,12 @@ class FlowResult:
             minlength=self.fabric.num_links,
         )
         could = self.network.capacity_bytes_per_ns * self.makespan_ns
-        kinds = np.array(["switch to switch", "host to switch", "switch to host", "host to host"])
         return frame(
             LINK_COLUMNS,
             {
                 "link": np.arange(self.fabric.num_links, dtype=np.int32),
                 "name": [self.fabric.link_name(link) for link in range(self.fabric.num_links)],
-                "kind": kinds[self.fabric.link_kind].tolist(),
+                "kind": link_kinds(self.fabric).tolist(),
                 "rate_gbps": self.fabric.link_rate_gbps,
                 "carried_bytes": carried,
                 "messages": count.astype(np.int64),
