@@ -115,6 +115,29 @@ def test_commas_part_what_is_compared_and_all_is_every_engine(capsys) -> None:
     assert len(runs) == 2 * len(listed) * 3
 
 
+def test_both_levels_call_links_alike(capsys, tmp_path) -> None:
+    words = (TREE, "--workload", RING, "--level", "flow,static", "--out", tmp_path)
+    assert run(capsys, *words)[0] == 0
+    flow, static = (pl.read_parquet(tmp_path / f"links-{number}.parquet") for number in (1, 2))
+    for name in ("link", "name", "kind", "rate_gbps", "messages"):
+        assert flow[name].to_list() == static[name].to_list()
+    assert flow["carried_bytes"].to_list() == pytest.approx(static["carried_bytes"].to_list())
+
+
+def test_small_shares_and_one_phase_more_than_fits_are_printed(capsys, tmp_path) -> None:
+    trace = tmp_path / "x.trace"
+    for phases, more in ((25, False), (26, True)):
+        trace.write_text(
+            "RANKS 2\n0: SEND 100 TO 1\n1: RECV 100 FROM 0\n"
+            + "".join(f'PHASE "p{number}"\nCALC 1ms\n' for number in range(phases - 1))
+        )
+        status, out, err = run(capsys, TREE, "--workload", trace)
+        assert (status, err) == (0, "")
+        assert ("… and 2 more phases" in out) == more
+        assert (f"│ p{phases - 2} " in out) != more
+        assert "│ <0.1% │" in out
+
+
 def test_settings_that_the_static_level_ignores_are_not_shown(capsys) -> None:
     _, out, _ = run(capsys, TREE, "--workload", "barrier", "--ranks", 4, "--level", "static")
     assert "settings: engine minhop; level static; ports first; overlap refuse\n" in out

@@ -34,7 +34,7 @@ def _ratio(value: float) -> str:
 
 
 def _share(value: float) -> str:
-    return f"{value:.1%}"
+    return f"{value:.1%}" if value >= 0.001 or not value else "<0.1%"
 
 
 #: Heading and form of each column that is printed.
@@ -226,9 +226,10 @@ def _details(out: Console, outcome: Outcome) -> None:
         for row in phases:
             row["phase"] = row["phase"] or "(outside phases)"
         columns = _PHASE_SHOWN if several else _PHASE_SHOWN[1:]
-        _table(out, "Phases", phases[:PHASES], columns)
-        if len(phases) > PHASES:
-            out.print(f"… and {len(phases) - PHASES:,} more phases")
+        printed = PHASES if len(phases) > PHASES + 1 else len(phases)
+        _table(out, "Phases", phases[:printed], columns)
+        if len(phases) > printed:
+            out.print(f"… and {len(phases) - printed:,} more phases")
     links = made["links"]
     busy = "utilisation" if "utilisation" in links.columns else "busy_ns"
     top = links.filter(pl.col("carried_bytes") > 0).sort(
