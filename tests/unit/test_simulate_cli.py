@@ -668,6 +668,25 @@ def test_narrow_terminals_get_fewer_columns(capsys, monkeypatch) -> None:
     assert "makespan" in out
 
 
+def test_room_that_a_wide_column_leaves_is_used(capsys, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    text = TWO_JOBS.replace("l:size=4KiB", "l:size=4KiB,algorithm=pairwise").replace(
+        'start = "50us"', ""
+    )
+    _, out, _ = run(capsys, experiment(tmp_path, text), "--engine", "dmodk,updn")
+    (heading,) = (line for line in out.split("Jobs")[1].splitlines() if line.startswith("┃"))
+    # The workloads, which are too wide, do not take narrower columns with them.
+    assert "workload" not in heading
+    assert "communication" in heading
+    assert heading.index("time") < heading.index("communication") < heading.index("messages")
+
+
+def test_a_wrong_workload_names_its_job(capsys, tmp_path) -> None:
+    status, _, err = run(capsys, experiment(tmp_path, TWO_JOBS.replace("alltoall", "alltoal")))
+    assert status == 2
+    assert "weft: error: job shuffle: 'alltoal:size=4KiB' is neither" in err
+
+
 def test_the_example_runs_and_is_what_the_page_shows(capsys) -> None:
     root = Path(__file__).parents[2]
     path = root / "examples" / "two_jobs.toml"

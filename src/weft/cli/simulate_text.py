@@ -268,9 +268,15 @@ def _table(
         for name in kept
     }
     need = {name: max(map(len, (_SHOWN[name][0], *texts))) for name, texts in cells.items()}
+    left_out = []
     for name in _DISPENSABLE:
-        if _width(need) > out.width:
-            need.pop(name, None)
+        if _width(need) > out.width and name in need:
+            left_out.append((name, need.pop(name)))
+    # A wide column that had to go last may have made room for what went before it.
+    for name, width in reversed(left_out):
+        if _width({**need, name: width}) <= out.width:
+            need[name] = width
+    need = {name: need[name] for name in kept if name in need}
     fits = _width(need) <= out.width
     table = Table(title=title, title_justify="left")
     for name, width in need.items():

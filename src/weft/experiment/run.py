@@ -265,6 +265,10 @@ class _Jobs:
             made = _workload(self._experiment.job[number], text, self._fabric)
         except NotApplicable as reason:
             made = reason
+        except InputError as error:
+            jobs = self._experiment.job
+            whose = f"job {jobs[number].name}: " if len(jobs) > 1 else ""
+            raise InputError(whose + error.message, file=error.file, line=error.line) from None
         size = made.num_ops if isinstance(made, Workload) else 0
         if size <= self._room or len(self._experiment.job[number].workload) == 1:
             self._room -= size
