@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -154,6 +155,21 @@ def test_sizes_beyond_what_floats_hold_are_folded_exactly(sizes: list[int]) -> N
     builder.put(range(4), [1, 2, 3, 0], sizes)
     workload = builder.build()
     assert same(trace_workload(folded_text(workload)), workload)
+
+
+def test_lines_that_look_alike_and_do_not_repeat_are_folded_in_linear_time() -> None:
+    sizes = np.random.default_rng(1).integers(10**6, size=1000).tolist()
+    builder = WorkloadBuilder(1)
+    for size in sizes:
+        builder.calc(0, size)
+        builder.isend(0, 0, size)
+        builder.irecv(0, 0, size)
+        builder.waitall([0])
+    workload = builder.build()
+    start = time.process_time()
+    text = folded_text(workload)
+    assert time.process_time() - start < 10
+    assert same(trace_workload(text), workload)
 
 
 def test_what_cannot_be_stated_is_not_written() -> None:

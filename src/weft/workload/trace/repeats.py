@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -114,15 +115,16 @@ def compress(items: Sequence[Item]) -> list[Item]:
     rule. A loop is made only where it saves lines.
     """
     found = list(items)
-    keys = _numbered(found)
+    keys, numbers = _numbered(found), [item.numbers for item in found]
     changed = True
     while changed:
         changed = False
         period = 1
         while period <= min(MAX_PERIOD, len(found) // 2):
-            shorter = _with_period(found, keys, period)
+            shorter = _with_period(found, keys, numbers, period)
             if len(shorter) < len(found):
-                found, keys, changed = shorter, _numbered(shorter), True
+                found, changed = shorter, True
+                keys, numbers = _numbered(found), [item.numbers for item in found]
             period += 1
     return found
 
@@ -133,7 +135,9 @@ def _numbered(items: list[Item]) -> NDArray[np.int64]:
     return np.array([numbers.setdefault(item.key, len(numbers)) for item in items], dtype=np.int64)
 
 
-def _with_period(items: list[Item], keys: NDArray[np.int64], period: int) -> list[Item]:
+def _with_period(
+    items: list[Item], keys: NDArray[np.int64], numbers: list[tuple[Real, ...]], period: int
+) -> list[Item]:
     """The items with blocks of one length that repeat as loops."""
     alike = keys[period:] == keys[:-period]
     if not alike.any():
@@ -145,7 +149,7 @@ def _with_period(items: list[Item], keys: NDArray[np.int64], period: int) -> lis
     at = 0
     while at < len(items):
         turns = int(run[at]) // period + 1 if at < len(run) else 1
-        if turns > 1 and (loop := _loop(items, at, period, turns)) is not None:
+        if turns > 1 and (loop := _loop(items, numbers, at, period, turns)) is not None:
             result.append(loop)
             at += loop.count * period
         else:
@@ -154,31 +158,41 @@ def _with_period(items: list[Item], keys: NDArray[np.int64], period: int) -> lis
     return result
 
 
-def _loop(items: list[Item], at: int, period: int, turns: int) -> Loop | None:
+def _loop(
+    items: list[Item], numbers: list[tuple[Real, ...]], at: int, period: int, turns: int
+) -> Loop | None:
     """The longest loop that begins here, if it saves lines."""
-    body = items[at : at + period]
-    steps = [
-        tuple(_difference(a, b) for a, b in zip(old.numbers, new.numbers, strict=True))
-        for old, new in zip(body, items[at + period : at + 2 * period], strict=True)
-    ]
-    if any(np.isnan(step) for row in steps for step in row):
-        return None
-    count = 2
-    while count < turns and all(
-        new == tuple(a + count * step for a, step in zip(old.numbers, row, strict=True))
-        for old, row, new in zip(
-            body, steps, (item.numbers for item in _turn(items, at, period, count)), strict=True
+    steps = []
+    grows, third = False, turns >= 3
+    # Most blocks do not repeat, and most of those show it in their first lines.
+    for place in range(at, at + period):
+        old, new = numbers[place], numbers[place + period]
+        row = tuple(map(_difference, old, new))
+        if any(map(isnan, row)):
+            return None
+        grows = grows or any(row)
+        third = third and numbers[place + 2 * period] == _after(old, row, 2)
+        if grows and not third:
+            return None
+        steps.append(row)
+    count = 3 if third else 2
+    while (
+        third
+        and count < turns
+        and all(
+            numbers[at + count * period + place] == _after(numbers[at + place], row, count)
+            for place, row in enumerate(steps)
         )
     ):
         count += 1
-    grows = any(any(row) for row in steps)
-    if (count - 1) * period <= 2 or (grows and count < 3):
+    if (count - 1) * period <= 2:
         return None
-    return Loop(count, tuple(body), tuple(steps))
+    return Loop(count, tuple(items[at : at + period]), tuple(steps))
 
 
-def _turn(items: list[Item], at: int, period: int, number: int) -> list[Item]:
-    return items[at + number * period : at + (number + 1) * period]
+def _after(numbers: tuple[Real, ...], steps: tuple[Real, ...], turns: int) -> tuple[Real, ...]:
+    """Numbers so many turns later."""
+    return tuple(number + turns * step for number, step in zip(numbers, steps, strict=True))
 
 
 def _difference(old: Real, new: Real) -> Real:
