@@ -172,6 +172,21 @@ def test_lines_that_look_alike_and_do_not_repeat_are_folded_in_linear_time() -> 
     assert same(trace_workload(text), workload)
 
 
+def test_many_requests_are_named_in_linear_time() -> None:
+    builder = WorkloadBuilder(1)
+    begun = [builder.isend(0, 0, 1, tag) for tag in range(10_000)]
+    begun += [builder.irecv(0, 0, 1, tag) for tag in range(10_000)]
+    for handle in begun:
+        builder.wait(0, handle)
+        builder.calc(0, 1)
+    workload = builder.build()
+    start = time.process_time()
+    text = dense_text(workload)
+    assert time.process_time() - start < 4
+    assert "AS r19999\n" in text
+    assert same(trace_workload(text), workload)
+
+
 def test_what_cannot_be_stated_is_not_written() -> None:
     builder = WorkloadBuilder(1)
     builder.phase('a "phase"')

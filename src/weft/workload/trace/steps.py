@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 from weft.errors import NotApplicable
 from weft.workload.workload import Kind, Workload
@@ -177,12 +178,13 @@ def _name_requests(steps: Sequence[Step]) -> None:
     """Give names, as few as possible, to what a `WAIT` names."""
     waited = {op for step in steps for op in step.waits}
     names: dict[int, int] = {}
+    free: list[int] = []
     for step in steps:
         if step.verb in (WAIT, WAITALL):
             for op in step.waits:
-                names.pop(op, None)
+                if op in names:
+                    heappush(free, names.pop(op))
         elif step.op in waited and step.after is None:
-            taken = set(names.values())
-            number = next(n for n in range(len(taken) + 1) if n not in taken)
+            number = heappop(free) if free else len(names)
             names[step.op] = number
             step.request = f"r{number}"
