@@ -413,3 +413,11 @@ def test_programs_that_unfold_to_too_much_are_refused_at_once(text: str, ranks: 
     with pytest.raises(InputError, match=r"more than 1,000 operations|too many pairs"):
         trace_workload(text, ranks=ranks, max_operations=1000)
     assert time.perf_counter() - start < 10
+
+
+def test_loops_may_turn_as_often_as_operations_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weft.workload.trace.lowering.MAX_TURNS", 2)
+    text = "REPEAT 5\nEND"
+    assert trace_workload(text, ranks=1, max_operations=125).num_ops == 0
+    with pytest.raises(TraceError, match="turn more than 4 times; larger max_operations"):
+        trace_workload(text, ranks=1, max_operations=124)

@@ -428,7 +428,7 @@ def test_the_number_of_ranks_is_said_once() -> None:
         trace_workload("CALC 1", "x.trace")
     with pytest.raises(NotApplicable, match="for 3 ranks, and 4"):
         run("RANKS 3\nCALC 1", 4)
-    with pytest.raises(TraceError, match="RANKS 0; expected 1 or more"):
+    with pytest.raises(TraceError, match="RANKS 0; expected 1 to 10,000,000"):
         trace_workload("RANKS 0\nCALC 1")
 
 

@@ -37,8 +37,9 @@ from weft.workload.workload import Workload
 
 #: Most operations that a program may unfold to, unless the caller asks for more.
 MAX_OPERATIONS = 50_000_000
-#: Most turns of loops, which may hold no operation.
+#: Most turns of loops, which may hold no operation; or one for so many of the most operations.
 MAX_TURNS = 2_000_000
+_OPERATIONS_PER_TURN = 25
 _NAMED = re.compile(r"operation (\d+) of rank (\d+)")
 
 
@@ -256,8 +257,13 @@ class _Lowering:
 
     def _count_turns(self, turns: int, at: Place) -> None:
         self._turns += turns
-        if self._turns > MAX_TURNS:
-            raise TraceError(f"the loops of the program turn more than {MAX_TURNS:,} times", at)
+        most = max(MAX_TURNS, self._max_operations // _OPERATIONS_PER_TURN)
+        if self._turns > most:
+            raise TraceError(
+                f"the loops of the program turn more than {most:,} times; larger max_operations "
+                "allow more",
+                at,
+            )
 
     def _for(self, loop: nodes.For, ranks: Ints, scope: Scope) -> None:
         context = self._context(ranks, scope)
