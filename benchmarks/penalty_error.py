@@ -84,7 +84,7 @@ def first_rates(
     state = maxmin_state(*links, count)
     for flow in range(count):
         maxmin_add(state, flow, flow)
-    maxmin_solve(state, by_maxmin, changed)
+    maxmin_solve(state, by_maxmin, changed, 0.0)
     return by_penalty, by_maxmin
 
 

@@ -30,6 +30,8 @@ def test_agrees_with_plain_twin(seed: int) -> None:
         "local_latency_ns": float(random.choice([0.0, 100.0])),
     }
     sharing = str(random.choice(["maxmin", "maxmin", "penalty", "penalty", "none"]))
+    if routes.engine == "ecmp" and fabric.name.startswith("bcube"):
+        sharing = "maxmin"  # messages leave by several ports, which the penalty law refuses
     plain = PlainFlow(fabric, routes, work, hosts.tolist(), sharing=sharing, **options)
     plain.run()
     result = weft.simulate(fabric, routes, work, hosts, sharing=sharing, **options)

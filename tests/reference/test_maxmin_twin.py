@@ -46,6 +46,7 @@ class Shared:
             slots,
         )
         self.number = self.state[12]
+        self.slack = 0.0
         self.rate = np.zeros(slots)
         self.changed = np.zeros(slots, dtype=np.int32)
 
@@ -58,7 +59,8 @@ class Shared:
         del self.flows[slot]
 
     def solve(self) -> list[int]:
-        return self.changed[: maxmin_solve(self.state, self.rate, self.changed)].tolist()
+        count = maxmin_solve(self.state, self.rate, self.changed, self.slack)
+        return self.changed[:count].tolist()
 
     def agrees(self) -> None:
         rates = max_min_rates(self.capacity, self.flows)
@@ -116,6 +118,25 @@ def test_rates_and_changes_are_the_twins_while_flows_come_and_go(
         assert set(listed) >= added
         # What is listed did change, and what changed is listed.
         assert set(listed) - added == {slot for slot in kept if case.rate[slot] != before[slot][0]}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_with_slack_every_link_is_full_and_fair_but_for_twice_the_slack(weighted: bool) -> None:
+    inexact = 0
+    for seed in range(12):
+        case, random = random_case(2 * seed, weighted=weighted)
+        case.slack = 0.05
+        for _ in range(60):
+            free = [slot for slot in range(SLOTS) if slot not in case.flows]
+            if case.flows and (random.random() < 0.4 or not free):
+                case.remove(int(random.choice(list(case.flows))))
+            else:
+                case.add(int(random.choice(free)), int(random.integers(30)))
+            case.solve()
+            found = {slot: float(case.rate[slot]) for slot in case.flows}
+            assert is_max_min_fair(case.capacity, case.flows, found, slack=2 * case.slack)
+            inexact += not is_max_min_fair(case.capacity, case.flows, found)
+    assert inexact > 100  # the slack is used
 
 
 def test_a_solution_without_news_changes_nothing() -> None:

@@ -141,6 +141,15 @@ def test_intermediates_are_left_to_levels_that_know_packets() -> None:
         weft.simulate(fabric, weft.route(fabric, "ugal"), load_workload("shift", 4))
 
 
+def test_the_penalty_law_refuses_messages_that_leave_by_several_ports() -> None:
+    fabric = weft.fabric("bcube:3,k=1")
+    routes = weft.route(fabric, "ecmp")
+    work = load_workload("shift:offset=4", 9)
+    weft.simulate(fabric, routes, work, multipath="hash", sharing="penalty")
+    with pytest.raises(NotApplicable, match="several ports of one host; multipath=hash"):
+        weft.simulate(fabric, routes, work, sharing="penalty")
+
+
 def test_source_routes_run_too() -> None:
     routes = weft.route(TREE, "smodk")
     work = load_workload("alltoall:size=2KiB", 16)

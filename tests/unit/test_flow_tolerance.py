@@ -41,8 +41,10 @@ def test_random_flows_end_within_the_tolerance(
     fabric = build(SPEC)
     flows = random_flows(fabric, route(fabric, "dmodk"), 1000, seed=seed, spread_ns=spread_ns)
     exact, near = both(fabric, flows.workload(), tolerance)
-    assert 0 < worst(exact, near) < tolerance
-    assert near.num_shares < exact.num_shares
+    assert worst(exact, near) < tolerance
+    if spread_ns <= 1e7:  # begun farther apart, flows hardly meet
+        assert worst(exact, near) > 0
+        assert near.num_rate_changes < exact.num_rate_changes
 
 
 @pytest.mark.parametrize("seed", range(3))

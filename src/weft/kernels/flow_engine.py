@@ -5,8 +5,8 @@ law gives. All that happens at one moment is settled before rates are shared ane
 """
 
 import numpy as np
-from numba import njit
 
+from weft.kernels.lean import lean_njit
 from weft.kernels.maxmin import maxmin_add, maxmin_remove, maxmin_solve
 from weft.kernels.penalty import penalty_add, penalty_remove, penalty_solve
 
@@ -46,11 +46,8 @@ CHANGES = 10
 ARRIVED = 11
 PEAK = 12
 
-# Places of `clock`.
+# Place of `clock`.
 NOW = 0
-DEADLINE = 1
-#: What every flow at the last sharing or begun since takes at least.
-SHORTEST = 2
 
 # Places of `setting`.
 EAGER_BYTES = 0
@@ -61,10 +58,9 @@ LOCAL_RATE = 4
 LOCAL_LATENCY = 5
 MAX_TIME = 6
 
-#: How long rates may be out of date, by the tolerance and the shortest flow. A flow waits once at
-#: its begin and once hears late of others; what the lateness of others adds is measured to stay
-#: within the rest (docs/flow-level.md).
-LAG = 0.25
+#: By which part the level of a link may be off, by the tolerance: measured, so that completion
+#: times are off by less than the tolerance (docs/flow-level.md).
+SLACK = 0.25
 
 #: A message that stays in its host.
 LOCAL = -1
@@ -79,18 +75,18 @@ SAME_MOST_NS = 1.0
 ROUNDING = 4e-15
 
 
-@njit(cache=True, inline="always")
+@lean_njit()
 def _until(now):
     """The latest time that is the same as now."""
     return now + max(min(now * SAME_TIME, SAME_MOST_NS), SAME_NS, now * ROUNDING)
 
 
-@njit(cache=True, inline="always")
+@lean_njit()
 def _item(kind, op):
     return np.int64(kind) << KIND_SHIFT | np.int64(op)
 
 
-@njit(cache=True, inline="always")
+@lean_njit()
 def _push(heap_time, heap_item, number, time, item):
     place = number[HEAP]
     number[HEAP] += 1
@@ -105,7 +101,7 @@ def _push(heap_time, heap_item, number, time, item):
     heap_item[place] = item
 
 
-@njit(cache=True)
+@lean_njit()
 def _pop(heap_time, heap_item, number):
     item = heap_item[0]
     number[HEAP] -= 1
@@ -132,7 +128,7 @@ def _pop(heap_time, heap_item, number):
     return item
 
 
-@njit(cache=True)
+@lean_njit()
 def _freed(program, times, heap, number, op, for_start, now):
     """Tell those that wait for an operation's start or end."""
     release, succ_offset, succ, succ_on_start = program[5], program[7], program[8], program[9]
@@ -152,14 +148,14 @@ def _freed(program, times, heap, number, op, for_start, now):
                 number[READY_TAIL] += 1
 
 
-@njit(cache=True)
+@lean_njit()
 def _ends(program, times, heap, number, op, now):
     times[3][op] = now
     number[ENDED] += 1
     _freed(program, times, heap, number, op, False, now)
 
 
-@njit(cache=True)
+@lean_njit()
 def _arrives(program, setting, times, heap, number, op, now):
     """The last byte of a message is there; its receive may end."""
     kind, match = program[0], program[4]
@@ -173,7 +169,7 @@ def _arrives(program, setting, times, heap, number, op, now):
         _received(program, setting, times, heap, number, receive, now)
 
 
-@njit(cache=True)
+@lean_njit()
 def _received(program, setting, times, heap, number, op, now):
     """A posted receive has its message; taking it in may occupy the processor."""
     overhead = setting[OVERHEAD_NS]
@@ -187,7 +183,7 @@ def _received(program, setting, times, heap, number, op, now):
         _ends(program, times, heap, number, op, now)
 
 
-@njit(cache=True)
+@lean_njit()
 def _merge(one, other, left, right):
     """Merge two skew heaps of operations, the first in program order on top; 0 is none.
 
@@ -211,7 +207,7 @@ def _merge(one, other, left, right):
         one = below
 
 
-@njit(cache=True)
+@lean_njit()
 def _waits(program, times, heap, number, op, now):
     """Let an operation wait when its processor is in use or others wait for it."""
     busy, queue, left, right = times[6:10]
@@ -229,7 +225,7 @@ def _waits(program, times, heap, number, op, now):
     return True
 
 
-@njit(cache=True)
+@lean_njit()
 def _leaves(program, setting, network, times, heap, number, op, now):
     """The last byte of a message has left its source."""
     kind, size, route = program[0], program[2], program[10]
@@ -243,7 +239,7 @@ def _leaves(program, setting, network, times, heap, number, op, now):
         _arrives(program, setting, times, heap, number, op, now)
 
 
-@njit(cache=True)
+@lean_njit()
 def _begins(program, setting, network, times, heap, flows, clock, number, maxmin, penalty, op, now):
     """The first byte of a message leaves."""
     size, route = program[2], program[10]
@@ -258,7 +254,7 @@ def _begins(program, setting, network, times, heap, flows, clock, number, maxmin
     if way == LOCAL or size[op] == 0:
         _leaves(program, setting, network, times, heap, number, op, now)
         return
-    slot_op, remaining, last, finish, rate, begin, _, free, _, _, coming, _, current = flows
+    slot_op, remaining, last, finish, rate, _, free, _, _, coming, _, current = flows
     number[FREE] -= 1
     slot = free[number[FREE]] if number[FREE] >= 0 else number[SLOTS]
     if number[FREE] < 0:
@@ -267,7 +263,6 @@ def _begins(program, setting, network, times, heap, flows, clock, number, maxmin
     slot_op[slot] = op
     remaining[slot] = size[op]
     last[slot] = now
-    begin[slot] = now
     rate[slot] = 0.0
     current[slot] = 0.0
     finish[slot] = np.inf
@@ -275,17 +270,13 @@ def _begins(program, setting, network, times, heap, flows, clock, number, maxmin
     number[COMING] += 1
     number[ACTIVE] += 1
     number[PEAK] = max(number[PEAK], number[ACTIVE])
-    # Old rates delay the shortest of all flows no more than it may be: its part of the network is
-    # not known here.
-    clock[SHORTEST] = min(clock[SHORTEST], size[op] / network[1][way])
-    clock[DEADLINE] = min(clock[DEADLINE], now + LAG * setting[TOLERANCE] * clock[SHORTEST])
     if maxmin is not None:
         maxmin_add(maxmin, slot, way)
     if penalty is not None:
         penalty_add(penalty, slot, way, network[2][way], network[3][way])
 
 
-@njit(cache=True)
+@lean_njit()
 def _meet(program, setting, network, times, heap, number, send):
     """Both sides of a rendez-vous are there: when the data begins to leave."""
     posted, match = times[2], program[4]
@@ -299,7 +290,7 @@ def _meet(program, setting, network, times, heap, number, send):
     _push(heap[0], heap[1], number, begin, _item(BEGIN, send))
 
 
-@njit(cache=True, inline="always")
+@lean_njit()
 def _takes(program, setting, op):
     """How long an operation occupies its processor when it starts, ns."""
     what = program[0][op]
@@ -308,7 +299,7 @@ def _takes(program, setting, op):
     return setting[OVERHEAD_NS] if what in (SEND, PUT) else 0.0
 
 
-@njit(cache=True)
+@lean_njit()
 def _starts(program, setting, network, times, heap, flows, clock, number, maxmin, penalty, op, now):
     """An operation has all that it waited for and, if it needs one, a processor."""
     kind, rank, size, match, cpu = program[0], program[1], program[2], program[4], program[6]
@@ -350,7 +341,7 @@ def _starts(program, setting, network, times, heap, flows, clock, number, maxmin
         _ends(program, times, heap, number, op, now)
 
 
-@njit(cache=True)
+@lean_njit()
 def _processor_free(
     program, setting, network, times, heap, flows, clock, number, maxmin, penalty, processor, now
 ):
@@ -371,38 +362,31 @@ def _processor_free(
         _push(heap[0], heap[1], number, busy[rank, lane], _item(FREE_NOW, processor))
 
 
-@njit(cache=True)
+@lean_njit()
+def _give_back(slot, slot_op, network, program, maxmin, penalty):
+    """Take a flow from its links."""
+    if maxmin is not None:
+        maxmin_remove(maxmin, slot)
+    if penalty is not None:
+        way = program[10][slot_op[slot]]
+        penalty_remove(penalty, slot, network[2][way], network[3][way])
+
+
+@lean_njit()
 def _share(flows, network, program, setting, clock, number, maxmin, penalty):
     """Share rates anew and say when each flow that they changed for will have left."""
-    (
-        slot_op,
-        remaining,
-        last,
-        finish,
-        rate,
-        begin,
-        block_end,
-        free,
-        leaving,
-        changed,
-        coming,
-        touched,
-        current,
-    ) = flows
+    slot_op, remaining, last, finish, rate = flows[:5]
+    block_end, free, leaving, changed, coming, touched, current = flows[5:]
     now = clock[NOW]
     for at in range(number[LEAVING]):
         slot = leaving[at]
-        if maxmin is not None:
-            maxmin_remove(maxmin, slot)
-        if penalty is not None:
-            way = program[10][slot_op[slot]]
-            penalty_remove(penalty, slot, network[2][way], network[3][way])
+        _give_back(slot, slot_op, network, program, maxmin, penalty)
         free[number[FREE]] = slot
         number[FREE] += 1
     number[LEAVING] = 0
     count = 0
     if maxmin is not None:
-        count = maxmin_solve(maxmin, rate, changed)
+        count = maxmin_solve(maxmin, rate, changed, SLACK * setting[TOLERANCE])
     elif penalty is not None:
         count = penalty_solve(penalty, rate, changed)
     else:
@@ -414,7 +398,6 @@ def _share(flows, network, program, setting, clock, number, maxmin, penalty):
     number[COMING] = 0
     number[SOLVES] += 1
     number[CHANGES] += count
-    clock[DEADLINE] = np.inf
     blocks = 0
     for at in range(count):
         slot = changed[at]
@@ -433,19 +416,9 @@ def _share(flows, network, program, setting, clock, number, maxmin, penalty):
             blocks += 1
     for at in range(blocks):
         _end_of_block(finish, block_end, touched[at])
-    clock[SHORTEST] = np.inf
-    if setting[TOLERANCE] > 0:
-        shortest = np.inf
-        for slot in range(number[SLOTS]):
-            if finish[slot] == np.inf or now - begin[slot] >= shortest:
-                continue
-            left = max(remaining[slot] - current[slot] * (now - last[slot]), 0.0)
-            alone = network[1][program[10][slot_op[slot]]]
-            shortest = min(shortest, now - begin[slot] + left / alone)
-        clock[SHORTEST] = shortest
 
 
-@njit(cache=True)
+@lean_njit()
 def _end_of_block(finish, block_end, block):
     soonest = np.inf
     base = block << BLOCK_SHIFT
@@ -454,10 +427,10 @@ def _end_of_block(finish, block_end, block):
     block_end[block] = soonest
 
 
-@njit(cache=True)
+@lean_njit()
 def _finished(program, setting, network, times, heap, flows, clock, number, until):
     """Take out the flows that have left by now."""
-    slot_op, _, _, finish, _, begin, block_end, _, leaving, _, _, _, _ = flows
+    slot_op, finish, block_end, leaving = flows[0], flows[3], flows[5], flows[7]
     now = clock[NOW]
     blocks = (number[SLOTS] + (1 << BLOCK_SHIFT) - 1) >> BLOCK_SHIFT
     for block in range(blocks):
@@ -471,13 +444,11 @@ def _finished(program, setting, network, times, heap, flows, clock, number, unti
             number[ACTIVE] -= 1
             leaving[number[LEAVING]] = slot
             number[LEAVING] += 1
-            lingers = LAG * setting[TOLERANCE] * min(now - begin[slot], clock[SHORTEST])
-            clock[DEADLINE] = min(clock[DEADLINE], now + lingers)
             _leaves(program, setting, network, times, heap, number, slot_op[slot], now)
         _end_of_block(finish, block_end, block)
 
 
-@njit(cache=True)
+@lean_njit()
 def prepare(program, times, heap, number, dep_offset):
     """Count what each operation waits for, and queue those that wait for nothing."""
     pending, ready = times[0], times[1]
@@ -492,7 +463,7 @@ def prepare(program, times, heap, number, dep_offset):
                 number[READY_TAIL] += 1
 
 
-@njit(cache=True)
+@lean_njit()
 def run(program, setting, network, times, heap, flows, clock, number, maxmin, penalty, most_events):
     """Go on until all is done, the time is up, nothing moves, or so many events have passed.
 
@@ -513,11 +484,11 @@ def run(program, setting, network, times, heap, flows, clock, number, maxmin, pe
     heap
         float64 times and int64 items of what is to come.
     flows
-        Of each slot: operation, bytes left, time of that, end, rate of the law, begin; of each
-        block of slots its first end; free slots; slots that leave, change, come; blocks touched;
-        and the rate at which the slot's flow moves.
+        Of each slot: operation, bytes left, time of that, end, rate of the law; of each block of
+        slots its first end; free slots; slots that leave, change, come; blocks touched; and the
+        rate at which the slot's flow moves.
     clock, number
-        Time and deadline of the next sharing; counters by the places above.
+        Time; counters by the places above.
     maxmin, penalty
         State of the sharing law in force; None for the other, both None without contention.
     most_events
@@ -529,7 +500,7 @@ def run(program, setting, network, times, heap, flows, clock, number, maxmin, pe
     """
     heap_time, heap_item = heap
     ready = times[1]
-    block_end = flows[6]
+    block_end = flows[5]
     events = 0
     while True:
         while number[READY_HEAD] < number[READY_TAIL]:
@@ -554,10 +525,7 @@ def run(program, setting, network, times, heap, flows, clock, number, maxmin, pe
         until = _until(now)
         if time > until:
             # Nothing else happens now.
-            if clock[DEADLINE] < time or clock[DEADLINE] <= until:
-                clock[NOW] = max(now, clock[DEADLINE])
-                if clock[NOW] > setting[MAX_TIME]:
-                    return TIME_OUT
+            if number[LEAVING] or number[COMING]:
                 _share(flows, network, program, setting, clock, number, maxmin, penalty)
                 continue
             if time == np.inf:

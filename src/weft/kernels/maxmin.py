@@ -8,7 +8,8 @@ flows no longer fits its level.
 """
 
 import numpy as np
-from numba import njit
+
+from weft.kernels.lean import lean_njit
 
 # Places of `number`.
 SHIFT = 0
@@ -47,7 +48,7 @@ MOST_PATIENCE = 32
 DIGITS = 44
 
 
-@njit(cache=True)
+@lean_njit()
 def _lay_out_again(flow_hops, flow_link, flow_place, segment, room, count, pool, number):
     """Write every link's list of flows anew, each with room to grow."""
     end = 0
@@ -66,7 +67,7 @@ def _lay_out_again(flow_hops, flow_link, flow_place, segment, room, count, pool,
             count[link] += 1
 
 
-@njit(cache=True)
+@lean_njit()
 def maxmin_add(state, flow, route):
     """A flow starts to use the links of a route; its rate comes with the next solution.
 
@@ -130,7 +131,7 @@ def maxmin_add(state, flow, route):
         _lay_out_again(flow_hops, flow_link, flow_place, segment, room, count, pool, number)
 
 
-@njit(cache=True)
+@lean_njit()
 def maxmin_remove(state, flow):
     """A flow leaves its links; the others' rates come with the next solution."""
     (
@@ -159,13 +160,13 @@ def maxmin_remove(state, flow):
     flow_hops[flow] = 0
 
 
-@njit(cache=True, inline="always")
+@lean_njit(inline="always")
 def _bucket(key_bits, number, link):
     """Bucket of a link's key: its first binary digits, so that buckets ascend with keys."""
     return min(max((key_bits[link] >> DIGITS) - number[BASE], 0), number[LAST_BUCKET])
 
 
-@njit(cache=True, inline="always")
+@lean_njit(inline="always")
 def _queue(queue, number, link, level):
     """Put a link that is not queued where its level says."""
     key, key_bits, bucket_of, first, after, before = queue
@@ -182,7 +183,7 @@ def _queue(queue, number, link, level):
     number[LOWEST] = min(number[LOWEST], bucket)
 
 
-@njit(cache=True, inline="always")
+@lean_njit(inline="always")
 def _unqueue(queue, number, link):
     """Take a link out of its bucket."""
     _, _, bucket_of, first, after, before = queue
@@ -197,7 +198,7 @@ def _unqueue(queue, number, link):
     number[QUEUED] -= 1
 
 
-@njit(cache=True, inline="always")
+@lean_njit(inline="always")
 def _lowest_bucket(queue, number):
     """First bucket that is not empty, when anything is queued."""
     first = queue[3]
@@ -208,7 +209,7 @@ def _lowest_bucket(queue, number):
     return bucket
 
 
-@njit(cache=True, inline="always")
+@lean_njit(inline="always")
 def _fitting(capacity, links, link):
     """Level that fits the flows of a link, or one below it; infinite when there is room for all."""
     at = 4 * link
@@ -218,7 +219,7 @@ def _fitting(capacity, links, link):
     return INFINITE if links[at + REST] >= -SAME * capacity[link] else 0.0
 
 
-@njit(cache=True, inline="always")
+@lean_njit(inline="always")
 def _offer(capacity, links, queue, number, link):
     """See to it that a link is revised no later than its sum or its level asks for."""
     level = min(_fitting(capacity, links, link), links[4 * link + LEVEL])
@@ -230,7 +231,7 @@ def _offer(capacity, links, queue, number, link):
         _queue(queue, number, link, level)
 
 
-@njit(cache=True)
+@lean_njit()
 def _add_up(capacity, segment, count, pool, flow_share, current, links, link, shift):
     """Add up anew what holds and what is active at a link."""
     rest = capacity[link]
@@ -249,9 +250,11 @@ def _add_up(capacity, segment, count, pool, flow_share, current, links, link, sh
     links[4 * link + ACTIVE] = active
 
 
-@njit(cache=True)
-def _revise(state, budget):
+@lean_njit()
+def _revise(state, budget, slack):
     """Revise links from the lowest level that changed upwards; False when it takes too long.
+
+    A level that is off by less than the part `slack` stays.
 
     The rates are in `current`, and the flows that have or had another one in `touched`.
     """
@@ -294,7 +297,7 @@ def _revise(state, budget):
                 _unqueue(queue, number, first[_lowest_bucket(queue, number)])
             return False
 
-        if fits > level * JUST_ABOVE:
+        if fits > level * (1.0 + slack):
             # Its own flows may be faster: from here on nothing but other links holds them.
             rest = capacity[link]
             weight = 0.0
@@ -373,7 +376,7 @@ def _revise(state, budget):
             _unqueue(queue, number, link)
             _queue(queue, number, link, fits)
             continue
-        if fits > level * JUST_ABOVE:
+        if fits > level * (1.0 + slack):
             # Only rounding hid it until now.
             _add_up(capacity, segment, count, pool, flow_share, current, links, link, shift)
             continue
@@ -381,7 +384,7 @@ def _revise(state, budget):
         if not weight:
             links[at + LEVEL] = INFINITE
             continue
-        if level == INFINITE or abs(fits - level) > SAME * level:
+        if level == INFINITE or abs(fits - level) > slack * level:
             level = fits
         rest = capacity[link]
         weight = 0.0
@@ -431,7 +434,7 @@ def _revise(state, budget):
     return True
 
 
-@njit(cache=True)
+@lean_njit()
 def _put(heap_key, heap_link, place, size, level, link):
     """Put an entry where one is missing in a heap, or replace one."""
     while place:
@@ -456,7 +459,7 @@ def _put(heap_key, heap_link, place, size, level, link):
     heap_link[place] = link
 
 
-@njit(cache=True)
+@lean_njit()
 def _fill(state):
     """Rates of all flows from nothing, by filling one link after the other."""
     (
@@ -556,8 +559,8 @@ def _fill(state):
         links[at + ACTIVE] = active
 
 
-@njit(cache=True)
-def maxmin_solve(state, rate, changed):
+@lean_njit()
+def maxmin_solve(state, rate, changed, slack):
     """Bring rates to the max–min fair ones after flows came and went.
 
     Parameters
@@ -569,6 +572,8 @@ def maxmin_solve(state, rate, changed):
         for the slots in use.
     changed
         int32 [slots]; receives the slots whose rate changed, and those added since.
+    slack
+        Part of it by which the level of a link may be off; 0 is exact.
 
     Returns
     -------
@@ -583,7 +588,7 @@ def maxmin_solve(state, rate, changed):
     for place in range(number[TOUCHED]):
         rate[touched[place]] = 0.0
     news = 0
-    if _revise(state, (number[PATIENCE] * number[ENTRIES] >> 4) + 1000):
+    if _revise(state, (number[PATIENCE] * number[ENTRIES] >> 4) + 1000, max(slack, SAME)):
         number[REVISED] += 1
         number[PATIENCE] += number[PATIENCE] < MOST_PATIENCE
         for place in range(number[TOUCHED]):

@@ -5,9 +5,9 @@ level at every link inside the fabric that is asked for more than it carries, an
 """
 
 import numpy as np
-from numba import njit
 
 from weft.kernels.contention import added_penalty, demand, full_rate_penalty
+from weft.kernels.lean import lean_njit
 
 # Places of `number`.
 SHIFT = 0
@@ -55,7 +55,7 @@ RENEWED = 16
 SAME = 1e-12
 
 
-@njit(cache=True, inline="always")
+@lean_njit(inline="always")
 def _note(mark, bit, listed, node, number, place):
     """Put a node on a list, once."""
     if not mark[node] & bit:
@@ -64,12 +64,12 @@ def _note(mark, bit, listed, node, number, place):
         number[place] += 1
 
 
-@njit(cache=True, inline="always")
+@lean_njit(inline="always")
 def _differs(a, b):
     return abs(a - b) > SAME * abs(b)
 
 
-@njit(cache=True, inline="always")
+@lean_njit(inline="always")
 def _put(node, flow_int, head, after, before, at, flow):
     """Put a flow on one of an adapter's lists."""
     first = node[head, at]
@@ -80,7 +80,7 @@ def _put(node, flow_int, head, after, before, at, flow):
     node[head, at] = flow
 
 
-@njit(cache=True, inline="always")
+@lean_njit(inline="always")
 def _take(node, flow_int, head, after, before, at, flow):
     """Take a flow from one of an adapter's lists."""
     following, previous = flow_int[after, flow], flow_int[before, flow]
@@ -92,7 +92,7 @@ def _take(node, flow_int, head, after, before, at, flow):
         node[head, at] = following
 
 
-@njit(cache=True)
+@lean_njit()
 def _note_links(state, flow):
     """The links inside the fabric that a flow crosses must be shared anew."""
     _, route_offset, route_link, _, inner, _, _, flow_int = state[:8]
@@ -106,7 +106,7 @@ def _note_links(state, flow):
             number[LINKS] += 1
 
 
-@njit(cache=True)
+@lean_njit()
 def penalty_add(state, flow, route, source, destination):
     """A flow starts between two adapters; its rate comes with the next solution.
 
@@ -153,7 +153,7 @@ def penalty_add(state, flow, route, source, destination):
     _note_links(state, flow)
 
 
-@njit(cache=True)
+@lean_njit()
 def penalty_remove(state, flow, source, destination):
     """A flow ends; the others' rates come with the next solution."""
     (
@@ -182,7 +182,7 @@ def penalty_remove(state, flow, source, destination):
     _note_links(state, flow)
 
 
-@njit(cache=True)
+@lean_njit()
 def _count_receiver(coefficients, node, amount, flow_int, d):
     """Count the flows into an adapter by their senders; return whether a count changed."""
     full, least, most, asked = 0, 1 << 30, 0, 0.0
@@ -205,7 +205,7 @@ def _count_receiver(coefficients, node, amount, flow_int, d):
     return changed
 
 
-@njit(cache=True)
+@lean_njit()
 def _count_sender(coefficients, node, amount, flow_int, s):
     """Count the conflicts of an adapter's flows; return whether those with full-rate ones changed.
 
@@ -235,7 +235,7 @@ def _count_sender(coefficients, node, amount, flow_int, s):
     return changed
 
 
-@njit(cache=True)
+@lean_njit()
 def _clear_parallel(node, flow_int, s):
     flow = node[OUT_HEAD, s]
     while flow >= 0:
@@ -243,7 +243,7 @@ def _clear_parallel(node, flow_int, s):
         flow = flow_int[OUT_NEXT, flow]
 
 
-@njit(cache=True, inline="always")
+@lean_njit(inline="always")
 def _part(entry, shift, flow_int, route_offset, route_share):
     """Share of its flow that an entry carries over its link."""
     if len(route_share) == 0:
@@ -252,7 +252,7 @@ def _part(entry, shift, flow_int, route_offset, route_share):
     return route_share[route_offset[flow_int[ROUTE, flow]] + entry - (flow << shift)]
 
 
-@njit(cache=True)
+@lean_njit()
 def _level(capacity, head, entry_next, shift, flow_int, flow_float, route_offset, route_share):
     """The rate above which a link cuts its flows; infinite when it carries what it is asked for.
 
@@ -286,7 +286,7 @@ def _level(capacity, head, entry_next, shift, flow_int, flow_float, route_offset
         level = left / weight
 
 
-@njit(cache=True, inline="always")
+@lean_njit(inline="always")
 def _own(coefficients, out, added, sender, receiver):
     """Penalty of the adapters before back-pressure, over the rate of the sender.
 
@@ -300,7 +300,7 @@ def _own(coefficients, out, added, sender, receiver):
     return max(1.0, share, (share + added) * rate / receiver) * sender / rate
 
 
-@njit(cache=True)
+@lean_njit()
 def penalty_solve(state, rate, changed):
     """Bring rates to those of the model after flows came and went.
 

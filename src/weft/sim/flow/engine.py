@@ -116,8 +116,10 @@ def simulate(
     ports
         Which ports hosts with several use: ``first`` or ``spread``.
     tolerance
-        Relative error of completion times that is allowed for speed: rates are shared anew a
-        little late, so that several changes are taken together. 0 is exact.
+        Relative error of completion times, counted from the start of the run, that is allowed for
+        speed under ``maxmin``: changes of rates too small to matter end where they are met. The
+        bound is measured, and holds for messages whose begin does not hang on others' ends; a
+        program in which it does may follow another course (docs/flow-level.md). 0 is exact.
     max_time_ns
         Simulated time at which to give up.
     model
@@ -352,13 +354,12 @@ class _State:
                 np.zeros(slots),
                 np.full(slots, np.inf),
                 np.zeros(slots),
-                np.zeros(slots),
                 np.full(slots // block, np.inf),
                 *(np.zeros(slots, dtype=np.int32) for _ in range(4)),
                 np.zeros(slots // block, dtype=np.int32),
                 np.zeros(slots),
             ),
-            clock=np.array([0.0, np.inf, np.inf]),
+            clock=np.zeros(1),
             number=np.zeros(13, dtype=np.int64),
             laws=sharing_states(options["sharing"], network, slots, options["model"]),
         )  # fmt: skip

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import numpy as np
+
+from weft.errors import NotApplicable
 from weft.sim.contention import INFINIBAND, PenaltyModel
+from weft.sim.contention.sharing import penalty_state
 from weft.sim.flow.maxmin import maxmin_state
 from weft.sim.flow.network import Network
-from weft.sim.contention.sharing import penalty_state
 
 Sharing = Literal["maxmin", "penalty", "none"]
 
@@ -31,6 +34,11 @@ def sharing_states(
         Most flows at once.
     model
         Coefficients of the penalty law.
+
+    Raises
+    ------
+    NotApplicable
+        When the penalty law is to share routes that leave a host by several ports at once.
     """
     if sharing == "maxmin":
         state = maxmin_state(
@@ -39,6 +47,15 @@ def sharing_states(
         )  # fmt: skip
         return state, None
     if sharing == "penalty":
+        share = network.route_share
+        if len(share) and np.any(
+            np.concatenate([share[network.route_offset[:-1]], share[network.route_offset[1:] - 1]])
+            != 1.0
+        ):
+            raise NotApplicable(
+                "the penalty law counts messages at adapters, and these routes split messages over "
+                "several ports of one host; multipath=hash takes one way for each"
+            )
         last = max(network.route_source.max(initial=0), network.route_destination.max(initial=0))
         state = penalty_state(
             network.capacity_bytes_per_ns, network.route_offset, network.route_link,
