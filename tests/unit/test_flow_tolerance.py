@@ -12,7 +12,7 @@ from weft.fabrics import Fabric
 from weft.routing import route
 from weft.sim.flow import FlowResult, simulate
 from weft.topology import build
-from weft.workload import Workload, WorkloadBuilder
+from weft.workload import Workload, WorkloadBuilder, load_workload
 
 SPEC = "xgft:2;8,8;1,8"
 
@@ -84,3 +84,24 @@ def test_flows_through_a_row_of_shared_links_end_within_the_tolerance() -> None:
     exact = simulate(fabric, routes, builder.build(), latency_ns=0)
     near = simulate(fabric, routes, exact.workload, latency_ns=0, tolerance=0.01)
     assert worst(exact, near) < 0.01
+
+
+@pytest.mark.parametrize("spec", ["xgft:2;8,8;1,4", "torus:4x4x4"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        "alltoall:size=64KiB",
+        "allreduce:size=4MiB,algorithm=ring",
+        "graph500:scale=18",
+        "shuffle",
+        "open-loop:load=0.7,rate_gbps=200,duration=100us,size_distribution=exponential",
+    ],
+)
+def test_programs_end_within_the_tolerance(spec: str, program: str) -> None:
+    fabric = build(spec)
+    routes = route(fabric, "minhop")
+    work = load_workload(program, 64)
+    exact = simulate(fabric, routes, work, "random:seed=3")
+    near = simulate(fabric, routes, work, "random:seed=3", tolerance=0.05)
+    assert worst(exact, near) < 0.05
+    assert abs(near.makespan_ns / exact.makespan_ns - 1) < 0.01

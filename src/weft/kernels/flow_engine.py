@@ -60,7 +60,7 @@ MAX_TIME = 6
 
 #: By which part the level of a link may be off, by the tolerance: measured, so that completion
 #: times are off by less than the tolerance (docs/flow-level.md).
-SLACK = 0.25
+SLACK = 0.1
 
 #: A message that stays in its host.
 LOCAL = -1

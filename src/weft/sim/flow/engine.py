@@ -118,8 +118,7 @@ def simulate(
     tolerance
         Relative error of completion times, counted from the start of the run, that is allowed for
         speed under ``maxmin``: changes of rates too small to matter end where they are met. The
-        bound is measured, and holds for messages whose begin does not hang on others' ends; a
-        program in which it does may follow another course (docs/flow-level.md). 0 is exact.
+        bound is measured, not proved (docs/flow-level.md); 0 is exact.
     max_time_ns
         Simulated time at which to give up.
     model
