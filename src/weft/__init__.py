@@ -21,7 +21,7 @@ from weft.sim.contention import PenaltyModel, penalties, predict
 from weft.sim.flow import FlowResult, simulate
 from weft.sim.static import link_loads
 from weft.subnet.live import live
-from weft.workload import Workload, WorkloadBuilder, traffic
+from weft.workload import Workload, WorkloadBuilder, load_workload, traffic
 
 __version__ = "0.1.0"
 
@@ -50,6 +50,7 @@ __all__ = [
     "fabric",
     "link_loads",
     "live",
+    "load_workload",
     "lower",
     "penalties",
     "predict",

@@ -444,7 +444,7 @@ def _finished(program, setting, network, times, heap, flows, clock, number, unti
             number[ACTIVE] -= 1
             leaving[number[LEAVING]] = slot
             number[LEAVING] += 1
-            _leaves(program, setting, network, times, heap, number, slot_op[slot], now)
+            _leaves(program, setting, network, times, heap, number, np.int64(slot_op[slot]), now)
         _end_of_block(finish, block_end, block)
 
 
@@ -504,7 +504,7 @@ def run(program, setting, network, times, heap, flows, clock, number, maxmin, pe
     events = 0
     while True:
         while number[READY_HEAD] < number[READY_TAIL]:
-            op = ready[number[READY_HEAD]]
+            op = np.int64(ready[number[READY_HEAD]])  # one type throughout, one compile
             number[READY_HEAD] += 1
             if _takes(program, setting, op) > 0 and _waits(
                 program, times, heap, number, op, clock[NOW]

@@ -9,6 +9,16 @@ from weft.kernels.walk import DELIVERED, path_links
 
 
 @njit(cache=True)
+def _with_room(values, end, more):
+    """The same values with room for more after the first `end`."""
+    if end + more <= len(values):
+        return values
+    larger = np.empty(2 * len(values) + more, dtype=values.dtype)
+    larger[:end] = values[:end]
+    return larger
+
+
+@njit(cache=True)
 def table_routes(
     table, row_base, row_link, link_row, target_row, target_link, endpoint_out, no_path,
     sources, destinations, lids,
@@ -32,10 +42,7 @@ def table_routes(
                 lids[pair] if len(lids) else destinations[pair], scratch,
             )  # fmt: skip
             if how == DELIVERED:
-                if end + count > len(links):
-                    larger = np.empty(2 * len(links) + count, dtype=np.int32)
-                    larger[:end] = links[:end]
-                    links = larger
+                links = _with_room(links, end, count)
                 links[end : end + count] = scratch[:count]
                 end += count
         offset[pair + 1] = end
@@ -85,10 +92,7 @@ def hashed_routes(
         if target_link[d] >= 0:
             scratch[count] = target_link[d]
             count += 1
-        if end + count > len(links):
-            larger = np.empty(2 * len(links) + count, dtype=np.int32)
-            larger[:end] = links[:end]
-            links = larger
+        links = _with_room(links, end, count)
         links[end : end + count] = scratch[:count]
         end += count
         offset[pair + 1] = end
@@ -136,13 +140,8 @@ def split_routes(
             row = order[i]
             if row != goal:
                 needs += set_offset[set_id[goal, row] + 1] - set_offset[set_id[goal, row]]
-        if end + needs > room:
-            room = 2 * room + needs
-            more_links = np.empty(room, dtype=np.int32)
-            more_shares = np.empty(room, dtype=np.float64)
-            more_links[:end] = links[:end]
-            more_shares[:end] = shares[:end]
-            links, shares = more_links, more_shares
+        links = _with_room(links, end, needs)
+        shares = _with_room(shares, end, needs)
         if out >= 0:
             links[end], shares[end] = out, 1.0
             end += 1
