@@ -10,9 +10,9 @@ import pytest
 
 from tests.reference.maxmin import is_max_min_fair, max_min_rates
 from weft.errors import InputError
+from weft.kernels.levels import PATIENCE
 from weft.kernels.maxmin import (
     MOST_PATIENCE,
-    PATIENCE,
     maxmin_add,
     maxmin_remove,
     maxmin_solve,

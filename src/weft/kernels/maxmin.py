@@ -7,45 +7,37 @@ that it changes, so links are revised in ascending order of level, each only if 
 flows no longer fits its level.
 """
 
-import numpy as np
-
 from weft.kernels.lean import lean_njit
-
-# Places of `number`.
-SHIFT = 0
-POOL_END = 1
-DIRTY = 2
-TOUCHED = 3
-SLOTS = 4
-ENTRIES = 5
-FILLED = 6
-REVISED = 7
-QUEUED = 8
-LOWEST = 9
-BASE = 10
-LAST_BUCKET = 11
-PATIENCE = 12
-
-# Of each link, in `links`, four numbers in a row. Flows slower than the level hold what they use;
-# all others, and those without a rate, are active.
-REST = 0  # capacity that no holding flow uses
-WEIGHT = 1  # parts of the active flows' rates that cross the link, added up
-ACTIVE = 2  # how many flows are active
-LEVEL = 3  # infinite when the link is not full
-
-#: Levels that differ by less than this part are the same.
-SAME = 1e-12
-#: A flow slower than a level by less than this part is at the level.
-TIE = 1.0 + 1e-11
-JUST_ABOVE = 1.0 + SAME
-
-INFINITE = np.inf
+from weft.kernels.levels import (
+    ACTIVE,
+    DIRTY,
+    ENTRIES,
+    FILLED,
+    INFINITE,
+    JUST_ABOVE,
+    LAST_BUCKET,
+    LEVEL,
+    LOWEST,
+    PATIENCE,
+    POOL_END,
+    QUEUED,
+    REST,
+    REVISED,
+    SAME,
+    SHIFT,
+    SLOTS,
+    TIE,
+    TOUCHED,
+    WEIGHT,
+    bucket_of_level,
+    lowest_bucket,
+    queue_link,
+    unqueue_link,
+)
+from weft.kernels.maxmin_fill import fill_all
 
 #: How much revising may cost, in sixteenths of filling all; less after it was in vain.
 MOST_PATIENCE = 32
-
-#: Binary digits of a level that its bucket leaves out: 256 buckets for levels of one to two.
-DIGITS = 44
 
 
 @lean_njit()
@@ -161,55 +153,6 @@ def maxmin_remove(state, flow):
 
 
 @lean_njit(inline="always")
-def _bucket(key_bits, number, link):
-    """Bucket of a link's key: its first binary digits, so that buckets ascend with keys."""
-    return min(max((key_bits[link] >> DIGITS) - number[BASE], 0), number[LAST_BUCKET])
-
-
-@lean_njit(inline="always")
-def _queue(queue, number, link, level):
-    """Put a link that is not queued where its level says."""
-    key, key_bits, bucket_of, first, after, before = queue
-    key[link] = level
-    bucket = _bucket(key_bits, number, link)
-    head = first[bucket]
-    bucket_of[link] = bucket
-    first[bucket] = link
-    after[link] = head
-    before[link] = -1
-    if head >= 0:
-        before[head] = link
-    number[QUEUED] += 1
-    number[LOWEST] = min(number[LOWEST], bucket)
-
-
-@lean_njit(inline="always")
-def _unqueue(queue, number, link):
-    """Take a link out of its bucket."""
-    _, _, bucket_of, first, after, before = queue
-    follower = after[link]
-    if before[link] >= 0:
-        after[before[link]] = follower
-    else:
-        first[bucket_of[link]] = follower
-    if follower >= 0:
-        before[follower] = before[link]
-    bucket_of[link] = -1
-    number[QUEUED] -= 1
-
-
-@lean_njit(inline="always")
-def _lowest_bucket(queue, number):
-    """First bucket that is not empty, when anything is queued."""
-    first = queue[3]
-    bucket = number[LOWEST]
-    while first[bucket] < 0:
-        bucket += 1
-    number[LOWEST] = bucket
-    return bucket
-
-
-@lean_njit(inline="always")
 def _fitting(capacity, links, link):
     """Level that fits the flows of a link, or one below it; infinite when there is room for all."""
     at = 4 * link
@@ -225,10 +168,10 @@ def _offer(capacity, links, queue, number, link):
     level = min(_fitting(capacity, links, link), links[4 * link + LEVEL])
     if queue[2][link] < 0:
         if level < INFINITE:
-            _queue(queue, number, link, level)
+            queue_link(queue, number, link, level)
     elif level < queue[0][link]:
-        _unqueue(queue, number, link)
-        _queue(queue, number, link, level)
+        unqueue_link(queue, number, link)
+        queue_link(queue, number, link, level)
 
 
 @lean_njit()
@@ -274,27 +217,27 @@ def _revise(state, budget, slack):
         _offer(capacity, links, queue, number, dirty[place])
     number[DIRTY] = 0
     while number[QUEUED]:
-        bucket = _lowest_bucket(queue, number)
+        bucket = lowest_bucket(queue, number)
         link = first[bucket]
         at = 4 * link
         level = links[at + LEVEL]
         fits = _fitting(capacity, links, link)
         lowest = min(fits, level)
         if lowest == INFINITE:
-            _unqueue(queue, number, link)
+            unqueue_link(queue, number, link)
             continue
         if lowest > key[link]:
             key[link] = lowest
-            if _bucket(key_bits, number, link) > bucket:
-                _unqueue(queue, number, link)
-                _queue(queue, number, link, lowest)
+            if bucket_of_level(key_bits, number, link) > bucket:
+                unqueue_link(queue, number, link)
+                queue_link(queue, number, link, lowest)
                 continue
         start = segment[link]
         end = start + count[link]
         budget -= count[link]
         if budget < 0:
             while number[QUEUED]:
-                _unqueue(queue, number, first[_lowest_bucket(queue, number)])
+                unqueue_link(queue, number, first[lowest_bucket(queue, number)])
             return False
 
         if fits > level * (1.0 + slack):
@@ -347,9 +290,9 @@ def _revise(state, budget, slack):
             links[at + WEIGHT] = weight
             links[at + ACTIVE] = active
             links[at + LEVEL] = INFINITE
-            _unqueue(queue, number, link)
+            unqueue_link(queue, number, link)
             if active:
-                _queue(queue, number, link, rest / weight)
+                queue_link(queue, number, link, rest / weight)
             continue
 
         # Flows above the key cannot stay so, whatever else holds them.
@@ -369,18 +312,18 @@ def _revise(state, budget, slack):
             if fits <= above or fits >= level:
                 break
             key[link] = fits
-            if _bucket(key_bits, number, link) > bucket:
+            if bucket_of_level(key_bits, number, link) > bucket:
                 break
             budget -= end - start
         if fits > above and fits < level and weight:
-            _unqueue(queue, number, link)
-            _queue(queue, number, link, fits)
+            unqueue_link(queue, number, link)
+            queue_link(queue, number, link, fits)
             continue
         if fits > level * (1.0 + slack):
             # Only rounding hid it until now.
             _add_up(capacity, segment, count, pool, flow_share, current, links, link, shift)
             continue
-        _unqueue(queue, number, link)
+        unqueue_link(queue, number, link)
         if not weight:
             links[at + LEVEL] = INFINITE
             continue
@@ -435,131 +378,6 @@ def _revise(state, budget, slack):
 
 
 @lean_njit()
-def _put(heap_key, heap_link, place, size, level, link):
-    """Put an entry where one is missing in a heap, or replace one."""
-    while place:
-        parent = (place - 1) >> 1
-        if heap_key[parent] <= level:
-            break
-        heap_key[place] = heap_key[parent]
-        heap_link[place] = heap_link[parent]
-        place = parent
-    while True:
-        child = 2 * place + 1
-        if child >= size:
-            break
-        if child + 1 < size and heap_key[child + 1] < heap_key[child]:
-            child += 1
-        if heap_key[child] >= level:
-            break
-        heap_key[place] = heap_key[child]
-        heap_link[place] = heap_link[child]
-        place = child
-    heap_key[place] = level
-    heap_link[place] = link
-
-
-@lean_njit()
-def _fill(state):
-    """Rates of all flows from nothing, by filling one link after the other."""
-    (
-        capacity, _, _, _, flow_hops, flow_link, _, flow_share,
-        segment, _, count, pool, number, dirty, is_dirty, touched, is_touched, current, links,
-        key, key_bits, bucket_of, first, after, before, heap_key, heap_link,
-    ) = state  # fmt: skip
-    queue = (key, key_bits, bucket_of, first, after, before)
-    shift = number[SHIFT]
-    longest = 1 << shift
-    weighted = len(flow_share) > 0
-    share = 1.0
-    for place in range(number[DIRTY]):
-        is_dirty[dirty[place]] = False
-    number[DIRTY] = 0
-    for place in range(number[TOUCHED]):
-        is_touched[touched[place]] = False
-    number[TOUCHED] = 0
-    for flow in range(number[SLOTS]):
-        if flow_hops[flow]:
-            current[flow] = INFINITE
-    number[LOWEST] = number[LAST_BUCKET]
-    for link in range(len(capacity)):
-        at = 4 * link
-        weight = float(count[link])
-        if weighted:
-            weight = 0.0
-            for entry in range(segment[link], segment[link] + count[link]):
-                weight += flow_share[pool[entry]]
-        links[at + REST] = capacity[link]
-        links[at + WEIGHT] = weight
-        links[at + ACTIVE] = float(count[link])
-        links[at + LEVEL] = INFINITE
-        if count[link]:
-            _queue(queue, number, link, capacity[link] / weight)
-    # Links of one bucket go through a heap, which is small unless many levels are nearly equal.
-    size = 0
-    bucket = 0
-    while size or number[QUEUED]:
-        if not size:
-            bucket = _lowest_bucket(queue, number)
-            while first[bucket] >= 0:
-                link = first[bucket]
-                _unqueue(queue, number, link)
-                _put(heap_key, heap_link, size, size + 1, key[link], link)
-                size += 1
-        link = heap_link[0]
-        at = 4 * link
-        level = INFINITE
-        if links[at + ACTIVE] > 0.0:
-            level = max(links[at + REST] / links[at + WEIGHT], heap_key[0])
-        if level > heap_key[0] * JUST_ABOVE:
-            key[link] = level
-            if level < INFINITE and _bucket(key_bits, number, link) == bucket:
-                _put(heap_key, heap_link, 0, size, level, link)
-                continue
-            if level < INFINITE:
-                _queue(queue, number, link, level)
-            size -= 1
-            if size:
-                _put(heap_key, heap_link, 0, size, heap_key[size], heap_link[size])
-            continue
-        size -= 1
-        if size:
-            _put(heap_key, heap_link, 0, size, heap_key[size], heap_link[size])
-        links[at + LEVEL] = level
-        rest = links[at + REST]
-        weight = links[at + WEIGHT]
-        active = links[at + ACTIVE]
-        # Listing its flows first lets the processor fetch many rows at once.
-        own_flows = 0
-        for entry in range(segment[link], segment[link] + count[link]):
-            own = pool[entry]
-            rate = current[own >> shift]
-            touched[own_flows] = own
-            own_flows += rate == INFINITE
-            if rate < INFINITE and rate * TIE >= level:
-                if weighted:
-                    share = flow_share[own]
-                rest += share * rate
-                weight += share
-                active += 1.0
-        for place in range(own_flows):
-            flow = touched[place] >> shift
-            current[flow] = level
-            base = flow << shift
-            for hop in range(base, base + longest):
-                other = flow_link[hop]
-                if other < 0:
-                    break
-                part = flow_share[hop] if weighted else 1.0
-                links[4 * other + REST] -= part * level
-                links[4 * other + WEIGHT] -= part
-                links[4 * other + ACTIVE] -= 1.0
-        links[at + REST] = rest
-        links[at + WEIGHT] = weight
-        links[at + ACTIVE] = active
-
-
-@lean_njit()
 def maxmin_solve(state, rate, changed, slack):
     """Bring rates to the max–min fair ones after flows came and went.
 
@@ -601,7 +419,7 @@ def maxmin_solve(state, rate, changed, slack):
                 changed[news] = flow
                 news += 1
     else:
-        _fill(state)
+        fill_all(state)
         number[FILLED] += 1
         number[PATIENCE] = max(number[PATIENCE] >> 1, 1)
         for flow in range(number[SLOTS]):

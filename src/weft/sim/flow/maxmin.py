@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import InputError
-from weft.kernels.maxmin import BASE, DIGITS, LAST_BUCKET, MOST_PATIENCE, PATIENCE, SHIFT
+from weft.kernels.levels import BASE, DIGITS, LAST_BUCKET, PATIENCE, SHIFT
+from weft.kernels.maxmin import MOST_PATIENCE
 
 #: Entries of a link's list of flows are 32-bit numbers.
 _MOST_ENTRIES = 2**31
