@@ -6,6 +6,21 @@ law gives. All that happens at one moment is settled before rates are shared ane
 
 import numpy as np
 
+from weft.kernels.flow_events import (
+    ARRIVE,
+    BEGIN,
+    END,
+    FREE_NOW,
+    HEAP,
+    KIND_SHIFT,
+    OPERATION,
+    START,
+    event,
+    merge_waiting,
+    pop_event,
+    push_event,
+    same_until,
+)
 from weft.kernels.lean import lean_njit
 from weft.kernels.maxmin import maxmin_add, maxmin_remove, maxmin_solve
 from weft.kernels.penalty import penalty_add, penalty_remove, penalty_solve
@@ -15,24 +30,13 @@ SEND = 1
 RECV = 2
 PUT = 3
 
-# Kinds of events. What waited for a processor comes before all else of the same moment.
-FREE_NOW = 0
-START = 1
-END = 2
-BEGIN = 3
-ARRIVE = 4
-#: An item of the heap is kind << KIND_SHIFT | operation, or processor where one is free.
-KIND_SHIFT = 40
-OPERATION = (1 << KIND_SHIFT) - 1
-
 # Why the loop returned.
 DONE = 0
 MORE = 1
 TIME_OUT = 2
 STUCK = 3
 
-# Places of `number`.
-HEAP = 0
+# Places of `number`, beside HEAP.
 READY_HEAD = 1
 READY_TAIL = 2
 ENDED = 3
@@ -67,65 +71,6 @@ LOCAL = -1
 
 #: Slots whose earliest end is kept together.
 BLOCK_SHIFT = 7
-#: What lies closer together happens at once: this part of the time, but at least and at most so
-#: many ns; and never less than what rounding makes of late times.
-SAME_TIME = 1e-12
-SAME_NS = 1e-9
-SAME_MOST_NS = 1.0
-ROUNDING = 4e-15
-
-
-@lean_njit()
-def _until(now):
-    """The latest time that is the same as now."""
-    return now + max(min(now * SAME_TIME, SAME_MOST_NS), SAME_NS, now * ROUNDING)
-
-
-@lean_njit()
-def _item(kind, op):
-    return np.int64(kind) << KIND_SHIFT | np.int64(op)
-
-
-@lean_njit()
-def _push(heap_time, heap_item, number, time, item):
-    place = number[HEAP]
-    number[HEAP] += 1
-    while place:
-        parent = (place - 1) >> 1
-        if heap_time[parent] < time or (heap_time[parent] == time and heap_item[parent] <= item):
-            break
-        heap_time[place] = heap_time[parent]
-        heap_item[place] = heap_item[parent]
-        place = parent
-    heap_time[place] = time
-    heap_item[place] = item
-
-
-@lean_njit()
-def _pop(heap_time, heap_item, number):
-    item = heap_item[0]
-    number[HEAP] -= 1
-    size = number[HEAP]
-    time, last = heap_time[size], heap_item[size]
-    place = 0
-    while True:
-        child = 2 * place + 1
-        if child >= size:
-            break
-        right = child + 1
-        if right < size and (
-            heap_time[right] < heap_time[child]
-            or (heap_time[right] == heap_time[child] and heap_item[right] < heap_item[child])
-        ):
-            child = right
-        if heap_time[child] > time or (heap_time[child] == time and heap_item[child] > last):
-            break
-        heap_time[place] = heap_time[child]
-        heap_item[place] = heap_item[child]
-        place = child
-    heap_time[place] = time
-    heap_item[place] = last
-    return item
 
 
 @lean_njit()
@@ -142,7 +87,7 @@ def _freed(program, times, heap, number, op, for_start, now):
         pending[after] -= 1
         if pending[after] == 0:
             if len(release) and release[after] > now:
-                _push(heap_time, heap_item, number, release[after], _item(START, after))
+                push_event(heap_time, heap_item, number, release[after], event(START, after))
             else:
                 ready[number[READY_TAIL]] = after
                 number[READY_TAIL] += 1
@@ -178,33 +123,9 @@ def _received(program, setting, times, heap, number, op, now):
         if _waits(program, times, heap, number, op, now):
             return
         busy[program[1][op], 0] = now + overhead
-        _push(heap[0], heap[1], number, now + overhead, _item(END, op))
+        push_event(heap[0], heap[1], number, now + overhead, event(END, op))
     else:
         _ends(program, times, heap, number, op, now)
-
-
-@lean_njit()
-def _merge(one, other, left, right):
-    """Merge two skew heaps of operations, the first in program order on top; 0 is none.
-
-    Operations are counted from 1 here.
-    """
-    if one == 0 or other == 0:
-        return one + other
-    if other < one:
-        one, other = other, one
-    top = one
-    # Down the right side, where each child that stays becomes a left one.
-    while True:
-        below = right[one - 1]
-        right[one - 1] = left[one - 1]
-        if below == 0:
-            left[one - 1] = other
-            return top
-        if other < below:
-            below, other = other, below
-        left[one - 1] = below
-        one = below
 
 
 @lean_njit()
@@ -214,14 +135,14 @@ def _waits(program, times, heap, number, op, now):
     rank = program[1][op]
     lane = program[6][op] if len(program[6]) else 0
     first = queue[rank, lane]
-    if first == 0 and busy[rank, lane] <= _until(now):
+    if first == 0 and busy[rank, lane] <= same_until(now):
         return False
     left[op] = 0
     right[op] = 0
-    queue[rank, lane] = _merge(first, np.int32(op + 1), left, right)
+    queue[rank, lane] = merge_waiting(first, np.int32(op + 1), left, right)
     if first == 0:
         processor = np.int64(rank) * busy.shape[1] + lane
-        _push(heap[0], heap[1], number, busy[rank, lane], _item(FREE_NOW, processor))
+        push_event(heap[0], heap[1], number, busy[rank, lane], event(FREE_NOW, processor))
     return True
 
 
@@ -234,7 +155,7 @@ def _leaves(program, setting, network, times, heap, number, op, now):
     way = route[op]
     latency = setting[LOCAL_LATENCY] if way == LOCAL else network[0][way]
     if latency > 0:
-        _push(heap[0], heap[1], number, now + latency, _item(ARRIVE, op))
+        push_event(heap[0], heap[1], number, now + latency, event(ARRIVE, op))
     else:
         _arrives(program, setting, times, heap, number, op, now)
 
@@ -249,7 +170,7 @@ def _begins(program, setting, network, times, heap, flows, clock, number, maxmin
         # A copy in memory shares nothing; it is told apart by having begun.
         drained = now + size[op] / setting[LOCAL_RATE]
         if drained > now:
-            _push(heap[0], heap[1], number, drained, _item(BEGIN, op))
+            push_event(heap[0], heap[1], number, drained, event(BEGIN, op))
             return
     if way == LOCAL or size[op] == 0:
         _leaves(program, setting, network, times, heap, number, op, now)
@@ -287,7 +208,7 @@ def _meet(program, setting, network, times, heap, number, send):
         way = program[10][send]
         latency = setting[LOCAL_LATENCY] if way == LOCAL else network[0][way]
         begin = max(asked + latency, answered) + latency
-    _push(heap[0], heap[1], number, begin, _item(BEGIN, send))
+    push_event(heap[0], heap[1], number, begin, event(BEGIN, send))
 
 
 @lean_njit()
@@ -326,8 +247,8 @@ def _starts(program, setting, network, times, heap, flows, clock, number, maxmin
             return
         if takes > 0:
             if what == SEND:
-                _push(heap_time, heap_item, number, now + takes, _item(END, op))
-            _push(heap_time, heap_item, number, now + takes, _item(BEGIN, op))
+                push_event(heap_time, heap_item, number, now + takes, event(END, op))
+            push_event(heap_time, heap_item, number, now + takes, event(BEGIN, op))
             return
         if what == SEND:
             _ends(program, times, heap, number, op, now)
@@ -336,7 +257,7 @@ def _starts(program, setting, network, times, heap, flows, clock, number, maxmin
         )
         return
     if takes > 0:
-        _push(heap_time, heap_item, number, now + takes, _item(END, op))
+        push_event(heap_time, heap_item, number, now + takes, event(END, op))
     else:
         _ends(program, times, heap, number, op, now)
 
@@ -350,16 +271,16 @@ def _processor_free(
     rank, lane = processor // busy.shape[1], processor % busy.shape[1]
     first = queue[rank, lane]
     op = first - 1
-    queue[rank, lane] = _merge(left[op], right[op], left, right)
+    queue[rank, lane] = merge_waiting(left[op], right[op], left, right)
     if program[0][op] == RECV:
         busy[rank, lane] = now + setting[OVERHEAD_NS]
-        _push(heap[0], heap[1], number, busy[rank, lane], _item(END, op))
+        push_event(heap[0], heap[1], number, busy[rank, lane], event(END, op))
     else:
         _starts(
             program, setting, network, times, heap, flows, clock, number, maxmin, penalty, op, now
         )
     if queue[rank, lane]:
-        _push(heap[0], heap[1], number, busy[rank, lane], _item(FREE_NOW, processor))
+        push_event(heap[0], heap[1], number, busy[rank, lane], event(FREE_NOW, processor))
 
 
 @lean_njit()
@@ -457,7 +378,7 @@ def prepare(program, times, heap, number, dep_offset):
         pending[op] = dep_offset[op + 1] - dep_offset[op]
         if pending[op] == 0:
             if len(release) and release[op] > 0:
-                _push(heap[0], heap[1], number, release[op], _item(START, op))
+                push_event(heap[0], heap[1], number, release[op], event(START, op))
             else:
                 ready[number[READY_TAIL]] = op
                 number[READY_TAIL] += 1
@@ -522,7 +443,7 @@ def run(program, setting, network, times, heap, flows, clock, number, maxmin, pe
         next_timer = heap_time[0] if number[HEAP] else np.inf
         time = min(soonest, next_timer)
         now = clock[NOW]
-        until = _until(now)
+        until = same_until(now)
         if time > until:
             # Nothing else happens now.
             if number[LEAVING] or number[COMING]:
@@ -536,10 +457,10 @@ def run(program, setting, network, times, heap, flows, clock, number, maxmin, pe
                 return MORE
             events += 1
             clock[NOW] = time
-            until = _until(time)
+            until = same_until(time)
         now = clock[NOW]
         while number[HEAP] and heap_time[0] <= until:
-            item = _pop(heap_time, heap_item, number)
+            item = pop_event(heap_time, heap_item, number)
             op, what = item & OPERATION, item >> KIND_SHIFT
             if what == END:
                 _ends(program, times, heap, number, op, now)

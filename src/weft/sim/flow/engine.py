@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from weft.errors import InputError, WeftError
 from weft.fabrics import Fabric, check_fabric
 from weft.kernels import flow_engine as kernel
+from weft.kernels import flow_events
 from weft.registry import convert
 from weft.routes import CandidateRoutes, Routes
 from weft.sim.contention import INFINIBAND, PenaltyModel
@@ -153,7 +154,7 @@ def simulate(
     began = time.perf_counter()
     state = _State.of(workload, network, route, options)
     why = state.run(workload, progress)
-    if why == kernel.STUCK and state.number[kernel.HEAP]:
+    if why == kernel.STUCK and state.number[flow_events.HEAP]:
         raise InputError(
             f"simulated time grows beyond 1e+308 ns, from {state.clock[kernel.NOW]:g} ns on"
         )

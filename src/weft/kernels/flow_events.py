@@ -1,0 +1,105 @@
+"""What is to come at the flow level: events in the order of their times, and those that wait."""
+
+import numpy as np
+
+from weft.kernels.lean import lean_njit
+
+# Kinds of events. What waited for a processor comes before all else of the same moment.
+FREE_NOW = 0
+START = 1
+END = 2
+BEGIN = 3
+ARRIVE = 4
+#: An item of the heap is kind << KIND_SHIFT | operation, or processor where one is free.
+KIND_SHIFT = 40
+OPERATION = (1 << KIND_SHIFT) - 1
+
+#: Place of `number` that counts the events of the heap.
+HEAP = 0
+
+#: What lies closer together happens at once: this part of the time, but at least and at most so
+#: many ns; and never less than what rounding makes of late times.
+SAME_TIME = 1e-12
+SAME_NS = 1e-9
+SAME_MOST_NS = 1.0
+ROUNDING = 4e-15
+
+
+@lean_njit()
+def same_until(now):
+    """The latest time that is the same as now."""
+    return now + max(min(now * SAME_TIME, SAME_MOST_NS), SAME_NS, now * ROUNDING)
+
+
+@lean_njit()
+def event(kind, op):
+    """An event as one number, by which those of one moment are ordered."""
+    return np.int64(kind) << KIND_SHIFT | np.int64(op)
+
+
+@lean_njit()
+def push_event(heap_time, heap_item, number, time, item):
+    """Put an event into the heap."""
+    place = number[HEAP]
+    number[HEAP] += 1
+    while place:
+        parent = (place - 1) >> 1
+        if heap_time[parent] < time or (heap_time[parent] == time and heap_item[parent] <= item):
+            break
+        heap_time[place] = heap_time[parent]
+        heap_item[place] = heap_item[parent]
+        place = parent
+    heap_time[place] = time
+    heap_item[place] = item
+
+
+@lean_njit()
+def pop_event(heap_time, heap_item, number):
+    """Take the first event out of the heap."""
+    item = heap_item[0]
+    number[HEAP] -= 1
+    size = number[HEAP]
+    time, last = heap_time[size], heap_item[size]
+    place = 0
+    while True:
+        child = 2 * place + 1
+        if child >= size:
+            break
+        right = child + 1
+        if right < size and (
+            heap_time[right] < heap_time[child]
+            or (heap_time[right] == heap_time[child] and heap_item[right] < heap_item[child])
+        ):
+            child = right
+        if heap_time[child] > time or (heap_time[child] == time and heap_item[child] > last):
+            break
+        heap_time[place] = heap_time[child]
+        heap_item[place] = heap_item[child]
+        place = child
+    heap_time[place] = time
+    heap_item[place] = last
+    return item
+
+
+@lean_njit()
+def merge_waiting(one, other, left, right):
+    """Merge two skew heaps of operations, the first in program order on top; 0 is none.
+
+    Operations are counted from 1 here.
+    """
+    if one == 0 or other == 0:
+        return one + other
+    if other < one:
+        one, other = other, one
+    top = one
+    # Down the right side, where each child that stays becomes a left one.
+    while True:
+        below = right[one - 1]
+        right[one - 1] = left[one - 1]
+        if below == 0:
+            left[one - 1] = other
+            return top
+        if other < below:
+            below, other = other, below
+        left[one - 1] = below
+        one = below
