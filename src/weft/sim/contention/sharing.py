@@ -7,11 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import InputError
 from weft.sim.contention.coefficients import INFINIBAND, PenaltyModel
-
-#: Entries of a link's list of flows are 32-bit numbers.
-_MOST_ENTRIES = 2**31
+from weft.sim.slots import slot_shift
 
 
 def penalty_state(
@@ -53,18 +50,9 @@ def penalty_state(
         If a capacity or a share is not above 0, or there are too many flows.
     """
     links = len(capacity_bytes_per_ns)
-    if not np.all(capacity_bytes_per_ns > 0):
-        raise InputError("every link that flows share needs a capacity above 0")
-    if len(route_share) and not np.all(route_share > 0):
-        raise InputError("the part of a flow that crosses a link is above 0")
     hops = np.diff(route_offset)
-    shift = int(hops.max(initial=1) - 1).bit_length()
+    shift = slot_shift(capacity_bytes_per_ns, route_offset, route_share, max_flows)
     entries = max_flows << shift
-    if entries >= _MOST_ENTRIES:
-        raise InputError(
-            f"{max_flows} flows at once over up to {hops.max(initial=1)} links each are too many; "
-            f"at most {_MOST_ENTRIES >> shift} fit"
-        )
     if inner is None:
         middle = np.ones(len(route_link), dtype=np.bool_)
         middle[route_offset[:-1][hops > 0]] = False

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import InputError
 from weft.kernels.levels import BASE, DIGITS, LAST_BUCKET, PATIENCE, SHIFT
 from weft.kernels.maxmin import MOST_PATIENCE
+from weft.sim.slots import slot_shift
 
 #: Entries of a link's list of flows are 32-bit numbers.
 _MOST_ENTRIES = 2**31
@@ -43,18 +43,8 @@ def maxmin_state(
         If a capacity or a share is not above 0, or there are too many flows.
     """
     links = len(capacity_bytes_per_ns)
-    if not np.all(capacity_bytes_per_ns > 0):
-        raise InputError("every link that flows share needs a capacity above 0")
-    if len(route_share) and not np.all(route_share > 0):
-        raise InputError("the part of a flow that crosses a link is above 0")
-    longest = int(np.diff(route_offset).max(initial=1))
-    shift = int(longest - 1).bit_length()
+    shift = slot_shift(capacity_bytes_per_ns, route_offset, route_share, max_flows)
     entries = max_flows << shift
-    if entries >= _MOST_ENTRIES:
-        raise InputError(
-            f"{max_flows} flows at once over up to {longest} links each are too many; "
-            f"at most {_MOST_ENTRIES >> shift} fit"
-        )
     # Pages of these arrays take memory only once they are used.
     # Levels from what each of a few million flows gets of the thinnest link upwards tell buckets
     # apart; those below and above share one.

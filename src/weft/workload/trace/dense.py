@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from weft.errors import NotApplicable
 from weft.formats.base import printable
-from weft.workload.trace.steps import CALC, SENDRECV, WAIT, WAITALL, RankReader, Step
+from weft.workload.trace.steps import CALC, SENDRECV, WAIT, WAITALL, RankReader, Step, StepColumns
 from weft.workload.workload import Workload
 
 
@@ -85,18 +85,11 @@ def number_text(value: int | float) -> str:
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(float(value))
 
 
-class StepWriter:
+class StepWriter(StepColumns):
     """Writes steps as lines of numbers."""
 
     def __init__(self, workload: Workload):
-        self._peer = workload.peer.tolist()
-        self._size = workload.size_bytes.tolist()
-        self._tag = workload.tag.tolist()
-        self._comm = workload.comm.tolist()
-        self._duration = workload.duration_ns.tolist()
-        self._phase = workload.phase.tolist()
-        self._release = workload.release_ns.tolist()
-        self._cpu = workload.cpu.tolist()
+        super().__init__(workload)
         self._phases = [quoted(name) for name in workload.phase_names]
 
     def lines(self, steps: list[Step]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -22,7 +23,7 @@ NOT, SIGN = 3, 7
 MAX_OPERATORS = 100
 
 
-class ExpressionParser:
+class ExpressionParser(ABC):
     """A place in a list of tokens, and how to read expressions from there."""
 
     def __init__(self, found: Sequence[Token]):
@@ -73,9 +74,9 @@ class ExpressionParser:
         if not self.accept_word(word):
             self.fail(word)
 
+    @abstractmethod
     def fail(self, expected: str) -> NoReturn:
         """Refuse the current token."""
-        raise NotImplementedError
 
     def scope_name(self) -> str:
         """The name of a scope, ALL in capitals."""

@@ -19,7 +19,7 @@ from weft.workload.trace.parser import parse
 from weft.workload.trace.repeats import Item, Line, Linear, Loop, Real, compress
 from weft.workload.trace.rules import Rule, rule_of_peers, rule_of_values
 from weft.workload.trace.scopes import Ints
-from weft.workload.trace.steps import CALC, SENDRECV, WAIT, WAITALL, RankReader, Step
+from weft.workload.trace.steps import CALC, SENDRECV, WAIT, WAITALL, RankReader, Step, StepColumns
 from weft.workload.workload import Workload
 
 #: Names of loop counters, by depth.
@@ -69,18 +69,8 @@ class _Row:
         self.numbers = numbers
 
 
-class _Rows:
+class _Rows(StepColumns):
     """Turns steps into rows."""
-
-    def __init__(self, workload: Workload):
-        self._peer = workload.peer.tolist()
-        self._size = workload.size_bytes.tolist()
-        self._tag = workload.tag.tolist()
-        self._comm = workload.comm.tolist()
-        self._duration = workload.duration_ns.tolist()
-        self._phase = workload.phase.tolist()
-        self._release = workload.release_ns.tolist()
-        self._cpu = workload.cpu.tolist()
 
     def of(self, steps: Sequence[Step]) -> list[_Row]:
         """Rows of one rank, its changes of phase included."""

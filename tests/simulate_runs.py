@@ -1,0 +1,44 @@
+"""Runs of `weft simulate` for tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from weft.cli import main
+
+TREE = "xgft:2;4,4;1,4"
+MAIN = "from weft.cli import main; raise SystemExit(main())"
+RING = "allreduce:size=64KiB,algorithm=ring"
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    status = main(["simulate", *map(str, words)])
+    out, err = capsys.readouterr()
+    # The first run on a machine compiles and says so.
+    lines = err.splitlines(keepends=True)
+    told = ("weft: compiling kernels", "weft: first run took")
+    return status, out, "".join(line for line in lines if not line.startswith(told))
+
+
+def experiment(folder: Path, text: str) -> Path:
+    path = folder / "x.toml"
+    path.write_text(text)
+    return path
+
+
+TWO_JOBS = f"""
+fabric = "{TREE}"
+engine = "dmodk"
+[[job]]
+name = "train"
+workload = "{RING}"
+ranks = 6
+start = "50us"
+[[job]]
+name = "shuffle"
+workload = "alltoall:size=4KiB"
+ranks = 8
+placement = "random:seed=1"
+"""
