@@ -1,0 +1,101 @@
+import numpy as np
+import pytest
+
+from weft.errors import InputError
+from weft.sim.packet.congestion import circles, cycle_text, deadlock_cycle
+
+
+def state(links, lanes, waits):
+    """Arrays of a state; `waits` is {(link, vl): (link, vl, why)}."""
+    wants = np.full((links, lanes), -1, dtype=np.int32)
+    wants_vl = np.zeros((links, lanes), dtype=np.int8)
+    why = np.zeros((links, lanes), dtype=np.uint8)
+    for buffer, (link, vl, reason) in waits.items():
+        wants[buffer], wants_vl[buffer], why[buffer] = link, vl, reason
+    return wants, wants_vl, why
+
+
+def test_ring_of_full_buffers_is_found_in_order():
+    ring = {(0, 0): (4, 0, 2), (4, 0): (2, 0, 2), (2, 0): (6, 0, 2), (6, 0): (0, 0, 2)}
+    # Buffers that wait for the ring, and one that waits for a busy link, are no part of it.
+    others = {(1, 0): (0, 0, 2), (3, 0): (1, 0, 2), (5, 0): (7, 0, 1)}
+    found = deadlock_cycle(*state(8, 1, ring | others))
+    assert found == [(0, 0), (4, 0), (2, 0), (6, 0)]
+
+
+def test_circle_that_moves_is_no_deadlock():
+    waits = {(0, 0): (1, 0, 2), (1, 0): (2, 0, 1), (2, 0): (0, 0, 2)}
+    assert deadlock_cycle(*state(3, 1, waits)) == []
+
+
+@pytest.mark.parametrize("why", [0, 1, 3, 4])
+def test_only_credits_close_a_circle(why):
+    waits = {(0, 0): (1, 0, why), (1, 0): (0, 0, 2)}
+    assert deadlock_cycle(*state(2, 1, waits)) == []
+
+
+def test_lanes_are_told_apart():
+    # Along the links it goes around, but another lane breaks the circle.
+    waits = {(0, 0): (1, 0, 2), (1, 0): (2, 0, 2), (2, 0): (0, 1, 2), (0, 1): (1, 1, 2)}
+    assert deadlock_cycle(*state(3, 2, waits)) == []
+    waits[1, 1] = (2, 1, 2)
+    waits[2, 1] = (0, 1, 2)
+    assert deadlock_cycle(*state(3, 2, waits)) == [(0, 1), (1, 1), (2, 1)]
+
+
+def test_circle_may_change_lanes():
+    waits = {(0, 1): (1, 0, 2), (1, 0): (0, 1, 2)}
+    assert deadlock_cycle(*state(2, 2, waits)) == [(0, 1), (1, 0)]
+
+
+def test_shortest_of_several_then_lowest():
+    three = {(0, 0): (1, 0, 2), (1, 0): (2, 0, 2), (2, 0): (0, 0, 2)}
+    two = {(7, 0): (8, 0, 2), (8, 0): (7, 0, 2)}
+    other = {(4, 0): (5, 0, 2), (5, 0): (4, 0, 2)}
+    assert deadlock_cycle(*state(9, 1, three | two)) == [(7, 0), (8, 0)]
+    assert deadlock_cycle(*state(9, 1, three | two | other)) == [(4, 0), (5, 0)]
+
+
+def test_nothing_waits():
+    assert deadlock_cycle(*state(4, 2, {})) == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_circles_agree_with_following_every_node(seed):
+    random = np.random.default_rng(seed)
+    size = int(random.integers(1, 40))
+    after = random.integers(-1, size, size).astype(np.int64)
+    on_circle = set()
+    for start in range(size):
+        at = start
+        for _ in range(size):
+            at = after[at] if at >= 0 else -1
+            if at == start:
+                on_circle.add(start)
+    found = circles(after)
+    assert sorted(node for circle in found for node in circle) == sorted(on_circle)
+    for circle in found:
+        assert circle[0] == min(circle)
+        assert [int(after[node]) for node in circle] == [*circle[1:], circle[0]]
+
+
+def test_words_name_every_buffer():
+    names = {0: "s0[1] -> s1[2]", 4: "s1[1] -> s2[2]", 2: "s2[1] -> s0[2]"}
+    said = cycle_text([(0, 0), (4, 1), (2, 0)], names.__getitem__)
+    assert said == (
+        "3 buffers wait for each other's room in a circle: that of s0[1] -> s1[2] lane 0, which "
+        "waits for that of s1[1] -> s2[2] lane 1, which waits for that of s2[1] -> s0[2] lane 0, "
+        "which waits for the first"
+    )
+    assert "itself" in cycle_text([(4, 0)], names.__getitem__)
+
+
+def test_arrays_that_do_not_fit_are_refused():
+    wants, wants_vl, why = state(3, 2, {(0, 0): (1, 0, 2)})
+    with pytest.raises(InputError, match=r"one shape \[links, vls\]"):
+        deadlock_cycle(wants, wants_vl[:2], why)
+    with pytest.raises(InputError, match=r"one shape \[links, vls\]"):
+        deadlock_cycle(wants.ravel(), wants_vl.ravel(), why.ravel())
+    wants[0, 0] = 3
+    with pytest.raises(InputError, match="link 0, lane 0 waits for link 3"):
+        deadlock_cycle(wants, wants_vl, why)
