@@ -24,11 +24,24 @@ from weft.kernels.flow_events import (
 from weft.kernels.lean import lean_njit
 from weft.kernels.maxmin import maxmin_add, maxmin_remove, maxmin_solve
 from weft.kernels.penalty import penalty_add, penalty_remove, penalty_solve
-
-CALC = 0
-SEND = 1
-RECV = 2
-PUT = 3
+from weft.kernels.program import (
+    EAGER_BYTES,
+    ENDED,
+    HANDSHAKE,
+    LOCAL,
+    OVERHEAD,
+    PUT,
+    READY_HEAD,
+    READY_TAIL,
+    RECV,
+    SEND,
+    arrives,
+    ends,
+    freed,
+    received,
+    takes,
+    waits,
+)
 
 # Why the loop returned.
 DONE = 0
@@ -36,27 +49,20 @@ MORE = 1
 TIME_OUT = 2
 STUCK = 3
 
-# Places of `number`, beside HEAP.
-READY_HEAD = 1
-READY_TAIL = 2
-ENDED = 3
-FREE = 4
-SLOTS = 5
-LEAVING = 6
-COMING = 7
-ACTIVE = 8
-SOLVES = 9
-CHANGES = 10
-ARRIVED = 11
+# Places of `number`, beside HEAP and those of programs.
+FREE = 5
+SLOTS = 6
+LEAVING = 7
+COMING = 8
+ACTIVE = 9
+SOLVES = 10
+CHANGES = 11
 PEAK = 12
 
 # Place of `clock`.
 NOW = 0
 
-# Places of `setting`.
-EAGER_BYTES = 0
-HANDSHAKE = 1
-OVERHEAD_NS = 2
+# Places of `setting`, beside those of programs.
 TOLERANCE = 3
 LOCAL_RATE = 4
 LOCAL_LATENCY = 5
@@ -66,84 +72,8 @@ MAX_TIME = 6
 #: times are off by less than the tolerance (docs/flow-level.md).
 SLACK = 0.1
 
-#: A message that stays in its host.
-LOCAL = -1
-
 #: Slots whose earliest end is kept together.
 BLOCK_SHIFT = 7
-
-
-@lean_njit()
-def _freed(program, times, heap, number, op, for_start, now):
-    """Tell those that wait for an operation's start or end."""
-    release, succ_offset, succ, succ_on_start = program[5], program[7], program[8], program[9]
-    pending, ready = times[0], times[1]
-    heap_time, heap_item = heap
-    for at in range(succ_offset[op], succ_offset[op + 1]):
-        on_start = len(succ_on_start) > 0 and succ_on_start[at]
-        if on_start != for_start:
-            continue
-        after = succ[at]
-        pending[after] -= 1
-        if pending[after] == 0:
-            if len(release) and release[after] > now:
-                push_event(heap_time, heap_item, number, release[after], event(START, after))
-            else:
-                ready[number[READY_TAIL]] = after
-                number[READY_TAIL] += 1
-
-
-@lean_njit()
-def _ends(program, times, heap, number, op, now):
-    times[3][op] = now
-    number[ENDED] += 1
-    _freed(program, times, heap, number, op, False, now)
-
-
-@lean_njit()
-def _arrives(program, setting, times, heap, number, op, now):
-    """The last byte of a message is there; its receive may end."""
-    kind, match = program[0], program[4]
-    posted, arrived = times[2], times[5]
-    arrived[op] = now
-    number[ARRIVED] += 1
-    if kind[op] != SEND:
-        return
-    receive = match[op]
-    if posted[receive] >= 0:
-        _received(program, setting, times, heap, number, receive, now)
-
-
-@lean_njit()
-def _received(program, setting, times, heap, number, op, now):
-    """A posted receive has its message; taking it in may occupy the processor."""
-    overhead = setting[OVERHEAD_NS]
-    if overhead > 0:
-        busy = times[6]
-        if _waits(program, times, heap, number, op, now):
-            return
-        busy[program[1][op], 0] = now + overhead
-        push_event(heap[0], heap[1], number, now + overhead, event(END, op))
-    else:
-        _ends(program, times, heap, number, op, now)
-
-
-@lean_njit()
-def _waits(program, times, heap, number, op, now):
-    """Let an operation wait when its processor is in use or others wait for it."""
-    busy, queue, left, right = times[6:10]
-    rank = program[1][op]
-    lane = program[6][op] if len(program[6]) else 0
-    first = queue[rank, lane]
-    if first == 0 and busy[rank, lane] <= same_until(now):
-        return False
-    left[op] = 0
-    right[op] = 0
-    queue[rank, lane] = merge_waiting(first, np.int32(op + 1), left, right)
-    if first == 0:
-        processor = np.int64(rank) * busy.shape[1] + lane
-        push_event(heap[0], heap[1], number, busy[rank, lane], event(FREE_NOW, processor))
-    return True
 
 
 @lean_njit()
@@ -151,13 +81,13 @@ def _leaves(program, setting, network, times, heap, number, op, now):
     """The last byte of a message has left its source."""
     kind, size, route = program[0], program[2], program[10]
     if kind[op] == PUT or size[op] > setting[EAGER_BYTES]:
-        _ends(program, times, heap, number, op, now)
+        ends(program, times, heap, number, op, now)
     way = route[op]
     latency = setting[LOCAL_LATENCY] if way == LOCAL else network[0][way]
     if latency > 0:
         push_event(heap[0], heap[1], number, now + latency, event(ARRIVE, op))
     else:
-        _arrives(program, setting, times, heap, number, op, now)
+        arrives(program, setting, times, heap, number, op, now, same_until(now))
 
 
 @lean_njit()
@@ -202,7 +132,7 @@ def _meet(program, setting, network, times, heap, number, send):
     """Both sides of a rendez-vous are there: when the data begins to leave."""
     posted, match = times[2], program[4]
     # The request leaves once the processor has prepared it.
-    asked, answered = posted[send] + setting[OVERHEAD_NS], posted[match[send]]
+    asked, answered = posted[send] + setting[OVERHEAD], posted[match[send]]
     begin = max(asked, answered)
     if setting[HANDSHAKE] > 0:
         way = program[10][send]
@@ -212,54 +142,45 @@ def _meet(program, setting, network, times, heap, number, send):
 
 
 @lean_njit()
-def _takes(program, setting, op):
-    """How long an operation occupies its processor when it starts, ns."""
-    what = program[0][op]
-    if what == CALC:
-        return program[3][op]
-    return setting[OVERHEAD_NS] if what in (SEND, PUT) else 0.0
-
-
-@lean_njit()
 def _starts(program, setting, network, times, heap, flows, clock, number, maxmin, penalty, op, now):
     """An operation has all that it waited for and, if it needs one, a processor."""
     kind, rank, size, match, cpu = program[0], program[1], program[2], program[4], program[6]
     posted, busy = times[2], times[6]
     heap_time, heap_item = heap
     what = kind[op]
-    takes = _takes(program, setting, op)
-    if takes > 0:
-        busy[rank[op], cpu[op] if len(cpu) else 0] = now + takes
+    held = takes(program, setting, op)
+    if held > 0:
+        busy[rank[op], cpu[op] if len(cpu) else 0] = now + held
     posted[op] = now
-    _freed(program, times, heap, number, op, True, now)
+    freed(program, times, heap, number, op, True, now)
     if what == RECV:
         send = match[op]
         if size[send] > setting[EAGER_BYTES]:
             if posted[send] >= 0:
                 _meet(program, setting, network, times, heap, number, send)
         elif times[5][send] >= 0:
-            _received(program, setting, times, heap, number, op, now)
+            received(program, setting, times, heap, number, op, now, same_until(now))
         return
     if what in (SEND, PUT):
         if what == SEND and size[op] > setting[EAGER_BYTES]:
             if posted[match[op]] >= 0:
                 _meet(program, setting, network, times, heap, number, op)
             return
-        if takes > 0:
+        if held > 0:
             if what == SEND:
-                push_event(heap_time, heap_item, number, now + takes, event(END, op))
-            push_event(heap_time, heap_item, number, now + takes, event(BEGIN, op))
+                push_event(heap_time, heap_item, number, now + held, event(END, op))
+            push_event(heap_time, heap_item, number, now + held, event(BEGIN, op))
             return
         if what == SEND:
-            _ends(program, times, heap, number, op, now)
+            ends(program, times, heap, number, op, now)
         _begins(
             program, setting, network, times, heap, flows, clock, number, maxmin, penalty, op, now
         )
         return
-    if takes > 0:
-        push_event(heap_time, heap_item, number, now + takes, event(END, op))
+    if held > 0:
+        push_event(heap_time, heap_item, number, now + held, event(END, op))
     else:
-        _ends(program, times, heap, number, op, now)
+        ends(program, times, heap, number, op, now)
 
 
 @lean_njit()
@@ -273,7 +194,7 @@ def _processor_free(
     op = first - 1
     queue[rank, lane] = merge_waiting(left[op], right[op], left, right)
     if program[0][op] == RECV:
-        busy[rank, lane] = now + setting[OVERHEAD_NS]
+        busy[rank, lane] = now + setting[OVERHEAD]
         push_event(heap[0], heap[1], number, busy[rank, lane], event(END, op))
     else:
         _starts(
@@ -370,21 +291,6 @@ def _finished(program, setting, network, times, heap, flows, clock, number, unti
 
 
 @lean_njit()
-def prepare(program, times, heap, number, dep_offset):
-    """Count what each operation waits for, and queue those that wait for nothing."""
-    pending, ready = times[0], times[1]
-    release = program[5]
-    for op in range(len(pending)):
-        pending[op] = dep_offset[op + 1] - dep_offset[op]
-        if pending[op] == 0:
-            if len(release) and release[op] > 0:
-                push_event(heap[0], heap[1], number, release[op], event(START, op))
-            else:
-                ready[number[READY_TAIL]] = op
-                number[READY_TAIL] += 1
-
-
-@lean_njit()
 def run(program, setting, network, times, heap, flows, clock, number, maxmin, penalty, most_events):
     """Go on until all is done, the time is up, nothing moves, or so many events have passed.
 
@@ -427,8 +333,8 @@ def run(program, setting, network, times, heap, flows, clock, number, maxmin, pe
         while number[READY_HEAD] < number[READY_TAIL]:
             op = np.int64(ready[number[READY_HEAD]])  # one type throughout, one compile
             number[READY_HEAD] += 1
-            if _takes(program, setting, op) > 0 and _waits(
-                program, times, heap, number, op, clock[NOW]
+            if takes(program, setting, op) > 0 and waits(
+                program, times, heap, number, op, same_until(clock[NOW])
             ):
                 continue
             _starts(
@@ -463,9 +369,9 @@ def run(program, setting, network, times, heap, flows, clock, number, maxmin, pe
             item = pop_event(heap_time, heap_item, number)
             op, what = item & OPERATION, item >> KIND_SHIFT
             if what == END:
-                _ends(program, times, heap, number, op, now)
+                ends(program, times, heap, number, op, now)
             elif what == ARRIVE:
-                _arrives(program, setting, times, heap, number, op, now)
+                arrives(program, setting, times, heap, number, op, now, same_until(now))
             elif what == START:
                 ready[number[READY_TAIL]] = op
                 number[READY_TAIL] += 1

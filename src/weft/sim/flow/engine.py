@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from weft.errors import InputError, WeftError
 from weft.fabrics import Fabric, check_fabric
 from weft.kernels import flow_engine as kernel
-from weft.kernels import flow_events
+from weft.kernels import flow_events, program
 from weft.registry import convert
 from weft.routes import CandidateRoutes, Routes
 from weft.sim.contention import INFINIBAND, PenaltyModel
@@ -163,8 +163,8 @@ def simulate(
     if why == kernel.TIME_OUT:
         raise IncompleteRun(
             f"stopped at {state.clock[kernel.NOW]:g} ns of simulated time: "
-            f"{state.number[kernel.ARRIVED]:,} of {len(workload.messages):,} messages had arrived; "
-            "there is no result"
+            f"{state.number[program.ARRIVED]:,} of {len(workload.messages):,} messages had "
+            "arrived; there is no result"
         )
     return FlowResult(
         fabric=fabric,
@@ -272,7 +272,7 @@ def lay_messages(
         key: options[key]
         for key in ("multipath", "seed", "ports", "switch_latency_ns", "latency_ns")
     }
-    route = np.full(workload.num_ops, kernel.LOCAL, dtype=np.int32)
+    route = np.full(workload.num_ops, program.LOCAL, dtype=np.int32)
     if options["multipath"] == "hash" and isinstance(routes, CandidateRoutes):
         route[ops] = np.arange(len(ops), dtype=np.int32)
         return lay_routes(fabric, routes, source, target, **laying), route
@@ -314,9 +314,9 @@ class _State:
         """The state before anything has happened."""
         ops = workload.num_ops
         setting = np.zeros(7)
-        setting[kernel.EAGER_BYTES] = options["eager_bytes"]
-        setting[kernel.HANDSHAKE] = options["handshake"]
-        setting[kernel.OVERHEAD_NS] = options["overhead_ns"]
+        setting[program.EAGER_BYTES] = options["eager_bytes"]
+        setting[program.HANDSHAKE] = options["handshake"]
+        setting[program.OVERHEAD] = options["overhead_ns"]
         # Alone, messages have no rates to share late.
         alone = options["sharing"] == "none"
         setting[kernel.TOLERANCE] = 0.0 if alone else options["tolerance"]
@@ -325,7 +325,7 @@ class _State:
         limit = options["max_time_ns"]
         setting[kernel.MAX_TIME] = np.inf if limit is None else limit
         block = 1 << kernel.BLOCK_SHIFT
-        slots = -(-max(int((route != kernel.LOCAL).sum()), 1) // block) * block
+        slots = -(-max(int((route != program.LOCAL).sum()), 1) // block) * block
         processors = int(workload.cpu.max(initial=0)) + 1
         # Large arrays of zeros take memory only where they are used; slots are used from the first.
         return cls(
@@ -366,7 +366,7 @@ class _State:
 
     def run(self, workload: Workload, progress: Callable[[Progress], None] | None) -> int:
         """Run to the end, reporting now and then; give the kernel's reason for stopping."""
-        kernel.prepare(self.program, self.times, self.heap, self.number, workload.dep_offset)
+        program.prepare(self.program, self.times, self.heap, self.number, workload.dep_offset)
         messages = len(workload.messages)
         moments = 1  # then as many as take a while: Python hears of interrupts between calls
         while True:
@@ -378,8 +378,8 @@ class _State:
             if progress:
                 progress(
                     Progress(
-                        int(self.number[kernel.ENDED]), workload.num_ops,
-                        int(self.number[kernel.ARRIVED]), messages, float(self.clock[kernel.NOW]),
+                        int(self.number[program.ENDED]), workload.num_ops,
+                        int(self.number[program.ARRIVED]), messages, float(self.clock[kernel.NOW]),
                     )
                 )  # fmt: skip
             if why != kernel.MORE:
