@@ -514,7 +514,7 @@ def test_large_fabric_is_drawn_in_good_time(open_report: Any) -> None:
 def test_hosts_too_many_to_draw_are_left_out_and_found(
     open_report: Any, monkeypatch: pytest.MonkeyPatch, tree_page: Page
 ) -> None:
-    monkeypatch.setattr("weft.report.html.MAX_DRAWN_HOSTS", 8)
+    monkeypatch.setattr("weft.report.parts.MAX_DRAWN_HOSTS", 8)
     report = open_report(tree_page)
     assert "16 hosts and their cables are too many to draw" in report.text("#drawing-text")
     assert not report.tab.locator("#hosts-option").is_visible()

@@ -258,7 +258,7 @@ def test_large_fabric_stays_within_bounds():
 
 
 def test_hosts_too_many_to_draw_are_said_so(monkeypatch):
-    monkeypatch.setattr("weft.report.html.MAX_DRAWN_HOSTS", 15)
+    monkeypatch.setattr("weft.report.parts.MAX_DRAWN_HOSTS", 15)
     page = comparison_page(build("xgft:2;4,4;1,2"), ("minhop",), ("shift",))
     assert json.loads(Document(render(page)).script("weft-page"))["hostsDrawn"] is False
 

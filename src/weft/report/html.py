@@ -7,33 +7,20 @@ would weigh more than most pages do.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Iterable, Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
-from scipy.spatial import cKDTree
 
-from weft.fabrics import Fabric, NodeKind, rate_text
+from weft.fabrics import Fabric
 from weft.formats.text import write_text
-from weft.report.colours import (
-    DARK_IDLE,
-    DARK_PART,
-    DARK_SERIES,
-    LIGHT_IDLE,
-    LIGHT_PART,
-    LIGHT_SERIES,
-    scale,
-)
 from weft.report.layout import Layout, layout
 from weft.report.model import LinkUser, Page, Run
 from weft.report.packing import coded, packed, script_json
+from weft.report.parts import content_hash, drawing_facts, fabric_blob, template
 from weft.report.summary import (
     LISTED_USERS,
     STATISTICS,
@@ -51,8 +38,6 @@ from weft.report.summary import (
 from weft.sim.static import host_rate_gbps
 
 SCRIPTS = ("data.js", "view.js", "drawing.js", "chart.js", "panels.js", "main.js")
-#: Hosts above which a page draws switches only.
-MAX_DRAWN_HOSTS = 12_000
 
 
 def write(page: Page, path: str | Path) -> None:
@@ -81,10 +66,10 @@ def render(page: Page) -> str:
     drawing = layout(fabric)
     opening = default_run(page)
     node_of = {name: node for node, name in enumerate(fabric.node_names)}
-    style = _template("style.css")
-    script = '(() => {\n"use strict";\n' + "\n".join(map(_template, SCRIPTS)) + "})();\n"
+    style = template("style.css")
+    script = '(() => {\n"use strict";\n' + "\n".join(map(template, SCRIPTS)) + "})();\n"
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    text = environment.from_string(_template("page.html")).render(
+    text = environment.from_string(template("page.html")).render(
         page=page,
         # The name of the engine heads each row as it is.
         columns={name: text for name, text in page.columns.items() if name.lower() != "engine"},
@@ -97,12 +82,12 @@ def render(page: Page) -> str:
         default_run=opening,
         load_text=_load_text(fabric),
         data=Markup(script_json(_data(page, scope, drawing, opening))),
-        fabric_blob=Markup(_fabric_blob(fabric, drawing)),
+        fabric_blob=Markup(fabric_blob(fabric, drawing)),
         run_blobs=[Markup(_run_blob(run, node_of)) for run in page.runs],
         style=Markup(style),
-        style_hash=_hash(style),
+        style_hash=content_hash(style),
         script=Markup(script),
-        script_hash=_hash(script),
+        script_hash=content_hash(script),
     )
     # Names read from files may hold what UTF-8 cannot: such letters become question marks.
     return text.encode("utf-8", "replace").decode("utf-8")
@@ -114,15 +99,6 @@ def _check(fabric: Fabric, run: Run) -> None:
             raise ValueError(f"{name} of {run.engine} must have {fabric.num_links} values")
         if not np.all(np.isfinite(values)) or np.min(values, initial=0.0) < 0:
             raise ValueError(f"{name} of {run.engine} must be finite and not negative")
-
-
-def _template(name: str) -> str:
-    return resources.files("weft.report").joinpath("templates", name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    """What a content security policy allows an inline element by."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _load_text(fabric: Fabric) -> str:
@@ -158,9 +134,6 @@ def _plain_hottest(fabric: Fabric, run: Run | None, scope: Scope) -> list[dict[s
 def _data(page: Page, scope: Scope, drawing: Layout, opening: Run | None) -> dict[str, Any]:
     fabric = page.fabric
     ran = {run.engine for run in page.runs}
-    switch = fabric.node_kind == NodeKind.SWITCH
-    common = {"ink": "#1b2027", "muted": "#59636e", "host": "#7b8794"}
-    dark = {"ink": "#e5e9ee", "muted": "#9ba6b2", "host": "#76828f"}
     return {
         "engines": [
             {"name": e.name, "ran": e.name in ran, "refused": bool(e.refusal)} for e in page.engines
@@ -170,29 +143,8 @@ def _data(page: Page, scope: Scope, drawing: Layout, opening: Run | None) -> dic
         "defaultRun": -1 if opening is None else [run is opening for run in page.runs].index(True),
         "scope": scope.name,
         "scopeIsAll": scope.whole,
-        "hosts": fabric.num_hosts,
-        "hostsDrawn": fabric.num_hosts <= MAX_DRAWN_HOSTS,
-        "layoutText": drawing.caption,
-        "switchGap": _switch_gap(drawing.position[switch]),
-        "colours": {
-            "light": {
-                "scale": scale(LIGHT_PART), "idle": LIGHT_IDLE, "series": LIGHT_SERIES,
-                "page": "#ffffff", **common,
-            },
-            "dark": {
-                "scale": scale(DARK_PART), "idle": DARK_IDLE, "series": DARK_SERIES,
-                "page": "#161b21", **dark,
-            },
-        },
-    }  # fmt: skip
-
-
-def _switch_gap(position: NDArray[np.float64]) -> float:
-    """Distance that nearly all switches keep from each other: how large they and names may be."""
-    if len(position) < 2:
-        return 1.0
-    distance, _ = cKDTree(position).query(position, k=2)
-    return rounded(float(np.clip(np.percentile(distance[:, 1], 10), 0.05, 4.0)), 4)
+        **drawing_facts(fabric, drawing),
+    }
 
 
 def _run_facts(fabric: Fabric, run: Run, scope: Scope) -> dict[str, Any]:
@@ -211,41 +163,6 @@ def _run_facts(fabric: Fabric, run: Run, scope: Scope) -> dict[str, Any]:
         "hottest": hottest(run.load, scope.links),
         "hottestAll": hottest(run.load, usable_links(fabric)),
     }
-
-
-def _fabric_blob(fabric: Fabric, drawing: Layout) -> str:
-    rates, rate_index = np.unique(
-        np.stack((fabric.cable_rate_code.astype(float), fabric.cable_rate_gbps)),
-        axis=1,
-        return_inverse=True,
-    )
-    arrays: dict[str, NDArray[Any]] = {
-        "x": drawing.position[:, 0].astype(np.float32),
-        "y": drawing.position[:, 1].astype(np.float32),
-        "bend": drawing.bend.astype(np.float32),
-        "length": fabric.cable_length_m.astype(np.float32),
-        "aNode": fabric.link_from[0::2],
-        "bNode": fabric.link_to[0::2],
-        "guidHigh": (fabric.node_guid >> np.uint64(32)).astype(np.uint32),
-        "guidLow": (fabric.node_guid & np.uint64(0xFFFFFFFF)).astype(np.uint32),
-        "aPort": fabric.link_from_port[0::2],
-        "bPort": fabric.link_to_port[0::2],
-        "ports": fabric.num_ports.astype(np.uint16),
-        "rateIndex": rate_index.ravel().astype(np.uint16),
-        "kind": fabric.node_kind,
-        "forwards": fabric.forwards.astype(np.uint8),
-        "level": fabric.level,
-    }
-    pairs = zip(fabric.descriptions, fabric.node_names, strict=True)
-    values = {
-        "names": fabric.node_names,
-        "descriptions": {n: said for n, (said, name) in enumerate(pairs) if said != name},
-        "rates": [
-            f"{rate_text(gbps, int(code))} ({gbps:g} Gb/s)" if code else f"{gbps:g} Gb/s"
-            for code, gbps in rates.T.tolist()
-        ],
-    }
-    return packed(arrays, values)
 
 
 def _run_blob(run: Run, node_of: Mapping[str, int]) -> str:

@@ -1,0 +1,106 @@
+"""What pages that draw a fabric have in common: templates, the fabric as a blob, colours."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from importlib import resources
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from weft.fabrics import Fabric, NodeKind, rate_text
+from weft.report.colours import (
+    DARK_IDLE,
+    DARK_PART,
+    DARK_SERIES,
+    LIGHT_IDLE,
+    LIGHT_PART,
+    LIGHT_SERIES,
+    scale,
+)
+from weft.report.layout import Layout
+from weft.report.packing import packed
+from weft.report.summary import rounded
+
+#: Hosts above which a page draws switches only.
+MAX_DRAWN_HOSTS = 12_000
+
+
+def template(name: str) -> str:
+    """A file of the folder of templates."""
+    return resources.files("weft.report").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def content_hash(text: str) -> str:
+    """What a content security policy allows an inline element by."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def drawing_facts(fabric: Fabric, drawing: Layout) -> dict[str, Any]:
+    """What the drawing's script needs to know besides the fabric itself."""
+    switch = fabric.node_kind == NodeKind.SWITCH
+    common = {"ink": "#1b2027", "muted": "#59636e", "host": "#7b8794"}
+    dark = {"ink": "#e5e9ee", "muted": "#9ba6b2", "host": "#76828f"}
+    return {
+        "hosts": fabric.num_hosts,
+        "hostsDrawn": fabric.num_hosts <= MAX_DRAWN_HOSTS,
+        "layoutText": drawing.caption,
+        "switchGap": _switch_gap(drawing.position[switch]),
+        "colours": {
+            "light": {
+                "scale": scale(LIGHT_PART), "idle": LIGHT_IDLE, "series": LIGHT_SERIES,
+                "page": "#ffffff", **common,
+            },
+            "dark": {
+                "scale": scale(DARK_PART), "idle": DARK_IDLE, "series": DARK_SERIES,
+                "page": "#161b21", **dark,
+            },
+        },
+    }  # fmt: skip
+
+
+def _switch_gap(position: NDArray[np.float64]) -> float:
+    """Distance that nearly all switches keep from each other: how large they and names may be."""
+    if len(position) < 2:
+        return 1.0
+    distance, _ = cKDTree(position).query(position, k=2)
+    return rounded(float(np.clip(np.percentile(distance[:, 1], 10), 0.05, 4.0)), 4)
+
+
+def fabric_blob(fabric: Fabric, drawing: Layout) -> str:
+    """The fabric and where it is drawn, for `FabricData` in `data.js`."""
+    rates, rate_index = np.unique(
+        np.stack((fabric.cable_rate_code.astype(float), fabric.cable_rate_gbps)),
+        axis=1,
+        return_inverse=True,
+    )
+    arrays: dict[str, NDArray[Any]] = {
+        "x": drawing.position[:, 0].astype(np.float32),
+        "y": drawing.position[:, 1].astype(np.float32),
+        "bend": drawing.bend.astype(np.float32),
+        "length": fabric.cable_length_m.astype(np.float32),
+        "aNode": fabric.link_from[0::2],
+        "bNode": fabric.link_to[0::2],
+        "guidHigh": (fabric.node_guid >> np.uint64(32)).astype(np.uint32),
+        "guidLow": (fabric.node_guid & np.uint64(0xFFFFFFFF)).astype(np.uint32),
+        "aPort": fabric.link_from_port[0::2],
+        "bPort": fabric.link_to_port[0::2],
+        "ports": fabric.num_ports.astype(np.uint16),
+        "rateIndex": rate_index.ravel().astype(np.uint16),
+        "kind": fabric.node_kind,
+        "forwards": fabric.forwards.astype(np.uint8),
+        "level": fabric.level,
+    }
+    pairs = zip(fabric.descriptions, fabric.node_names, strict=True)
+    values = {
+        "names": fabric.node_names,
+        "descriptions": {n: said for n, (said, name) in enumerate(pairs) if said != name},
+        "rates": [
+            f"{rate_text(gbps, int(code))} ({gbps:g} Gb/s)" if code else f"{gbps:g} Gb/s"
+            for code, gbps in rates.T.tolist()
+        ],
+    }
+    return packed(arrays, values)
