@@ -19,6 +19,7 @@ from weft.sim.analysis import StaticResult, analyse
 from weft.sim.bisection import Bisection, bisection
 from weft.sim.contention import PenaltyModel, penalties, predict
 from weft.sim.flow import FlowResult, simulate
+from weft.sim.packet import Hardware, PacketResult, VlArbitration, simulate_packets
 from weft.sim.static import link_loads
 from weft.subnet.live import live
 from weft.workload import Workload, WorkloadBuilder, load_workload, traffic
@@ -31,10 +32,12 @@ __all__ = [
     "Fabric",
     "FabricBuilder",
     "FlowResult",
+    "Hardware",
     "InputError",
     "LinkKind",
     "NodeKind",
     "NotApplicable",
+    "PacketResult",
     "PathRoutes",
     "PenaltyModel",
     "Routes",
@@ -42,6 +45,7 @@ __all__ = [
     "TableRoutes",
     "UnroutedWarning",
     "Validation",
+    "VlArbitration",
     "WeftError",
     "Workload",
     "WorkloadBuilder",
@@ -56,6 +60,7 @@ __all__ = [
     "predict",
     "route",
     "simulate",
+    "simulate_packets",
     "source_routes",
     "traffic",
     "validate",

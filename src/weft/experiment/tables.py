@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from weft.columns import Column, frame
 from weft.experiment.run import Outcome
 from weft.sim import phases as static
+from weft.sim import replay
 from weft.sim.flow import FlowResult
 from weft.sim.flow import result as flow
 from weft.sim.phases import StaticWorkload
@@ -118,13 +119,13 @@ def _with_job(columns: Mapping[str, Column]) -> dict[str, Column]:
 
 
 _HOST_NAME = Column(pl.String, "", "label of that host")
-_PLACED = {name: flow.RANK_COLUMNS[name] for name in ("rank", "host")}
+_PLACED = {name: replay.RANK_COLUMNS[name] for name in ("rank", "host")}
 
 #: Columns of every table, by level and name of the table.
 TABLES: Mapping[tuple[str, str], Mapping[str, Column]] = {
-    ("flow", "phases"): _with_job(flow.PHASE_COLUMNS),
-    ("flow", "messages"): _with_job(flow.MESSAGE_COLUMNS),
-    ("flow", "ranks"): _with_job({**_PLACED, "host_name": _HOST_NAME, **flow.RANK_COLUMNS}),
+    ("flow", "phases"): _with_job(replay.PHASE_COLUMNS),
+    ("flow", "messages"): _with_job(replay.MESSAGE_COLUMNS),
+    ("flow", "ranks"): _with_job({**_PLACED, "host_name": _HOST_NAME, **replay.RANK_COLUMNS}),
     ("flow", "links"): {"run": _RUN, **flow.LINK_COLUMNS},
     ("static", "phases"): _with_job(static.PHASE_COLUMNS),
     ("static", "messages"): _with_job(static.MESSAGE_COLUMNS),

@@ -159,7 +159,11 @@ def simulate(
             f"simulated time grows beyond 1e+308 ns, from {state.clock[kernel.NOW]:g} ns on"
         )
     if why == kernel.STUCK:
-        raise InputError(_deadlock(workload, state))
+        raise InputError(
+            deadlock_of_ranks(
+                workload, state.times[2], state.times[3], f"{state.clock[kernel.NOW]:g} ns"
+            )
+        )
     if why == kernel.TIME_OUT:
         raise IncompleteRun(
             f"stopped at {state.clock[kernel.NOW]:g} ns of simulated time: "
@@ -388,19 +392,27 @@ class _State:
             moments = int(min(max(moments * REPORT_S / took, 1), 4 * moments, 2**30))
 
 
-def _deadlock(workload: Workload, state: _State) -> str:
-    """Which ranks wait for what, when nothing moves any more."""
-    posted, ended = state.times[2], state.times[3]
+def deadlock_of_ranks(
+    workload: Workload, posted: NDArray[Any], ended: NDArray[Any], now: str
+) -> str:
+    """Which ranks wait for what, when nothing moves any more.
+
+    Parameters
+    ----------
+    workload
+        Whose ranks.
+    posted, ended
+        Times of its operations, below 0 for what has not happened.
+    now
+        When, in words.
+    """
     waiting = np.flatnonzero((posted >= 0) & (ended < 0))
     ranks, first = np.unique(workload.rank[waiting], return_index=True)
     said = "; ".join(
         f"rank {workload.rank[op]} in {_place(workload, int(op))}" for op in waiting[first][:_NAMED]
     )
     more = f"; and {len(ranks) - _NAMED} more" if len(ranks) > _NAMED else ""
-    return (
-        f"the workload deadlocks after {state.clock[kernel.NOW]:g} ns: {len(ranks)} ranks wait for "
-        f"ever: {said}{more}"
-    )
+    return f"the workload deadlocks after {now}: {len(ranks)} ranks wait for ever: {said}{more}"
 
 
 def _place(workload: Workload, op: int) -> str:

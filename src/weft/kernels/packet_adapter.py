@@ -1,0 +1,327 @@
+"""Adapters: queue pairs send messages packet by packet, and messages arrive in their order."""
+
+import numpy as np
+
+from weft.kernels.flow_events import ARRIVE, END, event, push_event
+from weft.kernels.lean import lean_njit
+from weft.kernels.packet_lanes import (
+    choose_lane,
+    credit_time,
+    credits_now,
+    credits_of,
+    duration,
+    rounded,
+    send_back,
+)
+from weft.kernels.packet_layout import (
+    ADAPTER_LATENCY,
+    ASKING,
+    BYTES,
+    CONTROL,
+    CREDIT_LATENCY,
+    DELIVERED,
+    DELIVERED_BYTES,
+    HEADER,
+    IN_FLIGHT,
+    INJECTED_BYTES,
+    LANES,
+    LATENCY,
+    LEVEL,
+    LINE_HEAD,
+    LINE_TAIL,
+    MARKS,
+    MEMORY_FREE,
+    MTU,
+    NEVER,
+    NEXT,
+    OP,
+    OUT,
+    OUT_LANE,
+    OVERTAKEN,
+    REORDERS,
+    SEQUENCE,
+    SERIAL,
+    SERIALS,
+    SHORT,
+    VIA,
+    WAY,
+)
+from weft.kernels.packet_queue import give_slot, mark, take_slot
+from weft.kernels.program import ARRIVED, EAGER_BYTES, ENDED, PUT
+
+# What an operation sends at the moment.
+NOTHING = 0
+REQUEST = 1
+DATA = 2
+ANSWER = 3
+
+# Columns of queue pairs, int32: the message being sent, the last one, the next in line.
+FIRST = 0
+LAST = 1
+NEXT_IN_LINE = 2
+PAIR_WIDTH = 4
+
+# Columns of connections, int32: oldest message that has not arrived, the last one, packets sent,
+# packets that have arrived without a gap, and the packets that overtook them.
+OLDEST = 0
+NEWEST = 1
+SENT = 2
+WHOLE = 3
+HELD = 4
+HELD_BYTES = 5
+MOST_HELD = 6
+OVERTOOK = 7
+CONNECTION_WIDTH = 8
+
+# Columns of operations, int64: bytes to send, packets to arrive, latest arrival.
+LEFT = 0
+MISSING = 1
+LATEST = 2
+JOINED = 3
+MESSAGE_WIDTH = 4
+
+
+@lean_njit()
+def join(setting, number, network, ends_state, state, lanes, dirty, is_dirty, size, op, what, now):
+    """A message, request or answer joins its queue pair."""
+    pairs, connections, messages, next_sent, next_whole, sends = ends_state[:6]
+    pair_of, connection_of, route_of, route_link, route_lane = ends_state[6:11]
+    sends[op] = what
+    left = size[op] if what == DATA else setting[CONTROL]
+    messages[op, LEFT] = left
+    messages[op, MISSING] = max((left + setting[MTU] - 1) // setting[MTU], 1)
+    messages[op, LATEST] = now
+    messages[op, JOINED] = now
+    next_sent[op] = -1
+    next_whole[op] = -1
+    connection = np.int64(connection_of[op])
+    if connections[connection, OLDEST] < 0:
+        connections[connection, OLDEST] = op
+    else:
+        next_whole[connections[connection, NEWEST]] = op
+    connections[connection, NEWEST] = op
+    pair = np.int64(pair_of[op])
+    if pairs[pair, FIRST] >= 0:
+        next_sent[pairs[pair, LAST]] = op
+        pairs[pair, LAST] = op
+        return
+    pairs[pair, FIRST] = op
+    pairs[pair, LAST] = op
+    route = np.int64(route_of[op])
+    link, lane = np.int64(route_link[route]), np.int64(route_lane[route])
+    line_up(setting, pairs, state, lanes, link, lane, pair)
+    mark(number, dirty, is_dirty, link)
+
+
+@lean_njit()
+def line_up(setting, pairs, state, lanes, link, lane, pair):
+    """A queue pair goes to the end of the line of a lane."""
+    row = lanes[link * setting[LANES] + lane]
+    pairs[pair, NEXT_IN_LINE] = -1
+    if row[LINE_HEAD] < 0:
+        row[LINE_HEAD] = pair
+        state[link, ASKING] |= np.int64(1) << lane
+    else:
+        pairs[row[LINE_TAIL], NEXT_IN_LINE] = pair
+    row[LINE_TAIL] = pair
+
+
+@lean_njit()
+def choose_pair(setting, number, pool, ends_state, state, lanes, arbiter, tables, pick, link, now):
+    """Which lane an adapter's link serves at a time that it is free.
+
+    Returns
+    -------
+    int: the queue pair or -1, with the lane in `pick[0]`; without one, when there may be one
+    stands in `pick[1]`.
+    """
+    pairs, messages = ends_state[0], ends_state[2]
+    count = setting[LANES]
+    soon = np.int64(NEVER)
+    candidates = np.int64(0)
+    for lane in range(count):
+        if not state[link, ASKING] >> lane & 1:
+            continue
+        row = lanes[link * count + lane]
+        left = messages[pairs[row[LINE_HEAD], FIRST], LEFT]
+        needed = credits_of(setting, min(left, setting[MTU]) + setting[HEADER])
+        if credits_now(number, pool, row, now) >= needed:
+            candidates |= np.int64(1) << lane
+            continue
+        back = credit_time(pool, row, needed)
+        if back == NEVER:
+            row[SHORT] = 1
+        soon = min(soon, back)
+    pick[1] = soon
+    if not candidates:
+        return np.int64(-1)
+    picked = choose_lane(setting, arbiter[link], tables, candidates)
+    if picked < 0:
+        return np.int64(-1)
+    pick[0] = picked
+    return np.int64(lanes[link * count + (picked >> 1), LINE_HEAD])
+
+
+@lean_njit()
+def inject(
+    setting, number, network, pool, ends_state, state, lanes, program, times, heap, pair, link,
+    lane, now,
+):  # fmt: skip
+    """Make the next packet of a queue pair, which goes to the end of its line.
+
+    Returns
+    -------
+    int: the slot.
+    """
+    slots = pool[0]
+    pairs, connections, messages, next_sent, _, sends = ends_state[:6]
+    connection_of, route_of, route_link, route_lane, route_way, route_level = ends_state[7:13]
+    op = np.int64(pairs[pair, FIRST])
+    route = np.int64(route_of[op])
+    payload = min(messages[op, LEFT], setting[MTU])
+    connection = np.int64(connection_of[op])
+    slot = take_slot(pool, number)
+    slots[slot, BYTES] = payload + setting[HEADER]
+    slots[slot, OP] = op
+    slots[slot, WAY] = route_way[route]
+    slots[slot, SEQUENCE] = connections[connection, SENT]
+    slots[slot, SERIAL] = number[SERIALS]
+    slots[slot, LEVEL] = route_level[route]
+    slots[slot, MARKS] = 0
+    slots[slot, VIA] = -1
+    slots[slot, OUT] = link
+    slots[slot, OUT_LANE] = lane
+    connections[connection, SENT] += 1
+    number[SERIALS] += 1
+    number[IN_FLIGHT] += 1
+    number[INJECTED_BYTES] += payload + setting[HEADER]
+    left = times[4]
+    if sends[op] == DATA and left[op] < 0:
+        left[op] = now
+    messages[op, LEFT] -= payload
+    # Out of the line, and to its end if there is more.
+    row = lanes[link * setting[LANES] + lane]
+    row[LINE_HEAD] = pairs[pair, NEXT_IN_LINE]
+    if row[LINE_HEAD] < 0:
+        state[link, ASKING] &= ~(np.int64(1) << lane)
+    if messages[op, LEFT] == 0:
+        until = now + duration(setting, network, link, payload + setting[HEADER])
+        if sends[op] == DATA:
+            _has_left(setting, number, program, times, heap, op, until)
+        pairs[pair, FIRST] = next_sent[op]
+    if pairs[pair, FIRST] >= 0:
+        following = np.int64(route_of[pairs[pair, FIRST]])
+        line_up(
+            setting, pairs, state, lanes, np.int64(route_link[following]),
+            np.int64(route_lane[following]), pair,
+        )  # fmt: skip
+    return slot
+
+
+@lean_njit()
+def _has_left(setting, number, program, times, heap, op, until):
+    """The last byte of a message leaves at a time; that may end its operation."""
+    kind, size, succ_offset = program[0], program[2], program[7]
+    if kind[op] != PUT and size[op] <= setting[EAGER_BYTES]:
+        return
+    if succ_offset[op + 1] == succ_offset[op]:
+        # Nobody waits for it.
+        times[3][op] = until
+        number[ENDED] += 1
+    else:
+        push_event(heap[0], heap[1], number, until, event(END, op))
+
+
+@lean_njit()
+def deliver(
+    setting, number, network, pool, wheel, ends_state, state, lanes, program, times, heap, slot,
+    link, lane, now,
+):  # fmt: skip
+    """A packet begins to leave over the last link of its way."""
+    slots = pool[0]
+    connections, messages = ends_state[1], ends_state[2]
+    connection_of = ends_state[7]
+    size, op = np.int64(slots[slot, BYTES]), np.int64(slots[slot, OP])
+    takes = duration(setting, network, link, size)
+    arrival = now + network[0][link, LATENCY] + takes
+    memory_gbps = network[2][link]
+    if memory_gbps > 0:
+        writing = rounded(size, memory_gbps)
+        begin = arrival - takes + max(takes - writing, 0)
+        arrival = max(begin, state[link, MEMORY_FREE]) + writing
+        state[link, MEMORY_FREE] = arrival
+    needed = credits_of(setting, size)
+    number[IN_FLIGHT] -= 1
+    number[DELIVERED] += 1
+    number[DELIVERED_BYTES] += size
+    connection = np.int64(connection_of[op])
+    keep = False
+    if setting[REORDERS]:
+        keep = _overtakes(number, pool, connections, connection, slot)
+    if not keep:
+        give_slot(pool, number, slot)
+    send_back(
+        setting, number, pool, wheel, state, lanes, link, lane, needed,
+        arrival + network[0][link, CREDIT_LATENCY], now,
+    )  # fmt: skip
+    messages[op, MISSING] -= 1
+    messages[op, LATEST] = max(messages[op, LATEST], arrival)
+    if messages[op, MISSING] == 0 and connections[connection, OLDEST] == op:
+        _whole(setting, number, ends_state, program, times, heap, connection)
+
+
+@lean_njit()
+def _overtakes(number, pool, connections, connection, slot):
+    """Whether a packet came before one sent earlier, and has to be kept until that is there."""
+    slots = pool[0]
+    row = connections[connection]
+    if slots[slot, SEQUENCE] != row[WHOLE]:
+        number[OVERTAKEN] += 1
+        row[OVERTOOK] += 1
+        row[HELD_BYTES] += slots[slot, BYTES]
+        row[MOST_HELD] = max(row[MOST_HELD], row[HELD_BYTES])
+        before = np.int64(-1)
+        after = np.int64(row[HELD])
+        while after >= 0 and slots[after, SEQUENCE] < slots[slot, SEQUENCE]:
+            before = after
+            after = np.int64(slots[after, NEXT])
+        slots[slot, NEXT] = after
+        if before < 0:
+            row[HELD] = slot
+        else:
+            slots[before, NEXT] = slot
+        return True
+    row[WHOLE] += 1
+    held = np.int64(row[HELD])
+    while held >= 0 and slots[held, SEQUENCE] == row[WHOLE]:
+        row[WHOLE] += 1
+        row[HELD_BYTES] -= slots[held, BYTES]
+        after = np.int64(slots[held, NEXT])
+        give_slot(pool, number, held)
+        held = after
+    row[HELD] = held
+    return False
+
+
+@lean_njit()
+def _whole(setting, number, ends_state, program, times, heap, connection):
+    """The oldest message of a connection is complete, and perhaps some that follow it."""
+    connections, messages, next_whole, sends = (
+        ends_state[1], ends_state[2], ends_state[4], ends_state[5],
+    )  # fmt: skip
+    kind = program[0]
+    op = np.int64(connections[connection, OLDEST])
+    while messages[op, MISSING] == 0:
+        time = messages[op, LATEST] + setting[ADAPTER_LATENCY]
+        if sends[op] == DATA and kind[op] == PUT:
+            # Nobody waits for it.
+            times[5][op] = time
+            number[ARRIVED] += 1
+        else:
+            push_event(heap[0], heap[1], number, time, event(ARRIVE, op))
+        after = np.int64(next_whole[op])
+        connections[connection, OLDEST] = after
+        if after < 0:
+            return
+        messages[after, LATEST] = max(messages[after, LATEST], messages[op, LATEST])
+        op = after

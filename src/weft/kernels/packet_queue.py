@@ -1,0 +1,205 @@
+"""What is to come at the packet level: slots in the order of their times.
+
+A wheel of buckets holds what comes soon, as lists; the bucket that time is in is a heap, small
+because buckets are narrow, and large only where a great many things happen in one instant. What
+lies beyond the wheel is in a heap of its own. Slots are packets, wake-ups and credits alike.
+"""
+
+import numpy as np
+
+from weft.kernels.bits import lowest_bit
+from weft.kernels.lean import lean_njit
+from weft.kernels.packet_layout import (
+    ACTIVE,
+    BUCKET,
+    DIRTY,
+    FAR,
+    FREE_SLOTS,
+    LINK,
+    NEVER,
+    NEXT,
+    SHIFT,
+    WAITING_EVENTS,
+)
+
+#: Buckets of the wheel.
+BUCKETS = 8192
+
+
+@lean_njit()
+def take_slot(pool, number):
+    """A slot that is free; the caller has seen to it that there is one."""
+    number[FREE_SLOTS] -= 1
+    return np.int64(pool[2][number[FREE_SLOTS]])
+
+
+@lean_njit()
+def give_slot(pool, number, slot):
+    """Give a slot back, to be taken first: it is still in the cache."""
+    pool[2][number[FREE_SLOTS]] = slot
+    number[FREE_SLOTS] += 1
+
+
+@lean_njit()
+def _sift_up(key_time, key_item, place, time, item):
+    while place:
+        parent = (place - 1) >> 1
+        if key_time[parent] < time or (key_time[parent] == time and key_item[parent] <= item):
+            break
+        key_time[place] = key_time[parent]
+        key_item[place] = key_item[parent]
+        place = parent
+    key_time[place] = time
+    key_item[place] = item
+
+
+@lean_njit()
+def _sift_down(key_time, key_item, size, time, item):
+    """Put something into the empty top of a heap."""
+    place = 0
+    while True:
+        child = 2 * place + 1
+        if child >= size:
+            break
+        right = child + 1
+        if right < size and (
+            key_time[right] < key_time[child]
+            or (key_time[right] == key_time[child] and key_item[right] < key_item[child])
+        ):
+            child = right
+        if key_time[child] > time or (key_time[child] == time and key_item[child] > item):
+            break
+        key_time[place] = key_time[child]
+        key_item[place] = key_item[child]
+        place = child
+    key_time[place] = time
+    key_item[place] = item
+
+
+@lean_njit()
+def push(setting, number, pool, wheel, slot, time):
+    """Let a slot come at a time."""
+    slots, slot_time = pool[0], pool[1]
+    head, used, active_time, active_item, far_time, far_item = wheel
+    slot_time[slot] = time
+    number[WAITING_EVENTS] += 1
+    bucket = time >> setting[SHIFT]
+    ahead = bucket - number[BUCKET]
+    if 0 < ahead < BUCKETS:
+        place = bucket & (BUCKETS - 1)
+        word = place >> 6
+        bit = np.uint64(1) << np.uint64(place & 63)
+        slots[slot, NEXT] = head[place] if used[word] & bit else -1
+        used[word] |= bit
+        head[place] = slot
+        return
+    # The link decides among things of one time; a link has one at a time.
+    item = np.int64(slots[slot, LINK]) << 32 | slot
+    if ahead <= 0:
+        number[ACTIVE] += 1
+        _sift_up(active_time, active_item, number[ACTIVE] - 1, time, item)
+    else:
+        number[FAR] += 1
+        _sift_up(far_time, far_item, number[FAR] - 1, time, item)
+
+
+@lean_njit()
+def _turn(setting, number, pool, wheel):
+    """Go on to the next bucket that holds something."""
+    slots, slot_time = pool[0], pool[1]
+    head, used, active_time, active_item, far_time, far_item = wheel
+    place = (number[BUCKET] + 1) & (BUCKETS - 1)
+    word = place >> 6
+    bits = used[word] >> np.uint64(place & 63) << np.uint64(place & 63)
+    ahead = np.int64(NEVER)
+    for _ in range((BUCKETS >> 6) + 1):
+        if bits:
+            found = (word << 6) + lowest_bit(bits)
+            ahead = ((found - place) & (BUCKETS - 1)) + 1
+            break
+        word = (word + 1) & ((BUCKETS >> 6) - 1)
+        bits = used[word]
+    bucket = number[BUCKET] + ahead
+    if number[FAR]:
+        bucket = min(bucket, far_time[0] >> setting[SHIFT])
+    number[BUCKET] = bucket
+    place = bucket & (BUCKETS - 1)
+    word = place >> 6
+    bit = np.uint64(1) << np.uint64(place & 63)
+    if used[word] & bit:
+        used[word] &= ~bit
+        slot = np.int64(head[place])
+        while slot >= 0:
+            after = np.int64(slots[slot, NEXT])
+            item = np.int64(slots[slot, LINK]) << 32 | slot
+            number[ACTIVE] += 1
+            _sift_up(active_time, active_item, number[ACTIVE] - 1, slot_time[slot], item)
+            slot = after
+    while number[FAR] and far_time[0] >> setting[SHIFT] == bucket:
+        number[ACTIVE] += 1
+        _sift_up(active_time, active_item, number[ACTIVE] - 1, far_time[0], far_item[0])
+        number[FAR] -= 1
+        size = number[FAR]
+        _sift_down(far_time, far_item, size, far_time[size], far_item[size])
+
+
+@lean_njit()
+def next_time(setting, number, pool, wheel):
+    """When the next slot comes; NEVER when none does."""
+    if number[ACTIVE] == 0:
+        if number[WAITING_EVENTS] == 0:
+            return np.int64(NEVER)
+        _turn(setting, number, pool, wheel)
+    return wheel[2][0]
+
+
+@lean_njit()
+def pop(number, wheel):
+    """Take the slot that comes next, after `next_time` has found one."""
+    active_time, active_item = wheel[2], wheel[3]
+    slot = active_item[0] & np.int64(0xFFFFFFFF)
+    number[ACTIVE] -= 1
+    number[WAITING_EVENTS] -= 1
+    size = number[ACTIVE]
+    _sift_down(active_time, active_item, size, active_time[size], active_item[size])
+    return slot
+
+
+@lean_njit()
+def mark(number, dirty, is_dirty, link):
+    """Remember that a link may have something to grant; lowest numbers come first."""
+    if is_dirty[link]:
+        return
+    is_dirty[link] = 1
+    place = number[DIRTY]
+    number[DIRTY] += 1
+    while place:
+        parent = (place - 1) >> 1
+        if dirty[parent] <= link:
+            break
+        dirty[place] = dirty[parent]
+        place = parent
+    dirty[place] = link
+
+
+@lean_njit()
+def lowest_dirty(number, dirty, is_dirty):
+    """Take the lowest of the links that were remembered."""
+    link = np.int64(dirty[0])
+    is_dirty[link] = 0
+    number[DIRTY] -= 1
+    size = number[DIRTY]
+    last = dirty[size]
+    place = 0
+    while True:
+        child = 2 * place + 1
+        if child >= size:
+            break
+        if child + 1 < size and dirty[child + 1] < dirty[child]:
+            child += 1
+        if dirty[child] >= last:
+            break
+        dirty[place] = dirty[child]
+        place = child
+    dirty[place] = last
+    return link

@@ -1,0 +1,72 @@
+"""What is in the buffers at a moment, for whoever looks at a run from outside."""
+
+import numpy as np
+
+from weft.kernels.lean import lean_njit
+from weft.kernels.packet_lanes import credits_now, credits_of
+from weft.kernels.packet_layout import (
+    BUFFER_CREDITS,
+    BYTES,
+    FREE_AT,
+    HEAD_ROW,
+    LANES,
+    NOW,
+    OUT,
+    OUT_LANE,
+    QUEUE,
+    QUEUES,
+)
+from weft.kernels.packet_switch import port_free
+
+# Why the first packet of a buffer does not leave.
+NOTHING_WAITS = 0
+LINK_BUSY = 1
+NO_CREDITS = 2
+PORT_BUSY = 3
+NOT_YET = 4
+
+
+@lean_njit()
+def look(setting, number, network, pool, state, lanes, queues, held, wants, wants_lane, why):
+    """Write down what each buffer holds and what its first packet waits for.
+
+    Parameters
+    ----------
+    setting, number, network, pool, state, lanes, queues
+        Of `packet_engine.run`.
+    held, wants, wants_lane, why
+        int32, int32, int8 and uint8 [links, lanes], written; see `weft.sim.packet.Snapshots`.
+    """
+    slots, slot_time = pool[0], pool[1]
+    head = queues[0]
+    now = number[NOW]
+    count = setting[LANES]
+    for link in range(len(state)):
+        for lane in range(count):
+            row = lanes[link * count + lane]
+            held[link, lane] = setting[BUFFER_CREDITS] - credits_now(number, pool, row, now)
+            wants[link, lane] = -1
+            wants_lane[link, lane] = -1
+            why[link, lane] = NOTHING_WAITS
+            if network[0][link, HEAD_ROW] < 0:
+                continue
+            first = network[0][link, QUEUE] + lane * network[0][link, QUEUES]
+            longest = np.int64(-1)
+            for queue in range(first, first + network[0][link, QUEUES]):
+                slot = np.int64(head[queue])
+                if slot >= 0 and (longest < 0 or slot_time[slot] < slot_time[longest]):
+                    longest = slot
+            if longest < 0:
+                continue
+            out, out_lane = np.int64(slots[longest, OUT]), np.int64(slots[longest, OUT_LANE])
+            wants[link, lane] = out
+            wants_lane[link, lane] = out_lane
+            needed = credits_of(setting, np.int64(slots[longest, BYTES]))
+            if slot_time[longest] > now:
+                why[link, lane] = NOT_YET
+            elif credits_now(number, pool, lanes[out * count + out_lane], now) < needed:
+                why[link, lane] = NO_CREDITS
+            elif state[out, FREE_AT] > now:
+                why[link, lane] = LINK_BUSY
+            else:
+                why[link, lane] = PORT_BUSY if port_free(setting, queues, link) > now else LINK_BUSY

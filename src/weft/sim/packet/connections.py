@@ -1,0 +1,183 @@
+"""Which route, connection and queue pair each message of a workload uses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from weft.errors import InputError
+from weft.fabrics import Fabric
+from weft.kernels import program
+from weft.kernels.dag import by_key
+from weft.kernels.draws import uniforms
+from weft.routes import Routes, TableRoutes
+from weft.sim.packet.hardware import QueuePairs
+from weft.sim.packet.network import PacketNetwork
+from weft.sim.packet.ways import Ways, lay_ways
+from weft.sim.static import Ports
+from weft.workload import Kind, Workload
+
+Lids = Literal["first", "hash", "spread"]
+
+#: Most keys that are numbered by a table of all of them.
+_DENSE = 2**24
+
+
+@dataclass(frozen=True, eq=False)
+class Connections:
+    """What the messages go by.
+
+    Parameters
+    ----------
+    ways
+        Routes.
+    route
+        int32 [ops]: route of each send and put, and of the answer to a rendez-vous, which its
+        receive sends; `LOCAL` within a host and for other operations.
+    connection
+        int32 [ops]: messages of one connection arrive in order.
+    pair
+        int32 [ops]: the queue pair.
+    num_connections, num_pairs
+        How many there are.
+    """
+
+    ways: Ways
+    route: NDArray[np.int32]
+    connection: NDArray[np.int32]
+    pair: NDArray[np.int32]
+    num_connections: int
+    num_pairs: int
+
+
+def connect(
+    fabric: Fabric,
+    routes: Routes,
+    network: PacketNetwork,
+    workload: Workload,
+    hosts: NDArray[np.int32],
+    *,
+    eager_bytes: int,
+    handshake: bool,
+    queue_pairs: QueuePairs,
+    per_pair: int = 1,
+    ports: Ports = "first",
+    lids: Lids | ArrayLike = "first",
+    seed: int = 0,
+) -> Connections:
+    """Routes, connections and queue pairs of the messages between hosts.
+
+    Parameters
+    ----------
+    fabric, routes, network, workload
+        What runs where.
+    hosts
+        int32 [ranks].
+    eager_bytes, handshake
+        Which messages are answered.
+    queue_pairs
+        See `Hardware`.
+    per_pair
+        Queue pairs of each pair of ranks, which take its messages in turn.
+    ports
+        Of hosts with several.
+    lids
+        Which LID of their destination messages go to: the ``first``, one by the ``hash`` of the
+        ranks, all in turn (``spread``), or an offset for each operation.
+    seed
+        Of the hash.
+
+    Raises
+    ------
+    InputError
+        When there is no path between two of the hosts, or a LID offset does not exist.
+    """
+    kind, rank, peer = workload.kind, workload.rank, workload.peer
+    sends = (kind == Kind.SEND) | (kind == Kind.PUT)
+    if handshake:
+        answered = (kind == Kind.SEND) & (workload.size_bytes > eager_bytes)
+        answers = np.zeros(workload.num_ops, dtype=bool)
+        answers[workload.match[answered]] = True
+        sends |= answers
+    ops = np.flatnonzero(sends)
+    ops = ops[hosts[rank[ops]] != hosts[peer[ops]]]
+    ranks = workload.num_ranks
+    pairs, number = _numbered(rank[ops].astype(np.int64) * ranks + peer[ops], ranks**2)
+    turn = np.zeros(len(ops), dtype=np.int64)
+    lmc = routes.lmc if isinstance(routes, TableRoutes) else 0
+    if per_pair > 1 or (lmc and isinstance(lids, str) and lids == "spread"):
+        turn = _turns(number, len(pairs))
+    connection = number * per_pair + turn % per_pair
+    offset = _offsets(lids, ops, workload.num_ops, pairs, number, turn, lmc, seed)
+    source, target = hosts[rank[ops]].astype(np.int64), hosts[peer[ops]].astype(np.int64)
+    key = (source * fabric.num_hosts + target << lmc) + offset
+    keys, route = _numbered(key, fabric.num_hosts**2 << lmc)
+    start, end = keys >> lmc, keys >> lmc
+    ways = lay_ways(
+        fabric, routes, network, start // fabric.num_hosts, end % fabric.num_hosts,
+        ports=ports, lid_offset=keys & (1 << lmc) - 1 if lmc else 0,
+    )  # fmt: skip
+    pair = connection
+    num_pairs = len(pairs) * per_pair
+    if queue_pairs == "host":
+        pair, num_pairs = source, fabric.num_hosts
+    spread = {
+        name: np.full(workload.num_ops, nothing, dtype=np.int32)
+        for name, nothing in (("route", program.LOCAL), ("connection", 0), ("pair", 0))
+    }
+    spread["route"][ops], spread["connection"][ops], spread["pair"][ops] = route, connection, pair
+    return Connections(
+        ways, num_connections=len(pairs) * per_pair, num_pairs=max(num_pairs, 1), **spread
+    )
+
+
+def _numbered(key: NDArray[np.int64], bound: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The distinct keys, ascending, and the place of each key among them."""
+    if bound > _DENSE:
+        distinct, inverse = np.unique(key, return_inverse=True)
+        return distinct, inverse.astype(np.int64)
+    number = np.full(bound, -1, dtype=np.int64)
+    number[key] = 0
+    distinct = np.flatnonzero(number >= 0)
+    number[distinct] = np.arange(len(distinct))
+    return distinct, number[key]
+
+
+def _turns(number: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """How many of the same number stand before each."""
+    offset, order = by_key(number, count)
+    turn = np.empty(len(number), dtype=np.int64)
+    turn[order] = np.arange(len(number)) - np.repeat(offset[:-1], np.diff(offset))
+    return turn
+
+
+def _offsets(
+    lids: Lids | ArrayLike,
+    ops: NDArray[np.int64],
+    num_ops: int,
+    pairs: NDArray[np.int64],
+    number: NDArray[np.int64],
+    turn: NDArray[np.int64],
+    lmc: int,
+    seed: int,
+) -> NDArray[Any]:
+    """LID offset of each message."""
+    count = 1 << lmc
+    if isinstance(lids, str):
+        if lids not in get_args(Lids):
+            raise InputError(f"unknown lids {lids!r}; there are {', '.join(get_args(Lids))}")
+        if lids == "hash" and lmc:
+            drawn = np.empty(len(pairs))
+            uniforms(np.uint64(seed), pairs, np.zeros_like(pairs), drawn)
+            return (drawn * count).astype(np.int64)[number]
+        return turn % count if lids == "spread" else np.zeros(len(ops), dtype=np.int64)
+    given = np.asarray(lids)
+    if given.shape != (num_ops,) or given.dtype.kind not in "iu":
+        raise InputError(f"lids as numbers must be {num_ops} whole numbers, one for each operation")
+    wrong = given[ops][(given[ops] < 0) | (given[ops] >= count)]
+    if len(wrong):
+        raise InputError(f"LID offset {wrong[0]}; with LMC {lmc} they are 0 to {count - 1}")
+    return given[ops].astype(np.int64)

@@ -1,0 +1,126 @@
+"""How runs of the packet level end: what is proved of them, and why nothing moves any more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from weft.errors import WeftError
+from weft.fabrics import Fabric
+from weft.kernels import packet_engine as kernel
+from weft.kernels import packet_layout as layout
+from weft.routes import Routes
+from weft.sim.flow.engine import deadlock_of_ranks
+from weft.sim.packet.congestion import deadlock_cycle
+from weft.sim.packet.network import PS_PER_NS
+from weft.sim.packet.state import State
+from weft.workload import Workload
+
+#: Buffers of a circle that a message names.
+_NAMED = 12
+
+
+class BrokenInvariant(WeftError):
+    """The simulation lost or made packets or credits: a fault of weft, not of what was given."""
+
+
+def check_conservation(state: State) -> Mapping[str, int]:
+    """Prove that no packet and no credit was lost or made.
+
+    Packets injected are those delivered and those in flight, and so are their bytes; of every
+    lane, credits that its sender has, those on their way back and those that packets hold are the
+    whole buffer.
+
+    Returns
+    -------
+    mapping
+        ``injected_packets``, ``delivered_packets``, ``in_flight_packets`` and the same of bytes;
+        credits in all and those held at the end.
+
+    Raises
+    ------
+    BrokenInvariant
+        Naming what does not add up.
+    """
+    number, slots, lanes = state.number, state.pool[0], int(state.setting[layout.LANES])
+    free = np.zeros(len(slots), dtype=bool)
+    free[state.pool[2][: number[layout.FREE_SLOTS]]] = True
+    back = np.zeros(len(state.lanes), dtype=np.int64)
+    for row in np.flatnonzero(state.lanes[:, layout.BACK_HEAD] >= 0):
+        slot = int(state.lanes[row, layout.BACK_HEAD])
+        while slot >= 0:
+            back[row] += slots[slot, layout.BYTES]
+            free[slot] = True
+            slot = int(slots[slot, layout.NEXT])
+    for held in state.ends[1][:, 4]:
+        slot = int(held)
+        while slot >= 0:
+            free[slot] = True
+            slot = int(slots[slot, layout.NEXT])
+    flying = slots[~free]
+    flying = flying[flying[:, layout.LANE] != layout.WAKES]
+    wire = flying[:, layout.BYTES].astype(np.int64)
+    row = flying[:, layout.LINK].astype(np.int64) * lanes + flying[:, layout.LANE]
+    credit = int(state.setting[layout.CREDIT_BYTES])
+    inside = np.zeros(len(state.lanes), dtype=np.int64)
+    np.add.at(inside, row, -(-wire // credit))
+    whole = int(state.setting[layout.BUFFER_CREDITS])
+    total = state.lanes[:, layout.CREDITS] + back + inside
+    wrong = np.flatnonzero(total != whole)
+    if len(wrong):
+        link, lane = divmod(int(wrong[0]), lanes)
+        raise BrokenInvariant(
+            f"link {link} lane {lane} has {total[wrong[0]]} credits in all instead of {whole}"
+        )
+    injected, delivered = int(number[layout.SERIALS]), int(number[layout.DELIVERED])
+    bytes_in, bytes_out = int(number[layout.INJECTED_BYTES]), int(number[layout.DELIVERED_BYTES])
+    if injected != delivered + len(flying) or bytes_in != bytes_out + int(wire.sum()):
+        raise BrokenInvariant(
+            f"{injected} packets of {bytes_in} bytes were injected, {delivered} of {bytes_out} "
+            f"delivered, and {len(flying)} of {wire.sum()} are in flight"
+        )
+    return {
+        "injected_packets": injected,
+        "delivered_packets": delivered,
+        "in_flight_packets": len(flying),
+        "injected_bytes": bytes_in,
+        "delivered_bytes": bytes_out,
+        "in_flight_bytes": int(wire.sum()),
+        "credits": whole * len(total),
+        "held_credits": int(inside.sum() + back.sum()),
+    }
+
+
+def explain(why: int, fabric: Fabric, routes: Routes, workload: Workload, state: State) -> str:
+    """Why a run cannot go on, in words, with the place."""
+    number = state.number
+    now = f"{number[layout.NOW] / PS_PER_NS:g} ns"
+    if why == kernel.NO_WAY:
+        row, op = int(number[layout.FAULT_ROW]), int(number[layout.FAULT_OP])
+        name = fabric.node_names[int(fabric.graph.row_node[row])]
+        return (
+            f"the {routes.engine} routes of {fabric.name} lead no further at {name} for "
+            f"{workload.describe(op)}, after {now}"
+        )
+    if not number[layout.IN_FLIGHT]:
+        return deadlock_of_ranks(workload, state.times[2], state.times[3], now)
+    _, wants, wants_vl, reason = state.buffers()
+    circle = deadlock_cycle(wants, wants_vl, reason)
+    flying = int(number[layout.IN_FLIGHT])
+    links = state.network[0]
+
+    def named(link: int, lane: int) -> str:
+        if link < fabric.num_links:
+            return f"{fabric.link_name(link)} (VL {lane})"
+        row = int(links[link, layout.HEAD_ROW])
+        return f"the adapter of {fabric.node_names[int(fabric.graph.row_node[row])]} (VL {lane})"
+
+    said = ", which waits for ".join(named(*each) for each in circle[:_NAMED])
+    more = f", and so on over {len(circle)} buffers" if len(circle) > _NAMED else ""
+    closing = f", which waits for {named(*circle[0])}" if circle else ""
+    return (
+        f"the network is deadlocked after {now}: {flying} packets cannot move by the "
+        f"{routes.engine} routes of {fabric.name}, because full buffers wait for each other in a "
+        f"circle: the one behind {said}{more}{closing}"
+    )

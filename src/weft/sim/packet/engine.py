@@ -1,0 +1,223 @@
+"""The packet level: run a workload over routes, packet by packet."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from weft.errors import InputError
+from weft.fabrics import Fabric, check_fabric
+from weft.kernels import packet_engine as kernel
+from weft.kernels import packet_layout as layout
+from weft.kernels import program
+from weft.registry import convert
+from weft.routes import Routes
+from weft.sim.flow.engine import Progress, host_of_rank
+from weft.sim.packet.connections import Lids, connect
+from weft.sim.packet.ends import check_conservation, explain
+from weft.sim.packet.hardware import Hardware
+from weft.sim.packet.network import PS_PER_NS, PacketNetwork
+from weft.sim.packet.policies import bind
+from weft.sim.packet.result import PacketResult
+from weft.sim.packet.state import State
+from weft.sim.static import Ports
+from weft.units import Bytes, Nanoseconds
+from weft.workload import Workload
+
+#: Seconds between two reports of progress, about.
+REPORT_S = 0.2
+#: Largest time of a run: sums of times stay within 64 bits.
+_LONGEST_PS = 2**61
+
+
+def simulate_packets(
+    fabric: Fabric,
+    routes: Routes,
+    workload: Workload,
+    placement: str | ArrayLike = "linear",
+    *,
+    hardware: Hardware | None = None,
+    policy: str = "deterministic",
+    eager_bytes: Bytes = 16384,
+    handshake: bool = True,
+    overhead_ns: Nanoseconds = 0.0,
+    local_gbps: float = 100.0,
+    local_latency_ns: Nanoseconds = 200.0,
+    ports: Ports = "first",
+    lids: Lids | ArrayLike = "first",
+    seed: int = 0,
+    max_time_ns: Nanoseconds | None = None,
+    snapshot_ns: Nanoseconds | None = None,
+    trace: Sequence[int] = (),
+    progress: Callable[[Progress], None] | None = None,
+) -> PacketResult:
+    """Run a workload at the packet level: virtual cut-through, credits, lanes and arbitration.
+
+    docs/packet-level.md states every rule. Times are whole picoseconds.
+
+    Parameters
+    ----------
+    fabric, routes, workload, placement
+        As of `weft.simulate`.
+    hardware
+        What switches and adapters are like.
+    policy
+        How packets choose where routes leave a choice, with options as in ``flowlet:gap=10us``.
+    eager_bytes, handshake, overhead_ns, local_gbps, local_latency_ns
+        As of `weft.simulate`; request and answer of a rendez-vous are packets here.
+    ports
+        Which ports hosts with several use: ``first`` or ``spread``.
+    lids
+        Which LID of a destination with an LMC messages go to: the ``first``, one by the ``hash`` of
+        the ranks, all in turn (``spread``), or an offset for each operation.
+    seed
+        Of all draws.
+    max_time_ns
+        Simulated time at which the run stops; its result is marked incomplete.
+    snapshot_ns
+        Time between two snapshots of all buffers.
+    trace
+        Operations whose every hop is written down.
+    progress
+        Called several times a second with how far the run has come.
+
+    Returns
+    -------
+    PacketResult
+
+    Raises
+    ------
+    InputError
+        On a rank without a host, a pair of hosts without a path, a lane without arbitration, a
+        wrong option, or a run in which nothing moves any more: ranks that wait for each other,
+        named with what they wait for, or a circle of full buffers, named too.
+    NotApplicable
+        When policy and routes do not go together.
+    """
+    check_fabric(fabric)
+    hardware = hardware if hardware is not None else Hardware()
+    for given, kind in ((routes, Routes), (workload, Workload), (hardware, Hardware)):
+        if not isinstance(given, kind):
+            raise InputError(f"expected {kind.__name__}, not {given!r}")
+    options = _checked(
+        eager_bytes=eager_bytes, handshake=handshake, overhead_ns=overhead_ns,
+        local_gbps=local_gbps, local_latency_ns=local_latency_ns, ports=ports, seed=seed,
+        max_time_ns=max_time_ns, snapshot_ns=snapshot_ns,
+    )  # fmt: skip
+    made = bind(policy, routes)
+    routes.check(fabric)
+    _check_lanes(routes, hardware)
+    hosts = host_of_rank(fabric, workload, placement)
+    network = PacketNetwork.of(fabric, hardware, routes.num_vls)
+    connections = connect(
+        fabric, routes, network, workload, hosts, eager_bytes=options["eager_bytes"],
+        handshake=options["handshake"], queue_pairs=hardware.queue_pairs,
+        per_pair=made.queue_pairs, ports=ports, lids=lids, seed=options["seed"],
+    )  # fmt: skip
+    traced = _traced(trace, workload)
+    began = time.perf_counter()
+    state = State.of(
+        workload, network, connections, hardware, made, options, routes.num_vls, traced
+    )
+    why, partial = _run(state, workload, progress)
+    took = time.perf_counter() - began
+    if why in (kernel.STUCK, kernel.NO_WAY):
+        raise InputError(explain(why, fabric, routes, workload, state))
+    conservation = check_conservation(state)
+    return PacketResult(
+        fabric=fabric, engine=routes.engine, workload=workload, host=hosts, hardware=hardware,
+        policy=policy, options={**options, "lids": lids if isinstance(lids, str) else "given"},
+        network=network, connections=connections, **state.outcome(),
+        complete=why == kernel.DONE and not partial, conservation=conservation, run_s=took,
+    )  # fmt: skip
+
+
+def _checked(**options: Any) -> dict[str, Any]:
+    """The options, converted where they are text and refused where they cannot be."""
+    hints: Mapping[str, Any] = {
+        "eager_bytes": Bytes, "handshake": bool, "overhead_ns": Nanoseconds, "local_gbps": float,
+        "local_latency_ns": Nanoseconds, "seed": int, "max_time_ns": Nanoseconds | None,
+        "snapshot_ns": Nanoseconds | None,
+    }  # fmt: skip
+    checked = {
+        name: convert(value, hints[name], name) if name in hints else value
+        for name, value in options.items()
+    }
+    if not 0 <= checked["seed"] < 2**63:
+        raise InputError(f"seed {checked['seed']}; seeds are 0 to 2^63 - 1")
+    if not 0 < checked["local_gbps"] < float("inf"):
+        raise InputError(f"local_gbps must be above 0, not {checked['local_gbps']}")
+    if checked["snapshot_ns"] is not None and checked["snapshot_ns"] * PS_PER_NS < 1:
+        raise InputError(f"snapshot_ns must be 0.001 or more, not {checked['snapshot_ns']}")
+    return checked
+
+
+def _check_lanes(routes: Routes, hardware: Hardware) -> None:
+    """Refuse lanes that would never send."""
+    if hardware.vl_arbitration is None:
+        return
+    lanes = np.unique(np.asarray(routes.sl))
+    used = (
+        np.unique(routes.lanes.tables[:, lanes])
+        if not len(getattr(routes, "set_lane", ()))
+        else np.arange(routes.num_vls)
+    )
+    idle = sorted(set(used.tolist()) - hardware.vl_arbitration.lanes)
+    if idle:
+        level = [sl for sl in lanes.tolist() if idle[0] in routes.lanes.tables[:, sl]]
+        named = f"; SL {level[0]} maps to it" if level else ""
+        raise InputError(
+            f"VL {idle[0]} is in neither table of lane arbitration with a weight above 0 and would "
+            f"never send{named}"
+        )
+
+
+def _traced(trace: Sequence[int], workload: Workload) -> NDArray[np.uint8]:
+    """Which operations to trace; empty when none."""
+    if not len(trace):
+        return np.zeros(0, dtype=np.uint8)
+    marks = np.zeros(workload.num_ops, dtype=np.uint8)
+    for op in trace:
+        if op not in workload.messages:
+            raise InputError(
+                f"operation {op} sends no message to trace; {workload.name or 'the workload'} has "
+                f"{len(workload.messages)} messages"
+            )
+        marks[op] = 1
+    return marks
+
+
+def _run(
+    state: State, workload: Workload, progress: Callable[[Progress], None] | None
+) -> tuple[int, bool]:
+    """Run to the end, looking at the buffers and reporting now and then.
+
+    Returns
+    -------
+    tuple
+        The kernel's reason for stopping, and whether the user stopped it.
+    """
+    instants = 1000
+    messages = len(workload.messages)
+    while True:
+        began = time.perf_counter()
+        try:
+            why = state.step(instants)
+        except KeyboardInterrupt:
+            return kernel.MORE, True
+        number = state.number
+        if progress:
+            progress(
+                Progress(
+                    int(number[program.ENDED]), workload.num_ops, int(number[program.ARRIVED]),
+                    messages, float(number[layout.NOW]) / PS_PER_NS,
+                )
+            )  # fmt: skip
+        if why != kernel.MORE:
+            return why, False
+        took = max(time.perf_counter() - began, 1e-4)
+        instants = int(min(max(instants * REPORT_S / took, 100), 4 * instants, 2**40))

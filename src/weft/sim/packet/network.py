@@ -1,0 +1,159 @@
+"""Links, ports and queues of a fabric, as the packet level sees them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.errors import InputError
+from weft.fabrics import Fabric
+from weft.kernels import packet_layout as layout
+from weft.kernels.packet_lanes import rounded
+from weft.sim.packet.hardware import Hardware
+
+PS_PER_NS = 1000
+
+
+def picoseconds(nanoseconds: Any) -> NDArray[np.int64]:
+    """Times in whole ps, each rounded on its own."""
+    return np.rint(np.asarray(nanoseconds, dtype=np.float64) * PS_PER_NS).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class PacketNetwork:
+    """Directed links with what lies at either end.
+
+    The fabric's links come first, in their order; then for each host that forwards the link from
+    its adapter into the node and the one out of it.
+
+    Parameters
+    ----------
+    num_fabric_links
+        Those of the fabric.
+    fixed
+        int64 [links, LINK_WIDTH], by `weft.kernels.packet_layout`.
+    rate_gbps
+        float64 [links].
+    memory_gbps
+        float64 [links]: rate of the memory behind the adapter at one end, 0 where it is no slower.
+    into
+        int32, as `row_base`: the link that comes in by a port of a row, -1 for none.
+    row_base, row_link
+        int32 [rows + 1] and int32: the link that leaves row ``r`` by port ``p`` is
+        ``row_link[row_base[r] + p]``; port 0 is the host itself.
+    inject
+        int32 [rows]: link from the adapter of a host that forwards, -1 elsewhere.
+    num_queues
+        Queues of packets in all nodes.
+    words
+        Words of 64 bits that hold a bit for every port.
+    """
+
+    num_fabric_links: int
+    fixed: NDArray[np.int64]
+    rate_gbps: NDArray[np.float64]
+    memory_gbps: NDArray[np.float64]
+    into: NDArray[np.int32]
+    row_base: NDArray[np.int32]
+    row_link: NDArray[np.int32]
+    inject: NDArray[np.int32]
+    num_queues: int
+    words: int
+
+    @property
+    def num_links(self) -> int:
+        """Links, those inside hosts included."""
+        return len(self.fixed)
+
+    def link_name(self, fabric: Fabric, link: int) -> str:
+        """A link as people write it."""
+        if link < self.num_fabric_links:
+            return fabric.link_name(link)
+        fixed = self.fixed[link]
+        into = fixed[layout.HEAD_ROW] >= 0
+        row = int(fixed[layout.HEAD_ROW] if into else fixed[layout.TAIL_ROW])
+        name = fabric.node_names[int(fabric.graph.row_node[row])]
+        return f"{name}[adapter] -> {name}[0]" if into else f"{name}[0] -> {name}[adapter]"
+
+    @classmethod
+    def of(cls, fabric: Fabric, hardware: Hardware, lanes: int) -> PacketNetwork:
+        """The network of a fabric.
+
+        Parameters
+        ----------
+        fabric
+            Where packets go.
+        hardware
+            What switches and adapters are like.
+        lanes
+            Virtual lanes in use.
+
+        Raises
+        ------
+        InputError
+            On a link without a rate.
+        """
+        graph = fabric.graph
+        forwarding = np.flatnonzero(graph.row_node >= fabric.num_switches).astype(np.int32)
+        inside = 2 * len(forwarding)
+        links = fabric.num_links + inside
+        head = np.concatenate([graph.link_row, np.full(inside, -1)])
+        tail = np.concatenate([graph.node_row[fabric.link_from], np.full(inside, -1)])
+        enter = np.arange(fabric.num_links, links, 2)
+        head[enter], tail[enter + 1] = forwarding, forwarding
+        rate = np.concatenate([fabric.link_rate_gbps, np.zeros(inside)])
+        through = np.bincount(
+            graph.node_row[fabric.link_from][graph.node_row[fabric.link_from] >= 0],
+            weights=fabric.link_rate_gbps[graph.node_row[fabric.link_from] >= 0],
+            minlength=graph.num_rows,
+        )[forwarding]
+        rate[enter] = rate[enter + 1] = hardware.adapter_gbps or through
+        wrong = np.flatnonzero(~(rate > 0) | ~np.isfinite(rate))
+        if len(wrong):
+            name = fabric.link_name(int(wrong[0])) if wrong[0] < fabric.num_links else "a host"
+            raise InputError(f"{name} has a rate of {rate[wrong[0]]} Gb/s; expected above 0")
+        latency = np.concatenate(
+            [np.repeat(picoseconds(fabric.cable_latency_ns), 2), np.zeros(inside, dtype=np.int64)]
+        )
+        forward_ns = hardware.forward_latency_ns
+        if forward_ns is None:
+            forward_ns = hardware.switch_latency_ns
+        is_host = np.zeros(graph.num_rows, dtype=bool)
+        is_host[forwarding] = True
+        passing = np.where(
+            is_host, picoseconds(forward_ns), picoseconds(hardware.switch_latency_ns)
+        )
+        fixed = np.zeros((links, layout.LINK_WIDTH), dtype=np.int64)
+        fixed[:, layout.LATENCY] = latency
+        fixed[:, layout.CREDIT_LATENCY] = latency + picoseconds(hardware.credit_latency_ns)
+        fixed[:, layout.ARRIVAL] = latency + np.where(head >= 0, passing[head], 0)
+        whole = hardware.mtu_bytes + hardware.header_bytes
+        durations = {each: rounded(whole, each) for each in np.unique(rate)}
+        fixed[:, layout.DURATION] = [durations[each] for each in rate]
+        fixed[:, layout.HEAD_ROW], fixed[:, layout.TAIL_ROW] = head, tail
+        zeros = np.zeros(inside, dtype=np.int64)
+        fixed[:, layout.HEAD_PORT] = np.concatenate([fabric.link_to_port, zeros])
+        fixed[:, layout.TAIL_PORT] = np.concatenate([fabric.link_from_port, zeros])
+        ports = np.diff(graph.row_base)
+        each = np.ones(links, dtype=np.int64)
+        if hardware.queues == "voq":
+            each = np.where(head >= 0, ports[head], 0).astype(np.int64)
+        fixed[:, layout.QUEUES] = each
+        fixed[1:, layout.QUEUE] = np.cumsum(each * lanes)[:-1]
+        row_link = graph.row_link.copy()
+        into = np.where(row_link >= 0, row_link ^ 1, -1).astype(np.int32)
+        into[graph.row_base[forwarding]] = enter
+        row_link[graph.row_base[forwarding]] = enter + 1
+        inject = np.full(graph.num_rows, -1, dtype=np.int32)
+        inject[forwarding] = enter
+        adapter = np.zeros(links)
+        if hardware.adapter_gbps is not None:
+            slower = ((head < 0) | (tail < 0)) & (hardware.adapter_gbps < rate)
+            adapter[slower] = hardware.adapter_gbps
+        return cls(
+            fabric.num_links, fixed, rate, adapter, into, graph.row_base, row_link, inject,
+            int((each * lanes).sum()), (int(ports.max(initial=1)) + 63) // 64,
+        )  # fmt: skip

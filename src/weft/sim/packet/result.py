@@ -1,0 +1,236 @@
+"""What a run of the packet level found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from weft.columns import Column, frame
+from weft.fabrics import Fabric
+from weft.kernels import program
+from weft.sim.metrics import link_kinds
+from weft.sim.packet.connections import Connections
+from weft.sim.packet.hardware import Hardware
+from weft.sim.packet.network import PacketNetwork
+from weft.sim.packet.snapshots import Snapshots
+from weft.sim.replay import Replay, ratio
+from weft.workload import Workload
+
+LINK_COLUMNS: Mapping[str, Column] = {
+    "link": Column(pl.Int32, "", "Directed link, in the order of `Fabric.links`; then in hosts."),
+    "name": Column(pl.String, "", "Port that it leaves by and port that it goes to."),
+    "kind": Column(
+        pl.String, "", "switch-switch, host-switch, switch-host, host-host, auxiliary or in-host"
+    ),
+    "rate_gbps": Column(pl.Float64, "Gb/s", "Data rate."),
+    "packets": Column(pl.Int64, "", "Packets that left by it."),
+    "wire_bytes": Column(pl.Int64, "B", "Their bytes, headers included."),
+    "utilisation": Column(
+        pl.Float64, "", "Part of the time, from 0 to the end, that packets left; null if 0 ns."
+    ),
+    "mean_wait_ns": Column(
+        pl.Float64,
+        "ns",
+        "Mean time from when a packet could have left with nothing in its way until it left; null "
+        "without packets.",
+    ),
+}
+
+QUEUE_COLUMNS: Mapping[str, Column] = {
+    "link": LINK_COLUMNS["link"],
+    "name": LINK_COLUMNS["name"],
+    "vl": Column(pl.Int32, "", "Virtual lane."),
+    "packets": Column(pl.Int64, "", "Packets that left by this link on this lane."),
+    "wire_bytes": LINK_COLUMNS["wire_bytes"],
+    "mean_wait_ns": LINK_COLUMNS["mean_wait_ns"],
+}
+
+HOP_COLUMNS: Mapping[str, Column] = {
+    "message": Column(pl.Int64, "", "Operation that sends the message."),
+    "packet": Column(pl.Int64, "", "Number of the packet in its connection."),
+    "link": Column(pl.Int32, "", "Directed link that it left by."),
+    "name": LINK_COLUMNS["name"],
+    "vl": Column(pl.Int32, "", "Virtual lane on it."),
+    "ready_ns": Column(pl.Float64, "ns", "When it could have left with nothing in its way."),
+    "left_ns": Column(pl.Float64, "ns", "When its first byte left."),
+    "gone_ns": Column(pl.Float64, "ns", "When its last byte had left."),
+    "wait_ns": Column(pl.Float64, "ns", "From ready to left."),
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PacketResult(Replay):
+    """What happened, packet by packet: times in whole ps, counters of every link and lane.
+
+    Parameters
+    ----------
+    fabric, engine, workload, hardware, policy, options
+        What ran, and how; `engine` made the routes.
+    host
+        int32 [ranks].
+    network, connections
+        Links, and which route, connection and queue pair each message used.
+    posted_ps, ended_ps
+        int64 [ops]: begin and end of every operation, -1 where it did not happen.
+    left_ps, arrived_ps
+        int64 [ops]: of every message, when its first byte left and all of it had arrived.
+    end_ps
+        Simulated time at the end.
+    complete
+        False when the run was stopped before all had ended.
+    num_vls
+        Virtual lanes.
+    packets, wire_bytes, wait_ps
+        int64 [links, lanes]: packets that left by each link and lane, their bytes, and how long
+        they waited after they could have left with nothing in the way.
+    busy_ps
+        int64 [links]: how long packets took to leave by it.
+    held_bytes, overtook
+        int64 [connections]: most bytes that a receiver kept because packets sent before were not
+        there, and packets that it kept.
+    conservation
+        Packets and bytes injected, delivered and in flight.
+    snapshots
+        Of all buffers, when they were asked for.
+    hop
+        int64 [hops, 7]: message, packet, link, lane, ready, left, gone (ps) of traced messages.
+    num_hops, num_events, run_s
+        Packets times links, events of the loop, and the time that the simulation took.
+    """
+
+    fabric: Fabric
+    engine: str
+    workload: Workload
+    host: NDArray[np.int32]
+    hardware: Hardware
+    policy: str
+    options: Mapping[str, Any]
+    network: PacketNetwork
+    connections: Connections
+    posted_ps: NDArray[np.int64]
+    ended_ps: NDArray[np.int64]
+    left_ps: NDArray[np.int64]
+    arrived_ps: NDArray[np.int64]
+    end_ps: int
+    complete: bool
+    num_vls: int
+    packets: NDArray[np.int64]
+    wire_bytes: NDArray[np.int64]
+    wait_ps: NDArray[np.int64]
+    busy_ps: NDArray[np.int64]
+    held_bytes: NDArray[np.int64]
+    overtook: NDArray[np.int64]
+    conservation: Mapping[str, int]
+    snapshots: Snapshots | None
+    hop: NDArray[np.int64]
+    num_hops: int
+    num_events: int
+    run_s: float
+
+    @property
+    def posted_ns(self) -> NDArray[np.float64]:
+        """`posted_ps` in ns, -1 where it did not happen."""
+        return _ns(self.posted_ps)
+
+    @property
+    def ended_ns(self) -> NDArray[np.float64]:
+        """`ended_ps` in ns."""
+        return _ns(self.ended_ps)
+
+    @property
+    def left_ns(self) -> NDArray[np.float64]:
+        """`left_ps` in ns."""
+        return _ns(self.left_ps)
+
+    @property
+    def arrived_ns(self) -> NDArray[np.float64]:
+        """`arrived_ps` in ns."""
+        return _ns(self.arrived_ps)
+
+    def link_name(self, link: int) -> str:
+        """A directed link, those inside hosts included."""
+        return self.network.link_name(self.fabric, link)
+
+    def links(self) -> pl.DataFrame:
+        """One row a directed link; see `LINK_COLUMNS`."""
+        links = self.network.num_links
+        kinds = link_kinds(self.fabric).tolist() + ["in-host"] * (links - self.fabric.num_links)
+        packets = self.packets.sum(1)
+        return frame(
+            LINK_COLUMNS,
+            {
+                "link": np.arange(links, dtype=np.int32),
+                "name": [self.link_name(link) for link in range(links)],
+                "kind": kinds,
+                "rate_gbps": self.network.rate_gbps,
+                "packets": packets,
+                "wire_bytes": self.wire_bytes.sum(1),
+                "utilisation": ratio(self.busy_ps, np.full(links, self.end_ps)),
+                "mean_wait_ns": ratio(self.wait_ps.sum(1) / 1000, packets),
+            },
+        )
+
+    def queues(self) -> pl.DataFrame:
+        """One row a link and lane that packets left by; see `QUEUE_COLUMNS`."""
+        link, lane = np.nonzero(self.packets)
+        return frame(
+            QUEUE_COLUMNS,
+            {
+                "link": link.astype(np.int32),
+                "name": [self.link_name(int(each)) for each in link],
+                "vl": lane.astype(np.int32),
+                "packets": self.packets[link, lane],
+                "wire_bytes": self.wire_bytes[link, lane],
+                "mean_wait_ns": self.wait_ps[link, lane] / 1000 / self.packets[link, lane],
+            },
+        )
+
+    def hops(self) -> pl.DataFrame:
+        """One row a packet and link of the traced messages, by time; see `HOP_COLUMNS`."""
+        hop = self.hop
+        return frame(
+            HOP_COLUMNS,
+            {
+                "message": hop[:, 0],
+                "packet": hop[:, 1],
+                "link": hop[:, 2].astype(np.int32),
+                "name": [self.link_name(int(link)) for link in hop[:, 2]],
+                "vl": hop[:, 3].astype(np.int32),
+                "ready_ns": hop[:, 4] / 1000,
+                "left_ns": hop[:, 5] / 1000,
+                "gone_ns": hop[:, 6] / 1000,
+                "wait_ns": (hop[:, 5] - hop[:, 4]) / 1000,
+            },
+        )
+
+    def alone_ns(self) -> NDArray[np.float64]:
+        """float64 [messages]: time from leaving to arrival if nothing else were there.
+
+        Of a message whose route leaves a choice, over the first candidate at each node.
+        """
+        from weft.sim.packet.alone import alone_ps
+
+        ops = self.workload.messages
+        route = self.connections.route[ops]
+        took = np.zeros(len(ops))
+        local = route == program.LOCAL
+        size = self.workload.size_bytes[ops]
+        took[local] = size[local] * 8 / float(self.options["local_gbps"]) + float(
+            self.options["local_latency_ns"]
+        )
+        away = ~local
+        took[away] = (
+            alone_ps(self.network, self.connections.ways, self.hardware, route[away], size[away])
+            / 1000
+        )
+        return took
+
+
+def _ns(times_ps: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Times in ns, -1 where there is none."""
+    return np.where(times_ps < 0, -1.0, times_ps / 1000)

@@ -1,0 +1,345 @@
+"""Everything that the kernel of the packet level works on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.kernels import packet_adapter as adapter
+from weft.kernels import packet_engine as kernel
+from weft.kernels import packet_layout as layout
+from weft.kernels import packet_queue as queue
+from weft.kernels import packet_view as view
+from weft.kernels import program
+from weft.sim.packet.connections import Connections
+from weft.sim.packet.hardware import Hardware
+from weft.sim.packet.network import PacketNetwork, picoseconds
+from weft.sim.packet.policies import Policy, state_of
+from weft.sim.packet.snapshots import Snapshots
+from weft.workload import Workload
+
+#: Longest time that a run may last.
+FOREVER_PS = 2**61
+#: Things that happen in one bucket of the wheel when links are busy, about.
+_IN_BUCKET = 6
+
+
+@dataclass(eq=False)
+class State:
+    """State of a run; see `weft.kernels.packet_engine.run` for the arrays."""
+
+    setting: NDArray[np.int64]
+    number: NDArray[np.int64]
+    network: tuple[NDArray[Any], ...]
+    pool: tuple[NDArray[Any], ...]
+    wheel: tuple[NDArray[Any], ...]
+    state: NDArray[np.int64]
+    lanes: NDArray[np.int32]
+    arbiter: NDArray[np.int32]
+    counts: NDArray[np.int64]
+    queues: tuple[NDArray[Any], ...]
+    dirty: tuple[NDArray[Any], ...]
+    ends: tuple[NDArray[Any], ...]
+    tables: tuple[NDArray[np.int64], NDArray[np.int64]]
+    pick: NDArray[np.int64]
+    trace: tuple[NDArray[Any], ...]
+    ways: tuple[NDArray[Any], ...]
+    choice: tuple[Any, ...]
+    program: tuple[NDArray[Any], ...]
+    times: tuple[NDArray[Any], ...]
+    heap: tuple[NDArray[Any], ...]
+    timeline: NDArray[np.int32]
+    snapshot_ps: int
+    next_look: int
+    seen: list[tuple[Any, ...]] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls,
+        workload: Workload,
+        network: PacketNetwork,
+        connections: Connections,
+        hardware: Hardware,
+        policy: Policy,
+        options: Mapping[str, Any],
+        lanes: int,
+        traced: NDArray[np.uint8],
+    ) -> State:
+        """The state before anything has happened."""
+        ops, links, ways = workload.num_ops, network.num_links, connections.ways
+        setting = _settings(network, hardware, policy, options, lanes, ways.kind, ways.lane_kind)
+        number = np.zeros(layout.NUMBERS, dtype=np.int64)
+        number[layout.BUCKET] = -1
+        slots = 4 * links + 1024
+        number[layout.FREE_SLOTS] = slots
+        lane_rows = np.zeros((links * lanes, layout.LANE_WIDTH), dtype=np.int32)
+        lane_rows[:, layout.CREDITS] = hardware.buffer_credits
+        for column in (layout.BACK_HEAD, layout.LINE_HEAD, layout.LINE_TAIL, layout.TURN):
+            lane_rows[:, column] = -1
+        state = np.zeros((links, layout.STATE_WIDTH), dtype=np.int64)
+        state[:, layout.WAKE_AT] = layout.NEVER
+        tables = _tables(hardware)
+        arbiter = np.zeros((links, layout.ARBITER_WIDTH), dtype=np.int32)
+        arbiter[:, layout.LAST_LANE] = -1
+        for table, left in zip(tables, (layout.HIGH_LEFT, layout.LOW_LEFT), strict=True):
+            if len(table):
+                arbiter[:, left] = table[0, 1]
+        arbiter[:, layout.LIMIT_LEFT] = max(int(setting[layout.HIGH_LIMIT]) * 4096, 1)
+        pairs = np.zeros((connections.num_pairs, adapter.PAIR_WIDTH), dtype=np.int32)
+        pairs[:, adapter.FIRST] = -1
+        talks = np.zeros((max(connections.num_connections, 1), adapter.CONNECTION_WIDTH), np.int32)
+        talks[:, adapter.OLDEST] = talks[:, adapter.HELD] = -1
+        duration, release = picoseconds(workload.duration_ns), picoseconds(workload.release_ns)
+        waiting = np.diff(workload.dep_offset).astype(np.int32)
+        ready = np.zeros(ops + 1, dtype=np.int32)
+        free = waiting == 0
+        later = free & (release > 0) if len(release) else np.zeros(ops, dtype=bool)
+        begin = np.flatnonzero(free & ~later)
+        ready[: len(begin)] = begin
+        number[program.READY_TAIL] = len(begin)
+        timeline = np.flatnonzero(later)
+        if len(release):
+            timeline = timeline[np.argsort(release[timeline], kind="stable")]
+        processors = int(workload.cpu.max(initial=0)) + 1
+        events = 2 * ops + workload.num_ranks * processors + 16
+        snapshot_ps = 0
+        if options["snapshot_ns"] is not None:
+            snapshot_ps = int(picoseconds(options["snapshot_ns"]))
+        return cls(
+            setting=setting,
+            number=number,
+            network=(
+                network.fixed, network.rate_gbps, network.memory_gbps, network.into,
+                network.row_base, np.array([options["local_gbps"]]),
+            ),
+            pool=(
+                np.zeros((slots, layout.SLOT_WIDTH), dtype=np.int32),
+                np.zeros(slots, dtype=np.int64),
+                np.arange(slots - 1, -1, -1, dtype=np.int32),
+            ),
+            wheel=(
+                np.zeros(queue.BUCKETS, dtype=np.int32),
+                np.zeros(queue.BUCKETS >> 6, dtype=np.uint64),
+                *(np.zeros(slots, dtype=np.int64) for _ in range(4)),
+            ),
+            state=state,
+            lanes=lane_rows,
+            arbiter=arbiter,
+            counts=np.zeros((links * lanes, layout.COUNT_WIDTH), dtype=np.int64),
+            queues=(
+                np.full(network.num_queues, -1, dtype=np.int32),
+                np.full(network.num_queues, -1, dtype=np.int32),
+                np.zeros(links * lanes * network.words, dtype=np.uint64),
+                np.zeros(links * hardware.speedup, dtype=np.int64),
+            ),
+            dirty=(np.zeros(links, dtype=np.int32), np.zeros(links, dtype=np.uint8)),
+            ends=(
+                pairs, talks,
+                np.zeros((ops, adapter.MESSAGE_WIDTH), dtype=np.int64),
+                np.full(ops, -1, dtype=np.int32),
+                np.full(ops, -1, dtype=np.int32),
+                np.zeros(ops, dtype=np.uint8),
+                connections.pair, connections.connection, connections.route,
+                ways.link, ways.lane, ways.way, ways.level,
+            ),
+            tables=tables,
+            pick=np.zeros(2 + 2 * lanes, dtype=np.int64),
+            trace=(traced, np.zeros((1024 if len(traced) else 0, kernel.HOP_WIDTH), np.int64)),
+            ways=ways.arrays,
+            choice=state_of(policy, len(network.row_base) - 1),
+            program=(
+                workload.kind, workload.rank, workload.size_bytes, duration, workload.match,
+                release, workload.cpu, *workload.after, connections.route,
+            ),
+            times=(
+                waiting, ready,
+                *(np.full(ops, -1, dtype=np.int64) for _ in range(4)),
+                np.zeros((workload.num_ranks, processors), dtype=np.int64),
+                np.zeros((workload.num_ranks, processors), dtype=np.int32),
+                np.zeros(ops, dtype=np.int32),
+                np.zeros(ops, dtype=np.int32),
+            ),
+            heap=(np.zeros(events, dtype=np.int64), np.zeros(events, dtype=np.int64)),
+            timeline=timeline.astype(np.int32),
+            snapshot_ps=snapshot_ps,
+            next_look=0 if snapshot_ps else FOREVER_PS,
+        )  # fmt: skip
+
+    def step(self, instants: int) -> int:
+        """Run for about so many instants; more room and snapshots are made on the way."""
+        why = kernel.run(
+            self.setting, self.number, self.network, self.pool, self.wheel, self.state, self.lanes,
+            self.arbiter, self.counts, self.queues, *self.dirty, self.ends, self.tables, self.pick,
+            self.trace, self.ways, self.choice, self.program, self.times, self.heap, self.timeline,
+            self.next_look, instants,
+        )  # fmt: skip
+        if why == kernel.NO_ROOM:
+            self._grow()
+            return kernel.MORE
+        if why == kernel.PAUSED:
+            self._look()
+            return kernel.MORE
+        if why == kernel.NO_TRACE:
+            marks, hops = self.trace
+            self.trace = marks, np.concatenate([hops, np.zeros_like(hops)])
+            return kernel.MORE
+        return int(why)
+
+    def _look(self) -> None:
+        """Take the snapshot that is due."""
+        self.number[layout.NOW] = self.next_look
+        self.seen.append((self.next_look, *self.buffers(), *self.counters(self.next_look)))
+        self.next_look += self.snapshot_ps
+
+    def buffers(self) -> tuple[NDArray[Any], ...]:
+        """What buffers hold and wait for now: held, wants, wants_vl and why of `Snapshots`."""
+        links, lanes = len(self.state), int(self.setting[layout.LANES])
+        arrays = tuple(
+            np.zeros((links, lanes), dtype=dtype)
+            for dtype in (np.int32, np.int32, np.int8, np.uint8)
+        )
+        view.look(
+            self.setting, self.number, self.network, self.pool, self.state, self.lanes,
+            self.queues, *arrays,
+        )  # fmt: skip
+        return arrays
+
+    def counters(self, now: int) -> tuple[NDArray[np.int64], ...]:
+        """Packets, wire bytes and waits of links and lanes, and how long links had been busy."""
+        links, lanes = len(self.state), int(self.setting[layout.LANES])
+        counts = self.counts.reshape(links, lanes, layout.COUNT_WIDTH)
+        # What has begun counts for as long as it has lasted.
+        ahead = np.maximum(self.state[:, layout.FREE_AT] - now, 0)
+        busy = np.maximum(self.state[:, layout.BUSY] - ahead, 0)
+        return (
+            counts[:, :, layout.PACKETS].copy(), counts[:, :, layout.WIRE_BYTES].copy(),
+            counts[:, :, layout.WAIT].copy(), busy,
+        )  # fmt: skip
+
+    def outcome(self) -> dict[str, Any]:
+        """What a result says of the run."""
+        number, talks = self.number, self.ends[1]
+        posted, ended, left, arrived = self.times[2:6]
+        now = int(number[layout.NOW])
+        done = number[program.ENDED] == len(ended)
+        end = max(now, int(ended.max(initial=0)), int(arrived.max(initial=0))) if done else now
+        # What was known to come when the run was stopped has not happened.
+        ended, arrived = (np.where(times > end, -1, times) for times in (ended, arrived))
+        packets, wire_bytes, wait, busy = self.counters(end)
+        return {
+            "posted_ps": posted, "ended_ps": ended, "left_ps": left, "arrived_ps": arrived,
+            "end_ps": end, "num_vls": int(self.setting[layout.LANES]),
+            "packets": packets, "wire_bytes": wire_bytes, "wait_ps": wait, "busy_ps": busy,
+            "held_bytes": talks[:, adapter.MOST_HELD].copy(),
+            "overtook": talks[:, adapter.OVERTOOK].copy(),
+            "snapshots": self._snapshots(),
+            "hop": self.trace[1][: number[layout.TRACED]],
+            "num_hops": int(number[layout.HOPS]), "num_events": int(number[layout.EVENTS]),
+        }  # fmt: skip
+
+    def _snapshots(self) -> Snapshots | None:
+        if not self.snapshot_ps:
+            return None
+        links, lanes = len(self.state), int(self.setting[layout.LANES])
+
+        def stacked(place: int, dtype: Any, *shape: int) -> NDArray[Any]:
+            if not self.seen:
+                return np.zeros((0, *shape), dtype=dtype)
+            return np.stack([moment[place] for moment in self.seen])
+
+        return Snapshots(
+            time_ps=np.array([moment[0] for moment in self.seen], dtype=np.int64),
+            held=stacked(1, np.int32, links, lanes),
+            wants=stacked(2, np.int32, links, lanes),
+            wants_vl=stacked(3, np.int8, links, lanes),
+            why=stacked(4, np.uint8, links, lanes),
+            wire_bytes=stacked(6, np.int64, links, lanes),
+            wait_ps=stacked(7, np.int64, links, lanes),
+            busy_ps=stacked(8, np.int64, links),
+        )
+
+    def _grow(self) -> None:
+        """Twice as many slots."""
+        slots, times, free = self.pool
+        count = len(slots)
+        self.pool = (
+            np.concatenate([slots, np.zeros_like(slots)]),
+            np.concatenate([times, np.zeros_like(times)]),
+            np.concatenate([free, np.zeros_like(free)]),
+        )
+        # Those that are in use stay first in the cache.
+        left = int(self.number[layout.FREE_SLOTS])
+        fresh = np.arange(2 * count - 1, count - 1, -1, dtype=np.int32)
+        self.pool[2][: left + count] = np.concatenate([fresh, self.pool[2][:left]])
+        self.number[layout.FREE_SLOTS] = left + count
+        self.wheel = (
+            *self.wheel[:2],
+            *(np.concatenate([each, np.zeros_like(each)]) for each in self.wheel[2:]),
+        )
+
+
+def _settings(
+    network: PacketNetwork,
+    hardware: Hardware,
+    policy: Policy,
+    options: Mapping[str, Any],
+    lanes: int,
+    kind: int,
+    lane_kind: int,
+) -> NDArray[np.int64]:
+    """What the kernel reads as numbers."""
+    whole = hardware.mtu_bytes + hardware.header_bytes
+    limit = options["max_time_ns"]
+    arbitration = hardware.vl_arbitration
+    setting = np.zeros(layout.SETTINGS, dtype=np.int64)
+    values = {
+        program.EAGER_BYTES: options["eager_bytes"],
+        program.HANDSHAKE: options["handshake"],
+        program.OVERHEAD: picoseconds(options["overhead_ns"]),
+        layout.MTU: hardware.mtu_bytes,
+        layout.HEADER: hardware.header_bytes,
+        layout.CREDIT_BYTES: hardware.credit_bytes,
+        layout.BUFFER_CREDITS: hardware.buffer_credits,
+        layout.FULL_CREDITS: hardware.credits_of(whole),
+        layout.LANES: lanes,
+        layout.SPEEDUP: hardware.speedup,
+        layout.VOQ: hardware.queues == "voq",
+        layout.WORDS: network.words,
+        layout.CONTROL: hardware.control_bytes,
+        layout.ADAPTER_LATENCY: picoseconds(hardware.adapter_latency_ns),
+        layout.LOCAL_LATENCY: picoseconds(options["local_latency_ns"]),
+        layout.MAX_TIME: FOREVER_PS if limit is None else picoseconds(limit),
+        layout.WEIGHTED: arbitration is not None,
+        layout.HIGH_LIMIT: 0 if arbitration is None else arbitration.limit,
+        layout.POLICY: policy.number,
+        layout.SEED: options["seed"],
+        layout.ROUTE_KIND: kind,
+        layout.LANE_KIND: lane_kind,
+        layout.REORDERS: policy.reorders,
+        layout.SHIFT: _shift(network, whole),
+    }
+    for place, value in values.items():
+        setting[place] = value
+    return setting
+
+
+def _shift(network: PacketNetwork, whole: int) -> int:
+    """Width of a bucket of the wheel, as a power of 2: some events when all links are busy."""
+    per_ps = float((network.rate_gbps / (8000.0 * whole)).sum())
+    return int(np.clip(np.log2(_IN_BUCKET / per_ps), 4, 24))
+
+
+def _tables(hardware: Hardware) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """High and low table of lane arbitration, [entries, 2]."""
+    arbitration = hardware.vl_arbitration
+    if arbitration is None:
+        return np.zeros((0, 2), dtype=np.int64), np.zeros((0, 2), dtype=np.int64)
+    high, low = (
+        np.array(table, dtype=np.int64).reshape(-1, 2)
+        for table in (arbitration.high, arbitration.low)
+    )
+    return high, low
