@@ -1,0 +1,340 @@
+"""Plain twin of the packet level, its program: callbacks in a queue around the network of flits.
+
+It takes nothing from the kernel. Numbers in brackets are of the rules in docs/packet-level.md.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tests.reference import packet_network
+from tests.reference.packet_layout import Message, lay, ps
+from tests.reference.packet_state import EVENTS, SAID
+from weft.fabrics import Fabric
+from weft.routes import Routes
+from weft.sim.packet.hardware import Hardware
+from weft.workload import Kind, Workload
+
+# What the program waits for, in the order of one instant [24 b].
+PROCESSOR, RELEASE, END, JOIN, ARRIVE = range(5)
+# Messages of an operation: the request and answer of a rendez-vous, and the data.
+REQUEST, ANSWER, DATA = range(3)
+
+STANDARD = Hardware()
+
+
+class PlainPackets:
+    """One run; `posted`, `ended`, `left` and `arrived` hold the times by operation, ps."""
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        routes: Routes,
+        workload: Workload,
+        hosts: Sequence[int],
+        *,
+        hardware: Hardware = STANDARD,
+        policy: str = "ecmp",
+        gap_ps: int = 10_000_000,
+        entries: int = 4096,
+        qps: int = 1,
+        eager_bytes: int = 16384,
+        handshake: bool = True,
+        overhead_ns: float = 0.0,
+        local_gbps: float = 100.0,
+        local_latency_ns: float = 200.0,
+        lid_offset: Sequence[int] | None = None,
+        seed: int = 0,
+        flit_bytes: int = 64,
+    ):
+        self.work, self.hosts, self.hardware = workload, [int(host) for host in hosts], hardware
+        self.eager, self.handshake, self.overhead = eager_bytes, handshake, ps(overhead_ns)
+        self.local_gbps, self.local_latency = local_gbps, ps(local_latency_ns)
+        self.adapter = ps(hardware.adapter_latency_ns)
+        self.qps = qps
+        self.now = 0
+        self.ready: deque[int] = deque()
+        self.events: list[tuple[int, int, int, int, Callable[[], None]]] = []
+        self.turn = 0
+        self.busy: dict[tuple[int, int], int] = defaultdict(int)
+        self.waiting: dict[tuple[int, int], list[int]] = defaultdict(list)
+        self.posted: dict[int, int] = {}
+        self.ended: dict[int, int] = {}
+        self.left: dict[int, int] = {}
+        self.arrived: dict[int, int] = {}
+        self.known: set[int] = set()
+        self.asked: set[int] = set()
+        self.needs: dict[int, int] = {}
+        self.wake: dict[tuple[int, bool], list[int]] = defaultdict(list)
+        flags = workload.dep_on_start
+        for op in range(workload.num_ops):
+            run = range(workload.dep_offset[op], workload.dep_offset[op + 1])
+            self.needs[op] = len(run)
+            for at in run:
+                on_start = bool(flags[at]) if len(flags) else False
+                self.wake[int(workload.dep[at]), on_start].append(op)
+        # Messages of the network, what each is, and those of each queue pair in order.
+        self.what: list[tuple[int, int]] = []
+        self.number: dict[tuple[int, int], int] = {}
+        self.order: dict[int, list[int]] = defaultdict(list)
+        self.taken: dict[tuple[int, int], int] = defaultdict(int)
+        self.there: set[int] = set()
+        self.net = lay(
+            fabric, routes, hardware, self._messages(lid_offset), policy=policy, gap_ps=gap_ps,
+            entries=entries, seed=seed, flit_bytes=flit_bytes,
+        )  # fmt: skip
+
+    def _messages(self, lid_offset: Sequence[int] | None) -> list[Message]:
+        work, found = self.work, []
+        for op in work.messages.tolist():
+            ends = int(work.rank[op]), int(work.peer[op])
+            if self.hosts[ends[0]] == self.hosts[ends[1]]:
+                continue
+            parts = [DATA]
+            if self._large(op) and self.handshake:
+                parts = [REQUEST, ANSWER, DATA]
+            for part in parts:
+                source, target = ends[::-1] if part == ANSWER else ends
+                size = int(work.size_bytes[op]) if part == DATA else self.hardware.control_bytes
+                offset = int(lid_offset[op]) if lid_offset is not None and part != ANSWER else 0
+                self.number[op, part] = len(self.what)
+                self.what.append((op, part))
+                qp, ends_at = self._queue_pair(source, target), self.hosts[target]
+                found.append(Message(qp, size, self.hosts[source], ends_at, offset))
+        return found
+
+    def _queue_pair(self, source: int, target: int) -> int:
+        """The queue pair of two ranks, or the first one that they have [23]."""
+        if self.hardware.queue_pairs == "host":
+            return self.hosts[source]
+        return (source * self.work.num_ranks + target) * self.qps
+
+    def _large(self, op: int) -> bool:
+        return self.work.kind[op] == Kind.SEND and self.work.size_bytes[op] > self.eager
+
+    def _local(self, num_bytes: int) -> int:
+        return int(np.floor(8000.0 * num_bytes / self.local_gbps + 0.5))
+
+    # -- time ------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """To the end, or until nothing moves."""
+        for op, count in self.needs.items():
+            if count == 0:
+                self._allow(op)
+        while True:
+            self._instant()
+            times = [event[0] for event in self.events[:1]]
+            if self.net.number[EVENTS]:
+                times.append(self.net.heap_time[0])
+            if not times:
+                break
+            self.now = min(times)
+        for (op, part), message in self.number.items():
+            if part == DATA and self.net.msg_left[message] >= 0:
+                self.left[op] = self.net.msg_left[message]
+
+    def _instant(self) -> None:
+        """All that happens now [24]."""
+        while True:
+            packet_network.advance(self.net, self.now)
+            self._hear()
+            while self.events and self.events[0][0] == self.now:
+                heapq.heappop(self.events)[-1]()
+            while self.ready:
+                self._begin(self.ready.popleft())
+            packet_network.grant(self.net, self.now)
+            coming = self.net.number[EVENTS] and self.net.heap_time[0] == self.now
+            if not coming and not (self.events and self.events[0][0] == self.now):
+                return
+
+    def _later(self, time: int, kind: int, number: int, action: Callable[[], None]) -> None:
+        """Do something at a time, at once if that is now."""
+        if time == self.now:
+            action()
+            return
+        self._note(time, kind, number, action)
+
+    def _note(self, time: int, kind: int, number: int, action: Callable[[], None]) -> None:
+        self.turn += 1
+        heapq.heappush(self.events, (time, kind, number, self.turn, action))
+
+    # -- operations ------------------------------------------------------------------------------
+
+    def _allow(self, op: int) -> None:
+        """All that an operation waited for is there."""
+        release = ps(self.work.release_ns[op]) if len(self.work.release_ns) else 0
+        if release > self.now:
+            self._note(release, RELEASE, op, lambda: self.ready.append(op))
+        else:
+            self.ready.append(op)
+
+    def _tell(self, op: int, start: bool) -> None:
+        for other in sorted(self.wake[op, start]):
+            self.needs[other] -= 1
+            if self.needs[other] == 0:
+                self._allow(other)
+
+    def _processor(self, op: int) -> tuple[int, int]:
+        return int(self.work.rank[op]), int(self.work.cpu[op]) if len(self.work.cpu) else 0
+
+    def _takes(self, op: int) -> int:
+        """How long an operation occupies its processor when it begins."""
+        kind = self.work.kind[op]
+        if kind == Kind.CALC:
+            return ps(self.work.duration_ns[op])
+        return self.overhead if kind in (Kind.SEND, Kind.PUT) else 0
+
+    def _must_wait(self, op: int) -> bool:
+        """Let an operation wait if its processor is in use, or others wait for it already."""
+        processor = self._processor(op)
+        queue = self.waiting[processor]
+        if not queue and self.busy[processor] <= self.now:
+            return False
+        heapq.heappush(queue, op)
+        if len(queue) == 1:
+            self._call(processor)
+        return True
+
+    def _call(self, processor: tuple[int, int]) -> None:
+        number = processor[0] << 8 | processor[1]
+        self._note(self.busy[processor], PROCESSOR, number, lambda: self._next(processor))
+
+    def _next(self, processor: tuple[int, int]) -> None:
+        """A processor is free for the first, in program order, of those that wait for it."""
+        op = heapq.heappop(self.waiting[processor])
+        if self.work.kind[op] == Kind.RECV:
+            self._take_in(op)
+        else:
+            self._start(op)
+        if self.waiting[processor]:
+            self._call(processor)
+
+    def _begin(self, op: int) -> None:
+        if self._takes(op) == 0 or not self._must_wait(op):
+            self._start(op)
+
+    def _start(self, op: int) -> None:
+        """An operation begins: it has a processor if it needs one."""
+        kind, takes = Kind(int(self.work.kind[op])), self._takes(op)
+        if takes:
+            self.busy[self._processor(op)] = self.now + takes
+        self.posted[op] = self.now
+        self._tell(op, True)
+        if kind == Kind.RECV:
+            self._receive(op)
+        elif self._large(op):
+            self._ask(op)
+        elif kind in (Kind.SEND, Kind.PUT):
+            if kind == Kind.SEND:
+                self._later(self.now + takes, END, op, lambda: self._end(op))
+            self._post(self.now + takes, op, DATA)
+        else:
+            self._later(self.now + takes, END, op, lambda: self._end(op))
+
+    def _end(self, op: int) -> None:
+        self.ended[op] = self.now
+        self._tell(op, False)
+
+    def _receive(self, op: int) -> None:
+        send = int(self.work.match[op])
+        if not self._large(send):
+            if send in self.known:
+                self._received(op)
+        elif self.handshake:
+            if send in self.asked:
+                self._post(self.now, send, ANSWER)
+        elif send in self.posted:
+            self._post(max(self.now, self.posted[send] + self.overhead), send, DATA)
+
+    def _ask(self, op: int) -> None:
+        """A rendez-vous begins [21]."""
+        if self.handshake:
+            self._post(self.now + self.overhead, op, REQUEST)
+        elif int(self.work.match[op]) in self.posted:
+            self._post(self.now + self.overhead, op, DATA)
+
+    def _received(self, op: int) -> None:
+        """A posted receive has its message."""
+        if self.overhead == 0:
+            self._end(op)
+        elif not self._must_wait(op):
+            self._take_in(op)
+
+    def _take_in(self, op: int) -> None:
+        self.busy[self._processor(op)] = self.now + self.overhead
+        self._note(self.now + self.overhead, END, op, lambda: self._end(op))
+
+    # -- messages --------------------------------------------------------------------------------
+
+    def _post(self, time: int, op: int, part: int) -> None:
+        """A message is posted; it joins its queue pair a while later [20]."""
+        if (op, part) in self.number:
+            message = self.number[op, part]
+            self._later(time + self.adapter, JOIN, op, lambda: self._join(message))
+        else:
+            self._later(time, JOIN, op, lambda: self._copy(op, part))
+
+    def _copy(self, op: int, part: int) -> None:
+        """A message within a host begins [21]."""
+        size = int(self.work.size_bytes[op]) if part == DATA else self.hardware.control_bytes
+        there = self.now + self._local(size)
+        if part == DATA:
+            self.left[op] = self.now
+            self._later(there, END, op, lambda: self._copied(op))
+        else:
+            self._later(there + self.local_latency, ARRIVE, op, lambda: self._known(op, part))
+
+    def _copied(self, op: int) -> None:
+        if self.work.kind[op] == Kind.PUT or self._large(op):
+            self._end(op)
+
+        def arrives() -> None:
+            self.arrived[op] = self.now
+            self._known(op, DATA)
+
+        self._later(self.now + self.local_latency, ARRIVE, op, arrives)
+
+    def _join(self, message: int) -> None:
+        self.order[self.net.msg_qp[message]].append(message)
+        packet_network.join(self.net, message)
+
+    def _hear(self) -> None:
+        """Take what the network says: messages sent, messages arrived in order [19]."""
+        said = self.net.said[: self.net.number[SAID]]
+        self.net.number[SAID] = 0
+        for what in said:
+            message, arrived = divmod(what, 2)
+            op, part = self.what[message]
+            if not arrived:
+                if part == DATA and (self.work.kind[op] == Kind.PUT or self._large(op)):
+                    self._note(self.now, END, op, lambda op=op: self._end(op))
+                continue
+            self.there.add(message)
+            line = self.order[self.net.msg_qp[message]]
+            while line and line[0] in self.there:
+                self._arrive(line.pop(0))
+
+    def _arrive(self, message: int) -> None:
+        op, part = self.what[message]
+        if part == DATA:
+            self.arrived[op] = self.now
+        self._note(self.now + self.adapter, ARRIVE, op, lambda: self._known(op, part))
+
+    def _known(self, op: int, part: int) -> None:
+        """The rank that a message was for knows that it has arrived."""
+        receive = int(self.work.match[op])
+        if part == REQUEST:
+            self.asked.add(op)
+            if receive in self.posted:
+                self._post(self.now, op, ANSWER)
+        elif part == ANSWER:
+            self._post(self.now, op, DATA)
+        elif self.work.kind[op] == Kind.SEND:
+            self.known.add(op)
+            if receive in self.posted:
+                self._received(receive)

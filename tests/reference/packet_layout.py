@@ -1,0 +1,331 @@
+"""Plain twin of the packet level: its arrays, laid out from a fabric, routes and hardware."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+
+from tests.reference import packet_choices, packet_network
+from tests.reference.packet_state import (
+    ADAPTIVE,
+    CANDIDATES,
+    ECMP,
+    FLOWLET,
+    FREE_CROSSINGS,
+    FREE_PACKETS,
+    NUMBERS,
+    PATHS,
+    SPRAY,
+    TABLES,
+    Network,
+)
+from weft.fabrics import Fabric
+from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
+from weft.sim.packet.hardware import Hardware
+
+POLICIES = {"ecmp": ECMP, "spray": SPRAY, "flowlet": FLOWLET, "adaptive": ADAPTIVE}
+
+#: Links that a packet can be on at once, at most, in fabrics of tests.
+SPAN = 12
+
+
+def ps(nanoseconds: float) -> int:
+    """Nanoseconds rounded to picoseconds."""
+    return int(np.floor(nanoseconds * 1000 + 0.5))
+
+
+@dataclass
+class Message:
+    """What is sent: in which queue pair, how much, between which hosts."""
+
+    queue_pair: int
+    num_bytes: int
+    source: int
+    target: int
+    lid_offset: int = 0
+
+
+def inner_links(fabric: Fabric) -> dict[int, int]:
+    """The link into each host that forwards; the one out of it has the next number."""
+    hosts = [node for node in fabric.host_nodes if fabric.forwards[node]]
+    return {int(node): fabric.num_links + 2 * at for at, node in enumerate(hosts)}
+
+
+def first_link(fabric: Fabric, host: int) -> int:
+    """The link by which a host sends, into itself where it forwards."""
+    node = fabric.num_switches + host
+    if fabric.forwards[node]:
+        return inner_links(fabric)[node]
+    end = fabric.host_endpoint[host]
+    return int(fabric.port_link[fabric.port_offset[node] + fabric.endpoint_port[end] - 1])
+
+
+def _cables(fabric: Fabric, hardware: Hardware) -> dict[str, Any]:
+    """Links, those inside hosts at the end, and what comes to each node [4]."""
+    inner, graph = inner_links(fabric), fabric.graph
+    rate = fabric.link_rate_gbps.tolist()
+    latency = [ps(fabric.cable_latency_ns[link // 2]) for link in range(fabric.num_links)]
+    tail = graph.node_row[fabric.link_from].tolist()
+    head = graph.node_row[fabric.link_to].tolist()
+    tail_port, head_port = fabric.link_from_port.tolist(), fabric.link_to_port.tolist()
+    for node in inner:
+        row = int(graph.node_row[node])
+        plugged = fabric.port_link[fabric.port_offset[node] : fabric.port_offset[node + 1]]
+        ports = sum(float(fabric.link_rate_gbps[link]) for link in plugged if link >= 0)
+        rate += 2 * [hardware.adapter_gbps or ports]
+        latency += [0, 0]
+        tail += [-1, row]
+        head += [row, -1]
+        tail_port += [0, 0]
+        head_port += [0, 0]
+    routing = []
+    for row in head:
+        is_host = row >= 0 and int(graph.row_node[row]) in inner
+        forward = hardware.forward_latency_ns
+        slow = forward if is_host and forward is not None else hardware.switch_latency_ns
+        routing.append(ps(slow) if row >= 0 else 0)
+    coming: list[list[tuple[int, int]]] = [[] for _ in range(graph.num_rows)]
+    for link, row in enumerate(head):
+        if row >= 0:
+            coming[row].append((head_port[link], link))
+    row_link = graph.row_link.tolist()
+    last = graph.destination_link.tolist()
+    for node, link in inner.items():
+        row_link[graph.row_base[graph.node_row[node]]] = link + 1
+    for goal, row in enumerate(graph.destination_row):
+        if last[goal] < 0 and row >= 0:
+            last[goal] = row_link[graph.row_base[row]]
+    return {
+        "num_links": len(rate),
+        "num_ports": 1 + max([*tail_port, *head_port]),
+        "rate": np.array(rate, dtype=np.float64),
+        "latency": latency,
+        "tail": tail,
+        "head": head,
+        "tail_port": tail_port,
+        "head_port": head_port,
+        "route_time": routing,
+        "in_offset": np.cumsum([0, *(len(links) for links in coming)]),
+        "in_link": [link for links in coming for _, link in sorted(links)],
+        "row_base": graph.row_base,
+        "row_link": row_link,
+        "last_row": graph.destination_row,
+        "last_link": last,
+        "num_rows": graph.num_rows,
+        "edge_link": graph.edge_link,
+    }
+
+
+def _ways(routes: Routes) -> dict[str, Any]:
+    none: list[int] = []
+    given: dict[str, Any] = dict.fromkeys(
+        ("table", "path_offset", "path_edge", "set_id", "set_offset", "set_edge", "set_lane"), none
+    )
+    if isinstance(routes, TableRoutes):
+        given |= {"route_kind": TABLES, "table": routes.table.reshape(-1)}
+    elif isinstance(routes, PathRoutes):
+        given |= {"route_kind": PATHS, "path_offset": routes.offset, "path_edge": routes.edge}
+    elif isinstance(routes, CandidateRoutes):
+        assert not routes.num_intermediates
+        given |= {
+            "route_kind": CANDIDATES,
+            "set_id": routes.set_id.reshape(-1),
+            "set_offset": routes.set_offset,
+            "set_edge": routes.set_edge,
+            "set_lane": routes.set_lane,
+        }
+    lanes = routes.lanes
+    given |= {
+        "lane_table": lanes.tables.reshape(-1),
+        "lane_index": lanes.index,
+        "lane_base": lanes.base,
+        "lane_ports": lanes.ports,
+    }
+    return given
+
+
+def _messages(
+    fabric: Fabric,
+    routes: Routes,
+    hardware: Hardware,
+    cables: dict[str, Any],
+    messages: Sequence[Message],
+) -> dict[str, Any]:
+    """Way, service level and first link and lane of each message."""
+    ways, sls, links, goals, lanes = [], [], [], [], []
+    laid = types.SimpleNamespace(**_ways(routes))
+    pairs = routes.pair.tolist() if isinstance(routes, PathRoutes) else []
+    for message in messages:
+        start, goal = (int(fabric.host_endpoint[h]) for h in (message.source, message.target))
+        link = first_link(fabric, message.source)
+        row, sl, way = cables["head"][link], routes.sl, goal
+        if isinstance(routes, TableRoutes):
+            way = (goal << routes.lmc) + message.lid_offset
+        if isinstance(routes, PathRoutes):
+            way = pairs.index(start * fabric.num_host_endpoints + goal)
+        if sl.ndim == 1:
+            sl = sl[way]
+        elif sl.ndim == 2:
+            sl = sl[row, way]
+        goals.append(goal)
+        ways.append(way)
+        links.append(link)
+        sls.append(int(sl))
+        if len(laid.set_lane):
+            lanes.append(int(routes.lanes.tables[0][sl]))
+        else:
+            port = cables["head_port"][link]
+            lanes.append(int(packet_choices.lane_between(laid, row, 0, port, int(sl))))
+    count = len(messages)
+    return {
+        "msg_qp": [message.queue_pair for message in messages],
+        "msg_bytes": [message.num_bytes for message in messages],
+        "msg_coming": [len(hardware.packets_of(message.num_bytes)) for message in messages],
+        "msg_goal": goals,
+        "msg_way": ways,
+        "msg_sl": sls,
+        "msg_link": links,
+        "msg_lane": lanes,
+        **{name: [-1] * count for name in ("msg_next", "msg_left", "msg_sent", "msg_arrived")},
+    }
+
+
+def _arbitration(hardware: Hardware, links: int) -> dict[str, Any]:
+    tables = hardware.vl_arbitration
+    high, low = (tables.high, tables.low) if tables else ((), ())
+    limit = tables.limit if tables else 0
+    # A limit of 0 lets one packet pass, of whatever size.
+    in_bytes = -1 if limit == 255 else max(1, 4096 * limit)
+    return {
+        "weighted": int(tables is not None),
+        "high_lane": [lane for lane, _ in high],
+        "high_weight": [weight for _, weight in high],
+        "low_lane": [lane for lane, _ in low],
+        "low_weight": [weight for _, weight in low],
+        "high_limit": in_bytes,
+        "last_lane": [-1] * links,
+        "high_entry": [0] * links,
+        "high_left": [high[0][1] if high else 0] * links,
+        "low_entry": [0] * links,
+        "low_left": [low[0][1] if low else 0] * links,
+        "limit_left": [in_bytes] * links,
+    }
+
+
+def lay(
+    fabric: Fabric,
+    routes: Routes,
+    hardware: Hardware,
+    messages: Sequence[Message],
+    *,
+    policy: str = "ecmp",
+    gap_ps: int = 10_000_000,
+    entries: int = 4096,
+    seed: int = 0,
+    flit_bytes: int = 64,
+    compiled: bool = False,
+    most_packets: int | None = None,
+) -> Network:
+    """The network before anything has been sent.
+
+    Parameters
+    ----------
+    fabric, routes, hardware
+        Where, by which ways, and through what.
+    messages
+        All that will be sent; those of one queue pair need not be in order.
+    policy, gap_ps, entries, seed
+        Of candidates.
+    flit_bytes
+        Size of all flits but the last of a packet.
+    compiled
+        Whether compiled functions will work on it: arrays, not lists.
+    most_packets
+        That are on their way at once, at most; all of them when left out.
+    """
+    cables = _cables(fabric, hardware)
+    links, vls = cables["num_links"], routes.num_vls
+    places = links * vls
+    packets = most_packets or sum(len(hardware.packets_of(m.num_bytes)) for m in messages)
+    crossings = SPAN * packets
+    pairs = 1 + max((message.queue_pair for message in messages), default=0)
+    queues = places * (cables["num_ports"] if hardware.queues == "voq" else 1)
+    table = fabric.graph.num_rows * entries if policy == "flowlet" else 0
+    number = [0] * NUMBERS
+    number[FREE_CROSSINGS], number[FREE_PACKETS] = crossings, packets
+    arrays: dict[str, Any] = {
+        **cables,
+        **_ways(routes),
+        **_messages(fabric, routes, hardware, cables, messages),
+        **_arbitration(hardware, links),
+        **{name: [-1] * pairs for name in ("qp_first", "qp_last", "qp_next")},
+        **{name: [-1] * places for name in ("line_first", "line_last", "last_taken")},
+        **{
+            name: [0] * places
+            for name in ("held", "returning", "inside", "wanted", "sent_packets", "sent_bytes")
+        },
+        "credits": [hardware.buffer_credits] * places,
+        **{name: [0] * links for name in ("link_until", "waiting", "memory_until")},
+        "port_until": [0] * (links * hardware.speedup),
+        "among": [0] * vls,
+        "queue_first": [-1] * queues,
+        "queue_last": [-1] * queues,
+        "flowlet_link": [-1] * table,
+        "flowlet_time": [0] * table,
+        **{
+            name: [0] * packets
+            for name in ("p_message", "p_bytes", "p_number", "p_passed", "p_final")
+        },
+        "free_packet": range(packets - 1, -1, -1),
+        **{
+            name: [0] * crossings
+            for name in Network._fields
+            if name.startswith("c_")
+        },
+        "free_crossing": range(crossings - 1, -1, -1),
+        **{name: [0] * (6 * crossings + 6) for name in Network._fields if name.startswith("heap_")},
+        "number": number,
+        "said": [0] * (2 * len(messages) + 2),
+    }  # fmt: skip
+    scalars = {
+        "num_vls": vls,
+        "flit_bytes": flit_bytes,
+        "mtu_bytes": hardware.mtu_bytes,
+        "header_bytes": hardware.header_bytes,
+        "buffer_bytes": hardware.buffer_bytes,
+        "credit_bytes": hardware.credit_bytes,
+        "credit_latency": ps(hardware.credit_latency_ns),
+        "voq": int(hardware.queues == "voq"),
+        "speedup": hardware.speedup,
+        "adapter_gbps": float(hardware.adapter_gbps or 0),
+        "policy": POLICIES[policy],
+        "gap": gap_ps,
+        "entries": entries,
+        "seed": np.uint64(seed),
+    }
+    for name, value in arrays.items():
+        if isinstance(value, int):
+            scalars[name] = value
+            continue
+        kind = np.float64 if name == "rate" else np.int64
+        array = np.array(value, dtype=kind)
+        scalars[name] = array if compiled else array.tolist()
+    return Network(**scalars)
+
+
+def compiled_functions() -> dict[str, Any]:
+    """The functions of the network, each compiled as it stands."""
+    modules = (packet_choices, packet_network)
+    names: dict[str, Any] = {}
+    for module in modules:
+        names |= vars(module)
+    for name, value in list(names.items()):
+        if isinstance(value, types.FunctionType) and value.__module__.startswith("tests.reference"):
+            again = types.FunctionType(value.__code__, names, name, value.__defaults__)
+            names[name] = numba.njit(_nrt=False)(again)
+    return names

@@ -1,0 +1,181 @@
+"""What the flit-by-flit network consists of, as flat arrays: see `tests.reference.packet_network`.
+
+Arrays may be numpy's, for compiled functions, or lists, for plain ones. What is kept for each link
+and lane stands at `link * num_vls + lane`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+# Kinds of routes.
+TABLES, PATHS, CANDIDATES = 0, 1, 2
+# Policies over candidates.
+ECMP, SPRAY, FLOWLET, ADAPTIVE = 0, 1, 2, 3
+
+# Places of `number`.
+EVENTS, PACKETS, LOOK, SAID, FREE_CROSSINGS, FREE_PACKETS, HOPS, DELIVERED = range(8)
+NUMBERS = 8
+
+# Kinds of events, in the order in which those of one instant happen: the last byte of a flit leaves
+# a buffer, the first of one comes to a buffer, the first of one leaves, credits come back, a packet
+# or a link may have become able to send, a packet is routed.
+END, ARRIVE, BEGIN, CREDIT, WAKE, ROUTE = range(6)
+
+
+class Network(NamedTuple):
+    """Cables, nodes, routes, messages and all that moves. Times are int64 ps.
+
+    A *crossing* is one packet on one link, then in the buffer behind it, until its last byte has
+    left that buffer. Writing to memory is a crossing too, by link -1.
+    """
+
+    # Numbers that hold for all.
+    num_links: int
+    num_vls: int
+    num_ports: int
+    flit_bytes: int
+    mtu_bytes: int
+    header_bytes: int
+    buffer_bytes: int
+    credit_bytes: int
+    credit_latency: int
+    voq: int
+    speedup: int
+    weighted: int
+    adapter_gbps: float
+    route_kind: int
+    policy: int
+    gap: int
+    entries: int
+    seed: Any
+
+    # Of each link: rate (Gb/s), latency, the node that it leaves and the one that it comes to (rows
+    # of those that switch, -1 for adapters), ports at its ends, and how long the node that it comes
+    # to takes to route.
+    rate: Any
+    latency: Any
+    tail: Any
+    head: Any
+    tail_port: Any
+    head_port: Any
+    route_time: Any
+    # Links that come to each row, by port.
+    in_offset: Any
+    in_link: Any
+
+    # Routes: link of each port of each row; of each destination the row that it hangs from and the
+    # link to it; tables; paths; candidates.
+    row_base: Any
+    row_link: Any
+    last_row: Any
+    last_link: Any
+    num_rows: int
+    table: Any
+    path_offset: Any
+    path_edge: Any
+    edge_link: Any
+    set_id: Any
+    set_offset: Any
+    set_edge: Any
+    set_lane: Any
+    # SL to VL: tables, and the table of each (row, port in, port out) where they differ.
+    lane_table: Any
+    lane_index: Any
+    lane_base: Any
+    lane_ports: Any
+
+    # Lane arbitration by weights: entries of the high and the low table, limit in bytes (-1: none).
+    high_lane: Any
+    high_weight: Any
+    low_lane: Any
+    low_weight: Any
+    high_limit: int
+
+    # Of each message: queue pair, payload not yet cut into packets, packets that have not arrived,
+    # destination, LID or path, SL, first link and lane, next of its queue pair; when its first byte
+    # left, its last byte left, and all of it was there.
+    msg_qp: Any
+    msg_bytes: Any
+    msg_coming: Any
+    msg_goal: Any
+    msg_way: Any
+    msg_sl: Any
+    msg_link: Any
+    msg_lane: Any
+    msg_next: Any
+    msg_left: Any
+    msg_sent: Any
+    msg_arrived: Any
+    # Messages waiting in each queue pair, and queue pairs waiting for each link and lane.
+    qp_first: Any
+    qp_last: Any
+    qp_next: Any
+    line_first: Any
+    line_last: Any
+
+    # Of each packet on its way: message, wire bytes, number, edges of its path passed, whether it
+    # ends its message.
+    p_message: Any
+    p_bytes: Any
+    p_number: Any
+    p_passed: Any
+    p_final: Any
+    free_packet: Any
+    # Of each crossing: packet, the one before it, link and lane, when the first byte leaves and how
+    # long all take; flits that have come; and the next link and lane, the time of rule 11, and the
+    # crossing behind it in its queue.
+    c_packet: Any
+    c_before: Any
+    c_link: Any
+    c_lane: Any
+    c_begin: Any
+    c_takes: Any
+    c_come: Any
+    c_out: Any
+    c_out_lane: Any
+    c_earliest: Any
+    c_next: Any
+    free_crossing: Any
+
+    # Of each link and lane: credits that the sender has, that packets hold, that are on the way
+    # back; bytes in the buffer behind it; credits that packets routed to it need; who was taken
+    # last by round robin; packets and bytes that left.
+    credits: Any
+    held: Any
+    returning: Any
+    inside: Any
+    wanted: Any
+    last_taken: Any
+    sent_packets: Any
+    sent_bytes: Any
+    # Of each link: until when it sends; packets or queue pairs that wait for it; until when each
+    # way through its input port is in use [links * speedup]; until when memory is written.
+    link_until: Any
+    waiting: Any
+    port_until: Any
+    memory_until: Any
+    # Arbitration of each link: lane granted last; entry and weight left in either table; bytes of
+    # high priority left.
+    last_lane: Any
+    high_entry: Any
+    high_left: Any
+    low_entry: Any
+    low_left: Any
+    limit_left: Any
+    among: Any
+    # Queues, first and last crossing.
+    queue_first: Any
+    queue_last: Any
+    # Flowlets [rows * entries]: link and time of the last packet.
+    flowlet_link: Any
+    flowlet_time: Any
+
+    # What is to come, a binary heap; counters; messages that were sent or have arrived, for the
+    # program to hear of: twice the number, and one more for arrivals.
+    heap_time: Any
+    heap_order: Any
+    heap_item: Any
+    heap_flit: Any
+    number: Any
+    said: Any
