@@ -22,6 +22,7 @@ from weft.cli.paper import paper_command
 from weft.cli.predict import predict_command
 from weft.cli.route import route_command
 from weft.cli.simulate import simulate_command
+from weft.cli.sweep import sweep_command
 from weft.cli.trace import trace_app
 from weft.cli.warmup import warmup_command
 from weft.errors import WeftError
@@ -50,6 +51,7 @@ app.command(predict_command, name="predict")
 app.command(calibrate_command, name="calibrate")
 app.command(paper_command, name="paper")
 app.command(simulate_command, name="simulate")
+app.command(sweep_command, name="sweep")
 app.command(list_command, name="list")
 app.command(opensm_app)
 app.command(trace_app)

@@ -1,4 +1,4 @@
-"""Statistics of a series that is correlated in time: batch means, trends, the end of a transient."""
+"""Statistics of a series that is correlated in time: batch means, trends, ends of transients."""
 
 from __future__ import annotations
 
@@ -80,7 +80,8 @@ def batch_sums(
     number = ((at[inside] - begin) / (end - begin) * batches).astype(np.int64)
     number = np.minimum(number, batches - 1)  # a time just below the end may round up to it
     count = np.bincount(number, minlength=batches).astype(np.float64)
-    return np.bincount(number, weights=value[inside], minlength=batches), count
+    sums = np.bincount(number, weights=value[inside], minlength=batches)
+    return sums.astype(np.float64), count
 
 
 def batch_means(
@@ -178,14 +179,10 @@ def trend(at: NDArray[np.float64], mean: NDArray[np.float64]) -> Trend:
     rest = mean - mean.mean() - slope * x
     degrees = len(at) - 2
     error = float(np.sqrt((rest * rest).sum() / degrees / square))
-    return Trend(
-        slope, student_t(degrees) * error, slope > student_t(degrees, sides=1) * error
-    )
+    return Trend(slope, student_t(degrees) * error, slope > student_t(degrees, sides=1) * error)
 
 
-def mser(
-    at: NDArray[np.float64], value: NDArray[np.float64], group: int = 5
-) -> float:
+def mser(at: NDArray[np.float64], value: NDArray[np.float64], group: int = 5) -> float:
     """When the transient at the start of a series ends, by the marginal standard error rule.
 
     MSER-5 (White 1997): of means of five observations each, so many are left out at the start that

@@ -1,0 +1,413 @@
+"""`weft sweep`: latency and throughput over offered load, and where the network saturates."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import polars as pl
+from cyclopts import Parameter
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from weft.cli.common import NO_FAULTS, FabricArgument, FabricOptions, announced_compile, console
+from weft.cli.simulate import INTERRUPTED, _stoppable
+from weft.errors import InputError
+from weft.experiment.run import duration
+from weft.formats.text import write_bytes, write_text
+from weft.registry import did_you_mean
+from weft.report.load_curves import SUFFIXES, write_load_curves
+from weft.sim.open_loop import SWEEP_COLUMNS, SweepSettings, load_sweep, saturation_load
+from weft.sim.packet import Hardware
+
+#: Exit status when no run has a result.
+NO_RESULT = 1
+#: Most loads of a range.
+MOST_LOADS = 1000
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class TrafficOptions:
+    """What sources send, and the windows in which it is measured."""
+
+    pattern: Annotated[
+        str, Parameter(help="Traffic pattern, with options as in 'hot-spot:fraction=0.2'.")
+    ] = "uniform"
+    size: Annotated[str, Parameter(help="Mean size of a message.")] = "2KiB"
+    size_distribution: Annotated[
+        str | None, Parameter(help="Of sizes: fixed (when left out), uniform or exponential.")
+    ] = None
+    interarrival: Annotated[
+        str | None,
+        Parameter(help="Of intervals: exponential (when left out: Poisson), uniform or fixed."),
+    ] = None
+    rate_gbps: Annotated[
+        float | None,
+        Parameter(help="Rate of a load of 1; of the fastest cable of a host when left out."),
+    ] = None
+    warmup: Annotated[
+        str | None, Parameter(help="Time before the window: a quarter of it when left out.")
+    ] = None
+    measure: Annotated[
+        str | None,
+        Parameter(
+            help="The window, such as 500us: for about 100,000 messages at load 1 when left out."
+        ),
+    ] = None
+    cooldown: Annotated[
+        str | None,
+        Parameter(help="How long sources go on after it: a quarter of it when left out."),
+    ] = None
+    drain: Annotated[
+        str | None,
+        Parameter(help="How long to wait for what is then on the way: ten times all before."),
+    ] = None
+
+    def settings(self) -> dict[str, Any]:
+        """Those that were given, as settings of a sweep."""
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+DEFAULT_TRAFFIC = TrafficOptions()
+
+
+def sweep_command(
+    fabric: FabricArgument,
+    /,
+    *,
+    engine: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name=["--engine", "--engines"],
+            help="Routing engine, with options as in 'updn:roots=center'; repeatable. minhop when "
+            "left out.",
+            consume_multiple=True,
+        ),
+    ] = (),
+    policy: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name=["--policy", "--policies"],
+            help="Policy where routes leave a choice, such as 'adaptive' or 'flowlet:gap=10us'; "
+            "repeatable. deterministic when left out.",
+            consume_multiple=True,
+        ),
+    ] = (),
+    loads: Annotated[
+        str, Parameter(help="Loads as FIRST:LAST:STEP or a list with commas.")
+    ] = "0.1:0.9:0.1",
+    saturation: Annotated[
+        float | None,
+        Parameter(help="Also search for the load that saturates, to this, such as 0.01."),
+    ] = None,
+    traffic: TrafficOptions = DEFAULT_TRAFFIC,
+    level: Annotated[str, Parameter(help="Level of detail, packet or flow.")] = "packet",
+    hardware: Annotated[
+        tuple[str, ...],
+        Parameter(
+            help="Of switches and adapters, NAME=VALUE as in 'queues=voq' or 'speedup=2'; "
+            "repeatable.",
+            consume_multiple=True,
+        ),
+    ] = (),
+    seed: Annotated[int, Parameter(help="From which the seed of each load is made.")] = 0,
+    processes: Annotated[
+        int | None,
+        Parameter(help="Worker processes; one for each core when left out and it pays."),
+    ] = None,
+    plot: Annotated[
+        Path | None, Parameter(help="Draw load-latency curves, .png, .svg or .pdf by the name.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        Parameter(name=["--output", "-o"], help="Write the table, .csv or .parquet by the name."),
+    ] = None,
+    also: Annotated[
+        tuple[Path, ...],
+        Parameter(help="Table of an earlier sweep to draw in the same plot; repeatable."),
+    ] = (),
+    options: FabricOptions = NO_FAULTS,
+) -> int:
+    """Measure latency and accepted load over offered load, each load by a run of its own.
+
+    Sources send at random times whatever becomes of it (open loop). Saturated loads are marked;
+    what latency they show depends on the length of the run. The exit status is 1 when no run has a
+    result.
+    """
+    _check_files(plot, output, also)
+    wanted = _loads(loads)
+    settings: SweepSettings = {**traffic.settings(), "level": level, "seed": seed}  # type: ignore[typeddict-item]
+    if policy:
+        settings["policy"] = [name for text in policy for name in _split(text)]
+    if hardware:
+        settings["hardware"] = _hardware(hardware)
+    if level == "flow" and (policy or hardware):
+        raise InputError("--level flow has neither --policy nor --hardware")
+    earlier = [_read(path) for path in also]
+    engines = [name for text in engine or ("minhop",) for name in _split(text)]
+    with _stoppable(), announced_compile():
+        made = options.load(fabric)
+        with _watch("runs") as progress:
+            found = load_sweep(
+                made, engines, loads=wanted, processes=processes, progress=progress, **settings
+            )
+        out = console()
+        show(found, out)
+        if output is not None:
+            _write(found, output)
+        results = found.filter(pl.col("offered_load").is_not_null())
+        if plot is not None and len(results):
+            write_load_curves([found, *earlier], plot)
+            out.print(f"plot: {escape(str(plot))}")
+        whole = "interrupted" not in found["status"]
+        if saturation is not None and whole:
+            with _watch("searches") as progress:
+                limits = saturation_load(
+                    made, engines, resolution=saturation, highest=max(*wanted, 1.0),
+                    processes=processes, progress=progress, **settings,
+                )  # fmt: skip
+            show_saturation(limits, out)
+            whole = "interrupted" not in limits["status"]
+    if not whole:
+        left = int((found["status"] == "interrupted").sum())
+        print(f"weft: interrupted: {left} of {len(found)} runs have no result", file=sys.stderr)
+        return INTERRUPTED
+    return 0 if len(results) else NO_RESULT
+
+
+# -- what is given ---------------------------------------------------------------------------------
+
+
+def _check_files(plot: Path | None, output: Path | None, also: tuple[Path, ...]) -> None:
+    for option, path, known in (
+        ("--plot", plot, SUFFIXES),
+        ("--output", output, (".csv", ".parquet")),
+        *(("--also", path, (".csv", ".parquet")) for path in also),
+    ):
+        if path is None:
+            continue
+        if path.suffix.lower() not in known:
+            raise InputError(f"{option} {path}: expected a name that ends in {', '.join(known)}")
+        if option == "--also":
+            continue
+        if path.is_dir():
+            raise InputError(f"{option} {path}: is a folder; expected a file to write")
+        if not path.absolute().parent.is_dir():
+            raise InputError(f"{option} {path}: the folder {path.absolute().parent} does not exist")
+    if also and plot is None:
+        raise InputError("--also goes with --plot FILE")
+
+
+def _loads(text: str) -> list[float]:
+    """Loads of a list, or of a range that includes its last."""
+    try:
+        parts = [float(part) for part in text.split(":" if ":" in text else ",")]
+    except ValueError:
+        parts = []
+    if ":" not in text:
+        if not parts:
+            raise InputError(f"--loads {text}: expected FIRST:LAST:STEP or numbers with commas")
+        return parts
+    if len(parts) != 3 or not 0 < parts[0] <= parts[1] < float("inf") or not parts[2] > 0:
+        raise InputError(
+            f"--loads {text}: expected FIRST:LAST:STEP, such as 0.1:0.9:0.1, with 0 < FIRST <= LAST"
+        )
+    first, last, step = parts
+    number = int((last - first) / step + 1e-9) + 1
+    if number > MOST_LOADS:
+        raise InputError(f"--loads {text}: {number:,} loads; at most {MOST_LOADS:,} are run")
+    return [round(first + turn * step, 9) for turn in range(number)]
+
+
+def _hardware(words: tuple[str, ...]) -> Hardware:
+    known = [field.name for field in fields(Hardware) if field.name != "vl_arbitration"]
+    given: dict[str, Any] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        name = name.replace("-", "_")
+        if not equals or name not in known:
+            raise InputError(
+                f"--hardware {word}: expected NAME=VALUE with one of {', '.join(known)}"
+                f"{did_you_mean(name, known)}"
+            )
+        if name in given:
+            raise InputError(f"--hardware {name} is given twice")
+        given[name] = value
+    return Hardware(**given)
+
+
+def _split(text: str) -> list[str]:
+    """Names of one word: in ``minhop,updn:roots=a,b`` commas part names before the colon only."""
+    heads, colon, options = text.partition(":")
+    *names, last = heads.split(",")
+    return [*names, last + colon + options]
+
+
+def _read(path: Path) -> pl.DataFrame:
+    """A table of an earlier sweep."""
+    schema = {name: column.dtype for name, column in SWEEP_COLUMNS.items()}
+    try:
+        if path.suffix.lower() == ".csv":
+            found = pl.read_csv(path, schema_overrides=schema)
+        else:
+            found = pl.read_parquet(path)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise InputError(f"cannot be read: {str(error).splitlines()[0]}", file=path) from None
+    missing = [name for name in schema if name not in found.columns]
+    if missing:
+        raise InputError(f"has no column {missing[0]}: it is no table of weft sweep", file=path)
+    try:
+        return found.select(pl.col(name).cast(kind) for name, kind in schema.items())
+    except pl.exceptions.PolarsError as error:
+        raise InputError(f"does not fit: {str(error).splitlines()[0]}", file=path) from None
+
+
+def _write(table: pl.DataFrame, path: Path) -> None:
+    if path.suffix.lower() == ".csv":
+        write_text(path, table.write_csv())
+    else:
+        data = io.BytesIO()
+        table.write_parquet(data)
+        write_bytes(path, data.getvalue())
+
+
+# -- what is shown ---------------------------------------------------------------------------------
+
+
+def _time(value: float | None) -> str:
+    return "-" if value is None else duration(value)
+
+
+def _load(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _heading(row: Mapping[str, Any]) -> str:
+    usual = row["policy"] in (None, "deterministic")
+    return str(row["engine"]) if usual else f"{row['engine']}, {row['policy']}"
+
+
+def show(found: pl.DataFrame, out: Console) -> None:
+    """Print a sweep: what ran, a row for each load, and for each engine where it saturates.
+
+    Parameters
+    ----------
+    found
+        Frame of `SWEEP_COLUMNS`.
+    out
+        Where to print.
+    """
+    first = found.row(0, named=True)
+    out.print(
+        escape(
+            f"{first['fabric']}: {first['pattern']}, messages of {first['size_bytes']:,} B, load 1 "
+            f"is {first['rate_gbps']:g} Gb/s; level {first['level']}"
+        ),
+        soft_wrap=True,
+    )
+    table = Table()
+    several = len({_heading(row) for row in found.iter_rows(named=True)}) > 1
+    if several:
+        table.add_column("engine", overflow="fold")
+    for name in ("offered", "accepted", "mean", "±", "median", "p95", "p99", "p99.9", "max"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("", overflow="fold")
+    last = None
+    for row in found.filter(pl.col("status") != "does not fit").iter_rows(named=True):
+        heading = _heading(row)
+        if last not in (None, heading):
+            table.add_section()
+        named = [escape(heading) if heading != last else ""] if several else []
+        last = heading
+        if row["offered_load"] is None:
+            cells = [_load(row["load"]), *8 * ["-"], escape(f"{row['status']}: {row['reason']}")]
+        else:
+            at_least = ">" if row["censored"] else ""
+            cells = [
+                _load(row["offered_load"]),
+                _load(row["accepted_load"]),
+                at_least + _time(row["latency_mean_ns"]),
+                _time(row["latency_ci95_ns"]),
+                *(_time(row[f"latency_{part}_ns"]) for part in ("p50", "p95", "p99", "p99_9")),
+                _time(row["latency_max_ns"]),
+                escape(row["notes"]),
+            ]
+        table.add_row(*named, *cells, style="red" if row["saturated"] else None)
+    out.print(table)
+    for _, part in found.group_by("engine", "policy", maintain_order=True):
+        row = part.row(0, named=True)
+        unfit = row["status"] == "does not fit"
+        said = f"does not fit: {row['reason']}" if unfit else _summary(part)
+        if said:
+            out.print(escape(f"{_heading(row)}: {said}"), soft_wrap=True)
+
+
+def _summary(part: pl.DataFrame) -> str:
+    """Where the runs of one engine and policy saturate."""
+    known = part.filter(pl.col("saturated").is_not_null())
+    if known.is_empty():
+        return ""
+    past = known.filter(pl.col("saturated"))["offered_load"]
+    sustained = known.filter(~pl.col("saturated"))["offered_load"]
+    most = float(known["accepted_load"].max())  # type: ignore[arg-type]
+    if past.is_empty():
+        return f"sustains every load; at most {most:.3f} was accepted."
+    if sustained.is_empty():
+        return f"saturated at every load; at most {most:.3f} was accepted."
+    return (
+        f"sustains {float(sustained.max()):.3f}, saturated from {float(past.min()):.3f} on; "  # type: ignore[arg-type]
+        f"at most {most:.3f} was accepted."
+    )
+
+
+def show_saturation(found: pl.DataFrame, out: Console) -> None:
+    """Print where engines and policies saturate.
+
+    Parameters
+    ----------
+    found
+        Frame of `SATURATION_COLUMNS`.
+    out
+        Where to print.
+    """
+    table = Table(title="Saturation", title_justify="left")
+    table.add_column("engine", overflow="fold")
+    for name in ("sustained", "saturated", "accepted there", "runs"):
+        table.add_column(name, justify="right")
+    table.add_column("", overflow="fold")
+    for row in found.iter_rows(named=True):
+        reason = "" if row["reason"] is None else f"{row['status']}: {row['reason']}"
+        table.add_row(
+            escape(_heading(row)),
+            *(_load(row[name]) for name in ("sustained_load", "saturated_load", "accepted_load")),
+            "-" if row["runs"] is None else str(row["runs"]),
+            escape(reason),
+        )
+    out.print(table)
+
+
+@contextmanager
+def _watch(what: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar of how much is done, where standard error is a terminal."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield None
+        return
+    columns = (BarColumn(), TextColumn("{task.completed:.0f} of {task.total:.0f} " + what))
+    with Progress(
+        *columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True
+    ) as bar:
+        task = bar.add_task("", total=1)
+
+        def tell(ready: int, number: int) -> None:
+            bar.update(task, completed=ready, total=number)
+
+        yield tell

@@ -1,0 +1,222 @@
+"""Load-latency curves: mean and tail latency, and accepted load, over offered load."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from weft.errors import InputError
+from weft.formats.text import write_bytes
+from weft.report.colours import LIGHT_SERIES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: Kinds of files that a figure is written as, by the end of their names.
+SUFFIXES = (".png", ".svg", ".pdf")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_GREY = "#555d66"
+#: What may tell curves apart, in the order in which labels say it.
+_AXES = ("fabric", "engine", "policy", "pattern", "size_bytes", "level", "rate_gbps")
+#: Curves that a legend has in a row.
+_IN_A_ROW = 2
+
+
+def load_curves(
+    sweeps: pl.DataFrame | Sequence[pl.DataFrame], labels: Sequence[str] | None = None
+) -> Figure:
+    """A figure of the curves of one or more sweeps.
+
+    On the left latency, on the right accepted load, both over the load that was really offered:
+    the mean with its 95 % interval as a solid line, the 99th percentile dashed. A curve leaves by
+    the top at the first saturated point, whose latency would only tell how long the run was.
+
+    Parameters
+    ----------
+    sweeps
+        Frames of `weft.sim.open_loop.SWEEP_COLUMNS`; every combination of fabric, engine, policy,
+        pattern, size, level and rate is a curve. Rows without a result are left out.
+    labels
+        Of the curves, in order; left out, what tells them apart.
+
+    Returns
+    -------
+    Figure
+
+    Raises
+    ------
+    InputError
+        When there is nothing to draw, or the labels are not as many as the curves.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+    frames = [sweeps] if isinstance(sweeps, pl.DataFrame) else list(sweeps)
+    rows = pl.concat(frames).filter(pl.col("offered_load").is_not_null()) if frames else None
+    if rows is None or rows.is_empty():
+        raise InputError("there is no run with a result to draw")
+    curves = rows.partition_by(*_AXES, maintain_order=True)
+    names = _labels(curves) if labels is None else list(labels)
+    if len(names) != len(curves):
+        raise InputError(f"{len(names)} labels do not fit {len(curves)} curves")
+
+    figure = Figure(figsize=(10.4, 5.4), dpi=130, layout="constrained")
+    FigureCanvasAgg(figure)
+    lines = -(-len(curves) // _IN_A_ROW)
+    strip = 0.045 * lines + 0.06
+    # The layout keeps clear of a strip for the legend and the note below the panels.
+    figure.get_layout_engine().set(rect=(0, strip, 1, 1 - strip))  # type: ignore[union-attr, call-arg]
+    left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
+    known = rows.filter(~pl.col("saturated"))
+    top = _draw_limits(left, known if len(known) else rows)
+    ends = max(float(rows["offered_load"].max()), 0.1) * 1.04  # type: ignore[arg-type]
+    for number, curve in enumerate(curves):
+        colour = LIGHT_SERIES[number % len(LIGHT_SERIES)]
+        marker = _MARKERS[number % len(_MARKERS)]
+        data = curve.sort("offered_load")
+        _draw_latency(left, data, top, colour, marker)
+        _draw_accepted(right, data, colour, marker)
+    right.plot([0, ends], [0, ends], color=_GREY, linewidth=0.9, linestyle=":", zorder=1)
+    left.set_ylabel("latency (us)")
+    right.set_ylabel("accepted load")
+    right.set_ylim(0, ends)
+    rate = rows["rate_gbps"].unique().to_list()
+    of = f" (of {rate[0]:g} Gb/s)" if len(rate) == 1 else ""
+    for axes in (left, right):
+        axes.set_xlabel(f"offered load{of}")
+        axes.set_xlim(0, ends)
+        axes.grid(color="#DDDDDD", linewidth=0.6)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.suptitle(_title(rows), fontsize=12)
+    handles = [
+        Line2D(
+            [], [], color=LIGHT_SERIES[i % len(LIGHT_SERIES)], marker=_MARKERS[i % len(_MARKERS)],
+            markersize=5, linewidth=1.6, label=name,
+        )
+        for i, name in enumerate(names)
+    ]  # fmt: skip
+    figure.legend(
+        handles=handles, loc="lower center", bbox_to_anchor=(0.5, 0.045), ncols=_IN_A_ROW,
+        fontsize=9, frameon=False,
+    )  # fmt: skip
+    figure.text(
+        0.5, 0.012,
+        "solid: mean with its 95 % interval; dashed: 99th percentile; dotted, hollow: saturated",
+        fontsize=8, color=_GREY, ha="center", va="bottom",
+    )  # fmt: skip
+    return figure
+
+
+def write_load_curves(
+    sweeps: pl.DataFrame | Sequence[pl.DataFrame],
+    path: str | Path,
+    labels: Sequence[str] | None = None,
+) -> None:
+    """Draw curves to a file, PNG, SVG or PDF by its name.
+
+    Parameters
+    ----------
+    sweeps, labels
+        As for `load_curves`.
+    path
+        The file.
+
+    Raises
+    ------
+    InputError
+        When there is nothing to draw, the name says no kind, or the file cannot be written.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in SUFFIXES:
+        raise InputError(f"{path}: expected a name that ends in {', '.join(SUFFIXES)}")
+    figure = load_curves(sweeps, labels)
+    data = io.BytesIO()
+    # Without versions and dates in it, the file depends on the drawing alone.
+    bare = {".png": ("Software",), ".svg": ("Date",), ".pdf": ("CreationDate",)}[suffix]
+    figure.savefig(data, format=suffix[1:], metadata=dict.fromkeys(bare))
+    write_bytes(path, data.getvalue())
+
+
+def _draw_limits(axes: Axes, rows: pl.DataFrame) -> float:
+    """Scale the axis of latency to what is not saturated, us; give its upper end."""
+    low = float(rows["latency_mean_ns"].min()) / 1e3  # type: ignore[arg-type]
+    tails = rows.select(pl.max_horizontal("latency_mean_ns", "latency_p99_ns").max()).item()
+    top = max(float(tails) / 1e3 * 1.5, 4 * low)
+    axes.set_yscale("log")
+    axes.set_ylim(low / 1.3, top)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    if top / low < 50:
+        steps = [m * 10.0**e for e in range(-3, 7) for m in (1, 2, 5)]
+        axes.set_yticks([step for step in steps if low / 1.3 <= step <= top])
+        axes.minorticks_off()
+    return top
+
+
+def _draw_latency(axes: Axes, data: pl.DataFrame, top: float, colour: str, marker: str) -> None:
+    steady = data.filter(~pl.col("saturated"))
+    x = steady["offered_load"].to_numpy()
+    mean = steady["latency_mean_ns"].to_numpy() / 1e3
+    half = steady["latency_ci95_ns"].fill_null(0.0).to_numpy() / 1e3
+    axes.plot(x, mean, color=colour, marker=marker, markersize=4.5, linewidth=1.6, zorder=3)
+    axes.fill_between(
+        x, np.maximum(mean - half, mean / 100), mean + half, color=colour, alpha=0.2, linewidth=0
+    )
+    tail = steady["latency_p99_ns"].fill_null(np.nan).to_numpy() / 1e3
+    axes.plot(x, tail, color=colour, linewidth=1.0, linestyle=(0, (4, 2)), zorder=2)
+    past = data.filter(pl.col("saturated"))
+    if len(past):
+        first = float(past["offered_load"][0])
+        if len(x) and x[-1] < first:
+            axes.plot(
+                [x[-1], first], [mean[-1], top], color=colour, linewidth=1.2,
+                linestyle=(0, (1, 1.5)), zorder=2,
+            )  # fmt: skip
+        axes.plot(
+            [first], [top], color=colour, marker=marker, markersize=6, markerfacecolor="white",
+            clip_on=False, zorder=4,
+        )  # fmt: skip
+
+
+def _draw_accepted(axes: Axes, data: pl.DataFrame, colour: str, marker: str) -> None:
+    x, y = data["offered_load"].to_numpy(), data["accepted_load"].to_numpy()
+    past = data["saturated"].to_numpy()
+    axes.plot(x, y, color=colour, linewidth=1.6, zorder=3)
+    axes.plot(x[~past], y[~past], color=colour, marker=marker, markersize=4.5, linestyle="")
+    axes.plot(
+        x[past], y[past], color=colour, marker=marker, markersize=5.5, markerfacecolor="white",
+        linestyle="", zorder=4,
+    )  # fmt: skip
+
+
+def _distinct(rows: pl.DataFrame, name: str) -> list[Any]:
+    return rows[name].unique(maintain_order=True).to_list()
+
+
+def _labels(curves: Sequence[pl.DataFrame]) -> list[str]:
+    """What tells the curves apart; fabric and engine where nothing does."""
+    rows = pl.concat(curves)
+    telling = [name for name in _AXES if len(_distinct(rows, name)) > 1] or ["fabric", "engine"]
+    return [", ".join(_said(name, curve[name][0]) for name in telling) for curve in curves]
+
+
+def _title(rows: pl.DataFrame) -> str:
+    """What all curves have in common."""
+    common = [name for name in _AXES[:5] if len(_distinct(rows, name)) == 1]
+    parts = [_said(name, rows[name][0]) for name in common if rows[name][0] is not None]
+    return ", ".join(parts)
+
+
+def _said(name: str, value: Any) -> str:
+    if name == "size_bytes":
+        return f"messages of {value:,} B"
+    if name == "rate_gbps":
+        return f"{value:g} Gb/s"
+    return "-" if value is None else str(value)

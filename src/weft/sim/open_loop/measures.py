@@ -1,0 +1,232 @@
+"""What an open-loop run shows: load offered and accepted, latency, saturation, steadiness.
+
+Nothing here knows of a level of detail: measures are functions of when each message was born, when
+it arrived, and its size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from weft.errors import InputError
+from weft.sim.open_loop.statistics import (
+    BATCHES,
+    Interval,
+    Trend,
+    batch_means,
+    batch_sums,
+    mser,
+    student_t,
+    trend,
+)
+
+#: Percentiles of latency, by the name of their column.
+PERCENTILES = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p99_9": 99.9}
+#: Batches of the test for saturation: enough for its degrees of freedom, long enough to average.
+_SATURATION_BATCHES = BATCHES[1]
+#: Observations of each source in one of MSER-5's means.
+_MSER_GROUP = 5
+
+
+@dataclass(frozen=True)
+class OpenLoopMeasures:
+    """Measures of one run, of the window from `begin_ns` to before `end_ns`.
+
+    Parameters
+    ----------
+    begin_ns, end_ns
+        The measurement window; what comes before is the warm-up.
+    offered_load
+        Bytes born in the window, per source, over what a source's cable carries in it.
+    accepted_load
+        The same of bytes of messages that arrive in it, whenever they were born.
+    growth
+        offered_load - accepted_load.
+    growth_ci95
+        Half of its 95 % interval, from the differences of the batches; NaN where nothing was born.
+    latency
+        Mean latency of messages born in the window, and its interval. It is a lower bound where
+        some never arrived.
+    percentiles_ns
+        Name -> latency that so many percent of the messages born in the window do not exceed: the
+        one of that rank, so one that occurred. Messages that never arrived rank last; NaN where
+        the rank is one of theirs.
+    min_ns, max_ns
+        Shortest and longest latency; NaN alike.
+    messages
+        Born in the window.
+    censored
+        Of these, those that never arrived, because the run ended. In the mean they count with
+        their age at that time.
+    after_sources
+        Of these, those that arrived after the sources had stopped, so saw less than the full load
+        in the end.
+    latency_trend
+        Slope of the mean latency of messages that *arrive* in a batch, in ns per ns: those on the
+        way at the end do not blur it.
+    saturated
+        See `measure`.
+    transient_ns
+        When the transient at the start ends, by MSER-5; NaN when that cannot be told.
+    steady
+        It ends within the warm-up, and the run is not saturated.
+    """
+
+    begin_ns: float
+    end_ns: float
+    offered_load: float
+    accepted_load: float
+    growth: float
+    growth_ci95: float
+    latency: Interval
+    percentiles_ns: dict[str, float]
+    min_ns: float
+    max_ns: float
+    messages: int
+    censored: int
+    after_sources: int
+    latency_trend: Trend
+    saturated: bool
+    transient_ns: float
+    steady: bool
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the numbers should know."""
+        said = []
+        if self.saturated:
+            said.append("saturated")
+        elif np.isnan(self.transient_ns):
+            said.append("no end of the transient seen")
+        elif not self.steady:
+            said.append(f"transient until {self.transient_ns:.0f} ns, after the warm-up")
+        if self.censored:
+            said.append(f"{self.censored} messages never arrived")
+        if self.latency.few:
+            said.append("too few messages for an interval")
+        elif self.latency.correlated and not self.saturated:
+            said.append("batches are correlated")
+        return tuple(said)
+
+
+def measure(
+    born_ns: ArrayLike,
+    arrived_ns: ArrayLike,
+    size_bytes: ArrayLike,
+    *,
+    warmup_ns: float,
+    measure_ns: float,
+    sources: int,
+    rate_gbps: float,
+    sources_stop_ns: float | None = None,
+    stopped_ns: float | None = None,
+) -> OpenLoopMeasures:
+    """Measure a run.
+
+    It is saturated when both hold, over 16 equally long batches of the window:
+
+    1. Less is accepted than offered: the mean of (bytes born - bytes arrived) of the batches is
+       above 0 with 95 % confidence on one side (Student's t, 15 degrees of freedom).
+    2. Latency grows: so is the slope of the mean latency of the messages that arrive in a batch.
+       Where nothing arrives in so many batches that fewer than 3 are left, the first decides.
+
+    In a steady state the first sum is the change of what is under way, which stays bounded while
+    the window grows; its batches are negatively correlated, so the test errs on the side of
+    calling a run steady.
+
+    Parameters
+    ----------
+    born_ns, arrived_ns
+        float [messages]: when a message was offered, and when it had arrived; negative or NaN where
+        it never did.
+    size_bytes
+        int [messages].
+    warmup_ns, measure_ns
+        The window begins after the first and takes the second.
+    sources
+        Ranks that send.
+    rate_gbps
+        Rate that a load of 1 stands for.
+    sources_stop_ns
+        When the sources stopped; the end of the window when left out.
+    stopped_ns
+        When the run ended; the last arrival when left out.
+
+    Returns
+    -------
+    OpenLoopMeasures
+
+    Raises
+    ------
+    InputError
+        On arrays of different lengths, an empty window, or no source or rate.
+    """
+    born, arrived = np.asarray(born_ns, np.float64), np.asarray(arrived_ns, np.float64)
+    size = np.asarray(size_bytes, np.float64)
+    if not born.shape == arrived.shape == size.shape or born.ndim != 1:
+        raise InputError(
+            f"times and sizes of messages differ in length: {born.shape}, {arrived.shape}, "
+            f"{size.shape}"
+        )
+    if not measure_ns > 0 or not warmup_ns >= 0:
+        raise InputError(f"no window: warm-up {warmup_ns} ns, measurement {measure_ns} ns")
+    if sources < 1 or not rate_gbps > 0:
+        raise InputError(f"{sources} sources at {rate_gbps} Gb/s offer nothing")
+    begin, end = float(warmup_ns), float(warmup_ns + measure_ns)
+    never = ~(arrived >= 0)
+    last = float(arrived[~never].max(initial=end))
+    at_end = last if stopped_ns is None else stopped_ns
+    latency = np.where(never, np.maximum(at_end - born, 0.0), arrived - born)
+    inside = (born >= begin) & (born < end)
+    there = np.where(never, np.inf, arrived)
+
+    capacity = sources * rate_gbps / 8 * measure_ns
+    in_size, _ = batch_sums(born, size, begin, end, _SATURATION_BATCHES)
+    out_size, out_count = batch_sums(there, size, begin, end, _SATURATION_BATCHES)
+    out_latency, _ = batch_sums(there, latency, begin, end, _SATURATION_BATCHES)
+    growth = (in_size - out_size) * _SATURATION_BATCHES / capacity
+    error = float(growth.std(ddof=1)) / np.sqrt(_SATURATION_BATCHES)
+    with np.errstate(invalid="ignore"):
+        means = np.where(out_count > 0, out_latency / np.maximum(out_count, 1), np.nan)
+    step = measure_ns / _SATURATION_BATCHES
+    middle = begin + step * (np.arange(_SATURATION_BATCHES, dtype=np.float64) + 0.5)
+    slope = trend(middle, means.astype(np.float64))
+    degrees = _SATURATION_BATCHES - 1
+    grows = bool(growth.mean() > student_t(degrees, sides=1) * error)
+    saturated = grows and (slope.grows or bool(np.isnan(slope.slope)))
+
+    order = np.argsort(born, kind="stable")
+    order = order[born[order] < end]
+    transient = mser(born[order], latency[order], _MSER_GROUP * sources)
+    ranked = np.sort(np.where(never, np.inf, latency)[inside])
+    stop = end if sources_stop_ns is None else sources_stop_ns
+    return OpenLoopMeasures(
+        begin_ns=begin,
+        end_ns=end,
+        offered_load=float(in_size.sum()) / capacity,
+        accepted_load=float(out_size.sum()) / capacity,
+        growth=float(growth.mean()),
+        growth_ci95=student_t(degrees) * error if inside.any() else np.nan,
+        latency=batch_means(born, latency, begin, end),
+        percentiles_ns={name: _ranked(ranked, part) for name, part in PERCENTILES.items()},
+        min_ns=_ranked(ranked, 0.0),
+        max_ns=_ranked(ranked, 100.0),
+        messages=int(inside.sum()),
+        censored=int((inside & never).sum()),
+        after_sources=int((inside & ~never & (arrived > stop)).sum()),
+        latency_trend=slope,
+        saturated=saturated,
+        transient_ns=transient,
+        steady=bool(transient <= begin) and not saturated,
+    )
+
+
+def _ranked(ascending: NDArray[np.float64], percent: float) -> float:
+    """The value of that rank: the least that so many percent do not exceed; NaN if infinite."""
+    if not len(ascending):
+        return np.nan
+    rank = max(int(np.ceil(round(percent / 100 * len(ascending), 9))) - 1, 0)
+    return float(ascending[rank]) if np.isfinite(ascending[rank]) else np.nan

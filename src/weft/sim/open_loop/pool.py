@@ -1,0 +1,164 @@
+"""Independent runs over all cores, which an interrupt ends at once with what is known so far."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar
+
+from weft.errors import InputError
+
+Shared = TypeVar("Shared")
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+Shared_contra = TypeVar("Shared_contra", contravariant=True)
+Task_contra = TypeVar("Task_contra", contravariant=True)
+Result_co = TypeVar("Result_co", covariant=True)
+
+
+class Run(Protocol[Shared_contra, Task_contra, Result_co]):
+    """A function of a module: what all runs share, one task, and what to call now and then."""
+
+    def __call__(
+        self, shared: Shared_contra, task: Task_contra, watch: Callable[[Any], None], /
+    ) -> Result_co:
+        """Do the task."""
+
+
+class _Stopped(Exception):
+    """Another process asked this one to end its run."""
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def run_all(
+    run: Run[Shared, Task, Result],
+    shared: Shared,
+    tasks: Sequence[Task],
+    processes: int,
+    done: Callable[[int, int], None] | None = None,
+) -> tuple[list[Result | None], bool]:
+    """Do every task, in this process or in several.
+
+    Parameters
+    ----------
+    run
+        What does a task. It must call `watch` several times a second.
+    shared
+        What every run needs; each process gets it once.
+    tasks
+        Which should not depend on each other; those that take longest first share cores best.
+    processes
+        How many; 1 is this one.
+    done
+        Called with how many tasks are done, of how many.
+
+    Returns
+    -------
+    list
+        Result of each task, in order, None where an interrupt came first.
+    bool
+        Whether all tasks were done: False after a KeyboardInterrupt.
+
+    Raises
+    ------
+    InputError
+        When the processes die, as they do where a script has no main guard.
+    """
+    results: list[Result | None] = [None] * len(tasks)
+    told = done or (lambda ready, number: None)
+    if processes == 1 or len(tasks) < 2:
+        try:
+            for number, task in enumerate(tasks):
+                told(number, len(tasks))
+                results[number] = run(shared, task, _nothing)
+        except KeyboardInterrupt:
+            return results, False
+        told(len(tasks), len(tasks))
+        return results, True
+    return results, _in_pool(run, shared, tasks, min(processes, len(tasks)), told, results)
+
+
+def _in_pool(
+    run: Run[Shared, Task, Result],
+    shared: Shared,
+    tasks: Sequence[Task],
+    processes: int,
+    told: Callable[[int, int], None],
+    results: list[Result | None],
+) -> bool:
+    # Spawned, not forked: polars and numba keep threads that a fork would leave locked.
+    context = multiprocessing.get_context("spawn")
+    stop = context.Event()
+    pool = ProcessPoolExecutor(
+        processes, mp_context=context, initializer=_begin, initargs=(run, shared, stop)
+    )
+    try:
+        with _later():
+            waiting: dict[Future[Result], int] = {
+                pool.submit(_work, task): number for number, task in enumerate(tasks)
+            }
+        left = set(waiting)
+        told(0, len(tasks))
+        while left:
+            ready, left = wait(left, return_when=FIRST_COMPLETED)
+            for future in ready:
+                results[waiting[future]] = future.result()
+            told(len(tasks) - len(left), len(tasks))
+    except KeyboardInterrupt:
+        return False
+    except BrokenProcessPool:
+        raise InputError(
+            "the worker processes did not survive; a script that asks for them must keep its own "
+            "work under `if __name__ == '__main__':`, and processes=1 does without them"
+        ) from None
+    finally:
+        # Runs under way end at their next call of watch.
+        stop.set()
+        pool.shutdown(cancel_futures=True)
+    return True
+
+
+@contextmanager
+def _later() -> Iterator[None]:
+    """Hold back interrupts while processes start, which inherit that: they never hear of any."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+#: Of a worker process: what runs, what is shared, and how it hears that it is to stop.
+_state: dict[str, Any] = {}
+
+
+def _begin(run: Any, shared: Any, stop: Any) -> None:
+    # An interrupt on a terminal goes to every process; the first one tells the others.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _state.update(run=run, shared=shared, stop=stop)
+
+
+def _work(task: Any) -> Any:
+    def watch(_: Any) -> None:
+        if _state["stop"].is_set():
+            raise _Stopped
+
+    watch(None)
+    return _state["run"](_state["shared"], task, watch)
+
+
+def _nothing(_: Any) -> None:
+    """Nobody waits for this run."""

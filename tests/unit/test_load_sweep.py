@@ -1,0 +1,351 @@
+"""Load sweeps, searches for the saturation load, `weft sweep` and its figure."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+
+import numpy as np
+import polars as pl
+import pytest
+
+import weft
+from weft.errors import InputError, NotApplicable
+from weft.report.load_curves import load_curves, write_load_curves
+from weft.sim.open_loop import SATURATION_COLUMNS, SWEEP_COLUMNS, load_sweep, saturation_load
+from weft.sim.open_loop import sweep as sweeps
+from weft.sim.open_loop.study import Study, resolved
+
+#: Four hosts a leaf with two cables up: uniform traffic saturates at 2 / (4 * 12 / 15) = 0.625.
+TREE = "xgft:2;4,4;1,2"
+SHORT = {"level": "flow", "measure": "20us"}
+
+
+@pytest.fixture(scope="module")
+def tree():
+    return weft.fabric(TREE)
+
+
+@pytest.fixture(scope="module")
+def found(tree) -> pl.DataFrame:
+    return load_sweep(
+        tree, ["dmodk", "updn"], loads=(0.2, 0.8), level="flow", measure="60us", processes=1
+    )
+
+
+def test_a_row_for_each_engine_and_load_with_every_column(found) -> None:
+    assert dict(found.schema) == {name: column.dtype for name, column in SWEEP_COLUMNS.items()}
+    assert found.select("engine", "load").rows() == [
+        ("dmodk", 0.2), ("dmodk", 0.8), ("updn", 0.2), ("updn", 0.8),
+    ]  # fmt: skip
+    assert found["status"].to_list() == ["complete"] * 4
+    assert found["saturated"].to_list() == [False, True] * 2
+    assert found["offered_load"].to_list() == pytest.approx([0.2, 0.8] * 2, rel=0.05)
+    row = found.row(0, named=True)
+    assert row["accepted_load"] == pytest.approx(row["offered_load"], rel=0.02)
+    assert row["latency_min_ns"] <= row["latency_p50_ns"] <= row["latency_p95_ns"]
+    assert row["latency_p95_ns"] <= row["latency_p99_ns"] <= row["latency_p99_9_ns"]
+    assert row["latency_p99_9_ns"] <= row["latency_max_ns"]
+    # 2,048 bytes at 200 Gb/s and two or four cables with one or three switches.
+    assert row["latency_min_ns"] == pytest.approx(2048 * 8 / 200 + 2 * 10 + 100)
+
+
+def test_engines_meet_equal_traffic_and_loads_do_not(found) -> None:
+    assert found["offered_load"][0] == found["offered_load"][2]
+    assert found["seed"][0] == found["seed"][2] != found["seed"][1]
+
+
+def test_destinations_are_drawn_anew_for_each_load_where_messages_draw_them(tree) -> None:
+    uniform = resolved(tree, pattern="uniform", measure="20us")
+    one, other = (uniform.workload(16, 0.5, seed) for seed in (1, 2))
+    assert (one.name, other.name) == tuple(
+        f"open loop uniform:seed={seed} at 0.5 of 200 Gb/s" for seed in (1, 2)
+    )
+    length = min(len(one.peer), len(other.peer))
+    assert np.mean(one.peer[:length] == other.peer[:length]) < 0.5
+    fixed = resolved(tree, pattern="uniform:seed=3", measure="20us")
+    assert "uniform:seed=3 at" in fixed.workload(16, 0.5, 1).name
+    for pattern in ("random-permutation", "hot-spot:fraction=1"):
+        same = resolved(tree, pattern=pattern, measure="20us")
+        ends = [np.unique(same.workload(16, 0.9, seed).peer) for seed in (1, 2)]
+        assert np.array_equal(*ends)
+
+
+def test_loads_that_are_asked_for_twice_run_once(tree) -> None:
+    found = load_sweep(tree, "dmodk", loads=(0.4, 0.1, 0.4), processes=1, **SHORT)
+    assert found["load"].to_list() == [0.1, 0.4]
+
+
+def test_sources_that_send_nothing_do_not_count(tree) -> None:
+    # Half of the hosts send to the other half: the load is that of those that send.
+    found = load_sweep(tree, "dmodk", loads=(0.2,), pattern="bisect", processes=1, **SHORT)
+    assert found["offered_load"][0] == pytest.approx(0.2, rel=0.15)
+
+
+def test_the_result_does_not_depend_on_processes(tree) -> None:
+    settings = {"loads": (0.2, 0.4, 0.6), **SHORT}
+    alone = load_sweep(tree, "dmodk", processes=1, **settings)
+    assert alone.equals(load_sweep(tree, "dmodk", processes=2, **settings))
+
+
+def test_the_limit_is_that_of_the_cables_up(tree) -> None:
+    found = saturation_load(
+        tree, ["dmodk", "hdor"], resolution=0.03, processes=1, level="flow", measure="60us"
+    )
+    assert dict(found.schema) == {name: column.dtype for name, column in SATURATION_COLUMNS.items()}
+    row = found.row(0, named=True)
+    assert row["saturated_load"] - row["sustained_load"] <= 0.03
+    assert row["saturation_load"] == pytest.approx(0.625, abs=0.05)
+    assert row["runs"] == 7
+    assert found.row(1, named=True)["status"] == "does not fit"
+    free = saturation_load(
+        weft.fabric("xgft:1;4;1"), "dmodk", highest=0.5, processes=1, **SHORT
+    ).row(0, named=True)
+    assert (free["sustained_load"], free["saturated_load"], free["runs"]) == (0.5, None, 1)
+
+
+def test_an_interrupt_leaves_what_is_known_and_marks_the_rest(tree, monkeypatch) -> None:
+    def measure_once(*arguments: object) -> object:
+        if arguments[2] < 0.5:
+            raise KeyboardInterrupt
+        return measure_load(*arguments)
+
+    measure_load = sweeps.measure_load
+    monkeypatch.setattr(sweeps, "measure_load", measure_once)
+    found = load_sweep(tree, "dmodk", loads=(0.2, 0.4, 0.6), processes=1, **SHORT)
+    assert found["status"].to_list() == ["interrupted", "interrupted", "complete"]
+    assert found["latency_mean_ns"].null_count() == 2
+    assert found["reason"].to_list()[0] == "the sweep was interrupted"
+
+
+def test_runs_that_fail_are_rows_unless_all_do(tree, monkeypatch) -> None:
+    def fail(*arguments: object) -> object:
+        if arguments[2] in bad:
+            raise InputError("no way")
+        return measure_load(*arguments)
+
+    measure_load = sweeps.measure_load
+    monkeypatch.setattr(sweeps, "measure_load", fail)
+    bad = {0.4}
+    found = load_sweep(tree, "dmodk", loads=(0.2, 0.4), processes=1, **SHORT)
+    assert found.select("status", "reason").rows() == [("complete", None), ("failed", "no way")]
+    bad = {0.2, 0.4}
+    with pytest.raises(InputError, match="no way"):
+        load_sweep(tree, "dmodk", loads=(0.2, 0.4), processes=1, **SHORT)
+
+
+def test_what_does_not_fit_is_a_row_beside_others_and_an_error_alone(tree) -> None:
+    found = load_sweep(tree, ["hdor", "dmodk"], loads=(0.2,), processes=1, **SHORT)
+    assert found["status"].to_list() == ["does not fit", "complete"]
+    with pytest.raises(NotApplicable, match="hdor"):
+        load_sweep(tree, "hdor", loads=(0.2,), processes=1, **SHORT)
+
+
+def test_windows_are_as_long_as_they_are_said_to_be() -> None:
+    for spec, times in (("xgft:2;4,4;1,2", 4000), ("xgft:2;8,8;1,8", 1562.5)):
+        traffic = resolved(weft.fabric(spec), size=4096)
+        assert traffic.measure_ns == pytest.approx(times * 4096 * 8 / 200)
+        assert traffic.warmup_ns == traffic.cooldown_ns == traffic.measure_ns / 4
+        assert traffic.drain_ns == 10 * traffic.stop_ns
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"loads": ()}, "no load"),
+        ({"loads": (0.0,)}, "load must be at least"),
+        ({"loads": ("high",)}, "a load is a number"),
+        ({"processes": 0}, "at least 1 process"),
+        ({"level": "cell"}, "unknown level 'cell'"),
+        ({"policy": "ecmp"}, "neither hardware nor policies"),
+        ({"measure": "0s"}, "measure must be above 0"),
+        ({"warmup": "soon"}, "warmup: 'soon'"),
+        ({"size": 0}, "size must be at least 1"),
+        ({"seed": -1}, "seed -1"),
+        ({"interarrival": "bursty"}, "unknown interarrival"),
+        ({"rate_gbps": 0.0}, "rate_gbps must be above 0"),
+        ({"pattern": "unifrom"}, "unknown"),
+        ({"sise": 3}, "unknown setting 'sise'"),
+        ({"hardware": 3}, "expected a Hardware"),
+    ],
+)
+def test_what_cannot_be_swept_is_refused(tree, settings, said) -> None:
+    with pytest.raises(InputError, match=re.escape(said)):
+        load_sweep(tree, "dmodk", **{"level": "flow", "loads": (0.1,), **settings})
+
+
+# -- the command -----------------------------------------------------------------------------------
+
+WORDS = ("sweep", TREE, "--engine", "dmodk", "--level", "flow", "--measure", "20us")
+
+
+def sweep(capsys, *words: object) -> tuple[int, str, str]:
+    from weft.cli import main
+
+    status = main([*WORDS, *map(str, words)])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def test_the_command_prints_writes_and_draws(capsys, tmp_path) -> None:
+    table, plot = tmp_path / "sweep.csv", tmp_path / "curves.png"
+    status, out, err = sweep(
+        capsys, "--loads", "0.2:0.8:0.3", "--output", table, "--plot", plot, "--processes", 1
+    )
+    assert (status, err) == (0, "")
+    assert "uniform, messages of 2,048 B, load 1 is 200 Gb/s; level flow" in out
+    rows = [line for line in out.splitlines() if line.startswith("│")]
+    assert len(rows) == 3
+    assert "saturated" in rows[2]
+    assert re.search(r"dmodk: sustains 0\.(49|5)", out)
+    assert pl.read_csv(table)["load"].to_list() == [0.2, 0.5, 0.8]
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    # Its own table can be drawn beside another one.
+    other = tmp_path / "both.svg"
+    status, _, err = sweep(
+        capsys, "--loads", "0.2,0.3", "--also", table, "--plot", other, "--seed", 4
+    )
+    assert (status, err) == (0, "")
+    assert other.read_bytes().startswith(b"<?xml")
+    written = sorted(path.name for path in tmp_path.iterdir())
+    assert written == ["both.svg", "curves.png", "sweep.csv"]
+
+
+def test_the_command_finds_the_saturation_load(capsys) -> None:
+    status, out, _ = sweep(capsys, "--loads", "0.3", "--saturation", "0.2")
+    assert status == 0
+    assert "Saturation" in out
+    assert re.search(r"dmodk +│ +0\.\d+ │ +0\.\d+ │ +0\.\d+ │ +4 │", out)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--loads", "0.9:0.1:0.1"), "--loads 0.9:0.1:0.1: expected FIRST:LAST:STEP"),
+        (("--loads", "0.1:0.2"), "expected FIRST:LAST:STEP"),
+        (("--loads", "low"), "expected FIRST:LAST:STEP or numbers"),
+        (("--loads", "0.1:0.9:1e-9"), "at most 1,000 are run"),
+        (("--loads", "-0.1"), "load must be at least"),
+        (("--hardware", "quueues=voq"), "did you mean"),
+        (("--hardware", "speedup=0"), "speedup must be 1 or more"),
+        (("--hardware", "speedup=1", "--hardware", "speedup=1"), "given twice"),
+        (("--policy", "ecmp"), "neither --policy nor --hardware"),
+        (("--plot", "curves.gif"), "expected a name that ends in .png"),
+        (("--output", "sweep.txt"), "expected a name that ends in .csv"),
+        (("--output", "/nowhere/sweep.csv"), "does not exist"),
+        (("--also", "sweep.csv"), "--also goes with --plot"),
+        (("--also", "none.csv", "--plot", "p.png"), "cannot be read"),
+        (("--saturation", "0"), "a resolution must be"),
+        (("--size", "0"), "size must be at least 1"),
+        (("--pattern", "unifrom"), "unknown traffic pattern"),
+    ],
+)
+def test_bad_input_is_one_error_and_status_2(capsys, words, said) -> None:
+    status, out, err = sweep(capsys, *words)
+    assert status == 2
+    assert err.count("\n") == 1
+    assert said in err
+    assert "│" not in out or "--saturation" in words
+
+
+def test_a_table_of_something_else_is_refused(capsys, tmp_path) -> None:
+    other = tmp_path / "other.csv"
+    other.write_text("a,b\n1,2\n")
+    status, _, err = sweep(capsys, "--also", other, "--plot", tmp_path / "p.png")
+    assert status == 2
+    assert "has no column fabric" in err
+
+
+#: The command, whose whole process group is interrupted as soon as one run is over.
+INTERRUPTED = """
+import os, signal
+from weft.cli import main, sweep
+
+def interrupted(*arguments, progress, **settings):
+    def tell(ready, number):
+        if ready == 1:
+            os.killpg(0, signal.SIGINT)
+    return load_sweep(*arguments, progress=tell, **settings)
+
+load_sweep, sweep.load_sweep = sweep.load_sweep, interrupted
+raise SystemExit(main())
+"""
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_an_interrupted_command_writes_what_is_known(tmp_path, processes) -> None:
+    table = tmp_path / "sweep.csv"
+    words = ["sweep", "xgft:2;8,8;1,8", "--engine", "dmodk"]
+    words += ["--loads", "0.01,0.9", "--measure", "1ms" if processes == 2 else "20us"]
+    words += ["--processes", str(processes), "--output", str(table)]
+    child = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, *words],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "COLUMNS": "120"},
+    )
+    out, err = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert "weft: interrupted: 1 of 2 runs have no result" in err
+    assert "Traceback" not in err
+    assert "interrupted" in out
+    assert sorted(pl.read_csv(table)["status"]) == ["complete", "interrupted"]
+    # No worker is left; what keeps count of their semaphores ends a moment later.
+    until = time.monotonic() + 10
+    while lives(child.pid) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not lives(child.pid)
+
+
+def lives(group: int) -> bool:
+    """Whether a process group has a process."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+# -- the figure ------------------------------------------------------------------------------------
+
+
+def test_curves_are_told_apart_by_what_differs_and_leave_by_the_top(found) -> None:
+    figure = load_curves(found)
+    left, right = figure.axes
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["dmodk", "updn"]
+    assert TREE in figure.get_suptitle()
+    assert left.get_yscale() == "log"
+    top = left.get_ylim()[1]
+    # Mean, tail, way out and its end for each of two curves.
+    assert len(left.lines) == 8
+    assert [line.get_ydata()[-1] for line in left.lines[2:4]] == [top, top]
+    assert left.lines[0].get_ydata()[0] == pytest.approx(found["latency_mean_ns"][0] / 1e3)
+    assert right.lines[0].get_ydata()[1] == pytest.approx(found["accepted_load"][1])
+    assert [
+        text.get_text() for text in load_curves(found, ["one", "two"]).legends[0].get_texts()
+    ] == ["one", "two"]
+
+
+def test_figures_of_nothing_are_refused_and_equal_ones_are_equal_files(found, tmp_path) -> None:
+    empty = found.with_columns(pl.lit(None, dtype=pl.Float64).alias("offered_load"))
+    for wrong in (empty, []):
+        with pytest.raises(InputError, match="no run with a result"):
+            load_curves(wrong)
+    with pytest.raises(InputError, match="1 labels do not fit 2 curves"):
+        load_curves(found, ["one"])
+    with pytest.raises(InputError, match=r"\.png"):
+        write_load_curves(found, tmp_path / "curves.txt")
+    one, other = tmp_path / "a.png", tmp_path / "b.png"
+    write_load_curves(found, one)
+    write_load_curves([found], other)
+    assert one.read_bytes() == other.read_bytes()
+
+
+def test_studies_check_before_they_route(tree) -> None:
+    with pytest.raises(InputError, match="may be an empty list"):
+        Study.of(tree, [], {"level": "flow"})

@@ -1,0 +1,227 @@
+"""Statistics and measures of open-loop runs, against queues whose answers are known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from weft.errors import InputError
+from weft.sim.open_loop import measure
+from weft.sim.open_loop.saturation import bisect
+from weft.sim.open_loop.statistics import batch_means, mser, student_t, trend
+
+
+def queues(load: float, sources: int, until: float, seed: int):
+    """Born and arrived of independent M/D/1 queues of service time 1."""
+    random = np.random.default_rng(seed)
+    born, arrived = [], []
+    for _ in range(sources):
+        times = np.cumsum(random.exponential(1 / load, int(1.3 * load * until) + 60))
+        times = times[times < until]
+        number = np.arange(len(times))
+        born.append(times)
+        arrived.append(np.maximum.accumulate(times - number) + number + 1)
+    return np.concatenate(born), np.concatenate(arrived)
+
+
+def run(
+    load: float, *, sources: int = 16, window: float = 2000, warmup: float = 500, seed: int = 0
+):
+    """A queue's measures; its bytes are of 8 Gb/s, so a message of one byte takes one ns."""
+    born, arrived = queues(load, sources, warmup + 1.25 * window, seed)
+    return measure(
+        born, arrived, np.ones(len(born)), warmup_ns=warmup, measure_ns=window, sources=sources,
+        rate_gbps=8.0, sources_stop_ns=warmup + 1.25 * window,
+    )  # fmt: skip
+
+
+def mean_of_md1(load: float) -> float:
+    return 1 + load / (2 * (1 - load))
+
+
+@pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
+def test_the_interval_covers_the_closed_form_as_often_as_it_says(load) -> None:
+    found = [run(load, seed=seed).latency for seed in range(100)]
+    inside = sum(abs(one.mean - mean_of_md1(load)) <= one.half_width for one in found)
+    assert 88 <= inside <= 100
+    # An interval of any width would do for that; this one is narrow.
+    assert np.mean([one.half_width for one in found]) < 0.08 * mean_of_md1(load)
+
+
+def test_intervals_are_widened_and_batches_merged_where_neighbours_are_correlated() -> None:
+    random = np.random.default_rng(1)
+    at = np.arange(32_000.0)
+    independent = batch_means(at, random.normal(5, 1, len(at)), 0, 32_000)
+    assert independent.batches == 32
+    assert independent.half_width == pytest.approx(student_t(31) / np.sqrt(32_000), rel=0.4)
+    # Noise that keeps for three batches of 32: whoever takes them as independent is misled.
+    level = np.repeat(random.normal(0, 1, 12), 32_000 // 12 + 1)[:32_000]
+    slow = batch_means(at, 5 + level, 0, 32_000)
+    assert slow.batches < 32
+    assert slow.half_width > 3 * student_t(31) * level.std() / np.sqrt(32_000)
+    wave = batch_means(at, np.sin(2 * np.pi * at / 32_000), 0, 32_000)
+    assert wave.batches == 8
+    assert wave.correlated
+    assert wave.lag1 > 0.5
+    assert wave.half_width == pytest.approx(
+        wave.plain_half_width * np.sqrt((1 + wave.lag1) / (1 - wave.lag1))
+    )
+
+
+def test_means_are_of_messages_not_of_batches() -> None:
+    # 100 messages of 1 in the first half, 300 of 2 in the second.
+    at = np.concatenate([np.linspace(0, 0.499, 100), np.linspace(0.5, 0.999, 300)])
+    value = np.repeat([1.0, 2.0], [100, 300])
+    assert batch_means(at, value, 0, 1).mean == pytest.approx(1.75)
+
+
+def test_too_few_messages_have_a_mean_and_no_interval() -> None:
+    found = batch_means(np.linspace(0, 0.9, 79), np.ones(79), 0, 1)
+    assert found.few
+    assert (found.mean, found.batches) == (1.0, 0)
+    assert np.isnan(found.half_width)
+    assert not batch_means(np.linspace(0, 0.9, 80), np.ones(80), 0, 1).few
+    # Eighty at one moment say no more than one does.
+    assert batch_means(np.full(80, 0.5), np.ones(80), 0, 1).few
+    assert np.isnan(batch_means(np.zeros(0), np.zeros(0), 0, 1).mean)
+
+
+def test_slopes_have_their_interval() -> None:
+    at = np.arange(16.0)
+    straight = trend(at, 3 + 2 * at)
+    assert straight.slope == pytest.approx(2)
+    assert straight.half_width == pytest.approx(0, abs=1e-9)
+    assert straight.grows
+    assert not trend(at, 3 - 2 * at).grows
+    random = np.random.default_rng(0)
+    grows = [trend(at, random.normal(size=16)).grows for _ in range(1000)]
+    assert 0.03 < np.mean(grows) < 0.07  # one side of 95 %
+    gap = np.where(at == 4, np.nan, 2 * at)
+    assert trend(at, gap).slope == pytest.approx(2)
+    assert np.isnan(trend(at[:2], at[:2]).slope)
+
+
+def test_the_transient_ends_where_it_was_put() -> None:
+    random = np.random.default_rng(4)
+    at = np.arange(5000.0)
+    value = random.normal(10, 1, 5000) - 20 * np.exp(-at / 100)
+    assert 200 <= mser(at, value) <= 900
+    assert mser(at, random.normal(10, 1, 5000)) < 200
+    assert np.isnan(mser(at, at))  # it never ends
+    assert np.isnan(mser(at[:49], value[:49]))
+
+
+@pytest.mark.parametrize("load", [0.4, 0.8])
+def test_a_sustained_load_is_accepted_and_steady(load) -> None:
+    found = [run(load, seed=seed) for seed in range(30)]
+    assert not any(one.saturated for one in found)
+    assert sum(one.steady for one in found) >= 26
+    assert np.mean([one.offered_load for one in found]) == pytest.approx(load, rel=0.01)
+    assert np.mean([one.accepted_load for one in found]) == pytest.approx(load, rel=0.01)
+    assert all(abs(one.growth) < 3 * one.growth_ci95 for one in found)
+
+
+def test_offered_is_what_was_born_not_what_was_asked() -> None:
+    born = np.array([5.0, 10.0, 14.0, 19.0, 20.0])
+    arrived = np.array([11.0, 12.0, 15.0, 21.0, 22.0])
+    size = np.array([3, 1, 2, 4, 9])
+    found = measure(
+        born, arrived, size, warmup_ns=10, measure_ns=10, sources=2, rate_gbps=8.0,
+        sources_stop_ns=20.0,
+    )  # fmt: skip
+    # Of 20 bytes that two sources could send, 1 + 2 + 4 were born and 3 + 1 + 2 arrived.
+    assert found.offered_load == pytest.approx(7 / 20)
+    assert found.accepted_load == pytest.approx(6 / 20)
+    assert found.growth == pytest.approx(1 / 20)
+    assert (found.messages, found.after_sources, found.censored) == (3, 1, 0)
+    assert found.latency.mean == pytest.approx((2 + 1 + 2) / 3)
+    assert (found.min_ns, found.max_ns) == (1.0, 2.0)
+
+
+def test_overload_is_called_saturated_and_what_is_accepted_is_the_capacity() -> None:
+    for load in (1.05, 1.3):
+        found = [run(load, seed=seed) for seed in range(20)]
+        assert all(one.saturated and not one.steady for one in found)
+        assert np.mean([one.accepted_load for one in found]) == pytest.approx(1, abs=0.01)
+        # A queue that is offered a load above 1 delays by load - 1 for each unit of time, as seen
+        # by those that come; those that leave see it over load times as much time.
+        slope = np.mean([one.latency_trend.slope for one in found])
+        assert slope == pytest.approx((load - 1) / load, rel=0.1)
+
+
+def test_a_burst_that_ends_is_not_saturation() -> None:
+    """Less accepted than offered is not enough: latency has to grow as well."""
+    born = np.arange(0, 1000.0)
+    # What is born in the last tenth of the window waits outside it; the rest takes one ns.
+    arrived = np.where(born >= 900, born + 500, born + 1)
+    found = measure(
+        born, arrived, np.ones(1000), warmup_ns=0, measure_ns=1000, sources=1, rate_gbps=8.0
+    )
+    assert found.growth > 0.09
+    assert not found.saturated
+
+
+def test_a_network_that_delivers_nothing_is_saturated() -> None:
+    born = np.arange(0, 1000.0)
+    found = measure(
+        born, np.full(1000, -1.0), np.ones(1000), warmup_ns=0, measure_ns=1000, sources=1,
+        rate_gbps=8.0, stopped_ns=2000.0,
+    )  # fmt: skip
+    assert found.saturated
+    assert (found.accepted_load, found.censored) == (0.0, 1000)
+    assert found.latency.mean == pytest.approx(2000 - 499.5)  # their age, a lower bound
+    assert all(np.isnan(value) for value in found.percentiles_ns.values())
+
+
+def test_percentiles_are_messages_and_the_censored_rank_last() -> None:
+    born = np.zeros(1000)
+    arrived = np.arange(1.0, 1001.0)
+    settings = {"warmup_ns": 0, "measure_ns": 1, "sources": 1, "rate_gbps": 8.0}
+    found = measure(born, arrived, np.ones(1000), **settings)
+    assert found.percentiles_ns == {"p50": 500.0, "p95": 950.0, "p99": 990.0, "p99_9": 999.0}
+    arrived[:20] = -1  # the shortest ones never arrive: all others move down by their number
+    found = measure(born, arrived, np.ones(1000), **settings)
+    assert found.percentiles_ns["p50"] == 520.0
+    assert found.percentiles_ns["p95"] == 970.0
+    assert np.isnan(found.percentiles_ns["p99"])
+    assert np.isnan(found.max_ns)
+    assert found.min_ns == 21.0
+    assert "20 messages never arrived" in found.notes
+
+
+def test_a_warm_up_that_is_too_short_is_noticed() -> None:
+    cold = [run(0.9, sources=36, warmup=0, seed=seed) for seed in range(20)]
+    warm = [run(0.9, sources=36, warmup=1000, seed=seed) for seed in range(20)]
+    assert sum(one.steady for one in cold) <= 2
+    assert sum(one.steady for one in warm) >= 17
+    assert any("after the warm-up" in note for one in cold for note in one.notes)
+
+
+def test_bisection_finds_the_capacity_of_a_queue() -> None:
+    low, high, at_high, runs = bisect(lambda load: run(load, seed=7), 2.0, 0.01)
+    assert high is not None
+    assert high - low <= 0.01
+    assert 0.97 <= low < high <= 1.03
+    assert at_high is not None
+    assert at_high.accepted_load == pytest.approx(1, abs=0.02)
+    assert runs == 9
+    assert bisect(run, 0.7, 0.01) == (0.7, None, None, 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"arrived_ns": [1.0]}, "differ in length"),
+        ({"measure_ns": 0}, "no window"),
+        ({"warmup_ns": -1}, "no window"),
+        ({"sources": 0}, "offer nothing"),
+        ({"rate_gbps": 0.0}, "offer nothing"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(change, said) -> None:
+    given = {
+        "born_ns": [0.0, 1.0], "arrived_ns": [1.0, 2.0], "size_bytes": [1, 1], "warmup_ns": 0,
+        "measure_ns": 1, "sources": 1, "rate_gbps": 1.0,
+    }  # fmt: skip
+    with pytest.raises(InputError, match=said):
+        measure(**{**given, **change})
