@@ -1,0 +1,283 @@
+"""Utilisation, waits and buffers of a run over time, from its snapshots, as tidy frames.
+
+Each snapshot closes an interval that the one before, or time 0, opens. Counters of packets that
+left count in the interval in which these began to leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike, NDArray
+
+from weft.columns import Column, frame
+from weft.errors import InputError
+from weft.sim.packet.congestion import WHY_TEXT
+from weft.sim.packet.hot_spots import snapshots_of
+
+if TYPE_CHECKING:
+    from weft.sim.packet.result import PacketResult
+
+_INTERVAL: dict[str, Column] = {
+    "begin_ns": Column(pl.Float64, "ns", "Begin of the interval: the snapshot before, or 0."),
+    "end_ns": Column(pl.Float64, "ns", "Its end: the snapshot."),
+}
+_TRAFFIC: dict[str, Column] = {
+    "wire_bytes": Column(pl.Int64, "B", "Of packets that left in the interval, headers included."),
+    "throughput_gbps": Column(pl.Float64, "Gb/s", "Those over the length of the interval."),
+    "wait_ns": Column(
+        pl.Float64,
+        "ns",
+        "Waits of these packets, added up: from the first moment at which nothing but others held "
+        "them back to when they left.",
+    ),
+    "waiting": Column(
+        pl.Float64, "packets", "Those waits over the interval: how many waited on average."
+    ),
+}
+
+#: Columns of `link_series`, one row for each interval and directed link.
+LINK_SERIES_COLUMNS: Mapping[str, Column] = _INTERVAL | {
+    "link": Column(pl.Int32, "", "Directed link; those inside hosts that forward come last."),
+    "name": Column(pl.String, "", "Port that it leaves by and port that it goes to."),
+    "utilisation": Column(
+        pl.Float64,
+        "",
+        "Time that packets take on it, of those that began to leave in the interval, over its "
+        "length; above 1 by at most one packet.",
+    ),
+    **_TRAFFIC,
+    "held_share": Column(
+        pl.Float64, "", "Credits taken of the buffers behind it over those they have, at the end."
+    ),
+}
+
+#: Columns of `cable_series`, one row for each interval and cable.
+CABLE_SERIES_COLUMNS: Mapping[str, Column] = _INTERVAL | {
+    "cable": Column(pl.Int32, "", "Cable: links 2c and 2c + 1."),
+    "name": Column(pl.String, "", "Ports that it joins."),
+    "utilisation": Column(pl.Float64, "", "Of the direction that is busier in the interval."),
+    "forth": Column(pl.Float64, "", "Utilisation of link 2c."),
+    "back": Column(pl.Float64, "", "Utilisation of link 2c + 1."),
+    **_TRAFFIC,
+    "held_share": Column(
+        pl.Float64, "", "Credits taken over those there are, of the end that is fuller."
+    ),
+}
+
+#: Columns of `queue_series`, one row for each interval, directed link and lane.
+QUEUE_SERIES_COLUMNS: Mapping[str, Column] = _INTERVAL | {
+    "link": Column(pl.Int32, "", "Directed link."),
+    "name": Column(pl.String, "", "Port that it leaves by and port that it goes to."),
+    "vl": Column(pl.Int32, "", "Lane."),
+    **_TRAFFIC,
+    "held_credits": Column(
+        pl.Int64, "", "Credits taken of the buffer behind the link at the end of the interval."
+    ),
+    "held_share": Column(pl.Float64, "", "Those over all that the buffer has."),
+    "wants_link": Column(
+        pl.Int32, "", "Link by which that buffer's first packet wants to leave; null if none waits."
+    ),
+    "wants_vl": Column(pl.Int32, "", "Its lane there; null if none waits."),
+    "why": Column(pl.String, "", "Why it waits; null if none does."),
+}
+
+
+def link_series(result: PacketResult, links: ArrayLike | None = None) -> pl.DataFrame:
+    """Directed links over time.
+
+    Parameters
+    ----------
+    result
+        A run with snapshots.
+    links
+        Directed links to tell of; all when left out.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns of `LINK_SERIES_COLUMNS`, by time and then as in `links`.
+
+    Raises
+    ------
+    InputError
+        When the run has no snapshots, or a link does not exist.
+    """
+    chosen = _links(result, links)
+    shots = snapshots_of(result)
+    begin, end, span = _intervals(result, len(chosen))
+    wire = _growth(shots.wire_bytes[:, chosen].sum(axis=2)).ravel()
+    wait = _growth(shots.wait_ps[:, chosen].sum(axis=2)).ravel() / 1e3
+    room = result.num_vls * result.hardware.buffer_credits
+    return frame(
+        LINK_SERIES_COLUMNS,
+        {
+            "begin_ns": begin,
+            "end_ns": end,
+            "link": np.tile(chosen.astype(np.int32), len(shots.time_ps)),
+            "name": _names(result, chosen, len(shots.time_ps)),
+            "utilisation": _over(_growth(shots.busy_ps[:, chosen]).ravel() / 1e3, span),
+            **_traffic(wire, wait, span),
+            "held_share": (shots.held[:, chosen].sum(axis=2) / room).ravel(),
+        },
+    )
+
+
+def cable_series(result: PacketResult, cables: ArrayLike | None = None) -> pl.DataFrame:
+    """Cables over time, both directions together.
+
+    Parameters
+    ----------
+    result
+        A run with snapshots.
+    cables
+        Cables to tell of; all when left out.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns of `CABLE_SERIES_COLUMNS`, by time and then as in `cables`.
+
+    Raises
+    ------
+    InputError
+        When the run has no snapshots, or a cable does not exist.
+    """
+    fabric, shots = result.fabric, snapshots_of(result)
+    chosen = _numbers(cables, fabric.num_cables, "cable")
+    begin, end, span = _intervals(result, len(chosen))
+    both = np.stack((2 * chosen, 2 * chosen + 1), axis=1)
+    use = _growth(shots.busy_ps[:, both]).reshape(-1, 2) / 1e3
+    use = np.stack([_over(use[:, side], span) for side in (0, 1)], axis=1)
+    wire = _growth(shots.wire_bytes[:, both].sum(axis=(2, 3))).ravel()
+    wait = _growth(shots.wait_ps[:, both].sum(axis=(2, 3))).ravel() / 1e3
+    room = result.num_vls * result.hardware.buffer_credits
+    names = pl.Series([fabric.cable_name(int(cable)) for cable in chosen], dtype=pl.String)
+    return frame(
+        CABLE_SERIES_COLUMNS,
+        {
+            "begin_ns": begin,
+            "end_ns": end,
+            "cable": np.tile(chosen.astype(np.int32), len(shots.time_ps)),
+            "name": pl.concat([names] * len(shots.time_ps)),
+            "utilisation": use.max(axis=1),
+            "forth": use[:, 0],
+            "back": use[:, 1],
+            **_traffic(wire, wait, span),
+            "held_share": (shots.held[:, both].sum(axis=3).max(axis=2) / room).ravel(),
+        },
+    )
+
+
+def queue_series(result: PacketResult, links: ArrayLike | None = None) -> pl.DataFrame:
+    """Queues onto links and the buffers behind them over time, lane by lane.
+
+    Parameters
+    ----------
+    result
+        A run with snapshots.
+    links
+        Directed links to tell of; all when left out.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns of `QUEUE_SERIES_COLUMNS`, by time, as in `links`, by lane.
+
+    Raises
+    ------
+    InputError
+        When the run has no snapshots, or a link does not exist.
+    """
+    chosen = _links(result, links)
+    shots, lanes = snapshots_of(result), result.num_vls
+    begin, end, span = _intervals(result, len(chosen) * lanes)
+    held = shots.held[:, chosen].ravel().astype(np.int64)
+    wants = shots.wants[:, chosen].ravel()
+    lane = shots.wants_vl[:, chosen].ravel().astype(np.int32)
+    waits = pl.Series(wants >= 0)
+    words = pl.Series(WHY_TEXT, dtype=pl.String).gather(
+        shots.why[:, chosen].ravel().astype(np.int64)
+    )
+    return frame(
+        QUEUE_SERIES_COLUMNS,
+        {
+            "begin_ns": begin,
+            "end_ns": end,
+            "link": np.tile(np.repeat(chosen.astype(np.int32), lanes), len(shots.time_ps)),
+            "name": _names(result, np.repeat(chosen, lanes), len(shots.time_ps)),
+            "vl": np.tile(np.arange(lanes, dtype=np.int32), len(chosen) * len(shots.time_ps)),
+            **_traffic(
+                _growth(shots.wire_bytes[:, chosen]).ravel(),
+                _growth(shots.wait_ps[:, chosen]).ravel() / 1e3,
+                span,
+            ),
+            "held_credits": held,
+            "held_share": held / result.hardware.buffer_credits,
+            "wants_link": _where(waits, pl.Series(wants, dtype=pl.Int32)),
+            "wants_vl": _where(waits, pl.Series(lane, dtype=pl.Int32)),
+            "why": _where(waits, words),
+        },
+    )
+
+
+def _where(there: pl.Series, values: pl.Series) -> pl.Series:
+    """The values, null where they are not there."""
+    return values.zip_with(there, pl.Series([None], dtype=values.dtype))
+
+
+def _traffic(
+    wire: NDArray[np.int64], wait: NDArray[np.float64], span: NDArray[np.float64]
+) -> dict[str, Any]:
+    return {
+        "wire_bytes": wire,
+        "throughput_gbps": _over(wire * 8.0, span),
+        "wait_ns": wait,
+        "waiting": _over(wait, span),
+    }
+
+
+def _links(result: PacketResult, links: ArrayLike | None) -> NDArray[np.int64]:
+    return _numbers(links, len(result.busy_ps), "link")
+
+
+def _numbers(given: ArrayLike | None, count: int, what: str) -> NDArray[np.int64]:
+    if given is None:
+        return np.arange(count, dtype=np.int64)
+    found = np.atleast_1d(np.asarray(given))
+    if found.size == 0:
+        found = found.astype(np.int64)
+    if found.ndim != 1 or found.dtype.kind not in "iu":
+        raise InputError(f"expected numbers of {what}s")
+    if found.size and not (found.min() >= 0 and found.max() < count):
+        raise InputError(f"there is no {what} {found[(found < 0) | (found >= count)][0]}")
+    return found.astype(np.int64)
+
+
+def _names(result: PacketResult, links: NDArray[np.int64], times: int) -> pl.Series:
+    names = pl.Series([result.link_name(int(link)) for link in links], dtype=pl.String)
+    return pl.concat([names] * times)
+
+
+def _intervals(
+    result: PacketResult, rows: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Begin, end and length in ns, each repeated for so many rows."""
+    end = snapshots_of(result).time_ps / 1e3
+    begin = np.concatenate(([0.0], end[:-1]))
+    return np.repeat(begin, rows), np.repeat(end, rows), np.repeat(end - begin, rows)
+
+
+def _growth(counter: NDArray[Any]) -> NDArray[Any]:
+    """What a counter grew by in each interval; it begins at 0."""
+    return np.diff(counter, axis=0, prepend=np.zeros_like(counter[:1]))
+
+
+def _over(values: NDArray[Any], span: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Quotients, null where the interval has no length."""
+    out = np.full(len(values), np.nan)
+    np.divide(values, span, out=out, where=span > 0)
+    return out

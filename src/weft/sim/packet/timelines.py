@@ -1,0 +1,162 @@
+"""What every rank does when: its operations with their times, and the spans that they fill."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from weft.columns import Column, frame
+from weft.workload import Kind
+
+if TYPE_CHECKING:
+    from weft.sim.packet.result import PacketResult
+
+#: Operations in words.
+KIND_TEXT = {
+    Kind.CALC: "calculation",
+    Kind.SEND: "send",
+    Kind.RECV: "receive",
+    Kind.PUT: "put",
+    Kind.KEY_REQUEST: "key request",
+    Kind.KEY_DONE: "key return",
+}
+#: States of `rank_spans`.
+STATES = ("computing", "sending", "receiving")
+
+#: Columns of `timelines`, one row an operation.
+TIMELINE_COLUMNS: Mapping[str, Column] = {
+    "rank": Column(pl.Int32, "", "Rank."),
+    "operation": Column(pl.Int64, "", "Its place in the rank's program, from 0."),
+    "kind": Column(pl.String, "", "calculation, send, receive, put, key request or key return"),
+    "peer": Column(pl.Int32, "", "Rank at the other side; null where there is none."),
+    "tag": Column(pl.Int32, "", "Tag of the message; null where there is none."),
+    "size_bytes": Column(pl.Int64, "B", "Size of the message; null where there is none."),
+    "phase": Column(pl.String, "", "Phase that it belongs to; empty outside phases."),
+    "posted_ns": Column(pl.Float64, "ns", "When it began; null when it did not."),
+    "left_ns": Column(
+        pl.Float64, "ns", "When its message's first byte left, of a receive the sender's; or null."
+    ),
+    "arrived_ns": Column(pl.Float64, "ns", "When that message had arrived; or null."),
+    "ended_ns": Column(pl.Float64, "ns", "When it ended; null when it did not."),
+    "wait_ns": Column(
+        pl.Float64,
+        "ns",
+        "How long it waited: a send or put until its message left, a receive until its end, a "
+        "calculation for its processor; null when that did not end.",
+    ),
+}
+
+#: Columns of `rank_spans`, one row a span.
+SPAN_COLUMNS: Mapping[str, Column] = {
+    "rank": Column(pl.Int32, "", "Rank."),
+    "state": Column(
+        pl.String,
+        "",
+        "computing; sending: a send or put is posted and has not ended, or its message not left; "
+        "receiving: a receive is posted and has not ended",
+    ),
+    "begin_ns": Column(pl.Float64, "ns", "Begin of the span."),
+    "end_ns": Column(pl.Float64, "ns", "Its end; that of the run when it did not end."),
+}
+
+
+def timelines(result: PacketResult) -> pl.DataFrame:
+    """Every operation with its times, by rank and in program order; see `TIMELINE_COLUMNS`."""
+    work = result.workload
+    ops = np.arange(work.num_ops)
+    kind = work.kind
+    message = (kind == Kind.SEND) | (kind == Kind.PUT) | (kind == Kind.RECV)
+    # A receive tells of the send that it matches.
+    sender = np.where((kind == Kind.RECV) & (work.match >= 0), work.match, ops)
+    posted, ended = _ns(result.posted_ps), _ns(result.ended_ps)
+    left = np.where(message, _ns(result.left_ps[sender]), np.nan)
+    arrived = np.where(message, _ns(result.arrived_ps[sender]), np.nan)
+    until = np.where(kind == Kind.RECV, ended, np.where(message, left, ended - work.duration_ns))
+    there = pl.Series(message)
+
+    def only(values: pl.Series) -> pl.Series:
+        return values.zip_with(there, pl.Series([None], dtype=values.dtype))
+
+    return frame(
+        TIMELINE_COLUMNS,
+        {
+            "rank": work.rank,
+            "operation": ops - work.op_offset[work.rank],
+            "kind": np.array([KIND_TEXT[Kind(k)] for k in range(len(Kind))], dtype=object)[kind],
+            "peer": only(pl.Series(work.peer, dtype=pl.Int32)),
+            "tag": only(pl.Series(work.tag, dtype=pl.Int32)),
+            "size_bytes": only(pl.Series(work.size_bytes, dtype=pl.Int64)),
+            "phase": np.array(work.phase_names, dtype=object)[work.phase],
+            "posted_ns": posted,
+            "left_ns": left,
+            "arrived_ns": arrived,
+            "ended_ns": ended,
+            # Calculations round their duration to ps.
+            "wait_ns": np.maximum(until - posted, 0.0),
+        },
+    )
+
+
+def rank_spans(result: PacketResult) -> pl.DataFrame:
+    """What fills the time of each rank: one row a span, overlapping ones of a state joined.
+
+    Spans of different states overlap where a rank does several things at a time.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns of `SPAN_COLUMNS`, by rank, state and time.
+    """
+    work, end_ps = result.workload, result.end_ps
+    kind, posted = work.kind, result.posted_ps
+    ended = np.where(result.ended_ps >= 0, result.ended_ps, end_ps)
+    message = (kind == Kind.SEND) | (kind == Kind.PUT)
+    left = np.where(result.left_ps >= 0, result.left_ps, end_ps)
+    computed = np.rint(work.duration_ns * 1e3).astype(np.int64)
+    parts = []
+    kinds = (
+        (kind == Kind.CALC, np.maximum(ended - computed, posted), ended),
+        (message, posted, np.maximum(ended, left)),
+        (kind == Kind.RECV, posted, ended),
+    )
+    for number, (mine, begin, end) in enumerate(kinds):
+        ops = np.flatnonzero(mine & (posted >= 0) & (end > begin))
+        rank, first, last = joined(work.rank[ops].astype(np.int64), begin[ops], end[ops])
+        parts.append((rank, np.full(len(rank), number), first, last))
+    rank, state, first, last = (np.concatenate(each) for each in zip(*parts, strict=True))
+    order = np.lexsort((first, state, rank))
+    return frame(
+        SPAN_COLUMNS,
+        {
+            "rank": rank[order].astype(np.int32),
+            "state": np.array(STATES, dtype=object)[state[order]],
+            "begin_ns": first[order] / 1e3,
+            "end_ns": last[order] / 1e3,
+        },
+    )
+
+
+def joined(
+    group: NDArray[np.int64], begin: NDArray[np.int64], end: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Spans that overlap or touch as one, group by group: group, begin and end, in this order."""
+    if not len(group):
+        return group, begin, end
+    order = np.lexsort((begin, group))
+    group, begin, end = group[order], begin[order], end[order]
+    # Groups one after the other on one axis, so that one running maximum serves all.
+    room = int(end.max()) + 1 - min(int(begin.min()), 0)
+    reach = np.maximum.accumulate(end + group * room) - group * room
+    fresh = np.ones(len(group), dtype=bool)
+    fresh[1:] = (group[1:] != group[:-1]) | (begin[1:] > reach[:-1])
+    starts = np.flatnonzero(fresh)
+    return group[starts], begin[starts], np.maximum.reduceat(end, starts)
+
+
+def _ns(times_ps: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Times in ns, NaN where there is none."""
+    return np.where(times_ps >= 0, times_ps / 1e3, np.nan)
