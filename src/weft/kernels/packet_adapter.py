@@ -81,13 +81,14 @@ JOINED = 3
 MESSAGE_WIDTH = 4
 
 
-@lean_njit()
-def join(setting, number, network, ends_state, state, lanes, dirty, is_dirty, size, op, what, now):
+@lean_njit(forceinline=True)
+def join(setting, number, ends_state, state, lanes, dirty, is_dirty, size, op, now):
     """A message, request or answer joins its queue pair."""
     pairs, connections, messages, next_sent, next_whole, sends = ends_state[:6]
     pair_of, connection_of, route_of, route_link, route_lane = ends_state[6:11]
-    sends[op] = what
-    left = size[op] if what == DATA else setting[CONTROL]
+    if sends[op] == NOTHING:
+        sends[op] = DATA
+    left = size[op] if sends[op] == DATA else setting[CONTROL]
     messages[op, LEFT] = left
     messages[op, MISSING] = max((left + setting[MTU] - 1) // setting[MTU], 1)
     messages[op, LATEST] = now
@@ -113,7 +114,7 @@ def join(setting, number, network, ends_state, state, lanes, dirty, is_dirty, si
     mark(number, dirty, is_dirty, link)
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def line_up(setting, pairs, state, lanes, link, lane, pair):
     """A queue pair goes to the end of the line of a lane."""
     row = lanes[link * setting[LANES] + lane]
@@ -126,7 +127,7 @@ def line_up(setting, pairs, state, lanes, link, lane, pair):
     row[LINE_TAIL] = pair
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def choose_pair(setting, number, pool, ends_state, state, lanes, arbiter, tables, pick, link, now):
     """Which lane an adapter's link serves at a time that it is free.
 
@@ -162,7 +163,7 @@ def choose_pair(setting, number, pool, ends_state, state, lanes, arbiter, tables
     return np.int64(lanes[link * count + (picked >> 1), LINE_HEAD])
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def inject(
     setting, number, network, pool, ends_state, state, lanes, program, times, heap, pair, link,
     lane, now,
@@ -218,7 +219,7 @@ def inject(
     return slot
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def _has_left(setting, number, program, times, heap, op, until):
     """The last byte of a message leaves at a time; that may end its operation."""
     kind, size, succ_offset = program[0], program[2], program[7]
@@ -232,7 +233,7 @@ def _has_left(setting, number, program, times, heap, op, until):
         push_event(heap[0], heap[1], number, until, event(END, op))
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def deliver(
     setting, number, network, pool, wheel, ends_state, state, lanes, program, times, heap, slot,
     link, lane, now,
@@ -270,7 +271,7 @@ def deliver(
         _whole(setting, number, ends_state, program, times, heap, connection)
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def _overtakes(number, pool, connections, connection, slot):
     """Whether a packet came before one sent earlier, and has to be kept until that is there."""
     slots = pool[0]
@@ -303,7 +304,7 @@ def _overtakes(number, pool, connections, connection, slot):
     return False
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def _whole(setting, number, ends_state, program, times, heap, connection):
     """The oldest message of a connection is complete, and perhaps some that follow it."""
     connections, messages, next_whole, sends = (

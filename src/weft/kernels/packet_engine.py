@@ -8,25 +8,11 @@ again, when an input port is, when credits are back. `docs/packet-level.md` has 
 import numpy as np
 
 from weft.kernels.flow_events import (
-    ARRIVE,
-    BEGIN,
-    END,
-    FREE_NOW,
     HEAP,
-    KIND_SHIFT,
-    OPERATION,
-    START,
-    event,
-    merge_waiting,
-    pop_event,
-    push_event,
 )
 from weft.kernels.lean import lean_njit
 from weft.kernels.packet_adapter import (
-    ANSWER,
-    DATA,
     JOINED,
-    REQUEST,
     choose_pair,
     deliver,
     inject,
@@ -34,7 +20,6 @@ from weft.kernels.packet_adapter import (
 )
 from weft.kernels.packet_lanes import credits_of, duration, lane_served, rounded, wake
 from weft.kernels.packet_layout import (
-    ADAPTER_LATENCY,
     ARRIVAL,
     ASKING,
     BUSY,
@@ -49,10 +34,10 @@ from weft.kernels.packet_layout import (
     GRANTING,
     HEAD_ROW,
     HOPS,
+    JOINING,
     LANE,
     LANES,
     LINK,
-    LOCAL_LATENCY,
     MAX_TIME,
     NEVER,
     NOW,
@@ -66,24 +51,14 @@ from weft.kernels.packet_layout import (
     WAKES,
     WIRE_BYTES,
 )
+from weft.kernels.packet_program import program_events, starts
 from weft.kernels.packet_queue import give_slot, lowest_dirty, mark, next_time, pop, push
 from weft.kernels.packet_route import route
 from weft.kernels.packet_switch import choose_packet, enqueue, take
 from weft.kernels.program import (
-    EAGER_BYTES,
     ENDED,
-    HANDSHAKE,
-    LOCAL,
-    OVERHEAD,
-    PUT,
     READY_HEAD,
     READY_TAIL,
-    RECV,
-    SEND,
-    arrives,
-    ends,
-    freed,
-    received,
     takes,
     waits,
 )
@@ -104,7 +79,7 @@ ROOM = 16
 HOP_WIDTH = 7
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def _grant(
     setting, number, network, pool, wheel, state, lanes, arbiter, counts, queues, dirty, is_dirty,
     ends_state, tables, pick, trace, program, times, heap, link, now,
@@ -186,229 +161,10 @@ def _grant(
 
 
 @lean_njit()
-def _begins(
-    setting, number, network, ends_state, state, lanes, dirty, is_dirty, program, times, heap, op,
-    now,
-):  # fmt: skip
-    """What an operation sends joins its queue pair, or is copied within its host."""
-    size, route_of = program[2], program[10]
-    if route_of[op] == LOCAL:
-        if times[4][op] < 0:
-            times[4][op] = now
-            if size[op] > 0:
-                copied = now + rounded(size[op], network[5][0])
-                push_event(heap[0], heap[1], number, copied, event(BEGIN, op))
-                return
-        if program[0][op] == PUT or size[op] > setting[EAGER_BYTES]:
-            ends(program, times, heap, number, op, now)
-        if setting[LOCAL_LATENCY] > 0:
-            arrival = now + setting[LOCAL_LATENCY]
-            push_event(heap[0], heap[1], number, arrival, event(ARRIVE, op))
-        else:
-            arrives(program, setting, times, heap, number, op, now, now)
-        return
-    sends = ends_state[5]
-    what = sends[op] if sends[op] else DATA
-    join(setting, number, network, ends_state, state, lanes, dirty, is_dirty, size, op, what, now)
-
-
-@lean_njit()
-def _begins_at(
-    setting, number, network, ends_state, state, lanes, dirty, is_dirty, program, times, heap, op,
-    time, now,
-):  # fmt: skip
-    """The same at a time, and the adapter's later; what is due now happens now."""
-    if program[10][op] != LOCAL:
-        time += setting[ADAPTER_LATENCY]
-    if time > now:
-        push_event(heap[0], heap[1], number, time, event(BEGIN, op))
-    else:
-        _begins(
-            setting, number, network, ends_state, state, lanes, dirty, is_dirty, program, times,
-            heap, op, now,
-        )  # fmt: skip
-
-
-@lean_njit()
-def _meet(
-    setting, number, network, ends_state, state, lanes, dirty, is_dirty, program, times, heap, send,
-    now,
-):  # fmt: skip
-    """Both sides of a rendez-vous are posted; where it takes no request, data follows."""
-    posted, match = times[2], program[4]
-    asked, answered = posted[send] + setting[OVERHEAD], posted[match[send]]
-    begin = max(asked, answered)
-    if program[10][send] == LOCAL:
-        if setting[HANDSHAKE]:
-            begin = max(asked + setting[LOCAL_LATENCY], answered) + setting[LOCAL_LATENCY]
-    elif setting[HANDSHAKE]:
-        return
-    _begins_at(
-        setting, number, network, ends_state, state, lanes, dirty, is_dirty, program, times, heap,
-        send, begin, now,
-    )  # fmt: skip
-
-
-@lean_njit()
-def _comes(
-    setting, number, network, ends_state, state, lanes, dirty, is_dirty, program, times, heap, op,
-    now,
-):  # fmt: skip
-    """A message, request or answer has arrived."""
-    match, posted = program[4], times[2]
-    sends = ends_state[5]
-    if program[10][op] == LOCAL or sends[op] == DATA:
-        arrives(program, setting, times, heap, number, op, now, now)
-        return
-    if sends[op] == REQUEST:
-        receive = np.int64(match[op])
-        sends[receive] = ANSWER
-        if posted[receive] >= 0:
-            _begins_at(
-                setting, number, network, ends_state, state, lanes, dirty, is_dirty, program,
-                times, heap, receive, now, now,
-            )  # fmt: skip
-        return
-    send = np.int64(match[op])
-    sends[send] = DATA
-    _begins_at(
-        setting, number, network, ends_state, state, lanes, dirty, is_dirty, program, times, heap,
-        send, now, now,
-    )  # fmt: skip
-
-
-@lean_njit()
-def _starts(
-    setting, number, network, ends_state, state, lanes, dirty, is_dirty, program, times, heap, op,
-    now,
-):  # fmt: skip
-    """An operation has all that it waited for and, if it needs one, a processor."""
-    kind, rank, size, match, cpu = program[0], program[1], program[2], program[4], program[6]
-    posted, busy = times[2], times[6]
-    sends = ends_state[5]
-    what = kind[op]
-    held = takes(program, setting, op)
-    if held > 0:
-        busy[rank[op], cpu[op] if len(cpu) else 0] = now + held
-    posted[op] = now
-    freed(program, times, heap, number, op, True, now)
-    if what == RECV:
-        send = np.int64(match[op])
-        if size[send] <= setting[EAGER_BYTES]:
-            if times[5][send] >= 0:
-                received(program, setting, times, heap, number, op, now, now)
-        elif program[10][send] == LOCAL or not setting[HANDSHAKE]:
-            if posted[send] >= 0:
-                _meet(
-                    setting, number, network, ends_state, state, lanes, dirty, is_dirty, program,
-                    times, heap, send, now,
-                )  # fmt: skip
-        elif sends[op] == ANSWER:
-            _begins_at(
-                setting, number, network, ends_state, state, lanes, dirty, is_dirty, program,
-                times, heap, op, now, now,
-            )  # fmt: skip
-        return
-    if what == SEND and size[op] > setting[EAGER_BYTES]:
-        if program[10][op] != LOCAL and setting[HANDSHAKE]:
-            sends[op] = REQUEST
-            _begins_at(
-                setting, number, network, ends_state, state, lanes, dirty, is_dirty, program,
-                times, heap, op, now + held, now,
-            )  # fmt: skip
-        elif posted[match[op]] >= 0:
-            _meet(
-                setting, number, network, ends_state, state, lanes, dirty, is_dirty, program,
-                times, heap, op, now,
-            )  # fmt: skip
-        return
-    if what in (SEND, PUT):
-        if what == SEND:
-            if held > 0:
-                push_event(heap[0], heap[1], number, now + held, event(END, op))
-            else:
-                ends(program, times, heap, number, op, now)
-        _begins_at(
-            setting, number, network, ends_state, state, lanes, dirty, is_dirty, program, times,
-            heap, op, now + held, now,
-        )  # fmt: skip
-        return
-    if held > 0:
-        push_event(heap[0], heap[1], number, now + held, event(END, op))
-    else:
-        ends(program, times, heap, number, op, now)
-
-
-@lean_njit()
-def _processor_free(
-    setting, number, network, ends_state, state, lanes, dirty, is_dirty, program, times, heap,
-    processor, now,
-):  # fmt: skip
-    """A processor may be free for the first of those that wait for it."""
-    busy, queue, left, right = times[6:10]
-    rank, cpu = processor // busy.shape[1], processor % busy.shape[1]
-    op = np.int64(queue[rank, cpu]) - 1
-    queue[rank, cpu] = merge_waiting(left[op], right[op], left, right)
-    if program[0][op] == RECV:
-        busy[rank, cpu] = now + setting[OVERHEAD]
-        push_event(heap[0], heap[1], number, busy[rank, cpu], event(END, op))
-    else:
-        _starts(
-            setting, number, network, ends_state, state, lanes, dirty, is_dirty, program, times,
-            heap, op, now,
-        )  # fmt: skip
-    if queue[rank, cpu]:
-        push_event(heap[0], heap[1], number, busy[rank, cpu], event(FREE_NOW, processor))
-
-
-@lean_njit()
-def _program_events(
-    setting, number, network, ends_state, state, lanes, dirty, is_dirty, program, times, heap,
-    timeline, now,
-):  # fmt: skip
-    """What the programs wait for at this instant, by kind and operation."""
-    release, ready = program[5], times[1]
-    heap_time, heap_item = heap
-    while True:
-        # Those that were released from the start on are in a list of their own.
-        listed = np.int64(NEVER)
-        if number[TIMELINE] < len(timeline) and release[timeline[number[TIMELINE]]] <= now:
-            listed = event(START, timeline[number[TIMELINE]])
-        if number[HEAP] and heap_time[0] <= now and heap_item[0] < listed:
-            item = pop_event(heap_time, heap_item, number)
-        elif listed < NEVER:
-            item = listed
-            number[TIMELINE] += 1
-        else:
-            return
-        op, what = item & OPERATION, item >> KIND_SHIFT
-        if what == START:
-            ready[number[READY_TAIL]] = op
-            number[READY_TAIL] += 1
-        elif what == END:
-            ends(program, times, heap, number, op, now)
-        elif what == ARRIVE:
-            _comes(
-                setting, number, network, ends_state, state, lanes, dirty, is_dirty, program,
-                times, heap, op, now,
-            )  # fmt: skip
-        elif what == FREE_NOW:
-            _processor_free(
-                setting, number, network, ends_state, state, lanes, dirty, is_dirty, program,
-                times, heap, op, now,
-            )  # fmt: skip
-        else:
-            _begins(
-                setting, number, network, ends_state, state, lanes, dirty, is_dirty, program,
-                times, heap, op, now,
-            )  # fmt: skip
-
-
-@lean_njit()
 def run(
     setting, number, network, pool, wheel, state, lanes, arbiter, counts, queues, dirty, is_dirty,
-    ends_state, tables, pick, trace, ways, choice, program, times, heap, timeline, until,
-    most_events,
+    ends_state, tables, pick, trace, ways, choice, program, times, heap, timeline, moves,
+    until, most_events,
 ):  # fmt: skip
     """Go on until all is done, a time has come, nothing moves, or so many events have passed.
 
@@ -418,7 +174,7 @@ def run(
         int64: what was set and what counts, by the places of `packet_layout` and `program`.
     network
         What links are (rows of `packet_layout`), their rates and those of memory behind them, the
-        incoming link of each port of each row and the first of a row, and the rate within hosts.
+        incoming link of each port of each row and the first of a row.
     pool
         Slots, their times, and those that are free.
     wheel
@@ -444,6 +200,9 @@ def run(
         See `flow_engine.run`; int64 ps.
     timeline
         int32: operations that wait for nothing but their release, by that.
+    moves
+        What operations send (of `ends_state`), those that join their queue pairs in this instant,
+        and the rate within hosts, Gb/s.
     until
         Time after which nothing is done yet.
     most_events
@@ -454,7 +213,7 @@ def run(
     int: DONE, MORE, TIME_OUT, STUCK, NO_ROOM (more slots are needed), NO_WAY, NO_TRACE or
     PAUSED (`until` has come).
     """
-    ready = times[1]
+    ready, joining = times[1], moves[1]
     slots = pool[0]
     release = program[5]
     instants = 0
@@ -484,21 +243,24 @@ def run(
                     slot, now,
                 )  # fmt: skip
             # (b) what programs wait for
-            _program_events(
-                setting, number, network, ends_state, state, lanes, dirty, is_dirty, program,
-                times, heap, timeline, now,
-            )  # fmt: skip
+            if (number[HEAP] and heap[0][0] <= now) or (
+                number[TIMELINE] < len(timeline) and release[timeline[number[TIMELINE]]] <= now
+            ):
+                program_events(setting, number, moves, program, times, heap, timeline, now)
             # (c) operations that have become ready
             while number[READY_HEAD] < number[READY_TAIL]:
                 op = np.int64(ready[number[READY_HEAD]])
                 number[READY_HEAD] += 1
                 if takes(program, setting, op) > 0 and waits(program, times, heap, number, op, now):
                     continue
-                _starts(
-                    setting, number, network, ends_state, state, lanes, dirty, is_dirty, program,
-                    times, heap, op, now,
-                )  # fmt: skip
+                starts(setting, number, moves, program, times, heap, op, now)
             number[READY_HEAD] = number[READY_TAIL] = 0
+            for place in range(number[JOINING]):
+                join(
+                    setting, number, ends_state, state, lanes, dirty, is_dirty, program[2],
+                    np.int64(joining[place]), now,
+                )  # fmt: skip
+            number[JOINING] = 0
         # (d) grants
         while number[DIRTY]:
             number[GRANTING] = 1

@@ -41,13 +41,13 @@ LIMIT_BYTES = 4096
 ENDLESS = 255
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def rounded(size_bytes, rate_gbps):
     """Duration of so many bytes at a rate, ps: rounded once, at least 1."""
     return max(np.int64(np.floor(8000.0 * size_bytes / rate_gbps + 0.5)), np.int64(1))
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def duration(setting, network, link, wire_bytes):
     """Duration of a packet on a link, ps."""
     if wire_bytes == setting[MTU] + setting[HEADER]:
@@ -55,7 +55,7 @@ def duration(setting, network, link, wire_bytes):
     return rounded(wire_bytes, network[1][link])
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def credits_of(setting, wire_bytes):
     """Credits that a packet takes."""
     if wire_bytes == setting[MTU] + setting[HEADER]:
@@ -63,7 +63,7 @@ def credits_of(setting, wire_bytes):
     return (wire_bytes + setting[CREDIT_BYTES] - 1) // setting[CREDIT_BYTES]
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def wake(setting, number, pool, wheel, state, link, time):
     """See to it that a link is looked at again at a time, or before."""
     if state[link, WAKE_AT] <= time:
@@ -75,7 +75,7 @@ def wake(setting, number, pool, wheel, state, link, time):
     push(setting, number, pool, wheel, slot, time)
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def credits_now(number, pool, lane, now):
     """Credits of a lane, with those that have come back by now."""
     slots, slot_time = pool[0], pool[1]
@@ -89,7 +89,7 @@ def credits_now(number, pool, lane, now):
     return np.int64(lane[CREDITS])
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def credit_time(pool, lane, needed):
     """When a lane that is short will have so many credits; NEVER while nobody has sent them."""
     slots, slot_time = pool[0], pool[1]
@@ -103,7 +103,7 @@ def credit_time(pool, lane, needed):
     return np.int64(NEVER)
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def send_back(setting, number, pool, wheel, state, lanes, link, lane, count, time, now):
     """Let credits be with the sender of a link at a time."""
     slots, slot_time = pool[0], pool[1]
@@ -136,13 +136,13 @@ def send_back(setting, number, pool, wheel, state, lanes, link, lane, count, tim
         wake(setting, number, pool, wheel, state, link, time)
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def load_of(setting, number, pool, lane, now):
     """What the policy `adaptive` compares: credits taken, and those that routed packets need."""
     return setting[BUFFER_CREDITS] - credits_now(number, pool, lane, now) + lane[ROUTED]
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def _holds(table, candidates):
     for entry in range(len(table)):
         if table[entry, 1] > 0 and candidates >> table[entry, 0] & 1:
@@ -150,7 +150,7 @@ def _holds(table, candidates):
     return False
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def choose_lane(setting, arbiter, tables, candidates):
     """Pick a lane among those of a bit mask; -1 when none may send.
 
@@ -185,7 +185,7 @@ def choose_lane(setting, arbiter, tables, candidates):
     return np.int64(table[entry, 0]) * 2 + use_high
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def lane_served(setting, arbiter, picked, wire_bytes):
     """Write down that the lane that was picked has sent a packet."""
     arbiter[LAST_LANE] = picked >> 1
@@ -201,7 +201,7 @@ def lane_served(setting, arbiter, picked, wire_bytes):
         arbiter[LIMIT_LEFT] = max(setting[HIGH_LIMIT] * LIMIT_BYTES, 1)
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def asks(state, link, lane):
     """A lane has something for a link."""
     state[link, ASKING] |= np.int64(1) << lane

@@ -131,6 +131,7 @@ FAULT_OP = 25
 OVERTAKEN = 26
 DIRTY_LINKS = 27
 TRACED = 28
+JOINING = 29
 NUMBERS = 32
 
 # -- places of `setting`, after those of programs

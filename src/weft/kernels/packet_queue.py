@@ -26,21 +26,21 @@ from weft.kernels.packet_layout import (
 BUCKETS = 8192
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def take_slot(pool, number):
     """A slot that is free; the caller has seen to it that there is one."""
     number[FREE_SLOTS] -= 1
     return np.int64(pool[2][number[FREE_SLOTS]])
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def give_slot(pool, number, slot):
     """Give a slot back, to be taken first: it is still in the cache."""
     pool[2][number[FREE_SLOTS]] = slot
     number[FREE_SLOTS] += 1
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def _sift_up(key_time, key_item, place, time, item):
     while place:
         parent = (place - 1) >> 1
@@ -53,7 +53,7 @@ def _sift_up(key_time, key_item, place, time, item):
     key_item[place] = item
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def _sift_down(key_time, key_item, size, time, item):
     """Put something into the empty top of a heap."""
     place = 0
@@ -76,7 +76,7 @@ def _sift_down(key_time, key_item, size, time, item):
     key_item[place] = item
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def push(setting, number, pool, wheel, slot, time):
     """Let a slot come at a time."""
     slots, slot_time = pool[0], pool[1]
@@ -103,7 +103,7 @@ def push(setting, number, pool, wheel, slot, time):
         _sift_up(far_time, far_item, number[FAR] - 1, time, item)
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def _turn(setting, number, pool, wheel):
     """Go on to the next bucket that holds something."""
     slots, slot_time = pool[0], pool[1]
@@ -143,7 +143,7 @@ def _turn(setting, number, pool, wheel):
         _sift_down(far_time, far_item, size, far_time[size], far_item[size])
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def next_time(setting, number, pool, wheel):
     """When the next slot comes; NEVER when none does."""
     if number[ACTIVE] == 0:
@@ -153,7 +153,7 @@ def next_time(setting, number, pool, wheel):
     return wheel[2][0]
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def pop(number, wheel):
     """Take the slot that comes next, after `next_time` has found one."""
     active_time, active_item = wheel[2], wheel[3]
@@ -165,7 +165,7 @@ def pop(number, wheel):
     return slot
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def mark(number, dirty, is_dirty, link):
     """Remember that a link may have something to grant; lowest numbers come first."""
     if is_dirty[link]:
@@ -182,7 +182,7 @@ def mark(number, dirty, is_dirty, link):
     dirty[place] = link
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def lowest_dirty(number, dirty, is_dirty):
     """Take the lowest of the links that were remembered."""
     link = np.int64(dirty[0])

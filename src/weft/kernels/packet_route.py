@@ -47,14 +47,14 @@ ENTRIES = 1
 NO_WAY = -1
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def draw(seed, number, row, count):
     """A choice among so many, by a number and a row."""
     mixed = splitmix64(np.uint64(number) ^ splitmix64(np.uint64(row) ^ splitmix64(np.uint64(seed))))
     return np.int64(mixed % np.uint64(count))
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def _flowlet(setting, choice, ways, row, flow, serial, first, several, now):
     """Which candidate a flowlet takes: that of the one before, or after a gap a new one."""
     numbers, entry_edge, entry_time = choice[0], choice[1], choice[2]
@@ -74,7 +74,7 @@ def _flowlet(setting, choice, ways, row, flow, serial, first, several, now):
     return taken
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def _least_loaded(setting, number, pool, lanes, ways, row, serial, own_lane, first, several, now):
     """The candidate that has least to send."""
     set_edge, set_lane, edge_link = ways[6], ways[7], ways[8]
@@ -100,7 +100,7 @@ def _least_loaded(setting, number, pool, lanes, ways, row, serial, own_lane, fir
     return 0
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def _among(setting, number, pool, lanes, ways, choice, slot, row, flow, first, several, now):
     """Which of the candidates a packet takes."""
     if several == 1:
@@ -119,7 +119,7 @@ def _among(setting, number, pool, lanes, ways, choice, slot, row, flow, first, s
     )  # fmt: skip
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def route(setting, number, network, pool, lanes, ways, choice, slot, flow, now):
     """Write into a packet where it goes on from the node that it came to.
 

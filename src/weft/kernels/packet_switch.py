@@ -40,7 +40,7 @@ from weft.kernels.packet_layout import (
 from weft.kernels.packet_queue import mark
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def queue_of(setting, network, come, lane, out):
     """The queue of packets that came by a link on a lane and go on by another."""
     fixed = network[0]
@@ -48,7 +48,7 @@ def queue_of(setting, network, come, lane, out):
     return queue + fixed[out, TAIL_PORT] if setting[VOQ] else queue
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def _ask(setting, network, queues, state, slots, slot):
     """Let the first packet of a queue ask its link."""
     asked = queues[2]
@@ -59,7 +59,7 @@ def _ask(setting, network, queues, state, slots, slot):
     state[out, ASKING] |= np.int64(1) << lane
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def _asks_no_more(setting, queues, state, out, lane, port):
     asked = queues[2]
     base = (out * setting[LANES] + lane) * setting[WORDS]
@@ -70,7 +70,7 @@ def _asks_no_more(setting, queues, state, out, lane, port):
     state[out, ASKING] &= ~(np.int64(1) << lane)
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def port_free(setting, queues, come):
     """When an input port can send another packet."""
     free = queues[3]
@@ -81,7 +81,7 @@ def port_free(setting, queues, come):
     return soonest
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def _occupy(setting, queues, come, until):
     free = queues[3]
     speedup = setting[SPEEDUP]
@@ -92,7 +92,7 @@ def _occupy(setting, queues, come, until):
     free[first] = until
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def _look(setting, number, pool, wheel, state, queues, dirty, is_dirty, link, time, now):
     """See to it that a link is looked at when a packet could leave by it at a time."""
     time = max(time, state[link, FREE_AT])
@@ -102,7 +102,7 @@ def _look(setting, number, pool, wheel, state, queues, dirty, is_dirty, link, ti
         wake(setting, number, pool, wheel, state, link, time)
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def enqueue(
     setting, number, network, pool, wheel, state, lanes, queues, dirty, is_dirty, slot, now
 ):
@@ -127,7 +127,7 @@ def enqueue(
     _look(setting, number, pool, wheel, state, queues, dirty, is_dirty, out, slot_time[slot], now)
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def choose_packet(
     setting, number, network, pool, state, lanes, queues, arbiter, tables, pick, link, now
 ):
@@ -189,7 +189,7 @@ def choose_packet(
     return best_slot[picked >> 1]
 
 
-@lean_njit()
+@lean_njit(forceinline=True)
 def take(
     setting, number, network, pool, wheel, state, lanes, queues, dirty, is_dirty, slot, until, now
 ):

@@ -53,6 +53,7 @@ class State:
     times: tuple[NDArray[Any], ...]
     heap: tuple[NDArray[Any], ...]
     timeline: NDArray[np.int32]
+    moves: tuple[NDArray[Any], ...]
     snapshot_ps: int
     next_look: int
     seen: list[tuple[Any, ...]] = field(default_factory=list)
@@ -106,6 +107,7 @@ class State:
             timeline = timeline[np.argsort(release[timeline], kind="stable")]
         processors = int(workload.cpu.max(initial=0)) + 1
         events = 2 * ops + workload.num_ranks * processors + 16
+        sends = np.zeros(ops, dtype=np.uint8)
         snapshot_ps = 0
         if options["snapshot_ns"] is not None:
             snapshot_ps = int(picoseconds(options["snapshot_ns"]))
@@ -114,7 +116,7 @@ class State:
             number=number,
             network=(
                 network.fixed, network.rate_gbps, network.memory_gbps, network.into,
-                network.row_base, np.array([options["local_gbps"]]),
+                network.row_base,
             ),
             pool=(
                 np.zeros((slots, layout.SLOT_WIDTH), dtype=np.int32),
@@ -142,7 +144,7 @@ class State:
                 np.zeros((ops, adapter.MESSAGE_WIDTH), dtype=np.int64),
                 np.full(ops, -1, dtype=np.int32),
                 np.full(ops, -1, dtype=np.int32),
-                np.zeros(ops, dtype=np.uint8),
+                sends,
                 connections.pair, connections.connection, connections.route,
                 ways.link, ways.lane, ways.way, ways.level,
             ),
@@ -165,6 +167,7 @@ class State:
             ),
             heap=(np.zeros(events, dtype=np.int64), np.zeros(events, dtype=np.int64)),
             timeline=timeline.astype(np.int32),
+            moves=(sends, np.zeros(ops + 1, dtype=np.int32), np.array([options["local_gbps"]])),
             snapshot_ps=snapshot_ps,
             next_look=0 if snapshot_ps else FOREVER_PS,
         )  # fmt: skip
@@ -175,7 +178,7 @@ class State:
             self.setting, self.number, self.network, self.pool, self.wheel, self.state, self.lanes,
             self.arbiter, self.counts, self.queues, *self.dirty, self.ends, self.tables, self.pick,
             self.trace, self.ways, self.choice, self.program, self.times, self.heap, self.timeline,
-            self.next_look, instants,
+            self.moves, self.next_look, instants,
         )  # fmt: skip
         if why == kernel.NO_ROOM:
             self._grow()
