@@ -29,8 +29,8 @@ CAUSES = {
     "receiver": "the adapter behind the link writes to memory more slowly than the link brings",
     "credits": "the buffer behind the link is full, but nothing waits in it: it is too small for "
     "the time that credits take to come back",
-    "port": "the first packet of the full buffer behind the link waits for its input port only, "
-    "or may not leave yet",
+    "port": "the buffer behind the link is full but empties: its first packet waits for the one "
+    "before to have left, or until it may leave",
     "circle": "the buffer behind the link waits for one that waits for it: a circle",
 }
 
@@ -169,21 +169,21 @@ def congestion_trees(
     trees = []
     order = waiting[np.lexsort((waiting, depth[waiting], root[waiting]))]
     starts = np.flatnonzero(np.diff(root[order], prepend=-2))
+    place = np.zeros(len(after), dtype=np.int32)
     for nodes in np.split(order, starts[1:]):
         if not filled.ravel()[nodes].any():
             continue
-        number = {int(node): place for place, node in enumerate(nodes)}
+        place[nodes] = np.arange(len(nodes))
         first = depth[nodes] == 1
         queues = np.unique(after[nodes[first]])
-        # A circle's first buffer is the root and, at the other end, a node.
-        above = np.where(first, -1, after[nodes]).tolist()
         trees.append(
             CongestionTree(
                 root=int(root[nodes[0]]),
                 cause=_cause(queues, filled, reason, in_circle, np.asarray(slow_end)),
                 link=(nodes // lanes).astype(np.int32),
                 vl=(nodes % lanes).astype(np.int32),
-                parent=np.array([number.get(to, -1) for to in above], dtype=np.int32),
+                # A circle's first buffer is the root and, at the other end, a node.
+                parent=np.where(first, np.int32(-1), place[after[nodes]]),
                 depth=depth[nodes],
                 wants_vl=(after[nodes] % lanes).astype(np.int32),
                 why=reason.ravel()[nodes].astype(np.uint8),

@@ -80,6 +80,8 @@ class HotSpots:
         With `begin_ns` all snapshots from then to `end_ns`, each standing for the time since the
         one before: trees of one root are one, and each node's parent is the one that it waits for
         longest.
+    every
+        Look at each so many of these snapshots only, the last among them.
 
     Raises
     ------
@@ -88,7 +90,12 @@ class HotSpots:
     """
 
     def __init__(
-        self, result: PacketResult, begin_ns: float | None = None, end_ns: float | None = None
+        self,
+        result: PacketResult,
+        begin_ns: float | None = None,
+        end_ns: float | None = None,
+        *,
+        every: int = 1,
     ) -> None:
         shots = snapshots_of(result)
         time = shots.time_ps / 1e3
@@ -101,9 +108,8 @@ class HotSpots:
         self.result = result
         #: Snapshots that were looked at, from the first on and before the last.
         self.first, self.last = first, last
-        self.trees = (
-            trees_at(result, first) if begin_ns is None else summed_trees(result, first, last)
-        )
+        numbers = range(last - 1, first - 1, -every)[::-1]
+        self.trees = trees_at(result, first) if begin_ns is None else summed_trees(result, numbers)
         before = first - 1
         self._begin_ps = int(shots.time_ps[before]) if before >= 0 else 0
         self._end_ps = int(shots.time_ps[last - 1])
@@ -233,8 +239,10 @@ class HotSpots:
         about += [
             f"{_plural(row['buffers'], 'buffer')}, {row['full']} of them full",
             f"{row['depth']} deep",
-            f"{_plural(row['hosts'], 'host')} held up with {_plural(row['messages'], 'message')}",
         ]
+        if row["hosts"]:
+            held = _plural(row["messages"], "message")
+            about.append(f"{_plural(row['hosts'], 'host')} held up with {held}")
         if row["elsewhere"]:
             about.append(f"{row['elsewhere']} of them to other hosts")
         lines = [head, "  " + ", ".join(about)]
@@ -309,17 +317,18 @@ def trees_at(result: PacketResult, snapshot: int) -> list[CongestionTree]:
     return congestion_trees(*state, full, slow)
 
 
-def summed_trees(result: PacketResult, first: int, last: int) -> list[CongestionTree]:
-    """Congestion trees of the snapshots from `first` on and before `last`, summed by root.
+def summed_trees(result: PacketResult, numbers: Sequence[int]) -> list[CongestionTree]:
+    """Congestion trees of some snapshots, ascending, summed by root.
 
     Weights are shares of the time, each snapshot standing for that since the one before. Trees
     come by weight, their nodes' added up.
     """
     time = snapshots_of(result).time_ps.astype(np.float64)
-    spans = np.diff(time, prepend=0.0)[first:last]
+    before = time[numbers[0] - 1] if numbers[0] else 0.0
+    spans = np.diff(time[list(numbers)], prepend=before)
     spans = spans / spans.sum() if spans.sum() else np.full(len(spans), 1 / len(spans))
     by_root: dict[int, list[tuple[CongestionTree, float]]] = {}
-    for at, span in zip(range(first, last), spans.tolist(), strict=True):
+    for at, span in zip(numbers, spans.tolist(), strict=True):
         for tree in trees_at(result, at):
             by_root.setdefault(tree.root, []).append((tree, span))
     trees = [_sum(trees) for _, trees in sorted(by_root.items())]

@@ -1,12 +1,13 @@
 """Utilisation, waits and buffers of a run over time, from its snapshots, as tidy frames.
 
-Each snapshot closes an interval that the one before, or time 0, opens. Counters of packets that
-left count in the interval in which these began to leave.
+Each snapshot after time 0 closes an interval that the one before, or time 0, opens. Packets, their
+bytes and their waits count in the interval in which they began to leave.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from weft.columns import Column, frame
 from weft.errors import InputError
 from weft.sim.packet.congestion import WHY_TEXT
 from weft.sim.packet.hot_spots import snapshots_of
+from weft.sim.packet.snapshots import Snapshots
 
 if TYPE_CHECKING:
     from weft.sim.packet.result import PacketResult
@@ -46,8 +48,7 @@ LINK_SERIES_COLUMNS: Mapping[str, Column] = _INTERVAL | {
     "utilisation": Column(
         pl.Float64,
         "",
-        "Time that packets take on it, of those that began to leave in the interval, over its "
-        "length; above 1 by at most one packet.",
+        "Part of the interval in which packets were leaving by it.",
     ),
     **_TRAFFIC,
     "held_share": Column(
@@ -107,7 +108,7 @@ def link_series(result: PacketResult, links: ArrayLike | None = None) -> pl.Data
         When the run has no snapshots, or a link does not exist.
     """
     chosen = _links(result, links)
-    shots = snapshots_of(result)
+    shots = _after_start(result)
     begin, end, span = _intervals(result, len(chosen))
     wire = _growth(shots.wire_bytes[:, chosen].sum(axis=2)).ravel()
     wait = _growth(shots.wait_ps[:, chosen].sum(axis=2)).ravel() / 1e3
@@ -146,7 +147,7 @@ def cable_series(result: PacketResult, cables: ArrayLike | None = None) -> pl.Da
     InputError
         When the run has no snapshots, or a cable does not exist.
     """
-    fabric, shots = result.fabric, snapshots_of(result)
+    fabric, shots = result.fabric, _after_start(result)
     chosen = _numbers(cables, fabric.num_cables, "cable")
     begin, end, span = _intervals(result, len(chosen))
     both = np.stack((2 * chosen, 2 * chosen + 1), axis=1)
@@ -193,7 +194,7 @@ def queue_series(result: PacketResult, links: ArrayLike | None = None) -> pl.Dat
         When the run has no snapshots, or a link does not exist.
     """
     chosen = _links(result, links)
-    shots, lanes = snapshots_of(result), result.num_vls
+    shots, lanes = _after_start(result), result.num_vls
     begin, end, span = _intervals(result, len(chosen) * lanes)
     held = shots.held[:, chosen].ravel().astype(np.int64)
     wants = shots.wants[:, chosen].ravel()
@@ -222,6 +223,13 @@ def queue_series(result: PacketResult, links: ArrayLike | None = None) -> pl.Dat
             "why": _where(waits, words),
         },
     )
+
+
+def _after_start(result: PacketResult) -> Snapshots:
+    """The snapshots but one at time 0, which closes no interval and from which counters grow."""
+    shots = snapshots_of(result)
+    later = shots.time_ps > 0
+    return Snapshots(**{each.name: getattr(shots, each.name)[later] for each in fields(Snapshots)})
 
 
 def _where(there: pl.Series, values: pl.Series) -> pl.Series:
@@ -266,7 +274,7 @@ def _intervals(
     result: PacketResult, rows: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Begin, end and length in ns, each repeated for so many rows."""
-    end = snapshots_of(result).time_ps / 1e3
+    end = _after_start(result).time_ps / 1e3
     begin = np.concatenate(([0.0], end[:-1]))
     return np.repeat(begin, rows), np.repeat(end, rows), np.repeat(end - begin, rows)
 

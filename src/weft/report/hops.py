@@ -1,0 +1,95 @@
+"""`hops_text`: every hop of the packets of a traced message, to be read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from weft.errors import InputError
+
+if TYPE_CHECKING:
+    from weft.sim.packet.result import PacketResult
+
+
+def hops_text(result: PacketResult, message: int | None = None, most: int = 200) -> str:
+    """The hops of traced messages as a table, packet by packet.
+
+    Parameters
+    ----------
+    result
+        A run with traced messages: ``simulate_packets(..., trace=[operation])``.
+    message
+        Operation that sends the message; all traced ones when left out.
+    most
+        Hops of a message that are written; how many more there are is said.
+
+    Returns
+    -------
+    str
+        Times in ns: when a packet could have left with nothing in the way, when it left, how long
+        it waited for that, and when its last byte had left.
+
+    Raises
+    ------
+    InputError
+        When that message, or none, was traced.
+    """
+    hops = result.hops()
+    if message is not None:
+        hops = hops.filter(pl.col("message") == message)
+    if hops.is_empty():
+        which = "no message" if message is None else f"operation {message} was not"
+        raise InputError(f"{which} traced or none of it left; give simulate_packets a trace")
+    parts = [
+        "\n".join(_message(result, int(op), rows, most))
+        for (op,), rows in hops.group_by("message", maintain_order=True)
+    ]
+    return "\n\n".join(parts)
+
+
+def _message(result: PacketResult, op: int, hops: pl.DataFrame, most: int) -> list[str]:
+    work = result.workload
+    hosts = result.fabric.host_names
+    ends = [hosts[int(result.host[rank])] for rank in (work.rank[op], work.peer[op])]
+    times = [
+        f"{word} {at[op] / 1e3:,.3f}"
+        for word, at in (
+            ("posted", result.posted_ps),
+            ("left", result.left_ps),
+            ("arrived", result.arrived_ps),
+        )
+        if at[op] >= 0
+    ]
+    hops = hops.sort("packet", "left_ns", maintain_order=True)
+    lines = [
+        f"Operation {op}, {work.what(op)}: {work.size_bytes[op]:,} bytes from {ends[0]} to "
+        f"{ends[1]}",
+        f"  {', '.join(times)} ns; {hops['packet'].n_unique():,} packets, {len(hops):,} hops",
+    ]
+    waits = hops.group_by("name", maintain_order=True).agg(pl.col("wait_ns").sum())
+    total = float(waits["wait_ns"].sum())
+    if total > 0:
+        name, longest = waits.row(int(np.argmax(waits["wait_ns"].to_numpy())))
+        lines.append(f"  waited {total:,.3f} ns in all, {longest / total:.0%} of it for {name}")
+    heads = ("packet", "link", "lane", "ready", "left", "waited", "gone")
+    rows = [
+        (
+            f"{row['packet']}",
+            row["name"],
+            f"{row['vl']}",
+            *(f"{row[key]:,.3f}" for key in ("ready_ns", "left_ns", "wait_ns", "gone_ns")),
+        )
+        for row in hops.head(most).iter_rows(named=True)
+    ]
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    for row in (heads, *rows):
+        cells = [
+            text.ljust(width) if place == 1 else text.rjust(width)
+            for place, (text, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  " + "  ".join(cells).rstrip())
+    if len(hops) > most:
+        lines.append(f"  and {len(hops) - most:,} more hops")
+    return lines

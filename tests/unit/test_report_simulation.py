@@ -1,0 +1,291 @@
+"""The page of a simulation, and the hops of a message as text."""
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.unit.test_report_html import HOSTILE, Document, unpacked, with_hostile_names
+
+from weft.errors import InputError
+from weft.report import simulation_data
+from weft.report.hops import hops_text
+from weft.report.simulation import (
+    facts,
+    render_simulation,
+    size_text,
+    time_text,
+    write_simulation_report,
+)
+from weft.routing import route
+from weft.sim.packet import simulate_packets
+from weft.sim.packet.hot_spots import trees_at
+from weft.topology import build
+from weft.workload import WorkloadBuilder
+
+TREE = build("xgft:2;4,4;1,2")
+
+
+def incast(ranks=16, size=40_000):
+    builder = WorkloadBuilder(ranks, name="incast")
+    for rank in range(1, ranks):
+        builder.calc(rank, 500.0)
+        builder.put(rank, 0, size)
+    return builder.build()
+
+
+def simulated(fabric=TREE, work=None, **options):
+    options = {"snapshot_ns": 500} | options
+    return simulate_packets(fabric, route(fabric, "minhop"), work or incast(), **options)
+
+
+@pytest.fixture(scope="module")
+def result():
+    return simulated(trace=[5, 9])
+
+
+@pytest.fixture(scope="module")
+def text(result):
+    return render_simulation(result)
+
+
+def blob(text, name):
+    return unpacked(Document(text).script(name))
+
+
+def test_equal_runs_give_equal_pages(result, text):
+    assert render_simulation(result) == text
+    assert render_simulation(simulated()) == text
+
+
+def test_page_asks_the_network_for_nothing(text):
+    document = Document(text)
+    for tag, attrs in document.tags:
+        assert tag not in {"link", "img", "iframe", "object", "embed", "base"}
+        assert "src" not in attrs
+        assert "style" not in attrs
+        assert not any(name.startswith("on") for name in attrs)
+        assert attrs.get("href", "#").startswith("#")
+    assert set(re.findall(r"[a-z]+://[^\s\"'`)]+", text)) == {"http://www.w3.org/2000/svg"}
+    assert not re.search(r"\b(fetch|XMLHttpRequest|WebSocket|import)\s*\(", text)
+    assert "@import" not in text
+    assert "url(" not in text
+
+
+def test_policy_allows_the_pages_own_script_and_style_only(text):
+    document = Document(text)
+    policy = next(
+        attrs["content"]
+        for tag, attrs in document.tags
+        if tag == "meta" and attrs.get("http-equiv") == "Content-Security-Policy"
+    )
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules["default-src"] == "'none'"
+    for rule, said in (
+        ("script-src", document.texts["script"][-1]),
+        ("style-src", document.texts["style"][0]),
+    ):
+        digest = base64.b64encode(hashlib.sha256(said.encode()).digest()).decode()
+        assert rules[rule] == f"'sha256-{digest}'"
+
+
+def test_frames_are_the_snapshots(result, text):
+    found = blob(text, "weft-frames")
+    shots = result.snapshots
+    later = shots.time_ps > 0
+    assert np.allclose(found["endNs"], shots.time_ps[later] / 1e3)
+    active, frames = found["active"], int(later.sum())
+    use = found["use"].reshape(frames, len(active)) / simulation_data.PARTS
+    span = np.diff(shots.time_ps)[:, None]
+    true = np.diff(shots.busy_ps, axis=0)[:, active] / span
+    assert np.abs(use - true).max() < 0.003 + 1 / simulation_data.PARTS
+    held = found["held"].reshape(frames, -1) / simulation_data.PARTS
+    shares = shots.held[later][:, active].max(axis=2) / result.hardware.buffer_credits
+    assert np.abs(held - shares).max() <= 0.5 / simulation_data.PARTS + 1e-9
+    idle = np.setdiff1d(np.arange(TREE.num_links), active)
+    assert not shots.busy_ps[-1][idle].any()
+    got = found["deliveredGbps"] * np.diff(shots.time_ps) / 8e3
+    into_hosts = TREE.link_to >= TREE.num_switches
+    assert got.sum() == pytest.approx(shots.wire_bytes[-1][into_hosts].sum(), rel=1e-5)
+
+
+def test_trees_are_those_of_each_moment(result, text):
+    found = blob(text, "weft-trees")
+    start = found["treeStart"]
+    later = np.flatnonzero(result.snapshots.time_ps > 0)
+    seen = 0
+    for frame, number in enumerate(later):
+        trees = trees_at(result, int(number))
+        assert start[frame + 1] - start[frame] == len(trees)
+        for place, tree in enumerate(trees, start=start[frame]):
+            first, last = found["nodeStart"][place : place + 2]
+            assert found["root"][place] == tree.root
+            assert found["nodes"][place] == len(tree) == last - first
+            assert np.array_equal(found["nodeLink"][first:last], tree.link)
+            assert np.array_equal(found["nodeParent"][first:last], tree.parent)
+            assert found["causes"][found["cause"][place]] == tree.cause
+            assert 0 <= found["hosts"][place] <= found["messages"][place] <= 15
+            assert found["elsewhere"][place] == 0
+            seen += found["hosts"][place]
+    assert seen > 50
+    page = json.loads(Document(text).script("weft-page"))
+    sizes = [found["nodes"][start[f] : start[f + 1]].sum() for f in range(len(later))]
+    assert sizes[page["firstFrame"]] == max(sizes)
+
+
+def test_ranks_and_messages_are_there(result, text):
+    found = blob(text, "weft-ranks")
+    assert found["rank"].tolist() == list(range(16))
+    assert len(found["from"]) == 15
+    assert found["to"].tolist() == [0] * 15
+    ops = result.workload.messages
+    assert np.allclose(found["arrived"], result.arrived_ps[ops] / 1e3)
+    assert {found["states"][at] for at in found["spanState"]} == {"computing", "sending"}
+    assert (np.diff(found["spanRow"]) >= 0).all()
+
+
+def test_page_without_scripts_has_the_figures(result, text):
+    document = Document(text)
+    said = " ".join(
+        each for tag in ("dd", "td", "button", "pre", "li") for each in document.texts[tag]
+    )
+    assert result.link_name(int(result.busy_ps.argmax())) in said
+    assert "Hot spot 1: s1-0[1] -> h0[1]" in said
+    assert "buffer_bytes 16384" in said
+    names = dict(facts(result))
+    assert names["messages"] == "15"
+    assert names["time"] == time_text(result.makespan_ns)
+    assert names["payload"] == size_text(15 * 40_000)
+    for value in names.values():
+        assert value in document.texts["dd"]
+
+
+def test_partial_run_says_so():
+    part = simulated(max_time_ns=4_000)
+    assert not part.complete
+    document = Document(render_simulation(part))
+    said = f"This run ended early, at {time_text(part.end_ps / 1e3)}"
+    assert any(said in each for each in document.texts["p"])
+    assert dict(facts(part))["messages"].startswith("15, ")
+
+
+def test_hostile_names_stay_text():
+    fabric = with_hostile_names(build("xgft:2;2,2;1,2"))
+    page = render_simulation(simulated(fabric, incast(4)), title=HOSTILE[0])
+    document = Document(page)
+    assert document.texts["h1"] == [HOSTILE[0]]
+    assert sum(tag == "script" for tag, _ in document.tags) == 6
+    assert unpacked(document.script("weft-fabric"))["names"][0] == HOSTILE[0]
+
+
+def test_hosts_that_forward_have_links_inside():
+    fabric = build("bcube:n=3,k=1")
+    run = simulated(fabric, incast(fabric.num_hosts))
+    page = json.loads(Document(render_simulation(run)).script("weft-page"))
+    inside = {int(link): name for link, name in page["insideNames"].items()}
+    assert sorted(inside) == list(range(fabric.num_links, fabric.num_links + 18))
+    assert inside[fabric.num_links] == run.link_name(fabric.num_links)
+
+
+def test_long_runs_are_thinned_and_say_so(monkeypatch):
+    monkeypatch.setattr(simulation_data, "MAX_FRAMES", 6)
+    monkeypatch.setattr(simulation_data, "MAX_RANKS", 5)
+    monkeypatch.setattr(simulation_data, "MAX_NODES_OF_TREE", 4)
+    monkeypatch.setattr(simulation_data, "MAX_SPANS", 7)
+    monkeypatch.setattr(simulation_data, "MAX_MESSAGES", 2)
+    run = simulated(snapshot_ns=200)
+    page = render_simulation(run)
+    frames, trees, ranks = (blob(page, f"weft-{name}") for name in ("frames", "trees", "ranks"))
+    assert 3 <= len(frames["endNs"]) <= 6
+    assert frames["endNs"][-1] == run.snapshots.time_ps[-1] / 1e3
+    # Nothing is lost between the moments shown.
+    spans = np.diff(frames["endNs"], prepend=0.0)[:, None]
+    use = frames["use"].reshape(len(spans), -1) / simulation_data.PARTS
+    busy = run.snapshots.busy_ps[-1][frames["active"]] / 1e3
+    assert np.abs((use * spans).sum(axis=0) - busy).max() < 0.01 * spans.sum()
+    assert np.diff(trees["nodeStart"]).max() == 4
+    assert trees["nodes"].max() == 19
+    assert ranks["rank"].tolist() == [0, 4, 8, 11, 15]
+    assert len(ranks["spanRow"]) == 7
+    assert len(ranks["from"]) == 2
+    notes = " ".join(Document(page).texts["li"])
+    for said in (
+        "snapshots the page has each", "nearest to the root", "Of 16 ranks the time of 5",
+        "the 7 longest are drawn", "the 2 that took longest",
+    ):  # fmt: skip
+        assert said in notes
+
+
+def test_pages_stay_small(text):
+    assert len(text.encode()) < 160_000
+    fabric = build("xgft:2;8,8;1,4")
+    run = simulated(fabric, incast(64, 60_000), snapshot_ns=200)
+    assert len(render_simulation(run).encode()) < 400_000
+
+
+def test_no_congestion_is_said():
+    builder = WorkloadBuilder(16)
+    builder.put(0, 5, 100_000)
+    page = render_simulation(simulated(work=builder.build()))
+    assert "No congestion: no packet waits because of a full buffer." in page
+    assert len(blob(page, "weft-trees")["root"]) == 0
+
+
+def test_runs_that_show_nothing_are_refused(result, tmp_path):
+    with pytest.raises(InputError, match="snapshot_ns"):
+        write_simulation_report(replace(result, snapshots=None), tmp_path / "a.html")
+    with pytest.raises(InputError, match="smaller snapshot_ns"):
+        render_simulation(simulated(snapshot_ns=1e9))
+    with pytest.raises(InputError):
+        write_simulation_report(result, tmp_path / "missing" / "a.html")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_write_gives_the_size(result, text, tmp_path):
+    path = tmp_path / "run.html"
+    assert write_simulation_report(result, path) == len(path.read_bytes())
+    assert path.read_text(encoding="utf-8") == text
+
+
+@pytest.mark.parametrize(
+    ("time", "said"),
+    [(0, "0 ns"), (999.5, "999.5 ns"), (1500, "1.5 µs"), (2.5e6, "2.5 ms"), (3e9, "3 s")],
+)
+def test_times_have_units(time, said):
+    assert time_text(time) == said
+
+
+# -- hops ------------------------------------------------------------------------------------------
+
+
+def test_hops_of_a_message_as_a_table(result):
+    said = hops_text(result, 5)
+    lines = said.splitlines()
+    assert lines[0].startswith("Operation 5, put to rank 0, tag 0: 40,000 bytes from h3 to h0")
+    assert "20 packets" in lines[1]
+    hops = result.hops().filter(result.hops()["message"] == 5)
+    assert f"{hops['wait_ns'].sum():,.3f} ns in all" in lines[2]
+    assert lines[3].split() == ["packet", "link", "lane", "ready", "left", "waited", "gone"]
+    assert len(lines) == 4 + len(hops)
+    packets = [int(line.split()[0]) for line in lines[4:]]
+    assert packets == sorted(packets)
+    first = lines[4].split()
+    assert first[1:4] == ["h3[1]", "->", "s1-0[4]"]
+    assert {len(line) for line in lines[4:]} == {len(lines[3])}
+
+
+def test_hops_are_cut_and_all_messages_are_told(result):
+    said = hops_text(result, most=3)
+    assert said.count("more hops") == 2
+    assert "Operation 5," in said
+    assert "Operation 9," in said
+
+
+def test_hops_that_were_not_traced_are_refused(result):
+    with pytest.raises(InputError, match="operation 7 was not"):
+        hops_text(result, 7)
+    with pytest.raises(InputError, match="no message"):
+        hops_text(simulated())
