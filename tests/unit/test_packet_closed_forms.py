@@ -1,0 +1,338 @@
+"""Times of the packet level that one can write down: single messages, credits, MPI, collectives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import ceil, log2
+
+import numpy as np
+import pytest
+from tests.packet_runs import PLAIN, D, L, R, arrivals, duration_ps, fabric_of, line, puts, run
+
+import weft
+from weft import Hardware
+from weft.workload import WorkloadBuilder
+from weft.workload.collectives import collective_workload
+
+#: ps of a packet without payload and of a request or answer at 80 Gb/s.
+EMPTY, CONTROL = 2_400, 8_800
+#: From the leaving of a packet's first byte, behind one switch, to that byte's arrival.
+WAY = L + R + L
+DEEP = replace(PLAIN, buffer_bytes=1 << 24)
+
+
+def message_ps(
+    size: int, rates: Sequence[float], latencies: Sequence[int], hardware: Hardware
+) -> int:
+    """From the leaving of a message to its arrival, alone in a network with credits for all of it.
+
+    With d_i the time of a packet on cable i and l_i what passes between its first byte's leaving
+    by cable i and its being routed behind it, the first packet begins on cable i at
+
+        s_i = sum over j < i of l_j + max(0, d_j - d_(j+1)),
+
+    the second term so that no byte is missing on a faster cable. Packets alike follow each other
+    at the pace of the slowest part so far: the k-th begins at s_i + (k - 1) max(d_1 .. d_i). So
+    the last but one is gone from cable i at s_i + (n - 2) max(d_1 .. d_i) + d_i, and the last one,
+    which may be shorter and catch up, was held up by it at one of the cables for the last time.
+
+    An adapter that reads more slowly than its cable makes packets follow each other at its pace;
+    one that writes more slowly is one more stage, without latency.
+    """
+    whole, rest = divmod(size, hardware.mtu_bytes)
+    packets = whole + (rest > 0 or whole == 0)
+    last = hardware.header_bytes + (rest if rest or not whole else hardware.mtu_bytes)
+    memory = hardware.adapter_gbps
+    if memory is not None and memory < rates[-1]:
+        rates, latencies = [*rates, memory], [*latencies, 0]
+    full = [duration_ps(hardware.mtu_bytes + hardware.header_bytes, rate) for rate in rates]
+    short = [duration_ps(last, rate) for rate in rates]
+    occupied = list(full)
+    if memory is not None:
+        wire = hardware.mtu_bytes + hardware.header_bytes
+        occupied[0] = max(occupied[0], duration_ps(wire, memory))
+    stages = range(len(rates))
+
+    def after(stage: int, took: list[int]) -> int:
+        """Time from beginning on a stage to beginning on the last."""
+        return sum(latencies[j] + max(0, took[j] - took[j + 1]) for j in stages[stage:-1])
+
+    begins = after(0, short)
+    if packets > 1:
+        begins = max(
+            after(0, full) - after(stage, full)
+            + (packets - 2) * max(occupied[: stage + 1]) + occupied[stage]
+            + after(stage, short)
+            for stage in stages
+        )  # fmt: skip
+    return begins + short[-1] + latencies[-1] + round(hardware.adapter_latency_ns * 1000)
+
+
+RATES = {
+    "one switch": [80.0, 80.0],
+    "fast into slow": [160.0, 40.0],
+    "slow into fast": [40.0, 160.0],
+    "up and down": [32.0, 100.0, 25.0, 54.5],
+    "down and up": [100.0, 10.0, 400.0, 10.5],
+    "nine switches": [80.0] * 10,
+    "nine faster and faster": [8.0 * 1.37**n for n in range(10)],
+}
+
+
+@pytest.mark.parametrize("adapter", [None, 37.0, 9.0])
+@pytest.mark.parametrize("name", RATES)
+def test_a_message_alone_takes_its_closed_form(name: str, adapter: float | None) -> None:
+    """`message_ps`, for sizes around those of packets and every order of rates."""
+    rates = RATES[name]
+    lengths = [2.0 + 1.5 * at for at in range(len(rates))]
+    fabric = line(rates, lengths)
+    hardware = replace(DEEP, adapter_gbps=adapter, adapter_latency_ns=70.0)
+    cables = np.rint(fabric.cable_latency_ns * 1000).astype(int).tolist()
+    # The receiving host has no routing behind its cable.
+    latencies = [cable + R for cable in cables[:-1]] + cables[-1:]
+    builder = WorkloadBuilder(2)
+    sizes = [0, 1, 999, 1000, 1001, 2000, 2100, 10_000, 23_457]
+    for at, size in enumerate(sizes):
+        builder.put(0, 1, size, release_ns=1e6 * at)
+    result = run(fabric, builder.build(), hardware)
+    joined = [10**9 * at + 70_000 for at in range(len(sizes))]
+    assert result.left_ps.tolist() == joined
+    expected = [message_ps(size, rates, latencies, hardware) for size in sizes]
+    assert [at - left for at, left in zip(arrivals(result), joined, strict=True)] == expected
+    assert (result.alone_ns() * 1000).round().astype(int).tolist() == expected
+
+
+def test_a_closed_form_by_hand() -> None:
+    """One switch, 2100 bytes: two whole packets, then one of 124 bytes that follows at once."""
+    latencies = [L + R, L]
+    assert message_ps(2100, [80, 80], latencies, PLAIN) == 2 * D + WAY + 12_400
+    assert message_ps(1000, [80, 160], latencies, PLAIN) == L + R + D // 2 + L + D // 2
+    assert message_ps(0, [80, 80], latencies, PLAIN) == WAY + EMPTY
+    # Into half the rate the last packet queues behind the others.
+    assert message_ps(2100, [80, 40], latencies, PLAIN) == WAY + 2 * 2 * D + 2 * 12_400
+
+
+@pytest.mark.parametrize("adapter", [None, 60.0])
+@pytest.mark.parametrize(("target", "hops"), [(1, 1), (3, 2)])
+def test_hosts_that_forward_are_an_adapter_and_a_switch(
+    target: int, hops: int, adapter: float | None
+) -> None:
+    """BCube(2, 1): into the node and out of it by links without latency at the sum of its ports.
+
+    Host 0 and 1 share a switch; to host 3 it is switch, host, switch.
+    """
+    fabric = weft.fabric("bcube:2,k=1,rate=80")
+    hardware = replace(DEEP, forward_latency_ns=230.0, adapter_gbps=adapter)
+    inside, forward = adapter or 160.0, 230_000
+    rates = [inside, *[80.0, 80.0] * hops, inside]
+    latencies = [forward, *[L + R, L + forward] * hops, 0]
+    for size in (0, 700, 5300):
+        result = run(fabric, puts(4, (0, target, size)), hardware)
+        # The link inside has the adapter's rate: nothing is slower behind it.
+        free = replace(hardware, adapter_gbps=None)
+        assert arrivals(result) == [message_ps(size, rates, latencies, free)]
+
+
+@pytest.mark.parametrize(
+    ("spec", "engine"),
+    [
+        ("xgft:3;3,3,3;1,3,3,rate=32", "dmodk"),
+        ("torus:4,3,rate=4xHDR", "dor"),
+        ("bcube:3,k=1", "minhop"),
+        ("dragonfly:p=2,a=3,h=1", "minhop"),
+        ("kns:k=4,n=2", "hdor"),
+        ("hyperx:3,3", "ecmp"),
+    ],
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_alone_ns_is_what_a_run_alone_takes(spec: str, engine: str, seed: int) -> None:
+    """Messages far apart in time, of any size, over any hardware with deep buffers."""
+    random = np.random.default_rng([seed, 5])
+    fabric = weft.fabric(spec)
+    hardware = Hardware(
+        mtu_bytes=int(random.choice([256, 1000, 4096])),
+        buffer_bytes=1 << 24,
+        queues=str(random.choice(["input", "voq"])),  # type: ignore[arg-type]
+        switch_latency_ns=float(random.uniform(0, 300)),
+        forward_latency_ns=float(random.uniform(0, 600)),
+        adapter_gbps=random.choice([None, 11.3, 27.0, 99.0]),
+        adapter_latency_ns=float(random.uniform(0, 100)),
+        credit_latency_ns=float(random.uniform(0, 100)),
+    )
+    builder = WorkloadBuilder(fabric.num_hosts)
+    for at in range(25):
+        source, target = random.choice(fabric.num_hosts, size=2, replace=False)
+        size = int(random.choice([0, random.integers(1, 300), random.integers(60_000)]))
+        builder.put(int(source), int(target), size, release_ns=1e6 * at)
+    policy = "ecmp" if engine == "ecmp" else "deterministic"
+    routes = weft.route(fabric, engine)
+    result = weft.simulate_packets(
+        fabric, routes, builder.build(), hardware=hardware, policy=policy, seed=seed
+    )
+    ops = result.workload.messages
+    took = result.arrived_ps[ops] - result.left_ps[ops]
+    assert took.tolist() == (result.alone_ns() * 1000).round().astype(int).tolist()
+
+
+# -- credits -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("packets", [1, 2, 3, 5])
+@pytest.mark.parametrize("credit_ns", [0.0, 700.0])
+def test_a_buffer_below_the_round_trip_gives_buffer_over_round_trip(
+    packets: int, credit_ns: float
+) -> None:
+    """A buffer of b packets passes b each round trip, or one each D where that is longer.
+
+    Round trip of the cable into the switch: there L, routed R, out of the buffer D, the credit
+    back L and its own latency. The one out of it is shorter by R.
+    """
+    hardware = replace(PLAIN, buffer_bytes=packets * 1024, credit_latency_ns=credit_ns)
+    trip = max(L + R + D + L + round(credit_ns * 1000), packets * D)
+    turns = 40
+    size = 1000 * (turns * packets + 1)
+    result = run(fabric_of([0, 0]), puts(2, (0, 1, size)), hardware)
+    assert arrivals(result) == [turns * trip + WAY + D]
+    assert result.arrived_ps[0] >= result.alone_ns()[0] * 1000
+
+
+@pytest.mark.parametrize("lengths", [(2, 900, 2), (900, 2, 2), (2, 2, 1700), (400, 420, 440)])
+def test_the_cable_with_the_longest_round_trip_decides(lengths: tuple[int, int, int]) -> None:
+    """On a line, b packets each max over cables of 2 L_i + (R at its far end) + D."""
+    fabric = line([80.0] * 3, lengths)
+    cables = np.rint(fabric.cable_latency_ns * 1000).astype(int).tolist()
+    hardware = replace(PLAIN, buffer_bytes=3 * 1024)
+    trips = [2 * cable + D + R * (at < 2) for at, cable in enumerate(cables)]
+    turns = 30
+    result = run(fabric, puts(2, (0, 1, 1000 * (3 * turns + 1))), hardware)
+    through = sum(cables) + 2 * R + D
+    assert arrivals(result) == [turns * max(*trips, 3 * D) + through]
+
+
+def test_credits_are_counted_whole() -> None:
+    """A packet of 1024 bytes takes 11 credits of 100; a buffer of 2199 bytes has 21, for one."""
+    one = replace(PLAIN, buffer_bytes=2199, credit_bytes=100)
+    two = replace(PLAIN, buffer_bytes=2200, credit_bytes=100)
+    trip = L + R + D + L
+    work = puts(2, (0, 1, 9000))
+    assert arrivals(run(fabric_of([0, 0]), work, one)) == [8 * trip + WAY + D]
+    assert arrivals(run(fabric_of([0, 0]), work, two)) == [4 * max(trip, 2 * D) + WAY + D]
+
+
+# -- MPI -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("late_ns", [0, 400, 5000])
+@pytest.mark.parametrize("handshake", [True, False])
+def test_a_rendezvous_waits_for_request_receive_and_answer(late_ns: int, handshake: bool) -> None:
+    """Data leaves an answer's time after both the request and the receive are there.
+
+    Each of request, answer and data passes two adapters of 20 ns. Without handshake data leaves
+    when both are posted.
+    """
+    hardware = replace(PLAIN, adapter_latency_ns=20.0)
+    builder = WorkloadBuilder(2)
+    sent = builder.send(0, 1, 3000)
+    builder.calc(1, float(late_ns))
+    builder.recv(1, 0, 3000)
+    result = run(
+        fabric_of([0, 0]), builder.build(), hardware, eager_bytes=2999, handshake=handshake
+    )
+    control = 20_000 + WAY + CONTROL + 20_000
+    left = 1000 * late_ns + 20_000
+    if handshake:
+        left = max(control, 1000 * late_ns) + control + 20_000
+    assert int(result.left_ps[sent]) == left
+    # The send ends when the last byte has left, the receive one adapter after its arrival.
+    assert int(result.ended_ps[sent]) == left + 3 * D
+    assert result.end_ps == left + 3 * D + WAY + 20_000
+
+
+def test_an_eager_send_ends_at_once_and_its_receive_with_the_data() -> None:
+    """Overheads of 30 ns stand before the leaving and after the arrival."""
+    builder = WorkloadBuilder(2)
+    sent = builder.send(0, 1, 3000)
+    got = builder.recv(1, 0, 3000)
+    result = run(fabric_of([0, 0]), builder.build(), eager_bytes=3000, overhead_ns=30)
+    assert int(result.left_ps[sent]) == int(result.ended_ps[sent]) == 30_000
+    assert int(result.ended_ps[got]) == 30_000 + 3 * D + WAY + 30_000
+
+
+def test_messages_of_two_ranks_arrive_in_order_and_empty_ones_are_packets() -> None:
+    """One queue pair: 2 packets, an empty one, 1 packet, each right behind the other."""
+    builder = WorkloadBuilder(2)
+    for size in (2000, 0, 500):
+        builder.put(0, 1, size)
+    result = run(fabric_of([0, 0]), builder.build())
+    ends = [2 * D, 2 * D + EMPTY, 2 * D + EMPTY + duration_ps(524, 80)]
+    assert arrivals(result) == [WAY + end for end in ends]
+    assert result.num_hops == 2 * 4
+
+
+# -- collectives on one switch -------------------------------------------------------------------
+
+
+def _collective(text: str, ranks: int, **options: object) -> int:
+    """When all of it is over, ps."""
+    work = collective_workload(text, ranks)
+    result = run(fabric_of([0] * ranks), work, **options)
+    assert result.complete
+    return round(result.makespan_ns * 1000)
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 5, 8, 13, 16])
+def test_barriers(ranks: int) -> None:
+    """With T = 2 L + R + the time of an empty packet, and rounds = log2 p rounded up:
+
+    - dissemination: `rounds` messages one after the other, no two to one host at a time;
+    - linear: p - 1 packets arrive at rank 0 one by one, and p - 1 leave it one by one.
+    """
+    alone = WAY + EMPTY
+    assert _collective("barrier-dissemination", ranks) == ceil(log2(ranks)) * alone
+    assert _collective("barrier-linear", ranks) == 2 * (alone + (ranks - 2) * EMPTY)
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8, 16])
+@pytest.mark.parametrize("size", [1000, 4321])
+def test_collectives_of_equal_rounds(ranks: int, size: int) -> None:
+    """Rounds in which every host sends one message and gets one: as many times one message.
+
+    Ring and pairwise exchange have p - 1 rounds of a block, recursive doubling log2 p of the
+    buffer, Bruck's allgather and recursive doubling's log2 p of 1, 2, 4 ... blocks, a ring's
+    allreduce 2 (p - 1) of a p-th.
+    """
+
+    def one(count: int) -> int:
+        packets = [1024] * (count // 1000) + [24 + count % 1000] * (count % 1000 > 0)
+        return WAY + sum(duration_ps(packet, 80) for packet in packets)
+
+    large = {"eager_bytes": 1 << 20}
+    rounds = round(log2(ranks))
+    doubling = sum(one(size << step) for step in range(rounds))
+    assert _collective(f"allgather-ring:size={size}", ranks, **large) == (ranks - 1) * one(size)
+    assert _collective(f"alltoall-pairwise:size={size}", ranks, **large) == (ranks - 1) * one(size)
+    assert (
+        _collective(f"allreduce-recursive-doubling:size={size}", ranks, **large)
+        == rounds * one(size)
+    )  # fmt: skip
+    assert _collective(f"allgather-recursive-doubling:size={size}", ranks, **large) == doubling
+    assert _collective(f"allgather-bruck:size={size}", ranks, **large) == doubling
+    assert (
+        _collective(f"allreduce-ring:size={16 * size}", ranks, **large)
+        == 2 * (ranks - 1) * one(16 * size // ranks)
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8, 16])
+def test_a_binomial_broadcast_in_both_protocols(ranks: int) -> None:
+    """log2 p messages one after the other, whichever way they are sent.
+
+    Eager ones of one packet leave the root one after the other, the farthest first, which has most
+    to do. A rendez-vous adds a request and an answer to each; a second message waits until the
+    first has left, still sooner than the first one's receiver passes it on.
+    """
+    rounds = round(log2(ranks))
+    assert _collective("bcast-binomial:size=1000", ranks) == rounds * (WAY + D)
+    asked = 2 * (WAY + CONTROL) + WAY + 5 * D
+    assert _collective("bcast-binomial:size=5000", ranks, eager_bytes=0) == rounds * asked
