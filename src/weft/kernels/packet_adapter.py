@@ -82,15 +82,28 @@ MESSAGE_WIDTH = 4
 
 
 @lean_njit(forceinline=True)
-def join(setting, number, ends_state, state, lanes, dirty, is_dirty, size, op, now):
+def join(net, size, op, now):
     """A message, request or answer joins its queue pair."""
-    pairs, connections, messages, next_sent, next_whole, sends = ends_state[:6]
-    pair_of, connection_of, route_of, route_link, route_lane = ends_state[6:11]
+    pairs, connections, messages, next_sent, next_whole, sends = (
+        net.pairs,
+        net.connections,
+        net.messages,
+        net.next_sent,
+        net.next_whole,
+        net.sends,
+    )
+    pair_of, connection_of, route_of, route_link, route_lane = (
+        net.pair_of,
+        net.connection_of,
+        net.route_of,
+        net.route_link,
+        net.route_lane,
+    )
     if sends[op] == NOTHING:
         sends[op] = DATA
-    left = size[op] if sends[op] == DATA else setting[CONTROL]
+    left = size[op] if sends[op] == DATA else net.setting[CONTROL]
     messages[op, LEFT] = left
-    messages[op, MISSING] = max((left + setting[MTU] - 1) // setting[MTU], 1)
+    messages[op, MISSING] = max((left + net.setting[MTU] - 1) // net.setting[MTU], 1)
     messages[op, LATEST] = now
     messages[op, JOINED] = now
     next_sent[op] = -1
@@ -110,25 +123,25 @@ def join(setting, number, ends_state, state, lanes, dirty, is_dirty, size, op, n
     pairs[pair, LAST] = op
     route = np.int64(route_of[op])
     link, lane = np.int64(route_link[route]), np.int64(route_lane[route])
-    line_up(setting, pairs, state, lanes, link, lane, pair)
-    mark(number, dirty, is_dirty, link)
+    line_up(net, link, lane, pair)
+    mark(net, link)
 
 
 @lean_njit(forceinline=True)
-def line_up(setting, pairs, state, lanes, link, lane, pair):
+def line_up(net, link, lane, pair):
     """A queue pair goes to the end of the line of a lane."""
-    row = lanes[link * setting[LANES] + lane]
-    pairs[pair, NEXT_IN_LINE] = -1
+    row = net.lanes[link * net.setting[LANES] + lane]
+    net.pairs[pair, NEXT_IN_LINE] = -1
     if row[LINE_HEAD] < 0:
         row[LINE_HEAD] = pair
-        state[link, ASKING] |= np.int64(1) << lane
+        net.state[link, ASKING] |= np.int64(1) << lane
     else:
-        pairs[row[LINE_TAIL], NEXT_IN_LINE] = pair
+        net.pairs[row[LINE_TAIL], NEXT_IN_LINE] = pair
     row[LINE_TAIL] = pair
 
 
 @lean_njit(forceinline=True)
-def choose_pair(setting, number, pool, ends_state, state, lanes, arbiter, tables, pick, link, now):
+def choose_pair(net, link, now):
     """Which lane an adapter's link serves at a time that it is free.
 
     Returns
@@ -136,148 +149,150 @@ def choose_pair(setting, number, pool, ends_state, state, lanes, arbiter, tables
     int: the queue pair or -1, with the lane in `pick[0]`; without one, when there may be one
     stands in `pick[1]`.
     """
-    pairs, messages = ends_state[0], ends_state[2]
-    count = setting[LANES]
+    pairs, messages = net.pairs, net.messages
+    count = net.setting[LANES]
     soon = np.int64(NEVER)
     candidates = np.int64(0)
     for lane in range(count):
-        if not state[link, ASKING] >> lane & 1:
+        if not net.state[link, ASKING] >> lane & 1:
             continue
-        row = lanes[link * count + lane]
+        row = net.lanes[link * count + lane]
         left = messages[pairs[row[LINE_HEAD], FIRST], LEFT]
-        needed = credits_of(setting, min(left, setting[MTU]) + setting[HEADER])
-        if credits_now(number, pool, row, now) >= needed:
+        needed = credits_of(net, min(left, net.setting[MTU]) + net.setting[HEADER])
+        if credits_now(net, row, now) >= needed:
             candidates |= np.int64(1) << lane
             continue
-        back = credit_time(pool, row, needed)
+        back = credit_time(net, row, needed)
         if back == NEVER:
             row[SHORT] = 1
         soon = min(soon, back)
-    pick[1] = soon
+    net.pick[1] = soon
     if not candidates:
         return np.int64(-1)
-    picked = choose_lane(setting, arbiter[link], tables, candidates)
+    picked = choose_lane(net, net.arbiter[link], candidates)
     if picked < 0:
         return np.int64(-1)
-    pick[0] = picked
-    return np.int64(lanes[link * count + (picked >> 1), LINE_HEAD])
+    net.pick[0] = picked
+    return np.int64(net.lanes[link * count + (picked >> 1), LINE_HEAD])
 
 
 @lean_njit(forceinline=True)
-def inject(
-    setting, number, network, pool, ends_state, state, lanes, program, times, heap, pair, link,
-    lane, now,
-):  # fmt: skip
+def inject(net, program, times, heap, pair, link, lane, now):
     """Make the next packet of a queue pair, which goes to the end of its line.
 
     Returns
     -------
     int: the slot.
     """
-    slots = pool[0]
-    pairs, connections, messages, next_sent, _, sends = ends_state[:6]
-    connection_of, route_of, route_link, route_lane, route_way, route_level = ends_state[7:13]
+    slots = net.slots
+    pairs, connections, messages, next_sent, _, sends = (
+        net.pairs,
+        net.connections,
+        net.messages,
+        net.next_sent,
+        net.next_whole,
+        net.sends,
+    )
+    connection_of, route_of, route_link, route_lane, route_way, route_level = (
+        net.connection_of,
+        net.route_of,
+        net.route_link,
+        net.route_lane,
+        net.route_way,
+        net.route_level,
+    )
     op = np.int64(pairs[pair, FIRST])
     route = np.int64(route_of[op])
-    payload = min(messages[op, LEFT], setting[MTU])
+    payload = min(messages[op, LEFT], net.setting[MTU])
     connection = np.int64(connection_of[op])
-    slot = take_slot(pool, number)
-    slots[slot, BYTES] = payload + setting[HEADER]
+    slot = take_slot(net)
+    slots[slot, BYTES] = payload + net.setting[HEADER]
     slots[slot, OP] = op
     slots[slot, WAY] = route_way[route]
     slots[slot, SEQUENCE] = connections[connection, SENT]
-    slots[slot, SERIAL] = number[SERIALS]
+    slots[slot, SERIAL] = net.number[SERIALS]
     slots[slot, LEVEL] = route_level[route]
     slots[slot, MARKS] = 0
     slots[slot, VIA] = -1
     slots[slot, OUT] = link
     slots[slot, OUT_LANE] = lane
     connections[connection, SENT] += 1
-    number[SERIALS] += 1
-    number[IN_FLIGHT] += 1
-    number[INJECTED_BYTES] += payload + setting[HEADER]
+    net.number[SERIALS] += 1
+    net.number[IN_FLIGHT] += 1
+    net.number[INJECTED_BYTES] += payload + net.setting[HEADER]
     left = times[4]
     if sends[op] == DATA and left[op] < 0:
         left[op] = now
     messages[op, LEFT] -= payload
     # Out of the line, and to its end if there is more.
-    row = lanes[link * setting[LANES] + lane]
+    row = net.lanes[link * net.setting[LANES] + lane]
     row[LINE_HEAD] = pairs[pair, NEXT_IN_LINE]
     if row[LINE_HEAD] < 0:
-        state[link, ASKING] &= ~(np.int64(1) << lane)
+        net.state[link, ASKING] &= ~(np.int64(1) << lane)
     if messages[op, LEFT] == 0:
-        until = now + duration(setting, network, link, payload + setting[HEADER])
+        until = now + duration(net, link, payload + net.setting[HEADER])
         if sends[op] == DATA:
-            _has_left(setting, number, program, times, heap, op, until)
+            _has_left(net, program, times, heap, op, until)
         pairs[pair, FIRST] = next_sent[op]
     if pairs[pair, FIRST] >= 0:
         following = np.int64(route_of[pairs[pair, FIRST]])
-        line_up(
-            setting, pairs, state, lanes, np.int64(route_link[following]),
-            np.int64(route_lane[following]), pair,
-        )  # fmt: skip
+        line_up(net, np.int64(route_link[following]), np.int64(route_lane[following]), pair)
     return slot
 
 
 @lean_njit(forceinline=True)
-def _has_left(setting, number, program, times, heap, op, until):
+def _has_left(net, program, times, heap, op, until):
     """The last byte of a message leaves at a time; that may end its operation."""
     kind, size, succ_offset = program[0], program[2], program[7]
-    if kind[op] != PUT and size[op] <= setting[EAGER_BYTES]:
+    if kind[op] != PUT and size[op] <= net.setting[EAGER_BYTES]:
         return
     if succ_offset[op + 1] == succ_offset[op]:
         # Nobody waits for it.
         times[3][op] = until
-        number[ENDED] += 1
+        net.number[ENDED] += 1
     else:
-        push_event(heap[0], heap[1], number, until, event(END, op))
+        push_event(heap[0], heap[1], net.number, until, event(END, op))
 
 
 @lean_njit(forceinline=True)
-def deliver(
-    setting, number, network, pool, wheel, ends_state, state, lanes, program, times, heap, slot,
-    link, lane, now,
-):  # fmt: skip
+def deliver(net, program, times, heap, slot, link, lane, now):
     """A packet begins to leave over the last link of its way."""
-    slots = pool[0]
-    connections, messages = ends_state[1], ends_state[2]
-    connection_of = ends_state[7]
+    slots = net.slots
+    connections, messages = net.connections, net.messages
+    connection_of = net.connection_of
     size, op = np.int64(slots[slot, BYTES]), np.int64(slots[slot, OP])
-    takes = duration(setting, network, link, size)
-    arrival = now + network[0][link, LATENCY] + takes
-    memory_gbps = network[2][link]
+    takes = duration(net, link, size)
+    arrival = now + net.fixed[link, LATENCY] + takes
+    memory_gbps = net.memory[link]
     if memory_gbps > 0:
         writing = rounded(size, memory_gbps)
         begin = arrival - takes + max(takes - writing, 0)
-        arrival = max(begin, state[link, MEMORY_FREE]) + writing
-        state[link, MEMORY_FREE] = arrival
-    needed = credits_of(setting, size)
-    number[IN_FLIGHT] -= 1
-    number[DELIVERED] += 1
-    number[DELIVERED_BYTES] += size
+        arrival = max(begin, net.state[link, MEMORY_FREE]) + writing
+        net.state[link, MEMORY_FREE] = arrival
+    needed = credits_of(net, size)
+    net.number[IN_FLIGHT] -= 1
+    net.number[DELIVERED] += 1
+    net.number[DELIVERED_BYTES] += size
     connection = np.int64(connection_of[op])
     keep = False
-    if setting[REORDERS]:
-        keep = _overtakes(number, pool, connections, connection, slot)
+    if net.setting[REORDERS]:
+        keep = _overtakes(net, connection, slot)
     if not keep:
-        give_slot(pool, number, slot)
-    send_back(
-        setting, number, pool, wheel, state, lanes, link, lane, needed,
-        arrival + network[0][link, CREDIT_LATENCY], now,
-    )  # fmt: skip
+        give_slot(net, slot)
+    send_back(net, link, lane, needed, arrival + net.fixed[link, CREDIT_LATENCY], now)
     messages[op, MISSING] -= 1
     messages[op, LATEST] = max(messages[op, LATEST], arrival)
     if messages[op, MISSING] == 0 and connections[connection, OLDEST] == op:
-        _whole(setting, number, ends_state, program, times, heap, connection)
+        _whole(net, program, times, heap, connection)
 
 
 @lean_njit(forceinline=True)
-def _overtakes(number, pool, connections, connection, slot):
+def _overtakes(net, connection, slot):
     """Whether a packet came before one sent earlier, and has to be kept until that is there."""
-    slots = pool[0]
-    row = connections[connection]
+    slots = net.slots
+    row = net.connections[connection]
     if slots[slot, SEQUENCE] != row[WHOLE]:
-        number[OVERTAKEN] += 1
+        net.number[OVERTAKEN] += 1
         row[OVERTOOK] += 1
         row[HELD_BYTES] += slots[slot, BYTES]
         row[MOST_HELD] = max(row[MOST_HELD], row[HELD_BYTES])
@@ -298,28 +313,31 @@ def _overtakes(number, pool, connections, connection, slot):
         row[WHOLE] += 1
         row[HELD_BYTES] -= slots[held, BYTES]
         after = np.int64(slots[held, NEXT])
-        give_slot(pool, number, held)
+        give_slot(net, held)
         held = after
     row[HELD] = held
     return False
 
 
 @lean_njit(forceinline=True)
-def _whole(setting, number, ends_state, program, times, heap, connection):
+def _whole(net, program, times, heap, connection):
     """The oldest message of a connection is complete, and perhaps some that follow it."""
     connections, messages, next_whole, sends = (
-        ends_state[1], ends_state[2], ends_state[4], ends_state[5],
-    )  # fmt: skip
+        net.connections,
+        net.messages,
+        net.next_whole,
+        net.sends,
+    )
     kind = program[0]
     op = np.int64(connections[connection, OLDEST])
     while messages[op, MISSING] == 0:
-        time = messages[op, LATEST] + setting[ADAPTER_LATENCY]
+        time = messages[op, LATEST] + net.setting[ADAPTER_LATENCY]
         if sends[op] == DATA and kind[op] == PUT:
             # Nobody waits for it.
             times[5][op] = time
-            number[ARRIVED] += 1
+            net.number[ARRIVED] += 1
         else:
-            push_event(heap[0], heap[1], number, time, event(ARRIVE, op))
+            push_event(heap[0], heap[1], net.number, time, event(ARRIVE, op))
         after = np.int64(next_whole[op])
         connections[connection, OLDEST] = after
         if after < 0:

@@ -9,15 +9,19 @@ from weft.kernels.packet_route import RUNS, TABLES
 
 
 @njit(cache=True)
-def first_ways(fixed, kind, ways, link, way, limit):
+def first_ways(
+    fixed, row_base, row_link, kind, table, runs, set_id, set_offset, set_edge, edge_link, goal_row,
+    last_link, link, way, limit,
+):  # fmt: skip
     """Links of routes; where there are candidates, by the first of each set.
 
     Parameters
     ----------
-    fixed
-        int64 [links, LINK_WIDTH].
-    kind, ways
-        See `packet_route.route`.
+    fixed, row_base, row_link, table, runs, set_id, set_offset, set_edge, edge_link, goal_row, \
+last_link
+        Of `packet_net.Net`.
+    kind
+        Of routes; see `packet_route`.
     link, way
         int32 [routes]: first link, and what packets carry.
     limit
@@ -45,17 +49,17 @@ def first_ways(fixed, kind, ways, link, way, limit):
             if row < 0:
                 break
             if kind == TABLES:
-                at = np.int64(ways[2][ways[1][row] + np.int64(ways[0][place, row])])
+                at = np.int64(row_link[row_base[row] + np.int64(table[place, row])])
             elif kind == RUNS:
-                at = np.int64(ways[3][place])
+                at = np.int64(runs[place])
                 place += 1
             else:
-                goal = ways[9][place]
+                goal = goal_row[place]
                 if goal == row:
-                    at = np.int64(ways[10][place])
+                    at = np.int64(last_link[place])
                 else:
-                    first = ways[5][ways[4][goal, row]]
-                    at = np.int64(ways[8][ways[6][first]])
+                    first = set_offset[set_id[goal, row]]
+                    at = np.int64(edge_link[set_edge[first]])
         offset[route + 1] = end
     return offset, links[:end].copy()
 

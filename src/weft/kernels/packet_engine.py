@@ -18,6 +18,7 @@ from weft.kernels.packet_adapter import (
     inject,
     join,
 )
+from weft.kernels.packet_conga import conga_sent
 from weft.kernels.packet_lanes import credits_of, duration, lane_served, rounded, wake
 from weft.kernels.packet_layout import (
     ARRIVAL,
@@ -49,6 +50,7 @@ from weft.kernels.packet_layout import (
     WAIT,
     WAKE_AT,
     WAKES,
+    WATCHES,
     WIRE_BYTES,
 )
 from weft.kernels.packet_program import program_events, starts
@@ -80,129 +82,87 @@ HOP_WIDTH = 7
 
 
 @lean_njit(forceinline=True)
-def _grant(
-    setting, number, network, pool, wheel, state, lanes, arbiter, counts, queues, dirty, is_dirty,
-    ends_state, tables, pick, trace, program, times, heap, link, now,
-):  # fmt: skip
+def _grant(net, program, times, heap, link, now):
     """Let a link grant a packet if it can, or be woken up when it may."""
-    if not state[link, ASKING]:
+    if not net.state[link, ASKING]:
         return
-    if state[link, FREE_AT] > now:
-        wake(setting, number, pool, wheel, state, link, state[link, FREE_AT])
+    if net.state[link, FREE_AT] > now:
+        wake(net, link, net.state[link, FREE_AT])
         return
-    slots, slot_time = pool[0], pool[1]
-    adapter = network[0][link, TAIL_ROW] < 0
+    slots, slot_time = net.slots, net.slot_time
+    adapter = net.fixed[link, TAIL_ROW] < 0
     if adapter:
-        pair = choose_pair(
-            setting, number, pool, ends_state, state, lanes, arbiter, tables, pick, link, now
-        )
+        pair = choose_pair(net, link, now)
         found = pair >= 0
         slot = np.int64(-1)
     else:
         pair = np.int64(-1)
-        slot = choose_packet(
-            setting, number, network, pool, state, lanes, queues, arbiter, tables, pick, link, now
-        )
+        slot = choose_packet(net, link, now)
         found = slot >= 0
     if not found:
-        if pick[1] < NEVER:
-            wake(setting, number, pool, wheel, state, link, pick[1])
+        if net.pick[1] < NEVER:
+            wake(net, link, net.pick[1])
         return
-    picked = pick[0]
+    picked = net.pick[0]
     lane = picked >> 1
     could = now
     if adapter:
-        messages, pairs = ends_state[2], ends_state[0]
+        messages, pairs = net.messages, net.pairs
         op = pairs[pair, 0]
         if times[4][op] < 0:
             could = messages[op, JOINED]
-        slot = inject(
-            setting, number, network, pool, ends_state, state, lanes, program, times, heap, pair,
-            link, lane, now,
-        )  # fmt: skip
+        slot = inject(net, program, times, heap, pair, link, lane, now)
     else:
         could = slot_time[slot]
     size = np.int64(slots[slot, BYTES])
-    lasts = duration(setting, network, link, size)
+    lasts = duration(net, link, size)
     until = now + lasts
-    state[link, FREE_AT] = until
-    if adapter and network[2][link] > 0:
-        state[link, FREE_AT] = now + max(lasts, rounded(size, network[2][link]))
-    state[link, BUSY] += lasts
-    lanes[link * setting[LANES] + lane, CREDITS] -= credits_of(setting, size)
-    lane_served(setting, arbiter[link], picked, size)
-    count = counts[link * setting[LANES] + lane]
+    net.state[link, FREE_AT] = until
+    if adapter and net.memory[link] > 0:
+        net.state[link, FREE_AT] = now + max(lasts, rounded(size, net.memory[link]))
+    net.state[link, BUSY] += lasts
+    net.lanes[link * net.setting[LANES] + lane, CREDITS] -= credits_of(net, size)
+    lane_served(net, net.arbiter[link], picked, size)
+    count = net.counts[link * net.setting[LANES] + lane]
     count[PACKETS] += 1
     count[WIRE_BYTES] += size
     count[WAIT] += now - could
-    number[HOPS] += 1
-    traced = trace[0]
+    net.number[HOPS] += 1
+    traced = net.traced
     if len(traced) and traced[slots[slot, OP]]:
-        hop = trace[1][number[TRACED]]
+        hop = net.hops[net.number[TRACED]]
         hop[0], hop[1], hop[2], hop[3] = slots[slot, OP], slots[slot, 8], link, lane
         hop[4], hop[5], hop[6] = could, now, until
-        number[TRACED] += 1
+        net.number[TRACED] += 1
     if not adapter:
-        take(
-            setting, number, network, pool, wheel, state, lanes, queues, dirty, is_dirty, slot,
-            until, now,
-        )  # fmt: skip
-    if state[link, ASKING]:
-        wake(setting, number, pool, wheel, state, link, state[link, FREE_AT])
-    if network[0][link, HEAD_ROW] < 0:
-        deliver(
-            setting, number, network, pool, wheel, ends_state, state, lanes, program, times, heap,
-            slot, link, lane, now,
-        )  # fmt: skip
+        if net.setting[WATCHES]:
+            conga_sent(net, slot, link, size, now)
+        take(net, slot, until, now)
+    if net.state[link, ASKING]:
+        wake(net, link, net.state[link, FREE_AT])
+    if net.fixed[link, HEAD_ROW] < 0:
+        deliver(net, program, times, heap, slot, link, lane, now)
         return
     slots[slot, LINK] = link
     slots[slot, LANE] = lane
-    push(setting, number, pool, wheel, slot, now + network[0][link, ARRIVAL])
+    push(net, slot, now + net.fixed[link, ARRIVAL])
 
 
 @lean_njit()
-def run(
-    setting, number, network, pool, wheel, state, lanes, arbiter, counts, queues, dirty, is_dirty,
-    ends_state, tables, pick, trace, ways, choice, program, times, heap, timeline, moves,
-    until, most_events,
-):  # fmt: skip
+def run(net, program, times, heap, timeline, moves, until, most_events):
     """Go on until all is done, a time has come, nothing moves, or so many events have passed.
 
     Parameters
     ----------
-    setting, number
-        int64: what was set and what counts, by the places of `packet_layout` and `program`.
-    network
-        What links are (rows of `packet_layout`), their rates and those of memory behind them, the
-        incoming link of each port of each row and the first of a row.
-    pool
-        Slots, their times, and those that are free.
-    wheel
-        Of `packet_queue`.
-    state, lanes, arbiter, counts
-        Rows of links and lanes as `packet_layout` has them.
-    queues
-        First and last of each queue, who asks each lane of a link, and when input ports are free.
-    dirty, is_dirty
-        Links that may have something to grant.
-    ends_state
-        Queue pairs, connections, messages, next in each, what operations send, the queue pair,
-        connection and route of each operation, and of each route first link, lane, way and level.
-    tables
-        High and low table of lane arbitration.
-    pick
-        int64 scratch.
-    trace
-        Which operations to trace, and rows for their hops.
-    ways, choice
-        See `packet_route.route`.
+    net
+        A `Net`.
     program, times, heap
-        See `flow_engine.run`; int64 ps.
+        See `flow_engine.run`; times are int64 ps.
     timeline
         int32: operations that wait for nothing but their release, by that.
     moves
-        What operations send (of `ends_state`), those that join their queue pairs in this instant,
-        and the rate within hosts, Gb/s.
+        What operations send (of `net`), those that join their queue pairs in this instant, and
+        the rate within hosts, Gb/s.
     until
         Time after which nothing is done yet.
     most_events
@@ -210,38 +170,36 @@ def run(
 
     Returns
     -------
-    int: DONE, MORE, TIME_OUT, STUCK, NO_ROOM (more slots are needed), NO_WAY, NO_TRACE or
-    PAUSED (`until` has come).
+    int: DONE, MORE, TIME_OUT, STUCK, NO_ROOM (more slots are needed), NO_WAY, NO_TRACE or PAUSED
+    (`until` has come).
     """
+    setting, number = net.setting, net.number
     ready, joining = times[1], moves[1]
-    slots = pool[0]
+    slots = net.slots
     release = program[5]
     instants = 0
     while True:
         now = number[NOW]
         if not number[GRANTING]:
             # (a) packets that are routed, and links that wake up
-            while next_time(setting, number, pool, wheel) <= now:
+            while next_time(net) <= now:
                 if number[FREE_SLOTS] < ROOM:
                     return NO_ROOM
-                slot = pop(number, wheel)
+                slot = pop(net)
                 number[EVENTS] += 1
                 if slots[slot, LANE] == WAKES:
                     link = np.int64(slots[slot, LINK])
-                    give_slot(pool, number, slot)
-                    if state[link, WAKE_AT] <= now:
-                        state[link, WAKE_AT] = NEVER
-                    mark(number, dirty, is_dirty, link)
+                    give_slot(net, slot)
+                    if net.state[link, WAKE_AT] <= now:
+                        net.state[link, WAKE_AT] = NEVER
+                    mark(net, link)
                     continue
-                flow = np.int64(ends_state[7][slots[slot, OP]])
-                if not route(setting, number, network, pool, lanes, ways, choice, slot, flow, now):
-                    number[FAULT_ROW] = network[0][slots[slot, LINK], HEAD_ROW]
+                flow = np.int64(net.connection_of[slots[slot, OP]])
+                if not route(net, slot, flow, now):
+                    number[FAULT_ROW] = net.fixed[slots[slot, LINK], HEAD_ROW]
                     number[FAULT_OP] = slots[slot, OP]
                     return NO_WAY
-                enqueue(
-                    setting, number, network, pool, wheel, state, lanes, queues, dirty, is_dirty,
-                    slot, now,
-                )  # fmt: skip
+                enqueue(net, slot, now)
             # (b) what programs wait for
             if (number[HEAP] and heap[0][0] <= now) or (
                 number[TIMELINE] < len(timeline) and release[timeline[number[TIMELINE]]] <= now
@@ -256,25 +214,19 @@ def run(
                 starts(setting, number, moves, program, times, heap, op, now)
             number[READY_HEAD] = number[READY_TAIL] = 0
             for place in range(number[JOINING]):
-                join(
-                    setting, number, ends_state, state, lanes, dirty, is_dirty, program[2],
-                    np.int64(joining[place]), now,
-                )  # fmt: skip
+                join(net, program[2], np.int64(joining[place]), now)
             number[JOINING] = 0
         # (d) grants
         while number[DIRTY]:
             number[GRANTING] = 1
             if number[FREE_SLOTS] < ROOM:
                 return NO_ROOM
-            if len(trace[0]) and number[TRACED] == len(trace[1]):
+            if len(net.traced) and number[TRACED] == len(net.hops):
                 return NO_TRACE
-            link = lowest_dirty(number, dirty, is_dirty)
-            _grant(
-                setting, number, network, pool, wheel, state, lanes, arbiter, counts, queues,
-                dirty, is_dirty, ends_state, tables, pick, trace, program, times, heap, link, now,
-            )  # fmt: skip
+            link = lowest_dirty(net)
+            _grant(net, program, times, heap, link, now)
         number[GRANTING] = 0
-        time = next_time(setting, number, pool, wheel)
+        time = next_time(net)
         if number[HEAP]:
             time = min(time, heap[0][0])
         if number[TIMELINE] < len(timeline):

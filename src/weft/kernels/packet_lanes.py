@@ -48,51 +48,51 @@ def rounded(size_bytes, rate_gbps):
 
 
 @lean_njit(forceinline=True)
-def duration(setting, network, link, wire_bytes):
+def duration(net, link, wire_bytes):
     """Duration of a packet on a link, ps."""
-    if wire_bytes == setting[MTU] + setting[HEADER]:
-        return network[0][link, DURATION]
-    return rounded(wire_bytes, network[1][link])
+    if wire_bytes == net.setting[MTU] + net.setting[HEADER]:
+        return net.fixed[link, DURATION]
+    return rounded(wire_bytes, net.rate[link])
 
 
 @lean_njit(forceinline=True)
-def credits_of(setting, wire_bytes):
+def credits_of(net, wire_bytes):
     """Credits that a packet takes."""
-    if wire_bytes == setting[MTU] + setting[HEADER]:
-        return setting[FULL_CREDITS]
-    return (wire_bytes + setting[CREDIT_BYTES] - 1) // setting[CREDIT_BYTES]
+    if wire_bytes == net.setting[MTU] + net.setting[HEADER]:
+        return net.setting[FULL_CREDITS]
+    return (wire_bytes + net.setting[CREDIT_BYTES] - 1) // net.setting[CREDIT_BYTES]
 
 
 @lean_njit(forceinline=True)
-def wake(setting, number, pool, wheel, state, link, time):
+def wake(net, link, time):
     """See to it that a link is looked at again at a time, or before."""
-    if state[link, WAKE_AT] <= time:
+    if net.state[link, WAKE_AT] <= time:
         return
-    state[link, WAKE_AT] = time
-    slot = take_slot(pool, number)
-    pool[0][slot, LINK] = link
-    pool[0][slot, LANE] = WAKES
-    push(setting, number, pool, wheel, slot, time)
+    net.state[link, WAKE_AT] = time
+    slot = take_slot(net)
+    net.slots[slot, LINK] = link
+    net.slots[slot, LANE] = WAKES
+    push(net, slot, time)
 
 
 @lean_njit(forceinline=True)
-def credits_now(number, pool, lane, now):
+def credits_now(net, lane, now):
     """Credits of a lane, with those that have come back by now."""
-    slots, slot_time = pool[0], pool[1]
+    slots, slot_time = net.slots, net.slot_time
     head = np.int64(lane[BACK_HEAD])
     while head >= 0 and slot_time[head] <= now:
         lane[CREDITS] += slots[head, BYTES]
         after = np.int64(slots[head, NEXT])
-        give_slot(pool, number, head)
+        give_slot(net, head)
         head = after
     lane[BACK_HEAD] = head
     return np.int64(lane[CREDITS])
 
 
 @lean_njit(forceinline=True)
-def credit_time(pool, lane, needed):
+def credit_time(net, lane, needed):
     """When a lane that is short will have so many credits; NEVER while nobody has sent them."""
-    slots, slot_time = pool[0], pool[1]
+    slots, slot_time = net.slots, net.slot_time
     have = np.int64(lane[CREDITS])
     slot = np.int64(lane[BACK_HEAD])
     while slot >= 0:
@@ -104,12 +104,12 @@ def credit_time(pool, lane, needed):
 
 
 @lean_njit(forceinline=True)
-def send_back(setting, number, pool, wheel, state, lanes, link, lane, count, time, now):
+def send_back(net, link, lane, count, time, now):
     """Let credits be with the sender of a link at a time."""
-    slots, slot_time = pool[0], pool[1]
-    row = lanes[link * setting[LANES] + lane]
-    credits_now(number, pool, row, now)
-    slot = take_slot(pool, number)
+    slots, slot_time = net.slots, net.slot_time
+    row = net.lanes[link * net.setting[LANES] + lane]
+    credits_now(net, row, now)
+    slot = take_slot(net)
     slots[slot, BYTES] = count
     slot_time[slot] = time
     head = np.int64(row[BACK_HEAD])
@@ -133,13 +133,13 @@ def send_back(setting, number, pool, wheel, state, lanes, link, lane, count, tim
         slots[before, NEXT] = slot
     if row[SHORT]:
         row[SHORT] = 0
-        wake(setting, number, pool, wheel, state, link, time)
+        wake(net, link, time)
 
 
 @lean_njit(forceinline=True)
-def load_of(setting, number, pool, lane, now):
+def load_of(net, lane, now):
     """What the policy `adaptive` compares: credits taken, and those that routed packets need."""
-    return setting[BUFFER_CREDITS] - credits_now(number, pool, lane, now) + lane[ROUTED]
+    return net.setting[BUFFER_CREDITS] - credits_now(net, lane, now) + lane[ROUTED]
 
 
 @lean_njit(forceinline=True)
@@ -151,57 +151,57 @@ def _holds(table, candidates):
 
 
 @lean_njit(forceinline=True)
-def choose_lane(setting, arbiter, tables, candidates):
+def choose_lane(net, serving, candidates):
     """Pick a lane among those of a bit mask; -1 when none may send.
 
     Returns
     -------
     int: the lane, and whether it is of the high table or of none, as lane * 2 + high.
     """
-    if not setting[WEIGHTED]:
-        lanes = setting[LANES]
-        lane = arbiter[LAST_LANE]
+    if not net.setting[WEIGHTED]:
+        lanes = net.setting[LANES]
+        lane = serving[LAST_LANE]
         for _ in range(lanes):
             lane = lane + 1 if lane + 1 < lanes else 0
             if candidates >> lane & 1:
                 return np.int64(lane) * 2
         return np.int64(-1)
-    high, low = tables
+    high, low = net.high, net.low
     use_high = _holds(high, candidates)
     has_low = _holds(low, candidates)
-    if use_high and has_low and setting[HIGH_LIMIT] != ENDLESS and arbiter[LIMIT_LEFT] <= 0:
+    if use_high and has_low and net.setting[HIGH_LIMIT] != ENDLESS and serving[LIMIT_LEFT] <= 0:
         use_high = False
     if not use_high and not has_low:
         return np.int64(-1)
     table, at, left = (high, HIGH_AT, HIGH_LEFT) if use_high else (low, LOW_AT, LOW_LEFT)
-    entry = np.int64(arbiter[at])
-    if not (candidates >> table[entry, 0] & 1 and arbiter[left] > 0):
+    entry = np.int64(serving[at])
+    if not (candidates >> table[entry, 0] & 1 and serving[left] > 0):
         while True:
             entry = entry + 1 if entry + 1 < len(table) else 0
             if candidates >> table[entry, 0] & 1 and table[entry, 1] > 0:
                 break
-        arbiter[at] = entry
-        arbiter[left] = table[entry, 1]
+        serving[at] = entry
+        serving[left] = table[entry, 1]
     return np.int64(table[entry, 0]) * 2 + use_high
 
 
 @lean_njit(forceinline=True)
-def lane_served(setting, arbiter, picked, wire_bytes):
+def lane_served(net, serving, picked, wire_bytes):
     """Write down that the lane that was picked has sent a packet."""
-    arbiter[LAST_LANE] = picked >> 1
-    if not setting[WEIGHTED]:
+    serving[LAST_LANE] = picked >> 1
+    if not net.setting[WEIGHTED]:
         return
     units = (wire_bytes + WEIGHT_BYTES - 1) // WEIGHT_BYTES
     if picked & 1:
-        arbiter[HIGH_LEFT] = max(arbiter[HIGH_LEFT] - units, 0)
-        arbiter[LIMIT_LEFT] -= wire_bytes
+        serving[HIGH_LEFT] = max(serving[HIGH_LEFT] - units, 0)
+        serving[LIMIT_LEFT] -= wire_bytes
     else:
-        arbiter[LOW_LEFT] = max(arbiter[LOW_LEFT] - units, 0)
+        serving[LOW_LEFT] = max(serving[LOW_LEFT] - units, 0)
         # A limit of 0 lets one packet pass.
-        arbiter[LIMIT_LEFT] = max(setting[HIGH_LIMIT] * LIMIT_BYTES, 1)
+        serving[LIMIT_LEFT] = max(net.setting[HIGH_LIMIT] * LIMIT_BYTES, 1)
 
 
 @lean_njit(forceinline=True)
-def asks(state, link, lane):
+def asks(net, link, lane):
     """A lane has something for a link."""
-    state[link, ASKING] |= np.int64(1) << lane
+    net.state[link, ASKING] |= np.int64(1) << lane

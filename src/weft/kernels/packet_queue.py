@@ -27,17 +27,17 @@ BUCKETS = 8192
 
 
 @lean_njit(forceinline=True)
-def take_slot(pool, number):
+def take_slot(net):
     """A slot that is free; the caller has seen to it that there is one."""
-    number[FREE_SLOTS] -= 1
-    return np.int64(pool[2][number[FREE_SLOTS]])
+    net.number[FREE_SLOTS] -= 1
+    return np.int64(net.free[net.number[FREE_SLOTS]])
 
 
 @lean_njit(forceinline=True)
-def give_slot(pool, number, slot):
+def give_slot(net, slot):
     """Give a slot back, to be taken first: it is still in the cache."""
-    pool[2][number[FREE_SLOTS]] = slot
-    number[FREE_SLOTS] += 1
+    net.free[net.number[FREE_SLOTS]] = slot
+    net.number[FREE_SLOTS] += 1
 
 
 @lean_njit(forceinline=True)
@@ -77,14 +77,21 @@ def _sift_down(key_time, key_item, size, time, item):
 
 
 @lean_njit(forceinline=True)
-def push(setting, number, pool, wheel, slot, time):
+def push(net, slot, time):
     """Let a slot come at a time."""
-    slots, slot_time = pool[0], pool[1]
-    head, used, active_time, active_item, far_time, far_item = wheel
+    slots, slot_time = net.slots, net.slot_time
+    head, used, active_time, active_item, far_time, far_item = (
+        net.bucket_head,
+        net.bucket_used,
+        net.active_time,
+        net.active_item,
+        net.far_time,
+        net.far_item,
+    )
     slot_time[slot] = time
-    number[WAITING_EVENTS] += 1
-    bucket = time >> setting[SHIFT]
-    ahead = bucket - number[BUCKET]
+    net.number[WAITING_EVENTS] += 1
+    bucket = time >> net.setting[SHIFT]
+    ahead = bucket - net.number[BUCKET]
     if 0 < ahead < BUCKETS:
         place = bucket & (BUCKETS - 1)
         word = place >> 6
@@ -96,19 +103,26 @@ def push(setting, number, pool, wheel, slot, time):
     # The link decides among things of one time; a link has one at a time.
     item = np.int64(slots[slot, LINK]) << 32 | slot
     if ahead <= 0:
-        number[ACTIVE] += 1
-        _sift_up(active_time, active_item, number[ACTIVE] - 1, time, item)
+        net.number[ACTIVE] += 1
+        _sift_up(active_time, active_item, net.number[ACTIVE] - 1, time, item)
     else:
-        number[FAR] += 1
-        _sift_up(far_time, far_item, number[FAR] - 1, time, item)
+        net.number[FAR] += 1
+        _sift_up(far_time, far_item, net.number[FAR] - 1, time, item)
 
 
 @lean_njit(forceinline=True)
-def _turn(setting, number, pool, wheel):
+def _turn(net):
     """Go on to the next bucket that holds something."""
-    slots, slot_time = pool[0], pool[1]
-    head, used, active_time, active_item, far_time, far_item = wheel
-    place = (number[BUCKET] + 1) & (BUCKETS - 1)
+    slots, slot_time = net.slots, net.slot_time
+    head, used, active_time, active_item, far_time, far_item = (
+        net.bucket_head,
+        net.bucket_used,
+        net.active_time,
+        net.active_item,
+        net.far_time,
+        net.far_item,
+    )
+    place = (net.number[BUCKET] + 1) & (BUCKETS - 1)
     word = place >> 6
     bits = used[word] >> np.uint64(place & 63) << np.uint64(place & 63)
     ahead = np.int64(NEVER)
@@ -119,10 +133,10 @@ def _turn(setting, number, pool, wheel):
             break
         word = (word + 1) & ((BUCKETS >> 6) - 1)
         bits = used[word]
-    bucket = number[BUCKET] + ahead
-    if number[FAR]:
-        bucket = min(bucket, far_time[0] >> setting[SHIFT])
-    number[BUCKET] = bucket
+    bucket = net.number[BUCKET] + ahead
+    if net.number[FAR]:
+        bucket = min(bucket, far_time[0] >> net.setting[SHIFT])
+    net.number[BUCKET] = bucket
     place = bucket & (BUCKETS - 1)
     word = place >> 6
     bit = np.uint64(1) << np.uint64(place & 63)
@@ -132,74 +146,74 @@ def _turn(setting, number, pool, wheel):
         while slot >= 0:
             after = np.int64(slots[slot, NEXT])
             item = np.int64(slots[slot, LINK]) << 32 | slot
-            number[ACTIVE] += 1
-            _sift_up(active_time, active_item, number[ACTIVE] - 1, slot_time[slot], item)
+            net.number[ACTIVE] += 1
+            _sift_up(active_time, active_item, net.number[ACTIVE] - 1, slot_time[slot], item)
             slot = after
-    while number[FAR] and far_time[0] >> setting[SHIFT] == bucket:
-        number[ACTIVE] += 1
-        _sift_up(active_time, active_item, number[ACTIVE] - 1, far_time[0], far_item[0])
-        number[FAR] -= 1
-        size = number[FAR]
+    while net.number[FAR] and far_time[0] >> net.setting[SHIFT] == bucket:
+        net.number[ACTIVE] += 1
+        _sift_up(active_time, active_item, net.number[ACTIVE] - 1, far_time[0], far_item[0])
+        net.number[FAR] -= 1
+        size = net.number[FAR]
         _sift_down(far_time, far_item, size, far_time[size], far_item[size])
 
 
 @lean_njit(forceinline=True)
-def next_time(setting, number, pool, wheel):
+def next_time(net):
     """When the next slot comes; NEVER when none does."""
-    if number[ACTIVE] == 0:
-        if number[WAITING_EVENTS] == 0:
+    if net.number[ACTIVE] == 0:
+        if net.number[WAITING_EVENTS] == 0:
             return np.int64(NEVER)
-        _turn(setting, number, pool, wheel)
-    return wheel[2][0]
+        _turn(net)
+    return net.active_time[0]
 
 
 @lean_njit(forceinline=True)
-def pop(number, wheel):
+def pop(net):
     """Take the slot that comes next, after `next_time` has found one."""
-    active_time, active_item = wheel[2], wheel[3]
+    active_time, active_item = net.active_time, net.active_item
     slot = active_item[0] & np.int64(0xFFFFFFFF)
-    number[ACTIVE] -= 1
-    number[WAITING_EVENTS] -= 1
-    size = number[ACTIVE]
+    net.number[ACTIVE] -= 1
+    net.number[WAITING_EVENTS] -= 1
+    size = net.number[ACTIVE]
     _sift_down(active_time, active_item, size, active_time[size], active_item[size])
     return slot
 
 
 @lean_njit(forceinline=True)
-def mark(number, dirty, is_dirty, link):
+def mark(net, link):
     """Remember that a link may have something to grant; lowest numbers come first."""
-    if is_dirty[link]:
+    if net.is_dirty[link]:
         return
-    is_dirty[link] = 1
-    place = number[DIRTY]
-    number[DIRTY] += 1
+    net.is_dirty[link] = 1
+    place = net.number[DIRTY]
+    net.number[DIRTY] += 1
     while place:
         parent = (place - 1) >> 1
-        if dirty[parent] <= link:
+        if net.dirty[parent] <= link:
             break
-        dirty[place] = dirty[parent]
+        net.dirty[place] = net.dirty[parent]
         place = parent
-    dirty[place] = link
+    net.dirty[place] = link
 
 
 @lean_njit(forceinline=True)
-def lowest_dirty(number, dirty, is_dirty):
+def lowest_dirty(net):
     """Take the lowest of the links that were remembered."""
-    link = np.int64(dirty[0])
-    is_dirty[link] = 0
-    number[DIRTY] -= 1
-    size = number[DIRTY]
-    last = dirty[size]
+    link = np.int64(net.dirty[0])
+    net.is_dirty[link] = 0
+    net.number[DIRTY] -= 1
+    size = net.number[DIRTY]
+    last = net.dirty[size]
     place = 0
     while True:
         child = 2 * place + 1
         if child >= size:
             break
-        if child + 1 < size and dirty[child + 1] < dirty[child]:
+        if child + 1 < size and net.dirty[child + 1] < net.dirty[child]:
             child += 1
-        if dirty[child] >= last:
+        if net.dirty[child] >= last:
             break
-        dirty[place] = dirty[child]
+        net.dirty[place] = net.dirty[child]
         place = child
-    dirty[place] = last
+    net.dirty[place] = last
     return link

@@ -27,32 +27,32 @@ NOT_YET = 4
 
 
 @lean_njit()
-def look(setting, number, network, pool, state, lanes, queues, held, wants, wants_lane, why):
+def look(net, held, wants, wants_lane, why):
     """Write down what each buffer holds and what its first packet waits for.
 
     Parameters
     ----------
-    setting, number, network, pool, state, lanes, queues
-        Of `packet_engine.run`.
+    net
+        A `Net`.
     held, wants, wants_lane, why
         int32, int32, int8 and uint8 [links, lanes], written; see `weft.sim.packet.Snapshots`.
     """
-    slots, slot_time = pool[0], pool[1]
-    head = queues[0]
-    now = number[NOW]
-    count = setting[LANES]
-    for link in range(len(state)):
+    slots, slot_time = net.slots, net.slot_time
+    head = net.queue_head
+    now = net.number[NOW]
+    count = net.setting[LANES]
+    for link in range(len(net.state)):
         for lane in range(count):
-            row = lanes[link * count + lane]
-            held[link, lane] = setting[BUFFER_CREDITS] - credits_now(number, pool, row, now)
+            row = net.lanes[link * count + lane]
+            held[link, lane] = net.setting[BUFFER_CREDITS] - credits_now(net, row, now)
             wants[link, lane] = -1
             wants_lane[link, lane] = -1
             why[link, lane] = NOTHING_WAITS
-            if network[0][link, HEAD_ROW] < 0:
+            if net.fixed[link, HEAD_ROW] < 0:
                 continue
-            first = network[0][link, QUEUE] + lane * network[0][link, QUEUES]
+            first = net.fixed[link, QUEUE] + lane * net.fixed[link, QUEUES]
             longest = np.int64(-1)
-            for queue in range(first, first + network[0][link, QUEUES]):
+            for queue in range(first, first + net.fixed[link, QUEUES]):
                 slot = np.int64(head[queue])
                 if slot >= 0 and (longest < 0 or slot_time[slot] < slot_time[longest]):
                     longest = slot
@@ -61,12 +61,12 @@ def look(setting, number, network, pool, state, lanes, queues, held, wants, want
             out, out_lane = np.int64(slots[longest, OUT]), np.int64(slots[longest, OUT_LANE])
             wants[link, lane] = out
             wants_lane[link, lane] = out_lane
-            needed = credits_of(setting, np.int64(slots[longest, BYTES]))
+            needed = credits_of(net, np.int64(slots[longest, BYTES]))
             if slot_time[longest] > now:
                 why[link, lane] = NOT_YET
-            elif credits_now(number, pool, lanes[out * count + out_lane], now) < needed:
+            elif credits_now(net, net.lanes[out * count + out_lane], now) < needed:
                 why[link, lane] = NO_CREDITS
-            elif state[out, FREE_AT] > now:
+            elif net.state[out, FREE_AT] > now:
                 why[link, lane] = LINK_BUSY
             else:
-                why[link, lane] = PORT_BUSY if port_free(setting, queues, link) > now else LINK_BUSY
+                why[link, lane] = PORT_BUSY if port_free(net, link) > now else LINK_BUSY

@@ -34,8 +34,14 @@ def alone_ps(
     """
     used, which = np.unique(route, return_inverse=True)
     offset, links = first_ways(
-        network.fixed, ways.kind, ways.arrays, ways.link[used], ways.way[used],
-        len(network.row_base) + 2,
+        network.fixed, network.row_base, network.row_link, ways.kind, ways.arrays["table"],
+        *(
+            ways.arrays[name]
+            for name in (
+                "runs", "set_id", "set_offset", "set_edge", "edge_link", "goal_row", "last_link"
+            )
+        ),
+        ways.link[used], ways.way[used], len(network.row_base) + 2,
     )  # fmt: skip
     took: NDArray[np.int64] = zero_load(
         network.fixed, network.rate_gbps, network.memory_gbps, offset, links,

@@ -43,17 +43,17 @@ def check_conservation(state: State) -> Mapping[str, int]:
     BrokenInvariant
         Naming what does not add up.
     """
-    number, slots, lanes = state.number, state.pool[0], int(state.setting[layout.LANES])
+    number, slots, lanes = state.net.number, state.net.slots, int(state.net.setting[layout.LANES])
     free = np.zeros(len(slots), dtype=bool)
-    free[state.pool[2][: number[layout.FREE_SLOTS]]] = True
-    back = np.zeros(len(state.lanes), dtype=np.int64)
-    for row in np.flatnonzero(state.lanes[:, layout.BACK_HEAD] >= 0):
-        slot = int(state.lanes[row, layout.BACK_HEAD])
+    free[state.net.free[: number[layout.FREE_SLOTS]]] = True
+    back = np.zeros(len(state.net.lanes), dtype=np.int64)
+    for row in np.flatnonzero(state.net.lanes[:, layout.BACK_HEAD] >= 0):
+        slot = int(state.net.lanes[row, layout.BACK_HEAD])
         while slot >= 0:
             back[row] += slots[slot, layout.BYTES]
             free[slot] = True
             slot = int(slots[slot, layout.NEXT])
-    for held in state.ends[1][:, 4]:
+    for held in state.net.connections[:, 4]:
         slot = int(held)
         while slot >= 0:
             free[slot] = True
@@ -62,11 +62,11 @@ def check_conservation(state: State) -> Mapping[str, int]:
     flying = flying[flying[:, layout.LANE] != layout.WAKES]
     wire = flying[:, layout.BYTES].astype(np.int64)
     row = flying[:, layout.LINK].astype(np.int64) * lanes + flying[:, layout.LANE]
-    credit = int(state.setting[layout.CREDIT_BYTES])
-    inside = np.zeros(len(state.lanes), dtype=np.int64)
+    credit = int(state.net.setting[layout.CREDIT_BYTES])
+    inside = np.zeros(len(state.net.lanes), dtype=np.int64)
     np.add.at(inside, row, -(-wire // credit))
-    whole = int(state.setting[layout.BUFFER_CREDITS])
-    total = state.lanes[:, layout.CREDITS] + back + inside
+    whole = int(state.net.setting[layout.BUFFER_CREDITS])
+    total = state.net.lanes[:, layout.CREDITS] + back + inside
     wrong = np.flatnonzero(total != whole)
     if len(wrong):
         link, lane = divmod(int(wrong[0]), lanes)
@@ -94,7 +94,7 @@ def check_conservation(state: State) -> Mapping[str, int]:
 
 def explain(why: int, fabric: Fabric, routes: Routes, workload: Workload, state: State) -> str:
     """Why a run cannot go on, in words, with the place."""
-    number = state.number
+    number = state.net.number
     now = f"{number[layout.NOW] / PS_PER_NS:g} ns"
     if why == kernel.NO_WAY:
         row, op = int(number[layout.FAULT_ROW]), int(number[layout.FAULT_OP])
@@ -108,7 +108,7 @@ def explain(why: int, fabric: Fabric, routes: Routes, workload: Workload, state:
     _, wants, wants_vl, reason = state.buffers()
     circle = deadlock_cycle(wants, wants_vl, reason)
     flying = int(number[layout.IN_FLIGHT])
-    links = state.network[0]
+    links = state.net.fixed
 
     def named(link: int, lane: int) -> str:
         if link < fabric.num_links:

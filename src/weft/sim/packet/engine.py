@@ -34,6 +34,10 @@ REPORT_S = 0.2
 _LONGEST_PS = 2**61
 
 
+class StopRun(Exception):
+    """Ends a run when `progress` raises it: the result has what is known until then."""
+
+
 def simulate_packets(
     fabric: Fabric,
     routes: Routes,
@@ -83,11 +87,12 @@ def simulate_packets(
     trace
         Operations whose every hop is written down.
     progress
-        Called several times a second with how far the run has come.
+        Called several times a second with how far the run has come. It may raise `StopRun`.
 
     Returns
     -------
     PacketResult
+        Marked incomplete after `max_time_ns`, an interrupt from the keyboard, or `StopRun`.
 
     Raises
     ------
@@ -108,8 +113,8 @@ def simulate_packets(
         local_gbps=local_gbps, local_latency_ns=local_latency_ns, ports=ports, seed=seed,
         max_time_ns=max_time_ns, snapshot_ns=snapshot_ns,
     )  # fmt: skip
-    made = bind(policy, routes)
     routes.check(fabric)
+    made = bind(policy, fabric, routes)
     _check_lanes(routes, hardware)
     hosts = host_of_rank(fabric, workload, placement)
     network = PacketNetwork.of(fabric, hardware, routes.num_vls)
@@ -207,16 +212,18 @@ def _run(
         began = time.perf_counter()
         try:
             why = state.step(instants)
+            number = state.net.number
+            now = Progress(
+                int(number[program.ENDED]), workload.num_ops, int(number[program.ARRIVED]),
+                messages, float(number[layout.NOW]) / PS_PER_NS,
+            )  # fmt: skip
         except KeyboardInterrupt:
             return kernel.MORE, True
-        number = state.number
         if progress:
-            progress(
-                Progress(
-                    int(number[program.ENDED]), workload.num_ops, int(number[program.ARRIVED]),
-                    messages, float(number[layout.NOW]) / PS_PER_NS,
-                )
-            )  # fmt: skip
+            try:
+                progress(now)
+            except StopRun:
+                return why, why == kernel.MORE
         if why != kernel.MORE:
             return why, False
         took = max(time.perf_counter() - began, 1e-4)

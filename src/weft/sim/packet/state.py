@@ -15,10 +15,11 @@ from weft.kernels import packet_layout as layout
 from weft.kernels import packet_queue as queue
 from weft.kernels import packet_view as view
 from weft.kernels import program
+from weft.kernels.packet_net import Net
 from weft.sim.packet.connections import Connections
 from weft.sim.packet.hardware import Hardware
 from weft.sim.packet.network import PacketNetwork, picoseconds
-from weft.sim.packet.policies import Policy, state_of
+from weft.sim.packet.policies import Policy, choice_of
 from weft.sim.packet.snapshots import Snapshots
 from weft.workload import Workload
 
@@ -32,23 +33,7 @@ _IN_BUCKET = 6
 class State:
     """State of a run; see `weft.kernels.packet_engine.run` for the arrays."""
 
-    setting: NDArray[np.int64]
-    number: NDArray[np.int64]
-    network: tuple[NDArray[Any], ...]
-    pool: tuple[NDArray[Any], ...]
-    wheel: tuple[NDArray[Any], ...]
-    state: NDArray[np.int64]
-    lanes: NDArray[np.int32]
-    arbiter: NDArray[np.int32]
-    counts: NDArray[np.int64]
-    queues: tuple[NDArray[Any], ...]
-    dirty: tuple[NDArray[Any], ...]
-    ends: tuple[NDArray[Any], ...]
-    tables: tuple[NDArray[np.int64], NDArray[np.int64]]
-    pick: NDArray[np.int64]
-    trace: tuple[NDArray[Any], ...]
-    ways: tuple[NDArray[Any], ...]
-    choice: tuple[Any, ...]
+    net: Net
     program: tuple[NDArray[Any], ...]
     times: tuple[NDArray[Any], ...]
     heap: tuple[NDArray[Any], ...]
@@ -107,52 +92,60 @@ class State:
             timeline = timeline[np.argsort(release[timeline], kind="stable")]
         processors = int(workload.cpu.max(initial=0)) + 1
         events = 2 * ops + workload.num_ranks * processors + 16
-        sends = np.zeros(ops, dtype=np.uint8)
         snapshot_ps = 0
         if options["snapshot_ns"] is not None:
             snapshot_ps = int(picoseconds(options["snapshot_ns"]))
-        return cls(
+        net = Net(
             setting=setting,
             number=number,
-            network=(
-                network.fixed, network.rate_gbps, network.memory_gbps, network.into,
-                network.row_base,
-            ),
-            pool=(
-                np.zeros((slots, layout.SLOT_WIDTH), dtype=np.int32),
-                np.zeros(slots, dtype=np.int64),
-                np.arange(slots - 1, -1, -1, dtype=np.int32),
-            ),
-            wheel=(
-                np.zeros(queue.BUCKETS, dtype=np.int32),
-                np.zeros(queue.BUCKETS >> 6, dtype=np.uint64),
-                *(np.zeros(slots, dtype=np.int64) for _ in range(4)),
-            ),
+            fixed=network.fixed,
+            rate=network.rate_gbps,
+            memory=network.memory_gbps,
+            into=network.into,
+            row_base=network.row_base,
+            row_link=network.row_link,
+            slots=np.zeros((slots, layout.SLOT_WIDTH), dtype=np.int32),
+            slot_time=np.zeros(slots, dtype=np.int64),
+            free=np.arange(slots - 1, -1, -1, dtype=np.int32),
+            bucket_head=np.zeros(queue.BUCKETS, dtype=np.int32),
+            bucket_used=np.zeros(queue.BUCKETS >> 6, dtype=np.uint64),
+            active_time=np.zeros(slots, dtype=np.int64),
+            active_item=np.zeros(slots, dtype=np.int64),
+            far_time=np.zeros(slots, dtype=np.int64),
+            far_item=np.zeros(slots, dtype=np.int64),
             state=state,
             lanes=lane_rows,
             arbiter=arbiter,
             counts=np.zeros((links * lanes, layout.COUNT_WIDTH), dtype=np.int64),
-            queues=(
-                np.full(network.num_queues, -1, dtype=np.int32),
-                np.full(network.num_queues, -1, dtype=np.int32),
-                np.zeros(links * lanes * network.words, dtype=np.uint64),
-                np.zeros(links * hardware.speedup, dtype=np.int64),
-            ),
-            dirty=(np.zeros(links, dtype=np.int32), np.zeros(links, dtype=np.uint8)),
-            ends=(
-                pairs, talks,
-                np.zeros((ops, adapter.MESSAGE_WIDTH), dtype=np.int64),
-                np.full(ops, -1, dtype=np.int32),
-                np.full(ops, -1, dtype=np.int32),
-                sends,
-                connections.pair, connections.connection, connections.route,
-                ways.link, ways.lane, ways.way, ways.level,
-            ),
-            tables=tables,
+            queue_head=np.full(network.num_queues, -1, dtype=np.int32),
+            queue_tail=np.full(network.num_queues, -1, dtype=np.int32),
+            asked=np.zeros(links * lanes * network.words, dtype=np.uint64),
+            port_free=np.zeros(links * hardware.speedup, dtype=np.int64),
+            dirty=np.zeros(links, dtype=np.int32),
+            is_dirty=np.zeros(links, dtype=np.uint8),
+            pairs=pairs,
+            connections=talks,
+            messages=np.zeros((ops, adapter.MESSAGE_WIDTH), dtype=np.int64),
+            next_sent=np.full(ops, -1, dtype=np.int32),
+            next_whole=np.full(ops, -1, dtype=np.int32),
+            sends=np.zeros(ops, dtype=np.uint8),
+            pair_of=connections.pair,
+            connection_of=connections.connection,
+            route_of=connections.route,
+            route_link=ways.link,
+            route_lane=ways.lane,
+            route_way=ways.way,
+            route_level=ways.level,
+            high=tables[0],
+            low=tables[1],
             pick=np.zeros(2 + 2 * lanes, dtype=np.int64),
-            trace=(traced, np.zeros((1024 if len(traced) else 0, kernel.HOP_WIDTH), np.int64)),
-            ways=ways.arrays,
-            choice=state_of(policy, len(network.row_base) - 1),
+            traced=traced,
+            hops=np.zeros((1024 if len(traced) else 0, kernel.HOP_WIDTH), dtype=np.int64),
+            choice=choice_of(policy, len(network.row_base) - 1, links),
+            **ways.arrays,
+        )
+        return cls(
+            net=net,
             program=(
                 workload.kind, workload.rank, workload.size_bytes, duration, workload.match,
                 release, workload.cpu, *workload.after, connections.route,
@@ -167,7 +160,7 @@ class State:
             ),
             heap=(np.zeros(events, dtype=np.int64), np.zeros(events, dtype=np.int64)),
             timeline=timeline.astype(np.int32),
-            moves=(sends, np.zeros(ops + 1, dtype=np.int32), np.array([options["local_gbps"]])),
+            moves=(net.sends, np.zeros(ops + 1, np.int32), np.array([options["local_gbps"]])),
             snapshot_ps=snapshot_ps,
             next_look=0 if snapshot_ps else FOREVER_PS,
         )  # fmt: skip
@@ -175,10 +168,8 @@ class State:
     def step(self, instants: int) -> int:
         """Run for about so many instants; more room and snapshots are made on the way."""
         why = kernel.run(
-            self.setting, self.number, self.network, self.pool, self.wheel, self.state, self.lanes,
-            self.arbiter, self.counts, self.queues, *self.dirty, self.ends, self.tables, self.pick,
-            self.trace, self.ways, self.choice, self.program, self.times, self.heap, self.timeline,
-            self.moves, self.next_look, instants,
+            self.net, self.program, self.times, self.heap, self.timeline, self.moves,
+            self.next_look, instants,
         )  # fmt: skip
         if why == kernel.NO_ROOM:
             self._grow()
@@ -187,37 +178,33 @@ class State:
             self._look()
             return kernel.MORE
         if why == kernel.NO_TRACE:
-            marks, hops = self.trace
-            self.trace = marks, np.concatenate([hops, np.zeros_like(hops)])
+            self.net = self.net._replace(hops=_longer(self.net.hops))
             return kernel.MORE
         return int(why)
 
     def _look(self) -> None:
         """Take the snapshot that is due."""
-        self.number[layout.NOW] = self.next_look
+        self.net.number[layout.NOW] = self.next_look
         self.seen.append((self.next_look, *self.buffers(), *self.counters(self.next_look)))
         self.next_look += self.snapshot_ps
 
     def buffers(self) -> tuple[NDArray[Any], ...]:
         """What buffers hold and wait for now: held, wants, wants_vl and why of `Snapshots`."""
-        links, lanes = len(self.state), int(self.setting[layout.LANES])
+        links, lanes = len(self.net.state), int(self.net.setting[layout.LANES])
         arrays = tuple(
             np.zeros((links, lanes), dtype=dtype)
             for dtype in (np.int32, np.int32, np.int8, np.uint8)
         )
-        view.look(
-            self.setting, self.number, self.network, self.pool, self.state, self.lanes,
-            self.queues, *arrays,
-        )  # fmt: skip
+        view.look(self.net, *arrays)
         return arrays
 
     def counters(self, now: int) -> tuple[NDArray[np.int64], ...]:
         """Packets, wire bytes and waits of links and lanes, and how long links had been busy."""
-        links, lanes = len(self.state), int(self.setting[layout.LANES])
-        counts = self.counts.reshape(links, lanes, layout.COUNT_WIDTH)
+        links, lanes = len(self.net.state), int(self.net.setting[layout.LANES])
+        counts = self.net.counts.reshape(links, lanes, layout.COUNT_WIDTH)
         # What has begun counts for as long as it has lasted.
-        ahead = np.maximum(self.state[:, layout.FREE_AT] - now, 0)
-        busy = np.maximum(self.state[:, layout.BUSY] - ahead, 0)
+        ahead = np.maximum(self.net.state[:, layout.FREE_AT] - now, 0)
+        busy = np.maximum(self.net.state[:, layout.BUSY] - ahead, 0)
         return (
             counts[:, :, layout.PACKETS].copy(), counts[:, :, layout.WIRE_BYTES].copy(),
             counts[:, :, layout.WAIT].copy(), busy,
@@ -225,7 +212,7 @@ class State:
 
     def outcome(self) -> dict[str, Any]:
         """What a result says of the run."""
-        number, talks = self.number, self.ends[1]
+        number, talks = self.net.number, self.net.connections
         posted, ended, left, arrived = self.times[2:6]
         now = int(number[layout.NOW])
         done = number[program.ENDED] == len(ended)
@@ -235,19 +222,19 @@ class State:
         packets, wire_bytes, wait, busy = self.counters(end)
         return {
             "posted_ps": posted, "ended_ps": ended, "left_ps": left, "arrived_ps": arrived,
-            "end_ps": end, "num_vls": int(self.setting[layout.LANES]),
+            "end_ps": end, "num_vls": int(self.net.setting[layout.LANES]),
             "packets": packets, "wire_bytes": wire_bytes, "wait_ps": wait, "busy_ps": busy,
             "held_bytes": talks[:, adapter.MOST_HELD].copy(),
             "overtook": talks[:, adapter.OVERTOOK].copy(),
             "snapshots": self._snapshots(),
-            "hop": self.trace[1][: number[layout.TRACED]],
+            "hop": self.net.hops[: number[layout.TRACED]],
             "num_hops": int(number[layout.HOPS]), "num_events": int(number[layout.EVENTS]),
         }  # fmt: skip
 
     def _snapshots(self) -> Snapshots | None:
         if not self.snapshot_ps:
             return None
-        links, lanes = len(self.state), int(self.setting[layout.LANES])
+        links, lanes = len(self.net.state), int(self.net.setting[layout.LANES])
 
         def stacked(place: int, dtype: Any, *shape: int) -> NDArray[Any]:
             if not self.seen:
@@ -267,22 +254,20 @@ class State:
 
     def _grow(self) -> None:
         """Twice as many slots."""
-        slots, times, free = self.pool
-        count = len(slots)
-        self.pool = (
-            np.concatenate([slots, np.zeros_like(slots)]),
-            np.concatenate([times, np.zeros_like(times)]),
-            np.concatenate([free, np.zeros_like(free)]),
-        )
-        # Those that are in use stay first in the cache.
-        left = int(self.number[layout.FREE_SLOTS])
+        net = self.net
+        count, left = len(net.slots), int(net.number[layout.FREE_SLOTS])
+        # Those that were in use before stay first in the cache.
         fresh = np.arange(2 * count - 1, count - 1, -1, dtype=np.int32)
-        self.pool[2][: left + count] = np.concatenate([fresh, self.pool[2][:left]])
-        self.number[layout.FREE_SLOTS] = left + count
-        self.wheel = (
-            *self.wheel[:2],
-            *(np.concatenate([each, np.zeros_like(each)]) for each in self.wheel[2:]),
-        )
+        free = np.zeros(2 * count, dtype=np.int32)
+        free[: left + count] = np.concatenate([fresh, net.free[:left]])
+        net.number[layout.FREE_SLOTS] = left + count
+        names = ("slots", "slot_time", "active_time", "active_item", "far_time", "far_item")
+        self.net = net._replace(free=free, **{name: _longer(getattr(net, name)) for name in names})
+
+
+def _longer(array: NDArray[Any]) -> NDArray[Any]:
+    """The same with as many zeros behind it."""
+    return np.concatenate([array, np.zeros_like(array)])
 
 
 def _settings(
@@ -323,6 +308,8 @@ def _settings(
         layout.ROUTE_KIND: kind,
         layout.LANE_KIND: lane_kind,
         layout.REORDERS: policy.reorders,
+        layout.ROUND: policy.goes_round,
+        layout.WATCHES: policy.watches,
         layout.SHIFT: _shift(network, whole),
     }
     for place, value in values.items():

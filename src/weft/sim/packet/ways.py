@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +11,12 @@ from numpy.typing import NDArray
 
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
+from weft.kernels import packet_choice as choice
 from weft.kernels import packet_layout as layout
 from weft.kernels import packet_route as kernel
 from weft.kernels.flow_routes import table_routes
 from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
+from weft.routing.phases import routed_rows
 from weft.sim.packet.network import PacketNetwork
 from weft.sim.static import Ports, endpoint_out, host_flows, walk_arrays
 
@@ -36,7 +39,7 @@ class Ways:
     endpoint
         int32 [routes]: where they go.
     arrays
-        What `weft.kernels.packet_route.route` looks up.
+        What `weft.kernels.packet_route.route` looks up, by their names in `Net`.
     """
 
     kind: int
@@ -46,7 +49,7 @@ class Ways:
     level: NDArray[np.uint8]
     way: NDArray[np.int32]
     endpoint: NDArray[np.int32]
-    arrays: tuple[NDArray[Any], ...]
+    arrays: Mapping[str, NDArray[Any]]
 
 
 def lay_ways(
@@ -100,7 +103,7 @@ def lay_ways(
     lids: NDArray[Any] = flows.lids if len(flows.lids) else end
     way: NDArray[Any]
     level = _levels(routes, row, lids)
-    lane_kind = kernel.KEEP if routes.lanes.is_uniform else kernel.BY_PORTS
+    lane_kind = choice.KEEP if routes.lanes.is_uniform else choice.BY_PORTS
     if isinstance(routes, TableRoutes):
         kind, way = kernel.TABLES, lids
         _check_tables(fabric, routes, sources, destinations, start, end, flows.lids)
@@ -113,15 +116,16 @@ def lay_ways(
         if routes.sl.ndim:
             level = routes.sl[path]
     elif isinstance(routes, CandidateRoutes):
-        if routes.num_intermediates:
-            raise NotApplicable(f"{routes.engine} goes by intermediates, which need policy=ugal")
         kind, way = kernel.CANDIDATES, end
         goal = graph.destination_row[end]
-        nowhere = (row != goal) & (routes.set_id[goal, row] < 0)
+        if routes.num_intermediates:
+            nowhere = ~routed_rows(fabric, routes)[goal, row]
+        else:
+            nowhere = (row != goal) & (routes.set_id[goal, row] < 0)
         _refuse(fabric, routes, sources, destinations, nowhere)
         lanes_of_sets = routes.set_lane
         if len(lanes_of_sets):
-            lane_kind = kernel.BY_CANDIDATE
+            lane_kind = choice.BY_CANDIDATE
         else:
             lanes_of_sets = np.zeros(1, dtype=np.uint8)
         sets = routes.set_id, routes.set_offset, routes.set_edge, lanes_of_sets
@@ -141,10 +145,12 @@ def lay_ways(
     return Ways(
         kind, lane_kind, link, first.astype(np.uint8), level.astype(np.uint8),
         way.astype(np.int32), end,
-        (
-            tables, network.row_base, network.row_link, runs, *sets, graph.edge_link,
-            graph.destination_row, last, lanes.tables, index, base, per_row,
-        ),
+        {
+            "table": tables, "runs": runs, "set_id": sets[0], "set_offset": sets[1],
+            "set_edge": sets[2], "set_lane": sets[3], "edge_link": graph.edge_link,
+            "goal_row": graph.destination_row, "last_link": last, "lane_tables": lanes.tables,
+            "lane_index": index, "lane_base": base, "lane_ports": per_row,
+        },
     )  # fmt: skip
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import NotApplicable
-from weft.kernels import packet_route as kernel
+from weft.fabrics import Fabric
+from weft.kernels import packet_choice as kernel
 from weft.registry import Registry
 from weft.routes import CandidateRoutes, Routes
 
-PolicyFunction = Callable[..., "Policy"]
+#: Options of a policy and what it keeps, made for a fabric and routes.
+Lay = Callable[[Fabric, CandidateRoutes], Mapping[str, NDArray[Any]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,22 +26,43 @@ class Policy:
     Parameters
     ----------
     number
-        Its number in `weft.kernels.packet_route`, 0 where there is nothing to choose.
-    numbers
-        int64 [4]: what it needs to know, by places of that module.
+        Its number in `weft.kernels.packet_choice`, 0 where there is nothing to choose.
+    numbers, reals
+        int64 and float64: what it needs to know, by places of that module.
     entries
         Flowlets that each node remembers.
     queue_pairs
         Queue pairs for each pair of ranks.
     reorders
         Packets of a connection may overtake each other.
+    by_intermediates
+        It may send packets by intermediates.
+    watches
+        It looks at what links send.
+    lay
+        Makes arrays of `weft.kernels.packet_choice.Choice` for a fabric and its routes.
+    arrays
+        What `lay` made.
+    goes_round
+        The routes have intermediates and the policy uses them.
     """
 
     number: int = 0
-    numbers: NDArray[np.int64] = field(default_factory=lambda: np.zeros(4, dtype=np.int64))
+    numbers: NDArray[np.int64] = field(
+        default_factory=lambda: np.zeros(kernel.NUMBERS, dtype=np.int64)
+    )
+    reals: NDArray[np.float64] = field(default_factory=lambda: np.zeros(kernel.REALS))
     entries: int = 0
     queue_pairs: int = 1
     reorders: bool = False
+    by_intermediates: bool = False
+    watches: bool = False
+    lay: Lay | None = None
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    goes_round: bool = False
+
+
+PolicyFunction = Callable[..., Policy]
 
 
 class PolicyRegistry(Registry):
@@ -51,43 +74,78 @@ policy = PolicyRegistry("policy", "weft.sim.packet.policies", "weft.policies")
 
 def numbers(**values: int) -> NDArray[np.int64]:
     """Numbers of a policy by the names of their places."""
-    made = np.zeros(4, dtype=np.int64)
+    made = np.zeros(kernel.NUMBERS, dtype=np.int64)
     for name, value in values.items():
         made[getattr(kernel, name)] = value
     return made
 
 
-def bind(spec: str, routes: Routes) -> Policy:
-    """A policy by its spec, for some routes.
+def bind(spec: str, fabric: Fabric, routes: Routes) -> Policy:
+    """A policy by its spec, for some routes of a fabric.
 
     Raises
     ------
     InputError
         On an unknown policy or a wrong option.
     NotApplicable
-        When the routes leave a choice and the policy makes none, or the other way round.
+        When the routes leave a choice and the policy makes none, or the other way round; when
+        routes go by intermediates and the policy does not, or the other way round; when the fabric
+        is nothing for the policy.
     """
     entry, given = policy.parse(spec)
     made: Policy = entry.function(**policy.bind(entry, given))
-    choice = isinstance(routes, CandidateRoutes)
-    if choice and not made.number:
+    if not isinstance(routes, CandidateRoutes):
+        if made.number:
+            raise NotApplicable(
+                f"{routes.engine} leaves no choice of ways to policy {entry.name}; engines such "
+                "as ecmp do"
+            )
+        return made
+    if not made.number:
         raise NotApplicable(
             f"{routes.engine} leaves a choice of ways, and policy {entry.name} makes none; there "
             f"are {', '.join(each.name for each in policy if each.name != entry.name)}"
         )
-    if made.number and not choice:
+    if made.by_intermediates and not routes.num_intermediates:
         raise NotApplicable(
-            f"{routes.engine} leaves no choice of ways to policy {entry.name}; engines such as "
-            "ecmp do"
+            f"policy {entry.name} goes by intermediates, and {routes.engine} has none; engines "
+            "such as ugal and valiant do"
         )
-    return made
+    if routes.num_intermediates and not routes.direct and not made.by_intermediates:
+        raise NotApplicable(
+            f"{routes.engine} sends every packet by an intermediate, and policy {entry.name} sends "
+            "them straight; there are valiant and ugal"
+        )
+    if made.lay is None:
+        return made
+    return replace(made, arrays=made.lay(fabric, routes), goes_round=made.by_intermediates)
 
 
-def state_of(made: Policy, rows: int) -> tuple[Any, ...]:
+def choice_of(made: Policy, rows: int, links: int) -> kernel.Choice:
     """What the kernel keeps for a policy."""
     entries = max(rows * made.entries, 1)
-    return (
-        made.numbers,
-        np.full(entries, -1, dtype=np.int32),
-        np.full(entries, -1, dtype=np.int64),
-    )
+    kept = made.watches * links
+    arrays: dict[str, NDArray[Any]] = {
+        "numbers": made.numbers,
+        "reals": made.reals,
+        "entry_edge": np.full(entries, -1, dtype=np.int32),
+        "entry_time": np.full(entries, -1, dtype=np.int64),
+        "tree_level": np.zeros(1, dtype=np.int8),
+        "tree_leaf": np.zeros(1, dtype=np.int32),
+        "tree_pod": np.zeros(1, dtype=np.int32),
+        "uplink": np.zeros(1, dtype=np.int16),
+        "table_base": np.zeros(1, dtype=np.int64),
+        "metric": np.zeros((1, 4), dtype=np.uint8),
+        "heard": np.full((1, 2), -1, dtype=np.int64),
+        "estimate": np.zeros(max(kept, 1)),
+        "tick": np.zeros(max(kept, 1), dtype=np.int64),
+        "via": np.zeros(1, dtype=np.int32),
+        "via_set": np.zeros((1, 1), dtype=np.int32),
+        "links_to": np.zeros((1, 1), dtype=np.uint8),
+        "links_to_via": np.zeros((1, 1), dtype=np.uint8),
+        "turns_on": np.zeros((1, 1), dtype=np.int32),
+    }
+    for name, array in made.arrays.items():
+        if array.dtype != arrays[name].dtype or array.ndim != arrays[name].ndim:
+            raise TypeError(f"{name} of a policy is {array.dtype} of {array.ndim} dimensions")
+    return kernel.Choice(**{**arrays, **made.arrays})

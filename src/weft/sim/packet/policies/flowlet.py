@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from weft.errors import InputError
-from weft.kernels import packet_route as kernel
+from weft.kernels import packet_choice as kernel
+from weft.sim.packet.network import picoseconds
 from weft.sim.packet.policies.base import Policy, numbers, policy
 from weft.units import Nanoseconds
 
@@ -18,12 +19,18 @@ def flowlet(*, gap: Nanoseconds = 10_000.0, entries: int = 4096) -> Policy:
         Longest time between packets of one flowlet.
     entries
         Flowlets that each node remembers.
+
+    Notes
+    -----
+    Source: Vanini et al. 2017 (LetFlow), with the times of packets instead of an age bit.
     """
     if not 1 <= entries <= 2**20:
         raise InputError(f"entries must be 1 to {2**20}, not {entries}")
+    if not 0 <= gap < 1e12:
+        raise InputError(f"gap must be 0 ns or more, not {gap}")
     return Policy(
         kernel.FLOWLET,
-        numbers(GAP=round(gap * 1000), ENTRIES=entries),
+        numbers(GAP=int(picoseconds(gap)), ENTRIES=entries),
         entries=entries,
         reorders=True,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.errors import InputError
-from weft.kernels import packet_route as kernel
+from weft.kernels import packet_choice as kernel
 from weft.sim.packet.policies.base import Policy, policy
 
 
