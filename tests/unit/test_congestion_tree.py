@@ -244,7 +244,7 @@ def test_nodes_frame_is_the_tree(one_hot):
 def test_text_is_indented_by_depth_and_cut(one_hot):
     spots = HotSpots(one_hot, end_ns=60_000)
     lines = spots.text().splitlines()
-    assert lines[0] == "Hot spot 1: s1-0[1] -> h0[1] (link)"
+    assert lines[0] == "Hot spot 1: s1-0[1] -> h0[1]"
     assert "100% busy, 19 buffers" in lines[1]
     assert "    s2-0[1] -> s1-0[5]  link busy, full" in lines
     deep = [line for line in lines if line.startswith("        h")]

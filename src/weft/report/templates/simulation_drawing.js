@@ -79,13 +79,16 @@ class SimulationDrawing extends Drawing {
       const cable = tree.root >> 1;
       if (this.hiddenCable(cable)) return;
       this.arrow(context, tree.root, colour, 9);
-      [px, py] = this.onCable(cable, 0.5);
+      // Beside the arrow.
+      const [fromX, fromY] = this.onCable(cable, 0.47);
+      [px, py] = this.onCable(cable, 0.53);
+      const length = Math.hypot(px - fromX, py - fromY) || 1, side = py > fromY ? 1 : -1;
+      [px, py] = [(px + fromX) / 2 + (side * 17 * (py - fromY)) / length, (py + fromY) / 2 - (side * 17 * (px - fromX)) / length];
     }
     const text = String(tree.number + 1);
     context.font = 'bold 11px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
     context.textAlign = "center";
     const half = Math.max(7.5, context.measureText(text).width / 2 + 4);
-    px += 15;
     context.beginPath();
     context.roundRect(px - half, py - 8, 2 * half, 16, 8);
     context.fillStyle = colour;

@@ -182,7 +182,7 @@ class Simulation {
     const { moments } = this;
     return [
       `${percent(moments.value("use", frame, link))} busy, ${number(Number(moments.value("waiting", frame, link).toPrecision(3)))} packets wait for it`,
-      `${percent(moments.value("held", frame, link))} of the buffer behind it taken`,
+      `${percent(moments.value("held", frame, link))} of the buffer at its far end taken`,
     ];
   }
 
@@ -191,7 +191,7 @@ class Simulation {
   listTrees() {
     const trees = this.trees.at(this.frame), box = byId("trees");
     byId("trees-text").textContent = trees.length
-      ? `${plural(trees.length, "link")} that packets wait for while buffers behind them fill up. A halo marks what waits, broad where the buffer is full.`
+      ? `${plural(trees.length, "link")} that packets wait for in full buffers. Colour marks the buffers, broad where one is full, and the number the link that they wait for.`
       : "No packet waits because of a full buffer.";
     box.replaceChildren(...trees.map((tree) => this.treeEntry(tree)));
   }
@@ -285,7 +285,7 @@ class Simulation {
       if (Number.isFinite(fabric.length[cable])) facts.push(`${number(fabric.length[cable])} m`);
       box.replaceChildren(element("p", { class: "about" }, facts.join(", ")), ...[first, first ^ 1].map((link) => element("div", { class: "way" },
         element("p", { class: "name" }, fabric.linkName(link)),
-        element("p", {}, element("span", { class: "big" }, percent(moments.value("use", frame, link))), " busy, ", element("span", { class: "big" }, percent(moments.value("held", frame, link))), " of the buffer behind it taken"),
+        element("p", {}, element("span", { class: "big" }, percent(moments.value("use", frame, link))), " busy, ", element("span", { class: "big" }, percent(moments.value("held", frame, link))), " of the buffer at its far end taken"),
         element("p", { class: "about" }, [`${plural(Number(moments.value("waiting", frame, link).toPrecision(3)), "packet")} wait for it on average`, ...this.treesOf(link)].join("; ")))));
       return;
     }

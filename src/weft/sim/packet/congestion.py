@@ -25,19 +25,20 @@ Buffer = tuple[int, int]
 
 #: Why a tree has its root where it is.
 CAUSES = {
-    "link": "as many packets want the link as it can carry or more; there is room behind it",
-    "receiver": "the adapter behind the link writes to memory more slowly than the link brings",
-    "credits": "the buffer behind the link is full, but nothing waits in it: it is too small for "
-    "the time that credits take to come back",
-    "port": "the buffer behind the link is full but empties: its first packet waits for the one "
-    "before to have left, or until it may leave",
-    "circle": "the buffer behind the link waits for one that waits for it: a circle",
+    "link": "as many packets want the link as it can carry, or more; there is room at its far end",
+    "receiver": "the adapter at the link's far end writes to memory more slowly than the link "
+    "brings",
+    "credits": "the buffer at the link's far end is full, but nothing waits in it: it is too small "
+    "for the time that credits take to come back",
+    "port": "the buffer at the link's far end is full but empties: its first packet waits for the "
+    "one before to have left, or until it may leave",
+    "circle": "the buffer at the link's far end waits for one that waits for it",
 }
 
 
 @dataclass(frozen=True, eq=False)
 class CongestionTree:
-    """What waits for one link, directly or behind full buffers.
+    """What waits for one link, in the buffers before it and in those before full ones.
 
     Nodes are buffers whose first packet waits: for the root, or to enter the buffer of another
     node, which is full. A node that is full itself has its link's sender wait in turn.
@@ -125,7 +126,7 @@ def congestion_trees(
 ) -> list[CongestionTree]:
     """Find what waits for what, from the links at which the waiting begins.
 
-    A link is a root when packets wait for it and no full buffer behind it, whose first packet
+    A link is a root when packets wait for it and no full buffer at its far end, whose first packet
     waits for yet another link, is the reason. Waiting without a full buffer is a queue and no
     congestion: such trees are left out.
 
@@ -163,9 +164,8 @@ def congestion_trees(
     new = waiting[~passes[to]]
     root[new], depth[new] = after[new] // lanes, 1
     while len(new):
-        behind = waiting[passes[to] & (root[waiting] < 0) & (root[to] >= 0)]
-        root[behind], depth[behind] = root[after[behind]], depth[after[behind]] + 1
-        new = behind
+        new = waiting[passes[to] & (root[waiting] < 0) & (root[to] >= 0)]
+        root[new], depth[new] = root[after[new]], depth[after[new]] + 1
     trees = []
     order = waiting[np.lexsort((waiting, depth[waiting], root[waiting]))]
     starts = np.flatnonzero(np.diff(root[order], prepend=-2))

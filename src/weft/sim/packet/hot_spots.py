@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from weft.columns import Column, frame
 from weft.errors import InputError
 from weft.sim.packet.congestion import (
+    CAUSES,
     WHY_TEXT,
     Buffer,
     CongestionTree,
@@ -233,11 +234,11 @@ class HotSpots:
     def _lines(self, number: int, tree: CongestionTree, most: int) -> list[str]:
         row = self._row(number, tree)
         several = self.last - self.first > 1
-        head = f"Hot spot {number + 1}: {row['name']} ({row['cause']}"
-        head += f", {tree.root_weight:.0%} of the time)" if several else ")"
+        head = f"Hot spot {number + 1}: {row['name']}"
+        head += f", {tree.root_weight:.0%} of the time" if several else ""
         about = [f"{row['utilisation']:.0%} busy"] if row["utilisation"] is not None else []
         about += [
-            f"{_plural(row['buffers'], 'buffer')}, {row['full']} of them full",
+            f"{_plural(row['buffers'], 'buffer')}, {row['full']:,} of them full",
             f"{row['depth']} deep",
         ]
         if row["hosts"]:
@@ -246,6 +247,8 @@ class HotSpots:
         if row["elsewhere"]:
             about.append(f"{row['elsewhere']} of them to other hosts")
         lines = [head, "  " + ", ".join(about)]
+        if tree.cause != "link":
+            lines.append(f"  {tree.cause}: {CAUSES[tree.cause]}")
         lanes = self.result.num_vls > 1
         order = depth_first(tree)
         for at in order[:most]:

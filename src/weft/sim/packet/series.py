@@ -52,7 +52,9 @@ LINK_SERIES_COLUMNS: Mapping[str, Column] = _INTERVAL | {
     ),
     **_TRAFFIC,
     "held_share": Column(
-        pl.Float64, "", "Credits taken of the buffers behind it over those they have, at the end."
+        pl.Float64,
+        "",
+        "Credits taken of the buffers at its far end over those they have, when the interval ends.",
     ),
 }
 
@@ -65,7 +67,9 @@ CABLE_SERIES_COLUMNS: Mapping[str, Column] = _INTERVAL | {
     "back": Column(pl.Float64, "", "Utilisation of link 2c + 1."),
     **_TRAFFIC,
     "held_share": Column(
-        pl.Float64, "", "Credits taken over those there are, of the end that is fuller."
+        pl.Float64,
+        "",
+        "Credits taken over those there are, of the fuller end, when the interval ends.",
     ),
 }
 
@@ -76,7 +80,7 @@ QUEUE_SERIES_COLUMNS: Mapping[str, Column] = _INTERVAL | {
     "vl": Column(pl.Int32, "", "Lane."),
     **_TRAFFIC,
     "held_credits": Column(
-        pl.Int64, "", "Credits taken of the buffer behind the link at the end of the interval."
+        pl.Int64, "", "Credits taken of the buffer at its far end, when the interval ends."
     ),
     "held_share": Column(pl.Float64, "", "Those over all that the buffer has."),
     "wants_link": Column(
@@ -174,7 +178,7 @@ def cable_series(result: PacketResult, cables: ArrayLike | None = None) -> pl.Da
 
 
 def queue_series(result: PacketResult, links: ArrayLike | None = None) -> pl.DataFrame:
-    """Queues onto links and the buffers behind them over time, lane by lane.
+    """Queues onto links and the buffers at their far ends over time, lane by lane.
 
     Parameters
     ----------

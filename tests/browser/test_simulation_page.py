@@ -1,0 +1,229 @@
+"""The page of a simulation in a real headless Chromium, opened from disk with the network cut."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from weft.report.simulation import write_simulation_report
+from weft.routing import route
+from weft.sim.packet import PacketResult, simulate_packets
+from weft.sim.packet.hot_spots import trees_at
+from weft.sim.packet.series import link_series
+from weft.topology import build
+from weft.workload import WorkloadBuilder
+
+pytestmark = pytest.mark.browser
+
+TREE = build("xgft:2;4,4;1,2")
+
+
+@pytest.fixture(scope="module")
+def result() -> PacketResult:
+    """Everybody sends to host 0, and rank 3 also to rank 9."""
+    builder = WorkloadBuilder(16, name="incast <b>of 15</b>")
+    for rank in range(1, 16):
+        builder.calc(rank, 800.0)
+        builder.put(rank, 0, 40_000)
+    builder.put(3, 9, 20_000)
+    builder.recv(0, 15, 64)
+    builder.isend(15, 0, 64)
+    return simulate_packets(TREE, route(TREE, "minhop"), builder.build(), snapshot_ns=400)
+
+
+@pytest.fixture
+def tab(browser: Browser, result: PacketResult, tmp_path: Path) -> Any:
+    path = tmp_path / "run.html"
+    write_simulation_report(result, path)
+    context = browser.new_context(offline=True, viewport={"width": 1280, "height": 900})
+    context.set_default_timeout(15_000)
+    page = context.new_page()
+    wrong: list[str] = []
+    requests: list[str] = []
+    page.on(
+        "console",
+        lambda said: wrong.append(said.text) if said.type in {"error", "warning"} else None,
+    )
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto(path.as_uri())
+    page.wait_for_selector("html[data-state=done]", state="attached")
+    settle(page)
+    yield page
+    assert wrong == []
+    assert len(requests) == 1
+    assert requests[0].startswith("file:")
+    context.close()
+
+
+def settle(tab: Page) -> None:
+    """Let frames that were asked for be painted."""
+    tab.evaluate("() => new Promise((done) => setTimeout(() => requestAnimationFrame(done), 200))")
+
+
+def frame(tab: Page) -> int:
+    return int(tab.evaluate("() => weftReport.frame"))
+
+
+def later(result: PacketResult) -> np.ndarray:
+    assert result.snapshots is not None
+    return np.flatnonzero(result.snapshots.time_ps > 0)
+
+
+def test_opens_where_most_is_stuck_and_lists_the_tree(tab: Page, result: PacketResult) -> None:
+    at = frame(tab)
+    trees = trees_at(result, int(later(result)[at]))
+    sizes = [sum(map(len, trees_at(result, int(number)))) for number in later(result)]
+    assert sizes[at] == max(sizes)
+    entries = tab.locator("#trees > li")
+    assert entries.count() == len(trees)
+    said = entries.first.inner_text()
+    assert result.link_name(trees[0].root) in said
+    assert f"{len(trees[0])} buffers, {int(trees[0].full.sum())} full" in said
+    entries.first.locator("summary").click()
+    rows = entries.first.locator(".branches li")
+    assert rows.count() == len(trees[0])
+    names = {result.link_name(int(link)) for link in trees[0].link}
+    assert {row.locator("button").inner_text() for row in rows.all()} == names
+
+
+def test_slider_keys_and_buttons_move_in_time(tab: Page, result: PacketResult) -> None:
+    count = len(later(result))
+    slider = tab.locator("#slider")
+    slider.fill("0")
+    assert frame(tab) == 0
+    assert tab.locator("#now").inner_text().replace("\u00a0", " ") == "400 ns"
+    assert tab.locator("#moment").inner_text() == f"moment 1 of {count}"
+    tab.keyboard.press("ArrowRight")
+    assert frame(tab) == 1
+    tab.locator("body").click(position={"x": 4, "y": 4})
+    tab.keyboard.press(".")
+    tab.keyboard.press("ArrowRight")
+    assert frame(tab) == 3
+    tab.keyboard.press(",")
+    assert frame(tab) == 2
+    tab.keyboard.press("End")
+    assert frame(tab) == count - 1
+    tab.keyboard.press("Home")
+    assert frame(tab) == 0
+
+
+def test_play_and_pause(tab: Page, result: PacketResult) -> None:
+    count = len(later(result))
+    tab.select_option("#speed", "3")
+    tab.locator("#slider").fill("0")
+    tab.click("#play")
+    assert tab.locator("#play").get_attribute("aria-label") == "Pause"
+    tab.wait_for_function("() => weftReport.frame > 3")
+    tab.locator("body").click(position={"x": 4, "y": 4})
+    tab.keyboard.press(" ")
+    stopped = frame(tab)
+    settle(tab)
+    assert frame(tab) == stopped
+    assert tab.locator("#play").get_attribute("aria-label") == "Play"
+    tab.keyboard.press(" ")
+    tab.wait_for_function(f"() => weftReport.frame === {count - 1}")
+    expect(tab.locator("#play")).to_have_attribute("aria-label", "Play")
+
+
+def test_colours_and_tips_are_the_values_of_the_moment(tab: Page, result: PacketResult) -> None:
+    series = link_series(result)
+    hot = int(result.busy_ps.argmax())
+    for at in (5, 9, frame(tab)):
+        tab.evaluate("(at) => weftReport.show(at)", at)
+        row = series.filter(
+            series["link"] == hot, series["end_ns"] == series["end_ns"].unique().sort()[at]
+        )
+        shown = tab.evaluate("([l]) => weftReport.moments.value('use', weftReport.frame, l)", [hot])
+        assert shown == pytest.approx(row["utilisation"][0], abs=0.003)
+        bins = tab.evaluate("(c) => weftReport.drawing.bin[c]", hot >> 1)
+        assert bins > 0
+    settle(tab)
+    point = tab.evaluate("(c) => weftReport.cablePoint(c, 0.4)", hot >> 1)
+    tab.mouse.move(point["x"], point["y"])
+    tip = tab.locator("#hover")
+    expect(tip).to_contain_text(result.link_name(hot))
+    expect(tip).to_contain_text("100 % busy".replace(" ", "\u00a0", 1))
+    expect(tip).to_contain_text("root of hot spot 1")
+
+
+@pytest.mark.parametrize(
+    ("quantity", "legend"),
+    [
+        ("use", "Utilisation"),
+        ("held", "Buffers taken"),
+        ("waiting", "Packets that wait"),
+    ],
+)
+def test_quantity_can_be_chosen(tab: Page, quantity: str, legend: str) -> None:
+    tab.select_option("#quantity", quantity)
+    assert tab.locator("#legend-title").inner_text().startswith(legend)
+    assert tab.evaluate("() => Math.max(...weftReport.drawing.bin)") > 0
+
+
+def test_tree_alone_and_selected_link(tab: Page, result: PacketResult) -> None:
+    first = tab.locator("#trees > li").first
+    first.locator("button").first.click()
+    assert "chosen" in (tab.locator("#trees > li").first.get_attribute("class") or "")
+    assert tab.evaluate("() => weftReport.drawing.chosenTree") is not None
+    tab.locator("#trees > li").first.locator("button").first.click()
+    assert tab.evaluate("() => weftReport.drawing.chosenTree") is None
+    before = tab.evaluate("() => weftReport.chart.strips.length")
+    idle = tab.evaluate(
+        "() => [...Array(weftReport.fabric.numCables * 2).keys()]"
+        ".find((link) => !weftReport.page.strips.includes(link))"
+    )
+    tab.evaluate("(link) => weftReport.selectLink(link, true)", idle)
+    assert TREE.link_name(idle) in tab.locator("#details").inner_text()
+    assert tab.evaluate("() => weftReport.chart.strips.length") == before + 1
+    tab.press("#canvas", "Escape")
+    assert tab.evaluate("() => weftReport.chart.strips.length") == before
+
+
+def test_chart_over_time_moves_the_cursor_and_shows_messages(tab: Page) -> None:
+    chart = tab.locator("#time-canvas")
+    chart.scroll_into_view_if_needed()
+    box = chart.bounding_box()
+    assert box is not None
+    row = tab.evaluate("() => weftReport.chart.ranksTop + 3.5 * weftReport.chart.rowHeight")
+    x = tab.evaluate("() => weftReport.chart.toX(weftReport.moments.endNs[7] - 1)")
+    chart.click(position={"x": x, "y": row})
+    assert frame(tab) == 7
+    assert tab.evaluate("() => weftReport.chart.chosenRow") == 3
+    box = chart.bounding_box()
+    assert box is not None
+    tab.mouse.move(box["x"] + x + 1, box["y"] + row)
+    tip = tab.locator("#time-hover")
+    expect(tip).to_contain_text("rank 3 on h3")
+    expect(tip).to_contain_text("messages on the way from it")
+    span = tab.evaluate("() => weftReport.chart.to - weftReport.chart.from")
+    tab.click("#time-in")
+    assert tab.evaluate("() => weftReport.chart.to - weftReport.chart.from") == span / 2
+    settle(tab)
+
+
+def test_names_stay_text(tab: Page) -> None:
+    assert tab.locator("h1").inner_text() == "incast <b>of 15</b> on xgft:2;4,4;1,2"
+    assert tab.locator("h1 b").count() == 0
+
+
+def test_dark_page_is_painted_dark(browser: Browser, result: PacketResult, tmp_path: Path) -> None:
+    path = tmp_path / "run.html"
+    write_simulation_report(result, path)
+    context = browser.new_context(offline=True, color_scheme="dark")
+    page = context.new_page()
+    page.goto(path.as_uri())
+    page.wait_for_selector("html[data-state=done]", state="attached")
+    settle(page)
+    for canvas in ("canvas", "time-canvas"):
+        corner = page.evaluate(
+            "(id) => [...document.getElementById(id).getContext('2d')"
+            ".getImageData(2, 2, 1, 1).data]",
+            canvas,
+        )
+        assert max(corner[:3]) < 60
+    context.close()
