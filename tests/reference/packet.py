@@ -80,8 +80,7 @@ class PlainPackets:
         # Messages of the network, what each is, and those of each queue pair in order.
         self.what: list[tuple[int, int]] = []
         self.number: dict[tuple[int, int], int] = {}
-        self.order: dict[int, list[int]] = defaultdict(list)
-        self.taken: dict[tuple[int, int], int] = defaultdict(int)
+        self.order: dict[tuple[int, int, int], list[int]] = defaultdict(list)
         self.there: set[int] = set()
         self.net = lay(
             fabric, routes, hardware, self._messages(lid_offset), policy=policy, gap_ps=gap_ps,
@@ -89,29 +88,36 @@ class PlainPackets:
         )  # fmt: skip
 
     def _messages(self, lid_offset: Sequence[int] | None) -> list[Message]:
-        work, found = self.work, []
+        """All that goes between hosts. An answer is a message of the receive."""
+        work, ends = self.work, []
         for op in work.messages.tolist():
-            ends = int(work.rank[op]), int(work.peer[op])
-            if self.hosts[ends[0]] == self.hosts[ends[1]]:
+            rank, peer = int(work.rank[op]), int(work.peer[op])
+            if self.hosts[rank] == self.hosts[peer]:
                 continue
-            parts = [DATA]
-            if self._large(op) and self.handshake:
-                parts = [REQUEST, ANSWER, DATA]
-            for part in parts:
-                source, target = ends[::-1] if part == ANSWER else ends
-                size = int(work.size_bytes[op]) if part == DATA else self.hardware.control_bytes
-                offset = int(lid_offset[op]) if lid_offset is not None and part != ANSWER else 0
+            asks = self._large(op) and self.handshake
+            for part in (REQUEST, ANSWER, DATA) if asks else (DATA,):
                 self.number[op, part] = len(self.what)
                 self.what.append((op, part))
-                qp, ends_at = self._queue_pair(source, target), self.hosts[target]
-                found.append(Message(qp, size, self.hosts[source], ends_at, offset))
+                ends.append((peer, rank) if part == ANSWER else (rank, peer))
+        # Queue pairs in order of who sends to whom, messages in turn on those of two ranks [23].
+        first = {pair: self.qps * at for at, pair in enumerate(sorted(set(ends)))}
+        owner = [self._owner(op, part) for op, part in self.what]
+        turns: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for op, pair in sorted(set(zip(owner, ends, strict=True))):
+            turns[pair].append(op)
+        found = []
+        for (op, part), pair, number in zip(self.what, ends, owner, strict=True):
+            name = first[pair] + turns[pair].index(number) % self.qps
+            source, target = (self.hosts[end] for end in pair)
+            qp = source if self.hardware.queue_pairs == "host" else name
+            size = int(work.size_bytes[op]) if part == DATA else self.hardware.control_bytes
+            offset = int(lid_offset[op]) if lid_offset is not None and part != ANSWER else 0
+            found.append(Message(qp, name, size, source, target, offset))
         return found
 
-    def _queue_pair(self, source: int, target: int) -> int:
-        """The queue pair of two ranks, or the first one that they have [23]."""
-        if self.hardware.queue_pairs == "host":
-            return self.hosts[source]
-        return (source * self.work.num_ranks + target) * self.qps
+    def _owner(self, op: int, part: int) -> int:
+        """The operation that a message counts under: one of the rank that sends it [24]."""
+        return int(self.work.match[op]) if part == ANSWER else op
 
     def _large(self, op: int) -> bool:
         return self.work.kind[op] == Kind.SEND and self.work.size_bytes[op] > self.eager
@@ -275,33 +281,35 @@ class PlainPackets:
         """A message is posted; it joins its queue pair a while later [20]."""
         if (op, part) in self.number:
             message = self.number[op, part]
-            self._later(time + self.adapter, JOIN, op, lambda: self._join(message))
+            time += self.adapter
+            self._later(time, JOIN, self._owner(op, part), lambda: self._join(message))
         else:
-            self._later(time, JOIN, op, lambda: self._copy(op, part))
+            self._later(time, JOIN, self._owner(op, part), lambda: self._copy(op, part))
 
     def _copy(self, op: int, part: int) -> None:
         """A message within a host begins [21]."""
-        size = int(self.work.size_bytes[op]) if part == DATA else self.hardware.control_bytes
-        there = self.now + self._local(size)
         if part == DATA:
             self.left[op] = self.now
+            there = self.now + self._local(int(self.work.size_bytes[op]))
             self._later(there, END, op, lambda: self._copied(op))
-        else:
-            self._later(there + self.local_latency, ARRIVE, op, lambda: self._known(op, part))
+            return
+        there, number = self.now + self.local_latency, self._owner(op, part)
+        self._later(there, ARRIVE, number, lambda: self._known(op, part))
 
     def _copied(self, op: int) -> None:
         if self.work.kind[op] == Kind.PUT or self._large(op):
             self._end(op)
-
-        def arrives() -> None:
-            self.arrived[op] = self.now
-            self._known(op, DATA)
-
-        self._later(self.now + self.local_latency, ARRIVE, op, arrives)
+        self._later(self.now + self.local_latency, ARRIVE, op, lambda: self._known(op, DATA))
 
     def _join(self, message: int) -> None:
-        self.order[self.net.msg_qp[message]].append(message)
+        self._line(message).append(message)
         packet_network.join(self.net, message)
+
+    def _line(self, message: int) -> list[int]:
+        """Messages of the same queue pair and ranks that have not arrived, in order [19]."""
+        op, part = self.what[message]
+        ends = int(self.work.rank[op]), int(self.work.peer[op])
+        return self.order[self.net.msg_qp[message], *(ends[::-1] if part == ANSWER else ends)]
 
     def _hear(self) -> None:
         """Take what the network says: messages sent, messages arrived in order [19]."""
@@ -315,18 +323,19 @@ class PlainPackets:
                     self._note(self.now, END, op, lambda op=op: self._end(op))
                 continue
             self.there.add(message)
-            line = self.order[self.net.msg_qp[message]]
+            line = self._line(message)
             while line and line[0] in self.there:
-                self._arrive(line.pop(0))
+                self._come(line.pop(0))
 
-    def _arrive(self, message: int) -> None:
+    def _come(self, message: int) -> None:
         op, part = self.what[message]
-        if part == DATA:
-            self.arrived[op] = self.now
-        self._note(self.now + self.adapter, ARRIVE, op, lambda: self._known(op, part))
+        time, number = self.now + self.adapter, self._owner(op, part)
+        self._note(time, ARRIVE, number, lambda: self._known(op, part))
 
     def _known(self, op: int, part: int) -> None:
-        """The rank that a message was for knows that it has arrived."""
+        """A message has arrived: the rank that it was for knows [20]."""
+        if part == DATA:
+            self.arrived[op] = self.now
         receive = int(self.work.match[op])
         if part == REQUEST:
             self.asked.add(op)

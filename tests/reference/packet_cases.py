@@ -208,7 +208,7 @@ def a_rendezvous() -> Case:
     control = 2 * L + R + 8800
     begins = 2 * (1000 + control + 1000) + 1000
     return case(
-        fabric_of([0, 0], []), builder.build(), [begins + THROUGH], hardware=hardware,
+        fabric_of([0, 0], []), builder.build(), [begins + THROUGH + 1000], hardware=hardware,
         options={"eager_bytes": 500}, left={0: begins},
         ended={0: begins + D, 1: begins + THROUGH + 1000},
     )  # fmt: skip

@@ -70,7 +70,7 @@ def choose_candidate(net, x, row, time):
     assert chosen >= 0, "no candidate leads on"
     first, count = net.set_offset[chosen], net.set_offset[chosen + 1] - net.set_offset[chosen]
     if net.policy == ECMP:
-        return first + draw(net, net.msg_qp[message], row, count)
+        return first + draw(net, net.msg_name[message], row, count)
     if net.policy == FLOWLET:
         return flowlet(net, message, number, row, first, count, time)
     if net.policy == ADAPTIVE:
@@ -80,7 +80,7 @@ def choose_candidate(net, x, row, time):
 
 def flowlet(net, message, number, row, first, count, time):
     """The port of the flowlet, if there is a fresh one that leads on; else one drawn anew."""
-    qp = np.uint64(net.msg_qp[message])
+    qp = np.uint64(net.msg_name[message])
     entry = int(np.uint64(splitmix64(qp)) % np.uint64(net.entries)) + row * net.entries
     found = -1
     if net.flowlet_link[entry] >= 0 and time - net.flowlet_time[entry] <= net.gap:

@@ -35,15 +35,16 @@ SPAN = 12
 
 
 def ps(nanoseconds: float) -> int:
-    """Nanoseconds rounded to picoseconds."""
-    return int(np.floor(nanoseconds * 1000 + 0.5))
+    """Nanoseconds rounded to picoseconds, halves to even [22]."""
+    return int(np.rint(nanoseconds * 1000))
 
 
 @dataclass
 class Message:
-    """What is sent: in which queue pair, how much, between which hosts."""
+    """What is sent: in which queue pair (and what draws call it), how much, between which hosts."""
 
     queue_pair: int
+    name: int
     num_bytes: int
     source: int
     target: int
@@ -184,6 +185,7 @@ def _messages(
     count = len(messages)
     return {
         "msg_qp": [message.queue_pair for message in messages],
+        "msg_name": [message.name for message in messages],
         "msg_bytes": [message.num_bytes for message in messages],
         "msg_coming": [len(hardware.packets_of(message.num_bytes)) for message in messages],
         "msg_goal": goals,

@@ -92,10 +92,11 @@ class Network(NamedTuple):
     low_weight: Any
     high_limit: int
 
-    # Of each message: queue pair, payload not yet cut into packets, packets that have not arrived,
-    # destination, LID or path, SL, first link and lane, next of its queue pair; when its first byte
-    # left, its last byte left, and all of it was there.
+    # Of each message: queue pair, its number in draws, payload not yet cut, packets that have not
+    # arrived, destination, LID or path, SL, first link and lane, next of its queue pair; when its
+    # first byte left, its last byte left, and all of it was there.
     msg_qp: Any
+    msg_name: Any
     msg_bytes: Any
     msg_coming: Any
     msg_goal: Any

@@ -1,0 +1,188 @@
+"""Random cases of the packet level, from a seed: fabric, routes, hardware, workload and options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import weft
+from tests.random_workloads import random_workload
+from tests.reference.packet_cases import fabric_of
+from weft.fabrics import Fabric
+from weft.fabrics.variants import with_lengths
+from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes, VirtualLanes
+from weft.sim.packet.hardware import Hardware, VlArbitration
+from weft.workload import Workload, WorkloadBuilder
+
+#: Trees, in which no lanes can make a circle.
+TREES = ("xgft:2;3,3;1,2", "xgft:3;2,2,2;1,2,2", "one switch", "parallel cables")
+#: Fabrics, each with engines whose routes cannot deadlock there.
+FABRICS: dict[str, tuple[str, ...]] = {
+    "xgft:2;3,3;1,2": ("minhop", "updn:lmc=1", "ftree", "smodk", "ecmp", "ecmp"),
+    "xgft:3;2,2,2;1,2,2": ("dmodk", "smodk", "nue", "ecmp", "ecmp", "ecmp"),
+    "kns:k=3,n=2": ("hdor", "dfsssp", "lash", "nue"),
+    "torus:3x3": ("dfsssp", "lash"),
+    "torus:5x2": ("dfsssp", "torus-2QoS", "torus-2QoS"),
+    "dragonfly:p=2,a=2,h=1": ("dfsssp", "lash"),
+    "bcube:3,k=1": ("dfsssp", "lash"),
+    "one switch": ("minhop", "ecmp"),
+    "parallel cables": ("minhop", "dfsssp:lmc=2", "ecmp"),
+}
+RANKS = 7
+
+
+@dataclass
+class RandomCase:
+    """What to run."""
+
+    fabric: Fabric
+    routes: Routes
+    workload: Workload
+    hosts: list[int]
+    hardware: Hardware
+    policy: str
+    options: dict[str, Any]
+    lids: NDArray[np.int64]
+
+
+@cache
+def _fabric(name: str, rates: int, flat: bool) -> Fabric:
+    """A fabric with cables of one, two or three rates, and without latencies if it is flat."""
+    if name == "one switch":
+        fabric = fabric_of([0] * 5, [])
+    elif name == "parallel cables":
+        fabric = fabric_of([0, 0, 0, 1, 1, 1], [(0, 1)] * 3, faster=40.0)
+    else:
+        fabric = weft.fabric(name)
+    random = np.random.default_rng(rates)
+    for rate in (32.0, 97.3)[:rates]:
+        some = random.permutation(fabric.num_cables)[: fabric.num_cables // 3]
+        fabric = fabric.degraded(some.tolist(), rate)
+    if flat:
+        fabric = with_lengths(fabric, np.zeros(fabric.num_cables))
+    return fabric
+
+
+@cache
+def _routes(name: str, rates: int, flat: bool, engine: str) -> Routes:
+    return weft.route(_fabric(name, rates, flat), engine)
+
+
+def _on_lanes(random: np.random.Generator, fabric: Fabric, routes: Routes) -> Routes:
+    """The routes with service levels and lanes drawn at random."""
+    if isinstance(routes, CandidateRoutes) and random.random() < 0.5:
+        lanes = random.integers(3, size=len(routes.set_edge)).astype(np.uint8)
+        return replace(routes, set_lane=lanes)
+    tables = random.integers(3, size=(4, 16)).astype(np.uint8)
+    lanes = VirtualLanes(tables[:1])
+    if random.random() < 0.5:
+        ports = np.diff(fabric.graph.row_base)
+        base = np.cumsum(ports**2) - ports**2
+        index = random.integers(4, size=int(np.sum(ports**2))).astype(np.int32)
+        lanes = VirtualLanes(tables, index, base.astype(np.int64), ports)
+    shape: list[tuple[int, ...]] = [()]
+    if isinstance(routes, PathRoutes):
+        shape.append((len(routes.pair),))
+    if isinstance(routes, TableRoutes):
+        shape += [routes.table.shape[:1], routes.table.shape[::-1]]
+    levels = random.integers(16, size=shape[int(random.integers(len(shape)))]).astype(np.uint8)
+    return replace(routes, sl=np.asarray(levels, dtype=np.uint8), lanes=lanes)
+
+
+def _arbitration(random: np.random.Generator, lanes: int) -> VlArbitration | None:
+    """Tables in which each lane has an entry with weight."""
+    if random.random() < 0.5:
+        return None
+    high, low = [], []
+    for lane in random.permutation(lanes).tolist():
+        entry = (lane, int(random.integers(1, 40)))
+        (high if random.random() < 0.4 else low).append(entry)
+        if random.random() < 0.3:
+            low.append((lane, int(random.integers(0, 9))))
+    limit = int(random.choice([0, 0, 1, 2, 255]))
+    return VlArbitration(tuple(high), tuple(low), limit)
+
+
+def _hardware(random: np.random.Generator, lanes: int) -> Hardware:
+    def one(*choices: Any) -> Any:
+        return choices[int(random.integers(len(choices)))]
+
+    mtu, header, credit = one(256, 500, 1000), one(26, 26, 1), one(64, 64, 16, 100)
+    least = -(-(mtu + header) // credit) * credit
+    return Hardware(
+        mtu_bytes=mtu,
+        header_bytes=header,
+        credit_bytes=credit,
+        buffer_bytes=one(least, least, 2 * least, 2 * least + 150, 8192),
+        credit_latency_ns=one(0.0, 0.0, 17.3),
+        switch_latency_ns=one(0.0, 100.0, 33.333),
+        forward_latency_ns=one(None, 0.0, 210.0),
+        queues=one("input", "voq"),
+        speedup=one(1, 1, 2, 3),
+        vl_arbitration=_arbitration(random, lanes),
+        queue_pairs=one("pair", "pair", "host"),
+        adapter_gbps=one(None, None, 25.0, 60.0, 150.0),
+        adapter_latency_ns=one(0.0, 0.0, 40.0),
+        control_bytes=one(64, 0, 700),
+    )
+
+
+def _open_loop(random: np.random.Generator) -> Workload:
+    """Puts at random times, several of them at once."""
+    builder = WorkloadBuilder(RANKS)
+    for _ in range(25):
+        source, target = (int(end) for end in random.integers(RANKS, size=2))
+        size = int(random.choice([0, 1, 256, 500, 1000, random.integers(2500)]))
+        builder.put(source, target, size, release_ns=float(random.choice([0, 0, 20, 100, 333.3])))
+    return builder.build()
+
+
+def _policy(random: np.random.Generator, pairs: bool) -> str:
+    entries, gap = int(random.choice([1, 4, 64])), int(random.choice([0, 50, 300]))
+    flowlet = f"flowlet:gap={gap}ns,entries={entries}"
+    several = "e-ecmp:qps=3" if pairs else "ecmp"
+    return str(random.choice(["ecmp", several, "spray", "adaptive", "adaptive", flowlet]))
+
+
+def random_case(seed: int) -> RandomCase:
+    """One case; equal seeds give equal ones."""
+    random = np.random.default_rng(seed)
+    name = list(FABRICS)[seed % len(FABRICS)]
+    given = name, int(random.choice([0, 0, 1, 2])), bool(random.random() < 0.2)
+    fabric, routes = _fabric(*given), _routes(*given, str(random.choice(FABRICS[name])))
+    if name in TREES and random.random() < 0.5:
+        routes = _on_lanes(random, fabric, routes)
+    if random.random() < 0.4:
+        work = _open_loop(random)
+    else:
+        steps = int(random.integers(8, 24))
+        work = random_workload(seed, ranks=RANKS, steps=steps, largest_bytes=1800)
+    options = {
+        "eager_bytes": int(random.choice([0, 700, 10**6])),
+        "handshake": bool(random.random() < 0.7),
+        "overhead_ns": float(random.choice([0.0, 0.0, 31.7, 250.0])),
+        "local_gbps": 80.0,
+        "local_latency_ns": float(random.choice([0.0, 55.5])),
+        "seed": int(random.integers(100)),
+    }
+    lids = np.zeros(work.num_ops, dtype=np.int64)
+    if isinstance(routes, TableRoutes) and routes.lmc:
+        lids[work.messages] = random.integers(1 << routes.lmc, size=len(work.messages))
+    hardware = _hardware(random, routes.num_vls)
+    policy = "deterministic"
+    if isinstance(routes, CandidateRoutes):
+        policy = _policy(random, hardware.queue_pairs == "pair")
+    return RandomCase(
+        fabric=fabric,
+        routes=routes,
+        workload=work,
+        hosts=random.integers(fabric.num_hosts, size=RANKS).tolist(),
+        hardware=hardware,
+        policy=policy,
+        options=options,
+        lids=lids,
+    )
