@@ -31,7 +31,7 @@ def fabric_of(
 ) -> Fabric:
     """Hosts, by the switch that each hangs from, at 80 Gb/s or `rates`; cables between switches."""
     builder = FabricBuilder("by hand", rate=80.0)
-    count = 1 + max(max(hosts), *(max(trunk) for trunk in trunks), 0)
+    count = 1 + max(*hosts, *(max(trunk) for trunk in trunks))
     switches = builder.switches([f"s{n}" for n in range(count)])
     ends = builder.hosts([f"h{n}" for n in range(len(hosts))])
     for host, switch in enumerate(hosts):
@@ -68,13 +68,15 @@ def run(
     lane_of: Sequence[int] | None = None,
     **options: Any,
 ) -> PacketResult:
-    """Run by shortest ways, rank i on host i; `lane_of` gives each destination its lane."""
+    """Run by shortest ways, rank i on host i; `lane_of` gives each host that receives its lane."""
     routes = weft.route(fabric, "minhop")
     if lane_of is not None:
         assert isinstance(routes, TableRoutes)
+        levels = np.zeros(fabric.num_destinations, dtype=np.uint8)
+        levels[: len(lane_of)] = lane_of
         routes = replace(
             routes,
-            sl=np.array(lane_of, dtype=np.uint8),
+            sl=levels,
             lanes=VirtualLanes.uniform(range(max(lane_of) + 1)),
         )
     return weft.simulate_packets(fabric, routes, work, hardware=hardware, **options)

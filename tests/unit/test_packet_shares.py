@@ -1,0 +1,365 @@
+"""Shares of the packet level that one can write down: round robin, merging, blocking, its cures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from math import lcm
+
+import numpy as np
+import pytest
+from tests.packet_runs import PLAIN, D, L, R, arrivals, fabric_of, puts, run
+
+from weft.fabrics import Fabric
+from weft.sim.packet import Hardware, PacketResult
+from weft.workload import WorkloadBuilder
+
+#: From a host to the moment at which the first packet may leave a switch, and from the beginning
+#: of its leaving to its arrival at a host.
+FIRST, LAST = L + R, L + D
+DEEP = replace(PLAIN, buffer_bytes=1 << 24)
+
+
+def last_slot(packets: Sequence[int], flow: int) -> int:
+    """Slot, from 0, of the last packet of one of several flows that take turns in their order.
+
+    A flow of p packets ends in round p. Before it go as many packets of every flow as that has
+    in p rounds, or in p - 1 where the flow stands behind.
+    """
+    rounds = packets[flow]
+    before = sum(min(each, rounds - (at > flow)) for at, each in enumerate(packets) if at != flow)
+    return before + rounds - 1
+
+
+FLOWS = [[7], [5, 5], [20] * 5, [3, 9, 1, 9], [40, 1, 2, 30, 17, 30], [1] * 11, [11, *[2] * 9]]
+
+
+@pytest.mark.parametrize("queues", ["input", "voq"])
+@pytest.mark.parametrize("packets", FLOWS, ids=str)
+def test_incast_takes_turns(packets: list[int], queues: str) -> None:
+    """n hosts to one: slots of D on its link in turn, none empty, each flow at its slot."""
+    n = len(packets)
+    work = puts(n + 1, *((host, n, 1000 * each) for host, each in enumerate(packets)))
+    result = run(fabric_of([0] * (n + 1)), work, replace(PLAIN, queues=queues))  # type: ignore[arg-type]
+    slots = [last_slot(packets, flow) for flow in range(n)]
+    assert arrivals(result) == [FIRST + slot * D + LAST for slot in slots]
+    assert max(slots) == sum(packets) - 1
+    assert result.busy_ps.max() == sum(packets) * D
+
+
+@pytest.mark.parametrize("packets", FLOWS, ids=str)
+def test_flows_over_one_cable_take_turns(packets: list[int]) -> None:
+    """n pairs of hosts at two switches: the cable between is shared as the link of an incast."""
+    n = len(packets)
+    work = puts(2 * n, *((host, n + host, 1000 * each) for host, each in enumerate(packets)))
+    result = run(fabric_of([0] * n + [1] * n, [(0, 1)]), work)
+    slots = [last_slot(packets, flow) for flow in range(n)]
+    assert arrivals(result) == [2 * FIRST + slot * D + LAST for slot in slots]
+
+
+@pytest.mark.parametrize("packets", FLOWS, ids=str)
+def test_queue_pairs_of_one_host_take_turns(packets: list[int]) -> None:
+    """One host to n: its own link is shared in the same way."""
+    n = len(packets)
+    work = puts(n + 1, *((0, host + 1, 1000 * each) for host, each in enumerate(packets)))
+    slots = [last_slot(packets, flow) for flow in range(n)]
+    result = run(fabric_of([0] * (n + 1)), work)
+    assert arrivals(result) == [FIRST + slot * D + LAST for slot in slots]
+
+
+# -- trees of merges -----------------------------------------------------------------------------
+
+#: A tree: a number of hosts at a switch and the trees that send to it.
+Tree = tuple[int, tuple["Tree", ...]]
+
+
+def _parking_lot(switches: int) -> Tree:
+    return (1, (_parking_lot(switches - 1),)) if switches > 1 else (1, ())
+
+
+def _random_tree(random: np.random.Generator, depth: int) -> Tree:
+    below = int(random.integers(0, 3)) if depth else 0
+    hosts = int(random.integers(0 if below else 1, 4))
+    return hosts, tuple(_random_tree(random, depth - 1) for _ in range(below))
+
+
+def _lay(tree: Tree, at: list[int], trunks: list[tuple[int, int]], count: list[int]) -> int:
+    """Append hosts by switch and cables between switches; return the tree's switch."""
+    switch = count[0]
+    count[0] += 1
+    at += [switch] * tree[0]
+    for below in tree[1]:
+        trunks.append((_lay(below, at, trunks, count), switch))
+    return switch
+
+
+def _shares(tree: Tree) -> tuple[list[int], int]:
+    """Packets of each host in one period of the tree's outgoing link, and the period.
+
+    Inputs take turns, so each gets one slot in `inputs`; a host's share is the product of
+    1 / inputs over the switches that it passes.
+    """
+    parts = [([1], 1)] * tree[0] + [_shares(below) for below in tree[1]]
+    period = lcm(*(each for _, each in parts)) * len(parts)
+    found = [
+        number * period // (len(parts) * each) for numbers, each in parts for number in numbers
+    ]
+    return found, period
+
+
+def _grants(result: PacketResult, fabric: Fabric, host: int) -> tuple[np.ndarray, np.ndarray]:
+    """Source and time, ps, of each packet that began to leave for a host, in order of time."""
+    to = fabric.num_switches + host
+    hop = result.hop[fabric.link_to[result.hop[:, 2]] == to]
+    hop = hop[np.argsort(hop[:, 5], kind="stable")]
+    return result.workload.rank[hop[:, 0]], hop[:, 5]
+
+
+TREES = {
+    "two by one input, one by another": (1, ((2, ()),)),
+    **{f"parking lot of {n}": _parking_lot(n) for n in (2, 3, 4, 6)},
+    "a long way alone": (2, ((0, ((0, ((1, ()),)),)),)),
+    **{f"random {n}": _random_tree(np.random.default_rng([n, 3]), 3) for n in range(12)},
+}
+
+
+@pytest.mark.parametrize("queues", ["input", "voq"])
+@pytest.mark.parametrize("name", TREES)
+def test_merging_gives_every_input_its_turn(name: str, queues: str) -> None:
+    """Round robin shares a link by inputs, not by flows: 1/4 1/4 1/2 where max-min has 1/3 each.
+
+    While all hosts send to one, each switch passes a packet of every input in turn. Behind a tree
+    of switches every period of slots holds exactly the packets that `_shares` counts, whichever
+    slot it begins with, and no slot is empty: a queue has its next packet long before its turn.
+    """
+    tree = TREES[name]
+    hosts: list[int] = []
+    trunks: list[tuple[int, int]] = []
+    root = _lay(tree, hosts, trunks, [0])
+    senders = len(hosts)
+    # _lay puts hosts of a switch before what is below it, as _shares does.
+    shares, period = _shares(tree)
+    fabric = fabric_of([*hosts, root], trunks)
+    warm, periods = 60, 2
+    slots = warm + (periods + 1) * period + 40
+    work = puts(senders + 1, *((host, senders, 1000 * slots) for host in range(senders)))
+    result = run(
+        fabric, work, replace(PLAIN, queues=queues),  # type: ignore[arg-type]
+        trace=range(senders), max_time_ns=slots * D / 1000,
+    )  # fmt: skip
+    source, left = _grants(result, fabric, senders)
+    source, left = source[warm:], left[warm:]
+    assert len(left) >= (periods + 1) * period
+    assert set(np.diff(left).tolist()) <= {D}
+    for begin in range(0, periods * period, max(period // 7, 1)):
+        held = np.bincount(source[begin : begin + period], minlength=senders)
+        assert held.tolist() == shares
+
+
+def test_shares_by_hand() -> None:
+    assert _shares((1, ((2, ()),))) == ([2, 1, 1], 4)
+    assert _shares(_parking_lot(4)) == ([4, 2, 1, 1], 8)
+    assert _shares((3, ())) == ([1, 1, 1], 3)
+
+
+def test_lanes_share_before_inputs_do() -> None:
+    """Two flows by one input on two lanes against one by another on lane 0: 1/4 1/2 1/4.
+
+    Lanes take turns on the link, then inputs on the lane: lane 1 has half of it.
+    """
+    # Hosts 0 and 1 behind the trunk, to 3 on lane 0 and to 4 on lane 1; both hang behind one more
+    # cable, which is the bottleneck.
+    fabric = fabric_of([0, 0, 1, 2, 2], [(0, 1), (1, 2)])
+    work = puts(5, (0, 3, 400_000), (1, 4, 400_000), (2, 3, 400_000))
+    result = run(fabric, work, lane_of=[0, 0, 0, 0, 1], trace=range(3), max_time_ns=20_000)
+    middle = int(np.flatnonzero((fabric.link_from == 1) & (fabric.link_to == 2))[0])
+    hop = result.hop[result.hop[:, 2] == middle]
+    hop = hop[np.argsort(hop[:, 5])][20:]
+    assert set(np.diff(hop[:, 5]).tolist()) == {D}
+    for begin in range(80):
+        assert np.bincount(hop[begin : begin + 4, 0]).tolist() == [1, 2, 1]
+
+
+# -- head-of-line blocking -----------------------------------------------------------------------
+
+
+def _slot(arrived: int) -> float:
+    """Slot of a last packet behind one switch."""
+    return (arrived - FIRST - LAST) / D
+
+
+def _victim(
+    n: int, packets: int, hardware: Hardware, *, hot: int | None = None, **options: object
+) -> tuple[float, float]:
+    """Host 0 sends to X, as n - 1 others do, and by turns to Y, where nobody else sends.
+
+    Returns
+    -------
+    tuple
+        Slots of the last packets of host 0 for X and for Y.
+    """
+    x, y = n, n + 1
+    many = hot or packets
+    others = ((host, x, 1000 * many) for host in range(1, n))
+    work = puts(n + 2, (0, x, 1000 * many), (0, y, 1000 * packets), *others)
+    result = run(fabric_of([0] * (n + 2)), work, hardware, **options)  # type: ignore[arg-type]
+    to_x, to_y = arrivals(result)[:2]
+    return _slot(to_x), _slot(to_y)
+
+
+@pytest.mark.parametrize("packets", [2, 5, 40])
+@pytest.mark.parametrize("n", [2, 3, 4, 7])
+def test_the_first_of_a_queue_holds_up_the_others(n: int, packets: int) -> None:
+    """X gives host 0 every n-th slot; its packet for Y leaves one slot behind each for X.
+
+    So k-th packets leave in slots n k and n k + 1, and Y, though free, gets 1/n of its link.
+    """
+    hot, victim = n * (packets - 1), n * (packets - 1) + 1
+    assert _victim(n, packets, PLAIN) == (hot, victim)
+    # With speed-up both leave when the one for X does, if the other one has come.
+    both = (hot, max(hot, 2 * packets - 1))
+    assert _victim(n, packets, replace(PLAIN, speedup=2)) == both
+
+
+@pytest.mark.parametrize("packets", [2, 5, 40])
+@pytest.mark.parametrize("n", [2, 4, 6])
+def test_virtual_output_queues_cure_it_while_the_buffer_holds_what_waits(
+    n: int, packets: int
+) -> None:
+    """Packets for Y leave as they come, in every other slot, and those for X as before.
+
+    For even n the two never want to leave the input port in one slot.
+    """
+    voq = replace(DEEP, queues="voq")
+    assert _victim(n, packets, voq) == (n * (packets - 1), 2 * (packets - 1) + 1)
+    assert _victim(n, packets, replace(voq, speedup=2)) == (n * (packets - 1), 2 * packets - 1)
+
+
+@pytest.mark.parametrize("buffered", [2, 6, 16])
+@pytest.mark.parametrize("n", [4, 6])
+def test_virtual_output_queues_do_not_part_the_buffer(n: int, buffered: int) -> None:
+    """All of a lane's queues share its credits, and waiting packets for X take them.
+
+    With b packets in the buffer, host 0 may send when one for X leaves, every n-th slot. The next
+    one for Y passes by b - 1 for X that wait, a round trip later: its k-th packet leaves a round
+    trip after the (k - b + 1)-th for X. So Y gets 1/n again; it is only ahead by what was buffered.
+    """
+    voq = replace(PLAIN, queues="voq", buffer_bytes=1024 * buffered)
+    trip = (L + R + D + L) / D
+    for packets in (60, 110):
+        hot, victim = _victim(n, packets, voq)
+        assert n * (packets - 1) <= hot < n * packets
+        assert victim == hot - n * (buffered - 1) + trip
+
+
+@pytest.mark.parametrize("queues", ["input", "voq"])
+@pytest.mark.parametrize("n", [3, 4, 6])
+def test_lanes_cure_it_with_any_buffer(n: int, queues: str) -> None:
+    """With X and Y on lanes of their own, Y gets all that X leaves of host 0's link: 1 - 1/n."""
+    small = replace(PLAIN, queues=queues, buffer_bytes=4096)  # type: ignore[arg-type]
+    lane_of = [0] * (n + 1) + [1]
+    few, many = (
+        _victim(n, packets, small, hot=400, lane_of=lane_of)[1]
+        for packets in (100 * (n - 1), 200 * (n - 1))
+    )
+    assert many - few == 100 * n
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_congestion_spreads_to_flows_that_share_a_cable(n: int) -> None:
+    """Hosts 0 and 1 share a trunk to X and Y; n - 1 hosts beside X send to it as well.
+
+    The trunk passes them by turns into one queue, which moves when X takes one: host 1 gets 1/n
+    of the trunk, though Y is free. On a lane of its own it gets 1 - 1/n, with a speed-up of 2:
+    without, its packets come to X's switch one right behind the other and occupy the input port,
+    so that X's link hardly ever finds the port free when it is free itself.
+    """
+    x, y = n + 1, n + 2
+    fabric = fabric_of([0, 0, *[1] * (n + 1)], [(0, 1)])
+
+    def slots(packets: int, lane_of: list[int] | None, speedup: int) -> int:
+        others = ((host, x, 900_000) for host in range(2, n + 1))
+        work = puts(n + 3, (0, x, 900_000), (1, y, 1000 * packets), *others)
+        result = run(fabric, work, replace(PLAIN, speedup=speedup), lane_of=lane_of)
+        return arrivals(result)[1] // D
+
+    p = 60 * (n - 1)
+    assert slots(3 * p, None, 1) - slots(2 * p, None, 1) == n * p
+    own_lane = [0] * (n + 2) + [1]
+    assert slots(3 * p, own_lane, 2) - slots(2 * p, own_lane, 2) == 60 * n
+
+
+@pytest.mark.parametrize("speedup", [1, 2, 4])
+def test_speedup_lets_one_fast_input_feed_several_outputs(speedup: int) -> None:
+    """A cable of four times the rate to four hosts by turns; S packets leave the port at a time.
+
+    Packets come every D / 4 and leave in that order as soon as fewer than S are leaving: the first
+    S as they come, the next S a D later each, and so on. So packet j leaves at (j div S) D +
+    (j mod S) D / 4, and the four outputs together get S times the rate of one.
+    """
+    fabric = fabric_of([0] * 5, rates=[320.0, *[80.0] * 4])
+    packets = 30
+    work = puts(5, *((0, host, 1000 * packets) for host in range(1, 5)))
+    result = run(fabric, work, replace(DEEP, speedup=speedup))
+    last = range(4 * (packets - 1), 4 * packets)
+    expected = [FIRST + at // speedup * D + at % speedup * D // 4 + LAST for at in last]
+    assert arrivals(result) == expected
+
+
+# -- saturation of input queues ------------------------------------------------------------------
+
+
+def _saturation(ports: int) -> float:
+    """Share of its slots that an output is busy, with one queue for each input that never empties.
+
+    Karol, Hluchyj and Morgan 1987: the first packets of all queues are for outputs at random, and
+    of those for one output one leaves each slot, a new one taking its place. Which of them leaves
+    does not matter. The chain's states are how many are first in line for each output.
+    """
+    states = sorted(
+        {
+            tuple(sorted(np.bincount(first, minlength=ports).tolist()))
+            for first in product(range(ports), repeat=ports)
+        }
+    )
+    number = {state: at for at, state in enumerate(states)}
+    chain = np.zeros((len(states), len(states)))
+    for state in states:
+        left = [max(each - 1, 0) for each in state]
+        leaving = sum(each > 0 for each in state)
+        for new in product(range(ports), repeat=leaving):
+            after = np.add(left, np.bincount(new, minlength=ports))
+            chain[number[state], number[tuple(sorted(after.tolist()))]] += ports**-leaving
+    stationary = np.linalg.matrix_power(chain, 4096)[0]
+    busy = [sum(each > 0 for each in state) for state in states]
+    return float(stationary @ busy) / ports
+
+
+def test_saturation_as_published() -> None:
+    """Table I of the paper."""
+    found = [_saturation(ports) for ports in (1, 2, 3, 4)]
+    assert found == pytest.approx([1.0, 0.75, 0.6825, 0.6553], abs=1e-4)
+
+
+def _throughput(ports: int, hardware: Hardware, packets: int) -> float:
+    """Of `ports` hosts that send single packets to as many others at random, all backlogged."""
+    random = np.random.default_rng([ports, 1])
+    builder = WorkloadBuilder(2 * ports)
+    for host in range(ports):
+        for target in random.integers(ports, size=packets).tolist():
+            builder.put(host, ports + target, 1000)
+    result = run(fabric_of([0] * 2 * ports), builder.build(), hardware)
+    arrived = np.array(arrivals(result)).reshape(ports, packets)
+    end = arrived.max(1).min()
+    slots = (end - FIRST - LAST) / D + 1
+    return float((arrived <= end).sum() / slots / ports)
+
+
+@pytest.mark.parametrize("ports", [2, 3, 4])
+def test_input_queues_saturate_where_theory_says(ports: int) -> None:
+    """Within 1.5 % over 4,000 packets for each port; virtual output queues go well beyond."""
+    one_queue = replace(PLAIN, queue_pairs="host")
+    found = _throughput(ports, one_queue, 4000)
+    assert found == pytest.approx(_saturation(ports), rel=0.015)
+    assert _throughput(ports, replace(one_queue, queues="voq"), 4000) > 1.15 * found
