@@ -1,0 +1,188 @@
+"""The KNS topology and Hybrid-DOR on InfiniBand: what CELLIA's paper measured, packet by packet.
+
+The machine, the routings, the placements and the benchmarks of section 4, simulated; figures 9 to
+17 and table 2 drawn anew, and each claim beside our figures. `docs/kns-infiniband.md` tells the
+readings, the assumptions and the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from weft.columns import frame
+from weft.errors import InputError
+from weft.papers import kns_report as report
+from weft.papers.base import output_folder, paper
+from weft.papers.kns_benchmarks import BENCHMARKS
+from weft.papers.kns_claims_apps import CLAIMS as OF_APPLICATIONS
+from weft.papers.kns_claims_hpcc import CLAIMS as OF_HPCC
+from weft.papers.kns_evidence import ClaimResult, Evidence, hold
+from weft.papers.kns_frames import CLAIM_COLUMNS, lanes_frame, results_frame, runs_frame
+from weft.papers.kns_machine import CORES, Engines, check_ranks
+from weft.papers.kns_runs import Level, Measured, Setting, measure_all, study_runs
+from weft.registry import did_you_mean
+
+CLAIMS = (*OF_HPCC, *OF_APPLICATIONS)
+
+
+@dataclass(frozen=True, eq=False)
+class KnsStudy:
+    """The study, done.
+
+    Parameters
+    ----------
+    parameters
+        All options, resolved.
+    results, runs, lanes
+        Frames of `RESULT_COLUMNS`, `RUN_COLUMNS` and `LANE_COLUMNS` (`kns_frames`).
+    claims
+        The paper's claims beside what was measured.
+    files
+        Files written.
+    """
+
+    parameters: dict[str, Any]
+    results: pl.DataFrame
+    runs: pl.DataFrame
+    lanes: pl.DataFrame
+    claims: tuple[ClaimResult, ...]
+    files: tuple[Path, ...] = ()
+
+    @property
+    def claims_frame(self) -> pl.DataFrame:
+        """One row a claim and number of ranks per node, of `CLAIM_COLUMNS`."""
+        rows = [
+            (each.claim, ranks, finding, each.comments[ranks])
+            for each in self.claims
+            for ranks, finding in each.findings.items()
+        ]
+        return frame(
+            CLAIM_COLUMNS,
+            {
+                "id": [claim.id for claim, *_ in rows],
+                "section": [claim.section for claim, *_ in rows],
+                "claim": [claim.says for claim, *_ in rows],
+                "test": [claim.test for claim, *_ in rows],
+                "ranks_per_node": [ranks for _, ranks, *_ in rows],
+                "verdict": [str(finding.verdict) for _, _, finding, _ in rows],
+                "measured": [finding.measured for _, _, finding, _ in rows],
+                "conditions": [len(finding.conditions) for _, _, finding, _ in rows],
+                "against": [len(finding.against) for _, _, finding, _ in rows],
+                "worst": [str(finding.worst) for _, _, finding, _ in rows],
+                "comment": [comment for *_, comment in rows],
+            },
+        )
+
+    def text(self, width: int = 150) -> str:
+        """Lanes, all metrics, and the claims beside what was measured, as plain text."""
+        return report.text(self, width)
+
+    def write(self, out: str | Path) -> tuple[Path, ...]:
+        """Write the figures (PNG) and tables (Parquet and CSV) to a folder; return the files.
+
+        Raises
+        ------
+        InputError
+            When the folder cannot be made or written to.
+        """
+        return report.write(self, output_folder(out))
+
+    def __repr__(self) -> str:
+        counts = self.claims_frame["verdict"].value_counts(sort=True)
+        found = ", ".join(f"{count} {verdict}" for verdict, count in counts.rows())
+        return f"KnsStudy({self.parameters['level']} level: {found or 'no claims'})"
+
+
+@paper("kns-infiniband", aliases=("kns",))
+def kns_infiniband(
+    *,
+    ranks_per_node: tuple[int, ...] = (1, CORES),
+    benchmarks: tuple[str, ...] = (),
+    engines: Engines = "opensm",
+    level: Level = "packet",
+    seed: int = 1,
+    beyond: bool = True,
+    full: bool = False,
+    processes: int | None = None,
+    out: Path | None = None,
+) -> KnsStudy:
+    """The KNS topology and Hybrid-DOR on InfiniBand, beside a slimmed fat tree.
+
+    Parameters
+    ----------
+    ranks_per_node
+        Ranks of each of the 36 nodes, 1 to 8; several are run one after the other. Figures and
+        claims of the first come first.
+    benchmarks
+        Only these; all when left out.
+    engines
+        opensm: tables and lanes as OpenSM 3.3.23 makes them. weft: weft's own engines.
+    level
+        packet, or flow: without packets, buffers and lanes, as a quick look.
+    seed
+        Of the one random placement.
+    beyond
+        Also what the paper only wished for: hdor with lanes, adapters that route, a dragonfly.
+    full
+        Larger sizes, some twenty times as many packets.
+    processes
+        Worker processes, as many as there are cores when left out. The result does not depend on
+        it.
+    out
+        Folder for figures and tables; nothing is written without it.
+
+    Raises
+    ------
+    InputError
+        On parameters that make no study, or a folder that cannot be written to.
+    """
+    chosen = _check(ranks_per_node, benchmarks, seed, processes)
+    if out is not None:
+        output_folder(out)  # before the work, not after it
+    runs = study_runs(ranks_per_node, chosen, beyond)
+    measured = measure_all(runs, Setting(level, engines, seed, full), processes)
+    study = KnsStudy(
+        parameters={
+            "ranks_per_node": ranks_per_node, "benchmarks": chosen, "engines": engines,
+            "level": level, "seed": seed, "beyond": beyond, "full": full,
+        },
+        results=results_frame(measured),
+        runs=runs_frame(measured, full),
+        lanes=lanes_frame(engines),
+        claims=_claims(measured, ranks_per_node),
+    )  # fmt: skip
+    if out is None:
+        return study
+    return replace(study, files=study.write(out))
+
+
+def _claims(measured: Sequence[Measured], ranks_per_node: Sequence[int]) -> tuple[ClaimResult, ...]:
+    return hold(CLAIMS, [Evidence.of(measured, ranks) for ranks in ranks_per_node])
+
+
+def _check(
+    ranks_per_node: Sequence[int],
+    benchmarks: Sequence[str],
+    seed: int,
+    processes: int | None,
+) -> tuple[str, ...]:
+    if not ranks_per_node or len(set(ranks_per_node)) < len(ranks_per_node):
+        raise InputError(f"ranks_per_node must be different numbers, not {ranks_per_node}")
+    for ranks in ranks_per_node:
+        check_ranks(ranks)
+    for name in benchmarks:
+        if name not in BENCHMARKS:
+            raise InputError(
+                f"unknown benchmark {name!r}{did_you_mean(name, BENCHMARKS)}; there are "
+                f"{', '.join(BENCHMARKS)}"
+            )
+    if seed < 0:
+        raise InputError(f"the seed must be at least 0, not {seed}")
+    if processes is not None and processes < 1:
+        raise InputError(f"there must be at least 1 process, not {processes}")
+    return tuple(name for name in BENCHMARKS if not benchmarks or name in benchmarks)

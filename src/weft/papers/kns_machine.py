@@ -1,0 +1,276 @@
+"""CELLIA as the KNS paper describes it: fabrics, routings, placements and what the hardware does.
+
+What the paper does not say is taken from data sheets or assumed; docs/kns-infiniband.md says which
+is which, and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+import weft.papers.kns_lash as dumped
+from weft.errors import InputError
+from weft.fabrics import Fabric
+from weft.routes import TableRoutes, VirtualLanes
+from weft.routing import route
+from weft.sim.packet import Hardware
+from weft.topology import build
+from weft.workload.placement import place
+
+Engines = Literal["opensm", "weft"]
+Placement = Literal["linear", "random"]
+
+HOSTS = 36
+#: Cores of a node's Xeon E5-2630v3, and so most ranks of a node that the paper can have run.
+CORES = 8
+#: Virtual lanes for data of CELLIA's adapters and switches (section 4.2).
+DATA_LANES = 8
+
+#: One of InfiniScale IV's ports holds some 32 KiB for each of so many lanes.
+BUFFER_BYTES = 32768
+#: An eighth of a microsecond less or more changes no claim: tests hold it.
+OVERHEAD_NS = 300.0
+ADAPTER_LATENCY_NS = 250.0
+SWITCH_LATENCY_NS = 100.0
+#: Within a node ranks copy through memory that they share.
+LOCAL_GBPS, LOCAL_LATENCY_NS = 40.0, 400.0
+EAGER_BYTES = 16384
+
+
+@dataclass(frozen=True)
+class Network:
+    """A fabric of the study.
+
+    Parameters
+    ----------
+    name
+        Short, for tables and figures.
+    spec
+        What to build.
+    engines
+        Label -> routing, as `Routing` has them; the paper's four first.
+    hardware
+        What differs from CELLIA's.
+    """
+
+    name: str
+    spec: str
+    engines: Mapping[str, str]
+    hardware: Mapping[str, float]
+
+
+KNS, TREE = "KNS", "tree"
+#: What the paper measured: figures 9 to 17 have these, in this order.
+PAPER_ENGINES = {
+    KNS: ("updn", "lash", "dfsssp", "hdor"),
+    TREE: ("updn", "lash", "dfsssp", "ftree"),
+}
+#: Dragonfly and KNS whose adapters route: what the paper only wishes for (sections 4.4 and 6).
+ADAPTERS, SLOW_ADAPTERS, DRAGONFLY = "KNS-adapters", "KNS-adapters-100ns", "dragonfly"
+
+_KNS_SPEC = "kns:k=6,n=2,rate=4xQDR"
+NETWORKS: Mapping[str, Network] = {
+    network.name: network
+    for network in (
+        Network(
+            KNS,
+            _KNS_SPEC,
+            {
+                "updn": "updn:roots=center",
+                "lash": "lash",
+                "dfsssp": "dfsssp",
+                "hdor": "hdor",
+                "hdor-2": "hdor:lanes=2",
+                "hdor-4": "hdor:lanes=4",
+                "hdor-8": "hdor:lanes=8",
+                "dfsssp-few": "dfsssp",
+            },
+            {},
+        ),
+        Network(
+            TREE,
+            "cellia:nodes=36,rate=4xQDR",
+            {
+                "updn": "updn",
+                "lash": "lash",
+                "dfsssp": "dfsssp",
+                "ftree": "ftree",
+                "dfsssp-few": "dfsssp",
+            },
+            {},
+        ),
+        Network(
+            ADAPTERS,
+            f"{_KNS_SPEC},router=adapter",
+            {"hdor": "hdor", "hdor-8": "hdor:lanes=8"},
+            {"forward_latency_ns": 0.0, "adapter_gbps": 32.0},
+        ),
+        Network(
+            SLOW_ADAPTERS,
+            f"{_KNS_SPEC},router=adapter",
+            {"hdor": "hdor"},
+            {"forward_latency_ns": SWITCH_LATENCY_NS, "adapter_gbps": 32.0},
+        ),
+        Network(
+            DRAGONFLY,
+            "dragonfly:p=2,a=3,h=2,g=6,rate=4xQDR",
+            {"updn": "updn:roots=center", "lash": "lash", "dfsssp": "dfsssp"},
+            {},
+        ),
+    )
+}
+#: Shuffled over all data lanes as OpenSM's dfsssp does with the lanes that it need not have.
+_SPREAD = frozenset({"dfsssp"})
+
+
+def hardware(network: str) -> Hardware:
+    """Switches and adapters of a network: 4xQDR, IS5022 switches, MTU 2048."""
+    return Hardware(
+        mtu_bytes=2048,
+        buffer_bytes=BUFFER_BYTES,
+        switch_latency_ns=SWITCH_LATENCY_NS,
+        adapter_latency_ns=ADAPTER_LATENCY_NS,
+        **NETWORKS[network].hardware,  # type: ignore[arg-type]
+    )
+
+
+@lru_cache(maxsize=8)
+def fabric(network: str) -> Fabric:
+    """The fabric of a network."""
+    return build(NETWORKS[network].spec)
+
+
+@lru_cache(maxsize=64)
+def routes(network: str, engine: str, engines: Engines = "opensm") -> TableRoutes:
+    """Routes of a network by a label of its engines.
+
+    Parameters
+    ----------
+    network, engine
+        Which.
+    engines
+        ``opensm``: tables and lanes as OpenSM 3.3.23 makes them, as far as they can be known
+        (`updn` and `dfsssp` entry by entry, `lash` as it was dumped from one, `ftree` and `hdor`
+        are the same anyway; `dfsssp` draws the lane of each path, here with a fixed seed).
+        ``weft``: weft's own, which share the cables better and take fewer lanes.
+    """
+    made_for = fabric(network)
+    if engines == "opensm" and engine == "lash" and network in _DUMPED:
+        return _dumped_lash(network)
+    spec = NETWORKS[network].engines[engine]
+    name = spec.partition(":")[0]
+    if engines == "opensm" and name in {"updn", "dfsssp"}:
+        spec += f"{',' if ':' in spec else ':'}balance=opensm"
+    made = route(made_for, spec)
+    assert isinstance(made, TableRoutes)
+    if engines == "opensm" and engine in _SPREAD:
+        return spread_lanes(made_for, made, DATA_LANES)
+    return made
+
+
+def spread_lanes(fabric: Fabric, routes: TableRoutes, lanes: int, seed: int = 0) -> TableRoutes:
+    """Hand lanes that are left over to those that carry most paths, as OpenSM's dfsssp does.
+
+    A lane's paths are drawn at random over the lanes that it has been given. Part of the paths of
+    a lane without deadlocks has none either.
+
+    Parameters
+    ----------
+    fabric, routes
+        What to change; SL i must be VL i.
+    lanes
+        How many there are.
+    seed
+        Of the draws. OpenSM draws anew whenever a path is asked for.
+    """
+    rows, ends = fabric.graph.num_rows, fabric.num_destinations
+    base = np.broadcast_to(routes.sl, (rows, ends)).astype(np.int64)
+    needed = routes.num_vls
+    if needed >= lanes:
+        return routes
+    sources = fabric.graph.destination_row[: fabric.num_host_endpoints]
+    paths = np.bincount(base[sources][:, : fabric.num_host_endpoints].ravel(), minlength=needed)
+    split = np.ones(needed, dtype=np.int64)
+    for _ in range(lanes - needed):
+        split[np.argmax(paths / split)] += 1
+    first = np.concatenate([[0], np.cumsum(split)])
+    draw = np.random.default_rng(seed).integers(0, 2**32, (rows, ends))
+    return replace(
+        routes,
+        sl=(first[base] + draw % split[base]).astype(np.uint8),
+        lanes=VirtualLanes.uniform(range(lanes)),
+        notes=(*routes.notes, f"needs {needed} lanes, spread over {lanes}"),
+    )
+
+
+_DUMPED: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
+    KNS: (dumped.KNS_PORTS, dumped.KNS_LEVELS),
+    TREE: (dumped.TREE_PORTS, dumped.TREE_LEVELS),
+}
+
+
+def _dumped_lash(network: str) -> TableRoutes:
+    """OpenSM's lash on one of CELLIA's fabrics."""
+    made_for = fabric(network)
+    ports, levels = (_digits(lines) for lines in _DUMPED[network])
+    # Its tables for hosts; those for switches, which no message goes to, are those of minhop.
+    other = route(made_for, "minhop:balance=opensm")
+    assert isinstance(other, TableRoutes)
+    table = other.table.copy()
+    table[: len(ports)] = ports
+    hosts = made_for.num_host_endpoints
+    sl = np.zeros((made_for.graph.num_rows, made_for.num_destinations), dtype=np.uint8)
+    sl[np.unique(made_for.graph.destination_row[:hosts]), :hosts] = levels
+    return replace(
+        other,
+        engine="lash",
+        table=table,
+        sl=sl,
+        lanes=VirtualLanes.uniform(range(int(sl.max()) + 1)),
+        options={},
+        notes=("as OpenSM 3.3.23 programmed it",),
+    )
+
+
+def _digits(lines: Sequence[str]) -> NDArray[np.uint8]:
+    return np.array([[int(digit) for digit in line] for line in lines], dtype=np.uint8)
+
+
+def hosts_of(
+    network: str, placement: Placement, ranks_per_node: int, seed: int
+) -> NDArray[np.int32]:
+    """Host of each rank: in order, or each rank on a random core of the whole machine.
+
+    Parameters
+    ----------
+    network
+        Which; hosts of all have the same numbers.
+    placement
+        ``linear``: node by node. ``random``: drawn with `seed`, the same for every run.
+    ranks_per_node
+        Ranks of each node.
+    seed
+        Of the random placement.
+    """
+    spec = "linear" if placement == "linear" else f"random:seed={seed},over=seats"
+    return place(fabric(network), HOSTS * ranks_per_node, spec, ranks_per_host=ranks_per_node)
+
+
+def check_ranks(ranks_per_node: int) -> None:
+    """Refuse numbers of ranks that the nodes have no cores for.
+
+    Raises
+    ------
+    InputError
+        With what there is.
+    """
+    if not 1 <= ranks_per_node <= CORES:
+        raise InputError(
+            f"a node has {CORES} cores and runs 1 to {CORES} ranks, not {ranks_per_node}"
+        )

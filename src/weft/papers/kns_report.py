@@ -1,0 +1,212 @@
+"""The KNS study as plain text and as files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from weft.papers.base import write_tables, write_whole
+from weft.papers.kns_benchmarks import METRICS
+from weft.papers.kns_evidence import ClaimResult, Finding, Verdict
+from weft.papers.kns_frames import CLAIM_COLUMNS, LANE_COLUMNS, RESULT_COLUMNS, RUN_COLUMNS
+from weft.papers.kns_machine import PAPER_ENGINES
+from weft.papers.kns_plots import figures
+from weft.papers.kns_runs import PLACEMENTS
+
+if TYPE_CHECKING:
+    from weft.papers.kns_infiniband import KnsStudy
+
+_COLOURS = {Verdict.HOLDS: "green", Verdict.CANNOT_TELL: "yellow", Verdict.FAILS: "red"}
+
+
+def how(study: KnsStudy) -> str:
+    """One line: how the numbers were made."""
+    given = study.parameters
+    tables = "OpenSM 3.3.23's tables" if given["engines"] == "opensm" else "weft's own tables"
+    return (
+        f"{given['level']} level, {tables}, random placement of seed {given['seed']}"
+        f"{', larger sizes' if given['full'] else ''}"
+    )
+
+
+def _verdict(finding: Finding | None) -> Text:
+    if finding is None:
+        return Text("–")
+    return Text(str(finding.verdict), style=_COLOURS[finding.verdict])
+
+
+def claims_table(study: KnsStudy) -> Table:
+    """Each claim beside what was measured and whether it holds, by ranks of a node."""
+    ranks = study.parameters["ranks_per_node"]
+    table = Table(box=box.SIMPLE_HEAD, show_lines=False, padding=(0, 1), expand=True)
+    table.add_column("section", ratio=8)
+    table.add_column("the paper says", ratio=22)
+    table.add_column(f"measured, {ranks[0]} a node (linear -> random)", ratio=40)
+    for number in ranks:
+        table.add_column(f"{number} a node", ratio=9)
+    for result in study.claims:
+        first = next(iter(result.findings.values()))
+        table.add_row(
+            result.claim.section,
+            result.claim.says,
+            Text(first.measured),
+            *(_verdict(result.findings.get(number)) for number in ranks),
+        )
+        table.add_row()
+    return table
+
+
+def lanes_table(study: KnsStudy) -> Table:
+    """Table 2 of the paper, and what the ways are like."""
+    table = Table(
+        title="Table 2: virtual lanes that each routing uses, and its ways between all hosts",
+        box=box.SIMPLE_HEAD, title_justify="left",
+    )  # fmt: skip
+    for head in ("network", "routing"):
+        table.add_column(head)
+    for head in ("lanes", "mean links", "ways on the busiest cable"):
+        table.add_column(head, justify="right")
+    table.add_column("notes")
+    last = ""
+    for row in study.lanes.iter_rows(named=True):
+        table.add_row(
+            row["network"] if row["network"] != last else "", row["engine"], str(row["lanes"]),
+            f"{row['mean_links']:.2f}", str(row["busiest_cable"]), row["notes"],
+        )  # fmt: skip
+        last = row["network"]
+    return table
+
+
+def result_tables(study: KnsStudy) -> Iterator[Table]:
+    """Every metric of the paper's routings, a table for each number of ranks of a node."""
+    for (ranks,), here in study.results.group_by("ranks_per_node", maintain_order=True):
+        table = Table(
+            title=f"{ranks} rank(s) on each node", box=box.SIMPLE_HEAD, title_justify="left",
+            padding=(0, 1), collapse_padding=True,
+        )  # fmt: skip
+        table.add_column("metric")
+        table.add_column("placement")
+        for network, engines in PAPER_ENGINES.items():
+            for engine in engines:
+                table.add_column(f"{network}\n{engine}", justify="right")
+        values = {
+            (row["metric"], row["placement"], row["network"], row["engine"]): row["value"]
+            for row in here.iter_rows(named=True)
+        }
+        for metric in here["metric"].unique(maintain_order=True):
+            unit = METRICS[metric].unit
+            for placement in PLACEMENTS:
+                cells = [
+                    values.get((metric, placement, network, engine))
+                    for network, engines in PAPER_ENGINES.items()
+                    for engine in engines
+                ]
+                if any(cell is not None for cell in cells):
+                    table.add_row(
+                        f"{metric}{', ' if unit else ''}{unit}" if placement == "linear" else "",
+                        placement,
+                        *("–" if cell is None else f"{cell:.4g}" for cell in cells),
+                    )
+            table.add_section()
+        yield table
+
+
+def beyond_table(study: KnsStudy) -> Table | None:
+    """What the paper does not have: other networks, hdor with lanes, dfsssp without."""
+    paper = [(network, engine) for network, them in PAPER_ENGINES.items() for engine in them]
+    other = study.results.filter(
+        ~pl.struct("network", "engine").is_in(
+            [{"network": network, "engine": engine} for network, engine in paper]
+        )
+    )
+    if other.is_empty():
+        return None
+    table = Table(
+        title="Beyond the paper (linear / random)", box=box.SIMPLE_HEAD, title_justify="left",
+        padding=(0, 1), collapse_padding=True,
+    )  # fmt: skip
+    table.add_column("metric")
+    pairs = list(dict.fromkeys(other.select("network", "engine").iter_rows()))
+    for network, engine in pairs:
+        table.add_column(f"{network}\n{engine}", justify="right")
+    values = {
+        (row["metric"], row["network"], row["engine"], row["placement"]): row["value"]
+        for row in other.iter_rows(named=True)
+    }
+    for metric in other["metric"].unique(maintain_order=True):
+        cells = []
+        for network, engine in pairs:
+            found = [values.get((metric, network, engine, each)) for each in PLACEMENTS]
+            cells.append(" / ".join("–" if each is None else f"{each:.3g}" for each in found))
+        unit = METRICS[metric].unit
+        table.add_row(f"{metric}{', ' if unit else ''}{unit}", *cells)
+    return table
+
+
+def comments(study: KnsStudy) -> Group:
+    """How each claim was tested, and why it comes out as it does."""
+    lines: list[RenderableType] = []
+    for result in study.claims:
+        lines.append(Text.assemble((result.claim.says, "bold"), f" ({result.claim.section})"))
+        lines.append(Text(f"  test: {result.claim.test}"))
+        lines += _why(result)
+        lines.append(Text(""))
+    return Group(*lines)
+
+
+def _why(result: ClaimResult) -> Iterator[Text]:
+    said = ""
+    for ranks, finding in result.findings.items():
+        head = Text.assemble(f"  {ranks} a node: ", _verdict(finding))
+        of = f"{len(finding.conditions) - len(finding.against)} of {len(finding.conditions)} met"
+        head.append(f" ({of}; furthest: {finding.worst})")
+        yield head
+        if result.comments[ranks] != said:
+            said = result.comments[ranks]
+            yield Text(f"  {said}")
+
+
+def text(study: KnsStudy, width: int) -> str:
+    """Tables, claims and comments as plain text."""
+    out = StringIO()
+    console = Console(file=out, width=width, color_system=None, force_terminal=False)
+    console.print(f"KNS on InfiniBand, on CELLIA's 36 nodes: {how(study)}\n", highlight=False)
+    console.print(lanes_table(study))
+    for table in result_tables(study):
+        console.print(table)
+    beyond = beyond_table(study)
+    if beyond is not None:
+        console.print(beyond)
+    console.print("The paper's claims")
+    console.print(claims_table(study))
+    console.print("How they were tested, and why\n")
+    console.print(comments(study))
+    if study.files:
+        console.print(f"written to {study.files[0].parent}:", highlight=False, soft_wrap=True)
+        console.print(", ".join(path.name for path in study.files), highlight=False)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+def write(study: KnsStudy, folder: Path) -> tuple[Path, ...]:
+    """Write figures, tables, their description and the text; return the files."""
+    tables = {
+        "results": (study.results, RESULT_COLUMNS),
+        "runs": (study.runs, RUN_COLUMNS),
+        "lanes": (study.lanes, LANE_COLUMNS),
+        "claims": (study.claims_frame, CLAIM_COLUMNS),
+    }
+    files = write_tables(folder, tables)
+    for name, figure in figures(study.results, how(study)):
+        files.append(write_whole(folder / f"{name}.png", partial(figure.savefig, format="png")))
+    content = text(study, 150).encode()
+    files.append(write_whole(folder / "report.txt", lambda out: out.write(content)))
+    return tuple(files)
