@@ -148,7 +148,7 @@ def test_colours_and_tips_are_the_values_of_the_moment(tab: Page, result: Packet
     tip = tab.locator("#hover")
     expect(tip).to_contain_text(result.link_name(hot))
     expect(tip).to_contain_text("100 % busy".replace(" ", "\u00a0", 1))
-    expect(tip).to_contain_text("root of hot spot 1")
+    expect(tip).to_contain_text("root of hot spot")
 
 
 @pytest.mark.parametrize(
@@ -204,6 +204,22 @@ def test_chart_over_time_moves_the_cursor_and_shows_messages(tab: Page) -> None:
     tab.click("#time-in")
     assert tab.evaluate("() => weftReport.chart.to - weftReport.chart.from") == span / 2
     settle(tab)
+
+
+def test_search_selects_nodes_and_links(tab: Page, result: PacketResult) -> None:
+    tab.fill("#search", "s1-2")
+    tab.press("#search", "Enter")
+    assert tab.evaluate("() => weftReport.selection") == {
+        "kind": "node",
+        "node": TREE.find_node("s1-2"),
+    }
+    assert "s1-2" in tab.locator("#details h4").inner_text()
+    rows = tab.locator("#details tbody tr")
+    assert rows.count() == 6
+    rows.first.locator("button").click()
+    assert tab.evaluate("() => weftReport.selection.kind") == "cable"
+    tab.locator("#busiest [data-link]").first.click()
+    assert tab.evaluate("() => weftReport.selection.link") == int(result.busy_ps.argmax())
 
 
 def test_names_stay_text(tab: Page) -> None:

@@ -213,7 +213,7 @@ def test_long_runs_are_thinned_and_say_so(monkeypatch):
     assert len(ranks["from"]) == 2
     notes = " ".join(Document(page).texts["li"])
     for said in (
-        "snapshots the page has each", "nearest to the root", "Of 16 ranks the time of 5",
+        "closer together where more is sent", "nearest to the root", "Of 16 ranks the time of 5",
         "the 7 longest are drawn", "the 2 that took longest",
     ):  # fmt: skip
         assert said in notes

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 import numpy as np
+import polars as pl
 from markupsafe import Markup
 
 from weft.errors import InputError
@@ -36,6 +37,8 @@ SCRIPTS = (
 )  # fmt: skip
 #: Rows of the table of busiest links.
 BUSIEST = 20
+#: Rows of the table of phases.
+PHASES = 60
 
 
 def write_simulation_report(result: PacketResult, path: str | Path) -> int:
@@ -90,10 +93,11 @@ def render_simulation(result: PacketResult, title: str = "") -> str:
         "weft-ranks": ranks_blob(result, shown),
     }
     inside = range(fabric.num_links, len(result.busy_ps))
-    # The page opens where there is most to see: most buffers in congestion trees, or taken.
-    busy = shots.held[shown.chosen].sum(axis=(1, 2))
+    # The page opens where there is most to see: buffers in congestion trees, or traffic.
+    carried = np.diff(shots.busy_ps[shown.chosen].sum(axis=1), prepend=0)
+    use = carried / (shown.end_ps - shown.begin_ps)
     stuck = [sum(map(len, each)) for each in trees]
-    opening = max(range(len(trees)), key=lambda at: (stuck[at], busy[at], -at))
+    opening = max(range(len(trees)), key=lambda at: (stuck[at], use[at], -at))
     data = {
         **drawing_facts(fabric, drawing),
         "scopeIsAll": True,
@@ -104,7 +108,7 @@ def render_simulation(result: PacketResult, title: str = "") -> str:
         "insideNames": {link: result.link_name(link) for link in inside},
         "hostNames": fabric.host_names,
     }
-    spots = HotSpots(result, 0, every=shown.step)
+    spots = HotSpots(result, 0, only=shown.chosen.tolist())
     style = template("style.css") + template("simulation.css")
     script = '(() => {\n"use strict";\n' + "\n".join(map(template, SCRIPTS)) + "})();\n"
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
@@ -153,7 +157,7 @@ def facts(result: PacketResult) -> list[tuple[str, str]]:
     rows.append(("packet-hops", f"{result.num_hops:,}"))
     for link in busiest_links(result, 1):
         share = result.busy_ps[link] / max(result.end_ps, 1)
-        rows.append(("busiest link", f"{result.link_name(link)}, {share:.1%}"))
+        rows.append(("busiest link", f"{result.link_name(link)}, {share_text(share)}"))
     rows.append(("routes, policy", f"{result.engine}, {result.policy}"))
     rows.append(("lanes", f"{result.num_vls}"))
     return rows
@@ -175,6 +179,11 @@ def size_text(size_bytes: int) -> str:
     return f"{size_bytes} B"
 
 
+def share_text(share: float) -> str:
+    """A share in percent."""
+    return "under 0.1%" if 0 < share < 0.001 else f"{share:.1%}"
+
+
 def _busiest(result: PacketResult) -> list[dict[str, str]]:
     end = max(result.end_ps, 1)
     rows = []
@@ -184,7 +193,7 @@ def _busiest(result: PacketResult) -> list[dict[str, str]]:
             {
                 "link": str(link),
                 "name": result.link_name(link),
-                "use": f"{result.busy_ps[link] / end:.1%}",
+                "use": share_text(result.busy_ps[link] / end),
                 "bytes": size_text(int(result.wire_bytes[link].sum())),
                 "packets": f"{packets:,}",
                 "wait": time_text(float(f"{wait / 1e3 / packets:.3g}")) if packets else "–",
@@ -194,25 +203,19 @@ def _busiest(result: PacketResult) -> list[dict[str, str]]:
 
 
 def _phases(result: PacketResult) -> list[dict[str, str]]:
-    """Phases of the workload: begin, end, messages."""
-    work, names = result.workload, result.workload.phase_names
-    began = np.where(result.posted_ps >= 0, result.posted_ps, np.iinfo(np.int64).max)
-    rows = []
-    for number, name in enumerate(names):
-        mine = work.phase == number
-        if not name or not mine.any() or not (result.posted_ps[mine] >= 0).any():
-            continue
-        end = max(int(result.ended_ps[mine].max()), int(result.arrived_ps[mine].max()))
-        begin = int(began[mine].min())
-        rows.append(
-            {
-                "name": name,
-                "begin": time_text(begin / 1e3),
-                "span": time_text((end - begin) / 1e3),
-                "messages": f"{np.isin(np.flatnonzero(mine), work.messages).sum():,}",
-            }
-        )
-    return rows[:60]
+    """Named phases of the workload, by their begin."""
+    named = result.phases().filter(pl.col("phase") != "").sort("begin_ns", maintain_order=True)
+    return [
+        {
+            "name": row["phase"],
+            "begin": time_text(row["begin_ns"]),
+            "span": time_text(row["span_ns"]),
+            "messages": f"{row['messages']:,}",
+            "size": size_text(row["size_bytes"]),
+            "slowdown": "–" if row["mean_slowdown"] is None else f"{row['mean_slowdown']:.3g}",
+        }
+        for row in named.head(PHASES).iter_rows(named=True)
+    ]
 
 
 def _notes(result: PacketResult) -> list[str]:
@@ -221,10 +224,12 @@ def _notes(result: PacketResult) -> list[str]:
     settings: dict[str, Any] = result.hardware.table()
     said = ", ".join(f"{key} {value}" for key, value in settings.items() if value is not None)
     options = ", ".join(f"{key} {value}" for key, value in result.options.items())
+    phases = sum(name != "" for name in result.workload.phase_names)
     return [
         f"Hardware: {said}.",
         *([f"Options: {options}."] if options else []),
         f"{np.count_nonzero(shots.time_ps):,} snapshots after the start, the last at "
         f"{time_text(shots.time_ps[-1] / 1e3)}. Utilisation and waits are those of the interval "
         "that a snapshot closes; buffers and congestion trees are those of the snapshot itself.",
+        *([f"Of {phases:,} phases the first {PHASES} are listed."] if phases > PHASES else []),
     ]

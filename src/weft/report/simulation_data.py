@@ -48,8 +48,6 @@ class Moments:
         int64 [frames].
     active
         int64: links that carried or held anything.
-    step
-        Of so many snapshots one is shown.
     notes
         What was left out, in words.
     """
@@ -58,7 +56,6 @@ class Moments:
     begin_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
     active: NDArray[np.int64]
-    step: int = 1
     notes: list[str] = field(default_factory=list)
 
 
@@ -70,18 +67,21 @@ def moments(result: PacketResult) -> Moments:
     ever = (shots.busy_ps[-1] > 0) | (shots.held > 0).any(axis=(0, 2))
     active = np.flatnonzero(ever)
     most = max(1, min(MAX_FRAMES, MAX_VALUES // max(len(active), 1)))
-    step = -(-total // most)
-    # The last one stays, with all the others so many before it.
-    chosen = later[np.arange(total - 1, -1, -step)[::-1]]
-    end = shots.time_ps[chosen]
+    chosen = later
     notes = []
-    if step > 1:
+    if total > most:
+        # Closer together where more is sent: idle time says little.
+        sent = np.diff(shots.busy_ps[later].sum(axis=1), prepend=0.0)
+        weight = 0.25 / total + 0.75 * sent / max(sent.sum(), 1.0)
+        wanted = np.cumsum(weight)[-1] * np.arange(1, most + 1) / most
+        chosen = later[np.unique(np.searchsorted(np.cumsum(weight), wanted * (1 - 1e-12)))]
         notes.append(
-            f"Of {total:,} snapshots the page has each {_ordinal(step)}, {len(chosen)} in all. "
-            "Utilisation and waits are over all of the time between them; buffers and congestion "
-            "trees are those of the moments shown."
+            f"Of {total:,} snapshots the page has {len(chosen):,}, closer together where more is "
+            "sent. Utilisation and waits are over all of the time between them; buffers and "
+            "congestion trees are those of the moments shown."
         )
-    return Moments(chosen, np.concatenate(([0], end[:-1])), end, active, step, notes)
+    end = shots.time_ps[chosen]
+    return Moments(chosen, np.concatenate(([0], end[:-1])), end, active, notes)
 
 
 def frames_blob(result: PacketResult, shown: Moments) -> str:
@@ -277,8 +277,3 @@ def _growth(counter: NDArray[Any]) -> NDArray[Any]:
 
 def _offsets(counts: list[int]) -> NDArray[np.int32]:
     return np.concatenate(([0], np.cumsum(counts, dtype=np.int64))).astype(np.int32)
-
-
-def _ordinal(number: int) -> str:
-    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10 if number // 10 % 10 != 1 else 0, "th")
-    return f"{number}{ending}"

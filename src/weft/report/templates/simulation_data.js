@@ -11,12 +11,8 @@ function timeText(ns) {
   return `${Number(ns.toPrecision(4))}\u00a0ns`;
 }
 
-function sizeText(bytes) {
-  for (const [factor, unit] of [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]]) {
-    if (bytes >= factor) return `${Number((bytes / factor).toPrecision(4))}\u00a0${unit}`;
-  }
-  return `${bytes}\u00a0B`;
-}
+// A share as the page keeps it: whole parts, the smallest of which stands for all below.
+const shareText = (share) => (share > 0 && share <= 1 / PARTS ? "under 0.6\u00a0%" : percent(share));
 
 // Links at every moment; a moment is the interval that a snapshot closes, and the state at its end.
 class Moments {

@@ -2,7 +2,7 @@
 
 const MOST_ARROWS = 500;
 // Series of colours for trees: those far from the colours of load first.
-const TREE_SERIES = [0, 2, 4, 3, 6, 5, 1];
+const TREE_SERIES = [0, 2, 3, 6, 4, 5, 1];
 
 class SimulationDrawing extends Drawing {
   constructor(canvas, fabric, colours, events) {

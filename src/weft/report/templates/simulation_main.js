@@ -181,8 +181,8 @@ class Simulation {
   linkLines(link, frame) {
     const { moments } = this;
     return [
-      `${percent(moments.value("use", frame, link))} busy, ${number(Number(moments.value("waiting", frame, link).toPrecision(3)))} packets wait for it`,
-      `${percent(moments.value("held", frame, link))} of the buffer at its far end taken`,
+      `${shareText(moments.value("use", frame, link))} busy, ${number(Number(moments.value("waiting", frame, link).toPrecision(3)))} packets wait for it`,
+      `${shareText(moments.value("held", frame, link))} of the buffer at its far end taken`,
     ];
   }
 
@@ -285,7 +285,7 @@ class Simulation {
       if (Number.isFinite(fabric.length[cable])) facts.push(`${number(fabric.length[cable])} m`);
       box.replaceChildren(element("p", { class: "about" }, facts.join(", ")), ...[first, first ^ 1].map((link) => element("div", { class: "way" },
         element("p", { class: "name" }, fabric.linkName(link)),
-        element("p", {}, element("span", { class: "big" }, percent(moments.value("use", frame, link))), " busy, ", element("span", { class: "big" }, percent(moments.value("held", frame, link))), " of the buffer at its far end taken"),
+        element("p", {}, element("span", { class: "big" }, shareText(moments.value("use", frame, link))), " busy, ", element("span", { class: "big" }, shareText(moments.value("held", frame, link))), " of the buffer at its far end taken"),
         element("p", { class: "about" }, [`${plural(Number(moments.value("waiting", frame, link).toPrecision(3)), "packet")} wait for it on average`, ...this.treesOf(link)].join("; ")))));
       return;
     }
@@ -294,8 +294,8 @@ class Simulation {
       .sort((p, q) => moments.value("use", frame, q) - moments.value("use", frame, p) || p - q).slice(0, DETAIL_CABLES)
       .map((out) => element("tr", {},
         element("td", {}, selectionButton(`[${out & 1 ? fabric.bPort[out >> 1] : fabric.aPort[out >> 1]}] ${fabric.port(out >> 1, out & 1 ? 0 : 1)}`, () => this.selectLink(out, true))),
-        ...[out, out ^ 1].map((link) => element("td", { class: "number" }, percent(moments.value("use", frame, link)))),
-        element("td", { class: "number" }, percent(moments.value("held", frame, out ^ 1)))));
+        ...[out, out ^ 1].map((link) => element("td", { class: "number" }, shareText(moments.value("use", frame, link)))),
+        element("td", { class: "number" }, shareText(moments.value("held", frame, out ^ 1)))));
     box.replaceChildren(element("h4", { class: "name" }, fabric.names[node]), element("p", { class: "about" }, fabric.kindName(node)),
       element("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "Its cables" }, element("table", {},
         element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Port and far end"), ...["Out", "In", "Buffer here"].map((text) => element("th", { scope: "col", class: "number" }, text)))),

@@ -81,8 +81,8 @@ class HotSpots:
         With `begin_ns` all snapshots from then to `end_ns`, each standing for the time since the
         one before: trees of one root are one, and each node's parent is the one that it waits for
         longest.
-    every
-        Look at each so many of these snapshots only, the last among them.
+    only
+        Numbers of the snapshots to look at among these, ascending; all when left out.
 
     Raises
     ------
@@ -96,7 +96,7 @@ class HotSpots:
         begin_ns: float | None = None,
         end_ns: float | None = None,
         *,
-        every: int = 1,
+        only: Sequence[int] | None = None,
     ) -> None:
         shots = snapshots_of(result)
         time = shots.time_ps / 1e3
@@ -109,7 +109,7 @@ class HotSpots:
         self.result = result
         #: Snapshots that were looked at, from the first on and before the last.
         self.first, self.last = first, last
-        numbers = range(last - 1, first - 1, -every)[::-1]
+        numbers = [n for n in only or range(first, last) if first <= n < last]
         self.trees = trees_at(result, first) if begin_ns is None else summed_trees(result, numbers)
         before = first - 1
         self._begin_ps = int(shots.time_ps[before]) if before >= 0 else 0
@@ -235,7 +235,7 @@ class HotSpots:
         row = self._row(number, tree)
         several = self.last - self.first > 1
         head = f"Hot spot {number + 1}: {row['name']}"
-        head += f", {tree.root_weight:.0%} of the time" if several else ""
+        head += f", {_share(tree.root_weight)} of the time" if several else ""
         about = [f"{row['utilisation']:.0%} busy"] if row["utilisation"] is not None else []
         about += [
             f"{_plural(row['buffers'], 'buffer')}, {row['full']:,} of them full",
@@ -256,7 +256,7 @@ class HotSpots:
             said = [f"lane {tree.vl[at]}"] if lanes else []
             said += [WHY_TEXT[tree.why[at]]]
             said += ["full"] if tree.full[at] else []
-            said += [f"{tree.weight[at]:.0%} of the time"] if several else []
+            said += [f"{_share(tree.weight[at])} of the time"] if several else []
             lines.append("  " * (int(tree.depth[at]) + 1) + f"{name}  {', '.join(said)}")
         if len(order) > most:
             lines.append(f"    and {len(order) - most:,} more buffers")
@@ -320,14 +320,22 @@ def trees_at(result: PacketResult, snapshot: int) -> list[CongestionTree]:
     return congestion_trees(*state, full, slow)
 
 
-def summed_trees(result: PacketResult, numbers: Sequence[int]) -> list[CongestionTree]:
-    """Congestion trees of some snapshots, ascending, summed by root.
+def summed_trees(
+    result: PacketResult, numbers: Sequence[int], first: int = 0
+) -> list[CongestionTree]:
+    """Congestion trees of some snapshots, summed by root; by weight, that of nodes added up.
 
-    Weights are shares of the time, each snapshot standing for that since the one before. Trees
-    come by weight, their nodes' added up.
+    Parameters
+    ----------
+    result
+        A run with snapshots.
+    numbers
+        Of the snapshots, ascending. Each stands for the time since the one before among them.
+    first
+        The first one stands for the time since the snapshot before this one.
     """
     time = snapshots_of(result).time_ps.astype(np.float64)
-    before = time[numbers[0] - 1] if numbers[0] else 0.0
+    before = time[first - 1] if first else 0.0
     spans = np.diff(time[list(numbers)], prepend=before)
     spans = spans / spans.sum() if spans.sum() else np.full(len(spans), 1 / len(spans))
     by_root: dict[int, list[tuple[CongestionTree, float]]] = {}
@@ -406,3 +414,7 @@ def depth_first(tree: CongestionTree) -> list[int]:
 
 def _plural(count: int, one: str) -> str:
     return f"{count:,} {one}{'' if count == 1 else 's'}"
+
+
+def _share(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.01 else "under 1%"
