@@ -278,8 +278,8 @@ raise SystemExit(main())
 @pytest.mark.parametrize("processes", [1, 2])
 def test_an_interrupted_command_writes_what_is_known(tmp_path, processes) -> None:
     table = tmp_path / "sweep.csv"
-    words = ["sweep", "xgft:2;8,8;1,8", "--engine", "dmodk"]
-    words += ["--loads", "0.01,0.9", "--measure", "1ms" if processes == 2 else "20us"]
+    words = ["sweep", "xgft:2;8,8;1,8", "--engine", "dmodk", "--level", "flow"]
+    words += ["--loads", "0.01,0.9", "--measure", "300us" if processes == 2 else "20us"]
     words += ["--processes", str(processes), "--output", str(table)]
     child = subprocess.Popen(
         [sys.executable, "-c", INTERRUPTED, *words],
@@ -289,7 +289,7 @@ def test_an_interrupted_command_writes_what_is_known(tmp_path, processes) -> Non
         start_new_session=True,
         env={**os.environ, "COLUMNS": "120"},
     )
-    out, err = child.communicate(timeout=60)
+    out, err = child.communicate(timeout=120)
     assert child.returncode == 130
     assert "weft: interrupted: 1 of 2 runs have no result" in err
     assert "Traceback" not in err

@@ -24,6 +24,7 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _GREY = "#555d66"
 #: What may tell curves apart, in the order in which labels say it.
 _AXES = ("fabric", "engine", "policy", "pattern", "size_bytes", "level", "rate_gbps")
+_USUAL = (None, "deterministic")
 #: Curves that a legend has in a row.
 _IN_A_ROW = 2
 
@@ -210,8 +211,9 @@ def _labels(curves: Sequence[pl.DataFrame]) -> list[str]:
 def _title(rows: pl.DataFrame) -> str:
     """What all curves have in common."""
     common = [name for name in _AXES[:5] if len(_distinct(rows, name)) == 1]
-    parts = [_said(name, rows[name][0]) for name in common if rows[name][0] is not None]
-    return ", ".join(parts)
+    # What is usual needs no saying.
+    said = [(name, rows[name][0]) for name in common if rows[name][0] not in _USUAL]
+    return ", ".join(_said(name, value) for name, value in said)
 
 
 def _said(name: str, value: Any) -> str:

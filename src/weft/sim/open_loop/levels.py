@@ -133,7 +133,11 @@ class Network:
             seed=seed, max_time_ns=max_time_ns, progress=watch, **self.options,
         )  # fmt: skip
         arrived = np.where(result.arrived_ps < 0, -1.0, result.arrived_ps / 1e3)
-        return arrived, result.end_ps / 1e3
+        if result.complete:
+            return arrived, result.end_ps / 1e3
+        if max_time_ns is None:
+            raise KeyboardInterrupt  # nothing else ends such a run early
+        return arrived, max_time_ns
 
     def try_out(self) -> None:
         """Send one message of no bytes: compiles what is to run, and finds what cannot.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -78,9 +79,12 @@ def run_all(
     told = done or (lambda ready, number: None)
     if processes == 1 or len(tasks) < 2:
         try:
-            for number, task in enumerate(tasks):
-                told(number, len(tasks))
-                results[number] = run(shared, task, _nothing)
+            with _noted() as watch:
+                for number, task in enumerate(tasks):
+                    told(number, len(tasks))
+                    watch(None)
+                    results[number] = run(shared, task, watch)
+                watch(None)
         except KeyboardInterrupt:
             return results, False
         told(len(tasks), len(tasks))
@@ -129,6 +133,32 @@ def _in_pool(
 
 
 @contextmanager
+def _noted() -> Iterator[Callable[[Any], None]]:
+    """Hold signals back until watch is called: elsewhere they would leave half of a run as a whole.
+
+    The packet level gives what it has when it is interrupted.
+    """
+    before: dict[int, Callable[[int, Any], Any]] = {}
+    if threading.current_thread() is threading.main_thread():
+        asked = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: handler for number, handler in asked.items() if callable(handler)}
+    came: list[int] = []
+
+    def watch(_: Any) -> None:
+        if came:
+            before[came[-1]](came[-1], None)
+            raise KeyboardInterrupt
+
+    for number in before:
+        signal.signal(number, lambda number, frame: came.append(number))
+    try:
+        yield watch
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
 def _later() -> Iterator[None]:
     """Hold back interrupts while processes start, which inherit that: they never hear of any."""
     if not hasattr(signal, "pthread_sigmask"):
@@ -158,7 +188,3 @@ def _work(task: Any) -> Any:
 
     watch(None)
     return _state["run"](_state["shared"], task, watch)
-
-
-def _nothing(_: Any) -> None:
-    """Nobody waits for this run."""

@@ -1,0 +1,112 @@
+"""Open-loop measures of the packet level against closed forms of queueing theory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+from weft.sim.open_loop import load_sweep, saturation_load
+from weft.sim.open_loop.levels import Network, measure_load
+from weft.sim.open_loop.study import resolved
+from weft.sim.packet import Hardware
+
+#: Of a packet of 2,048 bytes with its header on a cable of 200 Gb/s.
+PACKET_NS = 8 * (2048 + 26) / 200
+#: Two cables of 10 ns and a switch of 100.
+ALONE_NS = PACKET_NS + 120
+#: A source sends its messages in the order in which they were born, whoever they go to.
+FIFO = Hardware(header_bytes=0, queue_pairs="host")
+
+
+def switch(ports: int, hardware: Hardware) -> Network:
+    fabric = weft.fabric(f"xgft:1;{ports};1")
+    return Network(fabric, weft.route(fabric, "minhop"), hardware=hardware)
+
+
+def full_load(ports: int, hardware: Hardware, seed: int = 1):
+    """A switch whose hosts offer all that their cables carry, to destinations drawn uniformly."""
+    network = switch(ports, hardware)
+    traffic = resolved(network.fabric, measure="400us", warmup="100us", cooldown=0)
+    return measure_load(network, traffic, 1.0, seed)
+
+
+def test_next_to_no_load_has_the_latency_of_a_message_alone() -> None:
+    fabric = weft.fabric("xgft:1;8;1")
+    found = load_sweep(fabric, loads=(0.001,), measure="4ms", processes=1).row(0, named=True)
+    for name in ("min", "p50", "p95"):
+        assert found[f"latency_{name}_ns"] == pytest.approx(ALONE_NS, abs=1e-3)
+    assert found["latency_mean_ns"] == pytest.approx(ALONE_NS, rel=0.002)
+    assert found["steady"]
+
+
+@pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
+def test_sources_of_a_permutation_are_queues_of_fixed_service(load) -> None:
+    """Nothing meets in the switch, so a message waits for those before it alone: M/D/1."""
+    network = switch(16, Hardware())
+    traffic = resolved(network.fabric, pattern="shift:offset=3", measure="400us", warmup="50us")
+    found = measure_load(network, traffic, load, 5)
+    busy = load * 2074 / 2048
+    expected = ALONE_NS + PACKET_NS * busy / (2 * (1 - busy))
+    assert found.latency.mean == pytest.approx(expected, abs=1.5 * found.latency.half_width)
+    assert found.latency.half_width < 0.06 * expected
+    assert found.steady
+    assert found.accepted_load == pytest.approx(load, rel=0.02)
+
+
+def test_a_permutation_saturates_where_headers_leave_no_room() -> None:
+    found = saturation_load(
+        weft.fabric("xgft:1;8;1"), pattern="shift:offset=3", resolution=0.01, highest=1.2,
+        measure="400us", processes=1,
+    ).row(0, named=True)  # fmt: skip
+    assert found["saturation_load"] == pytest.approx(2048 / 2074, abs=0.02)
+    assert found["accepted_load"] == pytest.approx(2048 / 2074, abs=0.01)
+
+
+def head_of_line(ports: int, slots: int, seed: int) -> float:
+    """Share of slots in which outputs are busy when every input always has a packet (slotted).
+
+    Inputs whose first packets want one output take it at random, one each slot.
+    """
+    random = np.random.default_rng(seed)
+    first = random.integers(0, ports - 1, ports)
+    first += first >= np.arange(ports)
+    served = 0
+    for _ in range(slots):
+        order = np.lexsort((random.random(ports), first))
+        winner = order[np.r_[True, np.diff(first[order]) > 0]]
+        served += len(winner)
+        drawn = random.integers(0, ports - 1, len(winner))
+        first[winner] = drawn + (drawn >= winner)
+    return served / slots / ports
+
+
+@pytest.mark.parametrize("ports", [4, 8, 16, 32])
+def test_heads_of_line_block_as_much_as_in_a_slotted_switch(ports) -> None:
+    found = full_load(ports, FIFO)
+    assert found.saturated
+    assert found.accepted_load == pytest.approx(head_of_line(ports, 4000, 1), abs=0.01)
+
+
+def test_a_queue_for_each_output_and_speed_up_bring_it_back() -> None:
+    accepted = [
+        full_load(16, Hardware(header_bytes=0, **settings)).accepted_load
+        for settings in (
+            {"queue_pairs": "host"},
+            {"queues": "voq"},
+            {"queues": "voq", "speedup": 4, "buffer_bytes": 65536},
+        )
+    ]
+    assert accepted[0] < 0.62
+    assert accepted[1] > 0.93
+    assert accepted[2] > 0.98
+
+
+@pytest.mark.slow
+def test_switches_of_many_ports_accept_2_minus_root_2() -> None:
+    """Karol, Hluchyj and Morgan 1987: input queues of many ports saturate at 0.586."""
+    found = {ports: full_load(ports, FIFO) for ports in (16, 64, 256)}
+    assert all(one.saturated for one in found.values())
+    loads = [one.accepted_load for one in found.values()]
+    assert loads == sorted(loads, reverse=True)
+    assert loads[-1] == pytest.approx(2 - np.sqrt(2), abs=0.003)
