@@ -17,6 +17,7 @@ from weft.sim.metrics import link_kinds
 from weft.sim.packet.connections import Connections
 from weft.sim.packet.hardware import Hardware
 from weft.sim.packet.network import PacketNetwork
+from weft.sim.packet.policies import policy as policies
 from weft.sim.packet.snapshots import Snapshots
 from weft.sim.replay import Replay, ratio
 from weft.workload import Workload
@@ -151,6 +152,12 @@ class PacketResult(Replay):
     def arrived_ns(self) -> NDArray[np.float64]:
         """`arrived_ps` in ns."""
         return _ns(self.arrived_ps)
+
+    @property
+    def reorders(self) -> bool:
+        """Whether packets of a connection may overtake each other."""
+        entry, given = policies.parse(self.policy)
+        return bool(entry.function(**policies.bind(entry, given)).reorders)
 
     def link_name(self, link: int) -> str:
         """A directed link, those inside hosts included."""

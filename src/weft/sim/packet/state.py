@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.errors import InputError
 from weft.kernels import packet_adapter as adapter
 from weft.kernels import packet_engine as kernel
 from weft.kernels import packet_layout as layout
@@ -18,11 +19,13 @@ from weft.kernels import program
 from weft.kernels.packet_net import Net
 from weft.sim.packet.connections import Connections
 from weft.sim.packet.hardware import Hardware
-from weft.sim.packet.network import PacketNetwork, picoseconds
+from weft.sim.packet.network import PS_PER_NS, PacketNetwork, picoseconds
 from weft.sim.packet.policies import Policy, choice_of
 from weft.sim.packet.snapshots import Snapshots
 from weft.workload import Workload
 
+#: Memory that snapshots may take.
+_SNAPSHOT_BYTES = 2**32
 #: Longest time that a run may last.
 FOREVER_PS = 2**61
 #: Things that happen in one bucket of the wheel when links are busy, about.
@@ -180,13 +183,24 @@ class State:
         if why == kernel.NO_TRACE:
             self.net = self.net._replace(hops=_longer(self.net.hops))
             return kernel.MORE
+        if why == kernel.TIME_OUT:
+            # Nothing more happens up to then.
+            self.net.number[layout.NOW] = self.net.setting[layout.MAX_TIME]
         return int(why)
 
     def _look(self) -> None:
         """Take the snapshot that is due."""
         self.net.number[layout.NOW] = self.next_look
-        self.seen.append((self.next_look, *self.buffers(), *self.counters(self.next_look)))
+        seen = (self.next_look, *self.buffers(), *self.counters(self.next_look))
+        self.seen.append(seen)
         self.next_look += self.snapshot_ps
+        size = sum(array.nbytes for array in seen[1:]) * len(self.seen)
+        if size > _SNAPSHOT_BYTES:
+            raise InputError(
+                f"{len(self.seen):,} snapshots, one each {self.snapshot_ps / PS_PER_NS:g} ns up to "
+                f"{seen[0] / PS_PER_NS:g} ns, take {size / 2**30:.1f} GiB; choose a larger "
+                "snapshot_ns"
+            )
 
     def buffers(self) -> tuple[NDArray[Any], ...]:
         """What buffers hold and wait for now: held, wants, wants_vl and why of `Snapshots`."""
@@ -260,9 +274,10 @@ class State:
         fresh = np.arange(2 * count - 1, count - 1, -1, dtype=np.int32)
         free = np.zeros(2 * count, dtype=np.int32)
         free[: left + count] = np.concatenate([fresh, net.free[:left]])
-        net.number[layout.FREE_SLOTS] = left + count
         names = ("slots", "slot_time", "active_time", "active_item", "far_time", "far_item")
-        self.net = net._replace(free=free, **{name: _longer(getattr(net, name)) for name in names})
+        grown = net._replace(free=free, **{name: _longer(getattr(net, name)) for name in names})
+        # Both at once: an interrupt on the way here leaves a state that a result is made of.
+        self.net, net.number[layout.FREE_SLOTS] = grown, left + count
 
 
 def _longer(array: NDArray[Any]) -> NDArray[Any]:
