@@ -158,4 +158,7 @@ REORDERS = 21
 SHIFT = 22
 FULL_CREDITS = 23
 BUFFER_FULL = 24
+#: Whether packets may go by intermediates, and whether a policy watches what links send.
+ROUND = 25
+WATCHES = 26
 SETTINGS = 32
