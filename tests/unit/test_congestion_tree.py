@@ -9,11 +9,14 @@ from tests.unit.test_deadlock_cycle import state
 
 from weft.columns import Column
 from weft.errors import InputError
+from weft.routing import route
+from weft.sim.packet import Hardware, simulate_packets
 from weft.sim.packet.congestion import CAUSES, congestion_trees, full_buffers
 from weft.sim.packet.hot_spots import (
     HOT_SPOT_COLUMNS,
     NODE_COLUMNS,
     HotSpots,
+    adapter_ends,
     depth_first,
     trees_at,
 )
@@ -221,6 +224,82 @@ def test_sum_over_an_interval_weighs_by_time(one_hot):
         assert tree.depth[at] == (1 if parent < 0 else tree.depth[parent] + 1)
     weights = [tree.weight.sum() for tree in spots.trees]
     assert weights == sorted(weights, reverse=True)
+
+
+def test_messages_of_a_sum_are_those_under_way_while_the_tree_is_there(two_hot):
+    spots = HotSpots(two_hot, 0, 80_000)
+    shots, ops = two_hot.snapshots, two_hot.workload.messages
+    for row, tree in zip(spots.roots().to_dicts(), spots.trees, strict=True):
+        hosts = set(spots.hosts(tree).tolist())
+        there = [
+            int(shots.time_ps[at])
+            for at in range(spots.first, spots.last)
+            if tree.root in [other.root for other in trees_at(two_hot, at)]
+        ]
+        mine = [
+            op
+            for op in ops.tolist()
+            if int(two_hot.host[two_hot.workload.rank[op]]) in hosts
+            and any(two_hot.posted_ps[op] <= time < two_hot.arrived_ps[op] for time in there)
+        ]
+        assert row["messages"] == len(mine)
+        if row["elsewhere"] is not None:
+            end = int(TREE.link_to[tree.root]) - TREE.num_switches
+            assert row["elsewhere"] == sum(two_hot.workload.peer[op] != end for op in mine)
+
+
+@pytest.mark.parametrize(
+    ("spec", "engine", "hardware"),
+    [
+        ("torus:4x4", "dfsssp", {}),
+        ("torus:4x4", "lash", {"queues": "voq", "buffer_bytes": 4400}),
+        ("bcube:n=3,k=1", "minhop", {"buffer_bytes": 4400}),
+        ("xgft:2;4,4;1,2", "updn", {"adapter_gbps": 60.0}),
+    ],
+)
+def test_trees_of_real_runs_follow_the_cables(spec, engine, hardware):
+    fabric = build(spec)
+    random = np.random.default_rng(5)
+    builder = WorkloadBuilder(fabric.num_hosts)
+    for rank in range(fabric.num_hosts):
+        for peer in random.permutation(fabric.num_hosts)[:6].tolist():
+            if peer != rank:
+                builder.put(rank, peer if peer % 2 else 0 if rank else 1, 20_000)
+    result = simulate_packets(
+        fabric, route(fabric, engine), builder.build(), snapshot_ns=700,
+        hardware=Hardware(**hardware),
+    )  # fmt: skip
+    sender, receiver = adapter_ends(result)
+    links = len(result.busy_ps)
+    tail, head = np.full(links, -1), np.full(links, -1)
+    tail[: fabric.num_links], head[: fabric.num_links] = fabric.link_from, fabric.link_to
+    inside = np.flatnonzero(fabric.forwards[fabric.host_nodes]) + fabric.num_switches
+    if len(inside):
+        head[fabric.num_links :: 2], tail[fabric.num_links + 1 :: 2] = inside, inside
+    seen = 0
+    for at in range(len(result.snapshots.time_ps)):
+        for tree in trees_at(result, at):
+            seen += 1
+            assert tree.cause != "circle"
+            assert (tree.cause == "receiver") <= ("adapter_gbps" in hardware)
+            for node in range(len(tree)):
+                above = tree.root if tree.parent[node] < 0 else tree.link[tree.parent[node]]
+                assert head[tree.link[node]] == tail[above] >= 0
+                # Nothing waits in an adapter's own buffer.
+                assert receiver[tree.link[node]] < 0
+    assert seen > 10
+    into = np.flatnonzero(sender >= 0)
+    assert len(np.unique(sender[into])) == fabric.num_hosts
+
+
+def test_slow_receivers_are_roots_for_that_reason():
+    result = simulate_packets(
+        TREE, route(TREE, "minhop"), sends([(rank, 0) for rank in range(1, 16)]), snapshot_ns=1000,
+        hardware=Hardware(adapter_gbps=50.0),
+    )  # fmt: skip
+    (tree,) = HotSpots(result, end_ns=40_000).trees
+    assert (result.link_name(tree.root), tree.cause) == ("s1-0[1] -> h0[1]", "receiver")
+    assert "receiver: the adapter at the link's far end" in HotSpots(result, end_ns=40_000).text()
 
 
 def test_nodes_frame_is_the_tree(one_hot):

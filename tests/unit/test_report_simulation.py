@@ -219,6 +219,20 @@ def test_long_runs_are_thinned_and_say_so(monkeypatch):
         assert said in notes
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_moments_are_spread_over_what_happens(seed):
+    random = np.random.default_rng(seed)
+    weight = 1e-6 + np.where(random.random(900) < 0.1, random.random(900), 0.0)
+    course = np.cumsum(weight)
+    found = simulation_data._evenly(course, 60)
+    assert 40 <= len(found) <= 60
+    assert found[-1] == 899
+    assert (np.diff(found) > 0).all()
+    gone = np.diff(course[found], prepend=0.0)
+    assert gone.max() <= weight.max() + 2 * course[-1] / 60
+    assert simulation_data._evenly(np.arange(1.0, 901.0), 60).tolist() == list(range(14, 900, 15))
+
+
 def test_pages_stay_small(text):
     assert len(text.encode()) < 160_000
     fabric = build("xgft:2;8,8;1,4")

@@ -73,8 +73,7 @@ def moments(result: PacketResult) -> Moments:
         # Closer together where more is sent: idle time says little.
         sent = np.diff(shots.busy_ps[later].sum(axis=1), prepend=0.0)
         weight = 0.25 / total + 0.75 * sent / max(sent.sum(), 1.0)
-        wanted = np.cumsum(weight)[-1] * np.arange(1, most + 1) / most
-        chosen = later[np.unique(np.searchsorted(np.cumsum(weight), wanted * (1 - 1e-12)))]
+        chosen = later[_evenly(np.cumsum(weight), most)]
         notes.append(
             f"Of {total:,} snapshots the page has {len(chosen):,}, closer together where more is "
             "sent. Utilisation and waits are over all of the time between them; buffers and "
@@ -263,6 +262,18 @@ def _nodes_per_tree(found: Sequence[Sequence[CongestionTree]]) -> int:
     while most > 16 and np.minimum(sizes, most).sum() > MAX_TREE_NODES:
         most //= 2
     return most
+
+
+def _evenly(course: NDArray[np.float64], most: int) -> NDArray[np.int64]:
+    """At most so many places at which a rising course has gone up about evenly; the last is one."""
+    found, count = np.array([len(course) - 1]), most
+    while count <= 64 * most:
+        wanted = course[-1] * (np.arange(1, count + 1) / count) * (1 - 1e-12)
+        places = np.unique(np.searchsorted(course, wanted))
+        if len(places) > most:
+            break
+        found, count = places, count * 5 // 4 + 1
+    return found
 
 
 def _parts(values: NDArray[np.float64]) -> NDArray[np.uint8]:

@@ -66,6 +66,8 @@ class CongestionTree:
         float64 [nodes]: share of the time that the node is in the tree, 1 in a single snapshot.
     root_weight
         Share of the time that the tree is there.
+    snapshots
+        Numbers of the snapshots at which it is there; empty where that is not known.
     """
 
     root: int
@@ -79,6 +81,7 @@ class CongestionTree:
     full: NDArray[np.bool_]
     weight: NDArray[np.float64]
     root_weight: float = 1.0
+    snapshots: tuple[int, ...] = ()
 
     @property
     def height(self) -> int:

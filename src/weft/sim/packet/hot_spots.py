@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,7 +37,9 @@ HOT_SPOT_COLUMNS: Mapping[str, Column] = {
     "full": Column(pl.Int64, "", "Nodes that no packet fits into."),
     "depth": Column(pl.Int64, "", "Depth of the deepest node."),
     "hosts": Column(pl.Int64, "", "Hosts that cannot send by a link because its buffer is full."),
-    "messages": Column(pl.Int64, "", "Messages of those hosts, posted and not yet arrived."),
+    "messages": Column(
+        pl.Int64, "", "Messages of those hosts, posted and not arrived while it is there."
+    ),
     "elsewhere": Column(
         pl.Int64, "", "Those to other hosts than the root's; null where it ends at no host."
     ),
@@ -159,10 +162,12 @@ class HotSpots:
     def _row(self, number: int, tree: CongestionTree) -> dict[str, Any]:
         result, work = self.result, self.result.workload
         hosts, ops = self.hosts(tree), self.result.workload.messages
-        arrived = result.arrived_ps[ops]
-        posted = result.posted_ps[ops]
-        begin = self._end_ps if self.last - self.first == 1 else self._begin_ps
-        under_way = (posted >= 0) & (posted <= self._end_ps) & ((arrived < 0) | (arrived > begin))
+        # Under way at one of the moments at which the tree is there.
+        posted, arrived = result.posted_ps[ops], result.arrived_ps[ops]
+        moments = snapshots_of(result).time_ps[list(tree.snapshots)]
+        since = np.searchsorted(moments, posted)
+        until = np.where(arrived < 0, len(moments), np.searchsorted(moments, arrived))
+        under_way = (posted >= 0) & (since < until)
         mine = ops[under_way & np.isin(result.host[work.rank[ops]], hosts)]
         receiver = int(self._receiver[tree.root])
         other = int(np.count_nonzero(result.host[work.peer[mine]] != receiver))
@@ -317,7 +322,8 @@ def trees_at(result: PacketResult, snapshot: int) -> list[CongestionTree]:
         rate = result.fabric.link_rate_gbps
         slow[: len(rate)] &= rate > hardware.adapter_gbps
         slow[len(rate) :] = False
-    return congestion_trees(*state, full, slow)
+    trees = congestion_trees(*state, full, slow)
+    return [replace(tree, snapshots=(snapshot,)) for tree in trees]
 
 
 def summed_trees(
@@ -396,6 +402,7 @@ def _sum(trees: Sequence[tuple[CongestionTree, float]]) -> CongestionTree:
         full=np.array([bool(mostly(key, "full")) for key in order]),
         weight=np.array([sums[key]["weight", 0] for key in order]),
         root_weight=sum(causes.values()),
+        snapshots=tuple(number for tree, _ in trees for number in tree.snapshots),
     )
 
 
