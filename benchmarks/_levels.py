@@ -1,0 +1,194 @@
+"""Long flows at the flow level, by max-min fairness, beside the packet level.
+
+Sizes are in proportion to the max-min rates, so that at the flow level all flows end together and
+rates never change; how much later or sooner each one ends at the packet level is its deviation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+import weft
+from weft import Hardware
+from weft.fabrics import Fabric
+from weft.kernels.maxmin import maxmin_add, maxmin_solve
+from weft.routes import Routes, TableRoutes, VirtualLanes
+from weft.sim.flow.maxmin import maxmin_state
+from weft.sim.flow.network import lay_routes
+from weft.workload import WorkloadBuilder
+
+#: Fabrics and engines whose routes make no circle of links, as all flows share one lane.
+FABRICS = {
+    "xgft:1;12;1,rate=32": "minhop",
+    "xgft:2;6,6;1,6,rate=32": "dmodk",
+    "xgft:2;6,6;1,3,rate=32": "dmodk",
+    "xgft:2;8,4;1,2,rate=32": "updn",
+    "xgft:3;3,3,3;1,2,2,rate=32": "updn",
+    "mesh:4,4,rate=32": "dor",
+    "hyperx:4,4,rate=32": "dor",
+    "dragonfly:p=2,a=4,h=1,rate=32": "updn:roots=center",
+    "jellyfish:12,degree=4,hosts=2,rate=32": "updn:roots=center",
+    "kns:k=4,n=2,rate=32": "hdor",
+}
+PATTERNS = ("permutation", "shift", "two permutations", "uniform", "incast", "a few")
+#: Bytes of the fastest flow.
+SIZE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class Flows:
+    """Flows between hosts, by ascending source, with their ways and max-min rates.
+
+    Parameters
+    ----------
+    fabric, routes
+        Where they go.
+    source, destination
+        int64 [flows].
+    ways
+        Directed links of each.
+    rate
+        float64 [flows]: bytes/ns.
+    """
+
+    fabric: Fabric
+    routes: Routes
+    source: NDArray[np.int64]
+    destination: NDArray[np.int64]
+    ways: list[list[int]]
+    rate: NDArray[np.float64]
+
+    @classmethod
+    def of(
+        cls, fabric: Fabric, routes: Routes, source: NDArray[np.int64],
+        destination: NDArray[np.int64],
+    ) -> Flows:  # fmt: skip
+        """The flows between these hosts."""
+        network = lay_routes(fabric, routes, source, destination)
+        links = (
+            network.capacity_bytes_per_ns,
+            network.route_offset,
+            network.route_link,
+            network.route_share,
+        )
+        count = network.num_routes
+        state = maxmin_state(*links, count)
+        for flow in range(count):
+            maxmin_add(state, flow, flow)
+        rate = np.zeros(count)
+        maxmin_solve(state, rate, np.zeros(count, dtype=np.int32), 0.0)
+        offset = network.route_offset.tolist()
+        link = network.route_link.tolist()
+        ways = [link[begin:end] for begin, end in pairwise(offset)]
+        return cls(fabric, routes, source, destination, ways, rate)
+
+    def inputs(self) -> dict[int, dict[int, list[int]]]:
+        """Flows of each link by the link that they come by; a queue pair of its own at a host."""
+        found: dict[int, dict[int, list[int]]] = {}
+        for flow, way in enumerate(self.ways):
+            for before, link in pairwise([-1 - flow, *way]):
+                found.setdefault(link, {}).setdefault(before, []).append(flow)
+        return found
+
+    def has_equal_inputs(self) -> bool:
+        """Every link gets as many flows from each of its inputs."""
+        return all(len({len(each) for each in by.values()}) == 1 for by in self.inputs().values())
+
+    def has_equal_rates(self) -> bool:
+        """All flows of a link have the same max-min rate."""
+        for by in self.inputs().values():
+            rates = self.rate[[flow for each in by.values() for flow in each]]
+            if np.ptp(rates) > 1e-9 * rates.max():
+                return False
+        return True
+
+    def most_at_a_link(self) -> int:
+        """Flows of the link that has most of them."""
+        return max(sum(len(each) for each in by.values()) for by in self.inputs().values())
+
+    def with_equal_inputs(self, random: np.random.Generator) -> Flows:
+        """What is left when flows are taken out, at random, until inputs are equal."""
+        flows = self
+        while True:
+            unequal = [
+                by for by in flows.inputs().values() if len({len(each) for each in by.values()}) > 1
+            ]
+            if not unequal:
+                return flows
+            out = int(random.choice(max(unequal[0].values(), key=len)))
+            keep = np.arange(len(flows.source)) != out
+            flows = Flows.of(self.fabric, self.routes, flows.source[keep], flows.destination[keep])
+
+
+def draw_pairs(
+    pattern: str, hosts: int, random: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Different pairs of different hosts, by ascending source."""
+    every = np.arange(hosts)
+    source, destination = every, random.permutation(hosts)
+    if pattern == "shift":
+        destination = (every + random.integers(1, hosts)) % hosts
+    elif pattern == "two permutations":
+        source = np.tile(every, 2)
+        destination = np.concatenate([destination, random.permutation(hosts)])
+    elif pattern == "uniform":
+        source, destination = random.integers(hosts, size=(2, hosts))
+    elif pattern == "incast":
+        roots = random.choice(hosts, size=max(hosts // 5, 1), replace=False)
+        destination = random.choice(roots, size=hosts)
+    elif pattern == "a few":
+        source = random.permutation(hosts)[: max(hosts // 3, 2)]
+        destination = destination[: len(source)]
+    pairs = np.unique(np.stack([source, destination], 1), axis=0).astype(np.int64)
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    return pairs[:, 0], pairs[:, 1]
+
+
+def draw_flows(spec: str, pattern: str, seed: int) -> Flows:
+    """Flows of a pattern over one of `FABRICS`."""
+    fabric = weft.fabric(spec)
+    random = np.random.default_rng([seed, PATTERNS.index(pattern), fabric.num_hosts])
+    return Flows.of(
+        fabric, weft.route(fabric, FABRICS[spec]), *draw_pairs(pattern, fabric.num_hosts, random)
+    )
+
+
+def on_own_lanes(flows: Flows, most: int = 15) -> Flows:
+    """Up to `most` of the flows, each on a lane of its own.
+
+    Service levels go by first switch and destination, so of flows alike in both only one stays.
+    """
+    routes, fabric = flows.routes, flows.fabric
+    assert isinstance(routes, TableRoutes)
+    row = [int(fabric.graph.node_row[fabric.link_to[way[0]]]) for way in flows.ways]
+    ends = zip(row, flows.destination.tolist(), strict=True)
+    first = {each: flow for flow, each in reversed(list(enumerate(ends)))}
+    keep = np.array(sorted(first.values())[:most])
+    levels = np.zeros((fabric.graph.num_rows, fabric.num_destinations), dtype=np.uint8)
+    for lane, flow in enumerate(keep):
+        levels[row[flow], flows.destination[flow]] = lane
+    parted = replace(routes, sl=levels, lanes=VirtualLanes.uniform(range(len(keep))))
+    return Flows.of(fabric, parted, flows.source[keep], flows.destination[keep])
+
+
+def deviations(
+    flows: Flows, hardware: Hardware, size_bytes: int = SIZE_BYTES
+) -> NDArray[np.float64]:
+    """Time of each flow at the packet level over that at the flow level, less 1: float64 [flows].
+
+    At the flow level bytes are those of the wire: headers are counted.
+    """
+    payload = hardware.mtu_bytes
+    packets = np.maximum(np.rint(flows.rate / flows.rate.max() * size_bytes / payload), 1)
+    builder = WorkloadBuilder(flows.fabric.num_hosts)
+    for source, target, count in zip(flows.source, flows.destination, packets, strict=True):
+        builder.put(int(source), int(target), int(count) * payload)
+    result = weft.simulate_packets(flows.fabric, flows.routes, builder.build(), hardware=hardware)
+    expected = packets * (payload + hardware.header_bytes) / flows.rate
+    arrived = result.arrived_ns[result.workload.messages]
+    found: NDArray[np.float64] = arrived / expected - 1
+    return found

@@ -1,0 +1,63 @@
+"""How far max-min fairness is from the packet level, over random long flows on ten fabrics.
+
+Flows are drawn by six patterns. In the first two tables flows are taken out until every link has as
+many from each of its inputs; where all flows of a link also have one max-min rate, the levels
+should agree. The third table has all flows, the last one up to 15 of them on lanes of their own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks._levels import FABRICS, PATTERNS, Flows, deviations, draw_flows, on_own_lanes
+from weft import Hardware
+
+SEEDS = 3
+HARDWARE = {
+    "default": Hardware(),
+    "speed-up 2": Hardware(speedup=2),
+    "speed-up 8": Hardware(speedup=8),
+    "virtual output queues": Hardware(queues="voq"),
+    "the same, speed-up 8": Hardware(queues="voq", speedup=8),
+    "the same, buffers of 256 KiB": Hardware(queues="voq", speedup=8, buffer_bytes=1 << 18),
+}
+LANES = {name: HARDWARE[name] for name in ("default", "speed-up 2", "speed-up 8")}
+
+
+def main() -> None:
+    groups: dict[str, list[Flows]] = {
+        "equal inputs, equal rates": [],
+        "equal inputs, unequal rates": [],
+        "all flows": [],
+        "a lane for each flow": [],
+    }
+    for spec in FABRICS:
+        for pattern in PATTERNS:
+            for seed in range(SEEDS):
+                flows = draw_flows(spec, pattern, seed)
+                groups["all flows"].append(flows)
+                groups["a lane for each flow"].append(on_own_lanes(flows))
+                even = flows.with_equal_inputs(np.random.default_rng(seed))
+                kind = "equal" if even.has_equal_rates() else "unequal"
+                groups[f"equal inputs, {kind} rates"].append(even)
+    for name, cases in groups.items():
+        total = sum(len(each.source) for each in cases)
+        print(f"\n{name}: {len(cases)} cases, {total} flows")
+        print(
+            f"{'hardware':30} {'mean |d|':>9} {'95 %':>7} {'longest':>8} {'shortest':>9} "
+            f"{'cases over 5 %':>15} {'last flow':>10}"
+        )
+        for title, hardware in (LANES if "lane" in name else HARDWARE).items():
+            found = [deviations(flows, hardware) for flows in cases]
+            every = np.concatenate(found)
+            over = sum(np.abs(each).max() > 0.05 for each in found)
+            last = np.mean([each.max() for each in found])
+            print(
+                f"{title:30} {np.abs(every).mean():9.2%} {np.percentile(np.abs(every), 95):7.1%} "
+                f"{every.max():8.1%} {every.min():9.1%} {over:15} {last:10.1%}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""The packet level beside max-min fairness: where they agree, and how far they part elsewhere."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from benchmarks._levels import (
+    FABRICS,
+    PATTERNS,
+    Flows,
+    deviations,
+    draw_flows,
+    draw_pairs,
+    on_own_lanes,
+)
+from tests.packet_runs import fabric_of
+
+import weft
+from weft import Hardware
+from weft.fabrics import Fabric, FabricBuilder
+
+#: Two packets may leave an input port at once, so that ports are no bottleneck beside the links.
+SPEEDUP_2 = Hardware(speedup=2)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("spec", FABRICS)
+def test_levels_agree_where_inputs_and_rates_are_equal(spec: str, pattern: str) -> None:
+    """Within 2 %, where every link has as many flows from each input, and all with one rate.
+
+    Taking turns by input is then taking turns by flow, and no flow holds up one that could be
+    faster: every link passes its flows at equal shares, as max-min fairness does.
+    """
+    found = []
+    for seed in range(4):
+        flows = draw_flows(spec, pattern, seed).with_equal_inputs(np.random.default_rng(seed))
+        assert flows.has_equal_inputs()
+        if flows.has_equal_rates():
+            found.append(np.abs(deviations(flows, SPEEDUP_2)).max())
+    assert max(found, default=0) < 0.02
+
+
+def test_such_flows_are_there_to_be_compared() -> None:
+    """Of incasts a third and more, and nearly all of these with links that several flows share."""
+    most = []
+    for spec in FABRICS:
+        for seed in range(4):
+            flows = draw_flows(spec, "incast", seed)
+            even = flows.with_equal_inputs(np.random.default_rng(seed))
+            if even.has_equal_rates():
+                most.append(even.most_at_a_link())
+    assert len(most) > 10
+    assert max(most) >= 6
+    assert np.mean(np.array(most) > 1) > 0.9
+
+
+def _mixed_tree(random: np.random.Generator) -> Fabric:
+    """A random tree of eight switches with two hosts each, on cables of 10 to 200 Gb/s."""
+    builder = FabricBuilder("mixed")
+    switches = builder.switches([f"s{n}" for n in range(8)])
+    rates = [10.0, 25.0, 40.0, 100.0, 200.0]
+    for at in range(1, 8):
+        below = switches[[int(random.integers(at))]]
+        builder.connect(switches[[at]], below, rate=float(random.choice(rates)))
+    for host in builder.hosts([f"h{n}" for n in range(16)]):
+        builder.connect([host], switches[[host % 8]], rate=float(random.choice(rates)))
+    return builder.fabric()
+
+
+@pytest.mark.parametrize("seed", range(7))
+def test_levels_agree_on_cables_of_several_rates(seed: int) -> None:
+    """The same on cables of which the slowest differ from flow to flow."""
+    random = np.random.default_rng(seed)
+    fabric = _mixed_tree(random)
+    flows = Flows.of(fabric, weft.route(fabric, "minhop"), *draw_pairs("uniform", 16, random))
+    flows = flows.with_equal_inputs(random)
+    while not flows.has_equal_rates():
+        keep = np.arange(len(flows.source)) != random.integers(len(flows.source))
+        flows = Flows.of(fabric, flows.routes, flows.source[keep], flows.destination[keep])
+        flows = flows.with_equal_inputs(random)
+    assert len(flows.source) >= 2
+    assert np.abs(deviations(flows, SPEEDUP_2, 4 << 20)).max() < 0.02
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("spec", FABRICS)
+def test_a_lane_for_each_flow_is_max_min_fair(spec: str, pattern: str) -> None:
+    """Within 3 %, whatever the inputs and rates, with flows on lanes of their own.
+
+    Round robin by flow at every link, with a window of its own for each flow at every hop, gives
+    max-min fair rates when windows hold a round trip (Hahne 1991, IEEE JSAC 9(7)).
+    """
+    for seed in range(2):
+        flows = on_own_lanes(draw_flows(spec, pattern, seed))
+        assert np.abs(deviations(flows, SPEEDUP_2)).max() < 0.03
+
+
+# -- where they part -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("behind", range(2, 7))
+def test_unequal_inputs_part_them_by_their_closed_form(behind: int) -> None:
+    """n flows by a trunk against one beside it: 1/(2n) each and 1/2, not 1/(n + 1) each.
+
+    Of equal sizes S, at max-min all end at (n + 1) S; here the lone flow ends at 2 S and the last
+    one when it does there, as the link is never idle.
+    """
+    fabric = fabric_of([0] * behind + [1, 1], [(0, 1)])
+    routes = weft.route(fabric, "minhop")
+    source = np.arange(behind + 1)
+    flows = Flows.of(fabric, routes, source, np.full(behind + 1, behind + 1))
+    assert not flows.has_equal_inputs()
+    assert flows.rate == pytest.approx(10 / (behind + 1))
+    found = deviations(flows, SPEEDUP_2)
+    assert found[-1] == pytest.approx(2 / (behind + 1) - 1, abs=0.005)
+    assert found[:-1] == pytest.approx(0, abs=0.02)
+
+
+def test_unequal_rates_part_them_by_blocking() -> None:
+    """Figure 3 of the contention-graph paper: inputs are equal everywhere, and shares are not.
+
+    Edges 0->1 0->2 0->3 4->1 4->5 6->5: at max-min 4's flows and 6's have half a link each. But 4's
+    packets for 1 take turns with 0's; while one waits there the next, for 5, waits behind it, and
+    6's flow takes the slots that it misses: two thirds, and 4's flows get one third each.
+    """
+    fabric = fabric_of([0] * 7)
+    source, destination = np.array([0, 0, 0, 4, 4, 6]), np.array([1, 2, 3, 1, 5, 5])
+    flows = Flows.of(fabric, weft.route(fabric, "minhop"), source, destination)
+    assert flows.has_equal_inputs()
+    assert not flows.has_equal_rates()
+    assert flows.rate * 6 / 10 == pytest.approx([2, 2, 2, 3, 3, 3])
+    assert np.abs(deviations(flows, Hardware())).max() > 0.2
+    assert np.abs(deviations(on_own_lanes(flows), SPEEDUP_2)).max() < 0.005
+
+
+def test_input_ports_part_them_without_speedup() -> None:
+    """One packet at a time from a port that two slow cables drain: half of what max-min gives."""
+    fabric = fabric_of([0] * 3, rates=[160.0, 80.0, 80.0])
+    routes = weft.route(fabric, "minhop")
+    flows = Flows.of(fabric, routes, np.zeros(2, dtype=np.int64), np.array([1, 2]))
+    assert flows.has_equal_inputs()
+    assert flows.has_equal_rates()
+    assert flows.rate == pytest.approx(10)
+    assert deviations(flows, Hardware()) == pytest.approx(1, abs=0.01)
+    assert deviations(flows, SPEEDUP_2) == pytest.approx(0, abs=0.01)
