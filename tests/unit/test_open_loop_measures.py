@@ -75,6 +75,12 @@ def test_means_are_of_messages_not_of_batches() -> None:
     assert batch_means(at, value, 0, 1).mean == pytest.approx(1.75)
 
 
+def test_bursts_of_equal_messages_have_no_error() -> None:
+    random = np.random.default_rng(2)
+    at = np.concatenate([random.uniform(i, i + 1, 5 + 40 * (i % 3)) for i in range(32)])
+    assert batch_means(at, np.full(len(at), 3.0), 0, 32).half_width == pytest.approx(0, abs=1e-9)
+
+
 def test_too_few_messages_have_a_mean_and_no_interval() -> None:
     found = batch_means(np.linspace(0, 0.9, 79), np.ones(79), 0, 1)
     assert found.few
@@ -149,16 +155,24 @@ def test_overload_is_called_saturated_and_what_is_accepted_is_the_capacity() -> 
         assert slope == pytest.approx((load - 1) / load, rel=0.1)
 
 
-def test_a_burst_that_ends_is_not_saturation() -> None:
-    """Less accepted than offered is not enough: latency has to grow as well."""
+def test_a_long_way_that_fills_is_not_saturation() -> None:
+    """Less is accepted than offered until the first arrives, and yet latency is always the same."""
     born = np.arange(0, 1000.0)
-    # What is born in the last tenth of the window waits outside it; the rest takes one ns.
-    arrived = np.where(born >= 900, born + 500, born + 1)
+    found = measure(
+        born, born + 450, np.ones(1000), warmup_ns=0, measure_ns=1000, sources=1, rate_gbps=8.0
+    )
+    assert found.growth - found.growth_ci95 > 0.15
+    assert not found.saturated
+
+
+def test_messages_that_starve_are_saturation_though_others_are_quick() -> None:
+    born = np.arange(0, 1000.0)
+    arrived = np.where(born % 20 == 7, -1.0, born + 1)
     found = measure(
         born, arrived, np.ones(1000), warmup_ns=0, measure_ns=1000, sources=1, rate_gbps=8.0
     )
-    assert found.growth > 0.09
-    assert not found.saturated
+    assert not found.latency_trend.grows
+    assert found.saturated
 
 
 def test_a_network_that_delivers_nothing_is_saturated() -> None:
@@ -203,6 +217,7 @@ def test_bisection_finds_the_capacity_of_a_queue() -> None:
     assert high - low <= 0.01
     assert 0.97 <= low < high <= 1.03
     assert at_high is not None
+    assert at_high.offered_load == pytest.approx(high, abs=0.03)
     assert at_high.accepted_load == pytest.approx(1, abs=0.02)
     assert runs == 9
     assert bisect(run, 0.7, 0.01) == (0.7, None, None, 1)

@@ -27,8 +27,10 @@ from weft.sim.open_loop.statistics import (
 PERCENTILES = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p99_9": 99.9}
 #: Batches of the test for saturation: enough for its degrees of freedom, long enough to average.
 _SATURATION_BATCHES = BATCHES[1]
-#: Observations of each source in one of MSER-5's means.
-_MSER_GROUP = 5
+#: Share of what was born in the first half of the window and is missing at its end.
+_STARVED = 0.01
+#: Observations of each source in one of MSER-5's means, and how many means there should be.
+_MSER_GROUP, _MSER_GROUPS = 5, 20
 
 
 @dataclass(frozen=True)
@@ -130,8 +132,9 @@ def measure(
 
     1. Less is accepted than offered: the mean of (bytes born - bytes arrived) of the batches is
        above 0 with 95 % confidence on one side (Student's t, 15 degrees of freedom).
-    2. Latency grows: so is the slope of the mean latency of the messages that arrive in a batch.
-       Where nothing arrives in so many batches that fewer than 3 are left, the first decides.
+    2. Latency grows: so is the slope of the mean latency of the messages that arrive in a batch. Or
+       some starve, which those that arrive cannot show: of the bytes born in the first half of the
+       window more than 1 % have not arrived at its end.
 
     In a steady state the first sum is the change of what is under way, which stays bounded while
     the window grows; its batches are negatively correlated, so the test errs on the side of
@@ -196,11 +199,14 @@ def measure(
     slope = trend(middle, means.astype(np.float64))
     degrees = _SATURATION_BATCHES - 1
     grows = bool(growth.mean() > student_t(degrees, sides=1) * error)
-    saturated = grows and (slope.grows or bool(np.isnan(slope.slope)))
+    early = inside & (born < begin + measure_ns / 2)
+    starve = bool(size[early & (there >= end)].sum() > _STARVED * size[early].sum())
+    saturated = grows and (slope.grows or starve)
 
     order = np.argsort(born, kind="stable")
     order = order[born[order] < end]
-    transient = mser(born[order], latency[order], _MSER_GROUP * sources)
+    group = min(_MSER_GROUP * sources, max(len(order) // _MSER_GROUPS, _MSER_GROUP))
+    transient = mser(born[order], latency[order], group)
     ranked = np.sort(np.where(never, np.inf, latency)[inside])
     stop = end if sources_stop_ns is None else sources_stop_ns
     return OpenLoopMeasures(
