@@ -21,7 +21,7 @@ from weft.kernels.flow_events import (
     push_event,
     same_until,
 )
-from weft.kernels.lean import lean_njit
+from weft.kernels.lean import inner_njit, lean_njit
 from weft.kernels.maxmin import maxmin_add, maxmin_remove, maxmin_solve
 from weft.kernels.penalty import penalty_add, penalty_remove, penalty_solve
 from weft.kernels.program import (
@@ -76,7 +76,7 @@ SLACK = 0.1
 BLOCK_SHIFT = 7
 
 
-@lean_njit()
+@inner_njit()
 def _leaves(program, setting, network, times, heap, number, op, now):
     """The last byte of a message has left its source."""
     kind, size, route = program[0], program[2], program[10]
@@ -90,7 +90,7 @@ def _leaves(program, setting, network, times, heap, number, op, now):
         arrives(program, setting, times, heap, number, op, now, same_until(now))
 
 
-@lean_njit()
+@inner_njit()
 def _begins(program, setting, network, times, heap, flows, clock, number, maxmin, penalty, op, now):
     """The first byte of a message leaves."""
     size, route = program[2], program[10]
@@ -127,7 +127,7 @@ def _begins(program, setting, network, times, heap, flows, clock, number, maxmin
         penalty_add(penalty, slot, way, network[2][way], network[3][way])
 
 
-@lean_njit()
+@inner_njit()
 def _meet(program, setting, network, times, heap, number, send):
     """Both sides of a rendez-vous are there: when the data begins to leave."""
     posted, match = times[2], program[4]
@@ -141,7 +141,7 @@ def _meet(program, setting, network, times, heap, number, send):
     push_event(heap[0], heap[1], number, begin, event(BEGIN, send))
 
 
-@lean_njit()
+@inner_njit()
 def _starts(program, setting, network, times, heap, flows, clock, number, maxmin, penalty, op, now):
     """An operation has all that it waited for and, if it needs one, a processor."""
     kind, rank, size, match, cpu = program[0], program[1], program[2], program[4], program[6]
@@ -183,7 +183,7 @@ def _starts(program, setting, network, times, heap, flows, clock, number, maxmin
         ends(program, times, heap, number, op, now)
 
 
-@lean_njit()
+@inner_njit()
 def _processor_free(
     program, setting, network, times, heap, flows, clock, number, maxmin, penalty, processor, now
 ):
@@ -204,7 +204,7 @@ def _processor_free(
         push_event(heap[0], heap[1], number, busy[rank, lane], event(FREE_NOW, processor))
 
 
-@lean_njit()
+@inner_njit()
 def _give_back(slot, slot_op, network, program, maxmin, penalty):
     """Take a flow from its links."""
     if maxmin is not None:
@@ -214,7 +214,7 @@ def _give_back(slot, slot_op, network, program, maxmin, penalty):
         penalty_remove(penalty, slot, network[2][way], network[3][way])
 
 
-@lean_njit()
+@inner_njit()
 def _share(flows, network, program, setting, clock, number, maxmin, penalty):
     """Share rates anew and say when each flow that they changed for will have left."""
     slot_op, remaining, last, finish, rate = flows[:5]
@@ -260,7 +260,7 @@ def _share(flows, network, program, setting, clock, number, maxmin, penalty):
         _end_of_block(finish, block_end, touched[at])
 
 
-@lean_njit()
+@inner_njit()
 def _end_of_block(finish, block_end, block):
     soonest = np.inf
     base = block << BLOCK_SHIFT
@@ -269,7 +269,7 @@ def _end_of_block(finish, block_end, block):
     block_end[block] = soonest
 
 
-@lean_njit()
+@inner_njit()
 def _finished(program, setting, network, times, heap, flows, clock, number, until):
     """Take out the flows that have left by now."""
     slot_op, finish, block_end, leaving = flows[0], flows[3], flows[5], flows[7]

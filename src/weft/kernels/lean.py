@@ -24,3 +24,26 @@ def lean_njit(**options: Any) -> Any:
         return njit(cache=True, _nrt=False, **options)
     except KeyError:  # a Numba that no longer has the option, which only costs time
         return njit(cache=True, **options)
+
+
+def inner_njit(**options: Any) -> Any:
+    """`lean_njit` for what only other compiled functions call, never Python: that would crash.
+
+    What Python needs to call a function unpacks every array that is passed: with tuples of many
+    arrays that is most of the compiler's work. Nothing is cached, as it is part of what calls it.
+
+    Parameters
+    ----------
+    **options
+        Of `njit`.
+    """
+    bare = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **options}
+    try:
+        return njit(_nrt=False, **bare)
+    except KeyError:
+        return njit(**bare)
+
+
+def part_njit(**options: Any) -> Any:
+    """`inner_njit` for parts of a loop, always compiled into their callers."""
+    return inner_njit(forceinline=True, **options)

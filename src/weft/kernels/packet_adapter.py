@@ -3,7 +3,7 @@
 import numpy as np
 
 from weft.kernels.flow_events import ARRIVE, END, event, push_event
-from weft.kernels.lean import lean_njit
+from weft.kernels.lean import part_njit
 from weft.kernels.packet_lanes import (
     choose_lane,
     credit_time,
@@ -81,7 +81,7 @@ JOINED = 3
 MESSAGE_WIDTH = 4
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def join(net, size, op, now):
     """A message, request or answer joins its queue pair."""
     pairs, connections, messages, next_sent, next_whole, sends = (
@@ -127,7 +127,7 @@ def join(net, size, op, now):
     mark(net, link)
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def line_up(net, link, lane, pair):
     """A queue pair goes to the end of the line of a lane."""
     row = net.lanes[link * net.setting[LANES] + lane]
@@ -140,7 +140,7 @@ def line_up(net, link, lane, pair):
     row[LINE_TAIL] = pair
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def choose_pair(net, link, now):
     """Which lane an adapter's link serves at a time that it is free.
 
@@ -176,7 +176,7 @@ def choose_pair(net, link, now):
     return np.int64(net.lanes[link * count + (picked >> 1), LINE_HEAD])
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def inject(net, program, times, heap, pair, link, lane, now):
     """Make the next packet of a queue pair, which goes to the end of its line.
 
@@ -240,7 +240,7 @@ def inject(net, program, times, heap, pair, link, lane, now):
     return slot
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def _has_left(net, program, times, heap, op, until):
     """The last byte of a message leaves at a time; that may end its operation."""
     kind, size, succ_offset = program[0], program[2], program[7]
@@ -254,7 +254,7 @@ def _has_left(net, program, times, heap, op, until):
         push_event(heap[0], heap[1], net.number, until, event(END, op))
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def deliver(net, program, times, heap, slot, link, lane, now):
     """A packet begins to leave over the last link of its way."""
     slots = net.slots
@@ -286,7 +286,7 @@ def deliver(net, program, times, heap, slot, link, lane, now):
         _whole(net, program, times, heap, connection)
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def _overtakes(net, connection, slot):
     """Whether a packet came before one sent earlier, and has to be kept until that is there."""
     slots = net.slots
@@ -319,7 +319,7 @@ def _overtakes(net, connection, slot):
     return False
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def _whole(net, program, times, heap, connection):
     """The oldest message of a connection is complete, and perhaps some that follow it."""
     connections, messages, next_whole, sends = (

@@ -10,7 +10,7 @@ import numpy as np
 from weft.kernels.flow_events import (
     HEAP,
 )
-from weft.kernels.lean import lean_njit
+from weft.kernels.lean import lean_njit, part_njit
 from weft.kernels.packet_adapter import (
     JOINED,
     choose_pair,
@@ -81,7 +81,7 @@ ROOM = 16
 HOP_WIDTH = 7
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def _grant(net, program, times, heap, link, now):
     """Let a link grant a packet if it can, or be woken up when it may."""
     if not net.state[link, ASKING]:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from weft.kernels.lean import lean_njit
+from weft.kernels.lean import lean_njit, part_njit
 from weft.kernels.packet_layout import (
     ASKING,
     BACK_HEAD,
@@ -47,7 +47,7 @@ def rounded(size_bytes, rate_gbps):
     return max(np.int64(np.floor(8000.0 * size_bytes / rate_gbps + 0.5)), np.int64(1))
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def duration(net, link, wire_bytes):
     """Duration of a packet on a link, ps."""
     if wire_bytes == net.setting[MTU] + net.setting[HEADER]:
@@ -55,7 +55,7 @@ def duration(net, link, wire_bytes):
     return rounded(wire_bytes, net.rate[link])
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def credits_of(net, wire_bytes):
     """Credits that a packet takes."""
     if wire_bytes == net.setting[MTU] + net.setting[HEADER]:
@@ -63,7 +63,7 @@ def credits_of(net, wire_bytes):
     return (wire_bytes + net.setting[CREDIT_BYTES] - 1) // net.setting[CREDIT_BYTES]
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def wake(net, link, time):
     """See to it that a link is looked at again at a time, or before."""
     if net.state[link, WAKE_AT] <= time:
@@ -75,7 +75,7 @@ def wake(net, link, time):
     push(net, slot, time)
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def credits_now(net, lane, now):
     """Credits of a lane, with those that have come back by now."""
     slots, slot_time = net.slots, net.slot_time
@@ -89,7 +89,7 @@ def credits_now(net, lane, now):
     return np.int64(lane[CREDITS])
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def credit_time(net, lane, needed):
     """When a lane that is short will have so many credits; NEVER while nobody has sent them."""
     slots, slot_time = net.slots, net.slot_time
@@ -103,7 +103,7 @@ def credit_time(net, lane, needed):
     return np.int64(NEVER)
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def send_back(net, link, lane, count, time, now):
     """Let credits be with the sender of a link at a time."""
     slots, slot_time = net.slots, net.slot_time
@@ -136,7 +136,7 @@ def send_back(net, link, lane, count, time, now):
         wake(net, link, time)
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def load_of(net, lane, now):
     """What the policy `adaptive` compares: credits taken, and those that routed packets need."""
     return net.setting[BUFFER_CREDITS] - credits_now(net, lane, now) + lane[ROUTED]
@@ -150,7 +150,7 @@ def _holds(table, candidates):
     return False
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def choose_lane(net, serving, candidates):
     """Pick a lane among those of a bit mask; -1 when none may send.
 
@@ -185,7 +185,7 @@ def choose_lane(net, serving, candidates):
     return np.int64(table[entry, 0]) * 2 + use_high
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def lane_served(net, serving, picked, wire_bytes):
     """Write down that the lane that was picked has sent a packet."""
     serving[LAST_LANE] = picked >> 1
@@ -201,7 +201,7 @@ def lane_served(net, serving, picked, wire_bytes):
         serving[LIMIT_LEFT] = max(net.setting[HIGH_LIMIT] * LIMIT_BYTES, 1)
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def asks(net, link, lane):
     """A lane has something for a link."""
     net.state[link, ASKING] |= np.int64(1) << lane

@@ -20,7 +20,7 @@ from weft.kernels.flow_events import (
     pop_event,
     push_event,
 )
-from weft.kernels.lean import lean_njit
+from weft.kernels.lean import inner_njit
 from weft.kernels.packet_adapter import ANSWER, DATA, REQUEST
 from weft.kernels.packet_lanes import rounded
 from weft.kernels.packet_layout import ADAPTER_LATENCY, JOINING, LOCAL_LATENCY, NEVER, TIMELINE
@@ -41,7 +41,7 @@ from weft.kernels.program import (
 )
 
 
-@lean_njit()
+@inner_njit()
 def _begins(
     setting, number, moves, program, times, heap, op,
     now,
@@ -68,7 +68,7 @@ def _begins(
     number[JOINING] += 1
 
 
-@lean_njit()
+@inner_njit()
 def _begins_at(
     setting, number, moves, program, times, heap, op,
     time, now,
@@ -84,7 +84,7 @@ def _begins_at(
         )  # fmt: skip
 
 
-@lean_njit()
+@inner_njit()
 def _meet(
     setting, number, moves, program, times, heap, send,
     now,
@@ -104,7 +104,7 @@ def _meet(
     )  # fmt: skip
 
 
-@lean_njit()
+@inner_njit()
 def _comes(
     setting, number, moves, program, times, heap, op,
     now,
@@ -131,7 +131,7 @@ def _comes(
     )  # fmt: skip
 
 
-@lean_njit()
+@inner_njit()
 def starts(
     setting, number, moves, program, times, heap, op,
     now,
@@ -188,7 +188,7 @@ def starts(
         ends(program, times, heap, number, op, now)
 
 
-@lean_njit()
+@inner_njit()
 def _processor_free(
     setting, number, moves, program, times, heap,
     processor, now,
@@ -209,7 +209,7 @@ def _processor_free(
         push_event(heap[0], heap[1], number, busy[rank, cpu], event(FREE_NOW, processor))
 
 
-@lean_njit()
+@inner_njit()
 def program_events(
     setting, number, moves, program, times, heap,
     timeline, now,

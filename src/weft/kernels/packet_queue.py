@@ -8,7 +8,7 @@ lies beyond the wheel is in a heap of its own. Slots are packets, wake-ups and c
 import numpy as np
 
 from weft.kernels.bits import lowest_bit
-from weft.kernels.lean import lean_njit
+from weft.kernels.lean import inner_njit, part_njit
 from weft.kernels.packet_layout import (
     ACTIVE,
     BUCKET,
@@ -26,21 +26,21 @@ from weft.kernels.packet_layout import (
 BUCKETS = 8192
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def take_slot(net):
     """A slot that is free; the caller has seen to it that there is one."""
     net.number[FREE_SLOTS] -= 1
     return np.int64(net.free[net.number[FREE_SLOTS]])
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def give_slot(net, slot):
     """Give a slot back, to be taken first: it is still in the cache."""
     net.free[net.number[FREE_SLOTS]] = slot
     net.number[FREE_SLOTS] += 1
 
 
-@lean_njit(forceinline=True)
+@inner_njit()
 def _sift_up(key_time, key_item, place, time, item):
     while place:
         parent = (place - 1) >> 1
@@ -53,7 +53,7 @@ def _sift_up(key_time, key_item, place, time, item):
     key_item[place] = item
 
 
-@lean_njit(forceinline=True)
+@inner_njit()
 def _sift_down(key_time, key_item, size, time, item):
     """Put something into the empty top of a heap."""
     place = 0
@@ -76,7 +76,7 @@ def _sift_down(key_time, key_item, size, time, item):
     key_item[place] = item
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def push(net, slot, time):
     """Let a slot come at a time."""
     slots, slot_time = net.slots, net.slot_time
@@ -110,7 +110,7 @@ def push(net, slot, time):
         _sift_up(far_time, far_item, net.number[FAR] - 1, time, item)
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def _turn(net):
     """Go on to the next bucket that holds something."""
     slots, slot_time = net.slots, net.slot_time
@@ -157,7 +157,7 @@ def _turn(net):
         _sift_down(far_time, far_item, size, far_time[size], far_item[size])
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def next_time(net):
     """When the next slot comes; NEVER when none does."""
     if net.number[ACTIVE] == 0:
@@ -167,7 +167,7 @@ def next_time(net):
     return net.active_time[0]
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def pop(net):
     """Take the slot that comes next, after `next_time` has found one."""
     active_time, active_item = net.active_time, net.active_item
@@ -179,7 +179,7 @@ def pop(net):
     return slot
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def mark(net, link):
     """Remember that a link may have something to grant; lowest numbers come first."""
     if net.is_dirty[link]:
@@ -196,7 +196,7 @@ def mark(net, link):
     net.dirty[place] = link
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def lowest_dirty(net):
     """Take the lowest of the links that were remembered."""
     link = np.int64(net.dirty[0])

@@ -3,7 +3,7 @@
 import numpy as np
 
 from weft.kernels.bits import lowest_bit
-from weft.kernels.lean import lean_njit
+from weft.kernels.lean import part_njit
 from weft.kernels.packet_lanes import (
     choose_lane,
     credit_time,
@@ -40,7 +40,7 @@ from weft.kernels.packet_layout import (
 from weft.kernels.packet_queue import mark
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def queue_of(net, come, lane, out):
     """The queue of packets that came by a link on a lane and go on by another."""
     fixed = net.fixed
@@ -48,7 +48,7 @@ def queue_of(net, come, lane, out):
     return queue + fixed[out, TAIL_PORT] if net.setting[VOQ] else queue
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def _ask(net, slots, slot):
     """Let the first packet of a queue ask its link."""
     asked = net.asked
@@ -59,7 +59,7 @@ def _ask(net, slots, slot):
     net.state[out, ASKING] |= np.int64(1) << lane
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def _asks_no_more(net, out, lane, port):
     asked = net.asked
     base = (out * net.setting[LANES] + lane) * net.setting[WORDS]
@@ -70,7 +70,7 @@ def _asks_no_more(net, out, lane, port):
     net.state[out, ASKING] &= ~(np.int64(1) << lane)
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def port_free(net, come):
     """When an input port can send another packet."""
     free = net.port_free
@@ -81,7 +81,7 @@ def port_free(net, come):
     return soonest
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def _occupy(net, come, until):
     free = net.port_free
     speedup = net.setting[SPEEDUP]
@@ -92,7 +92,7 @@ def _occupy(net, come, until):
     free[first] = until
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def _look(net, link, time, now):
     """See to it that a link is looked at when a packet could leave by it at a time."""
     time = max(time, net.state[link, FREE_AT])
@@ -102,7 +102,7 @@ def _look(net, link, time, now):
         wake(net, link, time)
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def enqueue(net, slot, now):
     """A routed packet joins its queue."""
     slots, slot_time = net.slots, net.slot_time
@@ -125,7 +125,7 @@ def enqueue(net, slot, now):
     _look(net, out, slot_time[slot], now)
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def choose_packet(net, link, now):
     """Which packet a link of a switch takes at a time that it is free.
 
@@ -185,7 +185,7 @@ def choose_packet(net, link, now):
     return best_slot[picked >> 1]
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def take(net, slot, until, now):
     """Take a granted packet out of its queue and its buffer, which it has left at a time.
 

@@ -7,7 +7,7 @@ functions take what the arrays hold.
 import numpy as np
 
 from weft.kernels.flow_events import END, FREE_NOW, START, event, merge_waiting, push_event
-from weft.kernels.lean import lean_njit
+from weft.kernels.lean import inner_njit, lean_njit
 
 CALC = 0
 SEND = 1
@@ -29,7 +29,7 @@ OVERHEAD = 2
 LOCAL = -1
 
 
-@lean_njit()
+@inner_njit()
 def freed(program, times, heap, number, op, for_start, now):
     """Tell those that wait for an operation's start or end."""
     release, succ_offset, succ, succ_on_start = program[5], program[7], program[8], program[9]
@@ -49,7 +49,7 @@ def freed(program, times, heap, number, op, for_start, now):
                 number[READY_TAIL] += 1
 
 
-@lean_njit()
+@inner_njit()
 def ends(program, times, heap, number, op, now):
     """An operation ends."""
     times[3][op] = now
@@ -57,7 +57,7 @@ def ends(program, times, heap, number, op, now):
     freed(program, times, heap, number, op, False, now)
 
 
-@lean_njit()
+@inner_njit()
 def arrives(program, setting, times, heap, number, op, now, until):
     """The last byte of a message is there; its receive may end.
 
@@ -74,7 +74,7 @@ def arrives(program, setting, times, heap, number, op, now, until):
         received(program, setting, times, heap, number, receive, now, until)
 
 
-@lean_njit()
+@inner_njit()
 def received(program, setting, times, heap, number, op, now, until):
     """A posted receive has its message; taking it in may occupy the processor."""
     overhead = setting[OVERHEAD]
@@ -88,7 +88,7 @@ def received(program, setting, times, heap, number, op, now, until):
         ends(program, times, heap, number, op, now)
 
 
-@lean_njit()
+@inner_njit()
 def waits(program, times, heap, number, op, until):
     """Let an operation wait when its processor is in use or others wait for it."""
     busy, queue, left, right = times[6:10]
@@ -106,7 +106,7 @@ def waits(program, times, heap, number, op, until):
     return True
 
 
-@lean_njit()
+@inner_njit()
 def takes(program, setting, op):
     """How long an operation occupies its processor when it starts."""
     what = program[0][op]
