@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from weft.columns import Column, frame
 from weft.errors import InputError
 from weft.sim.packet.congestion import (
+    BUSY,
     CAUSES,
+    NO_CREDITS,
     WHY_TEXT,
     Buffer,
     CongestionTree,
@@ -312,6 +314,8 @@ def trees_at(result: PacketResult, snapshot: int) -> list[CongestionTree]:
     """
     shots, hardware = snapshots_of(result), result.hardware
     state = (shots.wants[snapshot], shots.wants_vl[snapshot], shots.why[snapshot])
+    if not ((state[2] == BUSY) | (state[2] == NO_CREDITS)).any():
+        return []
     size = result.workload.size_bytes[result.workload.messages].max(initial=0)
     packet = hardware.credits_of(min(int(size), hardware.mtu_bytes) + hardware.header_bytes)
     full = full_buffers(*state, shots.held[snapshot], hardware.buffer_credits, packet)

@@ -1,0 +1,137 @@
+"""`draw_timelines`: what every rank does over time, as a picture for a paper."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from weft.errors import InputError
+from weft.formats.text import write_bytes
+from weft.report.colours import LIGHT_SERIES
+from weft.report.simulation import time_text
+from weft.sim.packet.timelines import rank_spans, timelines
+
+if TYPE_CHECKING:
+    from weft.sim.packet.result import PacketResult
+
+#: Colour, opacity and part of the row's height of each state, in the order of painting.
+_STATES = {
+    "receiving": ("waiting to receive", LIGHT_SERIES[5], 0.42, 0.8),
+    "sending": ("sending", LIGHT_SERIES[0], 1.0, 0.5),
+    "computing": ("computing", LIGHT_SERIES[2], 1.0, 0.8),
+}
+#: Messages above which none are drawn unless asked for.
+MAX_MESSAGES = 400
+
+
+def draw_timelines(
+    result: PacketResult,
+    path: str | Path,
+    *,
+    ranks: tuple[int, int] | None = None,
+    begin_ns: float = 0.0,
+    end_ns: float | None = None,
+    messages: bool | None = None,
+    title: str = "",
+    size_inches: tuple[float, float] = (12.0, 6.5),
+    dpi: int = 150,
+) -> None:
+    """Draw the time of ranks as bars, and their messages as lines from leaving to arrival.
+
+    Parameters
+    ----------
+    result
+        What ran.
+    path
+        Where the PNG goes; it appears whole or not at all.
+    ranks
+        First and last rank to draw; all when left out.
+    begin_ns, end_ns
+        Part of the time to draw; all when left out.
+    messages
+        Whether to draw messages between these ranks; when left out, up to `MAX_MESSAGES`.
+    title
+        Heading, none when empty.
+    size_inches, dpi
+        Size and resolution.
+
+    Raises
+    ------
+    InputError
+        When there are no such ranks, no such time, or the file cannot be written.
+    """
+    work = result.workload
+    first, last = ranks or (0, work.num_ranks - 1)
+    if not 0 <= first <= last < work.num_ranks:
+        raise InputError(f"ranks {first} to {last} of {work.num_ranks} cannot be drawn")
+    end = result.end_ps / 1e3 if end_ns is None else end_ns
+    if not 0 <= begin_ns < end:
+        raise InputError(f"there is no time between {begin_ns:g} and {end:g} ns to be drawn")
+    figure = Figure(figsize=size_inches, dpi=dpi, layout="constrained", facecolor="white")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    spans = rank_spans(result)
+    rank, state = spans["rank"].to_numpy(), spans["state"].to_numpy()
+    start, stop = spans["begin_ns"].to_numpy(), spans["end_ns"].to_numpy()
+    shown = (rank >= first) & (rank <= last) & (stop > begin_ns) & (start < end)
+    for name, (_, colour, opacity, height) in _STATES.items():
+        mine = np.flatnonzero(shown & (state == name))
+        low, high = rank[mine] - height / 2, rank[mine] + height / 2
+        corners = np.stack(
+            [
+                np.stack([start[mine], stop[mine], stop[mine], start[mine]], axis=1),
+                np.stack([low, low, high, high], axis=1),
+            ],
+            axis=2,
+        )
+        axes.add_collection(
+            PolyCollection(list(corners), facecolors=colour, alpha=opacity, linewidths=0)
+        )
+    lines = _messages(result, first, last, begin_ns, end)
+    if messages or (messages is None and len(lines) <= MAX_MESSAGES):
+        axes.add_collection(
+            LineCollection(list(lines), colors="#1b1f24", linewidths=0.6, alpha=0.6)
+        )
+    axes.set_xlim(begin_ns, end)
+    axes.set_ylim(last + 0.6, first - 0.6)
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=20))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: time_text(value)))
+    axes.set_ylabel("rank")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(
+        handles=[Patch(fc=c, alpha=a, label=text) for text, c, a, _ in _STATES.values()],
+        loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=3, frameon=False, fontsize=9,
+    )  # fmt: skip
+    if title:
+        axes.set_title(title, loc="left", parse_math=False)
+    data = io.BytesIO()
+    # Without the version of matplotlib in it, the file depends on the drawing alone.
+    figure.savefig(data, format="png", metadata={"Software": None})
+    write_bytes(path, data.getvalue())
+
+
+def _messages(
+    result: PacketResult, first: int, last: int, begin_ns: float, end_ns: float
+) -> np.ndarray:
+    """Lines of the messages between these ranks in that time, float64 [messages, 2, 2]."""
+    made = timelines(result)
+    sent = made.filter(
+        made["kind"].is_in(["send", "put"]),
+        made["rank"].is_between(first, last),
+        made["peer"].is_between(first, last),
+        made["arrived_ns"] > begin_ns,
+        made["left_ns"] < end_ns,
+    )
+    ends = [
+        np.stack([sent[time].to_numpy(), sent[rank].to_numpy()], axis=1)
+        for time, rank in (("left_ns", "rank"), ("arrived_ns", "peer"))
+    ]
+    return np.stack(ends, axis=1).astype(np.float64)

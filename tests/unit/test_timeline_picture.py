@@ -1,0 +1,48 @@
+import struct
+
+import pytest
+
+from weft.errors import InputError
+from weft.report.timeline_picture import draw_timelines
+from weft.routing import route
+from weft.sim.packet import simulate_packets
+from weft.topology import build
+from weft.workload import load_workload
+
+
+@pytest.fixture(scope="module")
+def result():
+    fabric = build("xgft:2;4,4;1,2")
+    work = load_workload("allreduce:size=64KiB,algorithm=ring", num_ranks=16)
+    return simulate_packets(fabric, route(fabric, "minhop"), work)
+
+
+def test_picture_is_a_png_and_the_same_each_time(result, tmp_path):
+    first, second = tmp_path / "a.png", tmp_path / "b.png"
+    for path in (first, second):
+        draw_timelines(result, path, title="a $title$", size_inches=(6, 4), dpi=100)
+    data = first.read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    assert struct.unpack(">II", data[16:24]) == (600, 400)
+    assert data == second.read_bytes()
+    assert sorted(tmp_path.iterdir()) == [first, second]
+
+
+def test_ranks_time_and_messages_can_be_chosen(result, tmp_path):
+    seen = set()
+    for number, options in enumerate(
+        ({}, {"ranks": (2, 5)}, {"begin_ns": 1000.0, "end_ns": 4000.0}, {"messages": True})
+    ):
+        path = tmp_path / f"{number}.png"
+        draw_timelines(result, path, size_inches=(5, 3), dpi=60, **options)
+        seen.add(path.read_bytes())
+    assert len(seen) == 4
+
+
+@pytest.mark.parametrize(
+    "options", [{"ranks": (3, 16)}, {"ranks": (4, 3)}, {"begin_ns": 1e9}, {"end_ns": 0.0}]
+)
+def test_what_cannot_be_drawn_is_refused(result, tmp_path, options):
+    with pytest.raises(InputError, match="drawn"):
+        draw_timelines(result, tmp_path / "a.png", **options)
+    assert list(tmp_path.iterdir()) == []
