@@ -63,6 +63,24 @@ def test_a_permutation_saturates_where_headers_leave_no_room() -> None:
     assert found["accepted_load"] == pytest.approx(2048 / 2074, abs=0.01)
 
 
+def test_a_deadlock_is_a_row_that_names_the_buffers() -> None:
+    ring = weft.fabric("ring:n=6,hosts=2")
+    found = load_sweep(ring, "dor", loads=(0.1, 0.9), measure="60us", processes=1)
+    assert found["status"].to_list() == ["complete", "failed"]
+    assert "full buffers wait for each other in a circle" in found["reason"][1]
+    assert found["accepted_load"].null_count() == 1
+
+
+def test_what_is_on_the_way_when_a_run_is_cut_off_is_counted() -> None:
+    found = load_sweep(
+        weft.fabric("xgft:1;8;1"), loads=(1.0,), measure="100us", drain="0s", processes=1
+    ).row(0, named=True)
+    assert found["status"] == "partial"
+    assert 0 < found["censored"] < found["messages"]
+    assert found["latency_max_ns"] is None
+    assert f"{found['censored']} messages never arrived" in found["notes"]
+
+
 def head_of_line(ports: int, slots: int, seed: int) -> float:
     """Share of slots in which outputs are busy when every input always has a packet (slotted).
 
