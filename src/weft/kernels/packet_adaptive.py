@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from weft.kernels.lean import lean_njit
+from weft.kernels.lean import part_njit
 from weft.kernels.packet_choice import BY, CREDITS, GAP, QUEUE, draw, lane_of
 from weft.kernels.packet_hashing import entry_of, keep, kept
 from weft.kernels.packet_lanes import credits_now
 from weft.kernels.packet_layout import BUFFER_CREDITS, LANES, ROUTED, SEED, SERIAL
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def load_at(net, slot, row, at, now):
     """What a candidate has to send, in credits: packets that wait here, credits taken, or both."""
     link = np.int64(net.edge_link[net.set_edge[at]])
@@ -23,7 +23,7 @@ def load_at(net, slot, row, at, now):
     return amount
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def least_loaded(net, slot, row, first, several, now):
     """The candidate with the least load, drawn among equal ones."""
     least = np.int64(2**62)
@@ -49,7 +49,7 @@ def least_loaded(net, slot, row, first, several, now):
     return np.int64(0)
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def adaptive(net, slot, row, flow, first, several, now):
     """The least loaded candidate: for each packet, or with a gap for each flowlet."""
     bounded = net.choice.numbers[GAP] > 0

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft.kernels.hashing import splitmix64
-from weft.kernels.lean import lean_njit
+from weft.kernels.lean import lean_njit, part_njit
 from weft.kernels.packet_layout import HEAD_PORT, LANE, LANE_KIND, LEVEL, LINK, TAIL_PORT
 
 # Policies.
@@ -115,7 +115,7 @@ def draw(seed, number, row, count):
     return np.int64(mixed % np.uint64(count))
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def lane_by_ports(net, slot, row, link):
     """Lane on which a packet leaves by a link, by the ports that it comes and goes by."""
     come = np.int64(net.slots[slot, LINK])
@@ -124,7 +124,7 @@ def lane_by_ports(net, slot, row, link):
     return np.int64(net.lane_tables[net.lane_index[entry], net.slots[slot, LEVEL]])
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def lane_of(net, slot, row, at, link):
     """Lane on which a packet leaves by a candidate, the one at a place of the sets' edges."""
     if net.setting[LANE_KIND] == BY_CANDIDATE:

@@ -1,16 +1,16 @@
 """CONGA: flowlets by the least congested uplink, as estimators near and feedback from far say.
 
 A packet between two leaves is in a tunnel: its header names the leaf that it comes from, the uplink
-that it took there (tag), the largest congestion of the links behind that one (CE), and one metric of
-the other direction (feedback tag and metric). In trees of three levels the middle switches keep such
-a tunnel of their own between them, inside the leaves'. In a packet's slot `VIA` and `POLICY_A` are
-the leaves' tunnel, `POLICY_B` and `POLICY_C` that of the middle: the row that it comes from, -1 for
-none, and a word of four bytes: tag, CE, feedback tag, feedback metric.
+that it took there (tag), the largest congestion of the links behind that one (CE), and one metric
+of the other direction (feedback tag and metric). In trees of three levels the middle switches keep
+such a tunnel of their own between them, inside the leaves'. In a packet's slot `VIA` and `POLICY_A`
+are the leaves' tunnel, `POLICY_B` and `POLICY_C` that of the middle: the row that it comes from, -1
+for none, and a word of four bytes: tag, CE, feedback tag, feedback metric.
 """
 
 import numpy as np
 
-from weft.kernels.lean import lean_njit
+from weft.kernels.lean import lean_njit, part_njit
 from weft.kernels.packet_choice import (
     AGEING,
     GAP,
@@ -133,7 +133,7 @@ def marked(word, level):
     return word if seen >= level else (word & ~np.int64(0xFF00)) | level << 8
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def conga_sent(net, slot, link, size, now):
     """A switch has sent a packet over a link: estimate its rate, mark tunnels that began before.
 
@@ -152,7 +152,7 @@ def conga_sent(net, slot, link, size, now):
         slots[slot, POLICY_C] = marked(np.int64(slots[slot, POLICY_C]), level)
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def conga_comes(net, slot, row, goal, now):
     """A packet comes to a switch: its tunnels may end here."""
     slots, choice = net.slots, net.choice
@@ -182,7 +182,7 @@ def worst_of(choice, edge, link, base, rate_gbps, now):
     return max(here, aged(choice.metric[cell, TO], choice.heard[cell, TO], now, numbers[AGEING]))
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def least_congested(net, slot, row, entry, base, first, several, now):
     """The candidate whose link and way behind it are least congested.
 
@@ -219,7 +219,7 @@ def least_congested(net, slot, row, entry, base, first, several, now):
     return np.int64(0)
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def conga(net, slot, row, flow, first, several, now):
     """The uplink of the flowlet; a new flowlet takes the least congested one. Downwards, a hash."""
     slots, choice = net.slots, net.choice

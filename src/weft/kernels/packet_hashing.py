@@ -3,18 +3,18 @@
 import numpy as np
 
 from weft.kernels.hashing import splitmix64
-from weft.kernels.lean import lean_njit
+from weft.kernels.lean import lean_njit, part_njit
 from weft.kernels.packet_choice import ENTRIES, GAP, draw
 from weft.kernels.packet_layout import SEED, SERIAL
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def ecmp(net, row, flow, several):
     """One candidate for all packets of a connection."""
     return draw(net.setting[SEED], flow, row, several)
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def spray(net, slot, row, several):
     """A candidate for each packet."""
     return draw(net.setting[SEED], np.int64(net.slots[slot, SERIAL]), row, several)
@@ -36,7 +36,7 @@ def place_of(set_edge, first, several, edge):
     return np.int64(-1)
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def kept(net, entry, first, several, now):
     """The candidate of the flowlet before, -1 after a gap or when it is none."""
     last = net.choice.entry_time[entry]
@@ -45,14 +45,14 @@ def kept(net, entry, first, several, now):
     return place_of(net.set_edge, first, several, net.choice.entry_edge[entry])
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def keep(net, entry, first, taken, now):
     """Write a packet's candidate into its flowlet's entry."""
     net.choice.entry_edge[entry] = net.set_edge[first + taken]
     net.choice.entry_time[entry] = now
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def flowlet(net, slot, row, flow, first, several, now):
     """The candidate of the flowlet before; after a gap a new one is drawn."""
     entry = entry_of(net.choice, row, flow)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from weft.kernels.lean import lean_njit
+from weft.kernels.lean import part_njit
 from weft.kernels.packet_adaptive import adaptive, least_loaded
 from weft.kernels.packet_choice import (
     ADAPTIVE,
@@ -40,7 +40,7 @@ CANDIDATES = 2
 NO_WAY = -1
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def _among(net, slot, row, flow, first, several, now):
     """Which of the candidates a packet takes: every policy has its line here."""
     policy = net.setting[POLICY]
@@ -59,7 +59,7 @@ def _among(net, slot, row, flow, first, several, now):
     return spray(net, slot, row, several)
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def route(net, slot, flow, now):
     """Write into a packet where it goes on from the node that it came to.
 

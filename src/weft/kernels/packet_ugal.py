@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from weft.kernels.lean import lean_njit
+from weft.kernels.lean import lean_njit, part_njit
 from weft.kernels.packet_adaptive import load_at
 from weft.kernels.packet_choice import DIRECT, STRAIGHT, THRESHOLD, UGAL, UNDECIDED, draw
-from weft.kernels.packet_layout import POLICY, SEED, SERIAL, VIA
+from weft.kernels.packet_layout import CREDIT_BYTES, POLICY, SEED, SERIAL, VIA
 
 
 @lean_njit(forceinline=True)
@@ -20,7 +20,7 @@ def drawn_via(seed, via, vias, serial, row, goal):
     return drawn
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def least_loads(net, slot, row, straight, around, now):
     """The least load of the candidates of either of two sets."""
     found = np.int64(0)
@@ -33,7 +33,7 @@ def least_loads(net, slot, row, straight, around, now):
     return found, least
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def decide(net, slot, row, goal, now):
     """The intermediate that a packet makes for from its first switch, or STRAIGHT."""
     choice = net.choice
@@ -51,10 +51,11 @@ def decide(net, slot, row, goal, now):
     far = np.int64(choice.links_to_via[via, row])
     far += np.int64(choice.links_to[goal, choice.turns_on[via, row]])
     one, two = least_loads(net, slot, row, straight, around, now)
-    return np.int64(STRAIGHT) if one * near <= two * far + choice.numbers[THRESHOLD] else via
+    more = (one * near - two * far) * net.setting[CREDIT_BYTES]
+    return np.int64(STRAIGHT) if more <= choice.numbers[THRESHOLD] else via
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def makes_for(net, slot, row, goal, now):
     """The intermediate that a packet makes for from a row, or STRAIGHT; written into the packet."""
     via = np.int64(net.slots[slot, VIA])

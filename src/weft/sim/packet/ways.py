@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
+from weft.fabrics.graph import read_only
 from weft.kernels import packet_choice as choice
 from weft.kernels import packet_layout as layout
 from weft.kernels import packet_route as kernel
@@ -145,13 +146,18 @@ def lay_ways(
     return Ways(
         kind, lane_kind, link, first.astype(np.uint8), level.astype(np.uint8),
         way.astype(np.int32), end,
-        {
+        _fixed({
             "table": tables, "runs": runs, "set_id": sets[0], "set_offset": sets[1],
             "set_edge": sets[2], "set_lane": sets[3], "edge_link": graph.edge_link,
             "goal_row": graph.destination_row, "last_link": last, "lane_tables": lanes.tables,
             "lane_index": index, "lane_base": base, "lane_ports": per_row,
-        },
+        }),
     )  # fmt: skip
+
+
+def _fixed(arrays: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+    """The arrays, none of which can be written: to the compiler those are types of their own."""
+    return {name: read_only(np.ascontiguousarray(each).view()) for name, each in arrays.items()}
 
 
 def _levels(routes: Routes, row: NDArray[Any], lids: NDArray[Any]) -> NDArray[np.uint8]:

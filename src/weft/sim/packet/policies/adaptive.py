@@ -7,7 +7,7 @@ from typing import Literal
 from weft.errors import InputError
 from weft.kernels import packet_choice as kernel
 from weft.sim.packet.network import picoseconds
-from weft.sim.packet.policies.base import Policy, numbers, policy
+from weft.sim.packet.policies.base import Policy, numbered, policy
 from weft.units import Nanoseconds
 
 #: What loads are made of.
@@ -41,7 +41,7 @@ def adaptive(*, by: By = "both", gap: Nanoseconds = 0.0, entries: int = 4096) ->
         raise InputError(f"gap must be 0 ns or more, not {gap}")
     return Policy(
         kernel.ADAPTIVE,
-        numbers(BY=BY[by], GAP=int(picoseconds(gap)), ENTRIES=entries),
+        numbered(BY=BY[by], GAP=int(picoseconds(gap)), ENTRIES=entries),
         entries=entries if gap > 0 else 0,
         reorders=True,
     )

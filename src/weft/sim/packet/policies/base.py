@@ -11,11 +11,18 @@ from numpy.typing import NDArray
 
 from weft.errors import NotApplicable
 from weft.fabrics import Fabric
+from weft.fabrics.graph import read_only
 from weft.kernels import packet_choice as kernel
 from weft.registry import Registry
 from weft.routes import CandidateRoutes, Routes
 
-#: Options of a policy and what it keeps, made for a fabric and routes.
+#: What policies only read.
+_FIXED = (
+    "numbers", "reals", "tree_level", "tree_leaf", "tree_pod", "uplink", "table_base", "via",
+    "via_set", "links_to", "links_to_via", "turns_on",
+)  # fmt: skip
+
+#: What a policy keeps for a fabric and routes, by names of `weft.kernels.packet_choice.Choice`.
 Lay = Callable[[Fabric, CandidateRoutes], Mapping[str, NDArray[Any]]]
 
 
@@ -72,7 +79,7 @@ class PolicyRegistry(Registry):
 policy = PolicyRegistry("policy", "weft.sim.packet.policies", "weft.policies")
 
 
-def numbers(**values: int) -> NDArray[np.int64]:
+def numbered(**values: int) -> NDArray[np.int64]:
     """Numbers of a policy by the names of their places."""
     made = np.zeros(kernel.NUMBERS, dtype=np.int64)
     for name, value in values.items():
@@ -148,4 +155,8 @@ def choice_of(made: Policy, rows: int, links: int) -> kernel.Choice:
     for name, array in made.arrays.items():
         if array.dtype != arrays[name].dtype or array.ndim != arrays[name].ndim:
             raise TypeError(f"{name} of a policy is {array.dtype} of {array.ndim} dimensions")
-    return kernel.Choice(**{**arrays, **made.arrays})
+    arrays.update(made.arrays)
+    # Arrays that can be written and those that cannot are types of their own to the compiler.
+    for name in _FIXED:
+        arrays[name] = read_only(np.ascontiguousarray(arrays[name]).view())
+    return kernel.Choice(**arrays)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.errors import InputError
 from weft.kernels import packet_choice as kernel
 from weft.sim.packet.network import picoseconds
-from weft.sim.packet.policies.base import Policy, numbers, policy
+from weft.sim.packet.policies.base import Policy, numbered, policy
 from weft.units import Nanoseconds
 
 
@@ -30,7 +30,7 @@ def flowlet(*, gap: Nanoseconds = 10_000.0, entries: int = 4096) -> Policy:
         raise InputError(f"gap must be 0 ns or more, not {gap}")
     return Policy(
         kernel.FLOWLET,
-        numbers(GAP=int(picoseconds(gap)), ENTRIES=entries),
+        numbered(GAP=int(picoseconds(gap)), ENTRIES=entries),
         entries=entries,
         reorders=True,
     )

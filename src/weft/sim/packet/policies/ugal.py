@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from weft.kernels import packet_choice as kernel
 from weft.routes import CandidateRoutes
 from weft.routing.phases import longest_ways
 from weft.sim.packet.policies.adaptive import BY, By
-from weft.sim.packet.policies.base import Policy, numbers, policy
+from weft.sim.packet.policies.base import Policy, numbered, policy
 from weft.units import Bytes
 
 
@@ -31,7 +32,7 @@ def valiant() -> Policy:
 
 @policy("ugal")
 def ugal(*, threshold: Bytes = 16384, by: By = "both") -> Policy:
-    """Each packet goes straight or by a drawn intermediate, whichever its first switch finds better.
+    """Each packet goes straight or by a drawn intermediate, as loads at its first switch say.
 
     Straight if its load there times the links of the straight way is at most the load towards the
     intermediate times the links of that way, plus the threshold. Among candidates of a set every
@@ -50,12 +51,13 @@ def ugal(*, threshold: Bytes = 16384, by: By = "both") -> Policy:
     """
     if not 0 <= threshold <= 2**40:
         raise InputError(f"threshold must be 0 to {2**40} bytes, not {threshold}")
+    made = numbered(THRESHOLD=threshold, BY=BY[by])
     return Policy(
         kernel.UGAL,
-        numbers(THRESHOLD=threshold, BY=BY[by]),
+        made,
         reorders=True,
         by_intermediates=True,
-        lay=_towards_and_lengths,
+        lay=partial(_towards_and_lengths, made),
     )
 
 
@@ -64,8 +66,12 @@ def _towards(fabric: Fabric, routes: CandidateRoutes) -> Mapping[str, NDArray[An
     return {"via": routes.via, "via_set": routes.via_set}
 
 
-def _towards_and_lengths(fabric: Fabric, routes: CandidateRoutes) -> Mapping[str, NDArray[Any]]:
+def _towards_and_lengths(
+    made: NDArray[np.int64], fabric: Fabric, routes: CandidateRoutes
+) -> Mapping[str, NDArray[Any]]:
     """The same with how long ways are: what a switch compares loads by."""
+    numbers = made.copy()
+    numbers[kernel.DIRECT] = routes.direct
     to_via, circle = longest_ways(fabric, routes, routes.via_set)
     straight, other = longest_ways(fabric, routes, routes.set_id)
     for name, found in (("intermediate", circle), ("switch", other)):
@@ -85,6 +91,7 @@ def _towards_and_lengths(fabric: Fabric, routes: CandidateRoutes) -> Mapping[str
         turns_on = np.take_along_axis(onward, turns_on, axis=1)
     return {
         **_towards(fabric, routes),
+        "numbers": numbers,
         "links_to": np.minimum(straight, 255).astype(np.uint8),
         "links_to_via": np.minimum(to_via, 255).astype(np.uint8),
         "turns_on": turns_on,
