@@ -69,6 +69,7 @@ class Simulation {
     this.drawing.dark = dark;
     this.show(this.frame);
     this.drawing.paint();
+    this.chart.draw();
     this.chart.paint();
   }
 

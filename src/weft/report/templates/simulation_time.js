@@ -6,6 +6,7 @@ class TimeChart {
   constructor(canvas, app) {
     Object.assign(this, { canvas, app });
     this.context = canvas.getContext("2d");
+    this.still = document.createElement("canvas"); // all but the cursor
     this.strips = [];
     this.chosenRow = null;
     this.from = 0;
@@ -54,22 +55,46 @@ class TimeChart {
 
   // Keep the cursor in view when it moves out of it.
   follow(ns) {
-    const span = this.to - this.from;
-    if (ns < this.from || ns > this.to) {
+    const span = this.to - this.from, inside = ns >= this.from && ns <= this.to;
+    if (!inside) {
       this.from = Math.max(0, Math.min(this.total() - span, ns - (ns > this.to ? 0.1 : 0.9) * span));
       this.to = this.from + span;
     }
-    this.draw();
+    this.draw(inside);
   }
 
-  draw() {
+  // Only the cursor has moved, or anything may have changed.
+  draw(cursorOnly = false) {
+    if (!cursorOnly) this.stale = true;
     if (this.waiting || !this.width) return;
     this.waiting = true;
     requestAnimationFrame(() => { this.waiting = false; this.paint(); });
   }
 
   paint() {
-    const context = this.context, colours = this.app.page.colours[this.app.drawing.mode()];
+    if (this.stale) {
+      this.still.width = this.canvas.width;
+      this.still.height = this.canvas.height;
+      this.paintStill(this.still.getContext("2d"));
+      this.stale = false;
+    }
+    const context = this.context, px = this.toX(this.app.now());
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.drawImage(this.still, 0, 0);
+    context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    if (px < this.labels - 1 || px > this.width) return;
+    context.strokeStyle = context.fillStyle = SELECTED[this.app.drawing.mode()];
+    context.lineWidth = 2;
+    context.beginPath();
+    context.moveTo(px, AXIS - 6); context.lineTo(px, this.height);
+    context.stroke();
+    context.beginPath();
+    context.moveTo(px - 6, AXIS - 12); context.lineTo(px + 6, AXIS - 12); context.lineTo(px, AXIS - 3);
+    context.fill();
+  }
+
+  paintStill(context) {
+    const colours = this.app.page.colours[this.app.drawing.mode()];
     this.colours = colours;
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     context.fillStyle = colours.page;
@@ -87,18 +112,6 @@ class TimeChart {
     if (this.chosenRow !== null) this.paintMessages(context, colours);
     context.restore();
     this.paintRankLabels(context, colours);
-    const px = this.toX(this.app.now());
-    if (px >= this.labels - 1 && px <= this.width) {
-      context.strokeStyle = SELECTED[this.app.drawing.mode()];
-      context.lineWidth = 2;
-      context.beginPath();
-      context.moveTo(px, AXIS - 6); context.lineTo(px, this.height);
-      context.stroke();
-      context.fillStyle = context.strokeStyle;
-      context.beginPath();
-      context.moveTo(px - 6, AXIS - 12); context.lineTo(px + 6, AXIS - 12); context.lineTo(px, AXIS - 3);
-      context.fill();
-    }
   }
 
   heading(context, colours, text, y) {
