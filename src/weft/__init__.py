@@ -19,7 +19,13 @@ from weft.sim.analysis import StaticResult, analyse
 from weft.sim.bisection import Bisection, bisection
 from weft.sim.contention import PenaltyModel, penalties, predict
 from weft.sim.flow import FlowResult, simulate
-from weft.sim.packet import Hardware, PacketResult, VlArbitration, simulate_packets
+from weft.sim.packet import (
+    CongestionControl,
+    Hardware,
+    PacketResult,
+    VlArbitration,
+    simulate_packets,
+)
 from weft.sim.static import link_loads
 from weft.subnet.live import live
 from weft.workload import Workload, WorkloadBuilder, load_workload, traffic
@@ -29,6 +35,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Bisection",
     "CandidateRoutes",
+    "CongestionControl",
     "Fabric",
     "FabricBuilder",
     "FlowResult",

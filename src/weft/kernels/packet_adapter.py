@@ -4,6 +4,14 @@ import numpy as np
 
 from weft.kernels.flow_events import ARRIVE, END, event, push_event
 from weft.kernels.lean import part_njit
+from weft.kernels.packet_congestion import (
+    NOTICE,
+    has_notice,
+    held_back,
+    hold_back,
+    notify,
+    space,
+)
 from weft.kernels.packet_lanes import (
     choose_lane,
     credit_time,
@@ -17,6 +25,7 @@ from weft.kernels.packet_layout import (
     ADAPTER_LATENCY,
     ASKING,
     BYTES,
+    CONGESTION,
     CONTROL,
     CREDIT_LATENCY,
     DELIVERED,
@@ -121,6 +130,8 @@ def join(net, size, op, now):
         return
     pairs[pair, FIRST] = op
     pairs[pair, LAST] = op
+    if net.setting[CONGESTION] and held_back(net, pair, now):
+        return
     route = np.int64(route_of[op])
     link, lane = np.int64(route_link[route]), np.int64(route_lane[route])
     line_up(net, link, lane, pair)
@@ -146,8 +157,8 @@ def choose_pair(net, link, now):
 
     Returns
     -------
-    int: the queue pair or -1, with the lane in `pick[0]`; without one, when there may be one
-    stands in `pick[1]`.
+    int: the queue pair, NOTICE or -1, with the lane in `pick[0]`; without one, when there may be
+    one stands in `pick[1]`.
     """
     pairs, messages = net.pairs, net.messages
     count = net.setting[LANES]
@@ -157,7 +168,9 @@ def choose_pair(net, link, now):
         if not net.state[link, ASKING] >> lane & 1:
             continue
         row = net.lanes[link * count + lane]
-        left = messages[pairs[row[LINE_HEAD], FIRST], LEFT]
+        left = np.int64(0)
+        if not has_notice(net, link, lane):
+            left = messages[pairs[row[LINE_HEAD], FIRST], LEFT]
         needed = credits_of(net, min(left, net.setting[MTU]) + net.setting[HEADER])
         if credits_now(net, row, now) >= needed:
             candidates |= np.int64(1) << lane
@@ -173,6 +186,8 @@ def choose_pair(net, link, now):
     if picked < 0:
         return np.int64(-1)
     net.pick[0] = picked
+    if has_notice(net, link, picked >> 1):
+        return np.int64(NOTICE)
     return np.int64(net.lanes[link * count + (picked >> 1), LINE_HEAD])
 
 
@@ -234,7 +249,9 @@ def inject(net, program, times, heap, pair, link, lane, now):
         if sends[op] == DATA:
             _has_left(net, program, times, heap, op, until)
         pairs[pair, FIRST] = next_sent[op]
-    if pairs[pair, FIRST] >= 0:
+    if net.setting[CONGESTION] and space(net, pair, op, link, payload + net.setting[HEADER], now):
+        hold_back(net, pair, link)
+    elif pairs[pair, FIRST] >= 0:
         following = np.int64(route_of[pairs[pair, FIRST]])
         line_up(net, np.int64(route_link[following]), np.int64(route_lane[following]), pair)
     return slot
@@ -270,6 +287,9 @@ def deliver(net, program, times, heap, slot, link, lane, now):
         arrival = max(begin, net.state[link, MEMORY_FREE]) + writing
         net.state[link, MEMORY_FREE] = arrival
     needed = credits_of(net, size)
+    if net.setting[CONGESTION] and slots[slot, MARKS] and notify(net, slot, link, arrival):
+        send_back(net, link, lane, needed, arrival + net.fixed[link, CREDIT_LATENCY], now)
+        return
     net.number[IN_FLIGHT] -= 1
     net.number[DELIVERED] += 1
     net.number[DELIVERED_BYTES] += size

@@ -19,12 +19,15 @@ from weft.kernels.packet_adapter import (
     join,
 )
 from weft.kernels.packet_conga import conga_sent
+from weft.kernels.packet_congestion import NOTICE, mark_packet, send_notice
+from weft.kernels.packet_congestion_events import happens
 from weft.kernels.packet_lanes import credits_of, duration, lane_served, rounded, wake
 from weft.kernels.packet_layout import (
     ARRIVAL,
     ASKING,
     BUSY,
     BYTES,
+    CONGESTION,
     CREDITS,
     DIRTY,
     EVENTS,
@@ -93,7 +96,7 @@ def _grant(net, program, times, heap, link, now):
     adapter = net.fixed[link, TAIL_ROW] < 0
     if adapter:
         pair = choose_pair(net, link, now)
-        found = pair >= 0
+        found = pair != -1
         slot = np.int64(-1)
     else:
         pair = np.int64(-1)
@@ -106,7 +109,10 @@ def _grant(net, program, times, heap, link, now):
     picked = net.pick[0]
     lane = picked >> 1
     could = now
-    if adapter:
+    if pair == NOTICE:
+        slot = send_notice(net, link, lane)
+        could = slot_time[slot]
+    elif adapter:
         messages, pairs = net.messages, net.pairs
         op = pairs[pair, 0]
         if times[4][op] < 0:
@@ -138,6 +144,8 @@ def _grant(net, program, times, heap, link, now):
         if net.setting[WATCHES]:
             conga_sent(net, slot, link, size, now)
         take(net, slot, until, now)
+        if net.setting[CONGESTION]:
+            mark_packet(net, slot, link, lane)
     if net.state[link, ASKING]:
         wake(net, link, net.state[link, FREE_AT])
     if net.fixed[link, HEAD_ROW] < 0:
@@ -187,6 +195,9 @@ def run(net, program, times, heap, timeline, moves, until, most_events):
                     return NO_ROOM
                 slot = pop(net)
                 number[EVENTS] += 1
+                if slots[slot, LANE] < WAKES:
+                    happens(net, slot, now)
+                    continue
                 if slots[slot, LANE] == WAKES:
                     link = np.int64(slots[slot, LINK])
                     give_slot(net, slot)

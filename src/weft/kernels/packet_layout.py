@@ -38,7 +38,7 @@ POLICY_B = 14
 POLICY_C = 15
 SLOT_WIDTH = 16
 
-#: `LANE` of a slot that wakes a link up.
+#: `LANE` of a slot that wakes a link up; `packet_congestion` has lower ones.
 WAKES = -1
 
 # -- links that never change: int64 rows
@@ -106,6 +106,8 @@ ARBITER_WIDTH = 6
 PACKETS = 0
 WIRE_BYTES = 1
 WAIT = 2
+#: Packets marked by congestion control.
+MARKED = 3
 COUNT_WIDTH = 4
 
 # -- places of `number`, after those of programs
@@ -161,4 +163,6 @@ BUFFER_FULL = 24
 #: Whether packets may go by intermediates, and whether a policy watches what links send.
 ROUND = 25
 WATCHES = 26
+#: Whether there is congestion control.
+CONGESTION = 31
 SETTINGS = 32

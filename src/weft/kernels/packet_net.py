@@ -56,6 +56,10 @@ class Net(NamedTuple):
         SL to VL by ports; see `weft.routes.VirtualLanes`.
     choice
         What the policy keeps: a `packet_choice.Choice`.
+    rules, cct, back, paces, rates, notices
+        Of congestion control: int64 numbers, int64 [entries, 2] table, int32 way back of each
+        route, int64 rows of queue pairs and of what shares an index, and int32 first and last
+        notification of each lane; see `packet_congestion`.
     """
 
     setting: Any
@@ -117,3 +121,9 @@ class Net(NamedTuple):
     lane_base: Any
     lane_ports: Any
     choice: Any
+    rules: Any
+    cct: Any
+    back: Any
+    paces: Any
+    rates: Any
+    notices: Any

@@ -43,6 +43,8 @@ class Connections:
         int32 [ops]: the queue pair.
     num_connections, num_pairs
         How many there are.
+    back
+        int32 [routes]: the route from the destination to the source, when they were asked for.
     """
 
     ways: Ways
@@ -51,6 +53,7 @@ class Connections:
     pair: NDArray[np.int32]
     num_connections: int
     num_pairs: int
+    back: NDArray[np.int32]
 
 
 def connect(
@@ -64,6 +67,7 @@ def connect(
     handshake: bool,
     queue_pairs: QueuePairs,
     per_pair: int = 1,
+    both_ways: bool = False,
     ports: Ports = "first",
     lids: Lids | ArrayLike = "first",
     seed: int = 0,
@@ -82,6 +86,8 @@ def connect(
         See `Hardware`.
     per_pair
         Queue pairs of each pair of ranks, which take its messages in turn.
+    both_ways
+        Whether destinations send notifications of congestion back.
     ports
         Of hosts with several.
     lids
@@ -114,7 +120,11 @@ def connect(
     offset = _offsets(lids, ops, workload.num_ops, pairs, number, turn, lmc, seed)
     source, target = hosts[rank[ops]].astype(np.int64), hosts[peer[ops]].astype(np.int64)
     key = (source * fabric.num_hosts + target << lmc) + offset
-    keys, route = _numbered(key, fabric.num_hosts**2 << lmc)
+    bound = fabric.num_hosts**2 << lmc
+    keys, route = _numbered(key, bound)
+    back = np.zeros(1, dtype=np.int32)
+    if both_ways:
+        keys, route, back = _with_ways_back(keys, route, fabric.num_hosts, lmc, bound)
     start, end = keys >> lmc, keys >> lmc
     ways = lay_ways(
         fabric, routes, network, start // fabric.num_hosts, end % fabric.num_hosts,
@@ -130,8 +140,9 @@ def connect(
     }
     spread["route"][ops], spread["connection"][ops], spread["pair"][ops] = route, connection, pair
     return Connections(
-        ways, num_connections=len(pairs) * per_pair, num_pairs=max(num_pairs, 1), **spread
-    )
+        ways, num_connections=len(pairs) * per_pair, num_pairs=max(num_pairs, 1), back=back,
+        **spread,
+    )  # fmt: skip
 
 
 def _numbered(key: NDArray[np.int64], bound: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -144,6 +155,17 @@ def _numbered(key: NDArray[np.int64], bound: int) -> tuple[NDArray[np.int64], ND
     distinct = np.flatnonzero(number >= 0)
     number[distinct] = np.arange(len(distinct))
     return distinct, number[key]
+
+
+def _with_ways_back(
+    keys: NDArray[np.int64], route: NDArray[np.int64], hosts: int, lmc: int, bound: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+    """The keys with those of the ways back, the routes among them, and the way back of each."""
+    source, target = np.divmod(keys >> lmc, hosts)
+    every, place = _numbered(np.concatenate([keys, (target * hosts + source) << lmc]), bound)
+    back = np.zeros(len(every), dtype=np.int32)
+    back[place[: len(keys)]] = place[len(keys) :]
+    return every, place[route], back
 
 
 def _turns(number: NDArray[np.int64], count: int) -> NDArray[np.int64]:

@@ -59,7 +59,7 @@ def check_conservation(state: State) -> Mapping[str, int]:
             free[slot] = True
             slot = int(slots[slot, layout.NEXT])
     flying = slots[~free]
-    flying = flying[flying[:, layout.LANE] != layout.WAKES]
+    flying = flying[flying[:, layout.LANE] >= 0]
     wire = flying[:, layout.BYTES].astype(np.int64)
     row = flying[:, layout.LINK].astype(np.int64) * lanes + flying[:, layout.LANE]
     credit = int(state.net.setting[layout.CREDIT_BYTES])

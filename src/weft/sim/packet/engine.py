@@ -121,7 +121,8 @@ def simulate_packets(
     connections = connect(
         fabric, routes, network, workload, hosts, eager_bytes=options["eager_bytes"],
         handshake=options["handshake"], queue_pairs=hardware.queue_pairs,
-        per_pair=made.queue_pairs, ports=ports, lids=lids, seed=options["seed"],
+        per_pair=made.queue_pairs, both_ways=hardware.congestion_control is not None,
+        ports=ports, lids=lids, seed=options["seed"],
     )  # fmt: skip
     traced = _traced(trace, workload)
     began = time.perf_counter()

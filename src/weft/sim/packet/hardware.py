@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args, get_type_hints
 
 from weft.errors import InputError
 from weft.registry import convert
+from weft.sim.packet.congestion_control import CongestionControl
 from weft.units import Bytes, Nanoseconds
 
 Queues = Literal["input", "voq"]
@@ -99,6 +100,8 @@ class Hardware:
         Of adapters, at either end of a message [20].
     control_bytes
         Payload of the request and the answer of a rendez-vous [21].
+    congestion_control
+        InfiniBand's, by marks and notifications; none when left out (docs/congestion-control.md).
 
     Raises
     ------
@@ -120,11 +123,12 @@ class Hardware:
     adapter_gbps: float | None = None
     adapter_latency_ns: Nanoseconds = 0.0
     control_bytes: Bytes = 64
+    congestion_control: CongestionControl | None = None
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self), include_extras=True)
         for field in fields(self):
-            if field.name == "vl_arbitration":
+            if field.name in ("vl_arbitration", "congestion_control"):
                 continue
             value = convert(getattr(self, field.name), hints[field.name], field.name)
             object.__setattr__(self, field.name, value)
@@ -138,6 +142,9 @@ class Hardware:
             raise InputError(f"adapter_gbps must be above 0, not {self.adapter_gbps}")
         if self.vl_arbitration is not None and not isinstance(self.vl_arbitration, VlArbitration):
             raise InputError(f"expected a VlArbitration, not {self.vl_arbitration!r}")
+        control = self.congestion_control
+        if control is not None and not isinstance(control, CongestionControl):
+            raise InputError(f"expected a CongestionControl, not {control!r}")
         for name, known in (("queues", Queues), ("queue_pairs", QueuePairs)):
             if getattr(self, name) not in get_args(known):
                 there = ", ".join(get_args(known))

@@ -14,6 +14,7 @@ from weft.columns import Column, frame
 from weft.fabrics import Fabric
 from weft.kernels import program
 from weft.sim.metrics import link_kinds
+from weft.sim.packet.congestion_control import CongestionRecord
 from weft.sim.packet.connections import Connections
 from weft.sim.packet.hardware import Hardware
 from weft.sim.packet.network import PacketNetwork
@@ -53,7 +54,7 @@ QUEUE_COLUMNS: Mapping[str, Column] = {
 
 HOP_COLUMNS: Mapping[str, Column] = {
     "message": Column(pl.Int64, "", "Operation that sends the message."),
-    "packet": Column(pl.Int64, "", "Number of the packet in its connection."),
+    "packet": Column(pl.Int64, "", "Number of the packet in its connection; -1 for notifications."),
     "link": Column(pl.Int32, "", "Directed link that it left by."),
     "name": LINK_COLUMNS["name"],
     "vl": Column(pl.Int32, "", "Virtual lane on it."),
@@ -98,6 +99,8 @@ class PacketResult(Replay):
         Packets and bytes injected, delivered and in flight.
     snapshots
         Of all buffers, when they were asked for.
+    congestion
+        What congestion control did, when there was one.
     hop
         int64 [hops, 7]: message, packet, link, lane, ready, left, gone (ps) of traced messages.
     num_hops, num_events, run_s
@@ -128,6 +131,7 @@ class PacketResult(Replay):
     overtook: NDArray[np.int64]
     conservation: Mapping[str, int]
     snapshots: Snapshots | None
+    congestion: CongestionRecord | None
     hop: NDArray[np.int64]
     num_hops: int
     num_events: int

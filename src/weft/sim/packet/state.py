@@ -17,6 +17,7 @@ from weft.kernels import packet_queue as queue
 from weft.kernels import packet_view as view
 from weft.kernels import program
 from weft.kernels.packet_net import Net
+from weft.sim.packet.congestion_control import control_state, record
 from weft.sim.packet.connections import Connections
 from weft.sim.packet.hardware import Hardware
 from weft.sim.packet.network import PS_PER_NS, PacketNetwork, picoseconds
@@ -146,6 +147,14 @@ class State:
             hops=np.zeros((1024 if len(traced) else 0, kernel.HOP_WIDTH), dtype=np.int64),
             choice=choice_of(policy, len(network.row_base) - 1, links),
             **ways.arrays,
+            **control_state(
+                hardware.congestion_control,
+                hardware.buffer_credits,
+                connections.back,
+                len(pairs),
+                links,
+                lanes,
+            ),
         )
         return cls(
             net=net,
@@ -230,7 +239,10 @@ class State:
         posted, ended, left, arrived = self.times[2:6]
         now = int(number[layout.NOW])
         done = number[program.ENDED] == len(ended)
-        end = max(now, int(ended.max(initial=0)), int(arrived.max(initial=0))) if done else now
+        end = max(int(ended.max(initial=0)), int(arrived.max(initial=0))) if done else now
+        if not self.net.setting[layout.CONGESTION]:
+            # With it, queue pairs with nothing to send may still wait for their time.
+            end = max(end, now)
         # What was known to come when the run was stopped has not happened.
         ended, arrived = (np.where(times > end, -1, times) for times in (ended, arrived))
         packets, wire_bytes, wait, busy = self.counters(end)
@@ -241,6 +253,7 @@ class State:
             "held_bytes": talks[:, adapter.MOST_HELD].copy(),
             "overtook": talks[:, adapter.OVERTOOK].copy(),
             "snapshots": self._snapshots(),
+            "congestion": record(self.net),
             "hop": self.net.hops[: number[layout.TRACED]],
             "num_hops": int(number[layout.HOPS]), "num_events": int(number[layout.EVENTS]),
         }  # fmt: skip
@@ -323,6 +336,7 @@ def _settings(
         layout.ROUTE_KIND: kind,
         layout.LANE_KIND: lane_kind,
         layout.REORDERS: policy.reorders,
+        layout.CONGESTION: hardware.congestion_control is not None,
         layout.ROUND: policy.goes_round,
         layout.WATCHES: policy.watches,
         layout.SHIFT: _shift(network, whole),

@@ -1,0 +1,238 @@
+"""InfiniBand's congestion control: what switches and adapters are set to, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal, get_args, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.errors import InputError
+from weft.kernels import packet_congestion as kernel
+from weft.kernels import packet_layout as layout
+from weft.kernels.packet_net import Net
+from weft.registry import convert
+
+Victims = Literal["none", "hosts", "all"]
+Per = Literal["qp", "sl"]
+#: Entries of a congestion control table: shift and multiplier.
+Table = tuple[tuple[int, int], ...]
+
+#: Unit of `CongestionControl.ccti_timer`, ps, and of `packet_size`, bytes.
+TIMER_PS = 1_024_000
+SIZE_BYTES = 64
+#: What InfiniBand's fields hold: weight of the threshold, 8 and 16 bits, shift and multiplier.
+MAX_THRESHOLD, MAX_8, MAX_16, MAX_SHIFT, MAX_MULTIPLIER = 15, 255, 65535, 3, 2**14 - 1
+
+
+def quadratic_table(entries: int = 128, at: float = 95.0, delays: float = 7 / 0.218) -> Table:
+    """A table whose delays grow with the square of the index, in eighths of a packet's time.
+
+    Entry ``i`` delays by ``delays * (i / at)**2`` packets' times. The parameters left out are those
+    of the adapters' own table, in a public generator of settings of the subnet manager.
+
+    Raises
+    ------
+    InputError
+        On a table without entries, or delays that an entry cannot hold.
+    """
+    if entries < 1 or not at > 0 or not delays >= 0:
+        raise InputError(f"a table of {entries} entries with {delays} delays at {at} cannot be")
+    return tuple((3, int(8 * delays * (entry / at) ** 2)) for entry in range(entries))
+
+
+QUADRATIC = quadratic_table()
+
+
+@dataclass(frozen=True)
+class CongestionControl:
+    """Congestion control as of InfiniBand's annex A10; docs/congestion-control.md has the rules.
+
+    Names and units are those of the subnet manager's settings of switches and channel adapters.
+
+    Parameters
+    ----------
+    threshold
+        Weight of the threshold above which the queue of a port and lane is congested: 0 never, 1
+        when it would almost fill a buffer, up to 15 at a sixteenth of one.
+    marking_rate
+        Mean number of packets that pass unmarked between two marked ones of a congested queue.
+    packet_size
+        Smaller packets are not marked, units of 64 bytes.
+    victims
+        Which ports mark although full buffers further on are what stops them (the victim mask):
+        ``none``, those to ``hosts``, ``all``.
+    ccti_increase
+        Added to the index into the table by each notification.
+    ccti_limit
+        Highest index; the table's last when left out.
+    ccti_min
+        Lowest index.
+    ccti_timer
+        Units of 1.024 us after which the index falls by one.
+    cct
+        The table: shift and multiplier of each entry. After a packet that takes ``t`` on its link
+        a queue pair waits for ``(t >> shift) * multiplier``.
+    per
+        Whether each queue pair has an index (``qp``) or each service level of a port (``sl``).
+
+    Raises
+    ------
+    InputError
+        On a value that InfiniBand's fields cannot hold, or an index beyond the table.
+    """
+
+    threshold: int = 15
+    marking_rate: int = 0
+    packet_size: int = 0
+    victims: Victims = "hosts"
+    ccti_increase: int = 1
+    ccti_limit: int | None = None
+    ccti_min: int = 0
+    ccti_timer: int = 150
+    cct: Table = QUADRATIC
+    per: Per = "qp"
+
+    def __post_init__(self) -> None:
+        hints = get_type_hints(type(self), include_extras=True)
+        for field in fields(self):
+            if field.name != "cct":
+                value = convert(getattr(self, field.name), hints[field.name], field.name)
+                object.__setattr__(self, field.name, value)
+        object.__setattr__(self, "cct", _checked(self.cct))
+        if self.ccti_limit is None:
+            object.__setattr__(self, "ccti_limit", len(self.cct) - 1)
+        self._check()
+
+    def _check(self) -> None:
+        for name, least, most in (
+            ("threshold", 0, MAX_THRESHOLD), ("marking_rate", 0, MAX_16), ("packet_size", 0, MAX_8),
+            ("ccti_increase", 1, MAX_8), ("ccti_timer", 1, MAX_16),
+        ):  # fmt: skip
+            if not least <= getattr(self, name) <= most:
+                raise InputError(f"{name} is {least} to {most}, not {getattr(self, name)}")
+        for name, known in (("victims", Victims), ("per", Per)):
+            if getattr(self, name) not in get_args(known):
+                there = ", ".join(get_args(known))
+                raise InputError(f"unknown {name} {getattr(self, name)!r}; there are {there}")
+        limit = self.limit
+        if not 0 <= limit < len(self.cct):
+            raise InputError(f"ccti_limit {limit}; the table has entries 0 to {len(self.cct) - 1}")
+        if not 0 <= self.ccti_min <= min(limit, MAX_8):
+            raise InputError(f"ccti_min is 0 to ccti_limit, {limit}, not {self.ccti_min}")
+
+    @property
+    def limit(self) -> int:
+        """The highest index."""
+        return len(self.cct) - 1 if self.ccti_limit is None else self.ccti_limit
+
+    def threshold_credits(self, buffer_credits: int) -> int:
+        """Credits that a queue may need without being congested, for buffers of so many credits."""
+        return buffer_credits * (MAX_THRESHOLD + 1 - self.threshold) // (MAX_THRESHOLD + 1)
+
+
+def _checked(given: Any) -> Table:
+    """Entries of a table, or text such as ``0:0,3:12``, as the subnet manager's options have it."""
+    entries: Sequence[Any] = given
+    if isinstance(given, str):
+        entries = [entry.split(":") for entry in given.split(",")]
+    table = []
+    for number, entry in enumerate(entries):
+        try:
+            shift, multiplier = (int(part) for part in entry)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"entry {number} of cct is {entry!r}; expected a shift and a multiplier"
+            ) from None
+        if not 0 <= shift <= MAX_SHIFT or not 0 <= multiplier <= MAX_MULTIPLIER:
+            raise InputError(
+                f"entry {number} of cct is {shift}:{multiplier}; shifts are 0 to {MAX_SHIFT} and "
+                f"multipliers 0 to {MAX_MULTIPLIER}"
+            )
+        table.append((shift, multiplier))
+    if not table:
+        raise InputError("cct has no entries")
+    return tuple(table)
+
+
+@dataclass(frozen=True, eq=False)
+class CongestionRecord:
+    """What congestion control did in a run.
+
+    Parameters
+    ----------
+    marked
+        int64 [links, lanes]: packets that were marked as they left by each link and lane.
+    arrived
+        int64 [queue pairs]: marked packets that have arrived; each makes a notification.
+    notified
+        int64 [queue pairs]: notifications that have come back.
+    held_back_ps
+        int64 [queue pairs]: how long it had something to send and waited for its time.
+    highest
+        int64 [queue pairs] (or 16 service levels of each link): highest index into the table.
+    """
+
+    marked: NDArray[np.int64]
+    arrived: NDArray[np.int64]
+    notified: NDArray[np.int64]
+    held_back_ps: NDArray[np.int64]
+    highest: NDArray[np.int64]
+
+
+def control_state(
+    control: CongestionControl | None,
+    buffer_credits: int,
+    back: NDArray[np.int32],
+    num_pairs: int,
+    num_links: int,
+    num_lanes: int,
+) -> dict[str, NDArray[Any]]:
+    """Arrays of `weft.kernels.packet_net.Net` by name, for `weft.kernels.packet_congestion`."""
+    rules = np.zeros(kernel.RULES, dtype=np.int64)
+    pairs = groups = lanes = 1
+    least = 0
+    if control is not None:
+        by_level = control.per == "sl"
+        pairs, lanes = num_pairs, num_links * num_lanes
+        groups = num_links * kernel.LEVELS if by_level else num_pairs
+        least = control.ccti_min
+        threshold = control.threshold_credits(buffer_credits)
+        values = {
+            kernel.THRESHOLD: threshold if control.threshold else -1,
+            kernel.SMALLEST: control.packet_size * SIZE_BYTES,
+            kernel.MARKING_RATE: control.marking_rate,
+            kernel.VICTIMS: get_args(Victims).index(control.victims),
+            kernel.INCREASE: control.ccti_increase,
+            kernel.LIMIT: control.limit,
+            kernel.LEAST: least,
+            kernel.TIMER: control.ccti_timer * TIMER_PS,
+            kernel.BY_LEVEL: by_level,
+        }
+        for place, value in values.items():
+            rules[place] = value
+    rates = np.zeros((groups, kernel.RATE_WIDTH), dtype=np.int64)
+    rates[:, [kernel.INDEX, kernel.HIGHEST]] = least
+    return {
+        "rules": rules,
+        "cct": np.array(((0, 0),) if control is None else control.cct, dtype=np.int64),
+        "back": back,
+        "paces": np.zeros((pairs, kernel.PACE_WIDTH), dtype=np.int64),
+        "rates": rates,
+        "notices": np.full((lanes, 2), -1, dtype=np.int32),
+    }
+
+
+def record(net: Net) -> CongestionRecord | None:
+    """What congestion control did, None when there was none."""
+    if not net.setting[layout.CONGESTION]:
+        return None
+    return CongestionRecord(
+        marked=net.counts[:, layout.MARKED].reshape(-1, int(net.setting[layout.LANES])).copy(),
+        arrived=net.paces[:, kernel.MARKED_PACKETS].copy(),
+        notified=net.paces[:, kernel.NOTIFIED].copy(),
+        held_back_ps=net.paces[:, kernel.HELD_BACK].copy(),
+        highest=net.rates[:, kernel.HIGHEST].copy(),
+    )
