@@ -214,6 +214,22 @@ def test_the_command_prints_writes_and_draws(capsys, tmp_path) -> None:
     assert written == ["both.svg", "curves.png", "sweep.csv"]
 
 
+def test_the_command_says_once_what_failed_and_what_does_not_fit(capsys, monkeypatch) -> None:
+    def fail(*arguments: object) -> object:
+        if arguments[2] > 0.3:
+            raise InputError("no way")
+        return measure_load(*arguments)
+
+    measure_load = sweeps.measure_load
+    monkeypatch.setattr(sweeps, "measure_load", fail)
+    status, out, _ = sweep(capsys, "--engine", "hdor", "--loads", "0.2,0.4,0.5", "--processes", 1)
+    assert status == 0
+    assert "dmodk: failed at 0.400 (and 1 more): no way" in out
+    assert re.search(r"dmodk: sustains 0\.(19|2)", out)
+    assert out.count("does not fit") == 1
+    assert "hdor: does not fit: s1-0 and s1-1 share two lines" in out
+
+
 def test_the_command_finds_the_saturation_load(capsys) -> None:
     status, out, _ = sweep(capsys, "--loads", "0.3", "--saturation", "0.2")
     assert status == 0
@@ -278,8 +294,10 @@ raise SystemExit(main())
 @pytest.mark.parametrize("processes", [1, 2])
 def test_an_interrupted_command_writes_what_is_known(tmp_path, processes) -> None:
     table = tmp_path / "sweep.csv"
-    words = ["sweep", "xgft:2;8,8;1,8", "--engine", "dmodk", "--level", "flow"]
-    words += ["--loads", "0.01,0.9", "--measure", "300us" if processes == 2 else "20us"]
+    # In two processes the longer run, which begins first, must still be under way.
+    fabric, window = ("xgft:2;8,8;1,8", "300us") if processes == 2 else (TREE, "20us")
+    words = ["sweep", fabric, "--engine", "dmodk", "--level", "flow"]
+    words += ["--loads", "0.01,0.9", "--measure", window]
     words += ["--processes", str(processes), "--output", str(table)]
     child = subprocess.Popen(
         [sys.executable, "-c", INTERRUPTED, *words],

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from weft.cli.common import NO_FAULTS, FabricArgument, FabricOptions, announced_compile, console
-from weft.cli.simulate import INTERRUPTED, _stoppable
+from weft.cli.simulate import FLOW_KERNEL, INTERRUPTED, _stoppable
 from weft.errors import InputError
 from weft.experiment.run import duration
 from weft.formats.text import write_bytes, write_text
@@ -27,6 +27,8 @@ from weft.report.load_curves import SUFFIXES, write_load_curves
 from weft.sim.open_loop import SWEEP_COLUMNS, SweepSettings, load_sweep, saturation_load
 from weft.sim.packet import Hardware
 
+#: The kernel of the packet level, which takes longest to compile.
+PACKET_KERNEL = "packet_engine.run-"
 #: Exit status when no run has a result.
 NO_RESULT = 1
 #: Most loads of a range.
@@ -154,7 +156,8 @@ def sweep_command(
         raise InputError("--level flow has neither --policy nor --hardware")
     earlier = [_read(path) for path in also]
     engines = [name for text in engine or ("minhop",) for name in _split(text)]
-    with _stoppable(), announced_compile():
+    kernel = FLOW_KERNEL if level == "flow" else PACKET_KERNEL
+    with _stoppable(), announced_compile(kernel):
         made = options.load(fabric)
         with _watch("runs") as progress:
             found = load_sweep(
@@ -329,7 +332,7 @@ def show(found: pl.DataFrame, out: Console) -> None:
         named = [escape(heading) if heading != last else ""] if several else []
         last = heading
         if row["offered_load"] is None:
-            cells = [_load(row["load"]), *8 * ["-"], escape(f"{row['status']}: {row['reason']}")]
+            cells = [_load(row["load"]), *8 * ["-"], escape(row["status"])]
         else:
             at_least = ">" if row["censored"] else ""
             cells = [
@@ -344,29 +347,28 @@ def show(found: pl.DataFrame, out: Console) -> None:
         table.add_row(*named, *cells, style="red" if row["saturated"] else None)
     out.print(table)
     for _, part in found.group_by("engine", "policy", maintain_order=True):
-        row = part.row(0, named=True)
-        unfit = row["status"] == "does not fit"
-        said = f"does not fit: {row['reason']}" if unfit else _summary(part)
-        if said:
-            out.print(escape(f"{_heading(row)}: {said}"), soft_wrap=True)
+        heading = _heading(part.row(0, named=True))
+        for said in _summary(part):
+            out.print(escape(f"{heading}: {said}"), soft_wrap=True)
 
 
-def _summary(part: pl.DataFrame) -> str:
-    """Where the runs of one engine and policy saturate."""
+def _summary(part: pl.DataFrame) -> Iterator[str]:
+    """What became of the runs of one engine and policy."""
+    unfit = part.filter(pl.col("status") == "does not fit")
+    if len(unfit):
+        yield f"does not fit: {unfit['reason'][0]}"
     known = part.filter(pl.col("saturated").is_not_null())
-    if known.is_empty():
-        return ""
-    past = known.filter(pl.col("saturated"))["offered_load"]
-    sustained = known.filter(~pl.col("saturated"))["offered_load"]
-    most = float(known["accepted_load"].max())  # type: ignore[arg-type]
-    if past.is_empty():
-        return f"sustains every load; at most {most:.3f} was accepted."
-    if sustained.is_empty():
-        return f"saturated at every load; at most {most:.3f} was accepted."
-    return (
-        f"sustains {float(sustained.max()):.3f}, saturated from {float(past.min()):.3f} on; "  # type: ignore[arg-type]
-        f"at most {most:.3f} was accepted."
-    )
+    if len(known):
+        past = known.filter(pl.col("saturated"))["offered_load"].to_list()
+        sustained = known.filter(~pl.col("saturated"))["offered_load"].to_list()
+        said = [f"sustains {max(sustained):.3f}"] if sustained else []
+        said += [f"saturated from {min(past):.3f} on"] if past else []
+        most = max(known["accepted_load"].to_list())
+        yield f"{', '.join(said)}; at most {most:.3f} was accepted."
+    failed = part.filter(pl.col("status") == "failed")
+    if len(failed):
+        others = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+        yield f"failed at {failed['load'][0]:.3f}{others}: {failed['reason'][0]}"
 
 
 def show_saturation(found: pl.DataFrame, out: Console) -> None:
