@@ -117,7 +117,7 @@ def test_a_wrong_placement_or_workload_is_found_before_anything_runs(
     def never(*arguments: object, **options: object) -> None:
         raise AssertionError("a run has begun")
 
-    monkeypatch.setattr("weft.experiment.run.simulate", never)
+    monkeypatch.setattr("weft.experiment.levels.simulate", never)
     words = (TREE, "--workload", RING, "--ranks", 4, "--placement", "linear", "--engine", "updn")
     for more, message in (
         (("--placement", "hosts:list=h[2-4],h99"), "no host 'h99'"),
@@ -371,7 +371,7 @@ def test_options_of_workloads_and_formats(capsys, tmp_path) -> None:
         ((TREE, "--workload", RING, "--engine", "hdor"), "hdor: "),
         ((TREE, "--workload", RING, "--placement", "lin"), "unknown placement 'lin'"),
         ((TREE, "--workload", RING, "--placement", "random:sed=1"), "no option 'sed' (did you me"),
-        ((TREE, "--workload", RING, "--level", "packet"), "--level: 'packet' does not fit"),
+        ((TREE, "--workload", RING, "--level", "pocket"), "--level: 'pocket' does not fit"),
         ((TREE, "--workload", RING, "--eager", "8Kx"), "--eager: '8Kx' does not fit"),
         ((TREE, "--workload", RING, "--tolerance", "2"), "--tolerance: 2.0 does not fit"),
         ((TREE, "--workload", RING, "--ranks", "many"), "--ranks: expected a whole number"),

@@ -21,6 +21,7 @@ from weft.cli.opensm import opensm_app
 from weft.cli.paper import paper_command
 from weft.cli.predict import predict_command
 from weft.cli.route import route_command
+from weft.cli.signals import ended_by, stoppable
 from weft.cli.simulate import simulate_command
 from weft.cli.sweep import sweep_command
 from weft.cli.trace import trace_app
@@ -29,7 +30,6 @@ from weft.errors import WeftError
 
 #: Exit status when the input or the command line is at fault.
 BAD_INPUT = 2
-INTERRUPTED = 130
 
 
 def _worth_showing(default: object) -> str | None:
@@ -73,9 +73,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     warnings.showwarning = _show_warning
     try:
-        result = app(
-            arguments, exit_on_error=False, print_error=False, result_action="return_value"
-        )
+        with stoppable():
+            result = app(
+                arguments, exit_on_error=False, print_error=False, result_action="return_value"
+            )
         if sys.stdout is not None:
             sys.stdout.flush()
     except cyclopts.CycloptsError as error:
@@ -83,8 +84,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except WeftError as error:
         return _fail(str(error))
     except KeyboardInterrupt:
-        print("weft: interrupted", file=sys.stderr)
-        return INTERRUPTED
+        word, status = ended_by()
+        print(f"weft: {word}", file=sys.stderr)
+        return status
     except BrokenPipeError:
         # Whoever read the output has enough of it; nothing is left to say.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

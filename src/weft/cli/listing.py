@@ -19,6 +19,7 @@ from weft.formats import reader, writer
 from weft.papers import paper
 from weft.registry import Entry, Registry, did_you_mean
 from weft.routing import engine
+from weft.sim.packet.policies import policy
 from weft.topology import topology
 from weft.workload import pattern
 from weft.workload.apps import application
@@ -33,6 +34,7 @@ KINDS: dict[str, Registry] = {
     "collectives": collective,
     "applications": application,
     "placements": placement,
+    "policies": policy,
     "readers": reader,
     "writers": writer,
     "workload-readers": workload_reader,
@@ -55,7 +57,7 @@ def list_command(
     name: Annotated[str | None, Parameter(help="The one to explain, with its options.")] = None,
     /,
 ) -> int:
-    """List engines, topologies, patterns, workloads, formats and papers, or explain one."""
+    """List engines, topologies, patterns, policies, workloads, formats, papers, or explain one."""
     out = console()
     if kind is None:
         for each in KINDS:

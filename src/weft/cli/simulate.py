@@ -2,182 +2,40 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, fields
-from types import FrameType, TracebackType
+from pathlib import Path
+from types import TracebackType
 from typing import Annotated, Any, Self
 
 from cyclopts import Parameter
-from numba.core import serialize
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from weft.cli.common import NO_FAULTS, FabricOptions, announced_compile, console
+from weft.cli.common import (
+    NO_FAULTS,
+    FabricOptions,
+    announced_compile,
+    console,
+    kernels_are_cached,
+)
+from weft.cli.signals import ended_by
+from weft.cli.simulate_options import NO_OPTIONS, RunOptions, given_options
 from weft.cli.simulate_text import reasons, show
 from weft.errors import InputError
 from weft.experiment import Experiment, check, read
 from weft.experiment.run import Outcome, Stage, perform
 from weft.experiment.store import Store
 from weft.experiment.tables import brief
+from weft.report.simulation import write_simulation_report
+from weft.sim.packet import PacketResult
 
 #: Exit status when a run stopped early or failed, or none fits.
 NOT_WHOLE = 1
-INTERRUPTED, TERMINATED = 130, 143
-#: Seconds until a signal that came at a bad time comes again.
-AGAIN_S = 0.02
-#: File of what compiled code calls in Python.
-UNPICKLE = serialize.__file__
-#: The kernel of the flow level, which takes longest to compile.
-FLOW_KERNEL = "flow_engine.run-"
+#: The kernel of each level that takes longest to compile.
+FLOW_KERNEL, PACKET_KERNEL = "flow_engine.run-", "packet_engine.run-"
 #: Seconds before progress is shown at all, and between its lines where there is no terminal.
 QUIET_S, LINE_S = 1.0, 5.0
-
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class RunOptions:
-    """The run, where no experiment file says it."""
-
-    workload: Annotated[
-        tuple[str, ...],
-        Parameter(
-            help="A collective, application or traffic pattern with options, such as "
-            "'allreduce:size=1MiB', or a file or folder of traces; repeatable, to compare."
-        ),
-    ] = ()
-    workload_format: Annotated[
-        str | None, Parameter(help="Format of a workload file; its contents tell when left out.")
-    ] = None
-    workload_option: Annotated[
-        tuple[str, ...],
-        Parameter(help="Option of the workload or its format, NAME=VALUE; repeatable."),
-    ] = ()
-    ranks: Annotated[
-        str | None, Parameter(help="Number of ranks; as many as the hosts take when left out.")
-    ] = None
-    placement: Annotated[
-        tuple[str, ...],
-        Parameter(
-            help="Placement, with options as in 'random:seed=3'; repeatable. linear when left out."
-        ),
-    ] = ()
-    ranks_per_host: Annotated[str | None, Parameter(help="Most ranks on one host: 1.")] = None
-    distribution: Annotated[
-        str | None,
-        Parameter(help="How ranks fill hosts: block (when left out), cyclic or plane=N."),
-    ] = None
-    hosts: Annotated[
-        str | None, Parameter(help="Hosts that may be used, as a list: 'node[001-036]'.")
-    ] = None
-    start: Annotated[str | None, Parameter(help="When the job starts, such as 10us: 0.")] = None
-    engine: Annotated[
-        tuple[str, ...],
-        Parameter(
-            name=["--engine", "--engines"],
-            help="Routing engine, with options as in 'updn:roots=center'; repeatable. minhop when "
-            "left out; all for every one.",
-            consume_multiple=True,
-        ),
-    ] = ()
-    level: Annotated[
-        tuple[str, ...],
-        Parameter(help="Level of detail, flow (when left out) or static; repeatable."),
-    ] = ()
-    sharing: Annotated[
-        tuple[str, ...],
-        Parameter(
-            help="How messages share links: maxmin (when left out), penalty or none; repeatable."
-        ),
-    ] = ()
-    coefficients: Annotated[
-        str | None,
-        Parameter(help="File of coefficients for --sharing penalty that weft calibrate wrote."),
-    ] = None
-    tolerance: Annotated[
-        str | None, Parameter(help="Relative error of times allowed for speed: 0.")
-    ] = None
-    eager: Annotated[
-        str | None, Parameter(help="Largest message sent without asking its receiver: 16KiB.")
-    ] = None
-    no_handshake: Annotated[
-        bool, Parameter(help="Larger ones need no request and answer before data leaves.")
-    ] = False
-    overhead: Annotated[
-        str | None, Parameter(help="Time of the processor at either side of a message: 0.")
-    ] = None
-    switch_latency: Annotated[str | None, Parameter(help="Latency of a switch: 100ns.")] = None
-    latency: Annotated[
-        str | None, Parameter(help="Latency of every message, instead of that of its way.")
-    ] = None
-    local_gbps: Annotated[str | None, Parameter(help="Rate within a host, in Gb/s: 100.")] = None
-    local_latency: Annotated[str | None, Parameter(help="Latency within a host: 200ns.")] = None
-    multipath: Annotated[
-        str | None,
-        Parameter(help="Where routes leave a choice: split (when left out) or hash."),
-    ] = None
-    ports: Annotated[
-        str | None, Parameter(help="Ports of hosts with several: first (when left out) or spread.")
-    ] = None
-    seed: Annotated[str | None, Parameter(help="Seed of the hash: 0.")] = None
-
-    @property
-    def of_job(self) -> list[str]:
-        """Options given that say what runs, as on the command line."""
-        names = ["--" + name.replace("_", "-") for name in _OF_JOB]
-        return [name for name in _given(self) if name in names]
-
-    @property
-    def job(self) -> dict[str, Any]:
-        """Keys of the job."""
-        keys = {key: value for key, value in self._keys().items() if key in _OF_JOB}
-        if "placement" in keys:
-            keys["placement"] = tuple(part for text in self.placement for part in _split(text))
-        if "workload_format" in keys:
-            keys["format"] = keys.pop("workload_format")
-        options = {}
-        for text in keys.pop("workload_option", ()):
-            name, equals, value = text.partition("=")
-            if not (name and equals and value):
-                raise InputError(f"--workload-option {text}: expected NAME=VALUE")
-            if name in options:
-                raise InputError(f"--workload-option {text}: {name} is given twice")
-            options[name] = value
-        return {**keys, "options": options} if options else keys
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Keys of the experiment besides its job."""
-        keys = {key: value for key, value in self._keys().items() if key not in _OF_JOB}
-        if keys.pop("no_handshake", False):
-            keys["handshake"] = False
-        for name in ("engine", "level", "sharing"):
-            if name in keys:
-                keys[name] = tuple(part for text in keys[name] for part in _split(text))
-        return keys
-
-    def _keys(self) -> dict[str, Any]:
-        return {
-            field.name: _number(field.name, getattr(self, field.name))
-            for field in fields(self)
-            if getattr(self, field.name) != field.default
-        }
-
-
-NO_OPTIONS = RunOptions()
-_OF_JOB = (
-    "workload", "workload_format", "workload_option", "ranks", "placement", "ranks_per_host",
-    "distribution", "hosts", "start",
-)  # fmt: skip
-#: Where an option is no text: what makes a number of it.
-_NUMBERS: dict[str, Any] = {
-    "ranks": int, "ranks_per_host": int, "seed": int, "tolerance": float, "local_gbps": float,
-}  # fmt: skip
 
 
 def simulate_command(
@@ -204,6 +62,10 @@ def simulate_command(
     ] = None,
     csv: Annotated[bool, Parameter(help="Write tables as CSV rather than Parquet.")] = False,
     no_messages: Annotated[bool, Parameter(help="Write no table of single messages.")] = False,
+    html: Annotated[
+        str | None,
+        Parameter(help="Write a page that shows a run of the packet level over time (--snapshot)."),
+    ] = None,
     progress: Annotated[
         bool, Parameter(help="Say how far it is, also where standard error is no terminal.")
     ] = False,
@@ -215,12 +77,14 @@ def simulate_command(
     """
     changes = run.settings
     if fabric.endswith(".toml"):
-        clash = [*run.of_job, *_given(options)]
+        clash = [*run.of_job, *given_options(options)]
         if clash:
             raise InputError(
                 f"{clash[0]} goes with a fabric; {fabric} is an experiment, which says that itself"
             )
         data = read(fabric).model_dump(exclude_unset=True)
+        if "hardware" in changes:
+            changes["hardware"] = {**data.get("hardware", {}), **changes["hardware"]}
     else:
         data = _from_flags(fabric, run, options)
     changes |= {} if max_time is None else {"max_time": max_time}
@@ -232,19 +96,14 @@ def simulate_command(
         output["folder"] = out
     output |= {"format": "csv"} if csv else {}
     output |= {"messages": False} if no_messages else {}
+    output |= {} if html is None else {"html": html}
     experiment = check({**data, **changes, "output": output}, flags=True)
     if (csv or no_messages) and experiment.output.folder is None:
         raise InputError(f"{'--csv' if csv else '--no-messages'} goes with --out FOLDER")
+    if run.of_packets and "packet" not in experiment.level:
+        raise InputError(f"{run.of_packets[0]} goes with --level packet")
+    _check_page(experiment)
     return _run(experiment, progress)
-
-
-def _given(options: Any) -> list[str]:
-    """Names of the options of a group that were given, as on the command line."""
-    return [
-        "--" + field.name.replace("_", "-")
-        for field in fields(options)
-        if getattr(options, field.name) != field.default
-    ]
 
 
 def _from_flags(fabric: str, run: RunOptions, options: FabricOptions) -> dict[str, Any]:
@@ -277,108 +136,78 @@ def _from_flags(fabric: str, run: RunOptions, options: FabricOptions) -> dict[st
     }
 
 
-def _number(name: str, value: Any) -> Any:
-    if name not in _NUMBERS:
-        return value
-    try:
-        return _NUMBERS[name](value)
-    except ValueError:
-        kind = "a whole number" if _NUMBERS[name] is int else "a number"
-        raise InputError(f"--{name.replace('_', '-')}: expected {kind}, not {value!r}") from None
-
-
-def _split(text: str) -> list[str]:
-    """Names of one word: in ``minhop,updn:roots=a,b`` commas part names before the colon only."""
-    heads, colon, options = text.partition(":")
-    *names, last = heads.split(",")
-    return [*names, last + colon + options]
+def _check_page(experiment: Experiment) -> None:
+    """Refuse a page that cannot be written, before anything runs."""
+    page = experiment.output.html
+    if page is None:
+        return
+    if sum(run.level == "packet" for run in experiment.runs) != 1:
+        raise InputError("--html shows one run of the packet level; give --level packet once")
+    if experiment.snapshot is None:
+        raise InputError("--html goes with --snapshot TIME, such as --snapshot 10us")
+    path = Path(page)
+    if path.is_dir() or not path.name:
+        raise InputError(f"--html {page}: is a folder; expected a file to write")
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"--html {page}: the folder {path.absolute().parent} does not exist")
 
 
 def _run(experiment: Experiment, wanted: bool) -> int:
     """Make the runs, print them, and keep them where a folder is named."""
     stage = Stage(len(experiment.runs))
     try:
-        with _stoppable():
-            return _runs(experiment, wanted, stage)
-    except _Terminated:
-        print(f"weft: terminated: {stage.text()}; no result is kept", file=sys.stderr)
-        return TERMINATED
+        return _runs(experiment, wanted, stage)
     except KeyboardInterrupt:
-        print(f"weft: interrupted: {stage.text()}; no result is kept", file=sys.stderr)
-        return INTERRUPTED
+        word, status = ended_by()
+        print(f"weft: {word}: {stage.text()}; no result is kept", file=sys.stderr)
+        return status
 
 
 def _runs(experiment: Experiment, wanted: bool, stage: Stage) -> int:
     outcomes: list[Outcome] = []
-    folder = experiment.output.folder
+    shown: list[PacketResult] = []
+    folder, page = experiment.output.folder, experiment.output.html
     store = None if folder is None else Store(folder, experiment)
     try:
-        kernel = FLOW_KERNEL if "flow" in experiment.level else ""
-        with announced_compile(kernel), _Watch(wanted) as watch:
+        with announced_compile(_kernel(experiment)), _Watch(wanted) as watch:
             for outcome in perform(experiment, watch=watch.see, stage=stage):
                 if store is not None:
                     store.add(outcome)
+                if page is not None and isinstance(outcome.result, PacketResult):
+                    shown.append(outcome.result)
                 # What is printed of a run among several stands in rows; its arrays may go.
                 outcomes.append(brief(outcome) if stage.runs > 1 else outcome)
-        complete = [outcome for outcome in outcomes if outcome.status == "complete"]
-        if complete:
+        known = [outcome for outcome in outcomes if outcome.status in {"complete", "partial"}]
+        if known:
             show(experiment, outcomes, console())
         else:
             for line in reasons(outcomes):
                 print(f"weft: {line}", file=sys.stderr)
-        if store is not None and complete:
+        if store is not None and known:
             written = store.keep()
             print(f"results: {folder} ({', '.join(path.name for path in written)})")
     finally:
         if store is not None:
             store.close()
-    whole = complete and all(o.status in {"complete", "does not fit"} for o in outcomes)
-    return 0 if whole else NOT_WHOLE
+    for result in shown:
+        assert page is not None
+        write_simulation_report(result, page)
+        print(f"page: {page}")
+    if stage.interrupted:
+        word, status = ended_by()
+        left = f"; {stage.runs - len(outcomes)} more not run" * (stage.runs > len(outcomes))
+        print(f"weft: {word}: {stage.text()}{left}", file=sys.stderr)
+        return status
+    fine = {"complete", "does not fit"}
+    whole = any(o.status == "complete" for o in outcomes)
+    return 0 if whole and all(o.status in fine for o in outcomes) else NOT_WHOLE
 
 
-class _Terminated(BaseException):
-    """SIGTERM, which batch systems send before they kill."""
-
-
-@contextmanager
-def _stoppable() -> Iterator[None]:
-    """Let SIGINT and SIGTERM end what is under way, so that it tidies up, where that is safe.
-
-    Compiled code calls back into Python as it returns, and does not look whether that failed: an
-    exception raised there ends in a crash. A signal that comes just then is sent again.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield  # signals are the main thread's
-        return
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        if returns_from_kernel(frame):
-            threading.Timer(AGAIN_S, os.kill, (os.getpid(), number)).start()
-        else:
-            raise KeyboardInterrupt if number == signal.SIGINT else _Terminated
-
-    # Whoever ignores a signal (nohup, a shell's background) goes on doing so.
-    before = {
-        number: handler
-        for number in (signal.SIGINT, signal.SIGTERM)
-        if (handler := signal.getsignal(number)) not in (signal.SIG_IGN, None)
-    }
-    for number in before:
-        signal.signal(number, stop)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def returns_from_kernel(frame: FrameType | None) -> bool:
-    """Whether a frame is, or was called by, what compiled code calls as it returns its results."""
-    while frame is not None and not frame.f_globals.get("__name__", "").startswith("weft."):
-        if frame.f_code.co_filename == UNPICKLE:
-            return True
-        frame = frame.f_back
-    return False
+def _kernel(experiment: Experiment) -> str:
+    """The kernel to be compiled, if one is, that takes longest."""
+    levels = {"flow": FLOW_KERNEL, "packet": PACKET_KERNEL}
+    used = [levels[level] for level in experiment.level if level in levels]
+    return next((name for name in used if not kernels_are_cached(name)), used[0] if used else "")
 
 
 class _Watch:

@@ -10,15 +10,18 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from weft.cli.simulate_packets_text import packet_details
 from weft.experiment import Experiment
-from weft.experiment.run import Outcome, duration
-from weft.experiment.spec import FLOW_ONLY
+from weft.experiment.levels import duration
+from weft.experiment.run import Outcome
+from weft.experiment.spec import FLOW_ONLY, PACKET_ONLY, TIMED_ONLY
 from weft.experiment.tables import job_rows, run_row, tables
+from weft.sim.packet import PacketResult
 
 #: Phases and links of one run that are printed; the tables have all.
 PHASES, LINKS = 24, 8
 
-_AXES = ("engine", "level", "sharing", "workload", "placement")
+_AXES = ("engine", "level", "sharing", "policy", "workload", "placement")
 
 
 def _time(value: float) -> str:
@@ -43,6 +46,7 @@ _SHOWN: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "engine": ("engine", str),
     "level": ("level", str),
     "sharing": ("sharing", str),
+    "policy": ("policy", str),
     "job": ("job", str),
     "phase": ("phase", str),
     "workload": ("workload", str),
@@ -66,17 +70,21 @@ _SHOWN: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "bound_ns": ("at least", _time),
     "busiest_link": ("busiest link", str),
     "busiest_share": ("busy", _share),
+    "packet_hops": ("packet-hops", _count),
+    "mean_wait_ns": ("mean wait", _time),
+    "overtook_packets": ("overtook", _count),
+    "most_held_bytes": ("most held", _count),
 }
 _LEFT = {
-    "engine", "level", "sharing", "job", "phase", "name", "workload", "placement", "status",
-    "busiest_link",
+    "engine", "level", "sharing", "policy", "job", "phase", "name", "workload", "placement",
+    "status", "busiest_link",
 }  # fmt: skip
 
 #: Columns that are left out, in this order, where a terminal is too narrow for all; files have all.
 _DISPENSABLE = (
-    "busiest_share", "max_message_ns", "mean_contention", "hosts", "size_bytes", "mean_message_ns",
-    "messages", "busiest_link", "begin_ns", "mean_slowdown", "bound_ns", "communication_ns",
-    "workload",
+    "packet_hops", "most_held_bytes", "busiest_share", "max_message_ns", "mean_contention", "hosts",
+    "size_bytes", "mean_message_ns", "messages", "overtook_packets", "busiest_link", "begin_ns",
+    "mean_wait_ns", "mean_slowdown", "bound_ns", "communication_ns", "workload",
 )  # fmt: skip
 #: Where text must be folded, it keeps this width at least.
 _NARROWEST = 12
@@ -84,7 +92,8 @@ _NARROWEST = 12
 _RUN_SHOWN = (
     "run", *_AXES, "status", "makespan_ns", "communication_ns", "mean_message_ns",
     "max_message_ns", "mean_slowdown", "mean_contention", "max_contention", "bound_ns",
-    "busiest_link", "busiest_share",
+    "packet_hops", "mean_wait_ns", "overtook_packets", "most_held_bytes", "busiest_link",
+    "busiest_share",
 )  # fmt: skip
 _JOB_SHOWN = (
     "run", "job", "workload", "placement", "ranks", "hosts", "start_ns", "time_ns",
@@ -98,6 +107,8 @@ _PHASE_SHOWN = (
 _UNITS = {
     "eager": " B", "overhead": " ns", "switch_latency": " ns", "latency": " ns",
     "local_latency": " ns", "max_time": " ns", "max_seconds": " s", "start": " ns",
+    "snapshot": " ns", "mtu": " B", "header": " B", "buffer": " B", "credit": " B",
+    "credit_latency": " ns", "forward_latency": " ns", "adapter_latency": " ns", "control": " B",
 }  # fmt: skip
 
 
@@ -185,15 +196,30 @@ def reasons(outcomes: Sequence[Outcome]) -> list[str]:
 
 def _settings(experiment: Experiment) -> list[str]:
     """The resolved configuration, one line for each part of it."""
-    left_out = {"fabric", "faults", "job", "output"}
+    left_out = {"fabric", "faults", "job", "output", "hardware"}
     if "flow" not in experiment.level:
-        left_out |= {"sharing", *FLOW_ONLY}
+        left_out |= set(FLOW_ONLY)
+    packets = "packet" in experiment.level
+    if not packets:
+        left_out |= set(PACKET_ONLY)
+    timed = packets or "flow" in experiment.level
+    if not timed:
+        left_out |= set(TIMED_ONLY)
     data = experiment.model_dump(exclude=left_out)
+    if timed:
+        data["switch_latency"] = experiment.latency_of_switches
+    if packets:
+        data["policy"] = tuple(dict.fromkeys(run.policy for run in experiment.runs if run.policy))
     lines = [f"fabric: {_pairs(experiment.fabric.model_dump())}"]
     faults = {key: value for key, value in experiment.faults.model_dump().items() if value}
     if faults:
         lines.append(f"faults: {_pairs(faults)}")
     lines.append(f"settings: {_pairs(data)}")
+    if packets:
+        hardware = experiment.hardware.model_dump(exclude={"switch_latency"})
+        if not (hardware["vlarb_high"] or hardware["vlarb_low"]):
+            del hardware["high_limit"]
+        lines.append(f"hardware: {_pairs(hardware)}")
     for job in experiment.job:
         lines.append(f"{job.name}: {_pairs(job.model_dump(exclude={'name'}))}")
     return lines
@@ -219,7 +245,7 @@ def _text(value: Any) -> str:
 
 def _details(out: Console, outcome: Outcome) -> None:
     """Phases and the busiest links of one run."""
-    made = tables(outcome, ("phases", "links"))
+    made = tables(outcome, ("phases", "links", "queues", "hops"))
     phases = made["phases"].to_dicts()
     if len(phases) > 1:
         several = len({row["job"] for row in phases} - {None}) > 1
@@ -230,6 +256,9 @@ def _details(out: Console, outcome: Outcome) -> None:
         _table(out, "Phases", phases[:printed], columns)
         if len(phases) > printed:
             out.print(f"… and {len(phases) - printed:,} more phases")
+    if isinstance(outcome.result, PacketResult):
+        packet_details(out, outcome.result, made)
+        return
     links = made["links"]
     busy = "utilisation" if "utilisation" in links.columns else "busy_ns"
     top = links.filter(pl.col("carried_bytes") > 0).sort(

@@ -18,9 +18,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from weft.cli.common import NO_FAULTS, FabricArgument, FabricOptions, announced_compile, console
-from weft.cli.simulate import FLOW_KERNEL, INTERRUPTED, _stoppable
+from weft.cli.signals import ended_by
+from weft.cli.simulate import FLOW_KERNEL
 from weft.errors import InputError
-from weft.experiment.run import duration
+from weft.experiment.levels import duration
 from weft.formats.text import write_bytes, write_text
 from weft.registry import did_you_mean
 from weft.report.load_curves import SUFFIXES, write_load_curves
@@ -157,7 +158,7 @@ def sweep_command(
     earlier = [_read(path) for path in also]
     engines = [name for text in engine or ("minhop",) for name in _split(text)]
     kernel = FLOW_KERNEL if level == "flow" else PACKET_KERNEL
-    with _stoppable(), announced_compile(kernel):
+    with announced_compile(kernel):
         made = options.load(fabric)
         with _watch("runs") as progress:
             found = load_sweep(
@@ -181,9 +182,10 @@ def sweep_command(
             show_saturation(limits, out)
             whole = "interrupted" not in limits["status"]
     if not whole:
+        word, status = ended_by()
         left = int((found["status"] == "interrupted").sum())
-        print(f"weft: interrupted: {left} of {len(found)} runs have no result", file=sys.stderr)
-        return INTERRUPTED
+        print(f"weft: {word}: {left} of {len(found)} runs have no result", file=sys.stderr)
+        return status
     return 0 if len(results) else NO_RESULT
 
 

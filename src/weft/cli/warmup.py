@@ -18,6 +18,7 @@ from weft.routing.validate import validate
 from weft.sim.contention import INFINIBAND, penalties, predict
 from weft.sim.flow import simulate
 from weft.sim.flow.sharing import Sharing
+from weft.sim.packet import Hardware, VlArbitration, simulate_packets
 from weft.sim.phases import analyse_workload
 from weft.topology import build
 from weft.workload import load_workload
@@ -26,8 +27,13 @@ from weft.workload import load_workload
 def warmup_command() -> int:
     """Compile all kernels and say how long it took."""
     start = time.perf_counter()
+    warm_packets()
+    packets = time.perf_counter() - start
     warm()
-    print(f"kernels are compiled; it took {time.perf_counter() - start:.1f} s")
+    print(
+        f"kernels are compiled; it took {time.perf_counter() - start:.1f} s, {packets:.1f} s of "
+        "that for the packet level"
+    )
     return 0
 
 
@@ -68,6 +74,24 @@ def warm() -> None:
     warm_contention()
     for entry in paper:
         entry.facts.get("warm", lambda: None)()
+
+
+def warm_packets() -> None:
+    """Run the kernels of the packet level over each kind of routes, with all that is looked at."""
+    tree = build("xgft:2;2,2;1,2")
+    work = load_workload("allreduce:size=64KiB", 4)
+    weights = VlArbitration(high=((0, 1),))
+    for engine, policy in (
+        ("dmodk", "deterministic"), ("smodk", "deterministic"), ("ecmp", "adaptive"),
+    ):  # fmt: skip
+        found = simulate_packets(
+            tree, route(tree, engine), work, policy=policy, snapshot_ns=1000.0,
+            hardware=Hardware(vl_arbitration=weights), trace=work.messages[:1].tolist(),
+        )  # fmt: skip
+        found.messages()
+    # Hosts that forward, and several lanes.
+    ring = build("torus:5")
+    simulate_packets(ring, route(ring, "dfsssp"), load_workload("alltoall:size=64", 5))
 
 
 def warm_contention() -> None:

@@ -33,6 +33,9 @@ _WORDS = (
     ("Input should be", "expected"),
 )
 
+#: Options of the command line that are not called like their key.
+_FLAGS = {"trace": "trace_message"}
+
 Place = tuple[str | int, ...]
 
 
@@ -128,7 +131,11 @@ def _explain(error: Any, place: Place, flags: bool) -> str:
     named = _name(place).removesuffix(": ")
     if flags:
         words = [part for part in place if isinstance(part, str)]
-        named = "--" + words[-1].replace("_", "-")
+        named = "--" + _FLAGS.get(words[-1], words[-1]).replace("_", "-")
+        if words[0] == "hardware":
+            named = " ".join(("--hardware", *words[1:]))
+    if place == ("hardware",) and error["type"] == "value_error":
+        return f"{named}: {said}"
     return f"{named}: {shown} does not fit: {said}{meant}"
 
 
@@ -215,6 +222,8 @@ def from_anywhere(experiment: Experiment) -> Experiment:
     output = experiment.output
     if output.folder is not None:
         output = output.model_copy(update={"folder": os.path.abspath(output.folder)})
+    if output.html is not None:
+        output = output.model_copy(update={"html": os.path.abspath(output.html)})
     made = _renamed(
         experiment, lambda name: os.path.abspath(name) if os.path.exists(name) else name
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from weft.errors import InputError, NotApplicable
+from weft.experiment.levels import Result, duration, run_level
 from weft.experiment.spec import Experiment, FabricPart, FaultsPart, JobPart, Run
 from weft.fabrics import Fabric
 from weft.load import fabric as load_fabric
@@ -18,8 +19,8 @@ from weft.routing import engine as engines
 from weft.routing import route
 from weft.sim.contention import INFINIBAND, PenaltyModel
 from weft.sim.contention.coefficient_file import read_coefficients
-from weft.sim.flow import FlowResult, IncompleteRun, Progress, simulate
-from weft.sim.phases import StaticWorkload, analyse_workload
+from weft.sim.flow import IncompleteRun, Progress
+from weft.sim.packet.policies import policy as policies
 from weft.workload import Workload, WorkloadBuilder, load_workload
 from weft.workload.jobs import Job, JobMix, combine, place_jobs
 from weft.workload.placement import placement as placements
@@ -28,7 +29,7 @@ from weft.workload.placement.base import allowed_hosts
 #: Operations of workloads that are kept for later runs, some 0.6 GB of them.
 _KEPT_OPS = 10_000_000
 
-Status = Literal["complete", "stopped", "does not fit", "failed"]
+Status = Literal["complete", "partial", "stopped", "does not fit", "failed"]
 
 
 @dataclass
@@ -44,13 +45,16 @@ class Stage:
     doing
         What is being done, such as ``routing``.
     progress
-        Of the flow level, None at other times.
+        Of the flow or the packet level, None at other times.
+    interrupted
+        Whether the user ended the run under way, of which part is known.
     """
 
     runs: int
     run: Run | None = None
     doing: str = "reading the fabric"
     progress: Progress | None = None
+    interrupted: bool = False
 
     def text(self) -> str:
         """Where it is, in words."""
@@ -75,10 +79,12 @@ class Outcome:
     run
         Which.
     status
-        ``complete``; ``stopped`` by a limit, ``does not fit`` (an engine or placement does not
-        apply) or ``failed`` (no path, or ranks that wait for ever), all of them without a result.
+        ``complete``; ``partial`` (a run of the packet level that was stopped or interrupted, with
+        what is known until then); ``stopped`` by a limit, ``does not fit`` (an engine, policy or
+        placement does not apply) or ``failed`` (no path, or ranks or buffers that wait for ever),
+        all three without a result.
     reason
-        Why it has none.
+        Why it has none, or part of one.
     result, mix
         What the level gives, and the jobs as they were placed.
     notes
@@ -92,20 +98,12 @@ class Outcome:
     run: Run
     status: Status
     reason: str = ""
-    result: FlowResult | StaticWorkload | None = None
+    result: Result | None = None
     mix: JobMix | None = None
     notes: tuple[str, ...] = field(default=())
     seconds: float = 0.0
     row: Mapping[str, Any] = field(default_factory=dict)
     jobs: tuple[Mapping[str, Any], ...] = ()
-
-
-def duration(nanoseconds: float) -> str:
-    """A time in the unit that suits it: ``1.25 ms``."""
-    for unit, factor in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if nanoseconds >= factor:
-            return f"{nanoseconds / factor:.4g} {unit}"
-    return f"{nanoseconds:.4g} ns"
 
 
 def fabric_of(part: FabricPart, faults: FaultsPart) -> Fabric:
@@ -150,6 +148,7 @@ def perform(
     Outcome
         In the order of `Experiment.runs`. Where there are several runs, one that an engine or a
         placement does not fit, or that fails at its level, is an outcome and the others go on.
+        After one that the user interrupted there are no more.
 
     Raises
     ------
@@ -172,6 +171,9 @@ def perform(
         engines.bind(*engines.parse(run.engine))
         for _, spec in run.jobs:
             placements.bind(*placements.parse(spec))
+        if run.policy is not None:
+            entry, given = policies.parse(run.policy)
+            entry.function(**policies.bind(entry, given))
     model = _model(experiment)
     at("reading the fabric")
     fabric = fabric_of(experiment.fabric, experiment.faults)
@@ -192,12 +194,14 @@ def perform(
             except NotApplicable as reason:
                 routed[run.engine] = reason
         at("running")
-        outcome = _outcome(experiment, run, fabric, routed[run.engine], placed[1], model, at)
+        outcome = _outcome(experiment, run, fabric, routed[run.engine], placed[1], model, stage, at)
         if len(runs) == 1 and outcome.status == "does not fit":
             raise NotApplicable(outcome.reason)
         if len(runs) == 1 and outcome.status == "failed":
             raise InputError(outcome.reason)
         yield outcome
+        if stage.interrupted:
+            return
 
 
 class _Jobs:
@@ -315,6 +319,7 @@ def _outcome(
     routes: Routes | NotApplicable,
     mix: JobMix | NotApplicable,
     model: PenaltyModel,
+    stage: Stage,
     at: Callable[[str, Progress | None], None],
 ) -> Outcome:
     for part in (routes, mix):
@@ -325,33 +330,8 @@ def _outcome(
     notes = (*mix.notes, *routes.notes)
     began = time.perf_counter()
 
-    def watched(progress: Progress) -> None:
-        at("running", progress)
-        limit = experiment.max_seconds
-        if limit is not None and time.perf_counter() - began > limit:
-            raise IncompleteRun(
-                f"stopped after {limit:g} s on the clock, at {duration(progress.now_ns)} of "
-                f"simulated time: {progress.arrived:,} of {progress.messages:,} messages had "
-                "arrived; there is no result"
-            )
-
-    result: FlowResult | StaticWorkload
     try:
-        if run.level == "static":
-            result = analyse_workload(
-                fabric, routes, mix.workload, mix.hosts, ports=experiment.ports
-            )
-        else:
-            result = simulate(
-                fabric,
-                routes,
-                mix.workload,
-                mix.hosts,
-                sharing=run.sharing or "maxmin",
-                model=model,
-                progress=watched,
-                **experiment.flow_options,
-            )
+        found = run_level(experiment, run, fabric, routes, mix, model, at)
     except IncompleteRun as reason:
         return Outcome(run, "stopped", str(reason), mix=mix, notes=notes)
     except NotApplicable as reason:
@@ -359,8 +339,10 @@ def _outcome(
     except InputError as reason:
         text = str(reason) + _whose_ranks(mix)
         return Outcome(run, "failed", text, mix=mix, notes=notes)
+    stage.interrupted = found.interrupted
+    status: Status = "partial" if found.partial else "complete"
     took = time.perf_counter() - began
-    return Outcome(run, "complete", "", result, mix, notes, took)
+    return Outcome(run, status, found.partial, found.result, mix, notes, took)
 
 
 def _whose_ranks(mix: JobMix) -> str:

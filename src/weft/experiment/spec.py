@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -12,25 +12,38 @@ from weft.errors import InputError
 from weft.routing import engine as engines
 from weft.sim.flow.network import Multipath
 from weft.sim.flow.sharing import Sharing
+from weft.sim.packet.connections import Lids
+from weft.sim.packet.hardware import Hardware, QueuePairs, Queues
+from weft.sim.packet.hardware_text import hardware_of
+from weft.sim.packet.policies import policy as policies
 from weft.sim.static import Ports
 from weft.units import Bytes, Nanoseconds
 
 #: More runs than anybody reads the table of.
 MAX_RUNS = 10_000
 
-#: Keys that matter at the flow level only.
-FLOW_ONLY = (
-    "tolerance", "eager", "handshake", "overhead", "switch_latency", "latency", "local_gbps",
-    "local_latency", "coefficients", "multipath", "seed", "max_time", "max_seconds",
+#: Keys that matter at the flow level only, at the packet level only, and at both.
+FLOW_ONLY = ("sharing", "tolerance", "latency", "coefficients", "multipath")
+PACKET_ONLY = ("policy", "hardware", "lids", "snapshot", "trace")
+TIMED_ONLY = (
+    "eager", "handshake", "overhead", "switch_latency", "local_gbps", "local_latency", "seed",
+    "max_time", "max_seconds",
 )  # fmt: skip
 
-Level = Literal["flow", "static"]
+Level = Literal["flow", "static", "packet"]
+#: The policy of routes that leave no choice.
+NO_CHOICE = "deterministic"
 Overlap = Literal["refuse", "share"]
 
 
 def _listed(value: Any) -> Any:
     """One thing where a list of things may stand."""
     return (value,) if isinstance(value, str) else value
+
+
+def _entries(value: Any) -> Any:
+    """Entries of an arbitration table, which may stand in one text with commas."""
+    return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
 
 
 def _source(value: Any) -> Any:
@@ -91,6 +104,15 @@ class Part(BaseModel):
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1)]
+Entries = Annotated[tuple[str, ...], BeforeValidator(_entries)]
+
+
+def _traces(given: tuple[str, ...]) -> tuple[str, ...]:
+    for text in given:
+        *_, rank, number = ("", *text.split(":"))
+        if not (rank.isdecimal() and number.isdecimal() and len(text) < 200):
+            raise ValueError("expected RANK:N, or JOB:RANK:N where there are several jobs")
+    return given
 
 
 def _engines(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -135,12 +157,54 @@ class JobPart(Part):
     start: Time = 0.0
 
 
+_USUAL = Hardware()
+
+
+class HardwarePart(Part):
+    """Switches and adapters at the packet level: `Hardware` without units in its names."""
+
+    mtu: Size = _USUAL.mtu_bytes
+    header: Size = _USUAL.header_bytes
+    buffer: Size = _USUAL.buffer_bytes
+    credit: Size = _USUAL.credit_bytes
+    credit_latency: Time = _USUAL.credit_latency_ns
+    switch_latency: Time = _USUAL.switch_latency_ns
+    forward_latency: Time | None = None
+    queues: Queues = _USUAL.queues
+    speedup: Positive = _USUAL.speedup
+    vlarb_high: Entries = ()
+    vlarb_low: Entries = ()
+    high_limit: Whole = 0
+    queue_pairs: QueuePairs = _USUAL.queue_pairs
+    adapter_gbps: Annotated[Number, Field(gt=0)] | None = None
+    adapter_latency: Time = _USUAL.adapter_latency_ns
+    control: Size = _USUAL.control_bytes
+
+    @property
+    def made(self) -> Hardware:
+        """The hardware itself."""
+        settings = self.model_dump()
+        # Tables that do not exist have no limit.
+        if not (self.vlarb_high or self.vlarb_low) and not self.high_limit:
+            del settings["high_limit"]
+        return hardware_of(settings)
+
+    @model_validator(mode="after")
+    def _can_be(self) -> Self:
+        try:
+            _ = self.made
+        except InputError as error:
+            raise ValueError(error.message) from None
+        return self
+
+
 class OutputPart(Part):
     """Where results go."""
 
     folder: Annotated[str, Field(min_length=1)] | None = None
     format: Literal["parquet", "csv"] = "parquet"
     messages: Truth = True
+    html: Annotated[str, Field(min_length=1)] | None = None
 
 
 class Experiment(Part):
@@ -152,14 +216,28 @@ class Experiment(Part):
     ----------
     fabric, faults
         What everything runs on.
-    engine, level, sharing
-        Each combination is a run; the law of sharing matters at the flow level only.
-    tolerance, eager, handshake, overhead, switch_latency, latency, local_gbps, local_latency
+    engine, level, sharing, policy
+        Each combination is a run; the law of sharing matters at the flow level only, and the policy
+        at the packet level, where an engine's routes leave a choice.
+    eager, handshake, overhead, local_gbps, local_latency
+        Of the flow and the packet level.
+    switch_latency
+        Of both; that of the hardware when left out.
+    tolerance, latency
         Of the flow level.
     coefficients
         File of coefficients of the penalty law that `weft calibrate` wrote; InfiniBand's without.
-    multipath, seed
+    multipath
         Of routes that leave a choice, at the flow level.
+    hardware, lids
+        Of the packet level.
+    snapshot
+        Time between two looks at all buffers, at the packet level.
+    trace
+        Messages whose every hop is written down there: ``RANK:N`` is the message that a rank sends
+        as its number N, from 0; with several jobs ``JOB:RANK:N``.
+    seed
+        Of what is drawn for routes that leave a choice.
     ports
         Which port of a host with several.
     overlap
@@ -181,18 +259,23 @@ class Experiment(Part):
     sharing: Annotated[tuple[Sharing, ...], BeforeValidator(_listed), Field(min_length=1)] = (
         "maxmin",
     )
+    policy: Names | None = None
+    hardware: HardwarePart = HardwarePart()
     tolerance: Annotated[Number, Field(ge=0, lt=1)] = 0.0
     eager: Size = 16384
     handshake: Truth = True
     overhead: Time = 0.0
-    switch_latency: Time = 100.0
+    switch_latency: Time | None = None
     latency: Time | None = None
     local_gbps: Annotated[Number, Field(gt=0)] = 100.0
     local_latency: Time = 200.0
     coefficients: str | None = None
     multipath: Multipath = "split"
     ports: Ports = "first"
+    lids: Lids = "first"
     seed: Seed = 0
+    snapshot: Time | None = None
+    trace: Annotated[tuple[str, ...], BeforeValidator(_listed), AfterValidator(_traces)] = ()
     overlap: Overlap = "refuse"
     max_time: Time | None = None
     max_seconds: Annotated[Number, Field(gt=0)] | None = None
@@ -200,20 +283,40 @@ class Experiment(Part):
     output: OutputPart = OutputPart()
 
     @property
+    def latency_of_switches(self) -> float:
+        """In ns, at every level."""
+        own = self.hardware.switch_latency
+        return own if self.switch_latency is None else self.switch_latency
+
+    @property
     def flow_options(self) -> dict[str, Any]:
         """Arguments of `weft.simulate` but for the law of sharing and its coefficients."""
+        return {
+            **self._timed,
+            "switch_latency_ns": self.latency_of_switches,
+            "latency_ns": self.latency,
+            "multipath": self.multipath,
+            "tolerance": self.tolerance,
+        }
+
+    @property
+    def packet_options(self) -> dict[str, Any]:
+        """Arguments of `weft.simulate_packets` but for the policy and what is traced."""
+        made = replace(self.hardware.made, switch_latency_ns=self.latency_of_switches)
+        return {
+            **self._timed, "hardware": made, "lids": self.lids, "snapshot_ns": self.snapshot,
+        }  # fmt: skip
+
+    @property
+    def _timed(self) -> dict[str, Any]:
         return {
             "eager_bytes": self.eager,
             "handshake": self.handshake,
             "overhead_ns": self.overhead,
-            "switch_latency_ns": self.switch_latency,
-            "latency_ns": self.latency,
             "local_gbps": self.local_gbps,
             "local_latency_ns": self.local_latency,
-            "multipath": self.multipath,
             "ports": self.ports,
             "seed": self.seed,
-            "tolerance": self.tolerance,
             "max_time_ns": self.max_time,
         }
 
@@ -248,25 +351,51 @@ class Experiment(Part):
             When there are more than `MAX_RUNS`.
         """
         jobs = [list(itertools.product(job.workload, job.placement)) for job in self.job]
-        engines = tuple(dict.fromkeys(self.engine))
-        count = len(engines) * len(self._levels)
+        ways = list(
+            itertools.chain.from_iterable(map(self._ways, dict.fromkeys(self.engine)))
+        )  # fmt: skip
+        count = len(ways)
         for choices in jobs:
             count *= len(choices)
         if count > MAX_RUNS:
             raise InputError(f"the lists combine to {count:,} runs; at most {MAX_RUNS:,} are made")
         return [
-            Run(number, engine, level, sharing, tuple(choice))
-            for number, (choice, engine, (level, sharing)) in enumerate(
-                itertools.product(itertools.product(*jobs), engines, self._levels), 1
+            Run(number, *way, tuple(choice))
+            for number, (choice, way) in enumerate(
+                itertools.product(itertools.product(*jobs), ways), 1
             )
         ]
 
-    @property
-    def _levels(self) -> list[tuple[Level, Sharing | None]]:
-        """Levels, each with the laws that it knows."""
-        laws: dict[Level, tuple[Sharing | None, ...]] = {"static": (None,), "flow": self.sharing}
-        pairs = [(level, law) for level in self.level for law in laws[level]]
-        return list(dict.fromkeys(pairs))
+    def _ways(self, engine: str) -> list[tuple[str, Level, Sharing | None, str | None]]:
+        """An engine with every level, each with the laws or policies that it knows."""
+        listed: list[tuple[str, Level, Sharing | None, str | None]] = []
+        for level in self.level:
+            if level == "flow":
+                listed += [(engine, level, law, None) for law in self.sharing]
+            elif level == "packet":
+                listed += [(engine, level, None, policy) for policy in self._policies(engine)]
+            else:
+                listed.append((engine, level, None, None))
+        return list(dict.fromkeys(listed))
+
+    def _policies(self, engine: str) -> list[str]:
+        """Policies of one engine: those listed that it can have, or the usual one.
+
+        One that leaves no choice has a run even if only policies for the others are listed.
+        """
+        entry, _ = engines.parse(engine)
+        chooses = bool(entry.facts.get("candidates"))
+        if self.policy is None:
+            if not chooses:
+                return [NO_CHOICE]
+            return [entry.name if entry.name in policies else "ecmp"]
+        fit = [
+            spec for spec in self.policy if (policies.parse(spec)[0].name != NO_CHOICE) == chooses
+        ]
+        if fit:
+            return fit
+        others = [name for name in self.engine if engines.parse(name)[0].facts.get("candidates")]
+        return [NO_CHOICE] if others and not chooses else list(self.policy)
 
 
 @dataclass(frozen=True)
@@ -277,6 +406,7 @@ class Run:
     engine: str
     level: Level
     sharing: Sharing | None
+    policy: str | None
     jobs: tuple[tuple[str, str], ...]
 
     @property

@@ -76,7 +76,7 @@ class Store:
         """
         self._rows.append(run_row(outcome))
         self._jobs += job_rows(outcome)
-        only = ["phases", "ranks", "links"]
+        only = ["phases", "ranks", "links", "queues", "hops"]
         if self.experiment.output.messages:
             only.append("messages")
         number = f"-{outcome.run.number}" if self._several else ""

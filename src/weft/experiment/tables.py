@@ -16,6 +16,8 @@ from weft.sim import phases as static
 from weft.sim import replay
 from weft.sim.flow import FlowResult
 from weft.sim.flow import result as flow
+from weft.sim.packet import PacketResult
+from weft.sim.packet import result as packet
 from weft.sim.phases import StaticWorkload
 from weft.workload import Kind
 from weft.workload.jobs import JobMix
@@ -23,16 +25,16 @@ from weft.workload.jobs import JobMix
 _RUN = Column(pl.Int32, "", "number of the run, from 1")
 _JOB = Column(pl.String, "", "name of the job")
 
-#: What both levels say of messages; null where a level does not know.
+#: What levels say of messages; null where a level does not know.
 _MESSAGES = {
     "messages": Column(pl.Int64, "", "messages sent"),
     "size_bytes": Column(pl.Int64, "B", "their sum"),
     "mean_message_ns": Column(
-        pl.Float64, "ns", "flow level: mean time from a message's leaving to its arrival"
+        pl.Float64, "ns", "flow and packet level: mean time from a message's leaving to its arrival"
     ),
-    "max_message_ns": Column(pl.Float64, "ns", "flow level: longest of it"),
+    "max_message_ns": Column(pl.Float64, "ns", "flow and packet level: longest of it"),
     "mean_slowdown": Column(
-        pl.Float64, "", "flow level: mean of that time over what it would be alone"
+        pl.Float64, "", "flow and packet level: mean of that time over what it would be alone"
     ),
     "mean_contention": Column(
         pl.Float64,
@@ -53,19 +55,22 @@ _MESSAGES = {
 RUN_COLUMNS: Mapping[str, Column] = {
     "run": _RUN,
     "engine": Column(pl.String, "", "routing engine, with its options"),
-    "level": Column(pl.String, "", "level of detail: flow or static"),
-    "sharing": Column(pl.String, "", "law by which messages share links; null at the static level"),
+    "level": Column(pl.String, "", "level of detail: flow, packet or static"),
+    "sharing": Column(pl.String, "", "flow level: law by which messages share links"),
+    "policy": Column(pl.String, "", "packet level: policy of packets where routes leave a choice"),
     "workload": Column(pl.String, "", "workloads of the jobs, joined by +"),
     "placement": Column(pl.String, "", "placements of the jobs, joined by + unless all are one"),
-    "status": Column(pl.String, "", "complete, stopped, does not fit or failed"),
-    "reason": Column(pl.String, "", "why there is no result; null where there is one"),
+    "status": Column(pl.String, "", "complete, partial, stopped, does not fit or failed"),
+    "reason": Column(pl.String, "", "why there is no result or part of one; null if complete"),
     "makespan_ns": Column(
-        pl.Float64, "ns", "flow level: from 0 to the end of the last operation or arrival"
+        pl.Float64,
+        "ns",
+        "flow and packet level: from 0 to the end of the last operation or arrival",
     ),
     "communication_ns": Column(
         pl.Float64,
         "ns",
-        "flow level: mean over ranks of `communication_ns` as the table of jobs has it",
+        "flow and packet level: mean over ranks of `communication_ns` as the table of jobs has it",
     ),
     **_MESSAGES,
     "bound_ns": Column(
@@ -78,7 +83,31 @@ RUN_COLUMNS: Mapping[str, Column] = {
     "busiest_share": Column(
         pl.Float64,
         "",
-        "flow level: carried bytes over what that link could carry from start to end",
+        "flow level: carried bytes over what that link could carry from start to end; packet "
+        "level: part of that time in which packets leave by it",
+    ),
+    "end_ns": Column(
+        pl.Float64, "ns", "packet level: simulated time at the end, of a partial run until then"
+    ),
+    "packets": Column(pl.Int64, "", "packet level: packets injected, control packets included"),
+    "in_flight_packets": Column(
+        pl.Int64, "", "packet level: those not delivered at the end; 0 if complete"
+    ),
+    "packet_hops": Column(pl.Int64, "", "packet level: links that packets left by, added up"),
+    "mean_wait_ns": Column(
+        pl.Float64,
+        "ns",
+        "packet level: mean over those of the time from when a packet could have left with nothing "
+        "in its way until it left",
+    ),
+    "overtook_packets": Column(
+        pl.Int64,
+        "",
+        "packet level: packets that came before one sent earlier, which receivers kept; null where "
+        "policy keeps their order",
+    ),
+    "most_held_bytes": Column(
+        pl.Int64, "B", "packet level: most that one receiver kept of one connection for that"
     ),
 }
 
@@ -92,14 +121,20 @@ JOB_COLUMNS: Mapping[str, Column] = {
     "hosts": Column(pl.Int32, "", "number of hosts that they are on"),
     "start_ns": Column(pl.Float64, "ns", "when the job starts"),
     "end_ns": Column(
-        pl.Float64, "ns", "flow level: end of its last operation or arrival of its last message"
+        pl.Float64,
+        "ns",
+        "flow and packet level: end of its last operation or arrival of its last message",
     ),
-    "time_ns": Column(pl.Float64, "ns", "flow level: from its start to its end"),
+    "time_ns": Column(pl.Float64, "ns", "flow and packet level: from its start to its end"),
     "calculation_ns": Column(
-        pl.Float64, "ns", "flow level: mean over ranks of the time in which any calculation runs"
+        pl.Float64,
+        "ns",
+        "flow and packet level: mean over ranks of the time in which any calculation runs",
     ),
     "communication_ns": Column(
-        pl.Float64, "ns", "flow level: mean over ranks of the rest, until the rank's last operation"
+        pl.Float64,
+        "ns",
+        "flow and packet level: mean over ranks of the rest, until the rank's last operation",
     ),
     **_MESSAGES,
 }
@@ -121,12 +156,23 @@ def _with_job(columns: Mapping[str, Column]) -> dict[str, Column]:
 _HOST_NAME = Column(pl.String, "", "label of that host")
 _PLACED = {name: replay.RANK_COLUMNS[name] for name in ("rank", "host")}
 
+#: Which message a hop is of.
+_SENDER = {name: replay.MESSAGE_COLUMNS[name] for name in ("source_rank", "destination_rank")} | {
+    "number": Column(pl.Int64, "", "which of the messages that the rank sends, from 0")
+}
+
 #: Columns of every table, by level and name of the table.
 TABLES: Mapping[tuple[str, str], Mapping[str, Column]] = {
     ("flow", "phases"): _with_job(replay.PHASE_COLUMNS),
     ("flow", "messages"): _with_job(replay.MESSAGE_COLUMNS),
     ("flow", "ranks"): _with_job({**_PLACED, "host_name": _HOST_NAME, **replay.RANK_COLUMNS}),
     ("flow", "links"): {"run": _RUN, **flow.LINK_COLUMNS},
+    ("packet", "phases"): _with_job(replay.PHASE_COLUMNS),
+    ("packet", "messages"): _with_job(replay.MESSAGE_COLUMNS),
+    ("packet", "ranks"): _with_job({**_PLACED, "host_name": _HOST_NAME, **replay.RANK_COLUMNS}),
+    ("packet", "links"): {"run": _RUN, **packet.LINK_COLUMNS},
+    ("packet", "queues"): {"run": _RUN, **packet.QUEUE_COLUMNS},
+    ("packet", "hops"): _with_job({**_SENDER, **packet.HOP_COLUMNS}),
     ("static", "phases"): _with_job(static.PHASE_COLUMNS),
     ("static", "messages"): _with_job(static.MESSAGE_COLUMNS),
     ("static", "ranks"): _with_job({**_PLACED, "host_name": _HOST_NAME}),
@@ -143,6 +189,7 @@ def run_row(outcome: Outcome) -> dict[str, Any]:
         "engine": run.engine,
         "level": run.level,
         "sharing": run.sharing,
+        "policy": run.policy,
         "workload": run.workloads,
         "placement": run.placements,
         "status": outcome.status,
@@ -159,14 +206,17 @@ def run_row(outcome: Outcome) -> dict[str, Any]:
         if len(busiest) and busiest["busy_ns"][0]:
             row["busiest_link"] = result.fabric.link_name(int(busiest["link"][0]))
         return row
-    calculation, until = _times(result)
-    row |= _flow(result, every)
-    row |= {
-        "makespan_ns": result.makespan_ns,
-        "communication_ns": float(
-            np.mean(until - mix.start_ns[mix.job] - calculation) if len(until) else 0.0
-        ),
-    }
+    row |= _timed(result, every)
+    if outcome.status == "complete":
+        calculation, until = _times(result)
+        row |= {
+            "makespan_ns": result.makespan_ns,
+            "communication_ns": float(
+                np.mean(until - mix.start_ns[mix.job] - calculation) if len(until) else 0.0
+            ),
+        }
+    if isinstance(result, PacketResult):
+        row |= _packets(result)
     busiest = result.links().sort("utilisation", descending=True, nulls_last=True).head(1)
     if len(busiest) and busiest["utilisation"][0]:
         row["busiest_link"] = busiest["name"][0]
@@ -181,7 +231,7 @@ def job_rows(outcome: Outcome) -> list[dict[str, Any]]:
         return []
     work = mix.workload
     job_of_message = mix.job[work.rank[work.messages]]
-    calculation, until = _times(result) if isinstance(result, FlowResult) else (None, None)
+    calculation, until = (None, None) if isinstance(result, StaticWorkload) else _times(result)
     rows = []
     for number, name in enumerate(mix.names):
         ranks = slice(int(mix.first_rank[number]), int(mix.first_rank[number + 1]))
@@ -200,10 +250,12 @@ def job_rows(outcome: Outcome) -> list[dict[str, Any]]:
         if isinstance(result, StaticWorkload):
             phases = np.arange(mix.first_phase[number], mix.first_phase[number + 1])
             row |= _static(result, mine, phases)
+        elif outcome.status != "complete":
+            row |= _timed(result, mine)
         elif calculation is not None and until is not None:
             arrived = result.arrived_ns[work.messages[mine]].max(initial=start)
             end = max(float(until[ranks].max(initial=start)), float(arrived))
-            row |= _flow(result, mine)
+            row |= _timed(result, mine)
             row |= {
                 "end_ns": end,
                 "time_ns": end - start,
@@ -227,9 +279,10 @@ def of_columns(columns: Mapping[str, Column], rows: Iterable[Mapping[str, Any]])
 
 
 def tables(
-    outcome: Outcome, only: Collection[str] = ("phases", "messages", "ranks", "links")
+    outcome: Outcome,
+    only: Collection[str] = ("phases", "messages", "ranks", "links", "queues", "hops"),
 ) -> dict[str, pl.DataFrame]:
-    """The tables of one run's phases, messages, ranks and links, or some of them."""
+    """The tables of one run, or some of them."""
     result, mix = outcome.result, outcome.mix
     if result is None or mix is None:
         return {}
@@ -248,6 +301,10 @@ def tables(
             "ranks": result.ranks,
             "links": result.links,
         }
+        if isinstance(result, PacketResult):
+            makers["queues"] = result.queues
+            if len(result.hop):
+                makers["hops"] = lambda: _hops(result)
     made = {name: make() for name, make in makers.items() if name in only}
     names = np.array(mix.names, dtype=object)
     work = mix.workload
@@ -255,9 +312,12 @@ def tables(
         name: _own_phase(mix, at) for at, name in enumerate(work.phase_names)
     }
     phases[static.TOGETHER] = None, static.TOGETHER
-    new: dict[str, list[pl.Series]] = {"links": []}
+    new: dict[str, list[pl.Series]] = {"links": [], "queues": []}
     if "messages" in made:
         new["messages"] = [pl.Series("job", names[mix.job[work.rank[work.messages]]].tolist())]
+    if "hops" in made:
+        of_hops = work.rank[made["hops"]["message"].to_numpy()]
+        new["hops"] = [pl.Series("job", names[mix.job[of_hops]].tolist())]
     if "ranks" in made:
         hosts = np.array(result.fabric.host_names, dtype=object)
         new["ranks"] = [
@@ -292,11 +352,41 @@ def _own_phase(mix: JobMix, phase: int) -> tuple[str, str]:
     return job, name
 
 
-def _flow(result: FlowResult, mine: NDArray[np.bool_]) -> dict[str, Any]:
-    """What the flow level says of some messages."""
+def _hops(result: PacketResult) -> pl.DataFrame:
+    """Hops with the message that they are of."""
+    work, hops = result.workload, result.hops()
+    sends = work.messages
+    number = np.arange(len(sends)) - np.searchsorted(work.rank[sends], work.rank[sends])
+    op = hops["message"].to_numpy()
+    return hops.with_columns(
+        pl.Series("source_rank", work.rank[op], pl.Int32),
+        pl.Series("destination_rank", work.peer[op], pl.Int32),
+        pl.Series("number", number[np.searchsorted(sends, op)], pl.Int64),
+    )
+
+
+def _packets(result: PacketResult) -> dict[str, Any]:
+    """What the packet level says of packets."""
+    reorders = result.reorders
+    return {
+        "end_ns": result.end_ps / 1000,
+        "packets": result.conservation["injected_packets"],
+        "in_flight_packets": result.conservation["in_flight_packets"],
+        "packet_hops": result.num_hops,
+        "mean_wait_ns": (
+            float(result.wait_ps.sum() / result.num_hops / 1000) if result.num_hops else None
+        ),
+        "overtook_packets": int(result.overtook.sum()) if reorders else None,
+        "most_held_bytes": int(result.held_bytes.max(initial=0)) if reorders else None,
+    }
+
+
+def _timed(result: FlowResult | PacketResult, mine: NDArray[np.bool_]) -> dict[str, Any]:
+    """What the levels that have time say of some messages; times are of those that arrived."""
     ops = result.workload.messages[mine]
-    took = result.arrived_ns[ops] - result.left_ns[ops]
-    alone = result.alone_ns()[mine]
+    arrived = result.arrived_ns[ops] >= 0
+    took = (result.arrived_ns[ops] - result.left_ns[ops])[arrived]
+    alone = result.alone_ns()[mine][arrived]
     timed = alone > 0
     return {
         "messages": len(ops),
@@ -326,7 +416,7 @@ def _static(
     }
 
 
-def _times(result: FlowResult) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _times(result: FlowResult | PacketResult) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Of each rank: time in which any of its calculations runs, and end of its last operation."""
     work = result.workload
     until = np.zeros(work.num_ranks)

@@ -45,8 +45,10 @@ RANK_COLUMNS: Mapping[str, Column] = {
 PHASE_COLUMNS: Mapping[str, Column] = {
     "phase": Column(pl.String, "", "Name; empty for what is outside phases."),
     "begin_ns": Column(pl.Float64, "ns", "Start of its first operation."),
-    "end_ns": Column(pl.Float64, "ns", "End of its last operation or arrival."),
-    "span_ns": Column(pl.Float64, "ns", "From begin to end."),
+    "end_ns": Column(
+        pl.Float64, "ns", "End of its last operation or arrival; null when nothing has ended."
+    ),
+    "span_ns": Column(pl.Float64, "ns", "From begin to end; null when nothing has ended."),
     "messages": Column(pl.Int64, "", "Messages sent in it."),
     "size_bytes": Column(pl.Int64, "B", "Their sum."),
     "mean_message_ns": Column(
@@ -141,6 +143,7 @@ class Replay:
         np.maximum.at(end, work.phase, self.ended_ns)
         np.maximum.at(end, work.phase[ops], self.arrived_ns[ops])
         there = np.flatnonzero(np.isfinite(begin))
+        end[end < 0] = np.nan  # nothing of it has ended
         took = known(self.arrived_ns[ops]) - known(self.left_ns[ops])
         arrived = ~np.isnan(took)
         phase, took = work.phase[ops][arrived], took[arrived]

@@ -200,14 +200,14 @@ class State:
     def _look(self) -> None:
         """Take the snapshot that is due."""
         self.net.number[layout.NOW] = self.next_look
-        seen = (self.next_look, *self.buffers(), *self.counters(self.next_look))
-        self.seen.append(seen)
+        arrays = *self.buffers(), *self.counters(self.next_look)
+        self.seen.append((self.next_look, *arrays))
         self.next_look += self.snapshot_ps
-        size = sum(array.nbytes for array in seen[1:]) * len(self.seen)
+        size = sum(array.nbytes for array in arrays) * len(self.seen)
         if size > _SNAPSHOT_BYTES:
             raise InputError(
                 f"{len(self.seen):,} snapshots, one each {self.snapshot_ps / PS_PER_NS:g} ns up to "
-                f"{seen[0] / PS_PER_NS:g} ns, take {size / 2**30:.1f} GiB; choose a larger "
+                f"{self.seen[-1][0] / PS_PER_NS:g} ns, take {size / 2**30:.1f} GiB; choose a larger "
                 "snapshot_ns"
             )
 

@@ -1,0 +1,132 @@
+"""What `weft simulate` prints of one run of the packet level besides its times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from weft.experiment.levels import duration
+from weft.report.hops import hops_text
+from weft.sim.packet import PacketResult
+from weft.sim.packet.hot_spots import HotSpots
+
+#: Links, queues, and hops of traced messages that are printed; the tables have all.
+LINKS, QUEUES, HOPS = 8, 8, 60
+#: Congestion trees, and buffers of each.
+TREES, BUFFERS = 3, 12
+
+_Form = Callable[[Any], str]
+
+
+def packet_details(out: Console, result: PacketResult, made: Mapping[str, pl.DataFrame]) -> None:
+    """Print busiest links and queues, order, conservation, hot spots and traced messages.
+
+    Parameters
+    ----------
+    out
+        Where to print.
+    result
+        Of the run.
+    made
+        Its tables `links`, `queues` and, where messages are traced, `hops`.
+    """
+    links = made["links"].filter(pl.col("packets") > 0)
+    if not len(links):
+        out.print("No link carries a packet.")
+    else:
+        _table(
+            out, "Busiest links",
+            links.sort(["utilisation", "link"], descending=[True, False], nulls_last=True)
+            .head(LINKS).to_dicts(),
+            {
+                "name": ("link", str), "rate_gbps": ("rate", lambda rate: f"{rate:g} Gb/s"),
+                "packets": ("packets", _count), "wire_bytes": ("wire bytes", _count),
+                "utilisation": ("busy", _share), "mean_wait_ns": ("mean wait", duration),
+            },
+        )  # fmt: skip
+    waits = made["queues"].with_columns(wait_ns=pl.col("packets") * pl.col("mean_wait_ns"))
+    waits = waits.filter(pl.col("wait_ns") > 0)
+    if len(waits):
+        _table(
+            out, "Longest waits",
+            waits.sort(["wait_ns", "link", "vl"], descending=[True, False, False])
+            .head(QUEUES).to_dicts(),
+            {
+                "name": ("queue onto link", str), "vl": ("VL", str),
+                "packets": ("packets", _count), "mean_wait_ns": ("mean wait", duration),
+                "wait_ns": ("added up", duration),
+            },
+        )  # fmt: skip
+    for line in packet_lines(result):
+        out.print(escape(line), soft_wrap=True)
+    if result.snapshots is not None:
+        _hot_spots(out, result)
+    if "hops" in made:
+        out.print(escape(hops_text(result, most=HOPS)), soft_wrap=True)
+
+
+def packet_lines(result: PacketResult) -> list[str]:
+    """Packets and their waits, their order where the policy changes it, and conservation."""
+    kept = result.conservation
+    hops, wait = result.num_hops, int(result.wait_ps.sum())
+    mean = f"; each waited {duration(wait / hops / 1e3)} on average" if hops else ""
+    lines = [f"Packets: {kept['injected_packets']:,} in {hops:,} packet-hops{mean}."]
+    if result.reorders:
+        lines.append(
+            f"Order: {int(result.overtook.sum()):,} packets came before one sent earlier; a "
+            f"receiver kept {int(result.held_bytes.max(initial=0)):,} B of one connection at most."
+        )
+    lines.append(
+        f"Conservation: {kept['injected_packets']:,} packets injected = "
+        f"{kept['delivered_packets']:,} delivered + {kept['in_flight_packets']:,} in flight; "
+        f"{kept['credits']:,} credits conserved."
+    )
+    return lines
+
+
+def _hot_spots(out: Console, result: PacketResult) -> None:
+    shots = result.snapshots
+    assert shots is not None
+    if not len(shots.time_ps):
+        out.print("No snapshot: the run ends before the first one.")
+        return
+    out.print(f"Congestion over {len(shots.time_ps):,} snapshots:")
+    out.print(escape(HotSpots(result, 0).text(TREES, BUFFERS)), soft_wrap=True)
+
+
+def _table(
+    out: Console,
+    title: str,
+    rows: Sequence[Mapping[str, Any]],
+    columns: Mapping[str, tuple[str, _Form]],
+) -> None:
+    table = Table(title=title, title_justify="left")
+    for name, (heading, _) in columns.items():
+        text = name == "name"
+        table.add_column(
+            heading,
+            justify="left" if text else "right",
+            overflow="fold",
+            no_wrap=not text,
+        )
+    for row in rows:
+        table.add_row(
+            *(
+                "" if row[name] is None else escape(form(row[name]))
+                for name, (_, form) in columns.items()
+            )
+        )
+    out.print(table)
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _share(value: float) -> str:
+    return f"{value:.1%}" if value >= 0.001 or not value else "<0.1%"

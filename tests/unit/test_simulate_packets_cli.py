@@ -1,0 +1,402 @@
+"""`weft simulate --level packet`: what it prints, writes and refuses, and how it ends early."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import polars as pl
+import pytest
+from tests.simulate_runs import MAIN, TREE, experiment, run
+
+import weft
+from weft.cli import simulate as command
+from weft.cli.signals import ended_by, stoppable
+from weft.experiment import check, read, resolved
+from weft.experiment.levels import run_level
+from weft.experiment.run import perform
+from weft.experiment.tables import TABLES
+from weft.sim.packet import Hardware, VlArbitration
+from weft.workload import load_workload
+
+EXCHANGE = "alltoall:size=16KiB"
+PACKET = (TREE, "--workload", EXCHANGE, "--level", "packet")
+
+TWO = f"""
+fabric = "{TREE}"
+level = "packet"
+trace = ["b:1:0", "a:0:2"]
+[hardware]
+mtu = "4KiB"
+vlarb_high = "0:4,1:8"
+vlarb_low = ["0:1"]
+high_limit = 3
+[[job]]
+name = "a"
+workload = "{EXCHANGE}"
+ranks = 4
+[[job]]
+name = "b"
+workload = "allreduce:size=64KiB,algorithm=ring"
+ranks = 4
+"""
+
+
+def cells(out: str) -> list[list[str]]:
+    rows = [line.split("│")[1:-1] for line in out.splitlines() if line.startswith("│")]
+    return [[cell.strip() for cell in row] for row in rows]
+
+
+def test_one_run_prints_what_python_finds(capsys) -> None:
+    status, out, err = run(capsys, *PACKET, "--engine", "dmodk")
+    assert (status, err) == (0, "")
+    fabric = weft.fabric(TREE)
+    found = weft.simulate_packets(fabric, weft.route(fabric, "dmodk"), load_workload(EXCHANGE, 16))
+    assert f"Makespan: {found.makespan_ns / 1e3:.4g} us." in out
+    kept = found.conservation
+    assert (
+        f"Conservation: {kept['injected_packets']:,} packets injected = "
+        f"{kept['injected_packets']:,} delivered + 0 in flight; {kept['credits']:,} credits"
+    ) in out
+    assert f" in {found.num_hops:,} packet-hops" in out
+    assert "policy deterministic" in out
+    assert "hardware: mtu 2048 B; header 26 B; buffer 16384 B" in out
+    assert "Order:" not in out
+
+
+def test_levels_and_policies_stand_in_one_table(capsys) -> None:
+    status, out, err = run(
+        capsys, TREE, "--workload", EXCHANGE, "--level", "static,flow,packet",
+        "--engine", "dmodk,ecmp", "--policy", "ecmp,spray,flowlet:gap=1us",
+    )  # fmt: skip
+    assert (status, err) == (0, "")
+    rows = [row[1:5] for row in cells(out)]
+    # dmodk leaves no choice and runs once; ecmp has every policy that is listed.
+    assert rows == [
+        ["dmodk", "static", "", ""],
+        ["dmodk", "flow", "maxmin", ""],
+        ["dmodk", "packet", "", "deterministic"],
+        ["ecmp", "static", "", ""],
+        ["ecmp", "flow", "maxmin", ""],
+        ["ecmp", "packet", "", "ecmp"],
+        ["ecmp", "packet", "", "spray"],
+        ["ecmp", "packet", "", "flowlet:gap=1us"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("engines", "policies", "runs"),
+    [
+        (("dmodk",), None, [("dmodk", "deterministic")]),
+        (("ecmp",), None, [("ecmp", "ecmp")]),
+        (("dmodk", "ecmp"), ("spray",), [("dmodk", "deterministic"), ("ecmp", "spray")]),
+        (
+            ("dmodk", "ecmp"), ("deterministic", "spray"),
+            [("dmodk", "deterministic"), ("ecmp", "spray")],
+        ),
+        (("dmodk",), ("spray",), [("dmodk", "spray")]),
+        (("ecmp",), ("deterministic",), [("ecmp", "deterministic")]),
+    ],
+)  # fmt: skip
+def test_policies_go_with_engines_that_leave_a_choice(engines, policies, runs) -> None:
+    data = {"fabric": TREE, "level": "packet", "engine": engines, "job": [{"workload": "barrier"}]}
+    made = check(data if policies is None else {**data, "policy": policies})
+    assert [(each.engine, each.policy) for each in made.runs] == runs
+
+
+def test_what_does_not_go_together_is_said(capsys) -> None:
+    for engine, policy in (("dmodk", "spray"), ("ecmp", "deterministic")):
+        status, out, err = run(capsys, *PACKET, "--engine", engine, "--policy", policy)
+        assert (status, out) == (2, "")
+        assert f"{engine} leaves" in err
+        assert policy in err
+
+
+def test_reordering_is_told_where_the_policy_allows_it(capsys, tmp_path) -> None:
+    words = (*PACKET, "--engine", "ecmp", "--policy", "spray,ecmp", "--out", tmp_path)
+    assert run(capsys, *words)[0] == 0
+    runs = pl.read_parquet(tmp_path / "runs.parquet")
+    assert runs["policy"].to_list() == ["spray", "ecmp"]
+    assert runs["overtook_packets"][0] > 0
+    assert runs["most_held_bytes"][0] > 0
+    assert runs["overtook_packets"][1] is None
+    _, out, _ = run(capsys, *PACKET, "--engine", "ecmp", "--policy", "spray")
+    assert f"Order: {runs['overtook_packets'][0]:,} packets came before one sent earlier" in out
+
+
+def test_tables_have_their_columns(capsys, tmp_path) -> None:
+    assert run(capsys, *PACKET, "--trace-message", "3:2", "--out", tmp_path)[0] == 0
+    for (level, name), columns in TABLES.items():
+        if level == "packet":
+            assert pl.read_parquet(tmp_path / f"{name}.parquet").columns == list(columns)
+    hops = pl.read_parquet(tmp_path / "hops.parquet")
+    assert hops.select("source_rank", "number").unique().rows() == [(3, 2)]
+    messages = pl.read_parquet(tmp_path / "messages.parquet").filter(source_rank=3)
+    assert hops["destination_rank"].unique().to_list() == [messages["destination_rank"][2]]
+    assert hops["left_ns"].min() <= messages["left_ns"][2]
+    runs, links = (pl.read_parquet(tmp_path / f"{name}.parquet") for name in ("runs", "links"))
+    assert runs["packet_hops"][0] == links["packets"].sum()
+    described = pl.read_csv(tmp_path / "columns.csv").filter(table="queues")
+    assert described["column"].to_list() == list(TABLES["packet", "queues"])
+
+
+def test_hops_of_one_message_are_printed(capsys) -> None:
+    _, out, _ = run(capsys, *PACKET, "--trace-message", "3:2")
+    assert "send to rank" in out
+    assert re.search(r"from h3 to h\d+\n", out)
+    for text, said in (
+        ("3:99", "rank 3 sends 15 messages, and numbers count from 0"),
+        ("16:0", "ranks are 0 to 15"),
+        ("x:1:0", "there is no job 'x'"),
+        ("3", "--trace-message: ('3',) does not fit: expected RANK:N"),
+    ):
+        status, out, err = run(capsys, *PACKET, "--trace-message", text)
+        assert (status, out) == (2, "")
+        assert said in err
+
+
+def test_messages_of_several_jobs_are_traced_by_job(capsys, tmp_path) -> None:
+    path = experiment(tmp_path, TWO)
+    assert run(capsys, path, "--out", tmp_path / "out")[0] == 0
+    hops = pl.read_parquet(tmp_path / "out" / "hops.parquet")
+    found = hops.select("job", "source_rank", "number").unique().sort("job").rows()
+    assert found == [("a", 0, 2), ("b", 1, 0)]
+    path.write_text(TWO.replace('"b:1:0"', '"1:0"'))
+    status, _, err = run(capsys, path)
+    assert status == 2
+    assert "trace 1:0: there are several jobs, so expected JOB:RANK:N with one of a, b" in err
+
+
+def test_an_experiment_file_says_the_hardware(tmp_path) -> None:
+    path = experiment(tmp_path, TWO)
+    found = read(path)
+    tables = VlArbitration(high=((0, 4), (1, 8)), low=((0, 1),), limit=3)
+    assert found.packet_options["hardware"] == Hardware(mtu_bytes=4096, vl_arbitration=tables)
+    (tmp_path / "again.toml").write_text(resolved(found))
+    assert read(tmp_path / "again.toml") == found
+
+
+def test_words_of_hardware_come_before_what_the_file_says(capsys, tmp_path) -> None:
+    path = experiment(tmp_path, TWO)
+    _, out, _ = run(capsys, path, "--hardware", "mtu=1KiB,vlarb_high=1:8,0:4", "--level", "packet")
+    assert "hardware: mtu 1024 B;" in out
+    assert "vlarb_high 1:8, 0:4; vlarb_low 0:1; high_limit 3" in out
+
+
+def test_one_latency_of_switches_serves_all_levels() -> None:
+    data = {"fabric": TREE, "job": [{"workload": "barrier"}]}
+    for given, expected in (
+        ({}, 100.0),
+        ({"switch_latency": "50ns"}, 50.0),
+        ({"hardware": {"switch_latency": "70ns"}}, 70.0),
+        ({"hardware": {"switch_latency": "70ns"}, "switch_latency": 30}, 30.0),
+    ):
+        made = check({**data, **given})
+        assert made.flow_options["switch_latency_ns"] == expected
+        assert made.packet_options["hardware"].switch_latency_ns == expected
+
+
+def test_a_page_and_congestion_come_with_snapshots(capsys, tmp_path) -> None:
+    page = tmp_path / "page.html"
+    words = ("--engine", "ecmp", "--policy", "ecmp", "--snapshot", "500ns", "--html", page)
+    status, out, _ = run(capsys, *PACKET, *words)
+    assert status == 0
+    assert f"page: {page}" in out
+    assert re.search(r"Congestion over \d+ snapshots:\nHot spot 1: ", out)
+    assert "<html" in page.read_text()[:200]
+    for more, said in (
+        ((), "--html goes with --snapshot TIME"),
+        (("--snapshot", "1us", "--level", "flow"), "--html shows one run of the packet level"),
+        (("--snapshot", "1us", "--engine", "updn,dmodk"), "--html shows one run"),
+    ):
+        words = (TREE, "--workload", "barrier", "--html", page)
+        level = () if "flow" in more else ("--level", "packet")
+        status, out, err = run(capsys, *words, *level, *more)
+        assert (status, out) == (2, "")
+        assert said in err or "--snapshot goes with --level packet" in err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--policy", "spray"), ("--hardware", "mtu=4KiB"), ("--lids", "hash"),
+        ("--snapshot", "1us"), ("--trace-message", "0:0"),
+    ],
+)  # fmt: skip
+def test_options_of_packets_need_their_level(capsys, words) -> None:
+    status, out, err = run(capsys, TREE, "--workload", EXCHANGE, *words)
+    assert (status, out) == (2, "")
+    assert f"{words[0]} goes with --level packet" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--hardware", "mtu=0"), "--hardware: mtu_bytes must be 1 or more, not 0"),
+        (("--hardware", "mtu=4KiX"), "--hardware mtu: '4KiX' does not fit: '4KiX' is no size"),
+        (("--hardware", "mto=1"), "--hardware: unknown name 'mto' (did you mean 'mtu'?)"),
+        (("--hardware", "mtu=1,mtu=2"), "--hardware: mtu is given twice"),
+        (("--hardware", "voq"), "--hardware: 'voq' in 'voq': expected NAME=VALUE"),
+        (("--hardware", "buffer=2KiB"), "a packet of 2048 + 26 bytes needs 33"),
+        (("--hardware", "queues=vok"), "--hardware queues: 'vok' does not fit"),
+        (("--hardware", "speedup=0"), "--hardware speedup: '0' does not fit"),
+        (("--hardware", "adapter_gbps=-1"), "--hardware adapter_gbps: '-1' does not fit"),
+        (("--hardware", "adapter_gbps=nan"), "--hardware adapter_gbps: 'nan' does not fit"),
+        (("--hardware", "vlarb_low=0-4"), "'0-4' is no entry of lane arbitration"),
+        (("--hardware", "high_limit=4"), "high_limit goes with a table of lanes"),
+        (("--hardware", "vlarb_low=1:4"), "VL 0 is in neither table of lane arbitration"),
+        (("--policy", "sprai"), "unknown policy 'sprai' (did you mean 'spray'?)"),
+        (("--policy", "flowlet:gab=1"), "has no option 'gab' (did you mean 'gap'?)"),
+        (("--lids", "frist"), "--lids: 'frist' does not fit"),
+        (("--snapshot=-1us",), "--snapshot: '-1us' does not fit"),
+        (("--snapshot", "0"), "snapshot_ns must be 0.001 or more"),
+    ],
+)
+def test_bad_words_are_one_line_with_status_2(capsys, words, said) -> None:
+    status, out, err = run(capsys, *PACKET, *words)
+    assert (status, out) == (2, "")
+    assert said in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_mistake_in_the_hardware_has_its_line(tmp_path) -> None:
+    for old, new, said in (
+        ('mtu = "4KiB"', "mtu = -1", r"x\.toml:6: hardware, mtu: -1 does not fit"),
+        ('mtu = "4KiB"', "mto = 1", r"x\.toml:6: hardware: unknown key 'mto' \(did you mean 'mtu'"),
+        ('mtu = "4KiB"', 'mtu = "1MiB"', r"x\.toml:5: hardware: a buffer of 16384 bytes holds"),
+        ("high_limit = 3", "high_limit = 300", r"x\.toml:5: hardware: a limit of high priority is"),
+        ('"0:4,1:8"', '"0:4,15:8"', r"x\.toml:5: hardware: 15:8 in the high table; lanes are 0 to"),
+    ):
+        assert TWO.count(old) == 1
+        path = experiment(tmp_path, TWO.replace(old, new))
+        with pytest.raises(weft.InputError, match=said):
+            read(path)
+
+
+@pytest.mark.parametrize("limit", [("--max-time", "2us"), ("--max-seconds", "1e-9")])
+def test_a_run_that_stops_early_keeps_what_is_known(capsys, tmp_path, limit) -> None:
+    words = (TREE, "--workload", "alltoall:size=256KiB", "--level", "packet", "--out", tmp_path)
+    status, out, _ = run(capsys, *words, *limit)
+    assert status == 1
+    assert "run 1 (partial): stopped" in out
+    assert "what is known until then is kept" in out
+    assert "Makespan" not in out
+    runs = pl.read_parquet(tmp_path / "runs.parquet")
+    assert runs["status"].to_list() == ["partial"]
+    assert runs["makespan_ns"].null_count() == 1
+    if limit[0] == "--max-time":
+        assert runs["end_ns"].to_list() == [2000.0]
+    messages = pl.read_parquet(tmp_path / "messages.parquet")
+    assert messages["arrived_ns"].null_count() > 0
+    flying = runs["in_flight_packets"][0]
+    assert re.search(rf"= [\d,]+ delivered \+ {flying:,} in flight", out)
+
+
+def test_an_interrupt_keeps_what_is_known(capsys, tmp_path, monkeypatch) -> None:
+    """It comes while the bar is drawn, in the second of three runs."""
+
+    def interrupted(*arguments, **options):
+        *others, at = arguments
+
+        def watch(doing, progress=None):
+            at(doing, progress)
+            if others[1].number == 2 and progress is not None:
+                raise KeyboardInterrupt
+
+        return run_level(*others, watch)
+
+    monkeypatch.setattr("weft.experiment.run.run_level", interrupted)
+    words = (TREE, "--workload", "alltoall:size=1MiB", "--ranks", 4, "--level", "packet")
+    status, out, err = run(
+        capsys, *words, "--engine", "updn,dmodk,minhop", "--out", tmp_path / "out"
+    )
+    assert status == 130
+    assert "run 2 (partial): interrupted, at " in out
+    assert re.search(
+        r"weft: interrupted: run 2 of 3 \(dmodk\), at .*; 1 more not run$", err.strip()
+    )
+    runs = pl.read_parquet(tmp_path / "out" / "runs.parquet")
+    assert runs["status"].to_list() == ["complete", "partial"]
+    assert not list((tmp_path / "out").glob(".unfinished*"))
+
+
+#: Tells how far it is more often than users want to hear.
+TOLD = f"import weft.cli.simulate as command; command.LINE_S = 0.1; {MAIN}"
+
+
+def test_ctrl_c_ends_a_long_run_with_part_of_a_result(tmp_path) -> None:
+    folder = tmp_path / "results"
+    words = ["simulate", "xgft:2;8,8;1,8", "--workload", "alltoall:size=1MiB", "--level", "packet"]
+    with subprocess.Popen(
+        [sys.executable, "-c", TOLD, *words, "--out", str(folder), "--progress"],
+        stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "COLUMNS": "100"},
+    ) as child:  # fmt: skip
+        assert child.stderr is not None
+        told = ""
+        while "of simulated time" not in told and (line := child.stderr.readline()):
+            told += line
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=60)
+    assert "of simulated time" in told
+    assert child.returncode == 130
+    assert "weft: interrupted: at " in err
+    assert "run 1 (partial): interrupted, at " in out
+    assert pl.read_parquet(folder / "runs.parquet")["status"].to_list() == ["partial"]
+
+
+def test_every_command_is_guarded(monkeypatch) -> None:
+    seen = []
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(
+        "weft.cli.app.app", lambda *words, **options: seen.append(signal.getsignal(signal.SIGTERM))
+    )
+    assert weft.cli.main(["list"]) == 0
+    assert seen[0] is not before
+    assert signal.getsignal(signal.SIGTERM) is before
+    for number, ended in (
+        (signal.SIGTERM, ("terminated", 143)), (signal.SIGINT, ("interrupted", 130)),
+    ):  # fmt: skip
+        with pytest.raises(KeyboardInterrupt), stoppable():
+            signal.raise_signal(number)
+        assert ended_by() == ended
+
+
+def test_a_deadlock_names_its_buffers(capsys) -> None:
+    words = ("torus:5,hosts=2", "--workload", "alltoall:size=256KiB", "--level", "packet")
+    status, out, err = run(capsys, *words, "--engine", "minhop", "--hardware", "buffer=4KiB")
+    assert (status, out) == (2, "")
+    assert "the network is deadlocked after" in err
+    assert "full buffers wait for each other in a circle" in err
+    status, out, _ = run(
+        capsys, *words, "--engine", "minhop,dfsssp", "--hardware", "buffer=4KiB", "--ranks", 10
+    )
+    assert status == 1
+    assert [row[-1] for row in cells(out) if row[0] in {"1", "2"}]
+    assert "run 1 (failed): the network is deadlocked" in out
+
+
+def test_the_largest_kernel_that_is_missing_is_announced(monkeypatch) -> None:
+    data = {"fabric": TREE, "job": [{"workload": "barrier"}]}
+    for levels, cached, kernel in (
+        (("static",), (), ""),
+        (("flow", "packet"), (), command.FLOW_KERNEL),
+        (("flow", "packet"), (command.FLOW_KERNEL,), command.PACKET_KERNEL),
+        (("packet",), (command.PACKET_KERNEL,), command.PACKET_KERNEL),
+    ):
+        monkeypatch.setattr(command, "kernels_are_cached", cached.__contains__)
+        assert command._kernel(check({**data, "level": levels})) == kernel
+
+
+def test_runs_come_from_python_too() -> None:
+    data = {
+        "fabric": TREE, "level": "packet", "engine": ["dmodk"], "max_time": 1000,
+        "job": [{"workload": EXCHANGE}],
+    }  # fmt: skip
+    (outcome,) = perform(check(data))
+    assert outcome.status == "partial"
+    assert outcome.result.end_ps == 1_000_000
+    assert not outcome.result.complete
