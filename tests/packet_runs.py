@@ -16,7 +16,7 @@ from weft.sim.packet import PacketResult
 from weft.workload import Workload, WorkloadBuilder
 
 #: Packets of up to 1000 bytes and 24 besides: 102.4 ns at 80 Gb/s.
-PLAIN = Hardware(mtu_bytes=1000, header_bytes=24)
+PLAIN = Hardware(mtu_bytes=1000, header_bytes=24, speedup=1)
 #: ps of a whole packet at 80 Gb/s, of a cable of unknown length and of a switch.
 D, L, R = 102_400, 10_000, 100_000
 

@@ -18,7 +18,7 @@ from weft.routes import Routes, TableRoutes, VirtualLanes
 from weft.sim.packet.hardware import Hardware, VlArbitration
 from weft.workload import Workload, WorkloadBuilder
 
-PLAIN = Hardware(mtu_bytes=1000, header_bytes=24)
+PLAIN = Hardware(mtu_bytes=1000, header_bytes=24, speedup=1)
 #: Of a full packet on 80 Gb/s, of a cable, of a switch.
 D, L, R = 102_400, 10_000, 100_000
 #: From a first byte's leaving a host to the last one's arrival behind one switch.

@@ -16,7 +16,7 @@ PACKET_NS = 8 * (2048 + 26) / 200
 #: Two cables of 10 ns and a switch of 100.
 ALONE_NS = PACKET_NS + 120
 #: A source sends its messages in the order in which they were born, whoever they go to.
-FIFO = Hardware(header_bytes=0, queue_pairs="host")
+FIFO = Hardware(header_bytes=0, queue_pairs="host", speedup=1)
 
 
 def switch(ports: int, hardware: Hardware) -> Network:
@@ -108,7 +108,7 @@ def test_heads_of_line_block_as_much_as_in_a_slotted_switch(ports) -> None:
 
 def test_a_queue_for_each_output_and_speed_up_bring_it_back() -> None:
     accepted = [
-        full_load(16, Hardware(header_bytes=0, **settings)).accepted_load
+        full_load(16, Hardware(header_bytes=0, **{"speedup": 1, **settings})).accepted_load
         for settings in (
             {"queue_pairs": "host"},
             {"queues": "voq"},

@@ -131,7 +131,8 @@ def send_back(net, link, lane, count, time, now):
             before = np.int64(slots[before, NEXT])
         slots[slot, NEXT] = slots[before, NEXT]
         slots[before, NEXT] = slot
-    if row[SHORT]:
+    # Who waits for credits that came back first until now may go earlier.
+    if row[SHORT] or slots[slot, NEXT] >= 0:
         row[SHORT] = 0
         wake(net, link, time)
 

@@ -89,7 +89,8 @@ class Hardware:
         One queue for each incoming link and lane (``input``), or one for each outgoing link as well
         (``voq``) [10].
     speedup
-        Packets that leave an input port at a time [12].
+        Packets that leave an input port at a time [12]. With 1, a lane or virtual output queue
+        can starve: its link is free only while its port is busy.
     vl_arbitration
         Tables of weights; lanes take turns when left out [15].
     queue_pairs
@@ -117,7 +118,7 @@ class Hardware:
     switch_latency_ns: Nanoseconds = 100.0
     forward_latency_ns: Nanoseconds | None = None
     queues: Queues = "input"
-    speedup: int = 1
+    speedup: int = 2
     vl_arbitration: VlArbitration | None = None
     queue_pairs: QueuePairs = "pair"
     adapter_gbps: float | None = None
