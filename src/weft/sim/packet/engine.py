@@ -83,7 +83,8 @@ def simulate_packets(
     max_time_ns
         Simulated time at which the run stops; its result is marked incomplete.
     snapshot_ns
-        Time between two snapshots of all buffers.
+        Time between two snapshots of all buffers; it doubles whenever 2,000 have been taken, and
+        every other one goes.
     trace
         Operations whose every hop is written down.
     progress

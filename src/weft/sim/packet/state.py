@@ -29,6 +29,9 @@ from weft.workload import Workload
 _SNAPSHOT_BYTES = 2**32
 #: Longest time that a run may last.
 FOREVER_PS = 2**61
+#: Most snapshots that are kept; every other one goes when there are more, and the time between them
+#: doubles.
+MAX_SNAPSHOTS = 2000
 #: Things that happen in one bucket of the wheel when links are busy, about.
 _IN_BUCKET = 6
 
@@ -202,7 +205,10 @@ class State:
         self.net.number[layout.NOW] = self.next_look
         arrays = *self.buffers(), *self.counters(self.next_look)
         self.seen.append((self.next_look, *arrays))
-        self.next_look += self.snapshot_ps
+        if len(self.seen) == MAX_SNAPSHOTS:
+            self.seen = self.seen[::2]
+            self.snapshot_ps *= 2
+        self.next_look = self.seen[-1][0] + self.snapshot_ps
         size = sum(array.nbytes for array in arrays) * len(self.seen)
         if size > _SNAPSHOT_BYTES:
             raise InputError(

@@ -1,0 +1,25 @@
+"""Snapshots of the packet level: how many are kept, and that they change nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+from weft.sim.packet import state
+
+
+def test_every_other_one_goes_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    fabric = weft.fabric("xgft:2;3,3;1,2")
+    routes = weft.route(fabric, "dmodk")
+    work = weft.load_workload("alltoall:size=20KiB", 9)
+    plain = weft.simulate_packets(fabric, routes, work)
+    monkeypatch.setattr(state, "MAX_SNAPSHOTS", 8)
+    result = weft.simulate_packets(fabric, routes, work, snapshot_ns=100)
+    assert result.snapshots is not None
+    times = result.snapshots.time_ps
+    steps = np.unique(np.diff(times))
+    assert 4 <= len(times) <= 8
+    assert len(steps) == 1 and steps[0] % 200_000 == 0
+    assert times[-1] > result.end_ps - 2 * steps[0]
+    assert np.array_equal(result.arrived_ps, plain.arrived_ps)
