@@ -14,7 +14,7 @@ from weft.kernels.hashing import splitmix64
 def lane_between(net, row, port_in, port_out, sl):
     """VL of a service level on the way through a node, port 0 being the node itself."""
     table = 0
-    if len(net.lane_index) > 0:
+    if net.lanes_by_port == 1:
         table = net.lane_index[net.lane_base[row] + port_in * net.lane_ports[row] + port_out]
     return net.lane_table[table * 16 + sl]
 
@@ -36,7 +36,7 @@ def next_hop(net, x, time):
             out = net.last_link[goal]
     elif net.last_row[goal] == row:
         out = net.last_link[goal]
-        if len(net.set_lane) > 0:
+        if net.own_lanes == 1:
             return out, net.c_lane[x]
     else:
         at = choose_candidate(net, x, row, time)
@@ -47,7 +47,7 @@ def next_hop(net, x, time):
 
 def candidate_lane(net, x, at):
     """Lane on which a packet leaves by a candidate."""
-    if len(net.set_lane) > 0:
+    if net.own_lanes == 1:
         return net.set_lane[at]
     link, out = net.c_link[x], net.edge_link[net.set_edge[at]]
     sl = net.msg_sl[net.p_message[net.c_packet[x]]]
@@ -69,6 +69,9 @@ def choose_candidate(net, x, row, time):
     chosen = net.set_id[row_goal * net.num_rows + row]
     assert chosen >= 0, "no candidate leads on"
     first, count = net.set_offset[chosen], net.set_offset[chosen + 1] - net.set_offset[chosen]
+    if count == 1:
+        # Nothing to choose: no policy hears of the packet.
+        return first
     if net.policy == ECMP:
         return first + draw(net, net.msg_name[message], row, count)
     if net.policy == FLOWLET:

@@ -10,7 +10,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from tests.reference import packet_choices, packet_network
+from tests.reference import packet_choices, packet_flits, packet_network
 from tests.reference.packet_state import (
     ADAPTIVE,
     CANDIDATES,
@@ -57,13 +57,14 @@ def inner_links(fabric: Fabric) -> dict[int, int]:
     return {int(node): fabric.num_links + 2 * at for at, node in enumerate(hosts)}
 
 
-def first_link(fabric: Fabric, host: int) -> int:
-    """The link by which a host sends, into itself where it forwards."""
-    node = fabric.num_switches + host
-    if fabric.forwards[node]:
-        return inner_links(fabric)[node]
-    end = fabric.host_endpoint[host]
-    return int(fabric.port_link[fabric.port_offset[node] + fabric.endpoint_port[end] - 1])
+def first_links(fabric: Fabric) -> list[int]:
+    """The link by which each host sends, into itself where it forwards."""
+    inner, links = inner_links(fabric), []
+    for host, end in enumerate(fabric.host_endpoint.tolist()):
+        node = fabric.num_switches + host
+        port = fabric.port_offset[node] + fabric.endpoint_port[end] - 1
+        links.append(inner[node] if node in inner else int(fabric.port_link[port]))
+    return links
 
 
 def _cables(fabric: Fabric, hardware: Hardware) -> dict[str, Any]:
@@ -113,6 +114,8 @@ def _cables(fabric: Fabric, hardware: Hardware) -> dict[str, Any]:
         "route_time": routing,
         "in_offset": np.cumsum([0, *(len(links) for links in coming)]),
         "in_link": [link for links in coming for _, link in sorted(links)],
+        "out_offset": np.cumsum([0, *(tail.count(row) for row in range(graph.num_rows))]),
+        "out_link": [link for link in np.argsort(tail, kind="stable") if tail[link] >= 0],
         "row_base": graph.row_base,
         "row_link": row_link,
         "last_row": graph.destination_row,
@@ -142,6 +145,8 @@ def _ways(routes: Routes) -> dict[str, Any]:
         }
     lanes = routes.lanes
     given |= {
+        "own_lanes": int(len(given["set_lane"]) > 0),
+        "lanes_by_port": int(not lanes.is_uniform),
         "lane_table": lanes.tables.reshape(-1),
         "lane_index": lanes.index,
         "lane_base": lanes.base,
@@ -159,11 +164,12 @@ def _messages(
 ) -> dict[str, Any]:
     """Way, service level and first link and lane of each message."""
     ways, sls, links, goals, lanes = [], [], [], [], []
+    first = first_links(fabric)
     laid = types.SimpleNamespace(**_ways(routes))
     pairs = routes.pair.tolist() if isinstance(routes, PathRoutes) else []
     for message in messages:
         start, goal = (int(fabric.host_endpoint[h]) for h in (message.source, message.target))
-        link = first_link(fabric, message.source)
+        link = first[message.source]
         row, sl, way = cables["head"][link], routes.sl, goal
         if isinstance(routes, TableRoutes):
             way = (goal << routes.lmc) + message.lid_offset
@@ -177,7 +183,7 @@ def _messages(
         ways.append(way)
         links.append(link)
         sls.append(int(sl))
-        if len(laid.set_lane):
+        if laid.own_lanes:
             lanes.append(int(routes.lanes.tables[0][sl]))
         else:
             port = cables["head_port"][link]
@@ -272,7 +278,10 @@ def lay(
             for name in ("held", "returning", "inside", "wanted", "sent_packets", "sent_bytes")
         },
         "credits": [hardware.buffer_credits] * places,
-        **{name: [0] * links for name in ("link_until", "waiting", "memory_until")},
+        **{
+            name: [0] * links
+            for name in ("link_until", "waiting", "memory_until", "look", "looked")
+        },
         "port_until": [0] * (links * hardware.speedup),
         "among": [0] * vls,
         "queue_first": [-1] * queues,
@@ -314,15 +323,29 @@ def lay(
         if isinstance(value, int):
             scalars[name] = value
             continue
-        kind = np.float64 if name == "rate" else np.int64
-        array = np.array(value, dtype=kind)
+        array = np.array(value, dtype=np.float64 if name == "rate" else np.int64)
         scalars[name] = array if compiled else array.tolist()
-    return Network(**scalars)
+    return _record(scalars) if compiled else Network(**scalars)
+
+
+def _record(fields: dict[str, Any]) -> Any:
+    """The same in one run of memory, which compiled functions pass on by its address."""
+    kinds = []
+    for name in Network._fields:
+        value = np.asarray(fields[name])
+        # An array of nothing has one element of 0 here, which nothing reads.
+        kinds.append((name, value.dtype, (max(len(value), 1),) if value.ndim else ()))
+    room = np.zeros(1, dtype=kinds)
+    for name in Network._fields:
+        value = np.asarray(fields[name])
+        if value.size:
+            room[name][0] = value
+    return room.view(np.recarray)[0]
 
 
 def compiled_functions() -> dict[str, Any]:
     """The functions of the network, each compiled as it stands."""
-    modules = (packet_choices, packet_network)
+    modules = (packet_choices, packet_flits, packet_network)
     names: dict[str, Any] = {}
     for module in modules:
         names |= vars(module)

@@ -47,6 +47,8 @@ class RandomCase:
     policy: str
     options: dict[str, Any]
     lids: NDArray[np.int64]
+    #: The policy in the twin's words.
+    plain: dict[str, Any]
 
 
 @cache
@@ -141,11 +143,20 @@ def _open_loop(random: np.random.Generator) -> Workload:
     return builder.build()
 
 
-def _policy(random: np.random.Generator, pairs: bool) -> str:
+def _policy(random: np.random.Generator, pairs: bool) -> tuple[str, dict[str, Any]]:
+    """A policy as it is asked for, and as the twin takes it."""
     entries, gap = int(random.choice([1, 4, 64])), int(random.choice([0, 50, 300]))
-    flowlet = f"flowlet:gap={gap}ns,entries={entries}"
-    several = "e-ecmp:qps=3" if pairs else "ecmp"
-    return str(random.choice(["ecmp", several, "spray", "adaptive", "adaptive", flowlet]))
+    known = {
+        f"flowlet:gap={gap}ns,entries={entries}": {
+            "policy": "flowlet",
+            "gap_ps": 1000 * gap,
+            "entries": entries,
+        },
+        "e-ecmp:qps=3" if pairs else "ecmp": {"policy": "ecmp", "qps": 3 if pairs else 1},
+        **{name: {"policy": name} for name in ("ecmp", "spray", "adaptive")},
+    }
+    name = str(random.choice(list(known)))
+    return name, known[name]
 
 
 def random_case(seed: int) -> RandomCase:
@@ -173,9 +184,9 @@ def random_case(seed: int) -> RandomCase:
     if isinstance(routes, TableRoutes) and routes.lmc:
         lids[work.messages] = random.integers(1 << routes.lmc, size=len(work.messages))
     hardware = _hardware(random, routes.num_vls)
-    policy = "deterministic"
+    policy, plain = "deterministic", {}
     if isinstance(routes, CandidateRoutes):
-        policy = _policy(random, hardware.queue_pairs == "pair")
+        policy, plain = _policy(random, hardware.queue_pairs == "pair")
     return RandomCase(
         fabric=fabric,
         routes=routes,
@@ -185,4 +196,5 @@ def random_case(seed: int) -> RandomCase:
         policy=policy,
         options=options,
         lids=lids,
+        plain=plain,
     )

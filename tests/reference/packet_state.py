@@ -14,7 +14,7 @@ TABLES, PATHS, CANDIDATES = 0, 1, 2
 ECMP, SPRAY, FLOWLET, ADAPTIVE = 0, 1, 2, 3
 
 # Places of `number`.
-EVENTS, PACKETS, LOOK, SAID, FREE_CROSSINGS, FREE_PACKETS, HOPS, DELIVERED = range(8)
+EVENTS, PACKETS, LOOKS, SAID, FREE_CROSSINGS, FREE_PACKETS, HOPS, DELIVERED = range(8)
 NUMBERS = 8
 
 # Kinds of events, in the order in which those of one instant happen: the last byte of a flit leaves
@@ -60,9 +60,11 @@ class Network(NamedTuple):
     tail_port: Any
     head_port: Any
     route_time: Any
-    # Links that come to each row, by port.
+    # Links that come to each row, by port, and those that leave it, by number.
     in_offset: Any
     in_link: Any
+    out_offset: Any
+    out_link: Any
 
     # Routes: link of each port of each row; of each destination the row that it hangs from and the
     # link to it; tables; paths; candidates.
@@ -79,7 +81,9 @@ class Network(NamedTuple):
     set_offset: Any
     set_edge: Any
     set_lane: Any
+    own_lanes: int
     # SL to VL: tables, and the table of each (row, port in, port out) where they differ.
+    lanes_by_port: int
     lane_table: Any
     lane_index: Any
     lane_base: Any
@@ -172,6 +176,10 @@ class Network(NamedTuple):
     flowlet_link: Any
     flowlet_time: Any
 
+    # Links to look at, and whether each is among them: all of a node as soon as anything about one
+    # of them has changed.
+    look: Any
+    looked: Any
     # What is to come, a binary heap; counters; messages that were sent or have arrived, for the
     # program to hear of: twice the number, and one more for arrivals.
     heap_time: Any

@@ -1,11 +1,31 @@
-"""The packet level and its plain twin, which moves every flit, by numbers worked out by hand."""
+"""The packet level and its plain twin, which moves every flit.
+
+Both are held to numbers worked out by hand, and to each other in random cases: every message to the
+picosecond.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tests.reference.packet import PlainPackets
 from tests.reference.packet_cases import CASES
+from tests.reference.packet_random import random_case
+from weft.sim.packet import simulate_packets
+
+#: Random cases, and how many of them one test runs.
+NUM_CASES, AT_ONCE = 480, 24
+TIMES = ("posted", "left", "arrived", "ended")
+
+
+def by_operation(times: Mapping[int, int], num_ops: int) -> list[int]:
+    """Times by operation, -1 where nothing happened."""
+    return [times.get(op, -1) for op in range(num_ops)]
 
 
 @pytest.mark.parametrize("flit_bytes", [16, 64, 100])
@@ -21,3 +41,42 @@ def test_the_plain_twin_finds_the_times_by_hand(name: str, flit_bytes: int) -> N
     assert plain.arrived == case.arrived
     for found, expected in ((plain.left, case.left), (plain.ended, case.ended)):
         assert {op: found[op] for op in expected} == expected
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_packet_level_finds_the_times_by_hand(name: str) -> None:
+    case = CASES[name]()
+    result = simulate_packets(
+        case.fabric, case.routes, case.workload, range(case.workload.num_ranks),
+        hardware=case.hardware, **case.options,
+    )  # fmt: skip
+    pairs: list[tuple[NDArray[Any], dict[int, int]]] = [
+        (result.arrived_ps, case.arrived),
+        (result.left_ps, case.left),
+        (result.ended_ps, case.ended),
+    ]
+    for found, expected in pairs:
+        assert {op: int(found[op]) for op in expected} == expected
+
+
+@pytest.mark.parametrize("first", range(0, NUM_CASES, AT_ONCE))
+def test_both_agree_on_every_message_of_random_cases(first: int) -> None:
+    for seed in range(first, first + AT_ONCE):
+        case = random_case(seed)
+        plain = PlainPackets(
+            case.fabric, case.routes, case.workload, case.hosts, hardware=case.hardware,
+            lid_offset=case.lids, flit_bytes=(64, 100, 200)[seed % 3], **case.plain, **case.options,
+        )  # fmt: skip
+        plain.run()
+        result = simulate_packets(
+            case.fabric, case.routes, case.workload, case.hosts, hardware=case.hardware,
+            policy=case.policy, lids=case.lids if case.lids.any() else "first", **case.options,
+        )  # fmt: skip
+        for name in TIMES:
+            expected = by_operation(getattr(plain, name), case.workload.num_ops)
+            assert getattr(result, f"{name}_ps").tolist() == expected, f"{name} of case {seed}"
+        for mine, theirs in (
+            (plain.net.sent_packets, result.packets),
+            (plain.net.sent_bytes, result.wire_bytes),
+        ):
+            assert np.array_equal(np.reshape(mine, theirs.shape), theirs), f"links of case {seed}"
