@@ -1,0 +1,158 @@
+"""Policies that keep state of their own, decision by decision against plain twins."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+from tests.reference.packet_layout import ps
+from tests.reference.packet_policies import PlainConga, PlainRound, Played
+from weft.fabrics import Fabric
+from weft.kernels import packet_choice as places
+from weft.kernels import packet_conga as kernel
+from weft.routes import CandidateRoutes
+from weft.sim.packet import Hardware, PacketResult
+from weft.sim.packet.policies.base import Policy, choice_of, numbered
+from weft.workload import WorkloadBuilder
+
+TREES = ("xgft:2;3,3;1,4", "xgft:3;2,2,3;1,3,2", "xgft:3;2,3,2;1,2,3", "xgft:2;2,4;1,2")
+GROUPS = ("dragonfly:p=2,a=4,h=2", "megafly:p=2,leaves=2,spines=2,h=2", "hyperx:3x4")
+
+
+def played_run(
+    fabric: Fabric, engine: str, policy: str, seed: int, pairs: int, **hardware: float
+) -> tuple[PacketResult, CandidateRoutes]:
+    """Puts in bursts between random hosts, and back, so that switches hear of each other."""
+    random = np.random.default_rng(seed)
+    builder = WorkloadBuilder(fabric.num_hosts)
+    ends = [random.permutation(fabric.num_hosts)[:2].tolist() for _ in range(pairs)]
+    for time in np.sort(random.integers(0, 6000, size=30)).tolist():
+        for _ in range(int(random.integers(1, 12))):
+            one, other = ends[int(random.integers(len(ends)))][:: int(random.choice([-1, 1]))]
+            size = int(random.choice([0, 300, 1000, 2500]))
+            builder.put(one, other, size, release_ns=float(time))
+    work = builder.build()
+    routes = weft.route(fabric, engine)
+    assert isinstance(routes, CandidateRoutes)
+    result = weft.simulate_packets(
+        fabric, routes, work, policy=policy, seed=seed, trace=work.messages.tolist(),
+        hardware=Hardware(mtu_bytes=1000, buffer_bytes=3000, **hardware),  # type: ignore[arg-type]
+    )  # fmt: skip
+    assert result.conservation["in_flight_packets"] == 0
+    return result, routes
+
+
+def tree(spec: str, seed: int) -> Fabric:
+    """A tree, of which some cables between switches are slow or gone."""
+    fabric = weft.fabric(spec)
+    random = np.random.default_rng(seed)
+    between = np.unique(fabric.graph.edge_link >> 1)
+    if seed % 3 == 1:
+        fabric = fabric.degraded(random.choice(between, 3, replace=False).tolist(), 50.0)
+    if seed % 3 == 2:
+        fabric = fabric.without(cables=[int(random.choice(between))])
+    return fabric
+
+
+@pytest.mark.parametrize("spec", TREES)
+@pytest.mark.parametrize("seed", range(9))
+def test_conga_decides_as_its_twin_does(spec: str, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    gap, entries = int(random.choice([50, 200, 1000])), int(random.choice([1, 5, 4096]))
+    t_dre, alpha = int(random.choice([20, 100, 500])), float(random.choice([0.1, 0.3, 1.0]))
+    bits, ageing = int(random.choice([1, 3, 7])), int(random.choice([300, 2000, 10**7]))
+    middle = str(random.choice(["conga", "conga", "ecmp"]))
+    policy = (
+        f"conga:gap={gap}ns,entries={entries},t_dre={t_dre}ns,alpha={alpha},bits={bits},"
+        f"ageing={ageing}ns,middle={middle}"
+    )
+    result, routes = played_run(tree(spec, seed), "ecmp", policy, seed, 8)
+    twin = PlainConga(
+        Played(result, routes), gap=ps(gap), entries=entries, alpha=alpha, t_dre=ps(t_dre),
+        bits=bits, ageing=ps(ageing), middle=middle,
+    )  # fmt: skip
+    decisions = 0
+    for packet, at, link in twin.follow():
+        assert packet.hops[at][0] == link, (packet, at)
+        decisions += 1
+    assert decisions > 100
+    assert twin.heard, "no feedback arrived anywhere"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_feedback_takes_turns_and_prefers_what_changed(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    uplinks, ageing = int(random.integers(1, 7)), 1000
+    metric = np.zeros((uplinks + 2, kernel.CELL_WIDTH), dtype=np.uint8)
+    heard = np.full((uplinks + 2, 2), -1, dtype=np.int64)
+    seen: dict[int, tuple[int, int]] = {}
+    news: set[int] = set()
+    told, now = 0, 0
+    for _ in range(200):
+        now += int(random.integers(400))
+        if random.random() < 0.5:
+            tag, level = int(random.integers(uplinks)), int(random.integers(8))
+            if seen.get(tag, (-1, 0))[0] != level:
+                news.add(tag)
+            seen[tag] = level, now
+            kernel.learn(metric, heard, 1, tag | level << 8 | kernel.NO_TAG << 16, now)
+            continue
+        word = int(kernel.feedback(metric, heard, 1, uplinks, now, ageing))
+        turns = [(told + step) % uplinks for step in range(1, uplinks + 1)]
+        wanted = [tag for tag in turns if tag in news] or [tag for tag in turns if tag in seen]
+        if not wanted:
+            assert word == kernel.NO_TAG << 16
+            continue
+        told = wanted[0]
+        news.discard(told)
+        level, since = seen[told]
+        assert (word >> 16 & 0xFF, word >> 24) == (told, level >> (now - since) // ageing)
+    assert not metric[[0, -1]].any(), "a neighbour's table was written"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_estimators_forget_a_part_at_each_tick(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    period, alpha, quanta = int(random.integers(1, 2000)), float(random.uniform(0.01, 1)), 8
+    reals = np.zeros(places.REALS)
+    reals[places.LEFT], reals[places.SCALE] = 1 - alpha, quanta * 8000 * alpha / period
+    policy = Policy(reals=reals, numbers=numbered(PERIOD=period, QUANTA=quanta), watches=True)
+    choice, total, now = choice_of(policy, 1, 2), 0.0, 0
+    for _ in range(100):
+        step = int(random.integers(3 * period))
+        for _ in range((now + step) // period - now // period):
+            total = total * (1 - alpha) if total >= 1 else 0.0
+        now, size = now + step, int(random.integers(3000))
+        total += size
+        choice.estimate[1] = size + kernel.decayed(choice, 1, now // period)
+        assert choice.estimate[1] == total
+        level = int(total / (100.0 / 8000 * period / alpha) * quanta)
+        assert abs(kernel.congestion(choice, 1, now // period, 100.0) - min(level, 7)) <= (
+            total / (100.0 / 8000 * period / alpha) * quanta % 1 > 1 - 1e-9
+        )
+    assert choice.estimate[0] == 0
+
+
+@pytest.mark.parametrize("spec", GROUPS)
+@pytest.mark.parametrize("engine", ["valiant", "ugal"])
+@pytest.mark.parametrize("seed", range(4))
+def test_ways_by_intermediates_are_those_of_the_twin(spec: str, engine: str, seed: int) -> None:
+    by = ("both", "queue", "credits")[seed % 3]
+    threshold = (0, 500)[seed // 2]
+    for policy, limit in (("valiant", None), (f"ugal:threshold={threshold},by={by}", threshold)):
+        result, routes = played_run(
+            weft.fabric(spec), engine, policy, seed, 16, credit_latency_ns=7.0
+        )
+        twin = PlainRound(Played(result, routes), threshold=limit, by=by)
+        round_about = set()
+        straight = 0
+        for packet, at, link in twin.follow():
+            assert packet.hops[at][0] == link, (policy, packet, at)
+            if at == 1:
+                ends = {int(routes.via[row]) for row in (twin.row_of(packet), packet.goal)}
+                straight += packet.via is None and len(ends) > 1
+                round_about.add(packet.via)
+        chooses = limit is not None and engine == "ugal"
+        assert len(round_about - {None}) > (0 if chooses else 2)
+        assert (straight > 0) == chooses
