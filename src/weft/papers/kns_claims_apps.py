@@ -7,15 +7,14 @@ import math
 from weft.papers.kns_benchmarks import CORE_GFLOPS, EDGE_FACTOR, GRAPH_SCALE
 from weft.papers.kns_evidence import (
     BETTER,
-    SAME,
     SIMILAR,
     Claim,
     Condition,
     Evidence,
     Finding,
+    NotMeasured,
     above,
     against_linear,
-    alike,
     below,
 )
 from weft.papers.kns_machine import ADAPTERS, HOSTS, KNS, PAPER_ENGINES, TREE
@@ -43,34 +42,53 @@ def _hpcg_level(evidence: Evidence, finding: Finding) -> str:
 def _hpcg_random(evidence: Evidence, finding: Finding) -> str:
     return (
         f"HPCG's busiest rank waits {_hpcg_waits(evidence)} of its time for others, the network "
-        "included. No placement can gain or lose more than that, and the paper's difference would "
-        "need more: the network cannot be its reason."
+        "included: no routing or placement can bring or cost more. A difference that shows in the "
+        "paper's bars has other reasons (which node is slow, what else it does)."
     )
 
 
 def _graph_comment(evidence: Evidence, finding: Finding) -> str:
     edges = EDGE_FACTOR * 2**GRAPH_SCALE
-    ours = [edges / value / 1e6 for value in evidence.all("graph500", KNS)]
+    took = {
+        f"{network} {engine}": edges / evidence.get("graph500", network, engine, "linear") / 1e6
+        for network in (KNS, TREE)
+        for engine in PAPER_ENGINES[network]
+    }
     paper = edges / _PAPER_GTEPS / 1e6
-    return (
-        f"A search's messages alone take {min(ours):.2g} to {max(ours):.2g} ms of the {paper:.2g} "
-        "ms that 2.5 GTEPS stand for at this size, so following edges takes most of the rest."
+    slow = [f"{name} {time:.2g}" for name, time in took.items() if time > paper]
+    text = (
+        f"At this size 2.5 GTEPS are {paper:.2g} ms a search, of which messages alone take "
+        f"{min(took.values()):.2g} at least."
     )
+    if slow:
+        text += (
+            f" Too slow for the paper's rate: {', '.join(slow)} ms; the paper's tables had other "
+            "roots or another order of cables, or fewer bytes an edge were sent."
+        )
+    return text
 
 
 def _graph_random(evidence: Evidence, finding: Finding) -> str:
-    return (
-        "Vertices belong to ranks at random (v mod P), so every pair of ranks exchanges about the "
-        "same number of edges, all to all; placement only changes which of them meet at which step "
-        "of the exchange."
+    text = (
+        "Vertices belong to ranks at random (v mod P), so every pair of ranks exchanges about as "
+        "many edges, all to all; a placement only changes which messages meet at which moment."
     )
+    if evidence.ranks_per_node > 1:
+        text += (
+            " In order, the eight ranks of a node send to the eight of another at once, and all "
+            "nodes step on alike; at random these bursts are spread."
+        )
+    return text
 
 
 def _ebb_comment(evidence: Evidence, finding: Finding) -> str:
     return (
-        "The tree has 27 cables for 36 hosts out of its leaves and 18 at the top; the KNS has 72 "
-        "between routers and line switches. hdor and (cabled in order) lash load each with the "
-        "same 30 of all 1,260 pairs."
+        "The tree has 27 cables for 36 hosts above its leaves and 18 at the top; the KNS has 72 "
+        "between routers and line switches. updn gives that away: its ways meet near the root, 134 "
+        "of 1,260 pairs on one cable."
+        if not evidence.basis.shuffled
+        else "The tree has 27 cables for 36 hosts above its leaves and 18 at the top; the KNS has "
+        "72 between routers and line switches."
     )
 
 
@@ -79,18 +97,36 @@ def _ebb_hdor(evidence: Evidence, finding: Finding) -> str:
         evidence.ratio("ebb", (KNS, "hdor", placement), (KNS, "lash", placement))[1] - 1
         for placement in PLACEMENTS
     ]
-    return (
-        "OpenSM's lash takes the same ways as hdor on a KNS cabled in order, with lanes: hdor is "
-        f"{lash[0]:+.1%} and {lash[1]:+.1%} off it. Against dfsssp and updn it is the evenness of "
-        "the load: at most 30 pairs on a cable, not 39 and 134."
+    text = f"hdor over lash: {lash[0]:+.1%} in order, {lash[1]:+.1%} at random. "
+    if evidence.basis.shuffled:
+        return text + (
+            "hdor loads each cable with 30 of 1,260 pairs in whatever order the KNS is cabled; "
+            "OpenSM's lash and dfsssp choose among shortest ways by the order of ports and "
+            "addresses, and load some much more."
+        )
+    return text + (
+        "Where the KNS is cabled in order OpenSM's lash takes the same ways as hdor, with lanes, "
+        "so that the two can differ by lanes alone. A real cluster is cabled otherwise: see the "
+        "shuffled one. Against dfsssp and updn it is the evenness of the load, 30 pairs on a cable "
+        "against 39 and 134."
     )
 
 
 def _ebb_tree(evidence: Evidence, finding: Finding) -> str:
-    return (
-        "ftree counts a shift of all ranks; hosts that the leaves lack (five fit, four are there) "
-        "and the parallel cables of the top leave its busiest cable with 72 pairs, dfsssp's with "
-        "60. Of dfsssp's lead, lanes are the smaller part: dfsssp-few has the same ways on one."
+    text = (
+        "ftree counts a shift of all ranks, with five hosts to a leaf of which four are there; its "
+        "busiest cable has 72 pairs and dfsssp's 60."
+    )
+    try:
+        few = [
+            evidence.ratio("ebb", (TREE, "dfsssp-few", placement), (TREE, "ftree", placement))[1]
+            for placement in PLACEMENTS
+        ]
+    except NotMeasured:
+        return text
+    return text + (
+        f" dfsssp's ways on one lane are {few[0] - 1:+.1%} and {few[1] - 1:+.1%} off ftree; lanes "
+        "make the rest."
     )
 
 
@@ -194,8 +230,10 @@ CLAIMS: tuple[Claim, ...] = (
         "graph500-hdor",
         "4.3.3, fig. 16a",
         "Graph500 keeps its rate on the KNS with hdor at random",
-        f"random over linear within {SAME:.0%} of 1",
-        lambda evidence: [alike(against_linear(evidence, "graph500", KNS, "hdor"))],
+        f"random over linear not more than {BETTER:.0%} below 1",
+        lambda evidence: [
+            Condition(*against_linear(evidence, "graph500", KNS, "hdor"), low=1 - BETTER)
+        ],
         lambda evidence: evidence.show("graph500", KNS),
         _graph_random,
     ),

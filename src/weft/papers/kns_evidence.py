@@ -78,32 +78,60 @@ class Condition:
 
 
 @dataclass(frozen=True)
+class Basis:
+    """On what a claim is judged.
+
+    Parameters
+    ----------
+    ranks_per_node
+        Ranks of each node.
+    shuffled
+        Whether nodes, addresses and ports are in random order, or as the topology counts them.
+    """
+
+    ranks_per_node: int
+    shuffled: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.ranks_per_node} a node{', shuffled' * self.shuffled}"
+
+
+@dataclass(frozen=True)
 class Evidence:
-    """All values of one number of ranks per node.
+    """All values of one basis.
 
     Parameters
     ----------
     values
-        (network, engine, placement, metric) -> value.
-    ranks_per_node
-        Ranks of each node.
+        (network, engine, placement, metric) -> value; shuffled networks under the names of those
+        in order.
+    basis
+        Which.
     """
 
     values: Mapping[tuple[str, str, str, str], float]
-    ranks_per_node: int
+    basis: Basis
 
     @classmethod
-    def of(cls, measured: Sequence[Measured], ranks_per_node: int) -> Evidence:
-        """Those of the runs with so many ranks per node."""
+    def of(cls, measured: Sequence[Measured], basis: Basis) -> Evidence:
+        """Those of the runs that belong to a basis."""
+        renamed = {other: name for name, other in machine.SHUFFLED.items()}
+        tidy = {name: name for name in machine.NETWORKS if name not in renamed}
+        names = renamed if basis.shuffled else tidy
         return cls(
             {
-                (each.run.network, each.run.engine, each.run.placement, name): value
+                (names[each.run.network], each.run.engine, each.run.placement, name): value
                 for each in measured
-                if each.run.ranks_per_node == ranks_per_node
+                if each.run.ranks_per_node == basis.ranks_per_node and each.run.network in names
                 for name, value in each.values.items()
             },
-            ranks_per_node,
+            basis,
         )
+
+    @property
+    def ranks_per_node(self) -> int:
+        """Ranks of each node."""
+        return self.basis.ranks_per_node
 
     def get(self, metric: str, network: str, engine: str, placement: str) -> float:
         """One value.
@@ -167,6 +195,31 @@ def spread(values: Sequence[float]) -> float:
     return max(values) / min(values) - 1
 
 
+Routing = Callable[["Evidence", str, str], "Condition"]
+
+
+def each_routing(
+    make: Routing, networks: Sequence[str] = (machine.KNS, machine.TREE)
+) -> Callable[[Evidence], list[Condition]]:
+    """A condition for each of the paper's routings of some networks."""
+    return lambda evidence: [
+        make(evidence, network, engine)
+        for network in networks
+        for engine in machine.PAPER_ENGINES[network]
+    ]
+
+
+def spread_of(metric: str, network: str, within: float) -> Callable[[Evidence], list[Condition]]:
+    """All values of a network, routings and placements, within so much of each other."""
+    return lambda evidence: [
+        Condition(
+            f"{metric}, {network}: most over least, less 1",
+            spread(evidence.all(metric, network)),
+            high=within,
+        )
+    ]
+
+
 def above(label_and_ratio: tuple[str, float], by: float = BETTER) -> Condition:
     """A ratio at least so much above 1."""
     label, ratio = label_and_ratio
@@ -192,7 +245,7 @@ def against_linear(evidence: Evidence, metric: str, network: str, engine: str) -
 
 @dataclass(frozen=True)
 class Finding:
-    """What became of a claim with one number of ranks per node.
+    """What became of a claim on one basis.
 
     Parameters
     ----------
@@ -262,18 +315,18 @@ class ClaimResult:
     claim
         What the paper says.
     findings
-        Ranks per node -> what came out; those for which all that is needed was run.
+        Basis -> what came out; those for which all that is needed was run.
     comments
-        Ranks per node -> why.
+        Basis -> why.
     """
 
     claim: Claim
-    findings: Mapping[int, Finding]
-    comments: Mapping[int, str]
+    findings: Mapping[Basis, Finding]
+    comments: Mapping[Basis, str]
 
 
 def judge(claim: Claim, evidence: Evidence) -> Finding:
-    """Hold a claim against the values of one number of ranks per node.
+    """Hold a claim against the values of one basis.
 
     Raises
     ------
@@ -288,18 +341,18 @@ def judge(claim: Claim, evidence: Evidence) -> Finding:
 
 
 def hold(claims: Sequence[Claim], evidence: Sequence[Evidence]) -> tuple[ClaimResult, ...]:
-    """Hold every claim against every number of ranks; claims without any data are left out."""
+    """Hold every claim against every basis; claims without any data are left out."""
     found = []
     for claim in claims:
-        findings: dict[int, Finding] = {}
-        comments: dict[int, str] = {}
+        findings: dict[Basis, Finding] = {}
+        comments: dict[Basis, str] = {}
         for values in evidence:
             try:
                 finding = judge(claim, values)
-                comments[values.ranks_per_node] = claim.comment(values, finding)
+                comments[values.basis] = claim.comment(values, finding)
             except NotMeasured:
                 continue
-            findings[values.ranks_per_node] = finding
+            findings[values.basis] = finding
         if findings:
             found.append(ClaimResult(claim, findings, comments))
     return tuple(found)

@@ -18,8 +18,9 @@ _RUN = {
     "network": Column(
         pl.String,
         "",
-        "KNS, tree (the slimmed one); beyond the paper: KNS-adapters (adapters route, without "
-        "latency), KNS-adapters-100ns, dragonfly",
+        "KNS, tree (the slimmed one), both also shuffled: nodes, addresses and ports in random "
+        "order; beyond the paper: KNS-adapters (adapters route, without latency), "
+        "KNS-adapters-100ns, dragonfly",
     ),
     "engine": Column(
         pl.String,
@@ -71,6 +72,7 @@ CLAIM_COLUMNS = {
     "claim": Column(pl.String, "", "what the paper says, in our words"),
     "test": Column(pl.String, "", "what was asked of the data"),
     "ranks_per_node": Column(pl.Int64, "", "ranks of each node"),
+    "shuffled": Column(pl.Boolean, "", "cabled in random order, or as the topology counts"),
     "verdict": Column(pl.String, "", "holds, does not hold, or cannot tell"),
     "measured": Column(pl.String, "", "our figures"),
     "conditions": Column(pl.Int64, "", "comparisons that have to come out as claimed"),

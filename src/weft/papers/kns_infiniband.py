@@ -21,13 +21,14 @@ from weft.papers.base import output_folder, paper
 from weft.papers.kns_benchmarks import BENCHMARKS
 from weft.papers.kns_claims_apps import CLAIMS as OF_APPLICATIONS
 from weft.papers.kns_claims_hpcc import CLAIMS as OF_HPCC
-from weft.papers.kns_evidence import ClaimResult, Evidence, hold
+from weft.papers.kns_claims_messages import CLAIMS as OF_MESSAGES
+from weft.papers.kns_evidence import Basis, ClaimResult, Evidence, hold
 from weft.papers.kns_frames import CLAIM_COLUMNS, lanes_frame, results_frame, runs_frame
 from weft.papers.kns_machine import CORES, Engines, check_ranks
 from weft.papers.kns_runs import Level, Measured, Setting, measure_all, study_runs
 from weft.registry import did_you_mean
 
-CLAIMS = (*OF_HPCC, *OF_APPLICATIONS)
+CLAIMS = (*OF_MESSAGES, *OF_HPCC, *OF_APPLICATIONS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,11 +56,11 @@ class KnsStudy:
 
     @property
     def claims_frame(self) -> pl.DataFrame:
-        """One row a claim and number of ranks per node, of `CLAIM_COLUMNS`."""
+        """One row a claim and basis, of `CLAIM_COLUMNS`."""
         rows = [
-            (each.claim, ranks, finding, each.comments[ranks])
+            (each.claim, basis, finding, each.comments[basis])
             for each in self.claims
-            for ranks, finding in each.findings.items()
+            for basis, finding in each.findings.items()
         ]
         return frame(
             CLAIM_COLUMNS,
@@ -68,7 +69,8 @@ class KnsStudy:
                 "section": [claim.section for claim, *_ in rows],
                 "claim": [claim.says for claim, *_ in rows],
                 "test": [claim.test for claim, *_ in rows],
-                "ranks_per_node": [ranks for _, ranks, *_ in rows],
+                "ranks_per_node": [basis.ranks_per_node for _, basis, *_ in rows],
+                "shuffled": [basis.shuffled for _, basis, *_ in rows],
                 "verdict": [str(finding.verdict) for _, _, finding, _ in rows],
                 "measured": [finding.measured for _, _, finding, _ in rows],
                 "conditions": [len(finding.conditions) for _, _, finding, _ in rows],
@@ -127,7 +129,8 @@ def kns_infiniband(
     seed
         Of the one random placement.
     beyond
-        Also what the paper only wished for: hdor with lanes, adapters that route, a dragonfly.
+        Also both networks cabled in random order, and what the paper only wished for: hdor with
+        lanes, adapters that route, a dragonfly.
     full
         Larger sizes, some twenty times as many packets.
     processes
@@ -162,7 +165,8 @@ def kns_infiniband(
 
 
 def _claims(measured: Sequence[Measured], ranks_per_node: Sequence[int]) -> tuple[ClaimResult, ...]:
-    return hold(CLAIMS, [Evidence.of(measured, ranks) for ranks in ranks_per_node])
+    bases = [*map(Basis, ranks_per_node), Basis(ranks_per_node[0], shuffled=True)]
+    return hold(CLAIMS, [Evidence.of(measured, basis) for basis in bases])
 
 
 def _check(

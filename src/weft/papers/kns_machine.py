@@ -7,18 +7,19 @@ is which, and why.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-import weft.papers.kns_lash as dumped
 from weft.errors import InputError
 from weft.fabrics import Fabric
+from weft.papers.kns_lash import DUMPED
 from weft.routes import TableRoutes, VirtualLanes
 from weft.routing import route
+from weft.routing.structure.kns import find_kns
 from weft.sim.packet import Hardware
 from weft.topology import build
 from weft.workload.placement import place
@@ -34,7 +35,9 @@ DATA_LANES = 8
 
 #: One of InfiniScale IV's ports holds some 32 KiB for each of so many lanes.
 BUFFER_BYTES = 32768
-#: An eighth of a microsecond less or more changes no claim: tests hold it.
+#: Packets that leave an input port at a time.
+SPEEDUP = 2
+#: Of processors at either end of a message.
 OVERHEAD_NS = 300.0
 ADAPTER_LATENCY_NS = 250.0
 SWITCH_LATENCY_NS = 100.0
@@ -57,12 +60,15 @@ class Network:
         Label -> routing, as `Routing` has them; the paper's four first.
     hardware
         What differs from CELLIA's.
+    shuffle
+        Seed by which nodes, GUIDs and ports are permuted, None for cables in order.
     """
 
     name: str
     spec: str
     engines: Mapping[str, str]
-    hardware: Mapping[str, float]
+    hardware: Mapping[str, float] = field(default_factory=dict)
+    shuffle: int | None = None
 
 
 KNS, TREE = "KNS", "tree"
@@ -71,10 +77,12 @@ PAPER_ENGINES = {
     KNS: ("updn", "lash", "dfsssp", "hdor"),
     TREE: ("updn", "lash", "dfsssp", "ftree"),
 }
+#: The same cabled in no order, as clusters are: what engines do that go by ports and addresses.
+SHUFFLED = {KNS: "KNS-shuffled", TREE: "tree-shuffled"}
 #: Dragonfly and KNS whose adapters route: what the paper only wishes for (sections 4.4 and 6).
 ADAPTERS, SLOW_ADAPTERS, DRAGONFLY = "KNS-adapters", "KNS-adapters-100ns", "dragonfly"
 
-_KNS_SPEC = "kns:k=6,n=2,rate=4xQDR"
+_KNS_SPEC, _TREE_SPEC = "kns:k=6,n=2,rate=4xQDR", "cellia:nodes=36,rate=4xQDR"
 NETWORKS: Mapping[str, Network] = {
     network.name: network
     for network in (
@@ -91,11 +99,10 @@ NETWORKS: Mapping[str, Network] = {
                 "hdor-8": "hdor:lanes=8",
                 "dfsssp-few": "dfsssp",
             },
-            {},
         ),
         Network(
             TREE,
-            "cellia:nodes=36,rate=4xQDR",
+            _TREE_SPEC,
             {
                 "updn": "updn",
                 "lash": "lash",
@@ -103,7 +110,18 @@ NETWORKS: Mapping[str, Network] = {
                 "ftree": "ftree",
                 "dfsssp-few": "dfsssp",
             },
-            {},
+        ),
+        Network(
+            SHUFFLED[KNS],
+            _KNS_SPEC,
+            {"updn": "updn:roots=center", "lash": "lash", "dfsssp": "dfsssp", "hdor": "hdor"},
+            shuffle=1,
+        ),
+        Network(
+            SHUFFLED[TREE],
+            _TREE_SPEC,
+            {"updn": "updn", "lash": "lash", "dfsssp": "dfsssp", "ftree": "ftree"},
+            shuffle=1,
         ),
         Network(
             ADAPTERS,
@@ -121,7 +139,6 @@ NETWORKS: Mapping[str, Network] = {
             DRAGONFLY,
             "dragonfly:p=2,a=3,h=2,g=6,rate=4xQDR",
             {"updn": "updn:roots=center", "lash": "lash", "dfsssp": "dfsssp"},
-            {},
         ),
     )
 }
@@ -135,6 +152,7 @@ def hardware(network: str) -> Hardware:
         mtu_bytes=2048,
         buffer_bytes=BUFFER_BYTES,
         switch_latency_ns=SWITCH_LATENCY_NS,
+        speedup=SPEEDUP,
         adapter_latency_ns=ADAPTER_LATENCY_NS,
         **NETWORKS[network].hardware,  # type: ignore[arg-type]
     )
@@ -143,7 +161,9 @@ def hardware(network: str) -> Hardware:
 @lru_cache(maxsize=8)
 def fabric(network: str) -> Fabric:
     """The fabric of a network."""
-    return build(NETWORKS[network].spec)
+    made = build(NETWORKS[network].spec)
+    shuffle = NETWORKS[network].shuffle
+    return made if shuffle is None else made.shuffled(shuffle)
 
 
 @lru_cache(maxsize=64)
@@ -161,7 +181,7 @@ def routes(network: str, engine: str, engines: Engines = "opensm") -> TableRoute
         ``weft``: weft's own, which share the cables better and take fewer lanes.
     """
     made_for = fabric(network)
-    if engines == "opensm" and engine == "lash" and network in _DUMPED:
+    if engines == "opensm" and engine == "lash" and network in DUMPED:
         return _dumped_lash(network)
     spec = NETWORKS[network].engines[engine]
     name = spec.partition(":")[0]
@@ -209,16 +229,10 @@ def spread_lanes(fabric: Fabric, routes: TableRoutes, lanes: int, seed: int = 0)
     )
 
 
-_DUMPED: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
-    KNS: (dumped.KNS_PORTS, dumped.KNS_LEVELS),
-    TREE: (dumped.TREE_PORTS, dumped.TREE_LEVELS),
-}
-
-
 def _dumped_lash(network: str) -> TableRoutes:
     """OpenSM's lash on one of CELLIA's fabrics."""
     made_for = fabric(network)
-    ports, levels = (_digits(lines) for lines in _DUMPED[network])
+    ports, levels = (_digits(lines) for lines in DUMPED[network])
     # Its tables for hosts; those for switches, which no message goes to, are those of minhop.
     other = route(made_for, "minhop:balance=opensm")
     assert isinstance(other, TableRoutes)
@@ -242,6 +256,27 @@ def _digits(lines: Sequence[str]) -> NDArray[np.uint8]:
     return np.array([[int(digit) for digit in line] for line in lines], dtype=np.uint8)
 
 
+@lru_cache(maxsize=8)
+def _in_order(network: str) -> tuple[int, ...]:
+    """Hosts of a network in the order of its coordinates, line by line or leaf by leaf."""
+    made = fabric(network)
+    hosts = np.arange(made.num_hosts)
+    if NETWORKS[network].shuffle is None:
+        return tuple(hosts.tolist())
+    rows = made.graph.destination_row[: len(hosts)]
+    if network == SHUFFLED[KNS]:
+        kns = find_kns(made)
+        place = np.full((made.graph.num_rows, 2), -1)
+        place[kns.routers] = kns.coordinates
+        order = np.lexsort(place[rows].T)
+    else:
+        # Leaves of a group share their middle switches.
+        first = np.full(made.graph.num_rows, made.graph.num_rows)
+        np.minimum.at(first, made.graph.edge_tail, made.graph.edge_row)
+        order = np.lexsort((hosts, rows, first[rows]))
+    return tuple(order.tolist())
+
+
 def hosts_of(
     network: str, placement: Placement, ranks_per_node: int, seed: int
 ) -> NDArray[np.int32]:
@@ -250,7 +285,7 @@ def hosts_of(
     Parameters
     ----------
     network
-        Which; hosts of all have the same numbers.
+        Which; hosts of all have the same order, that of their coordinates.
     placement
         ``linear``: node by node. ``random``: drawn with `seed`, the same for every run.
     ranks_per_node
@@ -259,7 +294,13 @@ def hosts_of(
         Of the random placement.
     """
     spec = "linear" if placement == "linear" else f"random:seed={seed},over=seats"
-    return place(fabric(network), HOSTS * ranks_per_node, spec, ranks_per_host=ranks_per_node)
+    return place(
+        fabric(network),
+        HOSTS * ranks_per_node,
+        spec,
+        ranks_per_host=ranks_per_node,
+        hosts=np.array(_in_order(network)),
+    )
 
 
 def check_ranks(ranks_per_node: int) -> None:

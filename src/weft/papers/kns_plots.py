@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from weft.papers.kns_machine import ADAPTERS, DRAGONFLY, KNS, PAPER_ENGINES, SLOW_ADAPTERS, TREE
+from weft.papers.kns_machine import (
+    ADAPTERS,
+    DRAGONFLY,
+    KNS,
+    PAPER_ENGINES,
+    SHUFFLED,
+    SLOW_ADAPTERS,
+    TREE,
+)
 from weft.papers.kns_runs import PLACEMENTS
 
 if TYPE_CHECKING:
@@ -69,7 +77,8 @@ FIGURES: Mapping[str, tuple[str, Sequence[tuple[str, str]]]] = {
         ),
     ),
 }
-_BEYOND = (
+#: What networks beyond the paper are compared by, with the label of the panel.
+BEYOND = (
     ("pingpong-latency-avg", "ping-pong latency,\naverage, us"),
     ("random-ring-latency", "random ring\nlatency, us"),
     ("random-ring-bandwidth", "random ring\nbandwidth, GB/s"),
@@ -87,6 +96,8 @@ _BEYOND_ROWS = (
     (ADAPTERS, "hdor", "KNS of adapters (0 ns), hdor"),
     (ADAPTERS, "hdor-8", "KNS of adapters (0 ns), 8 lanes"),
     (SLOW_ADAPTERS, "hdor", "KNS of adapters (100 ns), hdor"),
+    (SHUFFLED[KNS], "lash", "KNS cabled in no order, lash"),
+    (SHUFFLED[KNS], "dfsssp", "KNS cabled in no order, dfsssp"),
     (TREE, "ftree", "tree, ftree"),
     (TREE, "dfsssp-few", "tree, dfsssp on one lane"),
     (TREE, "dfsssp", "tree, dfsssp on 8 lanes"),
@@ -118,7 +129,7 @@ def figures(results: pl.DataFrame, notes: str) -> Iterator[tuple[str, Figure]]:
                 yield f"figure-{number}{suffix}", _bars(head, panels, values, line)
         rows = [row for row in _BEYOND_ROWS if all(
             (*row[:2], placement, metric) in values
-            for metric, _ in _BEYOND for placement in PLACEMENTS
+            for metric, _ in BEYOND for placement in PLACEMENTS
         )]  # fmt: skip
         if any(row[0] == DRAGONFLY for row in rows):
             yield f"beyond{suffix}", _beyond(rows, values, line)
@@ -198,16 +209,16 @@ def _groups(axes: Axes, bars: Sequence[tuple[str, Sequence[float]]]) -> None:
 
 
 _NETWORK_COLOURS = {
-    KNS: "#0072B2", ADAPTERS: "#009E73", SLOW_ADAPTERS: "#009E73", TREE: "#D55E00",
-    DRAGONFLY: "#CC79A7",
+    KNS: "#0072B2", SHUFFLED[KNS]: "#56B4E9", ADAPTERS: "#009E73", SLOW_ADAPTERS: "#009E73",
+    TREE: "#D55E00", DRAGONFLY: "#CC79A7",
 }  # fmt: skip
 
 
 def _beyond(rows: Sequence[tuple[str, str, str]], values: Values, notes: str) -> Figure:
     title = "Beyond the paper: hdor with lanes, adapters that route, a dragonfly of 36 hosts"
     figure = _new(11.5, 1.6 + 0.32 * len(rows), title, notes)
-    grid = figure.subplots(1, len(_BEYOND), sharey=True)
-    for axes, (metric, label) in zip(grid, _BEYOND, strict=True):
+    grid = figure.subplots(1, len(BEYOND), sharey=True)
+    for axes, (metric, label) in zip(grid, BEYOND, strict=True):
         for place, (network, engine, _) in enumerate(rows):
             linear, random = (
                 values[network, engine, placement, metric] for placement in PLACEMENTS

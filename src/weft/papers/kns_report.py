@@ -19,7 +19,7 @@ from weft.papers.kns_benchmarks import METRICS
 from weft.papers.kns_evidence import ClaimResult, Finding, Verdict
 from weft.papers.kns_frames import CLAIM_COLUMNS, LANE_COLUMNS, RESULT_COLUMNS, RUN_COLUMNS
 from weft.papers.kns_machine import PAPER_ENGINES
-from weft.papers.kns_plots import figures
+from weft.papers.kns_plots import BEYOND, figures
 from weft.papers.kns_runs import PLACEMENTS
 
 if TYPE_CHECKING:
@@ -45,21 +45,21 @@ def _verdict(finding: Finding | None) -> Text:
 
 
 def claims_table(study: KnsStudy) -> Table:
-    """Each claim beside what was measured and whether it holds, by ranks of a node."""
-    ranks = study.parameters["ranks_per_node"]
+    """Each claim beside what was measured and whether it holds, by basis."""
+    bases = list(dict.fromkeys(basis for each in study.claims for basis in each.findings))
     table = Table(box=box.SIMPLE_HEAD, show_lines=False, padding=(0, 1), expand=True)
     table.add_column("section", ratio=8)
     table.add_column("the paper says", ratio=22)
-    table.add_column(f"measured, {ranks[0]} a node (linear -> random)", ratio=40)
-    for number in ranks:
-        table.add_column(f"{number} a node", ratio=9)
+    table.add_column("measured on the first basis (linear -> random)", ratio=40)
+    for basis in bases:
+        table.add_column(str(basis), ratio=9)
     for result in study.claims:
         first = next(iter(result.findings.values()))
         table.add_row(
             result.claim.section,
             result.claim.says,
             Text(first.measured),
-            *(_verdict(result.findings.get(number)) for number in ranks),
+            *(_verdict(result.findings.get(basis)) for basis in bases),
         )
         table.add_row()
     return table
@@ -121,34 +121,33 @@ def result_tables(study: KnsStudy) -> Iterator[Table]:
 
 
 def beyond_table(study: KnsStudy) -> Table | None:
-    """What the paper does not have: other networks, hdor with lanes, dfsssp without."""
-    paper = [(network, engine) for network, them in PAPER_ENGINES.items() for engine in them]
-    other = study.results.filter(
-        ~pl.struct("network", "engine").is_in(
-            [{"network": network, "engine": engine} for network, engine in paper]
-        )
-    )
-    if other.is_empty():
+    """What the paper does not have: cables in no order, other networks, hdor with lanes."""
+    paper = {(network, engine) for network, them in PAPER_ENGINES.items() for engine in them}
+    values = {
+        (row["network"], row["engine"], row["metric"], row["placement"]): row["value"]
+        for row in study.results.filter(
+            pl.col("ranks_per_node") == study.parameters["ranks_per_node"][0]
+        ).iter_rows(named=True)
+    }
+    rows = [pair for pair in dict.fromkeys(key[:2] for key in values) if pair not in paper]
+    metrics = [name for name, _ in BEYOND if any(key[2] == name for key in values)]
+    if not rows or not metrics:
         return None
     table = Table(
         title="Beyond the paper (linear / random)", box=box.SIMPLE_HEAD, title_justify="left",
-        padding=(0, 1), collapse_padding=True,
     )  # fmt: skip
-    table.add_column("metric")
-    pairs = list(dict.fromkeys(other.select("network", "engine").iter_rows()))
-    for network, engine in pairs:
-        table.add_column(f"{network}\n{engine}", justify="right")
-    values = {
-        (row["metric"], row["network"], row["engine"], row["placement"]): row["value"]
-        for row in other.iter_rows(named=True)
-    }
-    for metric in other["metric"].unique(maintain_order=True):
+    table.add_column("network")
+    table.add_column("routing")
+    for metric in metrics:
+        table.add_column(f"{metric},\n{METRICS[metric].unit}", justify="right")
+    last = ""
+    for network, engine in rows:
         cells = []
-        for network, engine in pairs:
-            found = [values.get((metric, network, engine, each)) for each in PLACEMENTS]
+        for metric in metrics:
+            found = [values.get((network, engine, metric, each)) for each in PLACEMENTS]
             cells.append(" / ".join("–" if each is None else f"{each:.3g}" for each in found))
-        unit = METRICS[metric].unit
-        table.add_row(f"{metric}{', ' if unit else ''}{unit}", *cells)
+        table.add_row(network if network != last else "", engine, *cells)
+        last = network
     return table
 
 
@@ -165,13 +164,13 @@ def comments(study: KnsStudy) -> Group:
 
 def _why(result: ClaimResult) -> Iterator[Text]:
     said = ""
-    for ranks, finding in result.findings.items():
-        head = Text.assemble(f"  {ranks} a node: ", _verdict(finding))
+    for basis, finding in result.findings.items():
+        head = Text.assemble(f"  {basis}: ", _verdict(finding))
         of = f"{len(finding.conditions) - len(finding.against)} of {len(finding.conditions)} met"
         head.append(f" ({of}; furthest: {finding.worst})")
         yield head
-        if result.comments[ranks] != said:
-            said = result.comments[ranks]
+        if result.comments[basis] != said:
+            said = result.comments[basis]
             yield Text(f"  {said}")
 
 
