@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +14,10 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
+
 from weft.errors import InputError
+from weft.fabrics.graph import read_only
 
 Shared = TypeVar("Shared")
 Task = TypeVar("Task")
@@ -104,7 +109,7 @@ def _in_pool(
     context = multiprocessing.get_context("spawn")
     stop = context.Event()
     pool = ProcessPoolExecutor(
-        processes, mp_context=context, initializer=_begin, initargs=(run, shared, stop)
+        processes, mp_context=context, initializer=_begin, initargs=(run, pack(shared), stop)
     )
     try:
         with _later():
@@ -171,14 +176,32 @@ def _later() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def pack(shared: object) -> bytes:
+    """Pickle for another process, so that arrays that may not be written to stay like that.
+
+    Kernels are compiled for either kind of array; fabrics and routes are read-only, and as others
+    they would have every process compile its own.
+    """
+    data = io.BytesIO()
+    _Pickler(data, pickle.HIGHEST_PROTOCOL).dump(shared)
+    return data.getvalue()
+
+
+class _Pickler(pickle.Pickler):
+    def reducer_override(self, item: Any) -> Any:
+        if isinstance(item, np.ndarray) and not item.flags.writeable:
+            return read_only, (item.copy(),)
+        return NotImplemented
+
+
 #: Of a worker process: what runs, what is shared, and how it hears that it is to stop.
 _state: dict[str, Any] = {}
 
 
-def _begin(run: Any, shared: Any, stop: Any) -> None:
+def _begin(run: Any, shared: bytes, stop: Any) -> None:
     # An interrupt on a terminal goes to every process; the first one tells the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _state.update(run=run, shared=shared, stop=stop)
+    _state.update(run=run, shared=pickle.loads(shared), stop=stop)
 
 
 def _work(task: Any) -> Any:
