@@ -20,6 +20,7 @@ def test_every_other_one_goes_where_there_are_too_many(monkeypatch: pytest.Monke
     times = result.snapshots.time_ps
     steps = np.unique(np.diff(times))
     assert 4 <= len(times) <= 8
-    assert len(steps) == 1 and steps[0] % 200_000 == 0
+    assert len(steps) == 1
+    assert steps[0] % 200_000 == 0
     assert times[-1] > result.end_ps - 2 * steps[0]
     assert np.array_equal(result.arrived_ps, plain.arrived_ps)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import InputError
 from weft.kernels import packet_adapter as adapter
 from weft.kernels import packet_engine as kernel
 from weft.kernels import packet_layout as layout
@@ -20,17 +19,16 @@ from weft.kernels.packet_net import Net
 from weft.sim.packet.congestion_control import control_state, record
 from weft.sim.packet.connections import Connections
 from weft.sim.packet.hardware import Hardware
-from weft.sim.packet.network import PS_PER_NS, PacketNetwork, picoseconds
+from weft.sim.packet.limits import LONGEST_RUN_PS
+from weft.sim.packet.network import PacketNetwork, picoseconds
 from weft.sim.packet.policies import Policy, choice_of
 from weft.sim.packet.snapshots import Snapshots
 from weft.workload import Workload
 
 #: Memory that snapshots may take.
 _SNAPSHOT_BYTES = 2**32
-#: Longest time that a run may last.
-FOREVER_PS = 2**61
-#: Most snapshots that are kept; every other one goes when there are more, and the time between them
-#: doubles.
+#: Most snapshots, and bytes of them, that are kept: when there are more every other one goes, and
+#: the time between them doubles.
 MAX_SNAPSHOTS = 2000
 #: Things that happen in one bucket of the wheel when links are busy, about.
 _IN_BUCKET = 6
@@ -177,7 +175,7 @@ class State:
             timeline=timeline.astype(np.int32),
             moves=(net.sends, np.zeros(ops + 1, np.int32), np.array([options["local_gbps"]])),
             snapshot_ps=snapshot_ps,
-            next_look=0 if snapshot_ps else FOREVER_PS,
+            next_look=0 if snapshot_ps else LONGEST_RUN_PS,
         )  # fmt: skip
 
     def step(self, instants: int) -> int:
@@ -205,17 +203,11 @@ class State:
         self.net.number[layout.NOW] = self.next_look
         arrays = *self.buffers(), *self.counters(self.next_look)
         self.seen.append((self.next_look, *arrays))
-        if len(self.seen) == MAX_SNAPSHOTS:
+        size = sum(array.nbytes for array in arrays) * len(self.seen)
+        if len(self.seen) > 2 and (len(self.seen) == MAX_SNAPSHOTS or size > _SNAPSHOT_BYTES):
             self.seen = self.seen[::2]
             self.snapshot_ps *= 2
         self.next_look = self.seen[-1][0] + self.snapshot_ps
-        size = sum(array.nbytes for array in arrays) * len(self.seen)
-        if size > _SNAPSHOT_BYTES:
-            raise InputError(
-                f"{len(self.seen):,} snapshots, one each {self.snapshot_ps / PS_PER_NS:g} ns up to "
-                f"{self.seen[-1][0] / PS_PER_NS:g} ns, take {size / 2**30:.1f} GiB; choose a larger "
-                "snapshot_ns"
-            )
 
     def buffers(self) -> tuple[NDArray[Any], ...]:
         """What buffers hold and wait for now: held, wants, wants_vl and why of `Snapshots`."""
@@ -334,7 +326,7 @@ def _settings(
         layout.CONTROL: hardware.control_bytes,
         layout.ADAPTER_LATENCY: picoseconds(hardware.adapter_latency_ns),
         layout.LOCAL_LATENCY: picoseconds(options["local_latency_ns"]),
-        layout.MAX_TIME: FOREVER_PS if limit is None else picoseconds(limit),
+        layout.MAX_TIME: LONGEST_RUN_PS if limit is None else picoseconds(limit),
         layout.WEIGHTED: arbitration is not None,
         layout.HIGH_LIMIT: 0 if arbitration is None else arbitration.limit,
         layout.POLICY: policy.number,
