@@ -178,7 +178,7 @@ def mark_packet(net, slot, link, lane):
     """Mark a packet that a link of a switch has taken, if those that it leaves are too many."""
     rules, slots = net.rules, net.slots
     size = np.int64(slots[slot, BYTES])
-    if rules[THRESHOLD] < 0 or slots[slot, MARKS] & BECN or size < rules[SMALLEST]:
+    if rules[THRESHOLD] < 0 or slots[slot, MARKS] or size < rules[SMALLEST]:
         return
     place = link * net.setting[LANES] + lane
     row = net.lanes[place]
@@ -195,7 +195,7 @@ def mark_packet(net, slot, link, lane):
         mixed = splitmix64(np.uint64(slots[slot, SERIAL]) ^ splitmix64(np.uint64(link) ^ seed))
         if mixed % np.uint64(rules[MARKING_RATE] + 1) != 0:
             return
-    slots[slot, MARKS] |= FECN
+    slots[slot, MARKS] = FECN
     net.counts[place, MARKED] += 1
 
 

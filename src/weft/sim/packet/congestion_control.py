@@ -84,14 +84,14 @@ class CongestionControl:
         On a value that InfiniBand's fields cannot hold, or an index beyond the table.
     """
 
-    threshold: int = 15
-    marking_rate: int = 0
+    threshold: int = 8
+    marking_rate: int = 3
     packet_size: int = 0
     victims: Victims = "hosts"
     ccti_increase: int = 1
     ccti_limit: int | None = None
     ccti_min: int = 0
-    ccti_timer: int = 150
+    ccti_timer: int = 40
     cct: Table = QUADRATIC
     per: Per = "qp"
 
@@ -164,7 +164,7 @@ class CongestionRecord:
     Parameters
     ----------
     marked
-        int64 [links, lanes]: packets that were marked as they left by each link and lane.
+        int64 [links, lanes]: packets that were first marked as they left by each link and lane.
     arrived
         int64 [queue pairs]: marked packets that have arrived; each makes a notification.
     notified

@@ -1,0 +1,117 @@
+"""Congestion control and its plain twin: rates notified at random, and marks and delays of runs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from tests.reference.congestion_control import TIMER_PS, PlainRate, marked_again, ways_of
+from tests.reference.packet_cases import PLAIN, fabric_of
+from weft import CongestionControl
+from weft.kernels import packet_congestion as kernel
+from weft.sim.packet.congestion_control import control_state
+from weft.workload import WorkloadBuilder
+
+
+def drawn_control(rng: np.random.Generator, **more: Any) -> CongestionControl:
+    entries = int(rng.integers(1, 40))
+    cct = [(int(rng.integers(4)), int(rng.integers(60))) for _ in range(entries)]
+    limit = int(rng.integers(entries))
+    return CongestionControl(
+        cct=tuple(cct), ccti_limit=limit, ccti_min=int(rng.integers(limit + 1)),
+        ccti_increase=int(rng.integers(1, 5)), ccti_timer=int(rng.integers(1, 9)), **more,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_rates_by_random_notifications(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    control = drawn_control(rng)
+    back = np.zeros(1, dtype=np.int32)
+    arrays = control_state(control, 256, back, 1, 1, 1)
+    rules, cct, rate = arrays["rules"], arrays["cct"], arrays["rates"][0]
+    plain, now, highest = PlainRate(control), np.int64(0), control.ccti_min
+    for _ in range(200):
+        # Now and then in the very picosecond of a tick.
+        step = int(rng.integers(0, 4_000_000))
+        now += np.int64(control.ccti_timer * TIMER_PS if rng.random() < 0.3 else step)
+        if rng.random() < 0.5:
+            kernel.notified(rules, rate, now)
+            plain.notification(int(now))
+        else:
+            takes = np.int64(rng.integers(1, 600_000))
+            delay = kernel.delay_of(rules, cct, rate, takes, now)
+            assert delay == plain.delay(int(takes), int(now))
+        assert rate[kernel.INDEX] == plain.index
+        highest = max(highest, plain.index)
+    assert rate[kernel.HIGHEST] == highest
+
+
+def drawn_run(seed: int) -> Any:
+    """Many to one and some to others over two or three switches, a queue pair for each host."""
+    rng = np.random.default_rng(seed)
+    switches = int(rng.integers(1, 4))
+    hosts = sorted([*range(switches), *rng.integers(0, switches, int(rng.integers(3, 7))).tolist()])
+    trunks = [(one, one + 1) for one in range(switches - 1)]
+    fabric = fabric_of(hosts, trunks)
+    builder = WorkloadBuilder(len(hosts))
+    hot = int(rng.integers(len(hosts)))
+    for source in range(len(hosts)):
+        others = [host for host in range(len(hosts)) if host != source]
+        goal = hot if source != hot and rng.random() < 0.7 else int(rng.choice(others))
+        builder.put(source, goal, int(rng.integers(1, 30_000)))
+    control = drawn_control(
+        rng, threshold=int(rng.integers(1, 16)), marking_rate=0,
+        victims=str(rng.choice(["none", "hosts", "all"])), per=str(rng.choice(["qp", "sl"])),
+    )  # fmt: skip
+    hardware = replace(
+        PLAIN, queues="voq", speedup=int(rng.integers(1, 3)), congestion_control=control,
+        buffer_bytes=int(rng.choice([2048, 4096, 16384])),
+        credit_latency_ns=float(rng.integers(0, 50)),
+    )  # fmt: skip
+    work = builder.build()
+    return weft.simulate_packets(
+        fabric, weft.route(fabric, "minhop"), work, hardware=hardware, trace=work.messages.tolist()
+    )
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_marks_and_delays_of_runs(seed: int) -> None:
+    found = drawn_run(seed)
+    control, fabric, record = found.hardware.congestion_control, found.fabric, found.congestion
+    marked = record.marked.sum(1)
+    assert marked_again(found) == {int(link): int(marked[link]) for link in np.flatnonzero(marked)}
+    # Notifications by the message that they are about, when their last byte is there.
+    ways = ways_of(found)
+    latency = np.rint(np.repeat(fabric.cable_latency_ns, 2) * 1000).astype(int)
+    heard: dict[int, list[int]] = defaultdict(list)
+    sent: dict[int, list[Any]] = defaultdict(list)
+    for way in ways:
+        if way[0].number < 0:
+            heard[way[0].op].append(way[-1].gone + int(latency[way[-1].link]))
+        else:
+            sent[way[0].op].append(way[0])
+    assert sum(len(times) for times in heard.values()) == marked.sum()
+    # Each host has one message, so that its queue pair is all that its level and port has.
+    pair = found.connections.pair
+    for op, hops in sent.items():
+        rate, held, earliest = PlainRate(control), 0, 0
+        comes = sorted(heard[op])
+        for place, hop in enumerate(sorted(hops, key=lambda each: each.number)):
+            assert hop.left >= earliest
+            while comes and comes[0] <= hop.left:
+                rate.notification(comes.pop(0))
+            delay = rate.delay(hop.gone - hop.left, hop.left)
+            earliest = hop.gone + delay
+            held += delay if place + 1 < len(hops) else 0
+        assert record.held_back_ps[pair[op]] == held
+
+
+def test_drawn_runs_are_worth_it() -> None:
+    marked = [int(drawn_run(seed).congestion.marked.sum()) for seed in range(40)]
+    assert sum(count > 0 for count in marked) >= 20

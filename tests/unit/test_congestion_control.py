@@ -1,0 +1,346 @@
+"""InfiniBand's congestion control: marks, notifications, delays, and what they do to a hot spot."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.reference.packet_cases import PLAIN, D, L, R, fabric_of, puts
+
+import weft
+from weft import CongestionControl, Hardware, InputError
+from weft.fabrics import Fabric, FabricBuilder
+from weft.sim.packet import CongestionRecord, PacketResult, VlArbitration
+from weft.sim.packet.congestion_control import QUADRATIC, quadratic_table
+from weft.workload import Workload, WorkloadBuilder
+
+#: Of hosts' cables.
+GBPS = 32.0
+
+
+def run(fabric: Fabric, work: Workload, control: Any = None, **more: Any) -> PacketResult:
+    hardware = replace(more.pop("hardware", PLAIN), congestion_control=control)
+    routes = weft.route(fabric, more.pop("engine", "minhop"))
+    return weft.simulate_packets(fabric, routes, work, hardware=hardware, **more)
+
+
+def record_of(result: PacketResult) -> CongestionRecord:
+    """What congestion control did in a run that had it."""
+    assert result.congestion is not None
+    return result.congestion
+
+
+# -- settings --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"threshold": 16}, "threshold is 0 to 15, not 16"),
+        ({"threshold": -1}, "threshold is 0 to 15"),
+        ({"marking_rate": 65536}, "marking_rate is 0 to 65535"),
+        ({"packet_size": 256}, "packet_size is 0 to 255"),
+        ({"ccti_increase": 0}, "ccti_increase is 1 to 255"),
+        ({"ccti_timer": 0}, "ccti_timer is 1 to 65535"),
+        ({"ccti_limit": 128}, "ccti_limit 128; the table has entries 0 to 127"),
+        ({"ccti_limit": 5, "ccti_min": 6}, "ccti_min is 0 to ccti_limit, 5, not 6"),
+        ({"victims": "some"}, "victims"),
+        ({"per": "port"}, "per"),
+        ({"cct": ()}, "cct has no entries"),
+        ({"cct": ((0, 0), (4, 1))}, "entry 1 of cct is 4:1; shifts are 0 to 3"),
+        ({"cct": "0:0,0:16384"}, "entry 1 of cct is 0:16384"),
+        ({"cct": "0:0,7"}, "entry 1 of cct"),
+        ({"threshold": "high"}, "threshold"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        CongestionControl(**wrong)
+
+
+@pytest.mark.parametrize("given", [True, "threshold=3", VlArbitration()])
+def test_hardware_refuses_what_is_no_congestion_control(given: Any) -> None:
+    with pytest.raises(InputError, match="expected a CongestionControl"):
+        Hardware(congestion_control=given)
+
+
+def test_weights_of_the_threshold_fall_evenly_from_a_buffer_to_a_sixteenth() -> None:
+    credits = [CongestionControl(threshold=t).threshold_credits(256) for t in (1, 8, 14, 15)]
+    assert credits == [240, 128, 32, 16]
+
+
+def test_the_usual_table_grows_with_the_square_of_the_index() -> None:
+    assert len(QUADRATIC) == 128
+    assert QUADRATIC[0] == (3, 0)
+    # 7 / 0.218 packets' times at index 95, in eighths.
+    assert QUADRATIC[95] == (3, int(8 * 7 / 0.218))
+    assert quadratic_table(3, at=2, delays=4.0) == ((3, 0), (3, 8), (3, 32))
+    with pytest.raises(InputError, match="entries"):
+        quadratic_table(0)
+
+
+# -- worked out by hand ----------------------------------------------------------------------------
+
+#: Every notification is for the next index, and the timer is longer than the run.
+BY_HAND = CongestionControl(
+    threshold=15, marking_rate=0, ccti_timer=65535, cct=((0, 0), (0, 1), (1, 5)), ccti_limit=1
+)
+
+
+def two_to_one(control: Any, packets: int = 8, **more: Any) -> PacketResult:
+    """Hosts 0 and 1 each send a message to host 2 by one switch."""
+    work = puts(3, (0, 2, 1000 * packets), (1, 2, 1000 * packets))
+    return run(fabric_of([0, 0, 0], []), work, control, trace=(0, 1), **more)
+
+
+def out_of(result: PacketResult, host: int) -> int:
+    """The link that leaves a host."""
+    return int(np.flatnonzero(result.fabric.link_from == result.fabric.host_nodes[host])[0])
+
+
+def left_at(result: PacketResult, op: int) -> list[int]:
+    """When the packets of a message left their host."""
+    hop = result.hop
+    source = out_of(result, int(result.host[result.workload.rank[op]]))
+    return hop[(hop[:, 0] == op) & (hop[:, 2] == source) & (hop[:, 1] >= 0), 5].tolist()
+
+
+def test_a_marked_packet_slows_its_queue_pair_down_after_a_round_trip() -> None:
+    found = two_to_one(BY_HAND)
+    # The switch takes packets of 0 and 1 in turn from L + R on. When it takes the first of host 1,
+    # two more have come, 32 credits against a threshold of 16. That packet is in host 2 at
+    # L + R + D + L + D, and a notification of 24 bytes in host 1 another L + R + L + 2.4 ns on.
+    notice = L + R + D + L + D
+    notified = notice + L + R + L + 2_400
+    assert 4 * D < notified < 5 * D
+    notices = found.hop[(found.hop[:, 1] == -1) & (found.hop[:, 0] == 1)]
+    assert notices[0, 4:6].tolist() == [notice, notice]
+    assert notices[1, 5] == notice + L + R
+    # Packets 0 to 5 follow each other; after the one that leaves at 5 D there is a delay of D.
+    leaves = left_at(found, 1)
+    assert leaves == [0, D, 2 * D, 3 * D, 4 * D, 5 * D, 7 * D, 9 * D]
+    assert record_of(found).held_back_ps.tolist()[1] == 2 * D
+    assert record_of(found).highest.tolist() == [1, 1]
+
+
+def test_delays_shift_a_packets_time_before_they_multiply_it() -> None:
+    control = replace(BY_HAND, ccti_limit=2, ccti_increase=2)
+    leaves = left_at(two_to_one(control), 1)
+    assert leaves[5:] == [5 * D, 6 * D + 5 * (D >> 1), 7 * D + 10 * (D >> 1)]
+
+
+def test_the_lowest_index_delays_before_any_notification() -> None:
+    found = two_to_one(replace(BY_HAND, ccti_min=1), packets=3)
+    assert left_at(found, 0) == [0, 2 * D, 4 * D]
+
+
+def test_the_timer_lets_the_index_fall() -> None:
+    # 1.024 us is 10 D: the index is back at 0 before the packets that leave later.
+    found = two_to_one(replace(BY_HAND, ccti_timer=1), packets=40)
+    gaps = set(np.diff(left_at(found, 1)).tolist())
+    assert gaps == {D, 2 * D}
+
+
+def test_notifications_go_ahead_of_data_and_are_counted() -> None:
+    found = two_to_one(BY_HAND, packets=40)
+    record = record_of(found)
+    marked = int(record.marked.sum())
+    assert marked == record.arrived.sum() == record.notified.sum() > 10
+    assert found.conservation["injected_packets"] == 80 + marked
+    assert found.conservation["delivered_packets"] == 80 + marked
+    assert found.conservation["in_flight_packets"] == 0
+    # Host 2 sends nothing but notifications, each of a header.
+    assert found.wire_bytes[out_of(found, 2)].sum() == marked * PLAIN.header_bytes
+
+
+def test_data_waits_for_the_notification_of_its_lane() -> None:
+    # Host 2 answers with a long message: its packets are on the cable when notifications come.
+    work = puts(3, (0, 2, 8000), (1, 2, 8000), (2, 0, 8000))
+    found = run(fabric_of([0, 0, 0], []), work, BY_HAND, trace=(0, 1, 2))
+    rows = found.hop[found.hop[:, 2] == out_of(found, 2)]
+    notice = L + R + D + L + D
+    first = rows[rows[:, 1] == -1][0]
+    # It waits for the packet that is leaving, and goes before the next one.
+    assert first[4] == notice
+    assert first[5] == -(-notice // D) * D
+    assert rows[rows[:, 5] > first[5]][0][5] == first[6]
+
+
+# -- what is marked --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threshold", [0, 1])
+def test_a_queue_below_the_threshold_changes_nothing(threshold: int) -> None:
+    plain, found = two_to_one(None), two_to_one(replace(BY_HAND, threshold=threshold), packets=8)
+    assert plain.congestion is None
+    assert record_of(found).marked.sum() == 0
+    for name in ("posted_ps", "ended_ps", "left_ps", "arrived_ps", "packets", "wait_ps", "hop"):
+        assert (getattr(found, name) == getattr(plain, name)).all()
+    assert found.end_ps == plain.end_ps
+
+
+def test_small_packets_are_not_marked() -> None:
+    found = two_to_one(replace(BY_HAND, packet_size=17))
+    assert record_of(found).marked.sum() == 0
+    assert record_of(two_to_one(replace(BY_HAND, packet_size=16))).marked.sum() > 0
+
+
+def test_the_marking_rate_is_how_many_pass_between_two_marks() -> None:
+    never_slow = replace(BY_HAND, cct=((0, 0),), ccti_limit=0, threshold=15)
+    every = two_to_one(never_slow, packets=400)
+    some = two_to_one(replace(never_slow, marking_rate=3), packets=400)
+    again = two_to_one(replace(never_slow, marking_rate=3), packets=400)
+    other = two_to_one(replace(never_slow, marking_rate=3), packets=400, seed=7)
+    counts = [int(record_of(each).marked.sum()) for each in (every, some, again, other)]
+    assert counts[0] > 780
+    assert counts[1] == pytest.approx(counts[0] / 4, rel=0.2)
+    assert (some.hop == again.hop).all()
+    assert not (len(some.hop) == len(other.hop) and (some.hop == other.hop).all())
+
+
+def test_victims_mark_when_the_mask_says_so() -> None:
+    # Host 1 takes in half of what comes; the port to it lacks credits and is no root.
+    hardware = replace(PLAIN, adapter_gbps=40.0)
+    work = puts(3, (0, 2, 60_000), (1, 2, 60_000))
+    marked = {}
+    for victims in ("none", "hosts", "all"):
+        control = replace(BY_HAND, victims=victims, cct=((0, 0),), ccti_limit=0)
+        found = run(fabric_of([0, 0, 0], []), work, control, hardware=hardware)
+        marked[victims] = int(record_of(found).marked.sum())
+    assert marked["none"] < 20 < 60 < marked["hosts"] == marked["all"]
+
+
+def test_only_the_root_of_a_tree_marks() -> None:
+    # Hosts 0 and 1 behind the trunk and 3, 4 beside it all send to host 2: its port is the root,
+    # the trunk's a victim as soon as the buffer behind it is full.
+    fabric = fabric_of([0, 0, 1, 1, 1], [(0, 1)])
+    work = puts(5, *((source, 2, 200_000) for source in (0, 1, 3, 4)))
+    marked = {}
+    for victims in ("hosts", "all"):
+        control = replace(BY_HAND, threshold=8, victims=victims, cct=((0, 0),), ccti_limit=0)
+        found = run(fabric, work, control, hardware=replace(PLAIN, queues="voq"))
+        counts = record_of(found).marked.sum(1)
+        ends = fabric.link_from, fabric.link_to
+        trunk = int(np.flatnonzero((ends[0] == 0) & (ends[1] == 1))[0])
+        root = int(np.flatnonzero(ends[1] == fabric.host_nodes[2])[0])
+        marked[victims] = int(counts[root]), int(counts[trunk])
+    assert marked["hosts"][0] > 700
+    assert marked["hosts"][1] < 20 < 100 < marked["all"][1]
+
+
+# -- who is slowed down ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("per", ["qp", "sl"])
+def test_a_level_of_a_port_shares_its_index_and_a_queue_pair_has_its_own(per: str) -> None:
+    # Host 0 sends to 2, where host 1 does too, and to 3, where nobody else does.
+    work = puts(4, (0, 2, 40_000), (1, 2, 40_000), (0, 3, 40_000))
+    found = run(fabric_of([0] * 4, []), work, replace(BY_HAND, per=per), trace=(2,))
+    record = record_of(found)
+    assert record.notified[1] == 0  # queue pairs are numbered by rank that sends and receives
+    assert (record.held_back_ps[1] > 0) == (per == "sl")
+    assert len(record.highest) == (3 if per == "qp" else 16 * fabric_of([0] * 4, []).num_links)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"hardware": replace(PLAIN, queue_pairs="host")},
+        {"hardware": replace(PLAIN, adapter_gbps=50.0, adapter_latency_ns=70.0)},
+        {"hardware": replace(PLAIN, queues="voq", speedup=2), "eager_bytes": 1000},
+        {"engine": "ecmp", "policy": "spray"},
+        {"engine": "ecmp", "policy": "adaptive"},
+    ],
+)
+def test_packets_and_credits_are_conserved_and_runs_repeat(more: dict[str, Any]) -> None:
+    fabric = weft.fabric("xgft:2;3,3;1,2,rate=80")
+    builder = WorkloadBuilder(9)
+    rng = np.random.default_rng(5)
+    for source in range(9):
+        for size in rng.integers(100, 30_000, 6):
+            target = 0 if source and rng.random() < 0.5 else (source + 1 + rng.integers(8)) % 9
+            builder.put(source, int(target), int(size))
+    work = builder.build()
+    control = CongestionControl(threshold=14, marking_rate=1, ccti_timer=2)
+    found = [run(fabric, work, control, **more) for _ in range(2)]
+    record = record_of(found[0])
+    assert found[0].complete
+    assert 0 < record.marked.sum() == record.notified.sum()
+    assert found[0].conservation == found[1].conservation
+    assert (found[0].arrived_ps == found[1].arrived_ps).all()
+    assert (found[0].arrived_ps[work.messages] >= 0).all()
+
+
+def test_a_missing_way_back_is_an_error() -> None:
+    fabric = fabric_of([0, 1], [(0, 1)])
+    routes = weft.route(fabric, "minhop")
+    table = routes.table.copy()
+    table[0] = 255
+    with pytest.raises(InputError, match="no path from h1 to h0"):
+        weft.simulate_packets(
+            fabric, replace(routes, table=table), puts(2, (0, 1, 1000)),
+            hardware=replace(PLAIN, congestion_control=CongestionControl()),
+        )  # fmt: skip
+
+
+# -- a hot spot and those who only pass by ---------------------------------------------------------
+
+
+def hot_spot(local: int, size: int = 80_000_000) -> tuple[Fabric, Workload]:
+    """Host 0 and `local` others send to host 2, host 1 to host 3 by the same trunk as host 0."""
+    builder = FabricBuilder("hot spot", rate=GBPS)
+    switches = builder.switches(["s0", "s1"])
+    hosts = [0, 0] + [1] * (2 + local)
+    builder.connect(switches[hosts], builder.hosts([f"h{n}" for n in range(len(hosts))]))
+    builder.connect(switches[[0]], switches[[1]])
+    work = puts(len(hosts), (0, 2, size), (1, 3, size), *((4 + n, 2, size) for n in range(local)))
+    return builder.fabric(), work
+
+
+def received_gbps(result: PacketResult, host: int) -> float:
+    fabric = result.fabric
+    link = int(np.flatnonzero(fabric.link_to == fabric.host_nodes[host])[0])
+    return float(result.wire_bytes[link].sum() * 8000 / result.end_ps)
+
+
+@pytest.mark.parametrize("local", [3, 7])
+def test_a_victim_gets_its_rate_back_while_the_hot_spot_stays_busy(local: int) -> None:
+    fabric, work = hot_spot(local)
+    voq = Hardware(queues="voq")
+    without = run(fabric, work, hardware=voq, max_time_ns=4e6)
+    control = run(fabric, work, CongestionControl(), hardware=voq, max_time_ns=10e6)
+    # The trunk's buffer fills with packets for the hot spot, and as they leave it in turn, the
+    # victim moves as fast as they do: the hot spot's rate over its incoming ports.
+    assert received_gbps(without, 2) == pytest.approx(GBPS, rel=0.01)
+    assert received_gbps(without, 3) == pytest.approx(GBPS / (local + 1), rel=0.02)
+    assert received_gbps(control, 2) > 0.95 * GBPS
+    assert received_gbps(control, 3) > 0.75 * GBPS
+
+
+def test_victims_in_a_fat_tree_get_all_that_they_ask_for() -> None:
+    # Three hosts of each of three leaves send to host 0; the fourth sends 16 Gb/s to another leaf,
+    # through the same port up.
+    fabric = weft.fabric("xgft:2;4,4;1,4,rate=32")
+    span_ns, asked = 10e6, 16.0
+    builder = WorkloadBuilder(16)
+    packets = np.arange(int(span_ns * asked / 8 / 2048))
+    for leaf in (1, 2, 3):
+        for source in range(3):
+            builder.put(4 * leaf + source, 0, 60_000_000)
+        goal = 4 * (leaf % 3 + 1)
+        for packet in packets:
+            builder.put(4 * leaf + 3, goal, 2048, release_ns=packet * 2048 * 8 / asked)
+    work = builder.build()
+    shares = []
+    for control in (None, CongestionControl()):
+        found = run(
+            fabric, work, control, engine="dmodk", hardware=Hardware(queues="voq"),
+            max_time_ns=span_ns,
+        )  # fmt: skip
+        shares += [[received_gbps(found, host) for host in (0, 4, 8, 12)]]
+    wire = asked * 2074 / 2048
+    assert shares[0] == pytest.approx([GBPS, *[GBPS / 9] * 3], rel=0.02)
+    assert shares[1][0] > 0.97 * GBPS
+    assert shares[1][1:] == pytest.approx([wire] * 3, rel=0.01)
