@@ -1,0 +1,222 @@
+"""Lane arbitration by weights: which lane a link takes, and what share of its bytes each gets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from numba import njit
+from tests.reference.packet_cases import PLAIN, D, L, R, fabric_of, puts
+
+import weft
+from weft.kernels import packet_lanes as kernel
+from weft.kernels import packet_layout as layout
+from weft.routes import TableRoutes, VirtualLanes
+from weft.sim.packet import Hardware, PacketResult, VlArbitration
+
+#: Packets of 64 bytes, the unit of weights: weights hold exactly.
+SMALL = replace(PLAIN, mtu_bytes=40, header_bytes=24, credit_bytes=64)
+#: Packets of 1024 bytes, 16 units of weights.
+LARGE = PLAIN
+
+
+def saturated(
+    arbitration: VlArbitration | None, lanes: int, hardware: Hardware = SMALL, share: float = 0.5
+) -> PacketResult:
+    """A host for each lane sends by one trunk, more than can pass while the run lasts."""
+    fabric = fabric_of([0] * lanes + [1] * lanes, [(0, 1)])
+    given = weft.route(fabric, "minhop")
+    assert isinstance(given, TableRoutes)
+    levels = np.zeros(fabric.num_destinations, dtype=np.uint8)
+    levels[lanes : 2 * lanes] = range(lanes)
+    routes = replace(given, sl=levels, lanes=VirtualLanes.uniform(list(range(lanes))))
+    packets = 4000 if hardware is SMALL else 600
+    work = puts(2 * lanes, *((n, lanes + n, packets * hardware.mtu_bytes) for n in range(lanes)))
+    wire = hardware.mtu_bytes + hardware.header_bytes
+    return weft.simulate_packets(
+        fabric, routes, work, hardware=replace(hardware, vl_arbitration=arbitration),
+        max_time_ns=share * packets * wire * 8 / 80,
+    )  # fmt: skip
+
+
+def shares(result: PacketResult) -> list[float]:
+    """Part of the trunk's bytes that each lane got."""
+    fabric = result.fabric
+    trunk = int(np.flatnonzero((fabric.link_from == 0) & (fabric.link_to == 1))[0])
+    sent = result.wire_bytes[trunk]
+    assert result.busy_ps[trunk] > 0.98 * result.end_ps
+    return (sent / sent.sum()).tolist()
+
+
+@pytest.mark.parametrize(
+    ("low", "expected"),
+    [
+        (((0, 1), (1, 3)), [1 / 4, 3 / 4]),
+        (((0, 7), (1, 1)), [7 / 8, 1 / 8]),
+        (((0, 60), (1, 20)), [3 / 4, 1 / 4]),
+        (((0, 4), (1, 2), (2, 1), (3, 1)), [1 / 2, 1 / 4, 1 / 8, 1 / 8]),
+        # Entries of one lane add up, and one without weight gives nothing.
+        (((0, 2), (1, 2), (0, 0), (0, 4)), [3 / 4, 1 / 4]),
+    ],
+)
+def test_low_weights_share_the_bytes_of_a_saturated_link(
+    low: tuple[tuple[int, int], ...], expected: list[float]
+) -> None:
+    found = saturated(VlArbitration(low=low), len(expected))
+    assert shares(found) == pytest.approx(expected, abs=0.02)
+
+
+def test_lanes_without_tables_take_turns() -> None:
+    assert shares(saturated(None, 3)) == pytest.approx([1 / 3] * 3, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("low", "expected"),
+    [
+        # Packets of 16 units: weights of so many and more share as they say.
+        (((0, 16), (1, 48)), [1 / 4, 3 / 4]),
+        # A packet may use up more than is left: 1 and 3 both let one pass, 17 lets two.
+        (((0, 1), (1, 3)), [1 / 2, 1 / 2]),
+        (((0, 16), (1, 17)), [1 / 3, 2 / 3]),
+    ],
+)
+def test_weights_end_with_the_packet_that_uses_them_up(
+    low: tuple[tuple[int, int], ...], expected: list[float]
+) -> None:
+    assert shares(saturated(VlArbitration(low=low), 2, LARGE)) == pytest.approx(expected, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        # 0 lets one packet pass, n of 4096 bytes n times 64 packets of 64 bytes.
+        (0, [1 / 2, 1 / 2]),
+        (1, [1 / 65, 64 / 65]),
+        (4, [1 / 257, 256 / 257]),
+        (255, [0.0, 1.0]),
+    ],
+)
+def test_high_priority_passes_up_to_its_limit(limit: int, expected: list[float]) -> None:
+    found = saturated(VlArbitration(high=((1, 255),), low=((0, 1),), limit=limit), 2)
+    assert shares(found) == pytest.approx(expected, abs=0.005)
+
+
+def test_weights_hold_within_either_priority() -> None:
+    # High: lanes 2 and 3 as 1 to 3; after each packet of theirs one of lanes 0 and 1 as 3 to 1.
+    tables = VlArbitration(high=((2, 1), (3, 3)), low=((0, 3), (1, 1)), limit=0)
+    assert shares(saturated(tables, 4)) == pytest.approx([3 / 8, 1 / 8, 1 / 8, 3 / 8], abs=0.01)
+
+
+def test_what_one_lane_leaves_the_others_take() -> None:
+    # Host 1 has sent all that it has after a tenth of the run: lane 0 goes on alone.
+    fabric = fabric_of([0, 0, 1, 1], [(0, 1)])
+    given = weft.route(fabric, "minhop")
+    assert isinstance(given, TableRoutes)
+    levels = np.zeros(fabric.num_destinations, dtype=np.uint8)
+    levels[3] = 1
+    routes = replace(given, sl=levels, lanes=VirtualLanes.uniform([0, 1]))
+    work = puts(4, (0, 2, 400_000), (1, 3, 40_000))
+    hardware = replace(PLAIN, vl_arbitration=VlArbitration(high=((1, 16),), low=((0, 1),), limit=9))
+    found = weft.simulate_packets(fabric, routes, work, hardware=hardware)
+    trunk = int(np.flatnonzero((fabric.link_from == 0) & (fabric.link_to == 1))[0])
+    packets = found.packets[trunk]
+    assert packets.tolist() == [400, 40]
+    assert found.busy_ps[trunk] == 440 * D
+    # The trunk never rests: from the first packet's being routed there to the last one's leaving.
+    assert found.end_ps == 440 * D + 2 * (L + R) + L
+
+
+# -- the choice itself, against the specification's words ------------------------------------------
+
+
+class Link(NamedTuple):
+    """What the kernel's choice reads."""
+
+    setting: np.ndarray
+    high: np.ndarray
+    low: np.ndarray
+
+
+@njit
+def _grants(net: Link, row: np.ndarray, mask: int, num_bytes: int) -> int:
+    # What only compiled functions may call.
+    picked = kernel.choose_lane(net, row, mask)
+    if picked >= 0:
+        kernel.lane_served(net, row, picked, num_bytes)
+    return picked >> 1
+
+
+class Arbiter:
+    """The kernel's choice for one link, fed with lanes that have packets."""
+
+    def __init__(self, tables: VlArbitration | None, lanes: int = 4):
+        setting = np.zeros(layout.SETTINGS, dtype=np.int64)
+        setting[layout.LANES] = lanes
+        setting[layout.WEIGHTED] = tables is not None
+        given = tables or VlArbitration()
+        setting[layout.HIGH_LIMIT] = given.limit
+        high, low = (
+            np.array(table, dtype=np.int64).reshape(-1, 2) for table in (given.high, given.low)
+        )
+        self.net = Link(setting, high, low)
+        self.row = np.zeros(layout.ARBITER_WIDTH, dtype=np.int32)
+        self.row[layout.LAST_LANE] = -1
+        for table, left in ((high, layout.HIGH_LEFT), (low, layout.LOW_LEFT)):
+            self.row[left] = table[0, 1] if len(table) else 0
+        self.row[layout.LIMIT_LEFT] = max(given.limit * 4096, 1)
+
+    def grants(self, lanes: Sequence[int], num_bytes: int = 64) -> int:
+        """The lane that sends a packet of a size, among those that have one; -1 for none."""
+        mask = np.int64(sum(1 << lane for lane in lanes))
+        return int(_grants(self.net, self.row, mask, np.int64(num_bytes)))
+
+
+def test_an_entry_keeps_its_turn_until_its_weight_is_used_up() -> None:
+    link = Arbiter(VlArbitration(low=((0, 2), (1, 1))))
+    assert [link.grants([0, 1]) for _ in range(6)] == [0, 0, 1, 0, 0, 1]
+
+
+def test_an_entry_without_packets_loses_its_turn_and_comes_back_with_its_whole_weight() -> None:
+    link = Arbiter(VlArbitration(low=((0, 3), (1, 1))))
+    assert link.grants([0, 1]) == 0
+    assert link.grants([1]) == 1
+    assert [link.grants([0, 1]) for _ in range(4)] == [0, 0, 0, 1]
+
+
+def test_weights_count_whole_units_of_64_bytes() -> None:
+    link = Arbiter(VlArbitration(low=((0, 4), (1, 4))))
+    # 65 bytes are two units.
+    assert [link.grants([0, 1], 65) for _ in range(4)] == [0, 0, 1, 1]
+
+
+def test_lanes_in_no_table_never_send() -> None:
+    link = Arbiter(VlArbitration(high=((1, 0),), low=((0, 1),)))
+    assert link.grants([1, 2]) == -1
+    assert link.grants([0, 2]) == 0
+
+
+def test_low_priority_waits_for_the_limit_and_then_sends_one_packet() -> None:
+    link = Arbiter(VlArbitration(high=((1, 255),), low=((0, 255),), limit=1))
+    found = [link.grants([0, 1], 2048) for _ in range(7)]
+    assert found == [1, 1, 0, 1, 1, 0, 1]
+
+
+def test_a_limit_used_up_while_low_priority_is_empty_lets_it_go_first_when_it_comes() -> None:
+    link = Arbiter(VlArbitration(high=((1, 255),), low=((0, 1),), limit=1))
+    assert [link.grants([1], 2048) for _ in range(5)] == [1] * 5
+    assert [link.grants([0, 1], 2048) for _ in range(4)] == [0, 1, 1, 0]
+
+
+def test_one_lane_may_stand_in_both_tables() -> None:
+    link = Arbiter(VlArbitration(high=((0, 1),), low=((0, 1), (1, 1)), limit=0))
+    # High priority takes lane 0, then the low table its entries in turn.
+    assert [link.grants([0, 1]) for _ in range(6)] == [0, 0, 0, 1, 0, 0]
+
+
+def test_lanes_by_turns_go_round_from_the_last_one() -> None:
+    link = Arbiter(None)
+    assert [link.grants([0, 2, 3]) for _ in range(4)] == [0, 2, 3, 0]
+    assert [link.grants([1, 3]) for _ in range(3)] == [1, 3, 1]
