@@ -154,7 +154,7 @@ class PlainRound:
         played, routes = self.played, self.played.routes
         if not packet.decided:
             packet.via, packet.decided = self.decide(packet, row, time), True
-        elif packet.via == int(routes.via[row]):
+        elif packet.via is not None and packet.via == int(routes.via[row]):
             packet.via = None
         if packet.via is not None:
             group = int(routes.via_set[packet.via, row])
@@ -201,6 +201,34 @@ class PlainRound:
             row = int(self.played.graph.edge_row[self.played.candidates(int(group))[0][0]])
             count += 1
         return count
+
+
+class PlainAdaptive(PlainRound):
+    """The least loaded candidate, for each packet or with a gap for each flowlet; on one lane."""
+
+    def __init__(self, played: Played, *, by: str, gap: int, entries: int):
+        super().__init__(played, threshold=0, by=by)
+        self.gap, self.entries = gap, entries
+        self.flowlets: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def lane(self, place: int) -> int:
+        return 0
+
+    def decide(self, packet: Packet, row: int, time: int) -> int | None:
+        return None
+
+    def next_link(self, packet: Packet, row: int, time: int) -> int:
+        entry = row, int(splitmix64(np.uint64(packet.connection))) % self.entries
+        last, since = self.flowlets.get(entry, (-1, -1))
+        group = self.played.routes.set_id[packet.goal, row]
+        some = [edge for edge, _ in self.played.candidates(int(group))] if group >= 0 else []
+        links = [int(self.played.link_of[edge]) for edge in some]
+        link = super().next_link(packet, row, time)
+        if self.gap and last in links and time - since <= self.gap:
+            link = last
+        if len(links) > 1:
+            self.flowlets[entry] = link, time
+        return link
 
 
 class PlainConga:

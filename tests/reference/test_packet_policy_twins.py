@@ -7,7 +7,7 @@ import pytest
 
 import weft
 from tests.reference.packet_layout import ps
-from tests.reference.packet_policies import PlainConga, PlainRound, Played
+from tests.reference.packet_policies import PlainAdaptive, PlainConga, PlainRound, Played
 from weft.fabrics import Fabric
 from weft.kernels import packet_choice as places
 from weft.kernels import packet_conga as kernel
@@ -78,6 +78,19 @@ def test_conga_decides_as_its_twin_does(spec: str, seed: int) -> None:
         decisions += 1
     assert decisions > 100
     assert twin.heard, "no feedback arrived anywhere"
+
+
+@pytest.mark.parametrize("by", ["both", "queue", "credits"])
+@pytest.mark.parametrize("gap", [0, 300])
+@pytest.mark.parametrize("seed", range(3))
+def test_adaptive_routing_takes_what_its_twin_finds_least_loaded(
+    by: str, gap: int, seed: int
+) -> None:
+    policy = f"adaptive:by={by},gap={gap}ns,entries=5"
+    result, routes = played_run(tree(TREES[seed], seed), "ecmp", policy, seed, 8)
+    twin = PlainAdaptive(Played(result, routes), by=by, gap=ps(gap), entries=5)
+    for packet, at, link in twin.follow():
+        assert packet.hops[at][0] == link, (packet, at)
 
 
 @pytest.mark.parametrize("seed", range(20))

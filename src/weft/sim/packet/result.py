@@ -20,7 +20,7 @@ from weft.sim.packet.hardware import Hardware
 from weft.sim.packet.network import PacketNetwork
 from weft.sim.packet.policies import policy as policies
 from weft.sim.packet.snapshots import Snapshots
-from weft.sim.replay import Replay, ratio
+from weft.sim.replay import Replay, ratio, totals
 from weft.workload import Workload
 
 LINK_COLUMNS: Mapping[str, Column] = {
@@ -62,6 +62,20 @@ HOP_COLUMNS: Mapping[str, Column] = {
     "left_ns": Column(pl.Float64, "ns", "When its first byte left."),
     "gone_ns": Column(pl.Float64, "ns", "When its last byte had left."),
     "wait_ns": Column(pl.Float64, "ns", "From ready to left."),
+}
+
+REORDER_COLUMNS: Mapping[str, Column] = {
+    "connection": Column(pl.Int32, "", "Connection: one direction of a queue pair."),
+    "source_rank": Column(pl.Int32, "", "Rank that sends."),
+    "destination_rank": Column(pl.Int32, "", "Rank that receives."),
+    "messages": Column(pl.Int64, "", "Messages sent over it."),
+    "packets": Column(pl.Int64, "", "Packets that these have."),
+    "overtook_packets": Column(
+        pl.Int64, "", "Packets that came before one sent earlier, answers of rendez-vous included."
+    ),
+    "most_held_bytes": Column(
+        pl.Int64, "B", "Most bytes, with headers, that the receiver kept of such packets at a time."
+    ),
 }
 
 
@@ -198,6 +212,30 @@ class PacketResult(Replay):
                 "packets": self.packets[link, lane],
                 "wire_bytes": self.wire_bytes[link, lane],
                 "mean_wait_ns": self.wait_ps[link, lane] / 1000 / self.packets[link, lane],
+            },
+        )
+
+    def reordering(self) -> pl.DataFrame:
+        """One row a connection that messages went over; see `REORDER_COLUMNS`.
+
+        Rows of policies that keep packets in order say 0.
+        """
+        work, lines = self.workload, self.connections
+        ops = work.messages[lines.route[work.messages] != program.LOCAL]
+        line, first, which = np.unique(
+            lines.connection[ops], return_index=True, return_inverse=True
+        )
+        packets = np.maximum(-(-work.size_bytes[ops] // self.hardware.mtu_bytes), 1)
+        return frame(
+            REORDER_COLUMNS,
+            {
+                "connection": line,
+                "source_rank": work.rank[ops[first]],
+                "destination_rank": work.peer[ops[first]],
+                "messages": np.bincount(which, minlength=len(line)),
+                "packets": totals(which, packets, len(line)),
+                "overtook_packets": self.overtook[line],
+                "most_held_bytes": self.held_bytes[line],
             },
         )
 

@@ -73,7 +73,7 @@ def conga(
         raise InputError(f"bits must be 1 to 7, not {bits}")
     for name, value in (("gap", gap), ("t_dre", t_dre), ("ageing", ageing)):
         if not 0.001 <= value < 1e12:
-            raise InputError(f"{name} must be 0.001 ns or more, not {value}")
+            raise InputError(f"{name} must be 0.001 ns or more and below 1e12 ns, not {value}")
     period = int(picoseconds(t_dre))
     reals = np.zeros(kernel.REALS)
     reals[kernel.LEFT] = 1 - alpha
@@ -196,9 +196,7 @@ def _check_peers(fabric: Fabric, level: NDArray[np.int64], pod: NDArray[np.int32
     if len(twice):
         at, first, second = (
             fabric.node_names[graph.row_node[int(row)]]
-            for row in (
-                one[order][twice[0]], other[order][twice[0]], other[order][twice[0] + 1],
-            )
+            for row in (one[order][twice[0]], *np.sort(other[order][twice[0] : twice[0] + 2]))
         )  # fmt: skip
         raise NotApplicable(
             f"policy conga in middle switches: {at} reaches both {first} and {second} of one pod, "

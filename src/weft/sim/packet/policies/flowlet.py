@@ -26,8 +26,8 @@ def flowlet(*, gap: Nanoseconds = 10_000.0, entries: int = 4096) -> Policy:
     """
     if not 1 <= entries <= 2**20:
         raise InputError(f"entries must be 1 to {2**20}, not {entries}")
-    if not 0 <= gap < 1e12:
-        raise InputError(f"gap must be 0 ns or more, not {gap}")
+    if gap >= 1e12:
+        raise InputError(f"gap must be below 1e12 ns, not {gap}")
     return Policy(
         kernel.FLOWLET,
         numbered(GAP=int(picoseconds(gap)), ENTRIES=entries),

@@ -1,0 +1,283 @@
+"""Policies of the packet level: what they are good for, what they refuse, what order costs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.packet_runs import fabric_of
+
+import weft
+from weft.errors import InputError, NotApplicable
+from weft.fabrics import Fabric
+from weft.routing.structure.fat_tree import find_levels
+from weft.sim.packet import PacketResult
+from weft.sim.packet.policies import bind
+from weft.workload import Workload, WorkloadBuilder
+
+#: Flowlets end and metrics follow within some messages' time, not some of TCP's round trips.
+CONGA = "conga:gap=5us,t_dre=1us"
+POLICIES = ("ecmp", CONGA, "adaptive")
+
+
+def between_halves(
+    fabric: Fabric, load: float, *, size: int = 2048, horizon_ns: float = 150_000.0, seed: int = 1
+) -> Workload:
+    """Messages at random times from every host to hosts of the other half."""
+    random = np.random.default_rng(seed)
+    hosts = fabric.num_hosts
+    builder, half = WorkloadBuilder(hosts), hosts // 2
+    mean_ns = size * 8 / float(fabric.link_rate_gbps.max()) / load
+    for host in range(hosts):
+        time = float(random.exponential(mean_ns))
+        while time < horizon_ns:
+            other = (host // half + 1) % 2 * half + int(random.integers(half))
+            builder.put(host, other, size, release_ns=time)
+            time += float(random.exponential(mean_ns))
+    return builder.build()
+
+
+def to_next_group(fabric: Fabric, per_group: int, load: float) -> Workload:
+    """Messages at random times from every host to hosts of the next group."""
+    random = np.random.default_rng(3)
+    builder, size = WorkloadBuilder(fabric.num_hosts), 4096
+    mean_ns = size * 8 / float(fabric.link_rate_gbps.max()) / load
+    for host in range(fabric.num_hosts):
+        time = float(random.exponential(mean_ns))
+        while time < 40_000:
+            first = (host // per_group + 1) * per_group
+            other = (first + int(random.integers(per_group))) % fabric.num_hosts
+            builder.put(host, other, size, release_ns=time)
+            time += float(random.exponential(mean_ns))
+    return builder.build()
+
+
+def run(fabric: Fabric, engine: str, policy: str, work: Workload, **options: int) -> PacketResult:
+    result = weft.simulate_packets(
+        fabric, weft.route(fabric, engine), work, policy=policy, **options  # type: ignore[arg-type]
+    )  # fmt: skip
+    assert result.complete
+    assert result.conservation["in_flight_packets"] == 0
+    assert result.conservation["injected_packets"] == result.conservation["delivered_packets"]
+    return result
+
+
+def latency_ns(result: PacketResult) -> float:
+    """Mean time from posting to arrival."""
+    ops = result.workload.messages
+    return float((result.arrived_ns[ops] - result.posted_ns[ops]).mean())
+
+
+def links_per_packet(result: PacketResult) -> float:
+    return result.num_hops / result.conservation["injected_packets"]
+
+
+def slowed(spec: str, level: int, factor: float) -> tuple[Fabric, int]:
+    """A tree with a slow cable from its highest switches down to the last one of a level, and the
+    link that goes down it."""
+    fabric = weft.fabric(spec)
+    graph, levels = fabric.graph, find_levels(fabric)
+    last = int(np.flatnonzero(levels == level)[-1])
+    climbs = (graph.edge_row == last) & (levels[graph.edge_tail] == levels.max())
+    link = int(graph.edge_link[np.flatnonzero(climbs)[0]])
+    return fabric.degraded([link >> 1], float(fabric.link_rate_gbps[link]) / factor), link
+
+
+def test_conga_leads_flowlets_around_a_slow_cable_far_away() -> None:
+    fabric, slow = slowed("xgft:2;8,2;1,4", 1, 4)
+    latency, share = dict.fromkeys(POLICIES, 0.0), dict.fromkeys(POLICIES, 0.0)
+    for seed in range(4):
+        work = between_halves(fabric, 0.15, seed=seed)
+        for policy in POLICIES:
+            result = run(fabric, "ecmp", policy, work, seed=seed)
+            latency[policy] += latency_ns(result)
+            share[policy] += float(result.packets[slow].sum())
+    # What is best of those that see full queues reach back to them.
+    assert latency[CONGA] < 1.15 * latency["adaptive"]
+    assert latency["ecmp"] > 8 * latency[CONGA]
+    assert share[CONGA] < share["ecmp"] / 3
+
+
+def test_conga_leads_flowlets_around_a_missing_cable() -> None:
+    # Two leaves below two spines by two cables each, but for one (Alizadeh et al., figure 7): by
+    # hashes half of the traffic goes over the cable that is left.
+    cables = [(leaf, spine) for leaf in (0, 1) for spine in (2, 3)] * 2
+    fabric = fabric_of([0] * 6 + [1] * 6, cables[:-1])
+    latency = dict.fromkeys(POLICIES, 0.0)
+    for seed in range(4):
+        work = between_halves(fabric, 0.35, seed=seed)
+        for policy in POLICIES:
+            latency[policy] += latency_ns(run(fabric, "ecmp", policy, work, seed=seed))
+    assert latency["ecmp"] > 2.5 * latency[CONGA]
+    assert latency[CONGA] < 3 * latency["adaptive"]
+
+
+def test_middle_switches_of_three_levels_lead_around_a_slow_cable_at_the_top() -> None:
+    fabric, _ = slowed("xgft:3;4,2,2;1,2,4", 2, 8)
+    work = between_halves(fabric, 0.2)
+    hashed, leaves, both = (
+        latency_ns(run(fabric, "ecmp", policy, work))
+        for policy in ("ecmp", CONGA + ",middle=ecmp", CONGA)
+    )
+    assert both < leaves / 4
+    assert leaves < hashed
+
+
+def test_ugal_goes_straight_at_low_load_and_round_about_under_adversarial_traffic() -> None:
+    fabric = weft.fabric("dragonfly:p=2,a=4,h=2")
+    low = between_halves(fabric, 0.02, horizon_ns=60_000.0)
+    straight, ugal, valiant = (
+        run(fabric, "ugal", policy, low) for policy in ("ecmp", "ugal", "valiant")
+    )
+    assert links_per_packet(ugal) < 1.02 * links_per_packet(straight)
+    assert links_per_packet(valiant) > 1.2 * links_per_packet(straight)
+    # All traffic of a group has one cable straight, of 2 x 4 hosts: it holds an eighth of the load.
+    high = to_next_group(fabric, 8, 0.4)
+    straight, ugal, valiant = (
+        run(fabric, "ugal", policy, high) for policy in ("ecmp", "ugal", "valiant")
+    )
+    assert latency_ns(ugal) < latency_ns(straight) / 10
+    assert latency_ns(ugal) < 1.2 * latency_ns(valiant)
+
+
+@pytest.mark.parametrize("policy", ["valiant", "ugal"])
+def test_routes_that_forbid_straight_ways_send_everything_round(policy: str) -> None:
+    fabric = weft.fabric("dragonfly:p=2,a=4,h=2")
+    work = between_halves(fabric, 0.02, horizon_ns=20_000.0)
+    result = run(fabric, "valiant", policy, work)
+    graph, ops = fabric.graph, work.messages
+    # Groups are of four switches: two cables between groups for each packet that changes group.
+    group = graph.destination_row // 4
+    changes = group[result.host[work.rank[ops]]] != group[result.host[work.peer[ops]]]
+    apart = graph.edge_link[graph.edge_tail // 4 != graph.edge_row // 4]
+    assert result.packets[apart].sum() == 2 * int(changes.sum()) > 0
+
+
+@pytest.mark.parametrize(
+    ("spec", "engine", "policy"),
+    [
+        ("xgft:2;4,4;1,4", "ecmp", "spray"),
+        ("xgft:2;4,4;1,4", "ecmp", "adaptive:gap=1us"),
+        ("xgft:3;2,2,2;1,2,2", "ecmp", CONGA),
+        ("dragonfly:p=2,a=4,h=2", "ugal", "ugal:threshold=0,by=queue"),
+        ("dragonfly:p=2,a=4,h=2", "ugal", "adaptive"),
+    ],
+)
+def test_runs_are_the_same_each_time_and_differ_by_seed(
+    spec: str, engine: str, policy: str
+) -> None:
+    fabric = weft.fabric(spec)
+    work = between_halves(fabric, 0.5, size=5000, horizon_ns=5000.0)
+    one, again, other = (run(fabric, engine, policy, work, seed=seed) for seed in (1, 1, 2))
+    assert np.array_equal(one.arrived_ps, again.arrived_ps)
+    assert np.array_equal(one.packets, again.packets)
+    assert policy == "adaptive" or not np.array_equal(one.packets, other.packets)
+
+
+def test_what_reordering_costs_is_what_the_hops_say() -> None:
+    fabric = weft.fabric("xgft:2;2,4;1,4")
+    work = between_halves(fabric, 0.7, size=20_000, horizon_ns=4000.0)
+    result = weft.simulate_packets(
+        fabric, weft.route(fabric, "ecmp"), work, policy="spray", trace=work.messages.tolist()
+    )
+    table = result.reordering()
+    assert table["messages"].sum() == len(work.messages)
+    assert table["packets"].sum() == result.conservation["injected_packets"]
+    came: dict[int, list[tuple[int, int, int]]] = {}
+    for op, number, link, _, _, left, gone in result.hop.tolist():
+        if fabric.graph.link_row[link] < 0:
+            line = int(result.connections.connection[op])
+            came.setdefault(line, []).append((left, number, gone - left))
+    held = 0
+    for row in table.iter_rows(named=True):
+        line = row["connection"]
+        waiting: dict[int, int] = {}
+        expected, late, peak = 0, 0, 0
+        for _, number, lasts in sorted(came[line]):
+            waiting[number] = round(lasts * float(fabric.link_rate_gbps[0]) / 8000)
+            late += number != expected
+            if number != expected:
+                peak = max(peak, sum(waiting.values()))
+            while expected in waiting:
+                del waiting[expected]
+                expected += 1
+        assert (row["overtook_packets"], row["most_held_bytes"]) == (late, peak), line
+        held += peak
+    assert held > 0
+    kept = weft.simulate_packets(fabric, weft.route(fabric, "ecmp"), work, policy="ecmp")
+    assert kept.reordering()["overtook_packets"].sum() == 0
+
+
+def test_bounded_adaptive_routing_keeps_bursts_in_order() -> None:
+    fabric = weft.fabric("xgft:2;4,4;1,4")
+    work = between_halves(fabric, 0.6, size=20_000, horizon_ns=5000.0)
+    free, bounded = (
+        run(fabric, "ecmp", policy, work) for policy in ("adaptive", "adaptive:gap=1ms")
+    )
+    assert free.overtook.sum() > 0
+    assert bounded.overtook.sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("spec", "engine", "policy", "said"),
+    [
+        ("torus:4x4", "ecmp", "conga", "one level|no fat tree|forward|level 1"),
+        ("dragonfly:p=2,a=4,h=2", "ecmp", "conga", "joins two switches of level 1"),
+        ("dragonfly:p=2,a=4,h=2", "valiant", "conga", "every packet by an intermediate"),
+        ("dragonfly:p=2,a=4,h=2", "valiant", "ecmp", "there are valiant and ugal"),
+        ("xgft:4;2,2,2,2;1,2,2,2", "ecmp", "conga", "has 4"),
+        ("xgft:2;4,4;1,4", "ecmp", "ugal", "goes by intermediates, and ecmp has none"),
+        ("xgft:2;4,4;1,4", "ecmp", "valiant", "goes by intermediates, and ecmp has none"),
+        ("xgft:2;4,4;1,4", "ecmp", "deterministic", "makes none"),
+        ("xgft:2;4,4;1,4", "dmodk", "conga", "leaves no choice"),
+    ],
+)
+def test_policies_refuse_what_is_nothing_for_them(
+    spec: str, engine: str, policy: str, said: str
+) -> None:
+    fabric = weft.fabric(spec)
+    work = between_halves(fabric, 0.5, horizon_ns=100.0)
+    with pytest.raises(NotApplicable, match=said):
+        weft.simulate_packets(fabric, weft.route(fabric, engine), work, policy=policy)
+
+
+def test_middle_switches_refuse_pods_that_answer_with_two_voices() -> None:
+    # Pods of a leaf (0, 1) and two middle switches each, (2, 3) and (4, 5), all below 6 and 7.
+    pods = [(0, 2), (0, 3), (1, 4), (1, 5)]
+    fabric = fabric_of([0, 0, 1, 1], pods + [(low, top) for low in (2, 3, 4, 5) for top in (6, 7)])
+    work = between_halves(fabric, 0.5, horizon_ns=500.0)
+    with pytest.raises(NotApplicable, match="s2 reaches both s4 and s5 of one pod"):
+        run(fabric, "ecmp", "conga", work)
+    run(fabric, "ecmp", "conga:middle=ecmp", work)
+
+
+def test_routes_that_go_up_again_are_nothing_for_conga() -> None:
+    # Leaves 0, 1 and 2 in a row below 3 and 4: from 0 to 2 a packet goes up twice.
+    fabric = fabric_of([0, 1, 2], [(0, 3), (1, 3), (1, 4), (2, 4)])
+    work = between_halves(fabric, 0.5, horizon_ns=100.0)
+    with pytest.raises(NotApplicable, match="up after down, at s1 to s"):
+        run(fabric, "ecmp", "conga", work)
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        ("conga:alpha=0", "alpha must be above 0 and at most 1"),
+        ("conga:alpha=1.5", "alpha must be above 0 and at most 1"),
+        ("conga:bits=8", "bits must be 1 to 7"),
+        ("conga:gap=0", "gap must be 0.001 ns or more"),
+        ("conga:t_dre=0", "t_dre must be 0.001 ns or more"),
+        ("conga:t_dre=-1", "is no duration"),
+        ("conga:ageing=0", "ageing must be 0.001 ns or more"),
+        ("conga:entries=0", "entries must be 1 to"),
+        ("conga:middle=spray", "does not fit"),
+        ("adaptive:by=bytes", "does not fit"),
+        ("adaptive:gap=1e300", "gap must be below"),
+        ("flowlet:gap=inf", "gap must be below|is no duration"),
+        ("ugal:threshold=-1", "threshold"),
+        ("congo", "did you mean 'conga'"),
+    ],
+)
+def test_wrong_options_are_named(policy: str, said: str) -> None:
+    fabric = weft.fabric("xgft:2;2,2;1,2")
+    with pytest.raises(InputError, match=said):
+        bind(policy, fabric, weft.route(fabric, "ecmp"))
