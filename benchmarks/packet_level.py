@@ -2,7 +2,7 @@
 
 Uniform random traffic of single packets of 2 KiB on 1,728 hosts with 4xQDR cables, on one core.
 The twin (tests/reference/packet_*) moves every flit of 64 bytes on its own; it runs a shorter time
-at the same load. Of each the event loop alone is timed, set-up and compilation beside it.
+at the same load. Of each the event loop alone is timed; set-up and compilation stand beside it.
 ``--large`` adds 1 ms of full load and 8,192 hosts.
 """
 
