@@ -159,7 +159,12 @@ class Routes:
             raise InputError(f"a service level is 0 to {NUM_SLS - 1}, not {wrong}")
         self.lanes.check(fabric)
         if self.num_vls > MAX_VLS:
-            raise InputError(f"a virtual lane is 0 to {MAX_VLS - 1}, not {self.num_vls - 1}")
+            used = np.unique(self.sl)
+            level = used[self.lanes.tables[:, used].max(axis=0) >= MAX_VLS][0]
+            raise InputError(
+                f"SL {level} maps to VL {self.lanes.tables[:, level].max()}; a virtual lane is 0 "
+                f"to {MAX_VLS - 1}"
+            )
 
     def _sl_shapes(self, fabric: Fabric) -> list[tuple[int, ...]]:
         """Shapes that `sl` may have."""

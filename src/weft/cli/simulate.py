@@ -34,6 +34,8 @@ from weft.sim.packet import PacketResult
 NOT_WHOLE = 1
 #: The kernel of each level that takes longest to compile.
 FLOW_KERNEL, PACKET_KERNEL = "flow_engine.run-", "packet_engine.run-"
+#: Time between snapshots of a page when nobody says; long runs keep fewer.
+SNAPSHOT_NS = 100.0
 #: Seconds before progress is shown at all, and between its lines where there is no terminal.
 QUIET_S, LINE_S = 1.0, 5.0
 
@@ -64,7 +66,7 @@ def simulate_command(
     no_messages: Annotated[bool, Parameter(help="Write no table of single messages.")] = False,
     html: Annotated[
         str | None,
-        Parameter(help="Write a page that shows a run of the packet level over time (--snapshot)."),
+        Parameter(help="Write a page that shows a run of the packet level over time."),
     ] = None,
     progress: Annotated[
         bool, Parameter(help="Say how far it is, also where standard error is no terminal.")
@@ -97,6 +99,8 @@ def simulate_command(
     output |= {"format": "csv"} if csv else {}
     output |= {"messages": False} if no_messages else {}
     output |= {} if html is None else {"html": html}
+    if output.get("html") is not None and "snapshot" not in {**data, **changes}:
+        changes["snapshot"] = SNAPSHOT_NS
     experiment = check({**data, **changes, "output": output}, flags=True)
     if (csv or no_messages) and experiment.output.folder is None:
         raise InputError(f"{'--csv' if csv else '--no-messages'} goes with --out FOLDER")
@@ -143,8 +147,6 @@ def _check_page(experiment: Experiment) -> None:
         return
     if sum(run.level == "packet" for run in experiment.runs) != 1:
         raise InputError("--html shows one run of the packet level; give --level packet once")
-    if experiment.snapshot is None:
-        raise InputError("--html goes with --snapshot TIME, such as --snapshot 10us")
     path = Path(page)
     if path.is_dir() or not path.name:
         raise InputError(f"--html {page}: is a folder; expected a file to write")

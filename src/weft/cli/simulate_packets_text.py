@@ -81,6 +81,13 @@ def packet_lines(result: PacketResult) -> list[str]:
             f"Order: {int(result.overtook.sum()):,} packets came before one sent earlier; a "
             f"receiver kept {int(result.held_bytes.max(initial=0)):,} B of one connection at most."
         )
+    if result.congestion is not None:
+        done = result.congestion
+        lines.append(
+            f"Congestion control: {int(done.marked.sum()):,} packets marked, "
+            f"{int(done.notified.sum()):,} notifications; queue pairs held back for "
+            f"{duration(int(done.held_back_ps.sum()) / 1e3)} in all."
+        )
     lines.append(
         f"Conservation: {kept['injected_packets']:,} packets injected = "
         f"{kept['delivered_packets']:,} delivered + {kept['in_flight_packets']:,} in flight; "

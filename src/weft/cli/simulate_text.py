@@ -217,8 +217,6 @@ def _settings(experiment: Experiment) -> list[str]:
     lines.append(f"settings: {_pairs(data)}")
     if packets:
         hardware = experiment.hardware.model_dump(exclude={"switch_latency"})
-        if not (hardware["vlarb_high"] or hardware["vlarb_low"]):
-            del hardware["high_limit"]
         lines.append(f"hardware: {_pairs(hardware)}")
     for job in experiment.job:
         lines.append(f"{job.name}: {_pairs(job.model_dump(exclude={'name'}))}")

@@ -12,6 +12,7 @@ from weft.errors import InputError
 from weft.routing import engine as engines
 from weft.sim.flow.network import Multipath
 from weft.sim.flow.sharing import Sharing
+from weft.sim.packet.congestion_control import Per, Victims
 from weft.sim.packet.connections import Lids
 from weft.sim.packet.hardware import Hardware, QueuePairs, Queues
 from weft.sim.packet.hardware_text import hardware_of
@@ -174,20 +175,27 @@ class HardwarePart(Part):
     speedup: Positive = _USUAL.speedup
     vlarb_high: Entries = ()
     vlarb_low: Entries = ()
-    high_limit: Whole = 0
+    high_limit: Whole | None = None
     queue_pairs: QueuePairs = _USUAL.queue_pairs
     adapter_gbps: Annotated[Number, Field(gt=0)] | None = None
     adapter_latency: Time = _USUAL.adapter_latency_ns
     control: Size = _USUAL.control_bytes
+    congestion_control: Truth | None = None
+    cc_threshold: Whole | None = None
+    cc_marking_rate: Whole | None = None
+    cc_packet_size: Whole | None = None
+    cc_victims: Victims | None = None
+    ccti_increase: Whole | None = None
+    ccti_limit: Whole | None = None
+    ccti_min: Whole | None = None
+    ccti_timer: Whole | None = None
+    cct: Entries = ()
+    cc_per: Per | None = None
 
     @property
     def made(self) -> Hardware:
         """The hardware itself."""
-        settings = self.model_dump()
-        # Tables that do not exist have no limit.
-        if not (self.vlarb_high or self.vlarb_low) and not self.high_limit:
-            del settings["high_limit"]
-        return hardware_of(settings)
+        return hardware_of(self.model_dump())
 
     @model_validator(mode="after")
     def _can_be(self) -> Self:

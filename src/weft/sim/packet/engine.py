@@ -20,6 +20,12 @@ from weft.sim.flow.engine import Progress, host_of_rank
 from weft.sim.packet.connections import Lids, connect
 from weft.sim.packet.ends import check_conservation, explain
 from weft.sim.packet.hardware import Hardware
+from weft.sim.packet.limits import (
+    LONGEST_RUN_PS,
+    check_fabric_times,
+    check_options,
+    check_workload,
+)
 from weft.sim.packet.network import PS_PER_NS, PacketNetwork
 from weft.sim.packet.policies import bind
 from weft.sim.packet.result import PacketResult
@@ -30,8 +36,6 @@ from weft.workload import Workload
 
 #: Seconds between two reports of progress, about.
 REPORT_S = 0.2
-#: Largest time of a run: sums of times stay within 64 bits.
-_LONGEST_PS = 2**61
 
 
 class StopRun(Exception):
@@ -118,6 +122,7 @@ def simulate_packets(
     made = bind(policy, fabric, routes)
     _check_lanes(routes, hardware)
     hosts = host_of_rank(fabric, workload, placement)
+    check_fabric_times(fabric, hardware)
     network = PacketNetwork.of(fabric, hardware, routes.num_vls)
     connections = connect(
         fabric, routes, network, workload, hosts, eager_bytes=options["eager_bytes"],
@@ -125,6 +130,10 @@ def simulate_packets(
         per_pair=made.queue_pairs, both_ways=hardware.congestion_control is not None,
         ports=ports, lids=lids, seed=options["seed"],
     )  # fmt: skip
+    slowest = float(network.rate_gbps.min(initial=np.inf))
+    if hardware.adapter_gbps is not None:
+        slowest = min(slowest, hardware.adapter_gbps)
+    check_workload(workload, connections, hardware, slowest, options)
     traced = _traced(trace, workload)
     began = time.perf_counter()
     state = State.of(
@@ -134,6 +143,12 @@ def simulate_packets(
     took = time.perf_counter() - began
     if why in (kernel.STUCK, kernel.NO_WAY):
         raise InputError(explain(why, fabric, routes, workload, state))
+    if why == kernel.TIME_OUT and max_time_ns is None:
+        raise InputError(
+            f"simulated time grows beyond {LONGEST_RUN_PS / 8.64e16:.0f} days, with "
+            f"{int(state.net.number[program.ARRIVED]):,} of {len(workload.messages):,} messages "
+            "arrived"
+        )
     conservation = check_conservation(state)
     return PacketResult(
         fabric=fabric, engine=routes.engine, workload=workload, host=hosts, hardware=hardware,
@@ -160,6 +175,7 @@ def _checked(**options: Any) -> dict[str, Any]:
         raise InputError(f"local_gbps must be above 0, not {checked['local_gbps']}")
     if checked["snapshot_ns"] is not None and checked["snapshot_ns"] * PS_PER_NS < 1:
         raise InputError(f"snapshot_ns must be 0.001 or more, not {checked['snapshot_ns']}")
+    check_options(checked)
     return checked
 
 

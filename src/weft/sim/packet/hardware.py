@@ -20,6 +20,10 @@ LaneWeights = tuple[tuple[int, int], ...]
 HEADER_BYTES = 26
 #: InfiniBand's tables of lane arbitration have so many entries, weights and limits one byte.
 MAX_ENTRIES, MAX_BYTE = 64, 255
+#: Longest latency, 10 hours: sums of times stay within 64 bits of picoseconds.
+LONGEST_NS = 2**55 / 1000
+#: Largest packet and largest buffer in credits, and most packets that leave a port at a time.
+MAX_WIRE_BYTES, MAX_CREDITS, MAX_SPEEDUP = 2**30, 2**30, 1024
 
 
 @dataclass(frozen=True)
@@ -139,6 +143,17 @@ class Hardware:
         for name in ("mtu_bytes", "credit_bytes", "speedup"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be 1 or more, not {getattr(self, name)}")
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name.endswith("_ns") and value is not None and not value <= LONGEST_NS:
+                raise InputError(f"{field.name} must be at most {LONGEST_NS:.4g}, not {value:g}")
+        for name, value, most in (
+            ("mtu_bytes and header_bytes", self.mtu_bytes + self.header_bytes, MAX_WIRE_BYTES),
+            ("control_bytes", self.control_bytes, MAX_WIRE_BYTES),
+            ("speedup", self.speedup, MAX_SPEEDUP),
+        ):
+            if value > most:
+                raise InputError(f"{name} must be at most {most:,}, not {value:,}")
         if self.adapter_gbps is not None and not 0 < self.adapter_gbps < float("inf"):
             raise InputError(f"adapter_gbps must be above 0, not {self.adapter_gbps}")
         if self.vl_arbitration is not None and not isinstance(self.vl_arbitration, VlArbitration):
@@ -150,6 +165,11 @@ class Hardware:
             if getattr(self, name) not in get_args(known):
                 there = ", ".join(get_args(known))
                 raise InputError(f"unknown {name} {getattr(self, name)!r}; there are {there}")
+        if self.buffer_credits > MAX_CREDITS:
+            raise InputError(
+                f"a buffer of {self.buffer_bytes:,} bytes holds more than {MAX_CREDITS:,} credits "
+                f"of {self.credit_bytes} bytes"
+            )
         needed = self.credits_of(self.mtu_bytes + self.header_bytes)
         if self.buffer_credits < needed:
             raise InputError(

@@ -1,0 +1,134 @@
+"""What is refused before a run: numbers whose sums would not fit into 64 bits of picoseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.errors import InputError
+from weft.fabrics import Fabric
+from weft.kernels import program
+from weft.sim.packet.connections import Connections
+from weft.sim.packet.hardware import LONGEST_NS, Hardware
+from weft.workload import Workload
+
+#: Longest time of a run, and of one calculation, release or message that is alone: 26 and 13 days.
+LONGEST_RUN_PS, LONGEST_WAIT_PS = 2**61, 2**60
+#: Longest time of one packet on one link, 35 s: congestion control multiplies it by up to 2^14.
+LONGEST_PACKET_PS = 2**45
+#: Packets of one connection have numbers of 31 bits.
+MOST_PACKETS = 2**31 - 1
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Refuse times of a run that are too long.
+
+    Raises
+    ------
+    InputError
+        Naming the option.
+    """
+    for name, longest_ps in (
+        ("overhead_ns", LONGEST_NS * 1000), ("local_latency_ns", LONGEST_NS * 1000),
+        ("max_time_ns", LONGEST_RUN_PS), ("snapshot_ns", LONGEST_RUN_PS),
+    ):  # fmt: skip
+        given = options[name]
+        if given is not None and not given * 1000 <= longest_ps:
+            raise InputError(
+                f"{name} must be at most {longest_ps / 1000:.4g}, not {given:g}: times are counted "
+                "in picoseconds"
+            )
+
+
+def check_fabric_times(fabric: Fabric, hardware: Hardware) -> None:
+    """Refuse cables on which times grow too long.
+
+    Raises
+    ------
+    InputError
+        Naming the cable.
+    """
+    latency = np.asarray(fabric.cable_latency_ns, dtype=np.float64)
+    wrong = np.flatnonzero(~((latency >= 0) & (latency <= LONGEST_NS)))
+    if len(wrong):
+        cable = int(wrong[0])
+        raise InputError(
+            f"the cable {fabric.cable_name(cable)} has a latency of {latency[cable]:g} ns; "
+            f"expected 0 to {LONGEST_NS:g}"
+        )
+    whole = hardware.mtu_bytes + hardware.header_bytes
+    rate = np.asarray(fabric.link_rate_gbps, dtype=np.float64)
+    with np.errstate(divide="ignore", over="ignore"):
+        slow = np.flatnonzero((rate > 0) & ~(8000.0 * whole / rate <= LONGEST_PACKET_PS))
+    if len(slow):
+        raise InputError(
+            f"{fabric.link_name(int(slow[0]))} has a rate of {rate[slow[0]]:g} Gb/s, at which a "
+            f"packet of {whole} bytes takes more than {LONGEST_PACKET_PS / 1e12:.0f} s"
+        )
+    memory = hardware.adapter_gbps
+    if memory is not None and not 8000.0 * whole / memory <= LONGEST_PACKET_PS:
+        raise InputError(
+            f"adapter_gbps is {memory:g}, at which a packet of {whole} bytes takes more than "
+            f"{LONGEST_PACKET_PS / 1e12:.0f} s"
+        )
+
+
+def check_workload(
+    workload: Workload,
+    connections: Connections,
+    hardware: Hardware,
+    slowest_gbps: float,
+    options: Mapping[str, Any],
+) -> None:
+    """Refuse operations that take too long.
+
+    Raises
+    ------
+    InputError
+        Naming the operation.
+    """
+    for what, times in (("takes", workload.duration_ns), ("begins at", workload.release_ns)):
+        long = np.flatnonzero(~(np.asarray(times) * 1000.0 <= LONGEST_WAIT_PS))
+        if len(long):
+            op = int(long[0])
+            raise InputError(
+                f"{workload.describe(op)} {what} {times[op]:g} ns; at most "
+                f"{LONGEST_WAIT_PS / 1000:.4g} are simulated"
+            )
+    ops = workload.messages
+    size = workload.size_bytes[ops]
+    away = connections.route[ops] != program.LOCAL
+    packets = np.maximum(-(-size // hardware.mtu_bytes), 1)
+    wire = size + packets * float(hardware.header_bytes)
+    _refuse_long(workload, ops, np.where(away, wire, 0.0), slowest_gbps, "the slowest link")
+    local = float(options["local_gbps"])
+    _refuse_long(workload, ops, np.where(away, 0.0, size), local, "local_gbps")
+    of_connection = np.zeros(max(connections.num_connections, 1))
+    np.add.at(of_connection, connections.connection[ops[away]], packets[away])
+    if of_connection.max() > MOST_PACKETS:
+        most = int(of_connection.argmax())
+        op = int(ops[away][connections.connection[ops[away]] == most][0])
+        raise InputError(
+            f"rank {workload.rank[op]} sends {of_connection[most]:.4g} packets to rank "
+            f"{workload.peer[op]}; at most {MOST_PACKETS:,} are simulated, so choose a larger "
+            "mtu_bytes or less to send"
+        )
+
+
+def _refuse_long(
+    workload: Workload,
+    ops: NDArray[Any],
+    size_bytes: NDArray[Any],
+    rate_gbps: float,
+    where: str,
+) -> None:
+    long = np.flatnonzero(size_bytes * 8000.0 > LONGEST_WAIT_PS * rate_gbps)
+    if len(long):
+        op = int(ops[long[0]])
+        raise InputError(
+            f"{workload.describe(op)} sends {workload.size_bytes[op]:,} bytes, which take more "
+            f"than {LONGEST_WAIT_PS / 8.64e16:.0f} days at {rate_gbps:g} Gb/s, {where}"
+        )

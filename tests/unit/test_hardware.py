@@ -1,0 +1,134 @@
+"""Hardware of the packet level: what it refuses, and how users write it."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from weft.errors import InputError
+from weft.experiment.spec import HardwarePart
+from weft.sim.packet import CongestionControl, Hardware, VlArbitration
+from weft.sim.packet.hardware_text import NAMES, hardware_of, lane_weights, parse_hardware
+
+
+def test_what_is_left_out_is_usual() -> None:
+    assert hardware_of({}) == Hardware() == HardwarePart().made
+    assert parse_hardware([]) == {}
+
+
+def test_every_setting_has_a_name_in_words_and_files() -> None:
+    assert set(HardwarePart.model_fields) == set(NAMES)
+    tables = {"vl_arbitration": VlArbitration, "congestion_control": CongestionControl}
+    count = sum(len(fields(kind)) for kind in tables.values())
+    assert len(NAMES) == len(fields(Hardware)) - len(tables) + count + 1
+
+
+def test_words_and_keys_say_the_same() -> None:
+    words = parse_hardware(
+        ["mtu=4KiB, buffer=32KiB,queues=voq", "speedup=2,credit-latency=10ns", "vlarb_high=0:4,1:8"]
+    )
+    assert words["vlarb_high"] == "0:4,1:8"
+    made = Hardware(
+        mtu_bytes=4096, buffer_bytes=32768, queues="voq", speedup=2, credit_latency_ns=10.0,
+        vl_arbitration=VlArbitration(high=((0, 4), (1, 8))),
+    )  # fmt: skip
+    assert hardware_of(words) == made
+    assert HardwarePart(**words).made == made
+    keys = {"mtu": 4096, "buffer": "32 KiB", "queues": "voq", "speedup": 2}
+    assert hardware_of({**keys, "credit_latency": 10, "vlarb_high": ["0:4", "1:8"]}) == made
+
+
+def test_tables_of_lanes_have_a_limit() -> None:
+    made = hardware_of({"vlarb_low": "0:1", "high_limit": "255"}).vl_arbitration
+    assert made == VlArbitration(low=((0, 1),), limit=255)
+    assert hardware_of({"vlarb_low": "0:1"}).vl_arbitration == VlArbitration(low=((0, 1),))
+    assert lane_weights(" 3:255 , 14:0") == ((3, 255), (14, 0))
+
+
+def test_congestion_control_is_on_when_it_is_set() -> None:
+    assert hardware_of({}).congestion_control is None
+    assert hardware_of({"congestion_control": False}).congestion_control is None
+    assert hardware_of({"congestion_control": True}).congestion_control == CongestionControl()
+    words = parse_hardware(["cc_threshold=3,cct=0:0,3:12,ccti_timer=7,cc_per=sl"])
+    found = hardware_of(words).congestion_control
+    assert found == CongestionControl(threshold=3, cct=((0, 0), (3, 12)), ccti_timer=7, per="sl")
+    assert HardwarePart(**words).made.congestion_control == found
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["mtu"], "'mtu' in 'mtu': expected NAME=VALUE"),
+        (["mtu="], "'mtu=' in 'mtu='"),
+        (["=3"], "'=3' in '=3'"),
+        (["mtu=1,,speedup=2"], "'' in 'mtu=1,,speedup=2'"),
+        (["mtu=1", "mtu=2"], "mtu is given twice"),
+        (["mtu_bytes=1"], "unknown name 'mtu_bytes'"),
+        (["0:4,vlarb_high=0:4"], "'0:4' in"),
+        (["queues=voq,0:4"], "'0:4' in"),
+        (["congestion_control=maybe"], "expected true or false, not 'maybe'"),
+    ],
+)
+def test_words_that_say_nothing_are_refused(words, said) -> None:
+    with pytest.raises(InputError, match=said):
+        parse_hardware(words)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"mto": 1}, r"hardware has no 'mto' \(did you mean 'mtu'\?\)"),
+        ({"vlarb_high": "0:4:1"}, "'0:4:1' is no entry of a table; expected two numbers such as"),
+        ({"vlarb_high": [4]}, "4 is no entry"),
+        ({"vlarb_high": "15:4"}, "15:4 in the high table; lanes are 0 to 14"),
+        ({"vlarb_low": "0:256"}, "0:256 in the low table"),
+        ({"vlarb_low": ",".join(["0:1"] * 65)}, "the low table has 65 entries; 64 fit"),
+        ({"high_limit": 1}, "high_limit goes with a table of lanes"),
+        ({"vlarb_low": "0:1", "high_limit": "x"}, "high_limit: expected 0 to 255, not 'x'"),
+        ({"vlarb_low": "0:1", "high_limit": 256}, "a limit of high priority is 0 to 255, not 256"),
+        ({"congestion_control": "on"}, "congestion_control: expected true or false, not 'on'"),
+        ({"congestion_control": False, "cc_threshold": 1}, "is false, and threshold is set"),
+        ({"cc_threshold": 16}, "threshold is 0 to 15, not 16"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(settings, said) -> None:
+    with pytest.raises(InputError, match=said):
+        hardware_of(settings)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"mtu_bytes": 0}, "mtu_bytes must be 1 or more, not 0"),
+        ({"mtu_bytes": -1}, "mtu_bytes: -1 does not fit"),
+        ({"mtu_bytes": 2**40, "buffer_bytes": 2**50}, "mtu_bytes and header_bytes must be at most"),
+        ({"header_bytes": 2**56}, "mtu_bytes and header_bytes must be at most 1,073,741,824"),
+        ({"mtu_bytes": 2048.5}, "2048.5 is no whole number of bytes"),
+        ({"buffer_bytes": 2073}, "holds 32 credits of 64 bytes, and a packet of 2048 . 26 bytes"),
+        ({"buffer_bytes": 2**50}, "holds more than 1,073,741,824 credits of 64 bytes"),
+        ({"credit_bytes": 0}, "credit_bytes must be 1 or more"),
+        ({"credit_bytes": 2**20}, "holds 0 credits"),
+        ({"credit_latency_ns": -1.0}, "credit_latency_ns: -1.0 does not fit"),
+        ({"credit_latency_ns": float("nan")}, "credit_latency_ns: nan does not fit"),
+        ({"switch_latency_ns": 1e30}, "switch_latency_ns must be at most 3.603e.13, not 1e.30"),
+        ({"forward_latency_ns": float("inf")}, "forward_latency_ns: inf does not fit"),
+        ({"adapter_latency_ns": 1e17}, "adapter_latency_ns must be at most"),
+        ({"queues": "vok"}, "queues: 'vok' does not fit: Input should be 'input' or 'voq'"),
+        ({"queue_pairs": 3}, "queue_pairs: 3 does not fit"),
+        ({"speedup": 0}, "speedup must be 1 or more"),
+        ({"speedup": 10**9}, "speedup must be at most 1,024"),
+        ({"adapter_gbps": 0.0}, "adapter_gbps must be above 0"),
+        ({"adapter_gbps": float("nan")}, "adapter_gbps must be above 0, not nan"),
+        ({"control_bytes": 2**40}, "control_bytes must be at most"),
+        ({"vl_arbitration": "0:4"}, "expected a VlArbitration, not '0:4'"),
+    ],
+)
+def test_hardware_that_cannot_be_is_refused(changes, said) -> None:
+    with pytest.raises(InputError, match=said):
+        Hardware(**changes)
+
+
+def test_a_buffer_of_one_packet_is_enough() -> None:
+    assert Hardware(buffer_bytes=2112).buffer_credits == 33
+    assert Hardware(mtu_bytes=1, header_bytes=0, buffer_bytes=1, credit_bytes=1).credits_of(1) == 1

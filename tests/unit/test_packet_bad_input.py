@@ -1,0 +1,212 @@
+"""What the packet level refuses: one clear error with the place, before numbers wrap around."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from weft.errors import InputError, NotApplicable
+from weft.sim.packet import Hardware, StopRun, VlArbitration, simulate_packets
+from weft.workload import WorkloadBuilder, load_workload
+
+TREE = weft.fabric("xgft:2;2,2;1,2")
+ROUTES = weft.route(TREE, "dmodk")
+WORK = load_workload("alltoall:size=4KiB", 4)
+
+
+def simulate(fabric=TREE, routes=ROUTES, workload=WORK, **options: Any):
+    return simulate_packets(fabric, routes, workload, **options)
+
+
+def one_message(size_bytes: int):
+    made = WorkloadBuilder(2)
+    made.send(0, 1, size_bytes)
+    made.recv(1, 0, size_bytes)
+    return made.build()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"policy": "sprai"}, r"unknown policy 'sprai' \(did you mean 'spray'\?\)"),
+        ({"policy": "deterministic:x=1"}, "policy 'deterministic' has no option 'x'"),
+        ({"lids": "frist"}, "unknown lids 'frist'; there are first, hash, spread"),
+        ({"lids": [0]}, "lids as numbers must be"),
+        ({"lids": np.full(WORK.num_ops, 1)}, "LID offset 1; with LMC 0 they are 0 to 0"),
+        ({"ports": "last"}, "unknown port policy 'last'; expected first or spread"),
+        ({"seed": -1}, "seed -1; seeds are 0 to"),
+        ({"seed": 2**63}, "seeds are 0 to"),
+        ({"hardware": 3}, "expected Hardware, not 3"),
+        ({"workload": 3}, "expected Workload, not 3"),
+        ({"routes": 3}, "expected Routes, not 3"),
+        ({"eager_bytes": -1}, "eager_bytes: -1 does not fit"),
+        ({"eager_bytes": float("nan")}, "eager_bytes: nan does not fit"),
+        ({"handshake": "maybe"}, "handshake: 'maybe' does not fit"),
+        ({"overhead_ns": -1}, "overhead_ns: -1 does not fit"),
+        ({"overhead_ns": 1e30}, r"overhead_ns must be at most 3\.603e\+13, not 1e\+30"),
+        ({"local_latency_ns": 1e30}, "local_latency_ns must be at most"),
+        ({"local_latency_ns": float("nan")}, "local_latency_ns: nan does not fit"),
+        ({"local_gbps": 0.0}, "local_gbps must be above 0, not 0"),
+        ({"local_gbps": -1.0}, "local_gbps must be above 0, not -1"),
+        ({"local_gbps": float("nan")}, "local_gbps must be above 0, not nan"),
+        ({"max_time_ns": -1}, "max_time_ns: -1 does not fit"),
+        ({"max_time_ns": 1e30}, "max_time_ns must be at most"),
+        ({"max_time_ns": float("inf")}, "max_time_ns: inf does not fit"),
+        ({"snapshot_ns": -1}, "snapshot_ns: -1 does not fit"),
+        ({"snapshot_ns": 0}, "snapshot_ns must be 0.001 or more, not 0"),
+        ({"snapshot_ns": float("nan")}, "snapshot_ns: nan does not fit"),
+        ({"snapshot_ns": 1e30}, "snapshot_ns must be at most"),
+        ({"trace": [10**9]}, "operation 1000000000 sends no message to trace"),
+        ({"trace": [-1]}, "operation -1 sends no message"),
+        ({"placement": [0, 1, 2, 99]}, "rank 3 is on host 99"),
+        ({"placement": [0, 1, 2]}, "rank 3 has no host"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(options, said) -> None:
+    with pytest.raises(InputError, match=said):
+        simulate(**options)
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, float("nan"), float("inf"), 1e-300])
+def test_cables_without_a_possible_rate_are_named(rate) -> None:
+    rates = TREE.cable_rate_gbps.copy()
+    rates[3] = rate
+    fabric = replace(TREE, cable_rate_gbps=rates)
+    with pytest.raises(InputError, match=r"-> .* has a rate of .* Gb/s"):
+        simulate(fabric)
+
+
+@pytest.mark.parametrize("latency", [-1.0, float("nan"), float("inf"), 1e30])
+def test_cables_without_a_possible_latency_are_named(latency) -> None:
+    latencies = np.array(TREE.cable_latency_ns, dtype=float)
+    latencies[2] = latency
+    with pytest.raises(InputError, match=r"the cable .* has a latency of .* ns; expected 0 to"):
+        simulate(replace(TREE, cable_latency_ns=latencies))
+
+
+def test_slow_memory_is_refused_where_times_would_wrap() -> None:
+    with pytest.raises(InputError, match=r"adapter_gbps is 1e-300, at which a packet of 2074"):
+        simulate(hardware=Hardware(adapter_gbps=1e-300))
+
+
+@pytest.mark.parametrize(
+    ("work", "options", "said"),
+    [
+        (
+            one_message(2**56), {},
+            r"operation 0 of rank 0 \(send to rank 1, tag 0\) sends 72,057,594,037,927,936 bytes, "
+            "which take more than 13 days at 200 Gb/s, the slowest link",
+        ),
+        (
+            one_message(2**40), {"hardware": Hardware(adapter_gbps=1e-6)},
+            "more than 13 days at 1e-06 Gb/s, the slowest link",
+        ),
+        (
+            one_message(2**40), {"placement": [0, 0], "local_gbps": 1e-9},
+            "more than 13 days at 1e-09 Gb/s, local_gbps",
+        ),
+        (one_message(2**32), {"hardware": Hardware(mtu_bytes=1)}, "rank 0 sends 4.295e.09 packets"),
+    ],
+)  # fmt: skip
+def test_messages_that_would_last_for_ever_are_named(work, options, said) -> None:
+    with pytest.raises(InputError, match=said):
+        simulate(workload=work, **options)
+
+
+def test_calculations_that_would_last_for_ever_are_named() -> None:
+    made = WorkloadBuilder(1)
+    made.calc(0, 1e30)
+    with pytest.raises(InputError, match=r"operation 0 of rank 0 \(.*\) takes 1e\+30 ns; at most"):
+        simulate(workload=made.build())
+    made = WorkloadBuilder(1)
+    for _ in range(3):
+        made.calc(0, 1e15)
+    with pytest.raises(InputError, match="simulated time grows beyond 27 days"):
+        simulate(workload=made.build())
+
+
+def test_lanes_that_never_send_are_named() -> None:
+    torus = weft.fabric("torus:5")
+    routes = weft.route(torus, "dfsssp")
+    work = load_workload("alltoall:size=64", 5)
+    only = Hardware(vl_arbitration=VlArbitration(low=((0, 4),)))
+    with pytest.raises(InputError, match=r"VL 1 is in neither table .* never send; SL 1 maps to"):
+        simulate(torus, routes, work, hardware=only)
+    nothing = Hardware(vl_arbitration=VlArbitration(high=((0, 0), (1, 0))))
+    with pytest.raises(InputError, match="VL 0 is in neither table"):
+        simulate(torus, routes, work, hardware=nothing)
+
+
+def test_levels_need_a_lane() -> None:
+    torus = weft.fabric("torus:5")
+    routes = weft.route(torus, "dfsssp")
+    tables = routes.lanes.tables.copy()
+    tables[:, 1] = 15
+    routes = replace(routes, lanes=replace(routes.lanes, tables=tables))
+    with pytest.raises(InputError, match="SL 1 maps to VL 15; a virtual lane is 0 to 14"):
+        simulate(torus, routes, load_workload("alltoall:size=64", 5))
+
+
+def test_pairs_without_a_path_are_named() -> None:
+    cut = TREE.without(cables=["s1-0[3]", "s1-0[4]"])
+    with pytest.raises(InputError, match="there is no path from h0 to h2 in the minhop routes"):
+        simulate(cut, weft.route(cut, "minhop"))
+    other = weft.fabric("xgft:2;2,2;1,1")
+    with pytest.raises(InputError, match="routes"):
+        simulate(other)
+
+
+def test_policies_go_with_routes_that_leave_a_choice() -> None:
+    with pytest.raises(NotApplicable, match="dmodk leaves no choice of ways to policy spray"):
+        simulate(policy="spray")
+    with pytest.raises(NotApplicable, match="ecmp leaves a choice of ways, and policy determ"):
+        simulate(routes=weft.route(TREE, "ecmp"))
+
+
+def test_ranks_that_wait_for_ever_are_named() -> None:
+    made = WorkloadBuilder(2)
+    for me in (0, 1):
+        made.send(me, 1 - me, 10**6)
+        made.recv(me, 1 - me, 10**6)
+    with pytest.raises(InputError, match=r"the workload deadlocks after .*: 2 ranks wait for ever"):
+        simulate(workload=made.build())
+
+
+def test_buffers_that_wait_for_ever_are_named() -> None:
+    ring = weft.fabric("torus:5,hosts=2")
+    work = load_workload("alltoall:size=256KiB", 10)
+    with pytest.raises(InputError, match=r"the network is deadlocked .* in a circle: the one"):
+        simulate(ring, weft.route(ring, "minhop"), work, hardware=Hardware(buffer_bytes=4096))
+
+
+def test_progress_may_stop_a_run() -> None:
+    def stop(now: object) -> None:
+        raise StopRun
+
+    found = simulate(workload=load_workload("alltoall:size=1MiB,count=20", 4), progress=stop)
+    assert not found.complete
+    kept = found.conservation
+    assert kept["injected_packets"] == kept["delivered_packets"] + kept["in_flight_packets"]
+    # One that is over when it would be stopped is complete.
+    assert simulate(progress=stop).complete
+    with pytest.raises(ZeroDivisionError):
+        simulate(progress=lambda now: 1 / 0)
+
+
+@pytest.mark.parametrize("limit_ns", [0.0, 100.0, 300.0, 800.0])
+def test_a_limit_of_time_leaves_what_is_known(limit_ns) -> None:
+    whole, part = simulate(), simulate(max_time_ns=limit_ns)
+    assert not part.complete
+    assert part.end_ps == limit_ns * 1000
+    for name in ("posted_ps", "left_ps", "arrived_ps", "ended_ps"):
+        known, all_of_it = getattr(part, name), getattr(whole, name)
+        happened = (all_of_it >= 0) & (all_of_it <= part.end_ps)
+        assert (known == np.where(happened, all_of_it, -1)).all()
+    frames = (part.messages(), part.links(), part.queues(), part.ranks(), part.phases())
+    assert all(frame.width for frame in frames)
+    assert (part.phases()["span_ns"].fill_null(0) >= 0).all()
+    assert simulate(max_time_ns=whole.makespan_ns).complete
