@@ -2,12 +2,13 @@
 
 Every number that figures 2, 3 and 4 print for the model beside what `weft.penalties` and
 `weft.predict` give, and of figure 5 what can be had without the paper's cluster: how the predicted
-times spread with the number of communications. `docs/contention-model.md` tells the readings.
+times spread with the number of communications, and how far they are from the packet level's.
+`docs/contention-model.md` tells the readings, `docs/validation.md` the comparison.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from weft.columns import Column, frame
 from weft.errors import InputError
+from weft.papers import contention_packet as packet
 from weft.papers import contention_report as report
 from weft.papers.base import output_folder, paper
 from weft.sim.contention import PAPER_INVERSE_BANDWIDTH, penalties, predict, predict_steps
@@ -141,6 +143,8 @@ class ContentionStudy:
         Predicted times of the random graphs, and their spread by number of edges.
     shapes
         Times that occur in any graph of few edges.
+    packets
+        Errors against the packet level, where asked for.
     files
         Files written.
     """
@@ -150,6 +154,7 @@ class ContentionStudy:
     times: pl.DataFrame
     spread: pl.DataFrame
     shapes: pl.DataFrame
+    packets: packet.PacketComparison | None = None
     files: tuple[Path, ...] = ()
 
     @property
@@ -185,12 +190,14 @@ class ContentionStudy:
         InputError
             When the folder cannot be made or written to.
         """
-        tables = {
+        tables: dict[str, tuple[pl.DataFrame, Mapping[str, Column]]] = {
             "printed": (self.printed, PRINTED_COLUMNS),
             "times": (self.times, TIME_COLUMNS),
             "spread": (self.spread, SPREAD_COLUMNS),
             "shapes": (self.shapes, SHAPE_COLUMNS),
         }
+        if self.packets is not None:
+            tables |= self.packets.tables()
         return report.write(self, tables, output_folder(out))
 
     def __repr__(self) -> str:
@@ -205,6 +212,7 @@ def contention_model(
     graphs: int = 60,
     nodes: int = 9,
     shapes: int = 5,
+    packet_graphs: int = 0,
     seed: int = 0,
     out: Path | None = None,
 ) -> ContentionStudy:
@@ -220,6 +228,9 @@ def contention_model(
         Cluster nodes that they are drawn among; the paper used 9.
     shapes
         All connected graphs of up to this many communications are gone through, 1 to 6.
+    packet_graphs
+        Random graphs of 2 to 12 communications that run at the packet level too, on a score of
+        adapters and switches; 200 take about a minute.
     seed
         Of the random graphs.
     out
@@ -235,13 +246,15 @@ def contention_model(
         ("graphs", graphs, 1, 100_000),
         ("nodes", nodes, 2, 10_000),
         ("shapes", shapes, 1, 6),
+        ("packet_graphs", packet_graphs, 0, 10_000),
         ("seed", seed, 0, 2**63 - 1),
     ):
         if not low <= value <= high:
             raise InputError(f"{name} must be {low} to {high}, not {value}")
-    if edges > 4 * nodes:
+    most = max(edges, MOST_PACKET_EDGES if packet_graphs else 0)
+    if most > 4 * nodes:
         raise InputError(
-            f"{edges} communications among {nodes} nodes would rarely leave every node at most "
+            f"{most} communications among {nodes} nodes would rarely leave every node at most "
             f"{MOST_DEGREE} of them; expected at most {4 * nodes}"
         )
     if out is not None:
@@ -249,12 +262,14 @@ def contention_model(
     times = _random_times(edges, graphs, nodes, seed)
     study = ContentionStudy(
         parameters={
-            "edges": edges, "graphs": graphs, "nodes": nodes, "shapes": shapes, "seed": seed
+            "edges": edges, "graphs": graphs, "nodes": nodes, "shapes": shapes,
+            "packet_graphs": packet_graphs, "seed": seed,
         },
         numbers=(*_figure_2(), *_figure_3(), *_figure_4()),
         times=times,
         spread=_spread(times),
         shapes=_shapes(shapes),
+        packets=_packets(packet_graphs, nodes, seed),
     )  # fmt: skip
     if out is None:
         return study
@@ -263,6 +278,8 @@ def contention_model(
 
 #: Cores of a node of the paper's cluster, which bound the communications at a node (section 3.1).
 MOST_DEGREE = 8
+#: Random graphs at the packet level have 2 to so many communications, by turns.
+MOST_PACKET_EDGES = 12
 
 
 # -- what the paper prints -----------------------------------------------------------------------
@@ -373,6 +390,18 @@ def _random_times(edges: int, graphs: int, nodes: int, seed: int) -> pl.DataFram
             rows["penalty"] += penalty.tolist()
             rows["time"] += time.tolist()
     return frame(TIME_COLUMNS, rows)
+
+
+def _packets(graphs: int, nodes: int, seed: int) -> packet.PacketComparison | None:
+    if not graphs:
+        return None
+    sizes = MOST_PACKET_EDGES - 1
+    drawn = [
+        draw_graph(2 + number % sizes, nodes, [seed, 2 + number % sizes, number // sizes])
+        for number in range(graphs)
+    ]
+    figure_4 = {graph: _ends(edges) for graph, edges in FIGURE_4.items()}
+    return packet.compare(drawn, nodes, figure_4)
 
 
 def _distinct(times: NDArray[np.float64]) -> NDArray[np.float64]:

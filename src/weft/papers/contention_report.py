@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from weft.papers.contention_model import ContentionStudy
+    from weft.papers.contention_packet import PacketComparison
 
 NOTES = (
     "Figure 4, graph A, edge e: the penalty is printed as 1.5, but the time beside it is "
@@ -49,11 +50,15 @@ NOTES = (
 
 #: What figure 5 shows and this study cannot.
 MISSING = (
-    "Not done, for want of the paper's cluster: the measured times of figures 3, 4 and 5 and so "
+    "Not done, for want of the paper's cluster: new measurements of figures 3, 4 and 5 and so "
     "the errors of the predictions (in the paper at most 3 % in figure 3, 6 % in figure 4, and "
     "below 15 % in figure 5), and the graphs of figure 5 themselves, which the paper does "
     "not list. The graphs here are drawn anew: every edge between any two of the nodes, no node "
     "with more than 8 edges in or out."
+)
+WITHOUT_PACKETS = (
+    "--packet-graphs 200 runs random graphs of 2 to 12 communications at the packet level and says "
+    "how far the model's times are from those."
 )
 
 
@@ -112,6 +117,68 @@ def _shapes(study: ContentionStudy) -> Table:
     return table
 
 
+def _packets(found: PacketComparison) -> list[Table]:
+    variants = Table(
+        title=f"Against the packet level: {found.graphs} random graphs of 2 to 12 communications"
+    )
+    variants.add_column("variant")
+    shown = ("alone Gb/s", "mean %", "95 %", "max %", "bias %", "max-min mean %", "max-min max %")
+    for name in shown:
+        variants.add_column(name, justify="right")
+    for variant, *values in found.variants.iter_rows():
+        variants.add_row(variant, *(f"{value:.2f}" for value in values))
+    errors = Table(
+        title="The paper's coefficients by number of communications: mean and max error, %"
+    )
+    by_variant = found.errors.partition_by("variant", maintain_order=True)
+    for name in ("edges", "graphs", *(str(each["variant"][0]) for each in by_variant)):
+        errors.add_column(name, justify="right")
+    for rows in zip(*(each.iter_rows(named=True) for each in by_variant), strict=True):
+        errors.add_row(
+            str(rows[0]["edges"]),
+            str(rows[0]["graphs"]),
+            *(f"{row['mean_error']:.1f} / {row['max_error']:.0f}" for row in rows),
+        )
+    measured = Table(
+        title="What the paper measured, its model and the packet level: T_ref, error %"
+    )
+    for name in ("figure", "edge"):
+        measured.add_column(name)
+    beside = found.measured.partition_by("variant", maintain_order=True)
+    for name in ("measured", "model", *(str(each["variant"][0]) for each in beside)):
+        measured.add_column(name, justify="right")
+    for rows in zip(*(each.iter_rows(named=True) for each in beside), strict=True):
+        first = rows[0]
+        model = 100 * (first["model"] / first["measured"] - 1)
+        measured.add_row(
+            first["figure"],
+            first["edge"],
+            f"{first['measured']:.3f}",
+            f"{first['model']:.3f} {model:+.1f}",
+            *(f"{row['packets']:.3f} {row['error']:+.1f}" for row in rows),
+        )
+    coefficients = Table(title="Coefficients fitted to the packet level")
+    coefficients.add_column("coefficient")
+    fits = found.coefficients.partition_by("variant", maintain_order=True)
+    for name in ("paper", *(str(each["variant"][0]) for each in fits)):
+        coefficients.add_column(name, justify="right")
+    for rows in zip(*(each.iter_rows(named=True) for each in fits), strict=True):
+        coefficients.add_row(
+            rows[0]["coefficient"],
+            f"{rows[0]['infiniband']:g}",
+            *(f"{row['value']:.3f} +- {row['deviation']:.2g}" for row in rows),
+        )
+    fitted = Table(title="Errors before and after: mean and max, %")
+    for name in ("variant", "graphs"):
+        fitted.add_column(name)
+    for name in ("the paper's", "fitted"):
+        fitted.add_column(name, justify="right")
+    for variant, graphs, *values in found.fitted.iter_rows():
+        before, after = (f"{values[at]:.2f} / {values[at + 1]:.0f}" for at in (0, 2))
+        fitted.add_row(variant, graphs, before, after)
+    return [variants, errors, measured, coefficients, fitted]
+
+
 def text(study: ContentionStudy, width: int) -> str:
     """Tables and notes as plain text."""
     out = StringIO()
@@ -137,7 +204,12 @@ def text(study: ContentionStudy, width: int) -> str:
         "many there are:\n"
     )
     console.print(_shapes(study))
+    if study.packets is not None:
+        for table in _packets(study.packets):
+            console.print(table)
     console.print(MISSING)
+    if study.packets is None:
+        console.print(WITHOUT_PACKETS)
     if study.files:
         console.print(f"\nwritten to {study.files[0].parent}:", soft_wrap=True)
         console.print(", ".join(path.name for path in study.files))
