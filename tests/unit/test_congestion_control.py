@@ -10,10 +10,11 @@ import pytest
 from tests.reference.packet_cases import PLAIN, D, L, R, fabric_of, puts
 
 import weft
-from weft import CongestionControl, Hardware, InputError
+from weft import CongestionControl, Hardware, InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
 from weft.sim.packet import CongestionRecord, PacketResult, VlArbitration
 from weft.sim.packet.congestion_control import QUADRATIC, quadratic_table
+from weft.sim.packet.throttling import THROTTLING_COLUMNS
 from weft.workload import Workload, WorkloadBuilder
 
 #: Of hosts' cables.
@@ -344,3 +345,32 @@ def test_victims_in_a_fat_tree_get_all_that_they_ask_for() -> None:
     assert shares[0] == pytest.approx([GBPS, *[GBPS / 9] * 3], rel=0.02)
     assert shares[1][0] > 0.97 * GBPS
     assert shares[1][1:] == pytest.approx([wire] * 3, rel=0.01)
+
+
+# -- the table of queue pairs ----------------------------------------------------------------------
+
+
+def test_a_row_for_each_queue_pair_says_who_was_slowed_down() -> None:
+    work = puts(4, (0, 2, 40_000), (1, 2, 40_000), (0, 3, 40_000))
+    found = run(fabric_of([0] * 4, []), work, BY_HAND)
+    rows = found.throttling()
+    assert rows.columns == list(THROTTLING_COLUMNS)
+    assert rows["source_host"].to_list() == [0, 0, 1]
+    assert rows["destination_host"].to_list() == [2, 3, 2]
+    record = record_of(found)
+    assert rows["notifications"].to_list() == record.notified.tolist()
+    assert rows["marked_packets"].to_list() == record.arrived.tolist()
+    assert (rows["held_back_ns"].to_numpy() * 1000 == record.held_back_ps).all()
+
+
+def test_a_queue_pair_of_a_host_may_send_to_several() -> None:
+    work = puts(4, (0, 2, 40_000), (1, 2, 40_000), (0, 3, 40_000))
+    hardware = replace(PLAIN, queue_pairs="host")
+    rows = run(fabric_of([0] * 4, []), work, BY_HAND, hardware=hardware).throttling()
+    assert rows["queue_pair"].to_list() == [0, 1]
+    assert rows["destination_host"].to_list() == [None, 2]
+
+
+def test_runs_without_congestion_control_have_no_such_table() -> None:
+    with pytest.raises(NotApplicable, match="no congestion control"):
+        two_to_one(None).throttling()

@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weft.columns import Column, frame
+from weft.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels import program
 from weft.sim.metrics import link_kinds
@@ -20,6 +21,7 @@ from weft.sim.packet.hardware import Hardware
 from weft.sim.packet.network import PacketNetwork
 from weft.sim.packet.policies import policy as policies
 from weft.sim.packet.snapshots import Snapshots
+from weft.sim.packet.throttling import throttling
 from weft.sim.replay import Replay, ratio, totals
 from weft.workload import Workload
 
@@ -238,6 +240,18 @@ class PacketResult(Replay):
                 "most_held_bytes": self.held_bytes[line],
             },
         )
+
+    def throttling(self) -> pl.DataFrame:
+        """One row a queue pair that congestion control may slow down; see `THROTTLING_COLUMNS`.
+
+        Raises
+        ------
+        NotApplicable
+            When the hardware has no congestion control.
+        """
+        if self.congestion is None:
+            raise NotApplicable("the hardware of this run has no congestion control")
+        return throttling(self.congestion, self.connections, self.workload, self.host)
 
     def hops(self) -> pl.DataFrame:
         """One row a packet and link of the traced messages, by time; see `HOP_COLUMNS`."""

@@ -1,0 +1,61 @@
+"""Whom congestion control slowed down, by queue pair."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from weft.columns import Column, frame
+from weft.kernels import program
+from weft.sim.packet.congestion_control import CongestionRecord
+from weft.sim.packet.connections import Connections
+from weft.workload import Workload
+
+THROTTLING_COLUMNS: Mapping[str, Column] = {
+    "queue_pair": Column(pl.Int32, "", "Queue pair, one direction of it."),
+    "source_host": Column(pl.Int32, "", "Host that sends."),
+    "destination_host": Column(pl.Int32, "", "Host that receives; null when there are several."),
+    "marked_packets": Column(pl.Int64, "", "Its packets that arrived marked (FECN)."),
+    "notifications": Column(pl.Int64, "", "Notifications that came back for them (BECN)."),
+    "held_back_ns": Column(
+        pl.Float64,
+        "ns",
+        "How long it had something to send and waited for an injection rate delay.",
+    ),
+}
+
+
+def throttling(
+    record: CongestionRecord, connections: Connections, workload: Workload, host: NDArray[np.int32]
+) -> pl.DataFrame:
+    """One row a queue pair that sends something between hosts; see `THROTTLING_COLUMNS`.
+
+    Parameters
+    ----------
+    record
+        What congestion control did.
+    connections, workload
+        What ran.
+    host
+        int32 [ranks].
+    """
+    ops = np.flatnonzero(connections.route != program.LOCAL)
+    pairs, first, place = np.unique(connections.pair[ops], return_index=True, return_inverse=True)
+    target = host[workload.peer[ops]]
+    several = np.zeros(len(pairs), dtype=bool)
+    several[place[target != target[first][place]]] = True
+    goals = [None if many else int(goal) for goal, many in zip(target[first], several, strict=True)]
+    return frame(
+        THROTTLING_COLUMNS,
+        {
+            "queue_pair": pairs,
+            "source_host": host[workload.rank[ops[first]]],
+            "destination_host": goals,
+            "marked_packets": record.arrived[pairs],
+            "notifications": record.notified[pairs],
+            "held_back_ns": record.held_back_ps[pairs] / 1000,
+        },
+    )
