@@ -13,7 +13,7 @@ from benchmarks._levels import (
     draw_pairs,
     on_own_lanes,
 )
-from tests.packet_runs import fabric_of
+from tests.packet_runs import arrivals, duration_ps, fabric_of, puts, run
 
 import weft
 from weft import Hardware
@@ -116,20 +116,42 @@ def test_unequal_inputs_part_them_by_their_closed_form(behind: int) -> None:
     assert found[:-1] == pytest.approx(0, abs=0.02)
 
 
-def test_unequal_rates_part_them_by_blocking() -> None:
-    """Figure 3 of the contention-graph paper: inputs are equal everywhere, and shares are not.
+FIGURE_3 = [(0, 1), (0, 2), (0, 3), (4, 1), (4, 5), (6, 5)]
+FIGURE_4_A = [(0, 1), (0, 2), (3, 1), (4, 1), (5, 2)]
 
-    Edges 0->1 0->2 0->3 4->1 4->5 6->5: at max-min 4's flows and 6's have half a link each. But 4's
-    packets for 1 take turns with 0's; while one waits there the next, for 5, waits behind it, and
-    6's flow takes the slots that it misses: two thirds, and 4's flows get one third each.
+
+@pytest.mark.parametrize(
+    ("edges", "speedup", "packets", "maxmin"),
+    [
+        (FIGURE_4_A, 1, [3, 3, 3, 3, 1.5], [3, 2, 3, 3, 2]),
+        (FIGURE_4_A, 2, [3, 3, 3, 3, 1.5], [3, 2, 3, 3, 2]),
+        (FIGURE_3, 1, [3, 3, 3, 3, 3, 1.5], [3, 3, 3, 2, 2, 2]),
+        (FIGURE_3, 2, [3, 3, 3, 2, 2, 2], [3, 3, 3, 2, 2, 2]),
+    ],
+)
+def test_unequal_rates_part_them_by_blocking(
+    edges: list[tuple[int, int]], speedup: int, packets: list[float], maxmin: list[float]
+) -> None:
+    """Graphs of the contention-graph paper, equal sizes; inputs are equal at every link.
+
+    Figure 4 A: a third of 1's link is there for host 0, whose packets for 1 and 2 take turns, so 2
+    gets them at a third too and 5 has the other two thirds. Max-min has a half for each.
+
+    Figure 3: while a packet of 4 for 1 waits for one of 0, the next, for 5, waits behind it, and 6
+    takes the slot. With a speed-up of 2 both leave together, in time for every second slot of 5.
     """
     fabric = fabric_of([0] * 7)
-    source, destination = np.array([0, 0, 0, 4, 4, 6]), np.array([1, 2, 3, 1, 5, 5])
-    flows = Flows.of(fabric, weft.route(fabric, "minhop"), source, destination)
+    routes = weft.route(fabric, "minhop")
+    ends = np.array(edges)
+    flows = Flows.of(fabric, routes, ends[:, 0], ends[:, 1])
     assert flows.has_equal_inputs()
     assert not flows.has_equal_rates()
-    assert flows.rate * 6 / 10 == pytest.approx([2, 2, 2, 3, 3, 3])
-    assert np.abs(deviations(flows, Hardware(speedup=1))).max() > 0.2
+    work = puts(7, *((source, target, 1 << 22) for source, target in edges))
+    wire_ps = (1 << 11) * duration_ps(2048 + 26, 80)
+    result = run(fabric, work, Hardware(speedup=speedup))
+    assert np.array(arrivals(result)) / wire_ps == pytest.approx(np.array(packets), rel=0.002)
+    fluid = weft.simulate(fabric, routes, work, latency_ns=0).messages()["arrived_ns"].to_numpy()
+    assert fluid * 10 / (1 << 22) == pytest.approx(np.array(maxmin), rel=1e-6)
     assert np.abs(deviations(on_own_lanes(flows), SPEEDUP_2)).max() < 0.005
 
 
