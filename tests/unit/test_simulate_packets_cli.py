@@ -406,3 +406,52 @@ def test_runs_come_from_python_too() -> None:
     assert outcome.status == "partial"
     assert outcome.result.end_ps == 1_000_000
     assert not outcome.result.complete
+
+
+#: Prints which kernels runs had to compile for other arguments than those of `weft warmup`.
+AFTER_WARMUP = """
+import importlib, pkgutil
+import weft, weft.kernels
+from numba.core.dispatcher import Dispatcher
+from weft.cli.warmup import warm_packets
+from weft.sim.packet import CongestionControl, Hardware
+from weft.workload import load_workload
+
+names = [m.name for m in pkgutil.iter_modules(weft.kernels.__path__) if "packet" in m.name]
+modules = [importlib.import_module("weft.kernels." + name) for name in names]
+
+def compiled():
+    return {
+        (module.__name__, name, str(signature))
+        for module in modules
+        for name, kernel in vars(module).items()
+        if isinstance(kernel, Dispatcher) and kernel.__module__ == module.__name__
+        for signature in kernel.signatures
+    }
+
+warm_packets()
+before = compiled()
+assert len(before) >= 4
+work = load_workload("alltoall:size=20000", 4)
+tree = weft.fabric("xgft:2;2,2;1,2")
+wide = Hardware(queues="voq", adapter_gbps=50.0, congestion_control=CongestionControl())
+for engine, policy, options in (
+    ("dmodk", "deterministic", {"hardware": wide}), ("updn", "deterministic", {"lids": "hash"}),
+    ("smodk", "deterministic", {}), ("ecmp", "flowlet", {"trace": work.messages[:3].tolist()}),
+    ("ecmp", "conga", {"snapshot_ns": 100.0}), ("valiant", "valiant", {}), ("ugal", "ugal", {}),
+):
+    fabric = weft.fabric("dragonfly:p=1,a=2,h=1") if engine in ("valiant", "ugal") else tree
+    found = weft.simulate_packets(
+        fabric, weft.route(fabric, engine), load_workload("alltoall:size=20000", fabric.num_hosts),
+        policy=policy, **options,
+    )
+    found.messages()
+print(sorted(compiled() - before))
+"""
+
+
+def test_warmup_compiles_the_packet_level() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", AFTER_WARMUP], capture_output=True, text=True, check=True
+    )
+    assert found.stdout == "[]\n"
