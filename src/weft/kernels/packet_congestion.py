@@ -5,8 +5,8 @@
 
 import numpy as np
 
-from weft.kernels.hashing import splitmix64
 from weft.kernels.lean import lean_njit, part_njit
+from weft.kernels.packet_choice import draw
 from weft.kernels.packet_lanes import duration
 from weft.kernels.packet_layout import (
     ASKING,
@@ -191,9 +191,8 @@ def mark_packet(net, slot, link, lane):
         if rules[VICTIMS] != ALL_PORTS and not (rules[VICTIMS] == HOST_PORTS and to_host):
             return
     if rules[MARKING_RATE] > 0:
-        seed = splitmix64(np.uint64(net.setting[SEED]))
-        mixed = splitmix64(np.uint64(slots[slot, SERIAL]) ^ splitmix64(np.uint64(link) ^ seed))
-        if mixed % np.uint64(rules[MARKING_RATE] + 1) != 0:
+        number = np.int64(slots[slot, SERIAL])
+        if draw(net.setting[SEED], number, link, rules[MARKING_RATE] + 1) != 0:
             return
     slots[slot, MARKS] = FECN
     net.counts[place, MARKED] += 1
