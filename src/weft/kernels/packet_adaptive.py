@@ -28,24 +28,23 @@ def least_loaded(net, slot, row, first, several, now):
     """The candidate with the least load, drawn among equal ones."""
     least = np.int64(2**62)
     ties = np.int64(0)
-    turn = np.int64(0)
-    for again in range(2):
-        if again:
-            turn = draw(net.setting[SEED], np.int64(net.slots[slot, SERIAL]), row, ties)
-            if ties == several:
-                return turn
-        for at in range(several):
-            amount = load_at(net, slot, row, first + at, now)
-            if again:
-                if amount == least:
-                    if turn == 0:
-                        return np.int64(at)
-                    turn -= 1
-            elif amount < least:
-                least = amount
-                ties = 1
-            elif amount == least:
-                ties += 1
+    loads = net.loads
+    for at in range(several):
+        amount = load_at(net, slot, row, first + at, now)
+        loads[at] = amount
+        if amount < least:
+            least = amount
+            ties = np.int64(1)
+        elif amount == least:
+            ties += 1
+    turn = draw(net.setting[SEED], np.int64(net.slots[slot, SERIAL]), row, ties)
+    if ties == several:
+        return turn
+    for at in range(several):
+        if loads[at] == least:
+            if turn == 0:
+                return np.int64(at)
+            turn -= 1
     return np.int64(0)
 
 

@@ -56,12 +56,10 @@ HEAD_PORT = 5
 #: Row at the near end, -1 for an adapter, and number of the port there.
 TAIL_ROW = 6
 TAIL_PORT = 7
-#: First queue at the far end, and queues of each lane there.
+#: First queue at the far end, and queues of each lane there. All before are in one cache line.
 QUEUE = 8
 QUEUES = 9
-#: Host at either end that is an adapter there, else -1.
-HOST = 10
-LINK_WIDTH = 12
+LINK_WIDTH = 16
 
 # -- links as they are: int64 rows
 

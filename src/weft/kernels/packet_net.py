@@ -41,8 +41,8 @@ class Net(NamedTuple):
         Of routes: first link, lane on it, what packets carry, and service level.
     high, low
         int64 [entries, 2]: tables of lane arbitration.
-    pick
-        int64 scratch.
+    pick, loads
+        int64 scratch: of choices of links, and loads of the candidates of a packet.
     traced, hops
         uint8 marks of operations to trace (empty for none) and int64 rows for their hops.
     table
@@ -105,6 +105,7 @@ class Net(NamedTuple):
     high: Any
     low: Any
     pick: Any
+    loads: Any
     traced: Any
     hops: Any
     table: Any

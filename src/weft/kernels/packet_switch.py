@@ -43,9 +43,10 @@ from weft.kernels.packet_queue import mark
 @part_njit()
 def queue_of(net, come, lane, out):
     """The queue of packets that came by a link on a lane and go on by another."""
+    if not net.setting[VOQ]:
+        return come * net.setting[LANES] + lane
     fixed = net.fixed
-    queue = fixed[come, QUEUE] + lane * fixed[come, QUEUES]
-    return queue + fixed[out, TAIL_PORT] if net.setting[VOQ] else queue
+    return fixed[come, QUEUE] + lane * fixed[come, QUEUES] + fixed[out, TAIL_PORT]
 
 
 @part_njit()

@@ -15,11 +15,21 @@ from weft.kernels.packet_lanes import rounded
 from weft.sim.packet.hardware import Hardware
 
 PS_PER_NS = 1000
+#: Bytes.
+CACHE_LINE = 64
 
 
 def picoseconds(nanoseconds: Any) -> NDArray[np.int64]:
     """Times in whole ps, each rounded on its own."""
     return np.rint(np.asarray(nanoseconds, dtype=np.float64) * PS_PER_NS).astype(np.int64)
+
+
+def aligned_rows(rows: int, width: int, dtype: Any) -> NDArray[Any]:
+    """Zeros [rows, width] that begin where a cache line does, so that rows of one share none."""
+    size = np.dtype(dtype).itemsize * rows * width
+    raw = np.zeros(size + CACHE_LINE, dtype=np.uint8)
+    begin = -raw.ctypes.data % CACHE_LINE
+    return raw[begin : begin + size].view(dtype).reshape(rows, width)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +136,7 @@ class PacketNetwork:
         passing = np.where(
             is_host, picoseconds(forward_ns), picoseconds(hardware.switch_latency_ns)
         )
-        fixed = np.zeros((links, layout.LINK_WIDTH), dtype=np.int64)
+        fixed = aligned_rows(links, layout.LINK_WIDTH, np.int64)
         fixed[:, layout.LATENCY] = latency
         fixed[:, layout.CREDIT_LATENCY] = latency + picoseconds(hardware.credit_latency_ns)
         fixed[:, layout.ARRIVAL] = latency + np.where(head >= 0, passing[head], 0)

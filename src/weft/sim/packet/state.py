@@ -21,6 +21,7 @@ from weft.sim.packet.connections import Connections
 from weft.sim.packet.hardware import Hardware
 from weft.sim.packet.limits import LONGEST_RUN_PS
 from weft.sim.packet.network import PacketNetwork, picoseconds
+from weft.sim.packet.network import aligned_rows as _rows
 from weft.sim.packet.policies import Policy, choice_of
 from weft.sim.packet.snapshots import Snapshots
 from weft.workload import Workload
@@ -67,14 +68,14 @@ class State:
         number[layout.BUCKET] = -1
         slots = 4 * links + 1024
         number[layout.FREE_SLOTS] = slots
-        lane_rows = np.zeros((links * lanes, layout.LANE_WIDTH), dtype=np.int32)
+        lane_rows = _rows(links * lanes, layout.LANE_WIDTH, np.int32)
         lane_rows[:, layout.CREDITS] = hardware.buffer_credits
         for column in (layout.BACK_HEAD, layout.LINE_HEAD, layout.LINE_TAIL, layout.TURN):
             lane_rows[:, column] = -1
-        state = np.zeros((links, layout.STATE_WIDTH), dtype=np.int64)
+        state = _rows(links, layout.STATE_WIDTH, np.int64)
         state[:, layout.WAKE_AT] = layout.NEVER
         tables = _tables(hardware)
-        arbiter = np.zeros((links, layout.ARBITER_WIDTH), dtype=np.int32)
+        arbiter = _rows(links, layout.ARBITER_WIDTH, np.int32)
         arbiter[:, layout.LAST_LANE] = -1
         for table, left in zip(tables, (layout.HIGH_LEFT, layout.LOW_LEFT), strict=True):
             if len(table):
@@ -109,7 +110,7 @@ class State:
             into=network.into,
             row_base=network.row_base,
             row_link=network.row_link,
-            slots=np.zeros((slots, layout.SLOT_WIDTH), dtype=np.int32),
+            slots=_rows(slots, layout.SLOT_WIDTH, np.int32),
             slot_time=np.zeros(slots, dtype=np.int64),
             free=np.arange(slots - 1, -1, -1, dtype=np.int32),
             bucket_head=np.zeros(queue.BUCKETS, dtype=np.int32),
@@ -121,7 +122,7 @@ class State:
             state=state,
             lanes=lane_rows,
             arbiter=arbiter,
-            counts=np.zeros((links * lanes, layout.COUNT_WIDTH), dtype=np.int64),
+            counts=_rows(links * lanes, layout.COUNT_WIDTH, np.int64),
             queue_head=np.full(network.num_queues, -1, dtype=np.int32),
             queue_tail=np.full(network.num_queues, -1, dtype=np.int32),
             asked=np.zeros(links * lanes * network.words, dtype=np.uint64),
@@ -130,7 +131,7 @@ class State:
             is_dirty=np.zeros(links, dtype=np.uint8),
             pairs=pairs,
             connections=talks,
-            messages=np.zeros((ops, adapter.MESSAGE_WIDTH), dtype=np.int64),
+            messages=_rows(ops, adapter.MESSAGE_WIDTH, np.int64),
             next_sent=np.full(ops, -1, dtype=np.int32),
             next_whole=np.full(ops, -1, dtype=np.int32),
             sends=np.zeros(ops, dtype=np.uint8),
@@ -144,6 +145,7 @@ class State:
             high=tables[0],
             low=tables[1],
             pick=np.zeros(2 + 2 * lanes, dtype=np.int64),
+            loads=np.zeros(64 * network.words, dtype=np.int64),
             traced=traced,
             hops=np.zeros((1024 if len(traced) else 0, kernel.HOP_WIDTH), dtype=np.int64),
             choice=choice_of(policy, len(network.row_base) - 1, links),
@@ -293,7 +295,11 @@ class State:
 
 def _longer(array: NDArray[Any]) -> NDArray[Any]:
     """The same with as many zeros behind it."""
-    return np.concatenate([array, np.zeros_like(array)])
+    if array.ndim == 1:
+        return np.concatenate([array, np.zeros_like(array)])
+    longer = _rows(2 * len(array), array.shape[1], array.dtype)
+    longer[: len(array)] = array
+    return longer
 
 
 def _settings(
