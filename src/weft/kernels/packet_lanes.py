@@ -7,7 +7,6 @@ from weft.kernels.packet_layout import (
     ASKING,
     BACK_HEAD,
     BACK_TAIL,
-    BUFFER_CREDITS,
     BYTES,
     CREDIT_BYTES,
     CREDITS,
@@ -27,7 +26,6 @@ from weft.kernels.packet_layout import (
     MTU,
     NEVER,
     NEXT,
-    ROUTED,
     SHORT,
     WAKE_AT,
     WAKES,
@@ -135,12 +133,6 @@ def send_back(net, link, lane, count, time, now):
     if row[SHORT] or slots[slot, NEXT] >= 0:
         row[SHORT] = 0
         wake(net, link, time)
-
-
-@part_njit()
-def load_of(net, lane, now):
-    """What the policy `adaptive` compares: credits taken, and those that routed packets need."""
-    return net.setting[BUFFER_CREDITS] - credits_now(net, lane, now) + lane[ROUTED]
 
 
 @lean_njit(forceinline=True)

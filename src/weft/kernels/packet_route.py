@@ -3,7 +3,7 @@
 import numpy as np
 
 from weft.kernels.lean import part_njit
-from weft.kernels.packet_adaptive import adaptive, least_loaded
+from weft.kernels.packet_adaptive import adaptive
 from weft.kernels.packet_choice import (
     ADAPTIVE,
     BY_PORTS,
@@ -52,10 +52,8 @@ def _among(net, slot, row, flow, first, several, now):
         return ecmp(net, row, flow, several)
     if policy == FLOWLET:
         return flowlet(net, slot, row, flow, first, several, now)
-    if policy == ADAPTIVE:
+    if policy in (ADAPTIVE, UGAL):
         return adaptive(net, slot, row, flow, first, several, now)
-    if policy == UGAL:
-        return least_loaded(net, slot, row, first, several, now)
     return spray(net, slot, row, several)
 
 
