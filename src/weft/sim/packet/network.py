@@ -29,7 +29,8 @@ def aligned_rows(rows: int, width: int, dtype: Any) -> NDArray[Any]:
     size = np.dtype(dtype).itemsize * rows * width
     raw = np.zeros(size + CACHE_LINE, dtype=np.uint8)
     begin = -raw.ctypes.data % CACHE_LINE
-    return raw[begin : begin + size].view(dtype).reshape(rows, width)
+    made: NDArray[Any] = raw[begin : begin + size].view(dtype).reshape(rows, width)
+    return made
 
 
 @dataclass(frozen=True, eq=False)
