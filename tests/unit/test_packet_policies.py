@@ -153,6 +153,23 @@ def test_routes_that_forbid_straight_ways_send_everything_round(policy: str) -> 
 
 
 @pytest.mark.parametrize(
+    "spec", ["dragonfly:p=2,a=4,h=2", "megafly:p=2,leaves=2,spines=2,h=2", "hyperx:3x4"]
+)
+@pytest.mark.parametrize("policy", ["valiant", "ugal:threshold=0"])
+def test_two_phases_on_their_lanes_do_not_deadlock_with_buffers_of_one_packet(
+    spec: str, policy: str
+) -> None:
+    fabric = weft.fabric(spec)
+    work = between_halves(fabric, 2.0, size=3000, horizon_ns=6000.0)
+    routes = weft.route(fabric, "ugal")
+    tight = weft.Hardware(mtu_bytes=1000, buffer_bytes=1088, speedup=1)
+    result = weft.simulate_packets(fabric, routes, work, policy=policy, hardware=tight)
+    assert result.complete
+    assert result.conservation["delivered_packets"] == 3 * len(work.messages)
+    assert result.messages()["slowdown"].mean() > 3
+
+
+@pytest.mark.parametrize(
     ("spec", "engine", "policy"),
     [
         ("xgft:2;4,4;1,4", "ecmp", "spray"),

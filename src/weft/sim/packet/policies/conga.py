@@ -62,8 +62,8 @@ def conga(
 
     Notes
     -----
-    Source: Alizadeh et al. 2014, whose figures the defaults are but for the entries (65,536); on
-    three levels, Routing Keys.
+    Source: Alizadeh et al. 2014, whose figures the defaults are but for the entries (65,536), and
+    of t_dre / alpha the quotient; on three levels, Routing Keys.
     """
     if not 1 <= entries <= 2**20:
         raise InputError(f"entries must be 1 to {2**20}, not {entries}")
