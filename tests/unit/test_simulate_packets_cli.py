@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from itertools import pairwise
 
 import polars as pl
 import pytest
@@ -128,7 +129,8 @@ def test_reordering_is_told_where_the_policy_allows_it(capsys, tmp_path) -> None
 
 
 def test_tables_have_their_columns(capsys, tmp_path) -> None:
-    assert run(capsys, *PACKET, "--trace-message", "3:2", "--out", tmp_path)[0] == 0
+    words = ("--trace-message", "3:2", "--snapshot", "1us", "--out", tmp_path)
+    assert run(capsys, *PACKET, *words)[0] == 0
     for (level, name), columns in TABLES.items():
         if level == "packet":
             assert pl.read_parquet(tmp_path / f"{name}.parquet").columns == list(columns)
@@ -139,6 +141,9 @@ def test_tables_have_their_columns(capsys, tmp_path) -> None:
     assert hops["left_ns"].min() <= messages["left_ns"][2]
     runs, links = (pl.read_parquet(tmp_path / f"{name}.parquet") for name in ("runs", "links"))
     assert runs["packet_hops"][0] == links["packets"].sum()
+    series = pl.read_parquet(tmp_path / "series.parquet")["end_ns"].unique().to_list()
+    assert len(series) > 5
+    assert {later - earlier for earlier, later in pairwise(sorted(series))} == {1000.0}
     described = pl.read_csv(tmp_path / "columns.csv").filter(table="queues")
     assert described["column"].to_list() == list(TABLES["packet", "queues"])
 

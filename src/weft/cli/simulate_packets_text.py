@@ -17,8 +17,8 @@ from weft.sim.packet.hot_spots import HotSpots
 
 #: Links, queues, and hops of traced messages that are printed; the tables have all.
 LINKS, QUEUES, HOPS = 8, 8, 60
-#: Congestion trees, and buffers of each.
-TREES, BUFFERS = 3, 12
+#: Congestion trees, buffers of each, and most snapshots that they are looked for in.
+TREES, BUFFERS, SNAPSHOTS = 3, 12, 200
 
 _Form = Callable[[Any], str]
 
@@ -102,8 +102,10 @@ def _hot_spots(out: Console, result: PacketResult) -> None:
     if not len(shots.time_ps):
         out.print("No snapshot: the run ends before the first one.")
         return
-    out.print(f"Congestion over {len(shots.time_ps):,} snapshots:")
-    out.print(escape(HotSpots(result, 0).text(TREES, BUFFERS)), soft_wrap=True)
+    count = len(shots.time_ps)
+    only = range(0, count, -(-count // SNAPSHOTS))
+    out.print(f"Congestion over {count:,} snapshots:")
+    out.print(escape(HotSpots(result, 0, only=only).text(TREES, BUFFERS)), soft_wrap=True)
 
 
 def _table(

@@ -14,6 +14,7 @@ import polars as pl
 from weft.columns import Column
 from weft.errors import InputError
 from weft.experiment.files import from_anywhere, resolved
+from weft.experiment.packet_tables import NAMES as PACKET_NAMES
 from weft.experiment.run import Outcome
 from weft.experiment.spec import Experiment
 from weft.experiment.tables import JOB_COLUMNS, RUN_COLUMNS, TABLES, job_rows, of_columns, run_row
@@ -76,7 +77,7 @@ class Store:
         """
         self._rows.append(run_row(outcome))
         self._jobs += job_rows(outcome)
-        only = ["phases", "ranks", "links", "queues", "hops"]
+        only = ["phases", "ranks", "links", *PACKET_NAMES]
         if self.experiment.output.messages:
             only.append("messages")
         number = f"-{outcome.run.number}" if self._several else ""

@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weft.columns import Column, frame
+from weft.experiment import packet_tables as packets
 from weft.experiment.run import Outcome
 from weft.sim import phases as static
 from weft.sim import replay
@@ -18,6 +19,7 @@ from weft.sim.flow import FlowResult
 from weft.sim.flow import result as flow
 from weft.sim.packet import PacketResult
 from weft.sim.packet import result as packet
+from weft.sim.packet.series import LINK_SERIES_COLUMNS
 from weft.sim.phases import StaticWorkload
 from weft.workload import Kind
 from weft.workload.jobs import JobMix
@@ -156,11 +158,6 @@ def _with_job(columns: Mapping[str, Column]) -> dict[str, Column]:
 _HOST_NAME = Column(pl.String, "", "label of that host")
 _PLACED = {name: replay.RANK_COLUMNS[name] for name in ("rank", "host")}
 
-#: Which message a hop is of.
-_SENDER = {name: replay.MESSAGE_COLUMNS[name] for name in ("source_rank", "destination_rank")} | {
-    "number": Column(pl.Int64, "", "which of the messages that the rank sends, from 0")
-}
-
 #: Columns of every table, by level and name of the table.
 TABLES: Mapping[tuple[str, str], Mapping[str, Column]] = {
     ("flow", "phases"): _with_job(replay.PHASE_COLUMNS),
@@ -172,7 +169,8 @@ TABLES: Mapping[tuple[str, str], Mapping[str, Column]] = {
     ("packet", "ranks"): _with_job({**_PLACED, "host_name": _HOST_NAME, **replay.RANK_COLUMNS}),
     ("packet", "links"): {"run": _RUN, **packet.LINK_COLUMNS},
     ("packet", "queues"): {"run": _RUN, **packet.QUEUE_COLUMNS},
-    ("packet", "hops"): _with_job({**_SENDER, **packet.HOP_COLUMNS}),
+    ("packet", "hops"): _with_job(packets.HOP_COLUMNS),
+    ("packet", "series"): {"run": _RUN, **LINK_SERIES_COLUMNS},
     ("static", "phases"): _with_job(static.PHASE_COLUMNS),
     ("static", "messages"): _with_job(static.MESSAGE_COLUMNS),
     ("static", "ranks"): _with_job({**_PLACED, "host_name": _HOST_NAME}),
@@ -216,7 +214,7 @@ def run_row(outcome: Outcome) -> dict[str, Any]:
             ),
         }
     if isinstance(result, PacketResult):
-        row |= _packets(result)
+        row |= packets.row(result)
     busiest = result.links().sort("utilisation", descending=True, nulls_last=True).head(1)
     if len(busiest) and busiest["utilisation"][0]:
         row["busiest_link"] = busiest["name"][0]
@@ -280,7 +278,7 @@ def of_columns(columns: Mapping[str, Column], rows: Iterable[Mapping[str, Any]])
 
 def tables(
     outcome: Outcome,
-    only: Collection[str] = ("phases", "messages", "ranks", "links", "queues", "hops"),
+    only: Collection[str] = ("phases", "messages", "ranks", "links", *packets.NAMES),
 ) -> dict[str, pl.DataFrame]:
     """The tables of one run, or some of them."""
     result, mix = outcome.result, outcome.mix
@@ -302,9 +300,7 @@ def tables(
             "links": result.links,
         }
         if isinstance(result, PacketResult):
-            makers["queues"] = result.queues
-            if len(result.hop):
-                makers["hops"] = lambda: _hops(result)
+            makers |= packets.makers(result)
     made = {name: make() for name, make in makers.items() if name in only}
     names = np.array(mix.names, dtype=object)
     work = mix.workload
@@ -312,7 +308,7 @@ def tables(
         name: _own_phase(mix, at) for at, name in enumerate(work.phase_names)
     }
     phases[static.TOGETHER] = None, static.TOGETHER
-    new: dict[str, list[pl.Series]] = {"links": [], "queues": []}
+    new: dict[str, list[pl.Series]] = {"links": [], "queues": [], "series": []}
     if "messages" in made:
         new["messages"] = [pl.Series("job", names[mix.job[work.rank[work.messages]]].tolist())]
     if "hops" in made:
@@ -350,35 +346,6 @@ def _own_phase(mix: JobMix, phase: int) -> tuple[str, str]:
     if len(mix.names) > 1:
         name = "" if name == job else name.removeprefix(f"{job}: ")
     return job, name
-
-
-def _hops(result: PacketResult) -> pl.DataFrame:
-    """Hops with the message that they are of."""
-    work, hops = result.workload, result.hops()
-    sends = work.messages
-    number = np.arange(len(sends)) - np.searchsorted(work.rank[sends], work.rank[sends])
-    op = hops["message"].to_numpy()
-    return hops.with_columns(
-        pl.Series("source_rank", work.rank[op], pl.Int32),
-        pl.Series("destination_rank", work.peer[op], pl.Int32),
-        pl.Series("number", number[np.searchsorted(sends, op)], pl.Int64),
-    )
-
-
-def _packets(result: PacketResult) -> dict[str, Any]:
-    """What the packet level says of packets."""
-    reorders = result.reorders
-    return {
-        "end_ns": result.end_ps / 1000,
-        "packets": result.conservation["injected_packets"],
-        "in_flight_packets": result.conservation["in_flight_packets"],
-        "packet_hops": result.num_hops,
-        "mean_wait_ns": (
-            float(result.wait_ps.sum() / result.num_hops / 1000) if result.num_hops else None
-        ),
-        "overtook_packets": int(result.overtook.sum()) if reorders else None,
-        "most_held_bytes": int(result.held_bytes.max(initial=0)) if reorders else None,
-    }
 
 
 def _timed(result: FlowResult | PacketResult, mine: NDArray[np.bool_]) -> dict[str, Any]:

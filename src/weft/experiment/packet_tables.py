@@ -1,0 +1,63 @@
+"""What the packet level has for the tables of an experiment besides what other levels have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from weft.columns import Column
+from weft.sim import replay
+from weft.sim.packet import PacketResult
+from weft.sim.packet import result as packet
+from weft.sim.packet.series import link_series
+
+#: Tables of this level only; those of hops and over time where the run has them.
+NAMES = ("queues", "hops", "series")
+
+#: Which message a hop is of.
+_SENDER = {name: replay.MESSAGE_COLUMNS[name] for name in ("source_rank", "destination_rank")} | {
+    "number": Column(pl.Int64, "", "which of the messages that the rank sends, from 0")
+}
+HOP_COLUMNS = {**_SENDER, **packet.HOP_COLUMNS}
+
+
+def makers(result: PacketResult) -> dict[str, Callable[[], pl.DataFrame]]:
+    """What makes each of these tables."""
+    made: dict[str, Callable[[], pl.DataFrame]] = {"queues": result.queues}
+    if len(result.hop):
+        made["hops"] = lambda: _hops(result)
+    if result.snapshots is not None and len(result.snapshots.time_ps):
+        made["series"] = lambda: link_series(result)
+    return made
+
+
+def _hops(result: PacketResult) -> pl.DataFrame:
+    """Hops with the message that they are of."""
+    work, hops = result.workload, result.hops()
+    sends = work.messages
+    number = np.arange(len(sends)) - np.searchsorted(work.rank[sends], work.rank[sends])
+    op = hops["message"].to_numpy()
+    return hops.with_columns(
+        pl.Series("source_rank", work.rank[op], pl.Int32),
+        pl.Series("destination_rank", work.peer[op], pl.Int32),
+        pl.Series("number", number[np.searchsorted(sends, op)], pl.Int64),
+    )
+
+
+def row(result: PacketResult) -> dict[str, Any]:
+    """What the packet level says of packets."""
+    reorders = result.reorders
+    return {
+        "end_ns": result.end_ps / 1000,
+        "packets": result.conservation["injected_packets"],
+        "in_flight_packets": result.conservation["in_flight_packets"],
+        "packet_hops": result.num_hops,
+        "mean_wait_ns": (
+            float(result.wait_ps.sum() / result.num_hops / 1000) if result.num_hops else None
+        ),
+        "overtook_packets": int(result.overtook.sum()) if reorders else None,
+        "most_held_bytes": int(result.held_bytes.max(initial=0)) if reorders else None,
+    }
