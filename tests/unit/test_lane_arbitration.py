@@ -210,6 +210,13 @@ def test_a_limit_used_up_while_low_priority_is_empty_lets_it_go_first_when_it_co
     assert [link.grants([0, 1], 2048) for _ in range(4)] == [0, 1, 1, 0]
 
 
+def test_a_limit_stays_used_up_however_much_passes() -> None:
+    link = Arbiter(VlArbitration(high=((1, 255),), low=((0, 1),), limit=1))
+    # More than 2^31 bytes in all.
+    assert [link.grants([1], 2**30) for _ in range(4)] == [1] * 4
+    assert link.grants([0, 1]) == 0
+
+
 def test_one_lane_may_stand_in_both_tables() -> None:
     link = Arbiter(VlArbitration(high=((0, 1),), low=((0, 1), (1, 1)), limit=0))
     # High priority takes lane 0, then the low table its entries in turn.

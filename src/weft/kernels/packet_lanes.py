@@ -187,7 +187,8 @@ def lane_served(net, serving, picked, wire_bytes):
     units = (wire_bytes + WEIGHT_BYTES - 1) // WEIGHT_BYTES
     if picked & 1:
         serving[HIGH_LEFT] = max(serving[HIGH_LEFT] - units, 0)
-        serving[LIMIT_LEFT] -= wire_bytes
+        # Down to 0: without low priority it is never restored, and must not wrap around.
+        serving[LIMIT_LEFT] = max(serving[LIMIT_LEFT] - wire_bytes, 0)
     else:
         serving[LOW_LEFT] = max(serving[LOW_LEFT] - units, 0)
         # A limit of 0 lets one packet pass.
