@@ -282,8 +282,8 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         ),
         Benchmark(
             "random-ring-latency",
-            dict.fromkeys((1, 8), f"random-ring:sizes=8,rings=30,repetitions={RING_REPETITIONS}"),
-            dict.fromkeys((1, 8), f"random-ring:sizes=8,rings=30,repetitions={RING_REPETITIONS}"),
+            dict.fromkeys((1, 8), f"natural-ring:sizes=8,repetitions={RING_REPETITIONS}"),
+            dict.fromkeys((1, 8), f"natural-ring:sizes=8,repetitions={RING_REPETITIONS}"),
             _random_latency,
             {
                 "random-ring-latency": _latency(
@@ -382,8 +382,8 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         ),
         Benchmark(
             "ebb",
-            {1: "ebb:rounds=30", 8: "ebb:rounds=3"},
-            dict.fromkeys((1, 8), "ebb:rounds=100"),
+            {1: "ebb:rounds=100", 8: "ebb:rounds=3"},
+            dict.fromkeys((1, 8), "ebb:rounds=1000"),
             _ebb,
             {
                 "ebb": _bandwidth("Netgauge: effective bisection bandwidth of each rank", "17"),
