@@ -182,7 +182,7 @@ def choose_pair(net, link, now):
     net.pick[1] = soon
     if not candidates:
         return np.int64(-1)
-    picked = choose_lane(net, net.arbiter[link], candidates)
+    picked = choose_lane(net, link, candidates)
     if picked < 0:
         return np.int64(-1)
     net.pick[0] = picked

@@ -128,7 +128,7 @@ def _grant(net, program, times, heap, link, now):
         net.state[link, FREE_AT] = now + max(lasts, rounded(size, net.memory[link]))
     net.state[link, BUSY] += lasts
     net.lanes[link * net.setting[LANES] + lane, CREDITS] -= credits_of(net, size)
-    lane_served(net, net.arbiter[link], picked, size)
+    lane_served(net, link, picked, size)
     count = net.counts[link * net.setting[LANES] + lane]
     count[PACKETS] += 1
     count[WIRE_BYTES] += size
@@ -205,8 +205,7 @@ def run(net, program, times, heap, timeline, moves, until, most_events):
                         net.state[link, WAKE_AT] = NEVER
                     mark(net, link)
                     continue
-                flow = np.int64(net.connection_of[slots[slot, OP]])
-                if not route(net, slot, flow, now):
+                if not route(net, slot, now):
                     number[FAULT_ROW] = net.fixed[slots[slot, LINK], HEAD_ROW]
                     number[FAULT_OP] = slots[slot, OP]
                     return NO_WAY

@@ -144,15 +144,18 @@ def _holds(table, candidates):
 
 
 @part_njit()
-def choose_lane(net, serving, candidates):
+def choose_lane(net, link, candidates):
     """Pick a lane among those of a bit mask; -1 when none may send.
 
     Returns
     -------
     int: the lane, and whether it is of the high table or of none, as lane * 2 + high.
     """
+    lanes = net.setting[LANES]
+    if lanes == 1:
+        return np.int64(0)
+    serving = net.arbiter[link]
     if not net.setting[WEIGHTED]:
-        lanes = net.setting[LANES]
         lane = serving[LAST_LANE]
         for _ in range(lanes):
             lane = lane + 1 if lane + 1 < lanes else 0
@@ -179,8 +182,11 @@ def choose_lane(net, serving, candidates):
 
 
 @part_njit()
-def lane_served(net, serving, picked, wire_bytes):
+def lane_served(net, link, picked, wire_bytes):
     """Write down that the lane that was picked has sent a packet."""
+    if net.setting[LANES] == 1:
+        return
+    serving = net.arbiter[link]
     serving[LAST_LANE] = picked >> 1
     if not net.setting[WEIGHTED]:
         return

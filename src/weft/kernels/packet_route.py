@@ -22,6 +22,7 @@ from weft.kernels.packet_layout import (
     LANE,
     LANE_KIND,
     LINK,
+    OP,
     OUT,
     OUT_LANE,
     POLICY,
@@ -58,7 +59,7 @@ def _among(net, slot, row, flow, first, several, now):
 
 
 @part_njit()
-def route(net, slot, flow, now):
+def route(net, slot, now):
     """Write into a packet where it goes on from the node that it came to.
 
     Parameters
@@ -67,8 +68,6 @@ def route(net, slot, flow, now):
         A `packet_net.Net`.
     slot
         The packet.
-    flow
-        Connection that it belongs to.
     now
         Time, ps.
 
@@ -105,6 +104,7 @@ def route(net, slot, flow, now):
         if group >= 0:
             first = np.int64(net.set_offset[group])
             several = np.int64(net.set_offset[group + 1]) - first
+            flow = np.int64(net.connection_of[slots[slot, OP]])
             at = first + _among(net, slot, row, flow, first, several, now)
             link = np.int64(net.edge_link[net.set_edge[at]])
             lane = lane_of(net, slot, row, at, link)
