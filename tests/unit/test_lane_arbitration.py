@@ -136,16 +136,17 @@ class Link(NamedTuple):
     """What the kernel's choice reads."""
 
     setting: np.ndarray
+    arbiter: np.ndarray
     high: np.ndarray
     low: np.ndarray
 
 
 @njit
-def _grants(net: Link, row: np.ndarray, mask: int, num_bytes: int) -> int:
+def _grants(net: Link, mask: int, num_bytes: int) -> int:
     # What only compiled functions may call.
-    picked = kernel.choose_lane(net, row, mask)
+    picked = kernel.choose_lane(net, 0, mask)
     if picked >= 0:
-        kernel.lane_served(net, row, picked, num_bytes)
+        kernel.lane_served(net, 0, picked, num_bytes)
     return picked >> 1
 
 
@@ -161,8 +162,9 @@ class Arbiter:
         high, low = (
             np.array(table, dtype=np.int64).reshape(-1, 2) for table in (given.high, given.low)
         )
-        self.net = Link(setting, high, low)
-        self.row = np.zeros(layout.ARBITER_WIDTH, dtype=np.int32)
+        arbiter = np.zeros((1, layout.ARBITER_WIDTH), dtype=np.int32)
+        self.net = Link(setting, arbiter, high, low)
+        self.row = arbiter[0]
         self.row[layout.LAST_LANE] = -1
         for table, left in ((high, layout.HIGH_LEFT), (low, layout.LOW_LEFT)):
             self.row[left] = table[0, 1] if len(table) else 0
@@ -171,7 +173,7 @@ class Arbiter:
     def grants(self, lanes: Sequence[int], num_bytes: int = 64) -> int:
         """The lane that sends a packet of a size, among those that have one; -1 for none."""
         mask = np.int64(sum(1 << lane for lane in lanes))
-        return int(_grants(self.net, self.row, mask, np.int64(num_bytes)))
+        return int(_grants(self.net, mask, np.int64(num_bytes)))
 
 
 def test_an_entry_keeps_its_turn_until_its_weight_is_used_up() -> None:

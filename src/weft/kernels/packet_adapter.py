@@ -20,6 +20,7 @@ from weft.kernels.packet_lanes import (
     duration,
     rounded,
     send_back,
+    span,
 )
 from weft.kernels.packet_layout import (
     ADAPTER_LATENCY,
@@ -279,7 +280,7 @@ def deliver(net, program, times, heap, slot, link, lane, now):
     connection_of = net.connection_of
     size, op = np.int64(slots[slot, BYTES]), np.int64(slots[slot, OP])
     takes = duration(net, link, size)
-    arrival = now + net.fixed[link, LATENCY] + takes
+    arrival = now + span(net, link, LATENCY) + takes
     memory_gbps = net.memory[link]
     if memory_gbps > 0:
         writing = rounded(size, memory_gbps)
@@ -288,7 +289,7 @@ def deliver(net, program, times, heap, slot, link, lane, now):
         net.state[link, MEMORY_FREE] = arrival
     needed = credits_of(net, size)
     if net.setting[CONGESTION] and slots[slot, MARKS] and notify(net, slot, link, arrival):
-        send_back(net, link, lane, needed, arrival + net.fixed[link, CREDIT_LATENCY], now)
+        send_back(net, link, lane, needed, arrival + span(net, link, CREDIT_LATENCY), now)
         return
     net.number[IN_FLIGHT] -= 1
     net.number[DELIVERED] += 1
@@ -299,7 +300,7 @@ def deliver(net, program, times, heap, slot, link, lane, now):
         keep = _overtakes(net, connection, slot)
     if not keep:
         give_slot(net, slot)
-    send_back(net, link, lane, needed, arrival + net.fixed[link, CREDIT_LATENCY], now)
+    send_back(net, link, lane, needed, arrival + span(net, link, CREDIT_LATENCY), now)
     messages[op, MISSING] -= 1
     messages[op, LATEST] = max(messages[op, LATEST], arrival)
     if messages[op, MISSING] == 0 and connections[connection, OLDEST] == op:

@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 
 from weft.kernels.packet_lanes import rounded
-from weft.kernels.packet_layout import ARRIVAL, HEAD_ROW
+from weft.kernels.packet_layout import ARRIVAL, HEAD_ROW, SPAN
 from weft.kernels.packet_route import RUNS, TABLES
 
 
@@ -45,7 +45,7 @@ last_link
         for _ in range(limit):
             links[end] = at
             end += 1
-            row = fixed[at, HEAD_ROW]
+            row = np.int64(fixed[at, HEAD_ROW])
             if row < 0:
                 break
             if kind == TABLES:
@@ -65,7 +65,7 @@ last_link
 
 
 @njit(cache=True)
-def zero_load(fixed, rate, memory, offset, links, route, size, mtu, header, adapter_ps):
+def zero_load(fixed, spans, rate, memory, offset, links, route, size, mtu, header, adapter_ps):
     """int64 [messages]: from leaving to arrival, ps.
 
     The first packets of a message follow each other one by one; once all have the same distance,
@@ -100,7 +100,7 @@ def zero_load(fixed, rate, memory, offset, links, route, size, mtu, header, adap
                 if hop == 0 and memory[link] > 0:
                     free[hop] = at + max(lasts, rounded(payload + header, memory[link]))
                 incoming = lasts
-                at += fixed[link, ARRIVAL]
+                at += spans[fixed[link, SPAN], ARRIVAL]
                 if hop == hops - 1:
                     arrival = at + lasts
                     if memory[link] > 0:

@@ -139,7 +139,7 @@ def conga_sent(net, slot, link, size, now):
 
     Links to hosts are none of CONGA's.
     """
-    row = net.fixed[link, TAIL_ROW]
+    row = np.int64(net.fixed[link, TAIL_ROW])
     if row < 0 or net.fixed[link, HEAD_ROW] < 0:
         return
     slots, choice = net.slots, net.choice

@@ -25,7 +25,6 @@ from weft.kernels.packet_layout import (
     LEVEL,
     LINE_HEAD,
     LINK,
-    MARKED,
     MARKS,
     NEXT,
     OP,
@@ -195,7 +194,7 @@ def mark_packet(net, slot, link, lane):
         if draw(net.setting[SEED], number, link, rules[MARKING_RATE] + 1) != 0:
             return
     slots[slot, MARKS] = FECN
-    net.counts[place, MARKED] += 1
+    net.marked[place] += 1
 
 
 @part_njit()

@@ -21,7 +21,7 @@ from weft.kernels.packet_adapter import (
 from weft.kernels.packet_conga import conga_sent
 from weft.kernels.packet_congestion import NOTICE, mark_packet, send_notice
 from weft.kernels.packet_congestion_events import happens
-from weft.kernels.packet_lanes import credits_of, duration, lane_served, rounded, wake
+from weft.kernels.packet_lanes import credits_of, duration, lane_served, rounded, span, wake
 from weft.kernels.packet_layout import (
     ARRIVAL,
     ASKING,
@@ -126,13 +126,13 @@ def _grant(net, program, times, heap, link, now):
     net.state[link, FREE_AT] = until
     if adapter and net.memory[link] > 0:
         net.state[link, FREE_AT] = now + max(lasts, rounded(size, net.memory[link]))
-    net.state[link, BUSY] += lasts
     net.lanes[link * net.setting[LANES] + lane, CREDITS] -= credits_of(net, size)
     lane_served(net, link, picked, size)
     count = net.counts[link * net.setting[LANES] + lane]
     count[PACKETS] += 1
     count[WIRE_BYTES] += size
     count[WAIT] += now - could
+    count[BUSY] += lasts
     net.number[HOPS] += 1
     traced = net.traced
     if len(traced) and traced[slots[slot, OP]]:
@@ -153,7 +153,7 @@ def _grant(net, program, times, heap, link, now):
         return
     slots[slot, LINK] = link
     slots[slot, LANE] = lane
-    push(net, slot, now + net.fixed[link, ARRIVAL])
+    push(net, slot, now + span(net, link, ARRIVAL))
 
 
 @lean_njit()

@@ -27,6 +27,7 @@ from weft.kernels.packet_layout import (
     NEVER,
     NEXT,
     SHORT,
+    SPAN,
     WAKE_AT,
     WAKES,
     WEIGHTED,
@@ -46,10 +47,16 @@ def rounded(size_bytes, rate_gbps):
 
 
 @part_njit()
+def span(net, link, which):
+    """A time of a link: which of its latencies, or the duration of a whole packet."""
+    return net.spans[net.fixed[link, SPAN], which]
+
+
+@part_njit()
 def duration(net, link, wire_bytes):
     """Duration of a packet on a link, ps."""
     if wire_bytes == net.setting[MTU] + net.setting[HEADER]:
-        return net.fixed[link, DURATION]
+        return span(net, link, DURATION)
     return rounded(wire_bytes, net.rate[link])
 
 

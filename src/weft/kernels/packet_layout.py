@@ -41,27 +41,33 @@ SLOT_WIDTH = 16
 #: `LANE` of a slot that wakes a link up; `packet_congestion` has lower ones.
 WAKES = -1
 
-# -- links that never change: int64 rows
+# -- links that never change: int32 rows -----------------------------------------------------------
+
+#: Row at the far end, -1 for an adapter, and number of the port there.
+HEAD_ROW = 0
+HEAD_PORT = 1
+#: Row at the near end, -1 for an adapter, and number of the port there.
+TAIL_ROW = 2
+TAIL_PORT = 3
+#: Which of the spans it has: links of one rate and latency share theirs.
+SPAN = 4
+#: First queue at the far end, and queues of each lane there.
+QUEUE = 5
+QUEUES = 6
+LINK_WIDTH = 8
+
+# -- spans: int64 rows -----------------------------------------------------------------------------
 
 #: Latency of the cable, and of a credit on its way back over it.
 LATENCY = 0
 CREDIT_LATENCY = 1
 #: From the first byte's leaving to the packet's being routed at the far end.
 ARRIVAL = 2
-#: Duration and credits of a whole packet of the largest size.
+#: Duration of a whole packet of the largest size.
 DURATION = 3
-#: Row at the far end, -1 for an adapter, and number of the port there.
-HEAD_ROW = 4
-HEAD_PORT = 5
-#: Row at the near end, -1 for an adapter, and number of the port there.
-TAIL_ROW = 6
-TAIL_PORT = 7
-#: First queue at the far end, and queues of each lane there. All before are in one cache line.
-QUEUE = 8
-QUEUES = 9
-LINK_WIDTH = 16
+SPAN_WIDTH = 4
 
-# -- links as they are: int64 rows
+# -- links as they are: int64 rows -----------------------------------------------------------------
 
 #: When it is free, when it wakes up, until when memory behind it is busy.
 FREE_AT = 0
@@ -69,8 +75,7 @@ WAKE_AT = 1
 MEMORY_FREE = 2
 #: One bit for each incoming lane that has a packet for it, or outgoing lane of an adapter.
 ASKING = 3
-BUSY = 4
-STATE_WIDTH = 8
+STATE_WIDTH = 4
 
 # -- lanes of links as they are: int32 rows
 
@@ -104,8 +109,8 @@ ARBITER_WIDTH = 6
 PACKETS = 0
 WIRE_BYTES = 1
 WAIT = 2
-#: Packets marked by congestion control.
-MARKED = 3
+#: How long packets took to leave.
+BUSY = 3
 COUNT_WIDTH = 4
 
 # -- places of `number`, after those of programs

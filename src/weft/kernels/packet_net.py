@@ -12,9 +12,9 @@ class Net(NamedTuple):
     ----------
     setting, number
         int64: what was set and what counts, by place.
-    fixed, rate, memory
-        Of links: int64 rows that never change, float64 Gb/s, and float64 Gb/s of memory behind an
-        adapter at one end, 0 where that is no slower.
+    fixed, spans, rate, memory
+        Of links: int32 rows that never change, int64 rows of times that many share, float64 Gb/s,
+        and float64 Gb/s of memory behind an adapter at one end, 0 where that is no slower.
     into, row_base, row_link
         int32: the link that comes in and that leaves by port ``p`` of row ``r``, at
         ``row_base[r] + p``.
@@ -26,6 +26,8 @@ class Net(NamedTuple):
     state, lanes, arbiter, counts
         int64 rows of links, int32 rows of lanes, int32 rows of lane arbitration of links, int64
         rows of what lanes have carried.
+    marked
+        int64 [lanes of links], or [1] without congestion control: packets that were marked.
     queue_head, queue_tail, asked, port_free
         int32 first and last packet of each queue, uint64 bits of the ports that ask each lane of
         each link, int64 ps when input ports are free.
@@ -65,6 +67,7 @@ class Net(NamedTuple):
     setting: Any
     number: Any
     fixed: Any
+    spans: Any
     rate: Any
     memory: Any
     into: Any
@@ -83,6 +86,7 @@ class Net(NamedTuple):
     lanes: Any
     arbiter: Any
     counts: Any
+    marked: Any
     queue_head: Any
     queue_tail: Any
     asked: Any

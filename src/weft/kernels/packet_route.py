@@ -76,7 +76,7 @@ def route(net, slot, now):
     bool: whether anything leads on.
     """
     setting, slots = net.setting, net.slots
-    row = net.fixed[slots[slot, LINK], HEAD_ROW]
+    row = np.int64(net.fixed[slots[slot, LINK], HEAD_ROW])
     lane = np.int64(slots[slot, LANE])
     way = np.int64(slots[slot, WAY])
     link = np.int64(NO_WAY)

@@ -11,6 +11,7 @@ from weft.kernels.packet_lanes import (
     credits_of,
     duration,
     send_back,
+    span,
     wake,
 )
 from weft.kernels.packet_layout import (
@@ -46,7 +47,7 @@ def queue_of(net, come, lane, out):
     if not net.setting[VOQ]:
         return come * net.setting[LANES] + lane
     fixed = net.fixed
-    return fixed[come, QUEUE] + lane * fixed[come, QUEUES] + fixed[out, TAIL_PORT]
+    return np.int64(fixed[come, QUEUE]) + lane * fixed[come, QUEUES] + fixed[out, TAIL_PORT]
 
 
 @part_njit()
@@ -54,7 +55,7 @@ def _ask(net, slots, slot):
     """Let the first packet of a queue ask its link."""
     asked = net.asked
     out, lane = np.int64(slots[slot, OUT]), np.int64(slots[slot, LANE])
-    port = net.fixed[slots[slot, LINK], HEAD_PORT]
+    port = np.int64(net.fixed[slots[slot, LINK], HEAD_PORT])
     place = (out * net.setting[LANES] + lane) * net.setting[WORDS] + (port >> 6)
     asked[place] |= np.uint64(1) << np.uint64(port & 63)
     net.state[out, ASKING] |= np.int64(1) << lane
@@ -138,7 +139,7 @@ def choose_packet(net, link, now):
     slots, slot_time = net.slots, net.slot_time
     head, asked = net.queue_head, net.asked
     count, words = net.setting[LANES], net.setting[WORDS]
-    row = net.fixed[link, TAIL_ROW]
+    row = np.int64(net.fixed[link, TAIL_ROW])
     into, base = net.into, net.row_base
     asking = np.uint64(net.state[link, ASKING])
     soon = np.int64(NEVER)
@@ -196,7 +197,7 @@ def take(net, slot, until, now):
     head = net.queue_head
     come, lane = np.int64(slots[slot, LINK]), np.int64(slots[slot, LANE])
     out, size = np.int64(slots[slot, OUT]), np.int64(slots[slot, BYTES])
-    port = net.fixed[come, HEAD_PORT]
+    port = np.int64(net.fixed[come, HEAD_PORT])
     needed = credits_of(net, size)
     out_row = net.lanes[out * net.setting[LANES] + slots[slot, OUT_LANE]]
     out_row[ROUTED] -= needed
@@ -214,4 +215,4 @@ def take(net, slot, until, now):
             _ask(net, slots, after)
         time = max(net.slot_time[after], port_free(net, come))
         _look(net, other, time, now)
-    send_back(net, come, lane, needed, until + net.fixed[come, CREDIT_LATENCY], now)
+    send_back(net, come, lane, needed, until + span(net, come, CREDIT_LATENCY), now)

@@ -50,7 +50,7 @@ def look(net, held, wants, wants_lane, why):
             why[link, lane] = NOTHING_WAITS
             if net.fixed[link, HEAD_ROW] < 0:
                 continue
-            first = net.fixed[link, QUEUE] + lane * net.fixed[link, QUEUES]
+            first = np.int64(net.fixed[link, QUEUE]) + lane * net.fixed[link, QUEUES]
             longest = np.int64(-1)
             for queue in range(first, first + net.fixed[link, QUEUES]):
                 slot = np.int64(head[queue])

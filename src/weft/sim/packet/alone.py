@@ -44,7 +44,7 @@ def alone_ps(
         ways.link[used], ways.way[used], len(network.row_base) + 2,
     )  # fmt: skip
     took: NDArray[np.int64] = zero_load(
-        network.fixed, network.rate_gbps, network.memory_gbps, offset, links,
+        network.fixed, network.spans, network.rate_gbps, network.memory_gbps, offset, links,
         which.astype(np.int64), np.asarray(size_bytes, dtype=np.int64), hardware.mtu_bytes,
         hardware.header_bytes, int(picoseconds(hardware.adapter_latency_ns)),
     )  # fmt: skip

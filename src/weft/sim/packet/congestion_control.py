@@ -230,7 +230,7 @@ def record(net: Net) -> CongestionRecord | None:
     if not net.setting[layout.CONGESTION]:
         return None
     return CongestionRecord(
-        marked=net.counts[:, layout.MARKED].reshape(-1, int(net.setting[layout.LANES])).copy(),
+        marked=net.marked.reshape(-1, int(net.setting[layout.LANES])).copy(),
         arrived=net.paces[:, kernel.MARKED_PACKETS].copy(),
         notified=net.paces[:, kernel.NOTIFIED].copy(),
         held_back_ps=net.paces[:, kernel.HELD_BACK].copy(),

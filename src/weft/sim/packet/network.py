@@ -44,8 +44,8 @@ class PacketNetwork:
     ----------
     num_fabric_links
         Those of the fabric.
-    fixed
-        int64 [links, LINK_WIDTH], by `weft.kernels.packet_layout`.
+    fixed, spans
+        int32 [links, LINK_WIDTH] and int64 [spans, SPAN_WIDTH], by `weft.kernels.packet_layout`.
     rate_gbps
         float64 [links].
     memory_gbps
@@ -64,7 +64,8 @@ class PacketNetwork:
     """
 
     num_fabric_links: int
-    fixed: NDArray[np.int64]
+    fixed: NDArray[np.int32]
+    spans: NDArray[np.int64]
     rate_gbps: NDArray[np.float64]
     memory_gbps: NDArray[np.float64]
     into: NDArray[np.int32]
@@ -137,15 +138,18 @@ class PacketNetwork:
         passing = np.where(
             is_host, picoseconds(forward_ns), picoseconds(hardware.switch_latency_ns)
         )
-        fixed = aligned_rows(links, layout.LINK_WIDTH, np.int64)
-        fixed[:, layout.LATENCY] = latency
-        fixed[:, layout.CREDIT_LATENCY] = latency + picoseconds(hardware.credit_latency_ns)
-        fixed[:, layout.ARRIVAL] = latency + np.where(head >= 0, passing[head], 0)
         whole = hardware.mtu_bytes + hardware.header_bytes
         durations = {each: rounded(whole, each) for each in np.unique(rate)}
-        fixed[:, layout.DURATION] = [durations[each] for each in rate]
-        fixed[:, layout.HEAD_ROW], fixed[:, layout.TAIL_ROW] = head, tail
+        times = np.zeros((links, layout.SPAN_WIDTH), dtype=np.int64)
+        times[:, layout.LATENCY] = latency
+        times[:, layout.CREDIT_LATENCY] = latency + picoseconds(hardware.credit_latency_ns)
+        times[:, layout.ARRIVAL] = latency + np.where(head >= 0, passing[head], 0)
+        times[:, layout.DURATION] = [durations[each] for each in rate]
+        spans, which = np.unique(times, axis=0, return_inverse=True)
         zeros = np.zeros(inside, dtype=np.int64)
+        fixed = aligned_rows(links, layout.LINK_WIDTH, np.int32)
+        fixed[:, layout.SPAN] = which.reshape(-1)
+        fixed[:, layout.HEAD_ROW], fixed[:, layout.TAIL_ROW] = head, tail
         fixed[:, layout.HEAD_PORT] = np.concatenate([fabric.link_to_port, zeros])
         fixed[:, layout.TAIL_PORT] = np.concatenate([fabric.link_from_port, zeros])
         ports = np.diff(graph.row_base)
@@ -165,6 +169,6 @@ class PacketNetwork:
             slower = ((head < 0) | (tail < 0)) & (hardware.adapter_gbps < rate)
             adapter[slower] = hardware.adapter_gbps
         return cls(
-            fabric.num_links, fixed, rate, adapter, into, graph.row_base, row_link, inject,
+            fabric.num_links, fixed, spans, rate, adapter, into, graph.row_base, row_link, inject,
             int((each * lanes).sum()), (int(ports.max(initial=1)) + 63) // 64,
         )  # fmt: skip

@@ -105,6 +105,7 @@ class State:
             setting=setting,
             number=number,
             fixed=network.fixed,
+            spans=network.spans,
             rate=network.rate_gbps,
             memory=network.memory_gbps,
             into=network.into,
@@ -123,6 +124,9 @@ class State:
             lanes=lane_rows,
             arbiter=arbiter,
             counts=_rows(links * lanes, layout.COUNT_WIDTH, np.int64),
+            marked=np.zeros(
+                links * lanes if hardware.congestion_control is not None else 1, dtype=np.int64
+            ),
             queue_head=np.full(network.num_queues, -1, dtype=np.int32),
             queue_tail=np.full(network.num_queues, -1, dtype=np.int32),
             asked=np.zeros(links * lanes * network.words, dtype=np.uint64),
@@ -227,7 +231,7 @@ class State:
         counts = self.net.counts.reshape(links, lanes, layout.COUNT_WIDTH)
         # What has begun counts for as long as it has lasted.
         ahead = np.maximum(self.net.state[:, layout.FREE_AT] - now, 0)
-        busy = np.maximum(self.net.state[:, layout.BUSY] - ahead, 0)
+        busy = np.maximum(counts[:, :, layout.BUSY].sum(1) - ahead, 0)
         return (
             counts[:, :, layout.PACKETS].copy(), counts[:, :, layout.WIRE_BYTES].copy(),
             counts[:, :, layout.WAIT].copy(), busy,
