@@ -272,6 +272,7 @@ def lay(
         **_messages(fabric, routes, hardware, cables, messages),
         **_arbitration(hardware, links),
         **{name: [-1] * pairs for name in ("qp_first", "qp_last", "qp_next")},
+        "qp_taken": [0] * pairs,
         **{name: [-1] * places for name in ("line_first", "line_last", "last_taken")},
         **{
             name: [0] * places
@@ -308,6 +309,7 @@ def lay(
         "flit_bytes": flit_bytes,
         "mtu_bytes": hardware.mtu_bytes,
         "header_bytes": hardware.header_bytes,
+        "turn_bytes": hardware.turn_bytes,
         "buffer_bytes": hardware.buffer_bytes,
         "credit_bytes": hardware.credit_bytes,
         "credit_latency": ps(hardware.credit_latency_ns),

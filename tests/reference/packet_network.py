@@ -202,8 +202,22 @@ def grant_in_adapter(net, out, time):
     net.waiting[out] -= 1
     if net.msg_bytes[message] == 0:
         net.qp_first[qp] = net.msg_next[message]
-    if net.qp_first[qp] >= 0:
-        line_up(net, qp)
+    net.qp_taken[qp] += num_bytes
+    goes_on = net.qp_first[qp] >= 0 and net.qp_taken[qp] < net.turn_bytes
+    if goes_on:
+        following = net.qp_first[qp]
+        goes_on = net.msg_link[following] == out and net.msg_lane[following] == lane
+    if goes_on:
+        line = out * vls + lane
+        net.qp_next[qp] = net.line_first[line]
+        if net.line_first[line] < 0:
+            net.line_last[line] = qp
+        net.line_first[line] = qp
+        net.waiting[out] += 1
+    else:
+        net.qp_taken[qp] = 0
+        if net.qp_first[qp] >= 0:
+            line_up(net, qp)
     takes = duration(num_bytes, net.rate[out])
     net.link_until[out] = time + takes
     if 0 < net.adapter_gbps < net.rate[out]:

@@ -37,6 +37,7 @@ class Network(NamedTuple):
     flit_bytes: int
     mtu_bytes: int
     header_bytes: int
+    turn_bytes: int
     buffer_bytes: int
     credit_bytes: int
     credit_latency: int
@@ -116,6 +117,7 @@ class Network(NamedTuple):
     qp_first: Any
     qp_last: Any
     qp_next: Any
+    qp_taken: Any
     line_first: Any
     line_last: Any
 

@@ -363,3 +363,18 @@ def test_input_queues_saturate_where_theory_says(ports: int) -> None:
     found = _throughput(ports, one_queue, 4000)
     assert found == pytest.approx(_saturation(ports), rel=0.015)
     assert _throughput(ports, replace(one_queue, queues="voq"), 4000) > 1.15 * found
+
+
+@pytest.mark.parametrize("turn", [0, 1, 2048, 4096, 4097, 10**6])
+def test_queue_pairs_keep_their_turn_for_so_many_bytes(turn: int) -> None:
+    """Two messages of 12 packets from one host: slots alternate in turns of ceil(turn / 1024)."""
+    work = puts(3, (0, 1, 12_000), (0, 2, 12_000))
+    result = run(fabric_of([0] * 3), work, replace(PLAIN, turn_bytes=turn))
+    each = min(max(-(-turn // 1024), 1), 12)
+    first, second = [], []
+    while len(first) + len(second) < 24:
+        for slots in (first, second):
+            count = min(each, 12 - len(slots))
+            begin = len(first) + len(second)
+            slots += range(begin, begin + count)
+    assert arrivals(result) == [slots[-1] * D + FIRST + LAST for slots in (first, second)]

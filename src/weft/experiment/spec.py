@@ -177,6 +177,7 @@ class HardwarePart(Part):
     vlarb_low: Entries = ()
     high_limit: Whole | None = None
     queue_pairs: QueuePairs = _USUAL.queue_pairs
+    turn: Size = _USUAL.turn_bytes
     adapter_gbps: Annotated[Number, Field(gt=0)] | None = None
     adapter_latency: Time = _USUAL.adapter_latency_ns
     control: Size = _USUAL.control_bytes

@@ -53,6 +53,7 @@ from weft.kernels.packet_layout import (
     SERIAL,
     SERIALS,
     SHORT,
+    TURN_BYTES,
     VIA,
     WAY,
 )
@@ -69,6 +70,8 @@ ANSWER = 3
 FIRST = 0
 LAST = 1
 NEXT_IN_LINE = 2
+#: Wire bytes that it has sent in its turn.
+TAKEN = 3
 PAIR_WIDTH = 4
 
 # Columns of connections, int32: oldest message that has not arrived, the last one, packets sent,
@@ -194,7 +197,7 @@ def choose_pair(net, link, now):
 
 @part_njit()
 def inject(net, program, times, heap, pair, link, lane, now):
-    """Make the next packet of a queue pair, which goes to the end of its line.
+    """Make the next packet of a queue pair, which then goes on or to the end of its line.
 
     Returns
     -------
@@ -240,7 +243,7 @@ def inject(net, program, times, heap, pair, link, lane, now):
     if sends[op] == DATA and left[op] < 0:
         left[op] = now
     messages[op, LEFT] -= payload
-    # Out of the line, and to its end if there is more.
+    # Out of the line, and if there is more to its front or, when the turn is over, its end.
     row = net.lanes[link * net.setting[LANES] + lane]
     row[LINE_HEAD] = pairs[pair, NEXT_IN_LINE]
     if row[LINE_HEAD] < 0:
@@ -250,12 +253,30 @@ def inject(net, program, times, heap, pair, link, lane, now):
         if sends[op] == DATA:
             _has_left(net, program, times, heap, op, until)
         pairs[pair, FIRST] = next_sent[op]
+    taken = pairs[pair, TAKEN] + payload + net.setting[HEADER]
+    pairs[pair, TAKEN] = 0
     if net.setting[CONGESTION] and space(net, pair, op, link, payload + net.setting[HEADER], now):
         hold_back(net, pair, link)
     elif pairs[pair, FIRST] >= 0:
         following = np.int64(route_of[pairs[pair, FIRST]])
-        line_up(net, np.int64(route_link[following]), np.int64(route_lane[following]), pair)
+        on_link, on_lane = np.int64(route_link[following]), np.int64(route_lane[following])
+        if taken < net.setting[TURN_BYTES] and on_link == link and on_lane == lane:
+            pairs[pair, TAKEN] = taken
+            _keep_turn(net, link, lane, pair)
+        else:
+            line_up(net, on_link, on_lane, pair)
     return slot
+
+
+@part_njit()
+def _keep_turn(net, link, lane, pair):
+    """A queue pair stays the first in the line of a lane."""
+    row = net.lanes[link * net.setting[LANES] + lane]
+    net.pairs[pair, NEXT_IN_LINE] = row[LINE_HEAD]
+    if row[LINE_HEAD] < 0:
+        row[LINE_TAIL] = pair
+        net.state[link, ASKING] |= np.int64(1) << lane
+    row[LINE_HEAD] = pair
 
 
 @part_njit()

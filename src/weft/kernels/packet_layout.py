@@ -162,7 +162,7 @@ LANE_KIND = 20
 REORDERS = 21
 SHIFT = 22
 FULL_CREDITS = 23
-BUFFER_FULL = 24
+TURN_BYTES = 24
 #: Whether packets may go by intermediates, and whether a policy watches what links send.
 ROUND = 25
 WATCHES = 26

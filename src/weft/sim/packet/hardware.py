@@ -99,6 +99,9 @@ class Hardware:
         Tables of weights; lanes take turns when left out [15].
     queue_pairs
         A queue pair for each ``pair`` of ranks or one for each ``host`` [23].
+    turn_bytes
+        Wire bytes that a queue pair sends before the next one in its line has its turn, at least a
+        packet [16].
     adapter_gbps
         At which adapters read and write memory; not slower than the links when left out [8, 18].
     adapter_latency_ns
@@ -125,6 +128,7 @@ class Hardware:
     speedup: int = 2
     vl_arbitration: VlArbitration | None = None
     queue_pairs: QueuePairs = "pair"
+    turn_bytes: Bytes = 0
     adapter_gbps: float | None = None
     adapter_latency_ns: Nanoseconds = 0.0
     control_bytes: Bytes = 64
@@ -150,6 +154,7 @@ class Hardware:
         for name, value, most in (
             ("mtu_bytes and header_bytes", self.mtu_bytes + self.header_bytes, MAX_WIRE_BYTES),
             ("control_bytes", self.control_bytes, MAX_WIRE_BYTES),
+            ("turn_bytes", self.turn_bytes, MAX_WIRE_BYTES),
             ("speedup", self.speedup, MAX_SPEEDUP),
         ):
             if value > most:

@@ -334,6 +334,7 @@ def _settings(
         layout.VOQ: hardware.queues == "voq",
         layout.WORDS: network.words,
         layout.CONTROL: hardware.control_bytes,
+        layout.TURN_BYTES: hardware.turn_bytes,
         layout.ADAPTER_LATENCY: picoseconds(hardware.adapter_latency_ns),
         layout.LOCAL_LATENCY: picoseconds(options["local_latency_ns"]),
         layout.MAX_TIME: LONGEST_RUN_PS if limit is None else picoseconds(limit),
