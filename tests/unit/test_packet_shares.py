@@ -376,5 +376,5 @@ def test_queue_pairs_keep_their_turn_for_so_many_bytes(turn: int) -> None:
         for slots in (first, second):
             count = min(each, 12 - len(slots))
             begin = len(first) + len(second)
-            slots += range(begin, begin + count)
+            slots.extend(range(begin, begin + count))
     assert arrivals(result) == [slots[-1] * D + FIRST + LAST for slots in (first, second)]
