@@ -38,6 +38,7 @@ from weft.kernels.packet_layout import (
     GRANTING,
     HEAD_ROW,
     HOPS,
+    IN_FLIGHT,
     JOINING,
     LANE,
     LANES,
@@ -243,7 +244,9 @@ def run(net, program, times, heap, timeline, moves, until, most_events):
             time = min(time, release[timeline[number[TIMELINE]]])
         if time > now:
             if time == NEVER:
-                return DONE if number[ENDED] == len(program[0]) else STUCK
+                # Puts end when they have left, which is before they have arrived.
+                over = number[ENDED] == len(program[0]) and number[IN_FLIGHT] == 0
+                return DONE if over else STUCK
             if time > setting[MAX_TIME]:
                 return TIME_OUT
             if time > until:

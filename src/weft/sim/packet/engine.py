@@ -150,11 +150,12 @@ def simulate_packets(
             "arrived"
         )
     conservation = check_conservation(state)
+    complete = why == kernel.DONE and not partial
     return PacketResult(
         fabric=fabric, engine=routes.engine, workload=workload, host=hosts, hardware=hardware,
         policy=policy, options={**options, "lids": lids if isinstance(lids, str) else "given"},
-        network=network, connections=connections, **state.outcome(),
-        complete=why == kernel.DONE and not partial, conservation=conservation, run_s=took,
+        network=network, connections=connections, **state.outcome(complete),
+        complete=complete, conservation=conservation, run_s=took,
     )  # fmt: skip
 
 

@@ -199,10 +199,28 @@ class State:
         if why == kernel.NO_TRACE:
             self.net = self.net._replace(hops=_longer(self.net.hops))
             return kernel.MORE
+        if why in (kernel.DONE, kernel.TIME_OUT):
+            # Puts are written down ahead, and wake-ups may still come when all is over.
+            why = kernel.DONE if self._is_over() else kernel.TIME_OUT
         if why == kernel.TIME_OUT:
             # Nothing more happens up to then.
             self.net.number[layout.NOW] = self.net.setting[layout.MAX_TIME]
         return int(why)
+
+    def _last(self) -> int:
+        """The latest end or arrival that is written down."""
+        return max(int(times.max(initial=0)) for times in (self.times[3], self.times[5]))
+
+    def _is_over(self) -> bool:
+        """Whether all has ended and arrived by the time at which the run stops."""
+        number, kind = self.net.number, self.program[0]
+        messages = np.count_nonzero((kind == program.SEND) | (kind == program.PUT))
+        return bool(
+            number[program.ENDED] == len(kind)
+            and number[program.ARRIVED] == messages
+            and number[layout.IN_FLIGHT] == 0
+            and self._last() <= self.net.setting[layout.MAX_TIME]
+        )
 
     def _look(self) -> None:
         """Take the snapshot that is due."""
@@ -237,16 +255,12 @@ class State:
             counts[:, :, layout.WAIT].copy(), busy,
         )  # fmt: skip
 
-    def outcome(self) -> dict[str, Any]:
-        """What a result says of the run."""
+    def outcome(self, complete: bool) -> dict[str, Any]:
+        """What a result says of a run that is over, or was stopped."""
         number, talks = self.net.number, self.net.connections
         posted, ended, left, arrived = self.times[2:6]
-        now = int(number[layout.NOW])
-        done = number[program.ENDED] == len(ended)
-        end = max(int(ended.max(initial=0)), int(arrived.max(initial=0))) if done else now
-        if not self.net.setting[layout.CONGESTION]:
-            # With it, queue pairs with nothing to send may still wait for their time.
-            end = max(end, now)
+        # Wake-ups may come after all is over.
+        end = self._last() if complete else int(number[layout.NOW])
         # What was known to come when the run was stopped has not happened.
         ended, arrived = (np.where(times > end, -1, times) for times in (ended, arrived))
         packets, wire_bytes, wait, busy = self.counters(end)

@@ -1,0 +1,66 @@
+"""How runs of the packet level end: with all there, cut off on the way, or deadlocked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.packet_runs import PLAIN, D, L, R, fabric_of, puts, run
+
+from weft import CongestionControl, InputError
+from weft.sim.flow.engine import Progress
+from weft.sim.packet import StopRun, state
+
+#: From a first byte's leaving a host to the last one's arrival behind one switch.
+THROUGH = L + R + L + D
+
+
+@pytest.mark.parametrize("size_bytes", [1000, 2000, 5000])
+def test_a_ring_deadlocks_also_when_all_has_left_its_hosts(size_bytes: int) -> None:
+    ring = fabric_of(range(5), [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)])
+    work = puts(5, *[(host, (host + 2) % 5, size_bytes) for host in range(5)])
+    with pytest.raises(InputError, match=r"the network is deadlocked .* in a circle"):
+        run(ring, work, replace(PLAIN, buffer_bytes=1024))
+
+
+@pytest.mark.parametrize("limit_ps", [0, D - 1, D, THROUGH - 1, THROUGH, THROUGH + 1])
+@pytest.mark.parametrize("control", [None, CongestionControl()])
+def test_a_put_arrives_when_it_is_there_not_when_it_has_left(limit_ps, control) -> None:
+    hardware = replace(PLAIN, congestion_control=control)
+    result = run(fabric_of([0, 0]), puts(2, (0, 1, 1000)), hardware, max_time_ns=limit_ps / 1000)
+    there = limit_ps >= THROUGH
+    assert result.complete == there
+    assert result.end_ps == min(limit_ps, THROUGH)
+    assert result.arrived_ps.tolist() == [THROUGH if there else -1]
+    assert result.ended_ps.tolist() == [D if limit_ps >= D else -1]
+
+
+@pytest.mark.parametrize("instants", range(1, 5))
+def test_a_put_that_is_on_its_way_when_a_run_is_stopped_has_not_arrived(
+    instants: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped = []
+
+    def stop(now: Progress) -> None:
+        stopped.append(round(now.now_ns * 1000))
+        raise StopRun
+
+    whole = run(fabric_of([0, 0]), puts(2, (0, 1, 1000)))
+    step = state.State.step
+    monkeypatch.setattr(state.State, "step", lambda self, _: step(self, instants))
+    part = run(fabric_of([0, 0]), puts(2, (0, 1, 1000)), progress=stop)
+    assert part.end_ps == (whole.end_ps if part.complete else stopped[0])
+    for name in ("left_ps", "arrived_ps", "ended_ps"):
+        happened = np.where(getattr(whole, name) > part.end_ps, -1, getattr(whole, name))
+        assert np.array_equal(getattr(part, name), happened)
+
+
+def test_a_queue_pair_that_pauses_after_all_is_over_holds_no_run_open() -> None:
+    # After its one packet it would have to wait for 100 packets' time.
+    control = CongestionControl(ccti_min=1, cct=((0, 0), (0, 100)))
+    hardware = replace(PLAIN, congestion_control=control)
+    limit_ps = THROUGH + 10 * D
+    result = run(fabric_of([0, 0]), puts(2, (0, 1, 1000)), hardware, max_time_ns=limit_ps / 1000)
+    assert result.complete
+    assert result.end_ps == THROUGH
