@@ -64,3 +64,24 @@ def test_a_queue_pair_that_pauses_after_all_is_over_holds_no_run_open() -> None:
     result = run(fabric_of([0, 0]), puts(2, (0, 1, 1000)), hardware, max_time_ns=limit_ps / 1000)
     assert result.complete
     assert result.end_ps == THROUGH
+
+
+def test_an_interrupt_while_progress_is_told_leaves_what_is_known() -> None:
+    def interrupted(now: Progress) -> None:
+        raise KeyboardInterrupt
+
+    result = run(fabric_of([0, 0]), puts(2, (0, 1, 10**7)), progress=interrupted)
+    assert not result.complete
+    assert result.conservation["in_flight_packets"] > 0
+
+
+def test_steps_that_end_early_are_no_reason_for_longer_ones(monkeypatch) -> None:
+    """As a step is not interrupted, one that is far too long would keep an interrupt waiting."""
+    asked = []
+    step = state.State.step
+    monkeypatch.setattr(
+        state.State, "step", lambda self, instants: asked.append(instants) or step(self, instants)
+    )
+    run(fabric_of([0, 0]), puts(2, (0, 1, 100_000)), snapshot_ns=100)
+    assert len(asked) > 50
+    assert set(asked) == {1000}

@@ -243,7 +243,11 @@ def _run(
                 progress(now)
             except StopRun:
                 return why, why == kernel.MORE
+            except KeyboardInterrupt:
+                return kernel.MORE, True
         if why != kernel.MORE:
             return why, False
+        if state.cut_short:
+            continue  # it says nothing of how long so many instants take
         took = max(time.perf_counter() - began, 1e-4)
         instants = int(min(max(instants * REPORT_S / took, 100), 4 * instants, 2**40))

@@ -37,7 +37,10 @@ _IN_BUCKET = 6
 
 @dataclass(eq=False)
 class State:
-    """State of a run; see `weft.kernels.packet_engine.run` for the arrays."""
+    """State of a run; see `weft.kernels.packet_engine.run` for the arrays.
+
+    `cut_short` says that the last step ended before as many instants as it was asked for.
+    """
 
     net: Net
     program: tuple[NDArray[Any], ...]
@@ -47,6 +50,7 @@ class State:
     moves: tuple[NDArray[Any], ...]
     snapshot_ps: int
     next_look: int
+    cut_short: bool = False
     seen: list[tuple[Any, ...]] = field(default_factory=list)
 
     @classmethod
@@ -190,6 +194,7 @@ class State:
             self.net, self.program, self.times, self.heap, self.timeline, self.moves,
             self.next_look, instants,
         )  # fmt: skip
+        self.cut_short = why != kernel.MORE
         if why == kernel.NO_ROOM:
             self._grow()
             return kernel.MORE
