@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from tests.packet_runs import PLAIN, D, L, R, fabric_of, puts, run
 
+import weft
 from weft import CongestionControl, InputError
 from weft.sim.flow.engine import Progress
+from weft.sim.open_loop.levels import Network
 from weft.sim.packet import StopRun, state
 
 #: From a first byte's leaving a host to the last one's arrival behind one switch.
@@ -66,13 +68,26 @@ def test_a_queue_pair_that_pauses_after_all_is_over_holds_no_run_open() -> None:
     assert result.end_ps == THROUGH
 
 
-def test_an_interrupt_while_progress_is_told_leaves_what_is_known() -> None:
+def test_an_interrupt_that_progress_raises_is_the_caller_s() -> None:
+    """Sweeps end by it; a run that was cut off by it would count as one that took its time."""
+
     def interrupted(now: Progress) -> None:
         raise KeyboardInterrupt
 
-    result = run(fabric_of([0, 0]), puts(2, (0, 1, 10**7)), progress=interrupted)
-    assert not result.complete
-    assert result.conservation["in_flight_packets"] > 0
+    with pytest.raises(KeyboardInterrupt):
+        run(fabric_of([0, 0]), puts(2, (0, 1, 10**7)), progress=interrupted)
+
+
+def test_an_open_loop_run_that_is_interrupted_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    fabric = fabric_of([0, 0])
+    network = Network(fabric, weft.route(fabric, "minhop"))
+
+    def interrupted(self: state.State, instants: int) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(state.State, "step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        network.run(puts(2, (0, 1, 1000)), 0, 1e6, None)
 
 
 def test_steps_that_end_early_are_no_reason_for_longer_ones(monkeypatch) -> None:

@@ -15,6 +15,7 @@ from weft.routes import Routes
 from weft.sim.flow import simulate
 from weft.sim.open_loop.measures import OpenLoopMeasures, measure
 from weft.sim.packet import Hardware, simulate_packets
+from weft.sim.packet.network import picoseconds
 from weft.workload import Workload, WorkloadBuilder
 from weft.workload.patterns import pattern as patterns
 from weft.workload.sources import Distribution, open_loop
@@ -135,8 +136,8 @@ class Network:
         arrived = np.where(result.arrived_ps < 0, -1.0, result.arrived_ps / 1e3)
         if result.complete:
             return arrived, result.end_ps / 1e3
-        if max_time_ns is None:
-            raise KeyboardInterrupt  # nothing else ends such a run early
+        if max_time_ns is None or result.end_ps < int(picoseconds(max_time_ns)):
+            raise KeyboardInterrupt  # nothing else ends a run before its time
         return arrived, max_time_ns
 
     def try_out(self) -> None:

@@ -243,8 +243,6 @@ def _run(
                 progress(now)
             except StopRun:
                 return why, why == kernel.MORE
-            except KeyboardInterrupt:
-                return kernel.MORE, True
         if why != kernel.MORE:
             return why, False
         if state.cut_short:
