@@ -189,6 +189,16 @@ def test_what_cannot_be_swept_is_refused(tree, settings, said) -> None:
         load_sweep(tree, "dmodk", **{"level": "flow", "loads": (0.1,), **settings})
 
 
+def test_routes_of_which_nobody_said_a_policy_have_the_usual_one(tree) -> None:
+    settings = {"loads": (0.1,), "measure": "5us", "processes": 1}
+    found = load_sweep(tree, ["dmodk", "ecmp"], **settings)
+    assert found.select("engine", "policy").rows() == [
+        ("dmodk", "deterministic"), ("ecmp", "ecmp"),
+    ]  # fmt: skip
+    ugal = load_sweep(weft.fabric("dragonfly:p=1,a=2,h=1"), "ugal", **settings)
+    assert ugal["policy"].to_list() == ["ugal"]
+
+
 # -- the command -----------------------------------------------------------------------------------
 
 WORDS = ("sweep", TREE, "--engine", "dmodk", "--level", "flow", "--measure", "20us")
@@ -259,6 +269,7 @@ def test_the_command_finds_the_saturation_load(capsys) -> None:
         (("--loads", "-0.1"), "load must be at least"),
         (("--hardware", "quueues=voq"), "did you mean"),
         (("--hardware", "speedup=0"), "speedup must be 1 or more"),
+        (("--hardware", "mtu=1KiB,buffer=512"), "a packet of 1024 + 26 bytes needs 17"),
         (("--hardware", "speedup=1", "--hardware", "speedup=1"), "given twice"),
         (("--policy", "ecmp"), "neither --policy nor --hardware"),
         (("--plot", "curves.gif"), "expected a name that ends in .png"),

@@ -200,7 +200,7 @@ def test_percentiles_are_messages_and_the_censored_rank_last() -> None:
     assert np.isnan(found.percentiles_ns["p99"])
     assert np.isnan(found.max_ns)
     assert found.min_ns == 21.0
-    assert "20 messages never arrived" in found.notes
+    assert "20 messages had not arrived at the end" in found.notes
 
 
 def test_a_warm_up_that_is_too_short_is_noticed() -> None:

@@ -78,7 +78,7 @@ def test_what_is_on_the_way_when_a_run_is_cut_off_is_counted() -> None:
     assert found["status"] == "partial"
     assert 0 < found["censored"] < found["messages"]
     assert found["latency_max_ns"] is None
-    assert f"{found['censored']} messages never arrived" in found["notes"]
+    assert f"{found['censored']} messages had not arrived" in found["notes"]
 
 
 def head_of_line(ports: int, slots: int, seed: int) -> float:

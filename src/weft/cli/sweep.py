@@ -23,10 +23,10 @@ from weft.cli.simulate import FLOW_KERNEL
 from weft.errors import InputError
 from weft.experiment.levels import duration
 from weft.formats.text import write_bytes, write_text
-from weft.registry import did_you_mean
 from weft.report.load_curves import SUFFIXES, write_load_curves
 from weft.sim.open_loop import SWEEP_COLUMNS, SweepSettings, load_sweep, saturation_load
 from weft.sim.packet import Hardware
+from weft.sim.packet.hardware_text import hardware_of, parse_hardware
 
 #: The kernel of the packet level, which takes longest to compile.
 PACKET_KERNEL = "packet_engine.run-"
@@ -101,7 +101,7 @@ def sweep_command(
         Parameter(
             name=["--policy", "--policies"],
             help="Policy where routes leave a choice, such as 'adaptive' or 'flowlet:gap=10us'; "
-            "repeatable. deterministic when left out.",
+            "repeatable. ecmp when left out, or the engine's own.",
             consume_multiple=True,
         ),
     ] = (),
@@ -117,8 +117,8 @@ def sweep_command(
     hardware: Annotated[
         tuple[str, ...],
         Parameter(
-            help="Of switches and adapters, NAME=VALUE as in 'queues=voq' or 'speedup=2'; "
-            "repeatable.",
+            help="Of switches and adapters, NAME=VALUE with commas between them: "
+            "queues=voq,buffer=32KiB; repeatable. Names as of 'weft simulate'.",
             consume_multiple=True,
         ),
     ] = (),
@@ -234,20 +234,10 @@ def _loads(text: str) -> list[float]:
 
 
 def _hardware(words: tuple[str, ...]) -> Hardware:
-    known = [field.name for field in fields(Hardware) if field.name != "vl_arbitration"]
-    given: dict[str, Any] = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        name = name.replace("-", "_")
-        if not equals or name not in known:
-            raise InputError(
-                f"--hardware {word}: expected NAME=VALUE with one of {', '.join(known)}"
-                f"{did_you_mean(name, known)}"
-            )
-        if name in given:
-            raise InputError(f"--hardware {name} is given twice")
-        given[name] = value
-    return Hardware(**given)
+    try:
+        return hardware_of(parse_hardware(words))
+    except InputError as error:
+        raise InputError(f"--hardware: {error.message}") from None
 
 
 def _split(text: str) -> list[str]:

@@ -104,9 +104,9 @@ class OpenLoopMeasures:
         elif np.isnan(self.transient_ns):
             said.append("no end of the transient seen")
         elif not self.steady:
-            said.append(f"transient until {self.transient_ns:.0f} ns, after the warm-up")
+            said.append(f"transient until {self.transient_ns:,.0f} ns, after the warm-up")
         if self.censored:
-            said.append(f"{self.censored} messages never arrived")
+            said.append(f"{self.censored:,} messages had not arrived at the end")
         if self.latency.few:
             said.append("too few messages for an interval")
         elif self.latency.correlated and not self.saturated:

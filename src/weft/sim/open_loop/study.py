@@ -11,11 +11,12 @@ import numpy as np
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, check_fabric
 from weft.registry import convert
-from weft.routes import Routes
+from weft.routes import CandidateRoutes, Routes
 from weft.routing import engine as engines
 from weft.routing import route
 from weft.sim.open_loop.levels import Level, Network, Traffic
 from weft.sim.packet import Hardware
+from weft.sim.packet.policies import policy as policies
 from weft.sim.static import host_rate_gbps
 from weft.units import Bytes, Nanoseconds
 from weft.workload import traffic as flows_of
@@ -31,6 +32,8 @@ LOAD_STEP = 1e-6
 
 #: Routes of a sweep: an engine by name, routes, or several of both.
 Engines = str | Routes | Sequence[str | Routes]
+#: The policy of routes that leave no choice.
+NO_CHOICE = "deterministic"
 
 
 class SweepSettings(TypedDict, total=False):
@@ -52,7 +55,8 @@ class SweepSettings(TypedDict, total=False):
     level
         ``packet`` or ``flow``: packet.
     policy
-        Of the packet level, one or several: deterministic.
+        Of the packet level, one or several. Left out, deterministic; where routes leave a choice
+        the one called as the engine, or ecmp.
     hardware
         Of the packet level: `Hardware` with its defaults.
     options
@@ -142,23 +146,23 @@ class Study:
         if level not in get_args(Level):
             raise InputError(f"unknown level {level!r}; there are {', '.join(get_args(Level))}")
         hardware = settings.get("hardware")
-        policy = settings.get("policy", "deterministic")
+        policy = settings.get("policy")
         if hardware is not None and not isinstance(hardware, Hardware):
             raise InputError(f"expected a Hardware, not {hardware!r}")
-        if level == "flow" and (hardware is not None or policy != "deterministic"):
+        if level == "flow" and (hardware is not None or policy not in (None, NO_CHOICE)):
             raise InputError("the flow level has neither hardware nor policies")
         seed = settings.get("seed", 0)
         if not 0 <= seed < 2**63:
             raise InputError(f"seed {seed}; seeds are 0 to 2^63 - 1")
         traffic = resolved(fabric, **settings)
         asked = [routes] if isinstance(routes, str | Routes) else list(routes)
-        policies = [policy] if isinstance(policy, str) else list(policy)
-        if not asked or not policies:
+        listed = [policy] if isinstance(policy, str) else None if policy is None else list(policy)
+        if not asked or listed == []:
             raise InputError("neither routes nor policies may be an empty list")
         made = []
         for engine in asked:
             name, ways = _routed(fabric, engine)
-            for each in policies:
+            for each in [_usual_policy(ways)] if listed is None else listed:
                 chosen = each if level == "packet" else None
                 if isinstance(ways, NotApplicable):
                     made.append(Configuration(name, chosen, None, str(ways)))
@@ -268,6 +272,14 @@ def load_value(load: float) -> float:
 
 def _time(name: str, value: str | float | None, default: float) -> float:
     return default if value is None else float(convert(value, Nanoseconds, name))
+
+
+def _usual_policy(ways: Routes | NotApplicable) -> str:
+    """The policy of routes of which nobody said one."""
+    if not isinstance(ways, CandidateRoutes):
+        return NO_CHOICE
+    name = ways.engine.partition(":")[0]
+    return name if name in policies else "ecmp"
 
 
 def _routed(fabric: Fabric, engine: str | Routes) -> tuple[str, Routes | NotApplicable]:
