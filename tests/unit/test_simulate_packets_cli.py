@@ -148,6 +148,14 @@ def test_tables_have_their_columns(capsys, tmp_path) -> None:
     assert described["column"].to_list() == list(TABLES["packet", "queues"])
 
 
+def test_a_comparison_says_where_hops_and_series_go(capsys, tmp_path) -> None:
+    words = ("--engine", "updn,dmodk", "--trace-message", "3:2", "--snapshot", "1us")
+    said = "hops and series are shown; of several, --out FOLDER writes them."
+    assert said in run(capsys, *PACKET, *words)[1]
+    assert said not in run(capsys, *PACKET, *words, "--out", tmp_path)[1]
+    assert (tmp_path / "hops-2.parquet").exists()
+
+
 def test_hops_of_one_message_are_printed(capsys) -> None:
     _, out, _ = run(capsys, *PACKET, "--trace-message", "3:2")
     assert "send to rank" in out
@@ -217,7 +225,7 @@ def test_a_page_and_congestion_come_with_snapshots(capsys, tmp_path) -> None:
     status, out, _ = run(capsys, *PACKET, *words)
     assert status == 0
     assert f"page: {page}" in out
-    assert re.search(r"Congestion over \d+ snapshots:\nHot spot 1: ", out)
+    assert re.search(r"Congestion over \d+ snapshots 500 ns apart:\nHot spot 1: ", out)
     assert "<html" in page.read_text()[:200]
     for more, said in (
         (("--snapshot", "1us", "--level", "flow"), "--html shows one run of the packet level"),

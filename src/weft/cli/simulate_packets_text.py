@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import polars as pl
 from rich.console import Console
 from rich.markup import escape
@@ -104,7 +105,10 @@ def _hot_spots(out: Console, result: PacketResult) -> None:
         return
     count = len(shots.time_ps)
     only = range(0, count, -(-count // SNAPSHOTS))
-    out.print(f"Congestion over {count:,} snapshots:")
+    # The interval doubles on the way where there are too many.
+    apart = duration(float(np.diff(shots.time_ps, prepend=0).max()) / 1e3)
+    looked = f", {len(only)} of them" if len(only) < count else ""
+    out.print(f"Congestion over {count:,} snapshots {apart} apart{looked}:")
     out.print(escape(HotSpots(result, 0, only=only).text(TREES, BUFFERS)), soft_wrap=True)
 
 

@@ -136,6 +136,8 @@ def show(experiment: Experiment, outcomes: Sequence[Outcome], out: Console) -> N
         _table(out, "Runs", rows, [name for name in _RUN_SHOWN if name not in hidden])
         if len(experiment.job) > 1:
             _table(out, "Jobs", jobs, _JOB_SHOWN)
+        for line in _only_written(experiment):
+            out.print(line)
     else:
         # With one job alone the settings say what it runs and where.
         told = {"run", "job", "workload", "placement"} if len(jobs) == 1 else {"run"}
@@ -154,6 +156,16 @@ def show(experiment: Experiment, outcomes: Sequence[Outcome], out: Console) -> N
         out.print(escape(whose + note), soft_wrap=True)
     for line in _answer(rows):
         out.print(escape(line), soft_wrap=True)
+
+
+def _only_written(experiment: Experiment) -> list[str]:
+    """What was asked for that only a run alone prints."""
+    asked = {"hops": bool(experiment.trace), "series": experiment.snapshot is not None}
+    written = [name for name, wanted in asked.items() if wanted]
+    if not written or experiment.output.folder is not None:
+        return []
+    what = " and ".join(written)
+    return [f"Of one run alone, {what} are shown; of several, --out FOLDER writes them."]
 
 
 def _answer(rows: Sequence[Mapping[str, Any]]) -> list[str]:

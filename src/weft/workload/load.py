@@ -69,7 +69,7 @@ def load_workload(
             "'weft list collectives' and 'weft list patterns' name them"
         )
     if num_ranks is None:
-        raise InputError(f"{text}: how many ranks?")
+        raise InputError(f"{text}: how many ranks? Give num_ranks, or --ranks")
     if name in application:
         return application_workload(text, num_ranks, **options)
     if options:
