@@ -34,6 +34,7 @@ from weft.kernels.packet_layout import (
     FAULT_OP,
     FAULT_ROW,
     FREE_AT,
+    FREE_NOTES,
     FREE_SLOTS,
     GRANTING,
     HEAD_ROW,
@@ -168,7 +169,8 @@ def run(net, program, times, heap, timeline, moves, until, most_events):
     program, times, heap
         See `flow_engine.run`; times are int64 ps.
     timeline
-        int32: operations that wait for nothing but their release, by that.
+        int32 and int64: operations that wait for nothing but their release, by that, and when that
+        is, ps.
     moves
         What operations send (of `net`), those that join their queue pairs in this instant, and
         the rate within hosts, Gb/s.
@@ -185,14 +187,14 @@ def run(net, program, times, heap, timeline, moves, until, most_events):
     setting, number = net.setting, net.number
     ready, joining = times[1], moves[1]
     slots = net.slots
-    release = program[5]
+    listed_ps = timeline[1]
     instants = 0
     while True:
         now = number[NOW]
         if not number[GRANTING]:
             # (a) packets that are routed, and links that wake up
             while next_time(net) <= now:
-                if number[FREE_SLOTS] < ROOM:
+                if number[FREE_SLOTS] < ROOM or number[FREE_NOTES] < ROOM:
                     return NO_ROOM
                 slot = pop(net)
                 number[EVENTS] += 1
@@ -213,7 +215,7 @@ def run(net, program, times, heap, timeline, moves, until, most_events):
                 enqueue(net, slot, now)
             # (b) what programs wait for
             if (number[HEAP] and heap[0][0] <= now) or (
-                number[TIMELINE] < len(timeline) and release[timeline[number[TIMELINE]]] <= now
+                number[TIMELINE] < len(listed_ps) and listed_ps[number[TIMELINE]] <= now
             ):
                 program_events(setting, number, moves, program, times, heap, timeline, now)
             # (c) operations that have become ready
@@ -230,7 +232,7 @@ def run(net, program, times, heap, timeline, moves, until, most_events):
         # (d) grants
         while number[DIRTY]:
             number[GRANTING] = 1
-            if number[FREE_SLOTS] < ROOM:
+            if number[FREE_SLOTS] < ROOM or number[FREE_NOTES] < ROOM:
                 return NO_ROOM
             if len(net.traced) and number[TRACED] == len(net.hops):
                 return NO_TRACE
@@ -240,8 +242,8 @@ def run(net, program, times, heap, timeline, moves, until, most_events):
         time = next_time(net)
         if number[HEAP]:
             time = min(time, heap[0][0])
-        if number[TIMELINE] < len(timeline):
-            time = min(time, release[timeline[number[TIMELINE]]])
+        if number[TIMELINE] < len(listed_ps):
+            time = min(time, listed_ps[number[TIMELINE]])
         if time > now:
             if time == NEVER:
                 # Puts end when they have left, which is before they have arrived.

@@ -7,10 +7,10 @@ from weft.kernels.packet_layout import (
     ASKING,
     BACK_HEAD,
     BACK_TAIL,
-    BYTES,
     CREDIT_BYTES,
     CREDITS,
     DURATION,
+    FREE_NOTES,
     FULL_CREDITS,
     HEADER,
     HIGH_AT,
@@ -25,14 +25,16 @@ from weft.kernels.packet_layout import (
     LOW_LEFT,
     MTU,
     NEVER,
-    NEXT,
+    NOTE_AFTER,
+    NOTE_COUNT,
+    NOTE_TIME,
     SHORT,
     SPAN,
     WAKE_AT,
     WAKES,
     WEIGHTED,
 )
-from weft.kernels.packet_queue import give_slot, push, take_slot
+from weft.kernels.packet_queue import push, take_slot
 
 #: Unit of the weights of lanes, and of the limit of high priority.
 WEIGHT_BYTES = 64
@@ -83,13 +85,13 @@ def wake(net, link, time):
 @part_njit()
 def credits_now(net, lane, now):
     """Credits of a lane, with those that have come back by now."""
-    slots, slot_time = net.slots, net.slot_time
+    notes = net.notes
     head = np.int64(lane[BACK_HEAD])
-    while head >= 0 and slot_time[head] <= now:
-        lane[CREDITS] += slots[head, BYTES]
-        after = np.int64(slots[head, NEXT])
-        give_slot(net, head)
-        head = after
+    while head >= 0 and notes[head, NOTE_TIME] <= now:
+        lane[CREDITS] += notes[head, NOTE_COUNT]
+        net.free_note[net.number[FREE_NOTES]] = head
+        net.number[FREE_NOTES] += 1
+        head = notes[head, NOTE_AFTER]
     lane[BACK_HEAD] = head
     return np.int64(lane[CREDITS])
 
@@ -97,49 +99,53 @@ def credits_now(net, lane, now):
 @part_njit()
 def credit_time(net, lane, needed):
     """When a lane that is short will have so many credits; NEVER while nobody has sent them."""
-    slots, slot_time = net.slots, net.slot_time
+    notes = net.notes
     have = np.int64(lane[CREDITS])
-    slot = np.int64(lane[BACK_HEAD])
-    while slot >= 0:
-        have += slots[slot, BYTES]
+    note = np.int64(lane[BACK_HEAD])
+    while note >= 0:
+        have += notes[note, NOTE_COUNT]
         if have >= needed:
-            return slot_time[slot]
-        slot = np.int64(slots[slot, NEXT])
+            return notes[note, NOTE_TIME]
+        note = notes[note, NOTE_AFTER]
     return np.int64(NEVER)
 
 
 @part_njit()
 def send_back(net, link, lane, count, time, now):
     """Let credits be with the sender of a link at a time."""
-    slots, slot_time = net.slots, net.slot_time
+    notes = net.notes
     row = net.lanes[link * net.setting[LANES] + lane]
     credits_now(net, row, now)
-    slot = take_slot(net)
-    slots[slot, BYTES] = count
-    slot_time[slot] = time
+    net.number[FREE_NOTES] -= 1
+    note = np.int64(net.free_note[net.number[FREE_NOTES]])
+    notes[note, NOTE_TIME] = time
+    notes[note, NOTE_COUNT] = count
     head = np.int64(row[BACK_HEAD])
-    if head < 0:
-        slots[slot, NEXT] = -1
-        row[BACK_HEAD] = slot
-        row[BACK_TAIL] = slot
-    elif slot_time[row[BACK_TAIL]] <= time:
-        slots[slot, NEXT] = -1
-        slots[row[BACK_TAIL], NEXT] = slot
-        row[BACK_TAIL] = slot
-    elif slot_time[head] > time:
-        slots[slot, NEXT] = head
-        row[BACK_HEAD] = slot
+    tail = np.int64(row[BACK_TAIL])
+    if head < 0 or notes[tail, NOTE_TIME] <= time:
+        notes[note, NOTE_AFTER] = -1
+        if head < 0:
+            row[BACK_HEAD] = note
+        else:
+            notes[tail, NOTE_AFTER] = note
+        row[BACK_TAIL] = note
+        if row[SHORT]:
+            row[SHORT] = 0
+            wake(net, link, time)
+        return
+    # Several packets leave a port at a time, and the later one may be the shorter.
+    if notes[head, NOTE_TIME] > time:
+        notes[note, NOTE_AFTER] = head
+        row[BACK_HEAD] = note
     else:
-        # Several packets leave a port at a time, and the later one may be the shorter.
         before = head
-        while slot_time[slots[before, NEXT]] <= time:
-            before = np.int64(slots[before, NEXT])
-        slots[slot, NEXT] = slots[before, NEXT]
-        slots[before, NEXT] = slot
+        while notes[notes[before, NOTE_AFTER], NOTE_TIME] <= time:
+            before = notes[before, NOTE_AFTER]
+        notes[note, NOTE_AFTER] = notes[before, NOTE_AFTER]
+        notes[before, NOTE_AFTER] = note
     # Who waits for credits that came back first until now may go earlier.
-    if row[SHORT] or slots[slot, NEXT] >= 0:
-        row[SHORT] = 0
-        wake(net, link, time)
+    row[SHORT] = 0
+    wake(net, link, time)
 
 
 @lean_njit(forceinline=True)

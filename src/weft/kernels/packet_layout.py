@@ -8,18 +8,18 @@ each of its numbers.
 #: A time that does not come.
 NEVER = 2**62
 
-# -- slots: packets, wake-ups of links, credits on their way back; int32 rows, int64 times
+# -- slots: packets and wake-ups of links; int32 rows, int64 times
 
 #: What follows in the list that the slot is in.
 NEXT = 0
-#: The link that a packet came by, that wakes up, or that credits return over.
+#: The link that a packet came by, or that wakes up.
 LINK = 1
 #: The lane that it came on.
 LANE = 2
 #: Where a routed packet goes on: link and lane.
 OUT = 3
 OUT_LANE = 4
-#: Wire bytes; of credits, how many.
+#: Wire bytes.
 BYTES = 5
 #: The message: its operation.
 OP = 6
@@ -40,6 +40,14 @@ SLOT_WIDTH = 16
 
 #: `LANE` of a slot that wakes a link up; `packet_congestion` has lower ones.
 WAKES = -1
+
+# -- notes of credits on their way back: int64 rows ------------------------------------------------
+
+#: When they are with the sender, how many, and the next note of the lane.
+NOTE_TIME = 0
+NOTE_COUNT = 1
+NOTE_AFTER = 2
+NOTE_WIDTH = 4
 
 # -- links that never change: int32 rows -----------------------------------------------------------
 
@@ -134,7 +142,7 @@ INJECTED_BYTES = 23
 FAULT_ROW = 24
 FAULT_OP = 25
 OVERTAKEN = 26
-DIRTY_LINKS = 27
+FREE_NOTES = 27
 TRACED = 28
 JOINING = 29
 NUMBERS = 32

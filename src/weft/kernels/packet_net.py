@@ -19,8 +19,9 @@ class Net(NamedTuple):
         int32: the link that comes in and that leaves by port ``p`` of row ``r``, at
         ``row_base[r] + p``.
     slots, slot_time, free
-        Packets, wake-ups and credits on their way back: int32 rows, int64 ps, int32 stack of those
-        that are free.
+        Packets and wake-ups: int32 rows, int64 ps, int32 stack of those that are free.
+    notes, free_note
+        Credits on their way back: int64 rows, int32 stack of those that are free.
     bucket_head, bucket_used, active_time, active_item, far_time, far_item
         Of `packet_queue`: int32 lists, uint64 bits, and two heaps of int64.
     state, lanes, arbiter, counts
@@ -48,7 +49,7 @@ class Net(NamedTuple):
     traced, hops
         uint8 marks of operations to trace (empty for none) and int64 rows for their hops.
     table
-        uint16 [lids, rows]: ports of forwarding tables.
+        uint8 or uint16 [lids, rows]: ports of forwarding tables.
     runs
         int32: links of source routes, one after the other.
     set_id, set_offset, set_edge, set_lane, edge_link, goal_row, last_link
@@ -76,6 +77,8 @@ class Net(NamedTuple):
     slots: Any
     slot_time: Any
     free: Any
+    notes: Any
+    free_note: Any
     bucket_head: Any
     bucket_used: Any
     active_time: Any

@@ -215,13 +215,14 @@ def program_events(
     timeline, now,
 ):  # fmt: skip
     """What the programs wait for at this instant, by kind and operation."""
-    release, ready = program[5], times[1]
+    ready = times[1]
+    listed_op, listed_ps = timeline
     heap_time, heap_item = heap
     while True:
         # Those that were released from the start on are in a list of their own.
         listed = np.int64(NEVER)
-        if number[TIMELINE] < len(timeline) and release[timeline[number[TIMELINE]]] <= now:
-            listed = event(START, timeline[number[TIMELINE]])
+        if number[TIMELINE] < len(listed_ps) and listed_ps[number[TIMELINE]] <= now:
+            listed = event(START, listed_op[number[TIMELINE]])
         if number[HEAP] and heap_time[0] <= now and heap_item[0] < listed:
             item = pop_event(heap_time, heap_item, number)
         elif listed < NEVER:

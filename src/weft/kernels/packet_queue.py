@@ -2,7 +2,7 @@
 
 A wheel of buckets holds what comes soon, as lists; the bucket that time is in is a heap, small
 because buckets are narrow, and large only where a great many things happen in one instant. What
-lies beyond the wheel is in a heap of its own. Slots are packets, wake-ups and credits alike.
+lies beyond the wheel is in a heap of its own. Slots are packets and wake-ups alike.
 """
 
 import numpy as np

@@ -48,11 +48,10 @@ def check_conservation(state: State) -> Mapping[str, int]:
     free[state.net.free[: number[layout.FREE_SLOTS]]] = True
     back = np.zeros(len(state.net.lanes), dtype=np.int64)
     for row in np.flatnonzero(state.net.lanes[:, layout.BACK_HEAD] >= 0):
-        slot = int(state.net.lanes[row, layout.BACK_HEAD])
-        while slot >= 0:
-            back[row] += slots[slot, layout.BYTES]
-            free[slot] = True
-            slot = int(slots[slot, layout.NEXT])
+        note = int(state.net.lanes[row, layout.BACK_HEAD])
+        while note >= 0:
+            back[row] += state.net.notes[note, layout.NOTE_COUNT]
+            note = int(state.net.notes[note, layout.NOTE_AFTER])
     for held in state.net.connections[:, 4]:
         slot = int(held)
         while slot >= 0:

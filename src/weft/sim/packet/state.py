@@ -46,7 +46,7 @@ class State:
     program: tuple[NDArray[Any], ...]
     times: tuple[NDArray[Any], ...]
     heap: tuple[NDArray[Any], ...]
-    timeline: NDArray[np.int32]
+    timeline: tuple[NDArray[np.int32], NDArray[np.int64]]
     moves: tuple[NDArray[Any], ...]
     snapshot_ps: int
     next_look: int
@@ -71,7 +71,7 @@ class State:
         number = np.zeros(layout.NUMBERS, dtype=np.int64)
         number[layout.BUCKET] = -1
         slots = 4 * links + 1024
-        number[layout.FREE_SLOTS] = slots
+        number[layout.FREE_SLOTS] = number[layout.FREE_NOTES] = slots
         lane_rows = _rows(links * lanes, layout.LANE_WIDTH, np.int32)
         lane_rows[:, layout.CREDITS] = hardware.buffer_credits
         for column in (layout.BACK_HEAD, layout.LINE_HEAD, layout.LINE_TAIL, layout.TURN):
@@ -118,6 +118,8 @@ class State:
             slots=_rows(slots, layout.SLOT_WIDTH, np.int32),
             slot_time=np.zeros(slots, dtype=np.int64),
             free=np.arange(slots - 1, -1, -1, dtype=np.int32),
+            notes=_rows(slots, layout.NOTE_WIDTH, np.int64),
+            free_note=np.arange(slots - 1, -1, -1, dtype=np.int32),
             bucket_head=np.zeros(queue.BUCKETS, dtype=np.int32),
             bucket_used=np.zeros(queue.BUCKETS >> 6, dtype=np.uint64),
             active_time=np.zeros(slots, dtype=np.int64),
@@ -182,7 +184,7 @@ class State:
                 np.zeros(ops, dtype=np.int32),
             ),
             heap=(np.zeros(events, dtype=np.int64), np.zeros(events, dtype=np.int64)),
-            timeline=timeline.astype(np.int32),
+            timeline=(timeline.astype(np.int32), release[timeline].astype(np.int64)),
             moves=(net.sends, np.zeros(ops + 1, np.int32), np.array([options["local_gbps"]])),
             snapshot_ps=snapshot_ps,
             next_look=0 if snapshot_ps else LONGEST_RUN_PS,
@@ -303,17 +305,36 @@ class State:
         )
 
     def _grow(self) -> None:
-        """Twice as many slots."""
+        """Twice as many slots and notes."""
         net = self.net
-        count, left = len(net.slots), int(net.number[layout.FREE_SLOTS])
-        # Those that were in use before stay first in the cache.
-        fresh = np.arange(2 * count - 1, count - 1, -1, dtype=np.int32)
-        free = np.zeros(2 * count, dtype=np.int32)
-        free[: left + count] = np.concatenate([fresh, net.free[:left]])
-        names = ("slots", "slot_time", "active_time", "active_item", "far_time", "far_item")
-        grown = net._replace(free=free, **{name: _longer(getattr(net, name)) for name in names})
-        # Both at once: an interrupt on the way here leaves a state that a result is made of.
-        self.net, net.number[layout.FREE_SLOTS] = grown, left + count
+        names = (
+            "slots",
+            "slot_time",
+            "active_time",
+            "active_item",
+            "far_time",
+            "far_item",
+            "notes",
+        )
+        slots, notes = (int(net.number[at]) for at in (layout.FREE_SLOTS, layout.FREE_NOTES))
+        grown = net._replace(
+            free=_with_fresh(net.free, slots),
+            free_note=_with_fresh(net.free_note, notes),
+            **{name: _longer(getattr(net, name)) for name in names},
+        )
+        # In this order: an interrupt on the way here leaves a state that a result is made of.
+        self.net = grown
+        grown.number[layout.FREE_SLOTS] = slots + len(net.slots)
+        grown.number[layout.FREE_NOTES] = notes + len(net.slots)
+
+
+def _with_fresh(free: NDArray[np.int32], left: int) -> NDArray[np.int32]:
+    """A stack for twice as many, with the new ones at its bottom: used ones are in the cache."""
+    count = len(free)
+    made = np.zeros(2 * count, dtype=np.int32)
+    made[:count] = np.arange(2 * count - 1, count - 1, -1, dtype=np.int32)
+    made[count : count + left] = free[:left]
+    return made
 
 
 def _longer(array: NDArray[Any]) -> NDArray[Any]:

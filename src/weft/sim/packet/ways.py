@@ -95,7 +95,7 @@ def lay_ways(
     inner = last < 0
     rows = graph.destination_row[inner]
     last[inner] = np.where(network.inject[rows] >= 0, network.inject[rows] + 1, -1)
-    tables = np.zeros((1, 1), dtype=np.uint16)
+    tables: NDArray[Any] = np.zeros((1, 1), dtype=np.uint8)
     runs = np.zeros(1, dtype=np.int32)
     sets: tuple[NDArray[Any], ...] = (
         np.full((1, 1), -1, dtype=np.int32), np.zeros(1, dtype=np.int32),
@@ -108,7 +108,7 @@ def lay_ways(
     if isinstance(routes, TableRoutes):
         kind, way = kernel.TABLES, lids
         _check_tables(fabric, routes, sources, destinations, start, end, flows.lids)
-        tables = routes.table.astype(np.uint16)
+        tables = routes.table if routes.table.dtype == np.uint8 else routes.table.astype(np.uint16)
     elif isinstance(routes, PathRoutes):
         kind = kernel.RUNS
         path = routes.find(fabric, start, end)
