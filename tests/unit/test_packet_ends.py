@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from types import FrameType
 
 import numpy as np
 import pytest
-from tests.packet_runs import PLAIN, D, L, R, fabric_of, puts, run
+from tests.packet_runs import PLAIN, D, L, R, arrivals, fabric_of, puts, run
 
 import weft
 from weft import CongestionControl, InputError
@@ -100,3 +102,44 @@ def test_steps_that_end_early_are_no_reason_for_longer_ones(monkeypatch) -> None
     run(fabric_of([0, 0]), puts(2, (0, 1, 100_000)), snapshot_ns=100)
     assert len(asked) > 50
     assert set(asked) == {1000}
+
+
+@pytest.mark.parametrize("lines", range(12))
+def test_an_interrupt_while_room_is_made_leaves_what_is_known(
+    lines: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Interrupts may come between any two lines; that nothing got lost is proved of every run."""
+    grow, came = state.State._grow, []
+
+    def interrupted(self: state.State) -> None:
+        left = lines
+
+        def trace(frame: FrameType, event: str, arg: object) -> object:
+            nonlocal left
+            if frame.f_code is grow.__code__ and event == "line":
+                if left == 0:
+                    came.append(frame.f_lineno)
+                    raise KeyboardInterrupt
+                left -= 1
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            grow(self)
+        finally:
+            sys.settrace(before)
+
+    monkeypatch.setattr(state.State, "_grow", interrupted)
+    work = puts(3, (0, 2, 2_000_000), (1, 2, 2_000_000))
+    result = run(fabric_of([0] * 3), work, replace(PLAIN, buffer_bytes=2**22))
+    assert result.complete == (not came)
+    assert came or lines > 2
+
+
+def test_ranks_of_one_host_need_no_cables() -> None:
+    bare = fabric_of([0, 0]).without(cables=[0, 1])
+    routes = weft.route(bare, "minhop")
+    result = weft.simulate_packets(bare, routes, puts(2, (0, 1, 1000)), [0, 0])
+    # 8,000 bits at 100 Gb/s, then 200 ns.
+    assert arrivals(result) == [280_000]

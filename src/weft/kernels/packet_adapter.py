@@ -47,7 +47,6 @@ from weft.kernels.packet_layout import (
     OP,
     OUT,
     OUT_LANE,
-    OVERTAKEN,
     REORDERS,
     SEQUENCE,
     SERIAL,
@@ -334,7 +333,6 @@ def _overtakes(net, connection, slot):
     slots = net.slots
     row = net.connections[connection]
     if slots[slot, SEQUENCE] != row[WHOLE]:
-        net.number[OVERTAKEN] += 1
         row[OVERTOOK] += 1
         row[HELD_BYTES] += slots[slot, BYTES]
         row[MOST_HELD] = max(row[MOST_HELD], row[HELD_BYTES])

@@ -4,7 +4,6 @@ import numpy as np
 
 from weft.kernels.lean import lean_njit, part_njit
 from weft.kernels.packet_layout import (
-    ASKING,
     BACK_HEAD,
     BACK_TAIL,
     CREDIT_BYTES,
@@ -212,9 +211,3 @@ def lane_served(net, link, picked, wire_bytes):
         serving[LOW_LEFT] = max(serving[LOW_LEFT] - units, 0)
         # A limit of 0 lets one packet pass.
         serving[LIMIT_LEFT] = max(net.setting[HIGH_LIMIT] * LIMIT_BYTES, 1)
-
-
-@part_njit()
-def asks(net, link, lane):
-    """A lane has something for a link."""
-    net.state[link, ASKING] |= np.int64(1) << lane

@@ -308,24 +308,18 @@ class State:
         """Twice as many slots and notes."""
         net = self.net
         names = (
-            "slots",
-            "slot_time",
-            "active_time",
-            "active_item",
-            "far_time",
-            "far_item",
-            "notes",
-        )
-        slots, notes = (int(net.number[at]) for at in (layout.FREE_SLOTS, layout.FREE_NOTES))
-        grown = net._replace(
-            free=_with_fresh(net.free, slots),
-            free_note=_with_fresh(net.free_note, notes),
+            "slots", "slot_time", "active_time", "active_item", "far_time", "far_item", "notes",
+        )  # fmt: skip
+        number = net.number.copy()
+        number[layout.FREE_SLOTS] += len(net.slots)
+        number[layout.FREE_NOTES] += len(net.notes)
+        # All at once: an interrupt on the way here leaves a state that a result is made of.
+        self.net = net._replace(
+            number=number,
+            free=_with_fresh(net.free, int(net.number[layout.FREE_SLOTS])),
+            free_note=_with_fresh(net.free_note, int(net.number[layout.FREE_NOTES])),
             **{name: _longer(getattr(net, name)) for name in names},
         )
-        # In this order: an interrupt on the way here leaves a state that a result is made of.
-        self.net = grown
-        grown.number[layout.FREE_SLOTS] = slots + len(net.slots)
-        grown.number[layout.FREE_NOTES] = notes + len(net.slots)
 
 
 def _with_fresh(free: NDArray[np.int32], left: int) -> NDArray[np.int32]:
@@ -398,7 +392,8 @@ def _settings(
 def _shift(network: PacketNetwork, whole: int) -> int:
     """Width of a bucket of the wheel, as a power of 2: some events when all links are busy."""
     per_ps = float((network.rate_gbps / (8000.0 * whole)).sum())
-    return int(np.clip(np.log2(_IN_BUCKET / per_ps), 4, 24))
+    # A fabric may have no cables, with all its ranks in one host.
+    return int(np.clip(np.log2(_IN_BUCKET / max(per_ps, 1e-9)), 4, 24))
 
 
 def _tables(hardware: Hardware) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
