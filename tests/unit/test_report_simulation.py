@@ -172,6 +172,18 @@ def test_partial_run_says_so():
     assert dict(facts(part))["messages"].startswith("15, ")
 
 
+def test_times_that_a_partial_run_does_not_know_are_dashes():
+    builder = WorkloadBuilder(16, name="two phases")
+    for phase in ("first", "second"):
+        builder.phase(phase)
+        for rank in range(1, 16):
+            builder.put(rank, 0, 4_000_000)
+    page = render_simulation(simulated(work=builder.build(), max_time_ns=4_000))
+    cells = Document(page).texts["td"]
+    for phase in ("first", "second"):
+        assert cells[cells.index(phase) + 2] == "–"
+
+
 def test_hostile_names_stay_text():
     fabric = with_hostile_names(build("xgft:2;2,2;1,2"))
     page = render_simulation(simulated(fabric, incast(4)), title=HOSTILE[0])

@@ -219,6 +219,14 @@ def test_a_page_has_snapshots_of_its_own(capsys, tmp_path) -> None:
     assert (tmp_path / "page.html").stat().st_size > 10_000
 
 
+def test_a_run_without_a_snapshot_has_no_page(capsys, tmp_path) -> None:
+    page = tmp_path / "page.html"
+    status, out, err = run(capsys, *PACKET, "--html", page, "--max-time", "0.5ns")
+    assert (status, err) == (1, "")
+    assert f"no page {page}: the run ends before the first snapshot" in out
+    assert not page.exists()
+
+
 def test_a_page_and_congestion_come_with_snapshots(capsys, tmp_path) -> None:
     page = tmp_path / "page.html"
     words = ("--engine", "ecmp", "--policy", "ecmp", "--snapshot", "500ns", "--html", page)

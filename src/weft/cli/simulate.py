@@ -193,6 +193,9 @@ def _runs(experiment: Experiment, wanted: bool, stage: Stage) -> int:
             store.close()
     for result in shown:
         assert page is not None
+        if result.snapshots is None or not len(result.snapshots.time_ps):
+            print(f"no page {page}: the run ends before the first snapshot")
+            continue
         write_simulation_report(result, page)
         print(f"page: {page}")
     if stage.interrupted:

@@ -171,6 +171,11 @@ def time_text(time_ns: float) -> str:
     return f"{time_ns:.4g} ns"
 
 
+def _known_time(time_ns: float | None) -> str:
+    """A time, or a dash where the run ended before it was known."""
+    return "–" if time_ns is None else time_text(time_ns)
+
+
 def size_text(size_bytes: int) -> str:
     """A size in the unit that suits it, powers of 1,024."""
     for power, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
@@ -208,8 +213,8 @@ def _phases(result: PacketResult) -> list[dict[str, str]]:
     return [
         {
             "name": row["phase"],
-            "begin": time_text(row["begin_ns"]),
-            "span": time_text(row["span_ns"]),
+            "begin": _known_time(row["begin_ns"]),
+            "span": _known_time(row["span_ns"]),
             "messages": f"{row['messages']:,}",
             "size": size_text(row["size_bytes"]),
             "slowdown": "–" if row["mean_slowdown"] is None else f"{row['mean_slowdown']:.3g}",
