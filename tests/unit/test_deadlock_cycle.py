@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from weft.errors import InputError
-from weft.sim.packet.congestion import circles, cycle_text, deadlock_cycle
+from weft.sim.packet.congestion import circles, deadlock_cycle
 
 
 def state(links, lanes, waits):
@@ -77,17 +77,6 @@ def test_circles_agree_with_following_every_node(seed):
     for circle in found:
         assert circle[0] == min(circle)
         assert [int(after[node]) for node in circle] == [*circle[1:], circle[0]]
-
-
-def test_words_name_every_buffer():
-    names = {0: "s0[1] -> s1[2]", 4: "s1[1] -> s2[2]", 2: "s2[1] -> s0[2]"}
-    said = cycle_text([(0, 0), (4, 1), (2, 0)], names.__getitem__)
-    assert said == (
-        "3 buffers wait for each other's room in a circle: that of s0[1] -> s1[2] lane 0, which "
-        "waits for that of s1[1] -> s2[2] lane 1, which waits for that of s2[1] -> s0[2] lane 0, "
-        "which waits for the first"
-    )
-    assert "itself" in cycle_text([(4, 0)], names.__getitem__)
 
 
 def test_arrays_that_do_not_fit_are_refused():

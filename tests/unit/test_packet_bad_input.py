@@ -53,6 +53,8 @@ def one_message(size_bytes: int):
         ({"local_gbps": 0.0}, "local_gbps must be above 0, not 0"),
         ({"local_gbps": -1.0}, "local_gbps must be above 0, not -1"),
         ({"local_gbps": float("nan")}, "local_gbps must be above 0, not nan"),
+        ({"trace": 0}, "trace must be a list of operations, not 0"),
+        ({"trace": "0"}, "trace must be a list of operations, not '0'"),
         ({"max_time_ns": -1}, "max_time_ns: -1 does not fit"),
         ({"max_time_ns": 1e30}, "max_time_ns must be at most"),
         ({"max_time_ns": float("inf")}, "max_time_ns: inf does not fit"),

@@ -6,7 +6,6 @@ that sends into it: (link, lane). The first packet of a buffer waits to enter an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -245,26 +244,6 @@ def deadlock_cycle(wants: ArrayLike, wants_vl: ArrayLike, why: ArrayLike) -> lis
         return []
     shortest = min(found, key=lambda circle: (len(circle), circle[0]))
     return [(at // lanes, at % lanes) for at in shortest]
-
-
-def cycle_text(cycle: Sequence[Buffer], link_name: Callable[[int], str]) -> str:
-    """A circle of buffers in words.
-
-    Parameters
-    ----------
-    cycle
-        As `deadlock_cycle` gives it, not empty.
-    link_name
-        Name of a directed link.
-    """
-    names = [f"{link_name(link)} lane {vl}" for link, vl in cycle]
-    if len(names) == 1:
-        return f"the buffer of {names[0]} waits for room in itself"
-    waits = ", which waits for that of ".join(names)
-    return (
-        f"{len(names)} buffers wait for each other's room in a circle: that of {waits}, which "
-        f"waits for the first"
-    )
 
 
 def circles(after: NDArray[np.int64]) -> list[list[int]]:

@@ -200,8 +200,10 @@ def _check_lanes(routes: Routes, hardware: Hardware) -> None:
         )
 
 
-def _traced(trace: Sequence[int], workload: Workload) -> NDArray[np.uint8]:
+def _traced(trace: Any, workload: Workload) -> NDArray[np.uint8]:
     """Which operations to trace; empty when none."""
+    if isinstance(trace, str) or not np.iterable(trace):
+        raise InputError(f"trace must be a list of operations, not {trace!r}")
     if not len(trace):
         return np.zeros(0, dtype=np.uint8)
     marks = np.zeros(workload.num_ops, dtype=np.uint8)
