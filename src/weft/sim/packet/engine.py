@@ -202,7 +202,7 @@ def _check_lanes(routes: Routes, hardware: Hardware) -> None:
 
 def _traced(trace: Any, workload: Workload) -> NDArray[np.uint8]:
     """Which operations to trace; empty when none."""
-    if isinstance(trace, str) or not np.iterable(trace):
+    if isinstance(trace, str) or not hasattr(trace, "__len__"):
         raise InputError(f"trace must be a list of operations, not {trace!r}")
     if not len(trace):
         return np.zeros(0, dtype=np.uint8)
