@@ -20,6 +20,7 @@ from weft.sim.open_loop import SATURATION_COLUMNS, SWEEP_COLUMNS, load_sweep, sa
 from weft.sim.open_loop import sweep as sweeps
 from weft.sim.open_loop.pool import pack
 from weft.sim.open_loop.study import Study, resolved
+from weft.sim.packet import Hardware
 
 #: Four hosts a leaf with two cables up: uniform traffic saturates at 2 / (4 * 12 / 15) = 0.625.
 TREE = "xgft:2;4,4;1,2"
@@ -197,6 +198,16 @@ def test_routes_of_which_nobody_said_a_policy_have_the_usual_one(tree) -> None:
     ]  # fmt: skip
     ugal = load_sweep(weft.fabric("dragonfly:p=1,a=2,h=1"), "ugal", **settings)
     assert ugal["policy"].to_list() == ["ugal"]
+
+
+def test_sweeps_of_other_hardware_are_other_curves(tree) -> None:
+    settings = {"loads": (0.1, 0.2), "measure": "5us", "processes": 1}
+    usual = load_sweep(tree, "dmodk", **settings)
+    other = load_sweep(tree, "dmodk", hardware=Hardware(queues="voq"), **settings)
+    assert {*usual["hardware"], *other["hardware"]} == {"usual", "queues=voq"}
+    said = [text.get_text() for text in load_curves([usual, other]).legends[0].get_texts()]
+    assert said == ["usual hardware", "queues=voq"]
+    assert load_sweep(tree, "dmodk", level="flow", **settings)["hardware"].to_list() == [None] * 2
 
 
 # -- the command -----------------------------------------------------------------------------------

@@ -23,8 +23,10 @@ SUFFIXES = (".png", ".svg", ".pdf")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _GREY = "#555d66"
 #: What may tell curves apart, in the order in which labels say it.
-_AXES = ("fabric", "engine", "policy", "pattern", "size_bytes", "level", "rate_gbps")
-_USUAL = (None, "deterministic")
+_AXES = (
+    "fabric", "engine", "policy", "pattern", "size_bytes", "hardware", "level", "rate_gbps",
+)  # fmt: skip
+_USUAL = (None, "deterministic", "usual")
 #: Curves that a legend has in a row.
 _IN_A_ROW = 2
 
@@ -42,7 +44,7 @@ def load_curves(
     ----------
     sweeps
         Frames of `weft.sim.open_loop.SWEEP_COLUMNS`; every combination of fabric, engine, policy,
-        pattern, size, level and rate is a curve. Rows without a result are left out.
+        pattern, size, hardware, level and rate is a curve. Rows without a result are left out.
     labels
         Of the curves, in order; left out, what tells them apart.
 
@@ -210,7 +212,7 @@ def _labels(curves: Sequence[pl.DataFrame]) -> list[str]:
 
 def _title(rows: pl.DataFrame) -> str:
     """What all curves have in common."""
-    common = [name for name in _AXES[:5] if len(_distinct(rows, name)) == 1]
+    common = [name for name in _AXES[:6] if len(_distinct(rows, name)) == 1]
     # What is usual needs no saying.
     said = [(name, rows[name][0]) for name in common if rows[name][0] not in _USUAL]
     return ", ".join(_said(name, value) for name, value in said)
@@ -221,4 +223,6 @@ def _said(name: str, value: Any) -> str:
         return f"messages of {value:,} B"
     if name == "rate_gbps":
         return f"{value:g} Gb/s"
+    if name == "hardware":
+        return f"{value or 'usual'} hardware" if value in _USUAL else str(value)
     return "-" if value is None else str(value)

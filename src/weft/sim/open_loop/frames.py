@@ -15,6 +15,12 @@ _ASKED: Mapping[str, Column] = {
     "fabric": Column(pl.String, "", "Name of the fabric."),
     "engine": Column(pl.String, "", "Routing engine, with its options where they were given."),
     "policy": Column(pl.String, "", "Policy; null at the flow level."),
+    "hardware": Column(
+        pl.String,
+        "",
+        "Settings of switches and adapters other than the usual ones; usual without any, null at "
+        "the flow level.",
+    ),
     "level": Column(pl.String, "", "Level of detail: packet or flow."),
     "pattern": Column(pl.String, "", "Traffic pattern, with its options where they were given."),
     "size_bytes": Column(pl.Int64, "B", "Mean size of a message."),

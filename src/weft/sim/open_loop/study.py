@@ -118,6 +118,8 @@ class Study:
         Of all runs.
     configurations
         Every engine with every policy, at least one of which fits.
+    hardware
+        Its unusual settings in words; None at the flow level.
     """
 
     fabric: Fabric
@@ -125,6 +127,7 @@ class Study:
     traffic: Traffic
     seed: int
     configurations: tuple[Configuration, ...]
+    hardware: str | None
 
     @classmethod
     def of(cls, fabric: Fabric, routes: Engines, settings: SweepSettings) -> Study:
@@ -178,7 +181,8 @@ class Study:
             raise NotApplicable(
                 "; ".join(dict.fromkeys(f"{each.engine}: {each.reason}" for each in made))
             )
-        return cls(fabric, level, traffic, seed, tuple(made))
+        said = _unusual(hardware or Hardware()) if level == "packet" else None
+        return cls(fabric, level, traffic, seed, tuple(made), said)
 
     def seed_of(self, load: float) -> int:
         """Seed of a run: equal loads meet equal traffic, whatever the engine and policy."""
@@ -201,6 +205,7 @@ class Study:
                     "fabric": self.fabric.name,
                     "engine": each.engine,
                     "policy": each.policy,
+                    "hardware": self.hardware,
                     "level": self.level,
                     "pattern": self.traffic.pattern,
                     "size_bytes": self.traffic.size,
@@ -272,6 +277,17 @@ def load_value(load: float) -> float:
 
 def _time(name: str, value: str | float | None, default: float) -> float:
     return default if value is None else float(convert(value, Nanoseconds, name))
+
+
+def _unusual(hardware: Hardware) -> str:
+    """Settings that are not the usual ones, in words."""
+    usual = Hardware().table()
+    return (
+        ", ".join(
+            f"{name}={value}" for name, value in hardware.table().items() if value != usual[name]
+        )
+        or "usual"
+    )
 
 
 def _usual_policy(ways: Routes | NotApplicable) -> str:
