@@ -306,6 +306,7 @@ def show(found: pl.DataFrame, out: Console) -> None:
         escape(
             f"{first['fabric']}: {first['pattern']}, messages of {first['size_bytes']:,} B, load 1 "
             f"is {first['rate_gbps']:g} Gb/s; level {first['level']}"
+            + ("" if first["hardware"] in (None, "usual") else f"; {first['hardware']}")
         ),
         soft_wrap=True,
     )
