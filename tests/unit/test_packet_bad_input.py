@@ -212,3 +212,12 @@ def test_a_limit_of_time_leaves_what_is_known(limit_ns) -> None:
     assert all(frame.width for frame in frames)
     assert (part.phases()["span_ns"].fill_null(0) >= 0).all()
     assert simulate(max_time_ns=whole.makespan_ns).complete
+
+
+@pytest.mark.parametrize("lids", ["hash", "spread"])
+def test_a_choice_of_lids_wants_an_lmc(lids: str) -> None:
+    fabric = weft.fabric("xgft:2;2,2;1,2")
+    work = weft.load_workload("alltoall:size=1KiB", 4)
+    with pytest.raises(weft.NotApplicable, match="LIDs of an LMC"):
+        weft.simulate_packets(fabric, weft.route(fabric, "minhop"), work, lids=lids)  # type: ignore[arg-type]
+    weft.simulate_packets(fabric, weft.route(fabric, "minhop:lmc=1"), work, lids=lids)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from weft.errors import InputError
+from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels import program
 from weft.kernels.dag import by_key
@@ -100,6 +100,8 @@ def connect(
     ------
     InputError
         When there is no path between two of the hosts, or a LID offset does not exist.
+    NotApplicable
+        When there is to be a choice of LIDs and the routes have no LMC.
     """
     kind, rank, peer = workload.kind, workload.rank, workload.peer
     sends = (kind == Kind.SEND) | (kind == Kind.PUT)
@@ -191,7 +193,12 @@ def _offsets(
     if isinstance(lids, str):
         if lids not in get_args(Lids):
             raise InputError(f"unknown lids {lids!r}; there are {', '.join(get_args(Lids))}")
-        if lids == "hash" and lmc:
+        if lids != "first" and not lmc:
+            raise NotApplicable(
+                f"lids {lids!r} chooses among the LIDs of an LMC, and these routes have none; an "
+                "engine's option lmc makes them"
+            )
+        if lids == "hash":
             drawn = np.empty(len(pairs))
             uniforms(np.uint64(seed), pairs, np.zeros_like(pairs), drawn)
             return (drawn * count).astype(np.int64)[number]
