@@ -105,6 +105,13 @@ class State:
         snapshot_ps = 0
         if options["snapshot_ns"] is not None:
             snapshot_ps = int(picoseconds(options["snapshot_ns"]))
+        next_sent, next_whole, pair_of, connection_of, route_of = _side_by_side(
+            np.full(ops, -1), np.full(ops, -1), connections.pair, connections.connection,
+            connections.route,
+        )  # fmt: skip
+        route_link, route_lane, route_way, route_level = _side_by_side(
+            ways.link, ways.lane, ways.way, ways.level
+        )
         net = Net(
             setting=setting,
             number=number,
@@ -142,16 +149,16 @@ class State:
             pairs=pairs,
             connections=talks,
             messages=_rows(ops, adapter.MESSAGE_WIDTH, np.int64),
-            next_sent=np.full(ops, -1, dtype=np.int32),
-            next_whole=np.full(ops, -1, dtype=np.int32),
+            next_sent=next_sent,
+            next_whole=next_whole,
             sends=np.zeros(ops, dtype=np.uint8),
-            pair_of=connections.pair,
-            connection_of=connections.connection,
-            route_of=connections.route,
-            route_link=ways.link,
-            route_lane=ways.lane,
-            route_way=ways.way,
-            route_level=ways.level,
+            pair_of=pair_of,
+            connection_of=connection_of,
+            route_of=route_of,
+            route_link=route_link,
+            route_lane=route_lane,
+            route_way=route_way,
+            route_level=route_level,
             high=tables[0],
             low=tables[1],
             pick=np.zeros(2 + 2 * lanes, dtype=np.int64),
@@ -329,6 +336,14 @@ def _with_fresh(free: NDArray[np.int32], left: int) -> NDArray[np.int32]:
     made[:count] = np.arange(2 * count - 1, count - 1, -1, dtype=np.int32)
     made[count : count + left] = free[:left]
     return made
+
+
+def _side_by_side(*columns: NDArray[Any]) -> list[NDArray[np.int32]]:
+    """The same numbers as columns of one array: what is looked up together lies together."""
+    rows = _rows(len(columns[0]), 1 << (len(columns) - 1).bit_length(), np.int32)
+    for place, column in enumerate(columns):
+        rows[:, place] = column
+    return [rows[:, place] for place in range(len(columns))]
 
 
 def _longer(array: NDArray[Any]) -> NDArray[Any]:
