@@ -457,7 +457,8 @@ work = load_workload("alltoall:size=20000", 4)
 tree = weft.fabric("xgft:2;2,2;1,2")
 wide = Hardware(queues="voq", adapter_gbps=50.0, congestion_control=CongestionControl())
 for engine, policy, options in (
-    ("dmodk", "deterministic", {"hardware": wide}), ("updn:lmc=1", "deterministic", {"lids": "hash"}),
+    ("dmodk", "deterministic", {"hardware": wide}),
+    ("updn:lmc=1", "deterministic", {"lids": "hash"}),
     ("smodk", "deterministic", {}), ("ecmp", "flowlet", {"trace": work.messages[:3].tolist()}),
     ("ecmp", "conga", {"snapshot_ns": 100.0}), ("valiant", "valiant", {}), ("ugal", "ugal", {}),
 ):
