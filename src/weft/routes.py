@@ -160,11 +160,13 @@ class Routes:
         self.lanes.check(fabric)
         if self.num_vls > MAX_VLS:
             used = np.unique(self.sl)
-            level = used[self.lanes.tables[:, used].max(axis=0) >= MAX_VLS][0]
-            raise InputError(
-                f"SL {level} maps to VL {self.lanes.tables[:, level].max()}; a virtual lane is 0 "
-                f"to {MAX_VLS - 1}"
-            )
+            levels = used[self.lanes.tables[:, used].max(axis=0) >= MAX_VLS]
+            if len(levels):
+                lane = self.lanes.tables[:, levels[0]].max()
+                raise InputError(
+                    f"SL {levels[0]} maps to VL {lane}; a virtual lane is 0 to {MAX_VLS - 1}"
+                )
+            raise InputError(f"a virtual lane is 0 to {MAX_VLS - 1}, not {self.num_vls - 1}")
 
     def _sl_shapes(self, fabric: Fabric) -> list[tuple[int, ...]]:
         """Shapes that `sl` may have."""

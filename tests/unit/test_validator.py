@@ -115,7 +115,7 @@ def test_arrays_of_the_wrong_shape_are_refused(consume) -> None:
         (replace(routes, sl=np.full(fabric.num_destinations, -1)), "0 to 15, not -1"),
         (replace(routes, sl=np.full(fabric.num_destinations, 0.5)), "are whole numbers, not float"),
         (replace(routes, table=routes.table.astype(float)), "unsigned numbers, not float64"),
-        (replace(routes, lanes=VirtualLanes.uniform([15])), "a virtual lane is 0 to 14, not 15"),
+        (replace(routes, lanes=VirtualLanes.uniform([15])), "SL 0 maps to VL 15; a virtual lane"),
         (replace(sets, set_lane=np.full_like(sets.set_edge, 99, np.uint8)), "0 to 14, not 99"),
         (replace(sets, set_id=sets.set_id[:2].copy()), "the port sets have shape"),
         (replace(sets, set_id=sets.set_id + sets.num_sets), "a port set is 0 to"),

@@ -41,6 +41,7 @@ app = cyclopts.App(
     help="Build, route, check and compare HPC and data-centre interconnects.",
     help_format="markdown",
     default_parameter=cyclopts.Parameter(negative=(), show_default=_worth_showing),
+    suppress_keyboard_interrupt=False,  # `main` says what ended it
 )
 app.command(compare_command, name="compare")
 app.command(info_command, name="info")
