@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from weft.kernels.heaps import sift_down, sift_up
 from weft.kernels.lean import lean_njit
 
 # Kinds of events. What waited for a processor comes before all else of the same moment.
@@ -40,17 +41,8 @@ def event(kind, op):
 @lean_njit()
 def push_event(heap_time, heap_item, number, time, item):
     """Put an event into the heap."""
-    place = number[HEAP]
     number[HEAP] += 1
-    while place:
-        parent = (place - 1) >> 1
-        if heap_time[parent] < time or (heap_time[parent] == time and heap_item[parent] <= item):
-            break
-        heap_time[place] = heap_time[parent]
-        heap_item[place] = heap_item[parent]
-        place = parent
-    heap_time[place] = time
-    heap_item[place] = item
+    sift_up(heap_time, heap_item, number[HEAP] - 1, time, item)
 
 
 @lean_njit()
@@ -59,25 +51,7 @@ def pop_event(heap_time, heap_item, number):
     item = heap_item[0]
     number[HEAP] -= 1
     size = number[HEAP]
-    time, last = heap_time[size], heap_item[size]
-    place = 0
-    while True:
-        child = 2 * place + 1
-        if child >= size:
-            break
-        right = child + 1
-        if right < size and (
-            heap_time[right] < heap_time[child]
-            or (heap_time[right] == heap_time[child] and heap_item[right] < heap_item[child])
-        ):
-            child = right
-        if heap_time[child] > time or (heap_time[child] == time and heap_item[child] > last):
-            break
-        heap_time[place] = heap_time[child]
-        heap_item[place] = heap_item[child]
-        place = child
-    heap_time[place] = time
-    heap_item[place] = last
+    sift_down(heap_time, heap_item, size, heap_time[size], heap_item[size])
     return item
 
 

@@ -68,7 +68,6 @@ BY_LEVEL = 8
 RULES = 9
 
 # Ports that mark although they lack credits themselves.
-NO_VICTIMS = 0
 HOST_PORTS = 1
 ALL_PORTS = 2
 

@@ -8,7 +8,8 @@ lies beyond the wheel is in a heap of its own. Slots are packets and wake-ups al
 import numpy as np
 
 from weft.kernels.bits import lowest_bit
-from weft.kernels.lean import inner_njit, part_njit
+from weft.kernels.heaps import sift_down, sift_up
+from weft.kernels.lean import part_njit
 from weft.kernels.packet_layout import (
     ACTIVE,
     BUCKET,
@@ -40,42 +41,6 @@ def give_slot(net, slot):
     net.number[FREE_SLOTS] += 1
 
 
-@inner_njit()
-def _sift_up(key_time, key_item, place, time, item):
-    while place:
-        parent = (place - 1) >> 1
-        if key_time[parent] < time or (key_time[parent] == time and key_item[parent] <= item):
-            break
-        key_time[place] = key_time[parent]
-        key_item[place] = key_item[parent]
-        place = parent
-    key_time[place] = time
-    key_item[place] = item
-
-
-@inner_njit()
-def _sift_down(key_time, key_item, size, time, item):
-    """Put something into the empty top of a heap."""
-    place = 0
-    while True:
-        child = 2 * place + 1
-        if child >= size:
-            break
-        right = child + 1
-        if right < size and (
-            key_time[right] < key_time[child]
-            or (key_time[right] == key_time[child] and key_item[right] < key_item[child])
-        ):
-            child = right
-        if key_time[child] > time or (key_time[child] == time and key_item[child] > item):
-            break
-        key_time[place] = key_time[child]
-        key_item[place] = key_item[child]
-        place = child
-    key_time[place] = time
-    key_item[place] = item
-
-
 @part_njit()
 def push(net, slot, time):
     """Let a slot come at a time."""
@@ -104,10 +69,10 @@ def push(net, slot, time):
     item = np.int64(slots[slot, LINK]) << 32 | slot
     if ahead <= 0:
         net.number[ACTIVE] += 1
-        _sift_up(active_time, active_item, net.number[ACTIVE] - 1, time, item)
+        sift_up(active_time, active_item, net.number[ACTIVE] - 1, time, item)
     else:
         net.number[FAR] += 1
-        _sift_up(far_time, far_item, net.number[FAR] - 1, time, item)
+        sift_up(far_time, far_item, net.number[FAR] - 1, time, item)
 
 
 @part_njit()
@@ -147,14 +112,14 @@ def _turn(net):
             after = np.int64(slots[slot, NEXT])
             item = np.int64(slots[slot, LINK]) << 32 | slot
             net.number[ACTIVE] += 1
-            _sift_up(active_time, active_item, net.number[ACTIVE] - 1, slot_time[slot], item)
+            sift_up(active_time, active_item, net.number[ACTIVE] - 1, slot_time[slot], item)
             slot = after
     while net.number[FAR] and far_time[0] >> net.setting[SHIFT] == bucket:
         net.number[ACTIVE] += 1
-        _sift_up(active_time, active_item, net.number[ACTIVE] - 1, far_time[0], far_item[0])
+        sift_up(active_time, active_item, net.number[ACTIVE] - 1, far_time[0], far_item[0])
         net.number[FAR] -= 1
         size = net.number[FAR]
-        _sift_down(far_time, far_item, size, far_time[size], far_item[size])
+        sift_down(far_time, far_item, size, far_time[size], far_item[size])
 
 
 @part_njit()
@@ -175,7 +140,7 @@ def pop(net):
     net.number[ACTIVE] -= 1
     net.number[WAITING_EVENTS] -= 1
     size = net.number[ACTIVE]
-    _sift_down(active_time, active_item, size, active_time[size], active_item[size])
+    sift_down(active_time, active_item, size, active_time[size], active_item[size])
     return slot
 
 

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from weft.errors import InputError
+from weft.kernels import packet_view as view
 
 #: Why the first packet of a buffer waits: values of ``why`` in snapshots.
-NOTHING, BUSY, NO_CREDITS, PORT_BUSY, TOO_EARLY = range(5)
+NOTHING, BUSY, NO_CREDITS = view.NOTHING_WAITS, view.LINK_BUSY, view.NO_CREDITS
 #: The same in words.
 WHY_TEXT = ("", "link busy", "no credits", "input port busy", "cannot leave yet")
 

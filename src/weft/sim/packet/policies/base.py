@@ -69,9 +69,6 @@ class Policy:
     goes_round: bool = False
 
 
-PolicyFunction = Callable[..., Policy]
-
-
 class PolicyRegistry(Registry):
     """Policies by name, each a function of options that gives a `Policy`."""
 
