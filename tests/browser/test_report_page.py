@@ -278,6 +278,7 @@ def test_zoom_and_pan_by_wheel_drag_buttons_and_keys(report: Report) -> None:
     }"""
     before = report.ask(under, [x, y])
     report.tab.mouse.wheel(0, -300)
+    report.tab.wait_for_function("(s) => weftReport.drawing.scale > s", arg=start[0])
     report.settle()
     zoomed = report.ask(view)
     assert zoomed[0] > 1.3 * start[0]
@@ -317,8 +318,7 @@ def test_wheel_scrolls_the_page_once_all_is_in_view(report: Report) -> None:
     report.tab.mouse.move(box["x"] + 200, box["y"] + 100)
     before = report.ask("() => scrollY")
     report.tab.mouse.wheel(0, 200)
-    report.settle()
-    assert report.ask("() => scrollY") > before
+    report.tab.wait_for_function("(before) => scrollY > before", arg=before)
 
 
 def test_host_cables_can_be_listed_and_hidden(open_report: Any) -> None:
