@@ -208,20 +208,27 @@ def test_what_reordering_costs_is_what_the_hops_say() -> None:
     for row in table.iter_rows(named=True):
         line = row["connection"]
         waiting: dict[int, int] = {}
-        expected, late, peak = 0, 0, 0
-        for _, number, lasts in sorted(came[line]):
+        expected, late, peak, kept_ps = 0, 0, 0, []
+        there, in_order = {}, 0
+        for left, number, lasts in sorted(came[line]):
+            there[number] = left + lasts
             waiting[number] = round(lasts * float(fabric.link_rate_gbps[0]) / 8000)
             late += number != expected
             if number != expected:
                 peak = max(peak, sum(waiting.values()))
             while expected in waiting:
                 del waiting[expected]
+                in_order = max(in_order, there[expected])
+                kept_ps.append(in_order - there[expected])
                 expected += 1
         assert (row["overtook_packets"], row["most_held_bytes"]) == (late, peak), line
+        assert (row["kept_ns"], row["most_kept_ns"]) == (sum(kept_ps) / 1e3, max(kept_ps) / 1e3)
         held += peak
     assert held > 0
+    assert table["kept_ns"].sum() > 0
     kept = weft.simulate_packets(fabric, weft.route(fabric, "ecmp"), work, policy="ecmp")
     assert kept.reordering()["overtook_packets"].sum() == 0
+    assert kept.reordering()["kept_ns"].sum() == 0
 
 
 def test_bounded_adaptive_routing_keeps_bursts_in_order() -> None:

@@ -123,7 +123,9 @@ def test_reordering_is_told_where_the_policy_allows_it(capsys, tmp_path) -> None
     assert runs["policy"].to_list() == ["spray", "ecmp"]
     assert runs["overtook_packets"][0] > 0
     assert runs["most_held_bytes"][0] > 0
+    assert runs["kept_ns"][0] > 0
     assert runs["overtook_packets"][1] is None
+    assert runs["kept_ns"][1] is None
     _, out, _ = run(capsys, *PACKET, "--engine", "ecmp", "--policy", "spray")
     assert f"Order: {runs['overtook_packets'][0]:,} packets came before one sent earlier" in out
 

@@ -78,9 +78,12 @@ def packet_lines(result: PacketResult) -> list[str]:
     mean = f"; each waited {duration(wait / hops / 1e3)} on average" if hops else ""
     lines = [f"Packets: {kept['injected_packets']:,} in {hops:,} packet-hops{mean}."]
     if result.reorders:
+        early = int(result.overtook.sum())
+        kept_ns = int(result.kept_ps.sum()) / max(early, 1) / 1e3
         lines.append(
-            f"Order: {int(result.overtook.sum()):,} packets came before one sent earlier; a "
-            f"receiver kept {int(result.held_bytes.max(initial=0)):,} B of one connection at most."
+            f"Order: {early:,} packets came before one sent earlier and waited for it "
+            f"{duration(kept_ns)} on average; a receiver kept "
+            f"{int(result.held_bytes.max(initial=0)):,} B of one connection at most."
         )
     if result.congestion is not None:
         done = result.congestion

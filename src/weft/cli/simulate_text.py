@@ -74,6 +74,7 @@ _SHOWN: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "mean_wait_ns": ("mean wait", _time),
     "overtook_packets": ("overtook", _count),
     "most_held_bytes": ("most held", _count),
+    "kept_ns": ("kept", _time),
 }
 _LEFT = {
     "engine", "level", "sharing", "policy", "job", "phase", "name", "workload", "placement",
@@ -82,9 +83,10 @@ _LEFT = {
 
 #: Columns that are left out, in this order, where a terminal is too narrow for all; files have all.
 _DISPENSABLE = (
-    "packet_hops", "most_held_bytes", "busiest_share", "max_message_ns", "mean_contention", "hosts",
-    "size_bytes", "mean_message_ns", "messages", "overtook_packets", "busiest_link", "begin_ns",
-    "mean_wait_ns", "mean_slowdown", "bound_ns", "communication_ns", "workload",
+    "kept_ns", "packet_hops", "most_held_bytes", "busiest_share", "max_message_ns",
+    "mean_contention", "hosts", "size_bytes", "mean_message_ns", "messages", "overtook_packets",
+    "busiest_link", "begin_ns", "mean_wait_ns", "mean_slowdown", "bound_ns", "communication_ns",
+    "workload",
 )  # fmt: skip
 #: Where text must be folded, it keeps this width at least.
 _NARROWEST = 12
@@ -92,7 +94,7 @@ _NARROWEST = 12
 _RUN_SHOWN = (
     "run", *_AXES, "status", "makespan_ns", "communication_ns", "mean_message_ns",
     "max_message_ns", "mean_slowdown", "mean_contention", "max_contention", "bound_ns",
-    "packet_hops", "mean_wait_ns", "overtook_packets", "most_held_bytes", "busiest_link",
+    "packet_hops", "mean_wait_ns", "overtook_packets", "most_held_bytes", "kept_ns", "busiest_link",
     "busiest_share",
 )  # fmt: skip
 _JOB_SHOWN = (

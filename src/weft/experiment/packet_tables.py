@@ -60,4 +60,5 @@ def row(result: PacketResult) -> dict[str, Any]:
         ),
         "overtook_packets": int(result.overtook.sum()) if reorders else None,
         "most_held_bytes": int(result.held_bytes.max(initial=0)) if reorders else None,
+        "kept_ns": float(result.kept_ps.sum() / 1000) if reorders else None,
     }

@@ -111,6 +111,12 @@ RUN_COLUMNS: Mapping[str, Column] = {
     "most_held_bytes": Column(
         pl.Int64, "B", "packet level: most that one receiver kept of one connection for that"
     ),
+    "kept_ns": Column(
+        pl.Float64,
+        "ns",
+        "packet level: how long receivers kept such packets until all before them were there, "
+        "added up",
+    ),
 }
 
 #: Columns of the table of jobs, one row for each job of each complete run.

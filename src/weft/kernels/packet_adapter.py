@@ -85,6 +85,13 @@ MOST_HELD = 6
 OVERTOOK = 7
 CONNECTION_WIDTH = 8
 
+# Columns of connections whose packets may overtake each other, int64 ps: when the packets that
+# have arrived without a gap were all there, how long packets were kept, added up, and the longest.
+WHOLE_AT = 0
+KEPT = 1
+LONGEST_KEPT = 2
+KEPT_WIDTH = 4
+
 # Columns of operations, int64: bytes to send, packets to arrive, latest arrival.
 LEFT = 0
 MISSING = 1
@@ -317,7 +324,7 @@ def deliver(net, program, times, heap, slot, link, lane, now):
     connection = np.int64(connection_of[op])
     keep = False
     if net.setting[REORDERS]:
-        keep = _overtakes(net, connection, slot)
+        keep = _overtakes(net, connection, slot, arrival)
     if not keep:
         give_slot(net, slot)
     send_back(net, link, lane, needed, arrival + span(net, link, CREDIT_LATENCY), now)
@@ -328,7 +335,7 @@ def deliver(net, program, times, heap, slot, link, lane, now):
 
 
 @part_njit()
-def _overtakes(net, connection, slot):
+def _overtakes(net, connection, slot, arrival):
     """Whether a packet came before one sent earlier, and has to be kept until that is there."""
     slots = net.slots
     row = net.connections[connection]
@@ -346,12 +353,19 @@ def _overtakes(net, connection, slot):
             row[HELD] = slot
         else:
             slots[before, NEXT] = slot
+        net.slot_time[slot] = arrival
         return True
+    kept = net.kept[connection]
+    kept[WHOLE_AT] = max(kept[WHOLE_AT], arrival)
     row[WHOLE] += 1
     held = np.int64(row[HELD])
     while held >= 0 and slots[held, SEQUENCE] == row[WHOLE]:
         row[WHOLE] += 1
         row[HELD_BYTES] -= slots[held, BYTES]
+        came = net.slot_time[held]
+        kept[WHOLE_AT] = max(kept[WHOLE_AT], came)
+        kept[KEPT] += kept[WHOLE_AT] - came
+        kept[LONGEST_KEPT] = max(kept[LONGEST_KEPT], kept[WHOLE_AT] - came)
         after = np.int64(slots[held, NEXT])
         give_slot(net, held)
         held = after

@@ -34,9 +34,9 @@ class Net(NamedTuple):
         each link, int64 ps when input ports are free.
     dirty, is_dirty
         int32 heap and uint8 marks of links that may have something to grant.
-    pairs, connections, messages
-        int32 rows of queue pairs and of connections, int64 rows of operations; see
-        `packet_adapter`.
+    pairs, connections, kept, messages
+        int32 rows of queue pairs and of connections, int64 rows of how long these keep packets
+        that came early, and of operations; see `packet_adapter`.
     next_sent, next_whole, sends, pair_of, connection_of, route_of
         Of operations: the next in its queue pair and in its connection, what it sends (uint8), its
         queue pair, connection and route (int32).
@@ -98,6 +98,7 @@ class Net(NamedTuple):
     is_dirty: Any
     pairs: Any
     connections: Any
+    kept: Any
     messages: Any
     next_sent: Any
     next_whole: Any

@@ -78,6 +78,12 @@ REORDER_COLUMNS: Mapping[str, Column] = {
     "most_held_bytes": Column(
         pl.Int64, "B", "Most bytes, with headers, that the receiver kept of such packets at a time."
     ),
+    "kept_ns": Column(
+        pl.Float64,
+        "ns",
+        "From when such packets had arrived to when all sent before them had, added up.",
+    ),
+    "most_kept_ns": Column(pl.Float64, "ns", "The longest of these times."),
 }
 
 
@@ -111,6 +117,9 @@ class PacketResult(Replay):
     held_bytes, overtook
         int64 [connections]: most bytes that a receiver kept because packets sent before were not
         there, and packets that it kept.
+    kept_ps, most_kept_ps
+        int64 [connections]: from when these had arrived to when all before them had, added up and
+        the longest; of those that are still kept at the end of a run that was stopped, nothing.
     conservation
         Packets and bytes injected, delivered and in flight.
     snapshots
@@ -145,6 +154,8 @@ class PacketResult(Replay):
     busy_ps: NDArray[np.int64]
     held_bytes: NDArray[np.int64]
     overtook: NDArray[np.int64]
+    kept_ps: NDArray[np.int64]
+    most_kept_ps: NDArray[np.int64]
     conservation: Mapping[str, int]
     snapshots: Snapshots | None
     congestion: CongestionRecord | None
@@ -238,6 +249,8 @@ class PacketResult(Replay):
                 "packets": totals(which, packets, len(line)),
                 "overtook_packets": self.overtook[line],
                 "most_held_bytes": self.held_bytes[line],
+                "kept_ns": self.kept_ps[line] / 1000,
+                "most_kept_ns": self.most_kept_ps[line] / 1000,
             },
         )
 

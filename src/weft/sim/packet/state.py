@@ -148,6 +148,7 @@ class State:
             is_dirty=np.zeros(links, dtype=np.uint8),
             pairs=pairs,
             connections=talks,
+            kept=_rows(len(talks) if policy.reorders else 1, adapter.KEPT_WIDTH, np.int64),
             messages=_rows(ops, adapter.MESSAGE_WIDTH, np.int64),
             next_sent=next_sent,
             next_whole=next_whole,
@@ -284,11 +285,19 @@ class State:
             "packets": packets, "wire_bytes": wire_bytes, "wait_ps": wait, "busy_ps": busy,
             "held_bytes": talks[:, adapter.MOST_HELD].copy(),
             "overtook": talks[:, adapter.OVERTOOK].copy(),
+            "kept_ps": self._kept(adapter.KEPT), "most_kept_ps": self._kept(adapter.LONGEST_KEPT),
             "snapshots": self._snapshots(),
             "congestion": record(self.net),
             "hop": self.net.hops[: number[layout.TRACED]],
             "num_hops": int(number[layout.HOPS]), "num_events": int(number[layout.EVENTS]),
         }  # fmt: skip
+
+    def _kept(self, column: int) -> NDArray[np.int64]:
+        """A column of how long connections kept packets, zeros where they come in order."""
+        found = np.zeros(len(self.net.connections), dtype=np.int64)
+        if self.net.setting[layout.REORDERS]:
+            found[:] = self.net.kept[:, column]
+        return found
 
     def _snapshots(self) -> Snapshots | None:
         if not self.snapshot_ps:
