@@ -7,30 +7,56 @@
 True
 """
 
-from weft.errors import InputError, NotApplicable, UnroutedWarning, WeftError
-from weft.fabrics import Fabric, FabricBuilder, LinkKind, NodeKind
-from weft.load import fabric
-from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
-from weft.routing import route
-from weft.routing.lower import lower
-from weft.routing.source import source_routes
-from weft.routing.validate import Validation, validate
-from weft.sim.analysis import StaticResult, analyse
-from weft.sim.bisection import Bisection, bisection
-from weft.sim.contention import PenaltyModel, penalties, predict
-from weft.sim.flow import FlowResult, simulate
-from weft.sim.packet import (
-    CongestionControl,
-    Hardware,
-    PacketResult,
-    VlArbitration,
-    simulate_packets,
-)
-from weft.sim.static import link_loads
-from weft.subnet.live import live
-from weft.workload import Workload, WorkloadBuilder, load_workload, traffic
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weft.errors import InputError, NotApplicable, UnroutedWarning, WeftError
+    from weft.fabrics import Fabric, FabricBuilder, LinkKind, NodeKind
+    from weft.load import fabric
+    from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
+    from weft.routing import route
+    from weft.routing.lower import lower
+    from weft.routing.source import source_routes
+    from weft.routing.validate import Validation, validate
+    from weft.sim.analysis import StaticResult, analyse
+    from weft.sim.bisection import Bisection, bisection
+    from weft.sim.contention import PenaltyModel, penalties, predict
+    from weft.sim.flow import FlowResult, simulate
+    from weft.sim.packet import (
+        CongestionControl,
+        Hardware,
+        PacketResult,
+        VlArbitration,
+        simulate_packets,
+    )
+    from weft.sim.static import link_loads
+    from weft.subnet.live import live
+    from weft.workload import Workload, WorkloadBuilder, load_workload, traffic
 
 __version__ = "0.1.0"
+
+#: Where each public name lives: all together take a second to import, so each waits for its use.
+_HOMES = {
+    "weft.errors": ("InputError", "NotApplicable", "UnroutedWarning", "WeftError"),
+    "weft.fabrics": ("Fabric", "FabricBuilder", "LinkKind", "NodeKind"),
+    "weft.load": ("fabric",),
+    "weft.routes": ("CandidateRoutes", "PathRoutes", "Routes", "TableRoutes"),
+    "weft.routing": ("route",),
+    "weft.routing.lower": ("lower",),
+    "weft.routing.source": ("source_routes",),
+    "weft.routing.validate": ("Validation", "validate"),
+    "weft.sim.analysis": ("StaticResult", "analyse"),
+    "weft.sim.bisection": ("Bisection", "bisection"),
+    "weft.sim.contention": ("PenaltyModel", "penalties", "predict"),
+    "weft.sim.flow": ("FlowResult", "simulate"),
+    "weft.sim.packet": (
+        "CongestionControl", "Hardware", "PacketResult", "VlArbitration", "simulate_packets",
+    ),
+    "weft.sim.static": ("link_loads",),
+    "weft.subnet.live": ("live",),
+    "weft.workload": ("Workload", "WorkloadBuilder", "load_workload", "traffic"),
+}  # fmt: skip
 
 __all__ = [
     "Bisection",
@@ -72,3 +98,25 @@ __all__ = [
     "traffic",
     "validate",
 ]
+
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+# Type checkers take the imports above; this would have them believe in any name.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """A public name, or a module of weft, imported when it is first used."""
+        if name in _HOME:
+            globals()[name] = found = getattr(import_module(_HOME[name]), name)
+            return found
+        if not name.startswith("_"):
+            module = f"{__name__}.{name}"
+            try:
+                return import_module(module)
+            except ModuleNotFoundError as error:
+                if error.name != module:
+                    raise
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
