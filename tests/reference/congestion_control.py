@@ -66,7 +66,7 @@ def ways_of(result: Any) -> list[list[Hop]]:
     """
     ways: dict[tuple[int, int], list[Hop]] = defaultdict(list)
     turn: dict[tuple[int, int], int] = defaultdict(int)
-    for op, given, link, _, _, left, gone in result.hop.tolist():
+    for op, given, link, _, _, left, gone, _ in result.hop.tolist():
         number = given
         if given < 0:
             turn[op, link] += 1

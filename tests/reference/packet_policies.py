@@ -66,7 +66,7 @@ class Played:
         packets: dict[tuple[int, int], Packet] = {}
         left = {int(op): int(work.size_bytes[op]) for op in work.messages}
         for row in result.hop.tolist():
-            op, sequence, link, lane, _, begin, end = row
+            op, sequence, link, lane, _, begin, end, _ = row
             connection = int(result.connections.connection[op])
             key = connection, sequence
             if key not in packets:

@@ -200,7 +200,7 @@ def test_what_reordering_costs_is_what_the_hops_say() -> None:
     assert table["messages"].sum() == len(work.messages)
     assert table["packets"].sum() == result.conservation["injected_packets"]
     came: dict[int, list[tuple[int, int, int]]] = {}
-    for op, number, link, _, _, left, gone in result.hop.tolist():
+    for op, number, link, _, _, left, gone, _ in result.hop.tolist():
         if fabric.graph.link_row[link] < 0:
             line = int(result.connections.connection[op])
             came.setdefault(line, []).append((left, number, gone - left))

@@ -294,7 +294,9 @@ def test_hops_of_a_message_as_a_table(result):
     assert "20 packets" in lines[1]
     hops = result.hops().filter(result.hops()["message"] == 5)
     assert f"{hops['wait_ns'].sum():,.3f} ns in all" in lines[2]
-    assert lines[3].split() == ["packet", "link", "lane", "ready", "left", "waited", "gone"]
+    assert lines[3].split() == [
+        "packet", "link", "lane", "ready", "left", "waited", "behind", "gone",
+    ]  # fmt: skip
     assert len(lines) == 4 + len(hops)
     packets = [int(line.split()[0]) for line in lines[4:]]
     assert packets == sorted(packets)

@@ -82,8 +82,9 @@ PAUSED = 7
 
 #: Slots that one event or grant may take.
 ROOM = 16
-#: Columns of a traced hop: message, packet, link, lane, when it could leave, left, had left.
-HOP_WIDTH = 7
+#: Columns of a traced hop: message, packet, link, lane, when it could leave, left, had left, and
+#: when it could leave and was the first of its queue.
+HOP_WIDTH = 8
 
 
 @part_njit()
@@ -141,6 +142,7 @@ def _grant(net, program, times, heap, link, now):
         hop = net.hops[net.number[TRACED]]
         hop[0], hop[1], hop[2], hop[3] = slots[slot, OP], slots[slot, 8], link, lane
         hop[4], hop[5], hop[6] = could, now, until
+        hop[7] = could if adapter else max(could, net.first_at[slot])
         net.number[TRACED] += 1
     if not adapter:
         if net.setting[WATCHES]:

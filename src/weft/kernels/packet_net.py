@@ -46,8 +46,9 @@ class Net(NamedTuple):
         int64 [entries, 2]: tables of lane arbitration.
     pick, loads
         int64 scratch: of choices of links, and loads of the candidates of a packet.
-    traced, hops
-        uint8 marks of operations to trace (empty for none) and int64 rows for their hops.
+    traced, first_at, hops
+        uint8 marks of operations to trace (empty for none), int64 ps when each slot's packet became
+        the first of its queue (empty without a trace), and int64 rows for their hops.
     table
         uint8 or uint16 [lids, rows]: ports of forwarding tables.
     runs
@@ -115,6 +116,7 @@ class Net(NamedTuple):
     pick: Any
     loads: Any
     traced: Any
+    first_at: Any
     hops: Any
     table: Any
     runs: Any

@@ -116,6 +116,8 @@ def enqueue(net, slot, now):
     slot_time[slot] = now + max(late, 0)
     net.lanes[out * net.setting[LANES] + slots[slot, OUT_LANE], ROUTED] += credits_of(net, size)
     slots[slot, NEXT] = -1
+    if len(net.first_at):
+        net.first_at[slot] = now
     queue = queue_of(net, come, lane, out)
     if head[queue] >= 0:
         slots[tail[queue], NEXT] = slot
@@ -210,6 +212,8 @@ def take(net, slot, until, now):
     if not same:
         _asks_no_more(net, out, lane, port)
     if after >= 0:
+        if len(net.first_at):
+            net.first_at[after] = now
         other = np.int64(slots[after, OUT])
         if not same:
             _ask(net, slots, after)

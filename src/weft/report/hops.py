@@ -29,7 +29,8 @@ def hops_text(result: PacketResult, message: int | None = None, most: int = 200)
     -------
     str
         Times in ns: when a packet could have left with nothing in the way, when it left, how long
-        it waited for that, and when its last byte had left.
+        it waited for that, how much of this behind others of its queue, and when its last byte had
+        left.
 
     Raises
     ------
@@ -68,18 +69,24 @@ def _message(result: PacketResult, op: int, hops: pl.DataFrame, most: int) -> li
         f"{ends[1]}",
         f"  {', '.join(times)} ns; {hops['packet'].n_unique():,} packets, {len(hops):,} hops",
     ]
-    waits = hops.group_by("name", maintain_order=True).agg(pl.col("wait_ns").sum())
+    waits = hops.group_by("name", maintain_order=True).agg(pl.col("wait_ns", "behind_ns").sum())
     total = float(waits["wait_ns"].sum())
     if total > 0:
-        name, longest = waits.row(int(np.argmax(waits["wait_ns"].to_numpy())))
-        lines.append(f"  waited {total:,.3f} ns in all, {longest / total:.0%} of it for {name}")
-    heads = ("packet", "link", "lane", "ready", "left", "waited", "gone")
+        name, longest, _ = waits.row(int(np.argmax(waits["wait_ns"].to_numpy())))
+        lines.append(
+            f"  waited {total:,.3f} ns in all, {longest / total:.0%} of it for {name}, "
+            f"{float(waits['behind_ns'].sum()) / total:.0%} of it behind others of its queue"
+        )
+    heads = ("packet", "link", "lane", "ready", "left", "waited", "behind", "gone")
     rows = [
         (
             f"{row['packet']}",
             row["name"],
             f"{row['vl']}",
-            *(f"{row[key]:,.3f}" for key in ("ready_ns", "left_ns", "wait_ns", "gone_ns")),
+            *(
+                f"{row[key]:,.3f}"
+                for key in ("ready_ns", "left_ns", "wait_ns", "behind_ns", "gone_ns")
+            ),
         )
         for row in hops.head(most).iter_rows(named=True)
     ]

@@ -64,6 +64,11 @@ HOP_COLUMNS: Mapping[str, Column] = {
     "left_ns": Column(pl.Float64, "ns", "When its first byte left."),
     "gone_ns": Column(pl.Float64, "ns", "When its last byte had left."),
     "wait_ns": Column(pl.Float64, "ns", "From ready to left."),
+    "behind_ns": Column(
+        pl.Float64,
+        "ns",
+        "The part of it in which other packets of its queue were in front of it; 0 in adapters.",
+    ),
 }
 
 REORDER_COLUMNS: Mapping[str, Column] = {
@@ -127,7 +132,8 @@ class PacketResult(Replay):
     congestion
         What congestion control did, when there was one.
     hop
-        int64 [hops, 7]: message, packet, link, lane, ready, left, gone (ps) of traced messages.
+        int64 [hops, 8]: message, packet, link, lane, ready, left, gone (ps) of traced messages,
+        and when the packet was ready and the first of its queue.
     num_hops, num_events, run_s
         Packets times links, events of the loop, and the time that the simulation took.
     """
@@ -281,6 +287,7 @@ class PacketResult(Replay):
                 "left_ns": hop[:, 5] / 1000,
                 "gone_ns": hop[:, 6] / 1000,
                 "wait_ns": (hop[:, 5] - hop[:, 4]) / 1000,
+                "behind_ns": (hop[:, 7] - hop[:, 4]) / 1000,
             },
         )
 

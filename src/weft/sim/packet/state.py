@@ -165,6 +165,7 @@ class State:
             pick=np.zeros(2 + 2 * lanes, dtype=np.int64),
             loads=np.zeros(64 * network.words, dtype=np.int64),
             traced=traced,
+            first_at=np.zeros(slots if len(traced) else 0, dtype=np.int64),
             hops=np.zeros((1024 if len(traced) else 0, kernel.HOP_WIDTH), dtype=np.int64),
             choice=choice_of(policy, len(network.row_base) - 1, links),
             **ways.arrays,
@@ -325,6 +326,7 @@ class State:
         net = self.net
         names = (
             "slots", "slot_time", "active_time", "active_item", "far_time", "far_item", "notes",
+            "first_at",
         )  # fmt: skip
         number = net.number.copy()
         number[layout.FREE_SLOTS] += len(net.slots)
