@@ -8,8 +8,8 @@ True
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # type checkers take it for true; `typing` is longer to import than this file
 if TYPE_CHECKING:
     from weft.errors import InputError, NotApplicable, UnroutedWarning, WeftError
     from weft.fabrics import Fabric, FabricBuilder, LinkKind, NodeKind
@@ -104,7 +104,7 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 # Type checkers take the imports above; this would have them believe in any name.
 if not TYPE_CHECKING:
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> object:
         """A public name, or a module of weft, imported when it is first used."""
         if name in _HOME:
             globals()[name] = found = getattr(import_module(_HOME[name]), name)

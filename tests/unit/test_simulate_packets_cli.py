@@ -381,7 +381,8 @@ def test_every_command_is_guarded(monkeypatch) -> None:
     seen = []
     before = signal.getsignal(signal.SIGTERM)
     monkeypatch.setattr(
-        "weft.cli.app.app", lambda *words, **options: seen.append(signal.getsignal(signal.SIGTERM))
+        "weft.cli.app.program",
+        lambda *given: lambda *words, **options: seen.append(signal.getsignal(signal.SIGTERM)),
     )
     assert weft.cli.main(["list"]) == 0
     assert seen[0] is not before

@@ -1,5 +1,5 @@
 """The command line: one file per command, each a thin layer over the Python API."""
 
-from weft.cli.app import main
+from weft.cli.entry import main
 
 __all__ = ["main"]

@@ -11,61 +11,106 @@ from typing import Any, TextIO
 
 import cyclopts
 
-from weft.cli.calibrate import calibrate_command
-from weft.cli.compare import compare_command
-from weft.cli.convert import convert_command
-from weft.cli.cost import cost_command
-from weft.cli.info import info_command
-from weft.cli.listing import list_command
-from weft.cli.opensm import opensm_app
-from weft.cli.paper import paper_command
-from weft.cli.predict import predict_command
-from weft.cli.route import route_command
+from weft import __version__
+from weft.cli.mistakes import attached, explained
 from weft.cli.signals import ended_by, stoppable
-from weft.cli.simulate import simulate_command
-from weft.cli.sweep import sweep_command
-from weft.cli.trace import trace_app
-from weft.cli.warmup import warmup_command
 from weft.errors import WeftError
 
 #: Exit status when the input or the command line is at fault.
 BAD_INPUT = 2
+#: Name -> where the command is, imported when it is wanted, and the first line of its description.
+COMMANDS = {
+    "calibrate": (
+        "weft.cli.calibrate:calibrate_command",
+        "Fit the contention model to measured times of contention graphs.",
+    ),
+    "compare": (
+        "weft.cli.compare:compare_command",
+        "Route a fabric with every engine that fits, check each, load it, and compare.",
+    ),
+    "convert": (
+        "weft.cli.convert:convert_command",
+        "Write a fabric as ibnetdiscover, ibsim, node-name-map, Slurm, GraphML or Graphviz.",
+    ),
+    "cost": (
+        "weft.cli.cost:cost_command",
+        "Put a fabric into racks: switches, ports, cables by length, and the cabling list.",
+    ),
+    "info": (
+        "weft.cli.info:info_command",
+        "Describe a fabric: counts, rates, diameter, bisection, and what the literature says.",
+    ),
+    "list": (
+        "weft.cli.listing:list_command",
+        "List engines, topologies, patterns, policies, workloads, formats, papers, or explain one.",
+    ),
+    "opensm": (
+        "weft.cli.opensm:opensm_app",
+        "Try the real OpenSM on a simulated fabric, load tables into it, and check what it does.",
+    ),
+    "paper": (
+        "weft.cli.paper:paper_command",
+        "Run the experiments of a paper and print its claims beside the measured values.",
+    ),
+    "predict": (
+        "weft.cli.predict:predict_command",
+        "Predict the completion times of communications that contend for adapters.",
+    ),
+    "route": (
+        "weft.cli.route:route_command",
+        "Route with the first engine that fits (minhop if none is named); print what is found.",
+    ),
+    "simulate": (
+        "weft.cli.simulate:simulate_command",
+        "Run a workload over a routed fabric and say how long it takes.",
+    ),
+    "sweep": (
+        "weft.cli.sweep:sweep_command",
+        "Measure latency and accepted load over offered load, each load by a run of its own.",
+    ),
+    "trace": (
+        "weft.cli.trace:trace_app",
+        "Check, format, unfold and fold programs of the MPI trace language.",
+    ),
+    "warmup": (
+        "weft.cli.warmup:warmup_command",
+        "Compile all kernels and say how long it took.",
+    ),
+}
 
 
 def _worth_showing(default: object) -> str | None:
     return None if default in ((), None, False) else str(default)
 
 
-app = cyclopts.App(
-    name="weft",
-    help="Build, route, check and compare HPC and data-centre interconnects.",
-    help_format="markdown",
-    default_parameter=cyclopts.Parameter(negative=(), show_default=_worth_showing),
-    suppress_keyboard_interrupt=False,  # `main` says what ended it
-)
-app.command(compare_command, name="compare")
-app.command(info_command, name="info")
-app.command(route_command, name="route")
-app.command(convert_command, name="convert")
-app.command(cost_command, name="cost")
-app.command(predict_command, name="predict")
-app.command(calibrate_command, name="calibrate")
-app.command(paper_command, name="paper")
-app.command(simulate_command, name="simulate")
-app.command(sweep_command, name="sweep")
-app.command(list_command, name="list")
-app.command(opensm_app)
-app.command(trace_app)
-app.command(warmup_command, name="warmup")
+def program(words: Sequence[str] = ()) -> cyclopts.App:
+    """The program, with the command among the words that will run.
+
+    Parameters
+    ----------
+    words
+        The command line. A command that is not on it is known by one line, and not imported.
+    """
+    app = cyclopts.App(
+        name="weft",
+        help="Build, route, check and compare HPC and data-centre interconnects.",
+        help_format="markdown",
+        version=__version__,
+        default_parameter=cyclopts.Parameter(negative=(), show_default=_worth_showing),
+        suppress_keyboard_interrupt=False,  # `run` says what ended it
+    )
+    for name, (where, summary) in COMMANDS.items():
+        app.command(where, name=name, help=None if name in words else summary)
+    return app
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def run(words: Sequence[str]) -> int:
     """Run one command.
 
     Parameters
     ----------
-    arguments
-        Words of the command line; the process's own when left out.
+    words
+        Those of the command line.
 
     Returns
     -------
@@ -73,15 +118,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Exit status: 0, 2 on bad input (one line on standard error), or what the command gives.
     """
     warnings.showwarning = _show_warning
+    app = program(words)
     try:
         with stoppable():
             result = app(
-                arguments, exit_on_error=False, print_error=False, result_action="return_value"
-            )
+                attached(words), exit_on_error=False, print_error=False,
+                result_action="return_value",
+            )  # fmt: skip
         if sys.stdout is not None:
             sys.stdout.flush()
     except cyclopts.CycloptsError as error:
-        return _fail(" ".join(str(error).split()))
+        return _fail(explained(error))
     except WeftError as error:
         return _fail(str(error))
     except KeyboardInterrupt:

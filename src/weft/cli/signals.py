@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from numba.core import serialize
-
 #: Exit status after each of the signals.
 INTERRUPTED, TERMINATED = 130, 143
 #: Seconds until a signal that came at a bad time comes again.
 AGAIN_S = 0.02
-#: File of what compiled code calls in Python.
-UNPICKLE = serialize.__file__
-
+#: Module of what compiled code calls in Python.
+UNPICKLE = "numba.core.serialize"
 
 #: Signals that ended what is under way.
 _came: list[int] = []
@@ -73,8 +71,11 @@ def stoppable() -> Iterator[None]:
 
 def returns_from_kernel(frame: FrameType | None) -> bool:
     """Whether a frame is, or was called by, what compiled code calls as it returns its results."""
+    if UNPICKLE not in sys.modules:
+        return False
+    file = sys.modules[UNPICKLE].__file__
     while frame is not None and not frame.f_globals.get("__name__", "").startswith("weft."):
-        if frame.f_code.co_filename == UNPICKLE:
+        if frame.f_code.co_filename == file:
             return True
         frame = frame.f_back
     return False

@@ -1,0 +1,89 @@
+"""Mistakes on the command line, each said in one line: what, where, and what was expected."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, get_args
+
+import cyclopts
+
+#: A number below zero, with a unit or in a list as well; no option looks like that.
+_NEGATIVE = re.compile(r"-(?:\.?\d\S*|inf|nan)")
+
+
+def attached(words: Sequence[str]) -> list[str]:
+    """The words with negative numbers tied to the option before, as in ``--snapshot=-1us``.
+
+    Where a value begins with a dash it would be taken for an option. What such a number means is
+    for the command to judge, which knows what it expects.
+    """
+    made: list[str] = []
+    known = list(itertools.takewhile(lambda word: word != "--", words))
+    for word in known:
+        option = made[-1] if made else ""
+        if _NEGATIVE.fullmatch(word) and option.startswith("--") and "=" not in option:
+            made[-1] = f"{option}={word}"
+        else:
+            made.append(word)
+    return [*made, *words[len(known) :]]
+
+
+def explained(error: cyclopts.CycloptsError) -> str:
+    """The one line that says what is wrong with the words of a command line."""
+    chain = list(error.command_chain or ())
+    command = " ".join(["weft", *chain])
+    more = f"'{command} --help' says what there is"
+    match error:
+        case cyclopts.UnknownCommandError():
+            return _unknown_command(error, chain)
+        case cyclopts.UnknownOptionError():
+            word = (error.token.keyword or error.token.value).partition("=")[0]
+            names = [
+                name
+                for argument in error.argument_collection
+                if argument.parse
+                for name in argument.names
+            ]
+            return f"{command} has no option {word!r}{_meant(word, names)}; {more}"
+        case cyclopts.MissingArgumentError():
+            assert error.argument is not None
+            if error.keyword is not None:
+                return f"{error.keyword} needs a value; {more}"
+            return f"{command} needs {error.argument.name}; {more}"
+        case cyclopts.UnusedCliTokensError():
+            words = error.unused_tokens or [""]
+            return f"{command}: {words[0]!r} is one word too many; {more}"
+        case cyclopts.RepeatArgumentError():
+            return f"{error.token.keyword} is given twice"
+        case cyclopts.CoercionError() if error.msg is None and error.token is not None:
+            option = error.token.keyword or (error.argument.name if error.argument else command)
+            return f"{option}: {error.token.value!r} does not fit: {_expected(error.target_type)}"
+    return " ".join(str(error).split())
+
+
+def _unknown_command(error: cyclopts.UnknownCommandError, chain: list[str]) -> str:
+    word = (error.unused_tokens or [""])[0]
+    names = [name for name in error.app or () if not name.startswith("-")]
+    # Papers are commands to the parser only.
+    kind = chain[-1] if chain[-1:] == ["paper"] else " ".join([*chain, "command"])
+    return f"unknown {kind} {word!r}{_meant(word, names)}; there are {', '.join(names)}"
+
+
+def _expected(hint: Any) -> str:
+    """What a type stands for, in words."""
+    kinds = {hint, *get_args(hint)}
+    if bool in kinds:
+        return "the option takes no value"
+    if int in kinds:
+        return "expected a whole number"
+    if float in kinds:
+        return "expected a number"
+    return "expected something else"
+
+
+def _meant(name: str, names: Iterable[str]) -> str:
+    from weft.registry import did_you_mean  # only now: it takes longer to import than the rest
+
+    return did_you_mean(name, names)

@@ -1,0 +1,75 @@
+"""How the `weft` program begins: what it imports, what Ctrl-C does meanwhile, what --help says."""
+
+from __future__ import annotations
+
+import inspect
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from weft.cli import main
+from weft.cli.app import COMMANDS, program
+
+#: The program, with a signal just before a module is imported.
+SIGNALLED = """
+import os, signal, sys
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Finder())
+signal.signal(signal.SIGINT, {handler})
+from weft.cli import main
+raise SystemExit(main())
+"""
+
+
+def python(text: str, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", text, *words], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("module", ["cyclopts", "weft.cli.listing", "numba"])
+def test_ctrl_c_while_modules_are_imported_is_one_line(module: str) -> None:
+    text = SIGNALLED.format(module=module, handler="signal.default_int_handler")
+    found = python(text, "list", "engines")
+    assert (found.returncode, found.stdout, found.stderr) == (130, "", "weft: interrupted\n")
+
+
+def test_who_ignores_ctrl_c_goes_on_doing_so() -> None:
+    found = python(SIGNALLED.format(module="cyclopts", handler="signal.SIG_IGN"), "--version")
+    assert (found.returncode, found.stdout, found.stderr) == (0, "0.1.0\n", "")
+
+
+def test_signals_are_as_before_after_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr("sys.argv", ["weft", "--version"])
+    assert main() == 0
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_help_imports_no_command() -> None:
+    text = (
+        "import sys; from weft.cli import main; main(['--help']);"
+        "print([name for name in ('numpy', 'numba', 'polars', 'pydantic') if name in sys.modules])"
+    )
+    found = python(text)
+    assert found.stdout.splitlines()[-1] == "[]"
+    for name, (_, summary) in COMMANDS.items():
+        assert f"│ {name} " in found.stdout
+        assert summary.split()[-1] in found.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_says_of_itself_what_the_program_says_of_it(name: str, capsys) -> None:
+    command = program([name])[name]
+    described = command.help or inspect.getdoc(command.default_command) or ""
+    assert described.partition("\n")[0] == COMMANDS[name][1]
+    assert main([name, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert " ".join(described.split())[:200] in " ".join(out.split())
