@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from weft.errors import InputError
 from weft.fabrics import Fabric, SwitchGraph, check_fabric
+from weft.frozen import FrozenArrays
 from weft.kernels.paths import SOUND, first_broken_path
 
 #: A service level is four bits.
@@ -30,7 +31,7 @@ def _within(array: NDArray[Any], low: int, high: Any) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class VirtualLanes:
+class VirtualLanes(FrozenArrays):
     """SL to VL mapping, one table for every (row, in port, out port) or one each.
 
     Parameters
@@ -92,7 +93,7 @@ class VirtualLanes:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Routes:
+class Routes(FrozenArrays):
     """Routes of a fabric, with how they were made. One of `TableRoutes`, `CandidateRoutes`,
     `PathRoutes`.
 
@@ -194,7 +195,7 @@ class TableRoutes(Routes):
     def __post_init__(self) -> None:
         if not 0 <= self.lmc < 8:
             raise InputError(f"an LMC is 0 to 7, not {self.lmc}")
-        self.table.setflags(write=False)
+        super().__post_init__()
 
     def check(self, fabric: Fabric) -> None:
         """See `Routes.check`."""
@@ -250,10 +251,6 @@ class PathRoutes(Routes):
     pair: NDArray[np.int64]
     offset: NDArray[np.int64]
     edge: NDArray[np.int32]
-
-    def __post_init__(self) -> None:
-        for array in (self.pair, self.offset, self.edge):
-            array.setflags(write=False)
 
     def check(self, fabric: Fabric) -> None:
         """See `Routes.check`; every path must lead from its source to its destination."""
@@ -338,11 +335,6 @@ class CandidateRoutes(Routes):
     via: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     via_set: NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int32))
     direct: bool = True
-
-    def __post_init__(self) -> None:
-        arrays = (self.set_id, self.set_offset, self.set_edge, self.set_lane)
-        for array in (*arrays, self.via, self.via_set):
-            array.setflags(write=False)
 
     @property
     def num_intermediates(self) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import re
 import subprocess
 import sys
@@ -18,7 +17,6 @@ from weft.errors import InputError, NotApplicable
 from weft.report.load_curves import load_curves, write_load_curves
 from weft.sim.open_loop import SATURATION_COLUMNS, SWEEP_COLUMNS, load_sweep, saturation_load
 from weft.sim.open_loop import sweep as sweeps
-from weft.sim.open_loop.pool import pack
 from weft.sim.open_loop.study import Study, resolved
 from weft.sim.packet import Hardware
 
@@ -92,16 +90,6 @@ def test_the_result_does_not_depend_on_processes(tree) -> None:
     settings = {"loads": (0.2, 0.4, 0.6), **SHORT}
     alone = load_sweep(tree, "dmodk", processes=1, **settings)
     assert alone.equals(load_sweep(tree, "dmodk", processes=2, **settings))
-
-
-def test_processes_get_arrays_of_the_kind_for_which_kernels_are_compiled(tree) -> None:
-    routes = weft.route(tree, "dmodk")
-    fabric, again = pickle.loads(pack((tree, routes)))
-    assert not fabric.link_to.flags.writeable
-    assert not fabric.graph.edge_link.flags.writeable
-    assert again.table.flags.writeable == routes.table.flags.writeable
-    assert np.array_equal(fabric.link_to, tree.link_to)
-    assert pickle.loads(pack(np.arange(3))).flags.writeable
 
 
 def test_the_limit_is_that_of_the_cables_up(tree) -> None:

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import InputError
-from weft.fabrics.graph import SwitchGraph, read_only
+from weft.fabrics.graph import SwitchGraph
+from weft.frozen import FrozenArrays, read_only
 from weft.registry import did_you_mean
 
 
@@ -52,7 +53,7 @@ LINK_DTYPE = np.dtype(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Fabric:
+class Fabric(FrozenArrays):
     """An interconnect: immutable, so a fault or a rename gives a new one.
 
     Nodes are numbered switches first, then hosts, then auxiliary adapters: host ``h`` is node
@@ -131,11 +132,6 @@ class Fabric:
     lmc: NDArray[np.uint8]
     family: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for value in vars(self).values():
-            if isinstance(value, np.ndarray):
-                read_only(value)
 
     # -- counts ------------------------------------------------------------------------------
 

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+from weft.frozen import FrozenArrays, read_only
 
 if TYPE_CHECKING:
     from weft.fabrics.fabric import Fabric
 
 
-Array = TypeVar("Array", bound=NDArray[Any])
-
-
-def read_only(array: Array) -> Array:
-    """The array itself, which can no longer be written."""
-    array.setflags(write=False)
-    return array
-
-
 @dataclass(frozen=True, eq=False)
-class SwitchGraph:
+class SwitchGraph(FrozenArrays):
     """Rows (forwarding nodes) and the links that leave them.
 
     A *row* is a node that owns a forwarding table: switch ``s`` is row ``s``, forwarding hosts
@@ -59,10 +52,6 @@ class SwitchGraph:
     edge_row: NDArray[np.int32]
     edge_link: NDArray[np.int32]
     edge_port: NDArray[np.int32]
-
-    def __post_init__(self) -> None:
-        for array in vars(self).values():
-            read_only(array)
 
     @property
     def num_rows(self) -> int:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, check_fabric
+from weft.frozen import FrozenArrays
 from weft.registry import did_you_mean
 from weft.workload.placement import place
 from weft.workload.placement.base import MAX_RANKS, allowed_hosts, is_explicit
@@ -58,7 +59,7 @@ class Job:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class JobMix:
+class JobMix(FrozenArrays):
     """Jobs as one workload: the ranks of the first job, then those of the second and so on.
 
     Parameters
@@ -91,11 +92,6 @@ class JobMix:
     workloads: tuple[str, ...]
     start_ns: NDArray[np.float64]
     notes: tuple[str, ...] = field(default=())
-
-    def __post_init__(self) -> None:
-        for value in vars(self).values():
-            if isinstance(value, np.ndarray):
-                value.setflags(write=False)
 
     @cached_property
     def rank_in_job(self) -> NDArray[np.int32]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.frozen import FrozenArrays
 from weft.kernels.dag import successors
 
 
@@ -29,7 +30,7 @@ class Kind(IntEnum):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Workload:
+class Workload(FrozenArrays):
     """A program for each rank, as one acyclic graph over flat arrays; immutable.
 
     Operations of a rank are contiguous and in program order, which is also the order in which its
@@ -90,11 +91,6 @@ class Workload:
     cpu: NDArray[np.uint8]
     comm_names: tuple[str, ...] = ("world",)
     notes: tuple[str, ...] = field(default=())
-
-    def __post_init__(self) -> None:
-        for value in vars(self).values():
-            if isinstance(value, np.ndarray):
-                value.setflags(write=False)
 
     @property
     def num_ranks(self) -> int:

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from weft.columns import Column
 from weft.errors import InputError
 from weft.formats.text import read_text, write_text
+from weft.frozen import FrozenArrays, read_only
 from weft.registry import did_you_mean
 
 #: What the columns of a file of measurements hold; those after `time_s` may be left out.
@@ -46,7 +47,7 @@ _LARGEST = 2**62
 
 
 @dataclass(frozen=True, eq=False)
-class Measurement:
+class Measurement(FrozenArrays):
     """Completion times of one contention graph whose communications start together.
 
     Parameters
@@ -112,7 +113,7 @@ class Measurement:
         if not (time_s > 0).all():
             raise InputError(f"{what}: times must be above 0 s, not {time_s.min()}")
         for name, values in {"sources": sources, "destinations": destinations, **arrays}.items():
-            values.flags.writeable = False
+            read_only(values)
             if name not in statistics:
                 object.__setattr__(self, name, values)
         object.__setattr__(self, "statistics", statistics)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import multiprocessing
 import os
 import pickle
@@ -14,10 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
-import numpy as np
-
 from weft.errors import InputError
-from weft.fabrics.graph import read_only
 
 Shared = TypeVar("Shared")
 Task = TypeVar("Task")
@@ -108,8 +104,9 @@ def _in_pool(
     # Spawned, not forked: polars and numba keep threads that a fork would leave locked.
     context = multiprocessing.get_context("spawn")
     stop = context.Event()
+    packed = pickle.dumps(shared, pickle.HIGHEST_PROTOCOL)
     pool = ProcessPoolExecutor(
-        processes, mp_context=context, initializer=_begin, initargs=(run, pack(shared), stop)
+        processes, mp_context=context, initializer=_begin, initargs=(run, packed, stop)
     )
     try:
         with _later():
@@ -174,24 +171,6 @@ def _later() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def pack(shared: object) -> bytes:
-    """Pickle for another process, so that arrays that may not be written to stay like that.
-
-    Kernels are compiled for either kind of array; fabrics and routes are read-only, and as others
-    they would have every process compile its own.
-    """
-    data = io.BytesIO()
-    _Pickler(data, pickle.HIGHEST_PROTOCOL).dump(shared)
-    return data.getvalue()
-
-
-class _Pickler(pickle.Pickler):
-    def reducer_override(self, item: Any) -> Any:
-        if isinstance(item, np.ndarray) and not item.flags.writeable:
-            return read_only, (item.copy(),)
-        return NotImplemented
 
 
 #: Of a worker process: what runs, what is shared, and how it hears that it is to stop.

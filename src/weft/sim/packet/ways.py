@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
-from weft.fabrics.graph import read_only
+from weft.frozen import read_only
 from weft.kernels import packet_choice as choice
 from weft.kernels import packet_layout as layout
 from weft.kernels import packet_route as kernel

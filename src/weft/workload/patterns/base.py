@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import InputError, NotApplicable
+from weft.frozen import FrozenArrays
 from weft.registry import Registry
 
 pattern = Registry(
@@ -26,7 +27,7 @@ MAX_FLOWS = 2**26
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Pairs:
+class Pairs(FrozenArrays):
     """One phase of communication: the flows that are there at once.
 
     It unpacks into sources and destinations: ``analyse(fabric, routes, *traffic(64, "shift"))``.
@@ -46,8 +47,8 @@ class Pairs:
     def __post_init__(self) -> None:
         for name in ("sources", "destinations"):
             hosts = np.ascontiguousarray(getattr(self, name), dtype=np.int64)
-            hosts.setflags(write=False)
             object.__setattr__(self, name, hosts)
+        super().__post_init__()
         if self.sources.ndim != 1 or self.sources.shape != self.destinations.shape:
             raise ValueError("a pattern must give as many destinations as sources")
 

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, NodeKind, check_fabric
 from weft.formats.hostlist import expand
+from weft.frozen import read_only
 from weft.registry import Registry, did_you_mean
 
 #: Fact of a placement: `explicit`, true where the user's text names the hosts of the ranks.
@@ -372,5 +373,4 @@ def _checked(room: Room, placed: NDArray[Any], what: str) -> NDArray[np.int32]:
                 f"{what}: host {names[most]} has {load[most]} ranks, and at most "
                 f"{room.ranks_per_host} may share a host"
             )
-    placed.setflags(write=False)
-    return placed
+    return read_only(placed)

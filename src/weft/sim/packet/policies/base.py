@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from weft.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.fabrics.graph import read_only
+from weft.frozen import read_only
 from weft.kernels import packet_choice as kernel
 from weft.registry import Registry
 from weft.routes import CandidateRoutes, Routes

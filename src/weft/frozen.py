@@ -1,0 +1,51 @@
+"""Arrays that cannot be written, also in copies and in other processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = TypeVar("Array", bound=NDArray[Any])
+
+
+def read_only(array: Array) -> Array:
+    """The array itself, which can no longer be written."""
+    array.setflags(write=False)
+    return array
+
+
+class FrozenArrays:
+    """A dataclass whose arrays cannot be written, and stay so when it is copied or pickled.
+
+    NumPy's own copies and pickles can be written. To numba these are another type, for which
+    another process would compile every kernel anew.
+    """
+
+    def __post_init__(self) -> None:
+        for value in vars(self).values():
+            if isinstance(value, np.ndarray):
+                read_only(value)
+
+    def __getstate__(self) -> tuple[dict[str, Any], list[NDArray[Any]]]:
+        values = dict(vars(self))
+        return values, [array for array in _arrays(values) if not array.flags.writeable]
+
+    def __setstate__(self, state: tuple[dict[str, Any], list[NDArray[Any]]]) -> None:
+        # Both copying and pickling give back the arrays of the list as those of the attributes.
+        values, fixed = state
+        vars(self).update(values)
+        for array in fixed:
+            read_only(array)
+
+
+def _arrays(value: object) -> Iterator[NDArray[Any]]:
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, dict):
+        yield from _arrays(list(value.values()))
+    elif isinstance(value, tuple | list):
+        for each in value:
+            yield from _arrays(each)

@@ -1,0 +1,159 @@
+"""Arrays of fabrics, routes and workloads cannot be written, nor can those of their copies."""
+
+from __future__ import annotations
+
+import copy
+import multiprocessing
+import pickle
+import sys
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from numba.core.dispatcher import Dispatcher
+
+import weft
+from weft.fabrics import Fabric, SwitchGraph
+from weft.frozen import FrozenArrays, read_only
+from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes, VirtualLanes
+from weft.sim.contention.measurements import Measurement
+from weft.workload import Workload, load_workload
+from weft.workload.jobs import Job, JobMix, combine
+from weft.workload.patterns.base import Pairs, traffic
+
+TREE = "xgft:2;4,4;1,2"
+
+
+@cache
+def tree() -> Fabric:
+    made = weft.fabric(TREE)
+    assert len(made.graph.edge_of_link)  # arrays that are made when they are asked for
+    return made
+
+
+def some_lanes() -> VirtualLanes:
+    index = np.zeros(4, dtype=np.int32)
+    base, ports = np.zeros(1, dtype=np.int64), np.full(1, 2, dtype=np.int32)
+    return VirtualLanes(np.zeros((1, 16), dtype=np.uint8), index, base, ports)
+
+
+#: One of each class; the names of two are parts of others.
+MADE: dict[type, Callable[[], FrozenArrays]] = {
+    Fabric: tree,
+    SwitchGraph: lambda: tree().graph,
+    VirtualLanes: some_lanes,
+    Routes: lambda: Routes("none", "0", sl=np.zeros(3, dtype=np.uint8)),
+    TableRoutes: lambda: weft.route(tree(), "updn"),
+    PathRoutes: lambda: weft.route(tree(), "smodk"),
+    CandidateRoutes: lambda: weft.route(weft.fabric("dragonfly:a=4,p=2,h=2"), "ugal"),
+    Workload: lambda: load_workload("pingpong:sizes=8", 2),
+    JobMix: lambda: combine([Job(load_workload("pingpong:sizes=8", 2), start_ns=5.0)], tree()),
+    Pairs: lambda: traffic(4, "shift"),
+    Measurement: lambda: Measurement(
+        "pair", [0], [1], [8], [1.0], statistics={"min_s": np.array([0.5])}
+    ),
+}
+COPIES: dict[str, Callable[[Any], Any]] = {
+    "deepcopy": copy.deepcopy,
+    "copy": copy.copy,
+    **{
+        f"pickle {protocol}": lambda made, protocol=protocol: pickle.loads(
+            pickle.dumps(made, protocol)
+        )
+        for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1)
+    },
+}
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two have equal values throughout, and arrays that may be written to the same way."""
+    if isinstance(one, np.ndarray):
+        equal = np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+        return equal and one.flags.writeable == other.flags.writeable and one.dtype == other.dtype
+    if isinstance(one, FrozenArrays):
+        return type(one) is type(other) and same(vars(one), vars(other))
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, tuple | list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+def subclasses(of: type) -> set[type]:
+    found = set(of.__subclasses__())
+    return found.union(*map(subclasses, found))
+
+
+def test_every_class_is_here() -> None:
+    assert {each for each in subclasses(FrozenArrays) if is_dataclass(each)} == set(MADE)
+
+
+@pytest.mark.parametrize("kind", MADE, ids=lambda kind: kind.__name__)
+def test_copies_are_equal_and_as_frozen(kind: type) -> None:
+    made = MADE[kind]()
+    assert type(made) is kind
+    arrays = [getattr(made, each.name) for each in fields(made)]
+    arrays = [array for array in arrays if isinstance(array, np.ndarray)]
+    assert arrays
+    assert not any(array.flags.writeable for array in arrays)
+    for way, again in COPIES.items():
+        assert same(made, again(made)), way
+
+
+class Odd(FrozenArrays):
+    def __init__(self) -> None:
+        self.fixed, self.free = read_only(np.arange(3)), np.arange(3)
+        self.parts = ({"a": [read_only(np.arange(12).reshape(3, 4)[:, ::2])]}, self.fixed)
+
+
+@pytest.mark.parametrize("way", COPIES)
+def test_arrays_within_others_are_kept_and_those_that_can_be_written_too(way: str) -> None:
+    found = COPIES[way](Odd())
+    assert not found.fixed.flags.writeable
+    assert found.free.flags.writeable
+    assert not found.parts[0]["a"][0].flags.writeable
+    assert found.parts[1] is found.fixed
+
+
+# -- kernels -------------------------------------------------------------------------------------
+
+
+def kernels() -> list[Dispatcher]:
+    modules = [each for name, each in sys.modules.items() if name.startswith("weft.kernels.")]
+    found = [value for module in modules for value in vars(module).values()]
+    return [each for each in found if isinstance(each, Dispatcher)]
+
+
+def compiled() -> dict[str, set[str]]:
+    return {each.py_func.__qualname__: set(map(str, each.signatures)) for each in kernels()}
+
+
+def run(fabric: Fabric, routes: Routes, workload: Workload) -> tuple[float, dict[str, set[str]]]:
+    """Makespan, and the types of array for which this process has kernels."""
+    return weft.simulate(fabric, routes, workload).makespan_ns, compiled()
+
+
+def given() -> tuple[Fabric, Routes, Workload]:
+    return tree(), weft.route(tree(), "updn"), load_workload("pingpong:sizes=8", 2)
+
+
+@pytest.fixture(scope="module")
+def here() -> tuple[float, dict[str, set[str]]]:
+    return run(*given())
+
+
+def test_copies_run_what_is_compiled(here) -> None:
+    assert run(*copy.deepcopy(given())) == here
+
+
+def test_another_process_compiles_nothing_anew(here) -> None:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        makespan, there = pool.submit(run, *given()).result()
+    assert makespan == here[0]
+    assert any(there.values())
+    assert all(there[name] <= here[1][name] for name in there)
