@@ -54,7 +54,7 @@ def way_ns(switches: int, wire_bytes: float) -> float:
 def test_ping_pong_latency_is_the_closed_form(
     network: str, engine: str, switches: tuple[int, int]
 ) -> None:
-    found = measure(Run(network, engine, "random", 1, "pingpong-latency"), PACKETS).values
+    found = measure(PACKETS, Run(network, engine, "random", 1, "pingpong-latency")).values
     least, most = ((2 * machine.OVERHEAD_NS + way_ns(n, 8 + 26)) / 1e3 for n in switches)
     assert found["pingpong-latency-min"] == pytest.approx(least, rel=1e-12)
     assert found["pingpong-latency-max"] == pytest.approx(most, rel=1e-12)
@@ -123,7 +123,7 @@ def test_rates_are_amounts_over_time(benchmark: str, spec: str, metric: str, amo
 
 
 def test_hpcg_counts_what_ranks_calculate() -> None:
-    found = measure(Run(KNS, "hdor", "linear", 1, "hpcg"), FLOWS).values
+    found = measure(FLOWS, Run(KNS, "hdor", "linear", 1, "hpcg")).values
     assert 0.99 * 36 * 0.85 * 0.98 < found["hpcg"] < 36 * 0.85
     assert 0 < found["hpcg-waiting"] < 5
 
@@ -419,14 +419,15 @@ def test_what_is_written_is_what_was_measured(study: KnsStudy) -> None:
 def test_the_number_of_processes_does_not_matter(study: KnsStudy) -> None:
     runs = [run for run in study_runs((1,), SMALL[:1], beyond=False) if run.network == KNS]
     parallel = measure_all(runs, PACKETS, processes=2)
-    assert parallel == [measure(run, PACKETS) for run in runs]
+    assert parallel == [measure(PACKETS, run) for run in runs]
 
 
 def test_an_interrupt_ends_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(watch: kns_runs.Watch, runs: int) -> None:
-        raise KeyboardInterrupt
+    def interrupt(watch: kns_runs.Watch, done: int, runs: int) -> None:
+        if done:
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr(kns_runs.Watch, "add", interrupt)
+    monkeypatch.setattr(kns_runs.Watch, "__call__", interrupt)
     runs = study_runs((1,), ("pingpong-latency", "hpcg"), beyond=False)
     with pytest.raises(KeyboardInterrupt):
         measure_all(runs, FLOWS, processes=2)
@@ -439,7 +440,7 @@ def test_lanes_part_flows_only_where_there_are_packets() -> None:
     def rates(setting: Setting) -> Iterator[float]:
         for engine in ("dfsssp-few", "dfsssp"):
             run = Run(TREE, engine, "random", 1, "natural-ring-bandwidth")
-            yield measure(run, setting).values["natural-ring-bandwidth"]
+            yield measure(setting, run).values["natural-ring-bandwidth"]
 
     one, eight = rates(FLOWS)
     assert one == pytest.approx(eight, rel=1e-12)

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
 
-from weft.errors import InputError
 from weft.papers import kns_machine as machine
 from weft.papers.kns_benchmarks import BENCHMARKS, Times, geometric_mean
 from weft.papers.kns_machine import Engines, Placement
+from weft.pool import cores, run_all
 from weft.sim.flow import simulate
 from weft.sim.packet import simulate_packets
 from weft.workload import Workload
 
 Level = Literal["packet", "flow"]
 PLACEMENTS: tuple[Placement, ...] = ("linear", "random")
-#: Runs of one workload that a worker takes at a time: writing the workload takes time, too.
-_AT_ONCE = 4
+#: Benchmarks that take longest, which are begun first.
+_SLOW_FIRST = ("pingpong-bandwidth", "random-ring-bandwidth", "ebb", "hpcg", "random-access")
+#: Seconds between two lines about progress.
+_SAY_EVERY_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -104,29 +101,21 @@ class Measured:
 
 @dataclass
 class Watch:
-    """Tells on stderr how far the runs have come, a line each ten seconds or one that is rewritten.
+    """Tells on stderr how far runs have come, a line each ten seconds or one that is rewritten."""
 
-    Parameters
-    ----------
-    runs
-        How many there are.
-    """
-
-    runs: int
-    done: int = 0
     _began: float = field(default_factory=time.monotonic)
-    _said: float = 0.0
+    _said: float = -_SAY_EVERY_S
 
-    def add(self, runs: int) -> None:
-        """So many more are done."""
-        self.done += runs
+    def __call__(self, done: int, runs: int) -> None:
+        """So many are done."""
         live = sys.stderr is not None and sys.stderr.isatty()
         now = time.monotonic()
-        if sys.stderr is None or not (live or now - self._said > 10 or self.done == self.runs):
+        due = live or now - self._said > _SAY_EVERY_S or done == runs
+        if sys.stderr is None or not done or not due:
             return
         self._said = now
-        text = f"weft: {self.done} of {self.runs} runs, {now - self._began:.0f} s"
-        end = "\n" if not live or self.done == self.runs else ""
+        text = f"weft: {done} of {runs} runs, {now - self._began:.0f} s"
+        end = "\n" if not live or done == runs else ""
         print(f"\r{text}" if live else text, end=end, file=sys.stderr, flush=True)
 
 
@@ -164,8 +153,16 @@ def _workload(benchmark: str, ranks_per_node: int, full: bool) -> Workload:
     return BENCHMARKS[benchmark].workload(ranks, ranks_per_node, full)
 
 
-def measure(run: Run, setting: Setting) -> Measured:
-    """Make one run."""
+def measure(setting: Setting, run: Run, watch: Callable[[Any], None] = lambda _: None) -> Measured:
+    """Make one run.
+
+    Parameters
+    ----------
+    setting, run
+        Which.
+    watch
+        Called now and then; what it raises ends the run.
+    """
     work = _workload(run.benchmark, run.ranks_per_node, setting.full)
     fabric = machine.fabric(run.network)
     routes = machine.routes(run.network, run.engine, setting.engines)
@@ -183,15 +180,18 @@ def measure(run: Run, setting: Setting) -> Measured:
         if setting.level == "flow":
             flow = simulate(
                 fabric, routes, work, hosts[order], switch_latency_ns=machine.SWITCH_LATENCY_NS,
-                **shared,
+                progress=watch, **shared,
             )  # fmt: skip
             times = Times(flow.posted_ns, flow.ended_ns, flow.left_ns, flow.arrived_ns)
             busy = flow.links()["utilisation"].fill_null(0.0).to_numpy()
             parts.append((times, flow.makespan_ns, busy[inner].max(initial=0.0), 0, float("nan")))
         else:
             packet = simulate_packets(
-                fabric, routes, work, hosts[order], hardware=machine.hardware(run.network), **shared
-            )
+                fabric, routes, work, hosts[order], hardware=machine.hardware(run.network),
+                progress=watch, **shared,
+            )  # fmt: skip
+            if not packet.complete:
+                raise KeyboardInterrupt  # nothing else ends a run early
             both = packet.posted_ps, packet.ended_ps, packet.left_ps, packet.arrived_ps
             times = Times(*(np.where(of < 0, -1.0, of / 1e3) for of in both))
             busy = packet.busy_ps[: fabric.num_links] / max(packet.end_ps, 1)
@@ -210,10 +210,6 @@ def measure(run: Run, setting: Setting) -> Measured:
         sum(part[4] for part in parts) / max(hops, 1),
         float(max(part[2] for part in parts)),
     )
-
-
-def _measure_some(runs: Sequence[Run], setting: Setting) -> list[Measured]:
-    return [measure(run, setting) for run in runs]
 
 
 def measure_all(
@@ -235,77 +231,16 @@ def measure_all(
     KeyboardInterrupt
         On Ctrl-C, once the workers have ended.
     """
-    watch = Watch(len(runs))
-    tasks = list(_tasks(runs))
-    if processes is None:
-        affinity = getattr(os, "sched_getaffinity", None)
-        processes = len(affinity(0)) if affinity else os.cpu_count() or 1
-    found: dict[Run, Measured] = {}
-
-    def keep(some: Sequence[Measured]) -> None:
-        found.update({each.run: each for each in some})
-        watch.add(len(some))
-
-    if processes == 1 or len(tasks) == 1:
-        for task in tasks:
-            keep(_measure_some(task, setting))
-    else:
-        _in_pool(tasks, setting, processes, keep)
-    return [found[run] for run in runs]
-
-
-def _tasks(runs: Sequence[Run]) -> Iterator[tuple[Run, ...]]:
-    """Runs of one workload, a few at a time, those that take long first."""
-    by_workload: dict[tuple[int, str], list[Run]] = {}
-    for run in runs:
-        by_workload.setdefault((run.ranks_per_node, run.benchmark), []).append(run)
+    # Runs of one workload follow each other: a process writes it once.
     slow = {name: place for place, name in enumerate(_SLOW_FIRST)}
-    order = sorted(by_workload, key=lambda key: (-key[0], slow.get(key[1], len(slow)), key[1]))
-    for key in order:
-        some = by_workload[key]
-        for first in range(0, len(some), _AT_ONCE):
-            yield tuple(some[first : first + _AT_ONCE])
-
-
-_SLOW_FIRST = ("pingpong-bandwidth", "random-ring-bandwidth", "ebb", "hpcg", "random-access")
-
-
-def _in_pool(
-    tasks: Sequence[Sequence[Run]],
-    setting: Setting,
-    processes: int,
-    keep: Callable[[Sequence[Measured]], None],
-) -> None:
-    # Spawned, not forked: polars and numba keep threads that a fork would leave locked.
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(
-        min(processes, len(tasks)), mp_context=context, initializer=_leave_interrupts
-    )
-    try:
-        waiting: set[Future[list[Measured]]] = {
-            pool.submit(_measure_some, task, setting) for task in tasks
-        }
-        while waiting:
-            done, waiting = wait(waiting, timeout=1.0, return_when=FIRST_COMPLETED)
-            for future in done:
-                keep(future.result())
-        pool.shutdown()
-    except BrokenProcessPool:
-        raise InputError(
-            "the worker processes did not survive; a script that asks for them must keep its own "
-            "work under `if __name__ == '__main__':`, and processes=1 does without them"
-        ) from None
-    except BaseException:
-        # Compiled code cannot be asked to stop.
-        workers = list((pool._processes or {}).values())
-        pool.shutdown(wait=False, cancel_futures=True)
-        for worker in workers:
-            worker.terminate()
-        for worker in workers:
-            worker.join()
-        raise
-
-
-def _leave_interrupts() -> None:
-    """Ctrl-C goes to all processes of a terminal; the first one ends the others."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    tasks = sorted(
+        runs,
+        key=lambda run: (
+            -run.ranks_per_node, slow.get(run.benchmark, len(slow)), run.benchmark
+        ),
+    )  # fmt: skip
+    found, whole = run_all(measure, setting, tasks, processes or cores(), Watch())
+    if not whole:
+        raise KeyboardInterrupt
+    results = {each.run: each for each in found if each is not None}
+    return [results[run] for run in runs]

@@ -7,11 +7,7 @@ links between switches. `docs/multipath.md` tells the readings and the results.
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -39,6 +35,7 @@ from weft.papers.multipath_frames import (
     distributions,
     summarise,
 )
+from weft.pool import cores, run_all
 from weft.routes import Routes
 from weft.routing import route
 from weft.sim.metrics import link_tiers
@@ -353,12 +350,14 @@ def basis_loads(
     return {"cable": cable, "host-cable": cable[:, ~between], **found}
 
 
-def _measure(task: _Task) -> _Sample:
+def _measure(_: None, task: _Task, watch: Callable[[Any], None]) -> _Sample:
     fabric, routes, directed = _network(task.k)
+    watch(None)
     source, destination, seed = traffic(fabric.num_hosts, task.flows, task.seed)
     hashed = multipath_loads(
         fabric, routes, source, destination, task.splits, hash=task.hash, seed=seed
     )
+    watch(None)
     equal = link_loads(fabric, routes, source, destination)
     loads = basis_loads(fabric, directed, np.vstack([hashed.per_link, equal]))
     shown = []
@@ -375,21 +374,11 @@ def _measure(task: _Task) -> _Sample:
 def _measure_all(tasks: Sequence[_Task], processes: int | None) -> list[_Sample]:
     if processes is None:
         walks = sum(task.flows * max(q * e for q, e in task.splits) for task in tasks)
-        affinity = getattr(os, "sched_getaffinity", None)
-        cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-        processes = cores if walks > _WALKS_WORTH_PROCESSES else 1
-    if processes == 1:
-        return [_measure(task) for task in tasks]
-    # Spawned, not forked: polars and numba keep threads that a fork would leave locked.
-    context = multiprocessing.get_context("spawn")
-    try:
-        with ProcessPoolExecutor(min(processes, len(tasks)), mp_context=context) as pool:
-            return list(pool.map(_measure, tasks, chunksize=2))
-    except BrokenProcessPool:
-        raise InputError(
-            "the worker processes did not survive; a script that asks for them must keep its own "
-            "work under `if __name__ == '__main__':`, and processes=1 does without them"
-        ) from None
+        processes = cores() if walks > _WALKS_WORTH_PROCESSES else 1
+    found, whole = run_all(_measure, None, tasks, processes)
+    if not whole:
+        raise KeyboardInterrupt
+    return [sample for sample in found if sample is not None]
 
 
 # -- frames ------------------------------------------------------------------------------------

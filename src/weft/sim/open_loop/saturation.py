@@ -10,10 +10,10 @@ import polars as pl
 
 from weft.errors import InputError, WeftError
 from weft.fabrics import Fabric
+from weft.pool import run_all
 from weft.sim.open_loop.frames import SATURATION_COLUMNS, table
 from weft.sim.open_loop.levels import measure_load
 from weft.sim.open_loop.measures import OpenLoopMeasures
-from weft.sim.open_loop.pool import run_all
 from weft.sim.open_loop.study import LOAD_STEP, Engines, Study, SweepSettings, load_value
 from weft.sim.open_loop.sweep import processes_for, refuse_all_failed
 

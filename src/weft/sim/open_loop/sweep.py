@@ -9,9 +9,9 @@ import polars as pl
 
 from weft.errors import InputError, WeftError
 from weft.fabrics import Fabric
+from weft.pool import cores, run_all
 from weft.sim.open_loop.frames import SWEEP_COLUMNS, measured, table
 from weft.sim.open_loop.levels import measure_load
-from weft.sim.open_loop.pool import cores, run_all
 from weft.sim.open_loop.study import Engines, Study, SweepSettings, load_value
 
 #: Loads of a sweep for which nobody asked.

@@ -1,4 +1,4 @@
-"""Independent runs over all cores, which an interrupt ends at once with what is known so far."""
+"""Independent runs over all cores, which an interrupt ends soon with what is known so far."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import pickle
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -22,9 +23,15 @@ Shared_contra = TypeVar("Shared_contra", contravariant=True)
 Task_contra = TypeVar("Task_contra", contravariant=True)
 Result_co = TypeVar("Result_co", covariant=True)
 
+#: Who asks all processes to end may get to this one after the workers.
+_A_MOMENT_S = 0.5
+
 
 class Run(Protocol[Shared_contra, Task_contra, Result_co]):
-    """A function of a module: what all runs share, one task, and what to call now and then."""
+    """A function of a module: what all runs share, one task, and what to call now and then.
+
+    What `watch` raises ends the run; arguments to it are ignored.
+    """
 
     def __call__(
         self, shared: Shared_contra, task: Task_contra, watch: Callable[[Any], None], /
@@ -54,27 +61,32 @@ def run_all(
     Parameters
     ----------
     run
-        What does a task. It must call `watch` several times a second.
+        What does a task, equally in any process. An interrupt takes effect when it calls `watch`
+        and between tasks: it should call it several times a second.
     shared
         What every run needs; each process gets it once.
     tasks
         Which should not depend on each other; those that take longest first share cores best.
     processes
-        How many; 1 is this one.
+        How many; 1 is this one. Others ignore SIGINT, which a terminal sends to all.
     done
-        Called with how many tasks are done, of how many.
+        Called with how many tasks are done, of how many, first before any is.
 
     Returns
     -------
     list
         Result of each task, in order, None where an interrupt came first.
     bool
-        Whether all tasks were done: False after a KeyboardInterrupt.
+        Whether all tasks were done: False after a KeyboardInterrupt. All processes have ended.
 
     Raises
     ------
     InputError
         When the processes die, as they do where a script has no main guard.
+
+    Notes
+    -----
+    What a task raises is raised here and ends the others.
     """
     results: list[Result | None] = [None] * len(tasks)
     told = done or (lambda ready, number: None)
@@ -86,9 +98,9 @@ def run_all(
                     watch(None)
                     results[number] = run(shared, task, watch)
                 watch(None)
+            told(len(tasks), len(tasks))
         except KeyboardInterrupt:
             return results, False
-        told(len(tasks), len(tasks))
         return results, True
     return results, _in_pool(run, shared, tasks, min(processes, len(tasks)), told, results)
 
@@ -109,6 +121,23 @@ def _in_pool(
         processes, mp_context=context, initializer=_begin, initargs=(run, packed, stop)
     )
     try:
+        _gather(pool, tasks, told, results)
+    except KeyboardInterrupt:
+        return False
+    finally:
+        # Runs under way end at their next call of watch.
+        stop.set()
+        pool.shutdown(cancel_futures=True)
+    return True
+
+
+def _gather(
+    pool: ProcessPoolExecutor,
+    tasks: Sequence[Task],
+    told: Callable[[int, int], None],
+    results: list[Result | None],
+) -> None:
+    try:
         with _later():
             waiting: dict[Future[Result], int] = {
                 pool.submit(_work, task): number for number, task in enumerate(tasks)
@@ -120,18 +149,12 @@ def _in_pool(
             for future in ready:
                 results[waiting[future]] = future.result()
             told(len(tasks) - len(left), len(tasks))
-    except KeyboardInterrupt:
-        return False
     except BrokenProcessPool:
+        time.sleep(_A_MOMENT_S)
         raise InputError(
             "the worker processes did not survive; a script that asks for them must keep its own "
             "work under `if __name__ == '__main__':`, and processes=1 does without them"
         ) from None
-    finally:
-        # Runs under way end at their next call of watch.
-        stop.set()
-        pool.shutdown(cancel_futures=True)
-    return True
 
 
 @contextmanager

@@ -1,0 +1,138 @@
+"""Runs over several processes: what comes back, and how they end."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weft.errors import InputError
+from weft.pool import cores, run_all
+
+Watch = Callable[[Any], None]
+
+
+def add(shared: int, task: int, watch: Watch) -> int:
+    watch(None)
+    return shared + task
+
+
+def forget(shared: list[int], task: int, watch: Watch) -> tuple[int, int]:
+    """How often this process had done a task before, and which process it is."""
+    shared.append(task)
+    return len(shared), os.getpid()
+
+
+def fail(shared: object, task: int, watch: Watch) -> int:
+    if task == 1:
+        raise InputError("no way")
+    return task
+
+
+def die(shared: object, task: int, watch: Watch) -> None:
+    os._exit(3)
+
+
+def linger(shared: object, task: int, watch: Watch) -> int:
+    """The first task ends at once and others do not."""
+    while task:
+        watch(None)
+        time.sleep(0.005)
+    return -1
+
+
+def end_at(number: int) -> Callable[[int, int], None]:
+    def tell(ready: int, tasks: int) -> None:
+        if ready == number:
+            raise KeyboardInterrupt
+
+    return tell
+
+
+@pytest.mark.parametrize("processes", [1, 2, 9])
+def test_results_are_those_of_the_tasks_in_order(processes: int) -> None:
+    told: list[tuple[int, int]] = []
+    found = run_all(add, 10, range(5), processes, lambda *counts: told.append(counts))
+    assert found == ([10, 11, 12, 13, 14], True)
+    assert told[0] == (0, 5)
+    assert told[-1] == (5, 5)
+    assert told == sorted(told)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_nothing_to_do_is_done(processes: int) -> None:
+    assert run_all(add, 10, [], processes) == ([], True)
+
+
+def test_every_process_has_what_is_shared_once() -> None:
+    given: list[int] = []
+    found, whole = run_all(forget, given, range(20), 2)
+    assert whole
+    assert given == []
+    for process in {process for _, process in found}:
+        assert process != os.getpid()
+        mine = [count for count, by in found if by == process]
+        assert sorted(mine) == list(range(1, len(mine) + 1))
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_an_interrupt_leaves_what_is_known(processes: int) -> None:
+    found, whole = run_all(linger, None, [0, 1, 2], processes, end_at(1))
+    assert found == [-1, None, None]
+    assert not whole
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_what_a_task_raises_ends_all(processes: int) -> None:
+    with pytest.raises(InputError, match="no way"):
+        run_all(fail, None, range(3), processes)
+    assert not multiprocessing.active_children()
+
+
+def test_processes_that_die_are_one_error() -> None:
+    with pytest.raises(InputError, match="worker processes did not survive"):
+        run_all(die, None, range(3), 2)
+    assert not multiprocessing.active_children()
+
+
+def test_there_are_cores() -> None:
+    assert 1 <= cores() <= (os.cpu_count() or 1)
+
+
+#: Signals its whole process group when one run is over, as terminals and batch systems do.
+SIGNALLED = """
+import os, signal, sys
+from tests.unit.test_pool import linger
+from weft.cli.signals import ended_by, stoppable
+from weft.pool import run_all
+
+number = int(sys.argv[1])
+with stoppable():
+    found, whole = run_all(
+        linger, None, [0, 1, 2], int(sys.argv[2]), lambda ready, _: ready and os.killpg(0, number)
+    )
+print(found, whole, *ended_by())
+"""
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize(
+    ("number", "said"), [(signal.SIGINT, "interrupted 130"), (signal.SIGTERM, "terminated 143")]
+)
+def test_signals_to_all_processes_end_them(number: signal.Signals, said: str, processes) -> None:
+    child = subprocess.run(
+        [sys.executable, "-c", SIGNALLED, str(int(number)), str(processes)],
+        check=False, capture_output=True, text=True, start_new_session=True, timeout=60,
+        cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    assert child.stdout == f"[-1, None, None] False {said}\n"
+    assert child.stderr == ""
