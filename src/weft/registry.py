@@ -33,6 +33,12 @@ from weft.errors import InputError
 F = TypeVar("F", bound=Callable[..., Any])
 
 _KEY = re.compile(r"[A-Za-z_]\w*")
+#: What values of the types that options have should be.
+_EXPECTED = {
+    "int": "expected a whole number",
+    "float": "expected a number",
+    "bool": "expected true or false",
+}
 _PUNCTUATION = str.maketrans("", "", " ._-,/:")
 #: Most names that are compared closely with a wrong one.
 _MANY = 1000
@@ -294,5 +300,10 @@ def convert(value: Any, hint: Any, what: str) -> Any:
     try:
         return _adapter(hint).validate_python(value)
     except ValidationError as error:
-        reason = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise InputError(f"{what}: {value!r} does not fit: {reason}") from None
+        first = error.errors()[0]
+        # Of a list, the item that does not fit.
+        given = first["input"] if _is_list(hint) and first["loc"] else value
+        kind = str(first["type"]).partition("_")[0]
+        reason = str(first["msg"]).removeprefix("Value error, ")
+        reason = _EXPECTED.get(kind, reason.replace("Input should be", "expected"))
+        raise InputError(f"{what}: {given!r} does not fit: {reason}") from None

@@ -121,7 +121,8 @@ def parse_bytes(value: object) -> int:
         match = _QUANTITY.fullmatch(value)
         factor = _BYTES.get(match[2].lower()) if match else None
         if not match or factor is None:
-            raise ValueError(f"{value!r} is no size; expected bytes such as 4096, 64KiB or 1MB")
+            what = "a positive number of bytes" if _is_negative(value) else "bytes"
+            raise ValueError(f"{value!r} is no size; expected {what} such as 4096, 64KiB or 1MB")
         size = float(match[1]) * factor if not match[1].isdigit() else int(match[1]) * factor
     else:
         size = value
@@ -146,13 +147,18 @@ def parse_duration_ns(value: object) -> float:
         match = _QUANTITY.fullmatch(value)
         factor = _NS.get(match[2].lower()) if match else None
         if not match or factor is None:
-            raise ValueError(f"{value!r} is no duration; expected ns, or a unit as in 10us or 2ms")
+            what = "a positive time" if _is_negative(value) else "ns, or a unit"
+            raise ValueError(f"{value!r} is no duration; expected {what} as in 10us or 2ms")
         duration = float(match[1]) * factor
     else:
         duration = float(value)
     if not 0 <= duration < float("inf"):
-        raise ValueError(f"a duration of {value} is not possible; expected a positive number")
+        raise ValueError(f"a duration of {value} is not possible; expected a positive time")
     return duration
+
+
+def _is_negative(text: str) -> bool:
+    return text.strip().startswith("-") and _QUANTITY.fullmatch(text.strip()[1:]) is not None
 
 
 #: Options of these types take numbers or text with a unit.

@@ -114,7 +114,7 @@ def test_settings_that_cannot_be_are_refused(settings, said) -> None:
         ({"switch_latency_ns": 1e30}, "switch_latency_ns must be at most 3.603e.13, not 1e.30"),
         ({"forward_latency_ns": float("inf")}, "forward_latency_ns: inf does not fit"),
         ({"adapter_latency_ns": 1e17}, "adapter_latency_ns must be at most"),
-        ({"queues": "vok"}, "queues: 'vok' does not fit: Input should be 'input' or 'voq'"),
+        ({"queues": "vok"}, "queues: 'vok' does not fit: expected 'input' or 'voq'"),
         ({"queue_pairs": 3}, "queue_pairs: 3 does not fit"),
         ({"speedup": 0}, "speedup must be 1 or more"),
         ({"speedup": 10**9}, "speedup must be at most 1,024"),

@@ -166,7 +166,7 @@ def test_hops_of_one_message_are_printed(capsys) -> None:
         ("3:99", "rank 3 sends 15 messages, and numbers count from 0"),
         ("16:0", "ranks are 0 to 15"),
         ("x:1:0", "there is no job 'x'"),
-        ("3", "--trace-message: ('3',) does not fit: expected RANK:N"),
+        ("3", "--trace-message: '3' does not fit: expected RANK:N"),
     ):
         status, out, err = run(capsys, *PACKET, "--trace-message", text)
         assert (status, out) == (2, "")

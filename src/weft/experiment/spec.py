@@ -108,12 +108,11 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1)
 Entries = Annotated[tuple[str, ...], BeforeValidator(_entries)]
 
 
-def _traces(given: tuple[str, ...]) -> tuple[str, ...]:
-    for text in given:
-        *_, rank, number = ("", *text.split(":"))
-        if not (rank.isdecimal() and number.isdecimal() and len(text) < 200):
-            raise ValueError("expected RANK:N, or JOB:RANK:N where there are several jobs")
-    return given
+def _traced(text: str) -> str:
+    *_, rank, number = ("", *text.split(":"))
+    if not (rank.isdecimal() and number.isdecimal() and len(text) < 200):
+        raise ValueError("expected RANK:N, or JOB:RANK:N where there are several jobs")
+    return text
 
 
 def _engines(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -178,7 +177,7 @@ class HardwarePart(Part):
     high_limit: Whole | None = None
     queue_pairs: QueuePairs = _USUAL.queue_pairs
     turn: Size = _USUAL.turn_bytes
-    adapter_gbps: Annotated[Number, Field(gt=0)] | None = None
+    adapter_gbps: Annotated[Number, Field(gt=0, allow_inf_nan=False)] | None = None
     adapter_latency: Time = _USUAL.adapter_latency_ns
     control: Size = _USUAL.control_bytes
     congestion_control: Truth | None = None
@@ -276,7 +275,7 @@ class Experiment(Part):
     overhead: Time = 0.0
     switch_latency: Time | None = None
     latency: Time | None = None
-    local_gbps: Annotated[Number, Field(gt=0)] = 100.0
+    local_gbps: Annotated[Number, Field(gt=0, allow_inf_nan=False)] = 100.0
     local_latency: Time = 200.0
     coefficients: str | None = None
     multipath: Multipath = "split"
@@ -284,7 +283,9 @@ class Experiment(Part):
     lids: Lids = "first"
     seed: Seed = 0
     snapshot: Time | None = None
-    trace: Annotated[tuple[str, ...], BeforeValidator(_listed), AfterValidator(_traces)] = ()
+    trace: Annotated[
+        tuple[Annotated[str, AfterValidator(_traced)], ...], BeforeValidator(_listed)
+    ] = ()
     overlap: Overlap = "refuse"
     max_time: Time | None = None
     max_seconds: Annotated[Number, Field(gt=0)] | None = None

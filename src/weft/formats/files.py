@@ -37,8 +37,9 @@ def read_file(
     InputError
         With file and line, when the file cannot be used.
     """
+    named = None if format is None else reader[format]
     text = read_text(path)
-    entry = _sniffed(text, path) if format is None else reader[format]
+    entry = named or _sniffed(text, path)
     bound = reader.bind(entry, options)
     given = None if names is None else read_names(names)
     fabric: Fabric = entry.function(text=text, file=str(path), **bound)

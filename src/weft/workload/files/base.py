@@ -64,8 +64,9 @@ def read_workload(path: str | Path, format: str | None = None, **options: Any) -
     InputError
         With file and line, when the file cannot be used.
     """
+    named = None if format is None else workload_reader[format]
     text = _listing(Path(path)) if Path(path).is_dir() else read_text(path)
-    entry = _recognised(text, Path(path)) if format is None else workload_reader[format]
+    entry = named or _recognised(text, Path(path))
     expected = None if "ranks" in entry.options else options.pop("ranks", None)
     bound = workload_reader.bind(entry, options)
     made: Workload = entry.function(text=text, file=str(path), **bound)
