@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from rich.markup import escape
 from rich.table import Table
 
-from weft.cli.common import announced_compile, console
+from weft.cli.common import Whole, announced_compile, check_files, console
 from weft.formats.text import write_text
 from weft.sim.contention.calibration import COEFFICIENTS, Calibration, fit
 from weft.sim.contention.coefficient_file import read_coefficients, write_coefficients
@@ -43,7 +43,7 @@ def calibrate_command(
         Parameter(help="Take the bandwidth of one communication alone, and fit it to no others."),
     ] = False,
     max_edges: Annotated[
-        int | None,
+        Whole | None,
         Parameter(help="Fit to graphs of up to this many edges; errors are given for all."),
     ] = None,
     tolerance: Annotated[
@@ -62,6 +62,7 @@ def calibrate_command(
     Prints the coefficients with their standard errors, and how far predictions are from the
     measured times, by number of edges.
     """
+    check_files(("--out", out, ()), ("--penalties", penalties, ()))
     measured = read_measurements(file)
     if measured.metadata.get("shared_machines") == "yes":
         print(

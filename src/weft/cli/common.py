@@ -5,19 +5,33 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from cyclopts import Parameter
+from cyclopts import Parameter, Token
 from rich.console import Console
 
 from weft.errors import InputError
 from weft.fabrics import Fabric
 from weft.kernels.walk import table_loads
 from weft.load import fabric as load_fabric
+
+
+def _whole(hint: Any, tokens: Sequence[Token]) -> int:
+    (token,) = tokens
+    try:
+        return int(token.value)
+    except ValueError:
+        raise InputError(
+            f"{token.keyword}: {token.value!r} does not fit: expected a whole number"
+        ) from None
+
+
+#: An option of this type takes whole numbers; `int` alone would round what is none.
+Whole = Annotated[int, Parameter(converter=_whole)]
 
 
 @Parameter(name="*")
@@ -40,10 +54,10 @@ class FabricOptions:
         Parameter(help="Run the cable in this port at another rate, node[port]=RATE; repeatable."),
     ] = ()
     random_cables: Annotated[
-        int, Parameter(help="Pull this many random cables between switches.")
+        Whole, Parameter(help="Pull this many random cables between switches.")
     ] = 0
-    random_switches: Annotated[int, Parameter(help="Take out this many random switches.")] = 0
-    fault_seed: Annotated[int, Parameter(help="Seed of the random faults.")] = 0
+    random_switches: Annotated[Whole, Parameter(help="Take out this many random switches.")] = 0
+    fault_seed: Annotated[Whole, Parameter(help="Seed of the random faults.")] = 0
 
     def load(self, spec_or_path: str) -> Fabric:
         """The fabric with its faults."""
@@ -101,3 +115,77 @@ def announced_compile(kernel: str = "") -> Iterator[None]:
     start = time.perf_counter()
     yield
     print(f"weft: first run took {time.perf_counter() - start:.0f} s", file=sys.stderr)
+
+
+# -- where output goes -----------------------------------------------------------------------------
+
+
+def check_files(*given: tuple[str, str | Path | None, Sequence[str]]) -> None:
+    """Refuse files that cannot be written, before any work is done for them.
+
+    Parameters
+    ----------
+    given
+        The option, its file if it was given, and the ends that its name may have; none for any.
+
+    Raises
+    ------
+    InputError
+        When one is a folder, its folder is not there or may not be written to, its name has another
+        end, or two are the same file.
+    """
+    taken: dict[Path, str] = {}
+    for option, name, suffixes in given:
+        if name is None:
+            continue
+        path, named = Path(name), f"{option} {name}"
+        if os.path.isdir(path):
+            raise InputError(f"{named}: is a folder; expected a file to write")
+        if suffixes and path.suffix.lower() not in suffixes:
+            raise InputError(f"{named}: expected a name that ends in {' or '.join(suffixes)}")
+        target = Path(os.path.realpath(path))
+        if os.path.exists(target) and not target.is_file():  # a pipe or a device
+            if not os.access(target, os.W_OK):
+                raise InputError(f"{named}: may not be written")
+            continue
+        _check_writable(named, target.parent)
+        try:
+            target.exists()
+        except OSError as error:  # too long a name
+            raise InputError(f"{named}: {error.strerror}") from None
+        if target in taken:
+            raise InputError(f"{named}: is the file of {taken[target]} too; expected another")
+        taken[target] = option
+
+
+def check_folder(option: str, name: str | Path | None) -> None:
+    """Refuse a folder for output that is not there and cannot be made, or may not be written to.
+
+    Parameters
+    ----------
+    option
+        The option.
+    name
+        The folder if it was given; it is made later when it does not exist.
+
+    Raises
+    ------
+    InputError
+        When it is a file, or cannot be made or written to.
+    """
+    if name is None:
+        return
+    if not str(name):
+        raise InputError(f"{option}: expected a folder, not an empty text")
+    target = Path(os.path.realpath(name))
+    there = next(each for each in (target, *target.parents) if os.path.exists(each))
+    _check_writable(f"{option} {name}", there)
+
+
+def _check_writable(named: str, folder: Path) -> None:
+    if not os.path.exists(folder):
+        raise InputError(f"{named}: the folder {folder} does not exist")
+    if not folder.is_dir():
+        raise InputError(f"{named}: {folder} is no folder")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(f"{named}: the folder {folder} may not be written to")

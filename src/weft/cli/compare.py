@@ -14,9 +14,16 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from weft.cli.common import NO_FAULTS, FabricArgument, FabricOptions, announced_compile, console
+from weft.cli.common import (
+    NO_FAULTS,
+    FabricArgument,
+    FabricOptions,
+    Whole,
+    announced_compile,
+    check_files,
+    console,
+)
 from weft.compare import Comparison, Outcome, cell_text, compare
-from weft.errors import InputError
 from weft.formats.text import write_bytes, write_text
 from weft.report.html import write as write_page
 from weft.report.model import Run
@@ -51,7 +58,7 @@ def compare_command(
         Parameter(
             name=["--engine", "--engines"],
             help="Engine, with options as in 'updn:roots=center'; repeatable. All when left out.",
-            consume_multiple=True,
+            consume_multiple=(1, None),
         ),
     ] = (),
     patterns: Annotated[
@@ -59,11 +66,11 @@ def compare_command(
         Parameter(
             name=["--pattern", "--patterns"],
             help="Traffic pattern, with options as in 'shift:offset=3'; repeatable.",
-            consume_multiple=True,
+            consume_multiple=(1, None),
         ),
     ] = (),
-    samples: Annotated[int, Parameter(help="Random bisections.")] = 1000,
-    seed: Annotated[int, Parameter(help="Seed of bisections and random patterns.")] = 0,
+    samples: Annotated[Whole, Parameter(help="Random bisections.")] = 1000,
+    seed: Annotated[Whole, Parameter(help="Seed of bisections and random patterns.")] = 0,
     two_way: Annotated[
         bool, Parameter(help="Bisections in which both halves send at the same time.")
     ] = False,
@@ -78,13 +85,7 @@ def compare_command(
     Prints the engines, best first, with the reason of each that refuses; the exit status is 1
     when no engine gives valid routes.
     """
-    if table is not None and table.suffix not in {".csv", ".parquet"}:
-        raise InputError(f"--table {table}: expected a name that ends in .csv or .parquet")
-    for option, path in (("--report", report), ("--table", table)):
-        if path is not None and path.is_dir():
-            raise InputError(f"{option} {path}: is a folder; expected a file to write")
-        if path is not None and not path.absolute().parent.is_dir():
-            raise InputError(f"{option} {path}: the folder {path.absolute().parent} does not exist")
+    check_files(("--report", report, ()), ("--table", table, (".csv", ".parquet")))
     chosen = tuple(name for text in engines for name in _split(text))
     wanted = tuple(name for text in patterns for name in _split(text))
     with announced_compile():
@@ -118,7 +119,7 @@ def _split(text: str) -> list[str]:
 
 
 def _write_table(result: Comparison, path: Path) -> None:
-    if path.suffix == ".csv":
+    if path.suffix.lower() == ".csv":
         write_text(path, result.table.write_csv())
     else:
         data = io.BytesIO()

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from weft.cli.common import NO_FAULTS, FabricOptions
+from weft.cli.common import NO_FAULTS, FabricOptions, Whole, check_files
 from weft.errors import InputError
 from weft.formats import write_file, writer
 from weft.registry import did_you_mean
@@ -31,7 +31,7 @@ def convert_command(
     *,
     options: FabricOptions = NO_FAULTS,
     ranks: Annotated[
-        int | None, Parameter(help="Ranks of a workload, where a file does not say.")
+        Whole | None, Parameter(help="Ranks of a workload, where a file does not say.")
     ] = None,
     to: Annotated[
         str | None,
@@ -48,6 +48,7 @@ def convert_command(
 
     Or a workload as GOAL or in the MPI trace language, which is what these formats mean.
     """
+    check_files(("--output", output, ()))
     if _is_of_workloads(to, output):
         return _convert_workload(source, options, ranks, to, output)
     if ranks is not None:

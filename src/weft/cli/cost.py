@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
+from collections.abc import Iterator
+from dataclasses import field, fields, make_dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 from cyclopts import Parameter
 
-from weft.cli.common import NO_FAULTS, FabricArgument, FabricOptions
+from weft.cli.common import NO_FAULTS, FabricArgument, FabricOptions, Whole, check_files
+from weft.cli.docstrings import meanings
 from weft.cost import Layout, plan
 
-DEFAULT_LAYOUT = Layout()
+#: Types of options for the types of a layout.
+_OPTION: dict[Any, Any] = {int: Whole, int | None: Whole | None}
+
+
+def _fields() -> Iterator[tuple[str, Any, Any]]:
+    hints, told = get_type_hints(Layout), meanings(inspect.getdoc(Layout) or "")
+    for item in fields(Layout):
+        hint = hints[item.name]
+        option = field(default=item.default, metadata={"help": told[item.name]})
+        yield item.name, _OPTION.get(hint, hint), option
+
+
+#: A layout as options: counts are whole numbers, and each field has its help.
+LayoutOptions: Any = make_dataclass(
+    "LayoutOptions", _fields(), bases=(Layout,), namespace={"__module__": __name__}, frozen=True
+)
+DEFAULT_LAYOUT = LayoutOptions()
 
 
 def cost_command(
@@ -19,7 +39,7 @@ def cost_command(
     /,
     *,
     options: FabricOptions = NO_FAULTS,
-    layout: Annotated[Layout, Parameter(name="*")] = DEFAULT_LAYOUT,
+    layout: Annotated[LayoutOptions, Parameter(name="*")] = DEFAULT_LAYOUT,
     prices: Annotated[
         Path | None, Parameter(help="A price file (TOML); without one no money is printed.")
     ] = None,
@@ -28,6 +48,7 @@ def cost_command(
     ] = None,
 ) -> int:
     """Put a fabric into racks: switches, ports, cables by length, and the cabling list."""
+    check_files(("--cables", cables, ()))
     made = plan(options.load(fabric), prices=prices, layout=layout)
     if cables is not None:
         made.write_cables(cables)

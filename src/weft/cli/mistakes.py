@@ -5,25 +5,27 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, get_args
+from typing import Any, Literal, get_args, get_origin
 
 import cyclopts
 
-#: A number below zero, with a unit or in a list as well; no option looks like that.
-_NEGATIVE = re.compile(r"-(?:\.?\d\S*|inf|nan)")
+#: A number below zero, with a unit or in a list as well, or a word for whether a flag holds: what
+#: looks like that after an option is its value.
+_VALUE = re.compile(r"-(?:\.?\d\S*|inf|nan)|true|false|yes|no", re.IGNORECASE)
 
 
 def attached(words: Sequence[str]) -> list[str]:
-    """The words with negative numbers tied to the option before, as in ``--snapshot=-1us``.
+    """The words with some values tied to the option before them, as in ``--snapshot=-1us``.
 
-    Where a value begins with a dash it would be taken for an option. What such a number means is
-    for the command to judge, which knows what it expects.
+    One that begins with a dash would be taken for an option; whether a number may be below zero is
+    for the command to judge, which knows what it expects. What says whether a flag holds would be
+    taken for an argument.
     """
     made: list[str] = []
     known = list(itertools.takewhile(lambda word: word != "--", words))
     for word in known:
         option = made[-1] if made else ""
-        if _NEGATIVE.fullmatch(word) and option.startswith("--") and "=" not in option:
+        if _VALUE.fullmatch(word) and option.startswith("--") and "=" not in option:
             made[-1] = f"{option}={word}"
         else:
             made.append(word)
@@ -59,20 +61,26 @@ def explained(error: cyclopts.CycloptsError) -> str:
             return f"{error.token.keyword} is given twice"
         case cyclopts.CoercionError() if error.msg is None and error.token is not None:
             option = error.token.keyword or (error.argument.name if error.argument else command)
-            return f"{option}: {error.token.value!r} does not fit: {_expected(error.target_type)}"
+            value = error.token.value
+            return f"{option}: {value!r} does not fit: {_expected(error.target_type, value)}"
     return " ".join(str(error).split())
 
 
 def _unknown_command(error: cyclopts.UnknownCommandError, chain: list[str]) -> str:
     word = (error.unused_tokens or [""])[0]
     names = [name for name in error.app or () if not name.startswith("-")]
+    if chain and error.app is not None:  # each by its first name
+        names = list({id(error.app[name]): name for name in reversed(names)}.values())[::-1]
     # Papers are commands to the parser only.
     kind = chain[-1] if chain[-1:] == ["paper"] else " ".join([*chain, "command"])
     return f"unknown {kind} {word!r}{_meant(word, names)}; there are {', '.join(names)}"
 
 
-def _expected(hint: Any) -> str:
+def _expected(hint: Any, value: str) -> str:
     """What a type stands for, in words."""
+    if get_origin(hint) is Literal:
+        *others, last = map(str, get_args(hint))
+        return f"expected {', '.join(others)} or {last}{_meant(value, [*others, last])}"
     kinds = {hint, *get_args(hint)}
     if bool in kinds:
         return "the option takes no value"

@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.markup import escape
 
-from weft.cli.common import announced_compile, console
+from weft.cli.common import announced_compile, check_files, console
 from weft.formats.text import write_text
 from weft.load import fabric as load_fabric
 from weft.subnet.audit import audit
@@ -47,6 +47,8 @@ def audit_command(
     and qos-policy.conf, as many as there are; `opensm -D 0x43` dumps. The exit status is 1 when
     something is wrong.
     """
+    if json_ != "-":
+        check_files(("--json", json_, ()))
     with announced_compile():
         made = None if fabric is None else load_fabric(fabric, format=format, names=names)
         found = audit([path, *more], made, management=management)

@@ -8,7 +8,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from weft.cli.common import NO_FAULTS, FabricArgument, FabricOptions, announced_compile
+from weft.cli.common import (
+    NO_FAULTS,
+    FabricArgument,
+    FabricOptions,
+    announced_compile,
+)
 from weft.fabrics import Fabric
 from weft.opensm.lids import MAX_LMC
 from weft.routing import engine as _engines

@@ -10,7 +10,14 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from weft.cli.common import NO_FAULTS, FabricArgument, FabricOptions, announced_compile
+from weft.cli.common import (
+    NO_FAULTS,
+    FabricArgument,
+    FabricOptions,
+    Whole,
+    announced_compile,
+    check_folder,
+)
 from weft.errors import InputError
 from weft.routes import Routes
 from weft.routing import route
@@ -35,7 +42,7 @@ def live_command(
     tables: Annotated[
         Path | None, Parameter(help="Folder of 'weft opensm export', or an LFT dump.")
     ] = None,
-    lmc: Annotated[int | None, Parameter(help="LMC of OpenSM; that of the tables.")] = None,
+    lmc: Annotated[Whole | None, Parameter(help="LMC of OpenSM; that of the tables.")] = None,
     qos: Annotated[
         bool, Parameter(help="Let OpenSM program lanes, which it does by itself if need be.")
     ] = False,
@@ -67,6 +74,7 @@ def live_command(
     for limit in (timeout, command_timeout):
         if limit is not None:
             check_limit(limit)
+    check_folder("--keep", keep)
     made = options.load(fabric)
     routes: Routes | None = None
     if engine is not None:

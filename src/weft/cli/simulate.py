@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any, Self
 
@@ -16,6 +15,8 @@ from weft.cli.common import (
     NO_FAULTS,
     FabricOptions,
     announced_compile,
+    check_files,
+    check_folder,
     console,
     kernels_are_cached,
 )
@@ -93,8 +94,7 @@ def simulate_command(
     changes |= {} if max_seconds is None else {"max_seconds": max_seconds}
     output = dict(data.get("output", {}))
     if out is not None:
-        if not out:
-            raise InputError("--out: expected a folder, not an empty text")
+        check_folder("--out", out)
         output["folder"] = out
     output |= {"format": "csv"} if csv else {}
     output |= {"messages": False} if no_messages else {}
@@ -106,7 +106,7 @@ def simulate_command(
         raise InputError(f"{'--csv' if csv else '--no-messages'} goes with --out FOLDER")
     if run.of_packets and "packet" not in experiment.level:
         raise InputError(f"{run.of_packets[0]} goes with --level packet")
-    _check_page(experiment)
+    _check_output(experiment)
     return _run(experiment, progress)
 
 
@@ -140,18 +140,15 @@ def _from_flags(fabric: str, run: RunOptions, options: FabricOptions) -> dict[st
     }
 
 
-def _check_page(experiment: Experiment) -> None:
-    """Refuse a page that cannot be written, before anything runs."""
+def _check_output(experiment: Experiment) -> None:
+    """Refuse output that cannot be written, before anything runs."""
+    check_folder("--out", experiment.output.folder)
     page = experiment.output.html
+    check_files(("--html", page, ()))
     if page is None:
         return
     if sum(run.level == "packet" for run in experiment.runs) != 1:
         raise InputError("--html shows one run of the packet level; give --level packet once")
-    path = Path(page)
-    if path.is_dir() or not path.name:
-        raise InputError(f"--html {page}: is a folder; expected a file to write")
-    if not path.absolute().parent.is_dir():
-        raise InputError(f"--html {page}: the folder {path.absolute().parent} does not exist")
 
 
 def _run(experiment: Experiment, wanted: bool) -> int:

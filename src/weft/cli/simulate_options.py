@@ -54,7 +54,7 @@ class RunOptions:
             name=["--engine", "--engines"],
             help="Routing engine, with options as in 'updn:roots=center'; repeatable. minhop when "
             "left out; all for every one.",
-            consume_multiple=True,
+            consume_multiple=(1, None),
         ),
     ] = ()
     level: Annotated[

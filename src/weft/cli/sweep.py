@@ -17,21 +17,35 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from weft.cli.common import NO_FAULTS, FabricArgument, FabricOptions, announced_compile, console
+from weft.cli.common import (
+    NO_FAULTS,
+    FabricArgument,
+    FabricOptions,
+    Whole,
+    announced_compile,
+    check_files,
+    console,
+)
 from weft.cli.signals import ended_by
 from weft.cli.simulate import FLOW_KERNEL
 from weft.errors import InputError
 from weft.experiment.levels import duration
 from weft.formats.text import write_bytes, write_text
+from weft.registry import convert
 from weft.report.load_curves import SUFFIXES, write_load_curves
 from weft.sim.open_loop import SWEEP_COLUMNS, SweepSettings, load_sweep, saturation_load
+from weft.sim.open_loop.levels import Level
 from weft.sim.packet import Hardware
 from weft.sim.packet.hardware_text import hardware_of, parse_hardware
+from weft.units import Bytes, Nanoseconds
+from weft.workload.sources import Distribution
 
 #: The kernel of the packet level, which takes longest to compile.
 PACKET_KERNEL = "packet_engine.run-"
 #: Exit status when no run has a result.
 NO_RESULT = 1
+#: Ends of names of tables.
+TABLES = (".csv", ".parquet")
 #: Most loads of a range.
 MOST_LOADS = 1000
 
@@ -46,11 +60,12 @@ class TrafficOptions:
     ] = "uniform"
     size: Annotated[str, Parameter(help="Mean size of a message.")] = "2KiB"
     size_distribution: Annotated[
-        str | None, Parameter(help="Of sizes: fixed (when left out), uniform or exponential.")
+        Distribution | None,
+        Parameter(help="Of sizes; fixed when left out."),
     ] = None
     interarrival: Annotated[
-        str | None,
-        Parameter(help="Of intervals: exponential (when left out: Poisson), uniform or fixed."),
+        Distribution | None,
+        Parameter(help="Of intervals; exponential (Poisson) when left out."),
     ] = None
     rate_gbps: Annotated[
         float | None,
@@ -75,9 +90,26 @@ class TrafficOptions:
     ] = None
 
     def settings(self) -> dict[str, Any]:
-        """Those that were given, as settings of a sweep."""
+        """Those that were given, as settings of a sweep.
+
+        Raises
+        ------
+        InputError
+            On what is no size or no time.
+        """
         given = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in given.items() if value is not None}
+        return {
+            name: convert(value, _UNITS[name], f"--{name}") if name in _UNITS else value
+            for name, value in given.items()
+            if value is not None
+        }
+
+
+#: Types of the options with units.
+_UNITS: dict[str, Any] = {
+    "size": Bytes, "warmup": Nanoseconds, "measure": Nanoseconds, "cooldown": Nanoseconds,
+    "drain": Nanoseconds,
+}  # fmt: skip
 
 
 DEFAULT_TRAFFIC = TrafficOptions()
@@ -93,7 +125,7 @@ def sweep_command(
             name=["--engine", "--engines"],
             help="Routing engine, with options as in 'updn:roots=center'; repeatable. minhop when "
             "left out.",
-            consume_multiple=True,
+            consume_multiple=(1, None),
         ),
     ] = (),
     policy: Annotated[
@@ -102,7 +134,7 @@ def sweep_command(
             name=["--policy", "--policies"],
             help="Policy where routes leave a choice, such as 'adaptive' or 'flowlet:gap=10us'; "
             "repeatable. ecmp when left out, or the engine's own.",
-            consume_multiple=True,
+            consume_multiple=(1, None),
         ),
     ] = (),
     loads: Annotated[
@@ -113,18 +145,18 @@ def sweep_command(
         Parameter(help="Also search for the load that saturates, to this, such as 0.01."),
     ] = None,
     traffic: TrafficOptions = DEFAULT_TRAFFIC,
-    level: Annotated[str, Parameter(help="Level of detail, packet or flow.")] = "packet",
+    level: Annotated[Level, Parameter(help="Level of detail.")] = "packet",
     hardware: Annotated[
         tuple[str, ...],
         Parameter(
             help="Of switches and adapters, NAME=VALUE with commas between them: "
             "queues=voq,buffer=32KiB; repeatable. Names as of 'weft simulate'.",
-            consume_multiple=True,
+            consume_multiple=(1, None),
         ),
     ] = (),
-    seed: Annotated[int, Parameter(help="From which the seed of each load is made.")] = 0,
+    seed: Annotated[Whole, Parameter(help="From which the seed of each load is made.")] = 0,
     processes: Annotated[
-        int | None,
+        Whole | None,
         Parameter(help="Worker processes; one for each core when left out and it pays."),
     ] = None,
     plot: Annotated[
@@ -193,21 +225,10 @@ def sweep_command(
 
 
 def _check_files(plot: Path | None, output: Path | None, also: tuple[Path, ...]) -> None:
-    for option, path, known in (
-        ("--plot", plot, SUFFIXES),
-        ("--output", output, (".csv", ".parquet")),
-        *(("--also", path, (".csv", ".parquet")) for path in also),
-    ):
-        if path is None:
-            continue
-        if path.suffix.lower() not in known:
-            raise InputError(f"{option} {path}: expected a name that ends in {', '.join(known)}")
-        if option == "--also":
-            continue
-        if path.is_dir():
-            raise InputError(f"{option} {path}: is a folder; expected a file to write")
-        if not path.absolute().parent.is_dir():
-            raise InputError(f"{option} {path}: the folder {path.absolute().parent} does not exist")
+    check_files(("--plot", plot, tuple(SUFFIXES)), ("--output", output, TABLES))
+    for path in also:
+        if path.suffix.lower() not in TABLES:
+            raise InputError(f"--also {path}: expected a name that ends in {' or '.join(TABLES)}")
     if also and plot is None:
         raise InputError("--also goes with --plot FILE")
 

@@ -10,7 +10,7 @@ import cyclopts
 from cyclopts import Parameter
 from rich.table import Table
 
-from weft.cli.common import console
+from weft.cli.common import Whole, check_files, console
 from weft.formats.text import read_text, write_text
 from weft.workload import Workload
 from weft.workload.files import read_workload
@@ -24,13 +24,13 @@ trace_app = cyclopts.App(
 
 TraceFile = Annotated[Path, Parameter(help="A trace.")]
 Ranks = Annotated[
-    int | None, Parameter(help="How many ranks run it; needed when it has no RANKS line.")
+    Whole | None, Parameter(help="How many ranks run it; needed when it has no RANKS line.")
 ]
 Settings = Annotated[
     tuple[str, ...],
     Parameter(name="--set", help="Value of a parameter, such as n=64KiB; repeatable."),
 ]
-Seed = Annotated[int | None, Parameter(help="Seed of the computing times.")]
+Seed = Annotated[Whole | None, Parameter(help="Seed of the computing times.")]
 Output = Annotated[
     Path | None, Parameter(name=["--output", "-o"], help="File; standard output if left out.")
 ]
@@ -53,6 +53,7 @@ def format_command(
     output: Output = None,
 ) -> int:
     """Write a trace in its canonical form: one way to write each program."""
+    check_files(("--output", output, ()))
     text = read_text(file)
     formatted = format_program(parse(text, str(file)))
     if check:
@@ -78,6 +79,7 @@ def dense_command(
     output: Output = None,
 ) -> int:
     """Unfold a program into the operations of each rank, in numbers only."""
+    check_files(("--output", output, ()))
     _write(dense_text(_workload(file, ranks, settings, seed, format)), output)
     return 0
 
@@ -94,6 +96,7 @@ def fold_command(
     output: Output = None,
 ) -> int:
     """Fold a dense trace, or a workload in another format, into a compact program."""
+    check_files(("--output", output, ()))
     _write(folded_text(_workload(file, ranks, settings, seed, format)), output)
     return 0
 

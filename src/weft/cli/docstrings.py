@@ -1,0 +1,30 @@
+"""Docstrings in numpydoc as help: their sections, and what each parameter means."""
+
+from __future__ import annotations
+
+import re
+
+
+def sections(docstring: str) -> list[tuple[str, str]]:
+    """(Title, text) of a docstring; what comes before the first title has none."""
+    first, *others = re.split(r"^(\S.*)\n-{3,}$", docstring, flags=re.MULTILINE)
+    texts = [text.strip("\n") for text in others[1::2]]
+    return [("", first.strip()), *zip(others[::2], texts, strict=True)]
+
+
+def parameters(section: str) -> list[tuple[list[str], str]]:
+    """Names and indented text of each block of a section of parameters."""
+    blocks = []
+    for block in re.split(r"^(?=\S)", section, flags=re.MULTILINE):
+        head, _, text = block.partition("\n")
+        names = [name.strip() for name in head.partition(" :")[0].split(",")]
+        blocks.append((names, text))
+    return blocks
+
+
+def meanings(docstring: str) -> dict[str, str]:
+    """What each parameter means, in one line; several under one head share theirs."""
+    found: dict[str, str] = {}
+    for names, text in parameters(dict(sections(docstring)).get("Parameters", "")):
+        found |= dict.fromkeys(names, " ".join(text.replace("`", "").split()))
+    return found

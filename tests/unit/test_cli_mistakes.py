@@ -1,0 +1,148 @@
+"""Mistakes on the command line: one line each, in words that are no Python."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import get_args
+
+import pytest
+from cyclopts import App
+
+from weft.cli import main
+from weft.cli.app import COMMANDS, program
+from weft.cli.mistakes import attached
+
+TREE = "xgft:2;4,4;1,4"
+#: What is needed before options for a command to be a command.
+PACKETS = ("simulate", TREE, "--workload", "barrier", "--level", "packet")
+
+
+def failure(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """The one line that a command line ends in."""
+    status = main(words)
+    out, err = capsys.readouterr()
+    assert (status, out) == (2, "")
+    (line,) = err.splitlines()
+    assert line.startswith("weft: error: ")
+    return line.removeprefix("weft: error: ")
+
+
+def commands() -> Iterator[tuple[str, ...]]:
+    for name in COMMANDS:
+        command = program([name])[name]
+        inner = [word for word in command if not word.startswith("-")]
+        yield from ((name, word) for word in inner) if inner else [(name,)]
+
+
+def command(*words: str) -> App:
+    app = program(words)
+    for word in words:
+        app = app[word]
+    return app
+
+
+@pytest.mark.parametrize("words", list(commands()), ids=" ".join)
+def test_every_option_that_is_a_number_says_so(capsys, words: tuple[str, ...]) -> None:
+    """Before anything is done: the fabric that is named does not exist."""
+    numbers = {
+        argument.name: kinds
+        for argument in command(*words).assemble_argument_collection()
+        if argument.parse and {int, float} & (kinds := {argument.hint, *get_args(argument.hint)})
+    }
+    needed = ("--engine", "x", "--out", "x") if words[-1] == "export" else ()
+    for name, kinds in numbers.items():
+        kind = "a whole number" if int in kinds else "a number"
+        for value in ("abc", "", *(("1.5", "1e3", "-0.5") if int in kinds else ())):
+            said = failure(capsys, *words, "nothing", *needed, name, value)
+            assert said == f"{name}: {value!r} does not fit: expected {kind}"
+    if words[0] in {"simulate", "cost", "compare"}:
+        assert len(numbers) >= 4
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["weave"], "unknown command 'weave' (did you mean 'sweep'?); there are calibrate, "),
+        (["opensm", "liev"], "unknown opensm command 'liev' (did you mean 'live'?); there are "),
+        (["info"], "weft info needs FABRIC; 'weft info --help' says what there is"),
+        (["opensm", "export", TREE], "weft opensm export needs --engine; 'weft opensm export "),
+        (["info", TREE, "x"], "weft info: 'x' is one word too many; "),
+        (["compare", TREE, "--sample", "3"], "weft compare has no option '--sample' (did you mean"),
+        (["compare", TREE, "--sample=3"], "weft compare has no option '--sample' (did you mean"),
+        (["compare", TREE, "--seed", "1", "--seed", "2"], "--seed is given twice"),
+        (["compare", TREE, "--seed"], "--seed needs a value; 'weft compare --help' says"),
+        (["compare", TREE, "--seed", "--timing"], "--seed needs a value; "),
+        (["compare", TREE, "--engines", "--timing"], "--engines needs a value; "),
+        (
+            ["compare", TREE, "--timing=maybe"],
+            "--timing: 'maybe' does not fit: the option takes",
+        ),
+        (["cost", TREE, "--core", "midle"], "expected middle, end or row-ends (did you mean 'mid"),
+        (
+            ["sweep", TREE, "--level", "static"],
+            "--level: 'static' does not fit: expected packet",
+        ),
+        (
+            ["sweep", TREE, "--warmup", "abc"],
+            "--warmup: 'abc' does not fit: 'abc' is no duration",
+        ),
+        (["info", TREE, "--format", "abc"], "unknown readable format 'abc'; there are "),
+        ([*PACKETS, "--workload-format", "goll"], "format 'goll' (did you mean 'goal'?)"),
+        ([*PACKETS, "--trace-message", "3"], "--trace-message: '3' does not fit: expected RANK:N"),
+        (
+            [*PACKETS, "--trace-message", "0:0", "--trace-message", "a"],
+            "--trace-message: 'a' does not fit: expected RANK:N",
+        ),
+        ([*PACKETS, "--local-gbps", "inf"], "--local-gbps: inf does not fit: expected a finite"),
+    ],
+)
+def test_a_mistake_is_named_with_what_was_expected(capsys, words: list[str], says: str) -> None:
+    said = failure(capsys, *words)
+    assert says in said
+    assert not re.search(r"\(.*,\)|<class|NoneType|Input should|\bint\b|\bstr\b", said)
+
+
+@pytest.mark.parametrize("equals", [False, True])
+@pytest.mark.parametrize(
+    ("words", "option", "value", "says"),
+    [
+        (PACKETS, "--snapshot", "-1us", "expected a positive time"),
+        (PACKETS, "--max-time", "-1", "expected a positive time"),
+        (PACKETS, "--start", "-.5ms", "expected a positive time"),
+        (PACKETS, "--eager", "-4KiB", "expected a positive number of bytes"),
+        (PACKETS, "--seed", "-1", "expected 0 or more"),
+        (PACKETS, "--ranks", "-3", "expected 1 or more"),
+        (PACKETS, "--max-seconds", "-1", "expected a number greater than 0"),
+        (("sweep", TREE), "--loads", "-0.1:0.9:0.1", "0 < FIRST"),
+        (("sweep", TREE), "--size", "-2KiB", "expected a positive number of bytes"),
+        (("sweep", TREE), "--drain", "-2ms", "expected a positive time"),
+        (("compare", TREE), "--samples", "-2x", "expected a whole number"),
+        (("paper", "contention-model"), "--edges", "-3x", "does not fit"),
+    ],
+)
+def test_a_value_below_zero_is_judged_by_its_option(
+    capsys, words: tuple[str, ...], option: str, value: str, says: str, equals: bool
+) -> None:
+    said = failure(capsys, *words, *([f"{option}={value}"] if equals else [option, value]))
+    assert says in said
+
+
+def test_only_numbers_below_zero_and_truths_are_tied_to_an_option() -> None:
+    words = ["a", "--b", "-1us", "--c=1", "-2", "--d", "-inf", "--e", "-x", "-3", "--", "--f", "-4"]
+    assert attached(words) == [
+        "a", "--b=-1us", "--c=1", "-2", "--d=-inf", "--e", "-x", "-3", "--", "--f", "-4",
+    ]  # fmt: skip
+    assert attached(["no", "--a", "No", "yes", "--b", "none"]) == [
+        "no", "--a=No", "yes", "--b", "none",
+    ]  # fmt: skip
+    assert attached([]) == []
+
+
+def test_layouts_have_help_for_each_option(capsys) -> None:
+    main(["cost", "--help"])
+    out = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "--chassis-units INT Height of a host chassis in U, and the hosts in one: " in out
+    assert "--row-spacing-m FLOAT From one rack to the next in a row, and from one row to" in out
+    assert "[default: 0.5, 1, 1.5, 2, 3, 5, 7," in out
+    assert not re.search(r"INT +\[default", out)
