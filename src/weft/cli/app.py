@@ -49,7 +49,7 @@ COMMANDS = {
         "Try the real OpenSM on a simulated fabric, load tables into it, and check what it does.",
     ),
     "paper": (
-        "weft.cli.paper:paper_command",
+        "weft.cli.paper:paper_app",
         "Run the experiments of a paper and print its claims beside the measured values.",
     ),
     "predict": (
@@ -80,7 +80,9 @@ COMMANDS = {
 
 
 def _worth_showing(default: object) -> str | None:
-    return None if default in ((), None, False) else str(default)
+    if default is None or default is False or default == ():
+        return None
+    return ", ".join(map(str, default)) if isinstance(default, tuple) else str(default)
 
 
 def program(words: Sequence[str] = ()) -> cyclopts.App:

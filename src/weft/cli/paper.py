@@ -3,31 +3,79 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from inspect import Parameter, Signature
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_origin, get_type_hints
 
-from cyclopts import Parameter
+import cyclopts
 
-from weft.cli.common import announced_compile
+from weft.cli.common import Whole, announced_compile, check_folder
+from weft.cli.docstrings import meanings, sections
 from weft.papers import paper
+from weft.registry import Entry, convert
+
+#: Options of these types are such on the command line; lists are text with commas.
+_KINDS: dict[Any, Any] = {
+    bool: bool, int: Whole, int | None: Whole | None, float: float, Path | None: Path | None,
+}  # fmt: skip
 
 
-def paper_command(
-    name: Annotated[str, Parameter(help="Which paper; 'weft list papers' names them.")],
-    /,
-    **options: Annotated[
-        str, Parameter(help="Options of the study; 'weft list NAME' explains them.")
-    ],
-) -> int:
-    """Run the experiments of a paper and print its claims beside the measured values.
+def _command(entry: Entry) -> Callable[..., int]:
+    """The command of a study: its options are those of its function, with the same help."""
 
-    Every study takes --out FOLDER for its figures and tables. Its other options are its own:
-    'weft list NAME' explains them.
-    """
-    entry = paper[name]
-    bound = paper.bind(entry, {key.replace("-", "_"): value for key, value in options.items()})
-    with announced_compile():
-        study = entry.function(**bound)
-    sys.stdout.write(study.text().rstrip("\n") + "\n")
-    for path in study.files:
-        print(path)
-    return 0
+    def command(**given: Any) -> int:
+        hints = get_type_hints(entry.function, include_extras=True)
+        said = {
+            name: convert(value, hints[name], _flag(name))
+            for name, value in given.items()
+            if value is not None
+        }
+        check_folder("--out", said.get("out"))
+        bound = paper.bind(entry, said)
+        with announced_compile():
+            study = entry.function(**bound)
+        sys.stdout.write(study.text().rstrip("\n") + "\n")
+        for path in study.files:
+            print(path)
+        return 0
+
+    told = meanings(entry.explanation)
+    hints = get_type_hints(entry.function, include_extras=True)
+    options = [
+        _option(name, option, hints[name], told.get(name, ""))
+        for name, option in entry.options.items()
+    ]
+    command.__signature__ = Signature(options)  # type: ignore[attr-defined]
+    command.__annotations__ = {option.name: option.annotation for option in options}
+    command.__doc__ = sections(entry.explanation)[0][1]
+    return command
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _option(name: str, option: Parameter, hint: Any, meaning: str) -> Parameter:
+    """An option as a keyword of a command; what is not given stays None."""
+    kind = hint if get_origin(hint) is Literal else _KINDS.get(hint, str)
+    default = option.default
+    shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
+    about = cyclopts.Parameter(
+        name=_flag(name),
+        help=meaning,
+        negative=_flag(f"no-{name}") if default is True else (),
+        show_default=False if shown in ("", None) or default is False else lambda _: str(shown),
+    )
+    return Parameter(
+        name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, about]
+    )
+
+
+paper_app = cyclopts.App(
+    name="paper",
+    help="Run the experiments of a paper and print its claims beside the measured values.",
+    help_format="markdown",
+)
+for each in paper:
+    paper_app.command(_command(each), name=each.name, alias=each.aliases)
