@@ -11,7 +11,7 @@ from rich.console import Console
 
 from weft.cli import main
 from weft.cli.compare import advice
-from weft.cli.listing import KINDS
+from weft.cli.listing import KINDS, _with_defaults
 from weft.compare import compare
 from weft.load import fabric
 from weft.registry import Entry
@@ -274,6 +274,33 @@ def test_list_explains_an_entry_and_each_of_its_options(
     assert out in alone  # with others of that name: formats are read and written
 
 
+def test_list_shows_defaults_as_they_are_typed(capsys) -> None:
+    for name, heads in (
+        ("flowlet", ["gap=10us", "entries=4096"]),
+        ("conga", ["gap=500us", "t_dre=16us", "ageing=10ms"]),
+        ("natural-ring", ["sizes=8B,2MB"]),
+        ("ring-allreduce", ["gradients=102228128B", "bucket=25MiB", "forward=0ns", "overlap=true"]),
+        ("cartesian", ["sizes=4KiB,8KiB,", "shuffled=true", "dims=", "utilization=1"]),
+        ("tit", ["flops_per_s=1e+09", "tags="]),
+        ("kns-infiniband", ["ranks_per_node=1,8", "benchmarks=", "full=false", "out="]),
+    ):
+        _, out, _ = run(capsys, "list", name)
+        options = out.partition("Options")[2]
+        for head in heads:
+            assert re.search(rf"^  (\S+, )*{re.escape(head)}", options, re.M), head
+        assert not re.search(r"=\S*(None|True|False)", options)
+    # What is shown is understood, and is the default.
+    for kind in ("patterns", "applications", "policies", "engines"):
+        for entry in KINDS[kind]:
+            typed = {
+                name: text.partition("=")[2]
+                for name, text in _with_defaults(entry).items()
+                if not text.endswith("=") and "=" in text
+            }
+            defaults = {name: entry.options[name].default for name in typed}
+            assert KINDS[kind].bind(entry, typed) == defaults, entry.name
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -304,7 +331,7 @@ def test_list_explains_an_entry_and_each_of_its_options(
         (["cost", TREE, "--rack-units", "0"], "rack_units must be"),
         (["cost", TREE, "--prices", "none.toml"], "none.toml"),
         (["paper", "multipath-ecmp", "--seeds", "none"], "seeds"),
-        (["paper", "multipath-ecmp", "--sedes", "3"], "did you mean 'seeds'"),
+        (["paper", "multipath-ecmp", "--sedes", "3"], "did you mean '--seeds'"),
         (["paper", "qsnett"], "unknown paper"),
         (["list", "things"], "nothing is called 'things'"),
         (["list", "engines", "updm"], "did you mean 'updn'"),

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import re
 import textwrap
-from inspect import Parameter as Option
-from typing import Annotated
+from typing import Annotated, get_args, get_type_hints
 
 from cyclopts import Parameter
 from rich.console import Console
@@ -14,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from weft.cli.common import console
+from weft.cli.docstrings import parameters, sections
 from weft.errors import InputError
 from weft.formats import reader, writer
 from weft.papers import paper
@@ -21,6 +20,7 @@ from weft.registry import Entry, Registry, did_you_mean
 from weft.routing import engine
 from weft.sim.packet.policies import policy
 from weft.topology import topology
+from weft.units import Bytes, Nanoseconds
 from weft.workload import pattern
 from weft.workload.apps import application
 from weft.workload.collectives import collective
@@ -43,6 +43,9 @@ KINDS: dict[str, Registry] = {
 }
 #: Sections of a docstring that are for callers from Python only.
 LEFT_OUT = {"Returns", "Examples", "See Also"}
+#: Units in which times and sizes are shown, largest first.
+TIMES = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))
+SIZES = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("GB", 10**9), ("MB", 10**6), ("B", 1))
 #: Width of a line of running text at most.
 TEXT_WIDTH = 100
 
@@ -90,7 +93,7 @@ def _list(kind: str, out: Console) -> None:
     table.add_column("options")
     table.add_column("what it is")
     for entry in KINDS[kind]:
-        options = ", ".join(_with_default(*option) for option in entry.options.items())
+        options = ", ".join(_with_defaults(entry).values())
         table.add_row(escape(_label(entry)), escape(options), escape(entry.summary))
     out.print(table)
 
@@ -99,17 +102,46 @@ def _label(entry: Entry) -> str:
     return " / ".join((entry.name, *entry.aliases))
 
 
-def _with_default(name: str, option: Option) -> str:
-    default = option.default
-    if default is option.empty:
-        return name
-    return f"{name}={','.join(map(str, default)) if isinstance(default, tuple) else default}"
+def _with_defaults(entry: Entry) -> dict[str, str]:
+    """Each option with its default, as it would be typed."""
+    hints = get_type_hints(entry.function, include_extras=True)
+    return {
+        name: name
+        if option.default is option.empty
+        else f"{name}={_typed(option.default, hints.get(name))}"
+        for name, option in entry.options.items()
+    }
+
+
+def _typed(value: object, hint: object) -> str:
+    """A value as one types it: times and sizes have a unit, items of lists commas."""
+    if isinstance(value, tuple):
+        (item, *_) = get_args(hint) or (None,)
+        return ",".join(_typed(each, item) for each in value)
+    if hint == Nanoseconds and isinstance(value, int | float):
+        return _with_unit(value, TIMES)
+    if hint == Bytes and isinstance(value, int):
+        return _with_unit(value, SIZES)
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _with_unit(value: float, units: tuple[tuple[str, float], ...]) -> str:
+    """A value in its largest unit of which it has a whole number, or else in the smallest."""
+    least = units[-1]
+    name, factor = next(
+        (unit for unit in units if value >= unit[1] and value % unit[1] == 0), least
+    )
+    return f"{value / factor:g}{name}" if value < 1e6 * factor else f"{value}{least[0]}"
 
 
 def _explain(entry: Entry, out: Console) -> None:
     """Print the docstring: what it is, its options with their defaults, and when it refuses."""
     blocks = []
-    for title, section in _sections(entry.explanation):
+    for title, section in sections(entry.explanation):
         takes = title == "Parameters"
         text = _options(entry, section) if takes else section
         if title not in LEFT_OUT and text:
@@ -119,23 +151,14 @@ def _explain(entry: Entry, out: Console) -> None:
     out.print(escape("\n\n".join(blocks)), soft_wrap=True)
 
 
-def _sections(docstring: str) -> list[tuple[str, str]]:
-    """(Title, text) of a numpydoc docstring; what comes before the first title has none."""
-    first, *others = re.split(r"^(\S.*)\n-{3,}$", docstring, flags=re.MULTILINE)
-    texts = [text.strip("\n") for text in others[1::2]]
-    return [("", first.strip()), *zip(others[::2], texts, strict=True)]
-
-
 def _options(entry: Entry, text: str) -> str:
     """The parameters that a user may set, each under its name and default."""
     kept = []
-    for block in re.split(r"^(?=\S)", text, flags=re.MULTILINE):
-        head, _, meaning = block.partition("\n")
-        names = [name.strip() for name in head.partition(" :")[0].split(",")]
-        options = [(name, entry.options[name]) for name in names if name in entry.options]
-        if options:
-            heads = ", ".join(_with_default(*option) for option in options)
-            kept.append(f"{heads}\n{meaning}")
+    options = _with_defaults(entry)
+    for names, meaning in parameters(text):
+        heads = [options[name] for name in names if name in options]
+        if heads:
+            kept.append(f"{', '.join(heads)}\n{meaning}")
     return "".join(kept).rstrip()
 
 
