@@ -100,6 +100,27 @@ def test_the_study_tells_errors_by_variant_and_size(
     assert (tmp_path / "packet_variants.csv").exists()
 
 
+@pytest.mark.parametrize("number", [0, 1, 4])
+def test_an_interrupt_leaves_the_variants_that_are_done(monkeypatch, number: int) -> None:
+    def measure(graphs, variant, *more, **options):
+        if variant is packet.VARIANTS[number]:
+            raise KeyboardInterrupt
+        return measured(graphs, variant, *more, **options)
+
+    measured = packet.measure
+    monkeypatch.setattr(packet, "measure", measure)
+    study = contention_model(edges=2, graphs=2, shapes=2, packet_graphs=3)
+    said = f"{number} of {len(packet.VARIANTS)} variants"
+    assert study.partial == said
+    assert f"Partial, interrupted: {said} at the packet level" in study.text()
+    names = [variant.name for variant in packet.VARIANTS[:number]]
+    assert study.packets.variants["variant"].to_list() == names
+    told = {variant.name for variant in packet.TOLD} & set(names)
+    for table, columns in study.packets.tables().values():
+        assert table.columns == list(columns)
+        assert set(table["variant"]) in (told, set(names))
+
+
 def test_without_packets_the_study_says_how_to_have_them() -> None:
     study = contention_model(edges=1, graphs=1, shapes=1)
     assert study.packets is None

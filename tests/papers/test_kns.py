@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
+import re
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +33,7 @@ from weft.workload import load_workload
 PACKETS = Setting("packet", "opensm", 1, False)
 FLOWS = Setting("flow", "opensm", 1, False)
 SMALL = ("pingpong-latency", "natural-ring-latency")
+RUN_KEYS = ("network", "engine", "placement", "ranks_per_node", "benchmark")
 
 
 @pytest.fixture(scope="module")
@@ -361,6 +366,33 @@ def test_claims_without_data_are_left_out() -> None:
         only.get("ptrans", KNS, "hdor", "linear")
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_claims_whose_runs_are_missing_are_not_measured(seed: int) -> None:
+    whole = doctored(LANES)
+    (all_of_it,) = zip(*(result.findings.values() for result in hold(CLAIMS, [whole])), strict=True)
+    random = np.random.default_rng(seed)
+    missing = frozenset(key for key in sorted(whole.values) if random.random() < 0.02)
+    values = {key: value for key, value in whole.values.items() if key not in missing}
+    partial = hold(CLAIMS, [replace(whole, values=values, missing=missing)])
+    assert [result.claim.id for result in partial] == [claim.id for claim in CLAIMS]
+    verdicts = []
+    for result, before in zip(partial, all_of_it, strict=True):
+        (finding,) = result.findings.values()
+        verdicts.append(finding.verdict)
+        if finding.verdict is Verdict.NOT_MEASURED:
+            assert finding.measured.startswith("not measured: ")
+            assert (finding.conditions, finding.worst) == ((), None)
+        else:
+            assert finding == before
+    assert 0 < verdicts.count(Verdict.NOT_MEASURED) < len(verdicts)
+    # What nobody asked for is no claim of the study.
+    left = {key: value for key, value in values.items() if key[3] == "ebb"}
+    only = hold(CLAIMS, [replace(whole, values=left, missing=missing & left.keys())])
+    assert {result.claim.id for result in only} <= {
+        "ebb-kns-tree", "ebb-kns-tree-each", "ebb-hdor", "ebb-dfsssp-ftree"
+    }  # fmt: skip
+
+
 def test_shuffled_networks_are_a_basis_of_their_own() -> None:
     run = Run(SHUFFLED[KNS], "lash", "linear", 1, "ebb")
     measured = kns_runs.Measured(run, {"ebb": 7.0}, 1.0, 1, 1, 0.0, 0.0)
@@ -422,16 +454,106 @@ def test_the_number_of_processes_does_not_matter(study: KnsStudy) -> None:
     assert parallel == [measure(PACKETS, run) for run in runs]
 
 
-def test_an_interrupt_ends_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(watch: kns_runs.Watch, done: int, runs: int) -> None:
-        if done:
+def interrupt_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    def tell(watch: kns_runs.Watch, done: int, runs: int) -> None:
+        if done >= number:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(kns_runs.Watch, "__call__", interrupt)
+    monkeypatch.setattr(kns_runs.Watch, "__call__", tell)
+
+
+def test_an_interrupt_ends_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupt_at(monkeypatch, 2)
     runs = study_runs((1,), ("pingpong-latency", "hpcg"), beyond=False)
-    with pytest.raises(KeyboardInterrupt):
-        measure_all(runs, FLOWS, processes=2)
+    found = [each.run for each in measure_all(runs, FLOWS, processes=2)]
+    assert 2 <= len(found) < len(runs)
+    assert found == [run for run in runs if run in found]
     assert not multiprocessing.active_children()
+
+
+def test_an_interrupt_leaves_a_partial_study(study: KnsStudy, monkeypatch, tmp_path) -> None:
+    # All of natural-ring-latency, which runs first, and none of pingpong-latency but one.
+    made = study.asked // 2 + 1
+    interrupt_at(monkeypatch, made)
+    found = kns_infiniband(ranks_per_node=(1,), benchmarks=SMALL, processes=1, out=tmp_path)
+    assert (study.partial, found.partial) == ("", f"{made} of {study.asked} runs")
+    assert_frame_equal(
+        found.runs,
+        study.runs.join(found.runs, on=list(RUN_KEYS), how="semi", maintain_order="left"),
+    )
+    assert found.runs.height == made
+    text = found.text()
+    assert f"partial, {made} of {study.asked} runs, interrupted" in text
+    before = {row[:6]: row for row in study.claims_frame.iter_rows()}
+    lost = same = 0
+    for row in found.claims_frame.iter_rows(named=True):
+        whole = before[tuple(row.values())[:6]]
+        if row["verdict"] == "not measured":
+            lost += 1
+            assert row["measured"].startswith("not measured: pingpong-latency")
+            assert (row["conditions"], row["against"], row["worst"]) == (0, 0, "")
+        else:
+            same += 1
+            assert tuple(row.values()) == whole
+    assert lost + same == len(before)
+    assert lost
+    assert same
+    assert (tmp_path / "report.txt").read_text() == replace(found, files=()).text(150)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {path.name for path in found.files}
+    assert "figure-12.png" in names
+    assert "figure-10.png" not in names
+    assert_frame_equal(pl.read_parquet(tmp_path / "results.parquet"), found.results)
+
+
+def test_an_interrupt_before_any_run_is_one(monkeypatch, tmp_path) -> None:
+    interrupt_at(monkeypatch, 0)
+    with pytest.raises(KeyboardInterrupt):
+        kns_infiniband(ranks_per_node=(1,), benchmarks=SMALL, processes=1, out=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+#: The command, whose whole process group hears of a signal as soon as three runs are over.
+SIGNALLED = """
+import os, sys
+from weft.cli import main
+from weft.papers import kns_runs
+
+number = int(sys.argv.pop(1))
+told = []
+
+def tell(watch, done, runs):
+    if done >= 3 and not told:
+        told.append(done)
+        os.killpg(0, number)
+
+kns_runs.Watch.__call__ = tell
+raise SystemExit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "word"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
+)
+def test_the_command_tells_what_a_signal_left(
+    tmp_path: Path, number: signal.Signals, status: int, word: str
+) -> None:
+    words = ["paper", "kns-infiniband", "--level", "flow", "--ranks-per-node", "1"]
+    words += ["--benchmarks", "natural-ring-latency", "--out", str(tmp_path)]
+    words += ["--processes", "2"]
+    child = subprocess.run(
+        [sys.executable, "-c", SIGNALLED, str(int(number)), *words],
+        check=False, capture_output=True, text=True, start_new_session=True, timeout=120,
+    )  # fmt: skip
+    assert child.returncode == status, child.stderr
+    said = re.search(rf"weft: {word}: (\d+) of (\d+) runs; the study is partial\n", child.stderr)
+    assert said
+    made, asked = map(int, said.groups())
+    assert 3 <= made < asked
+    assert pl.read_parquet(tmp_path / "runs.parquet").height == made
+    assert f"partial, {made} of {asked} runs, interrupted" in child.stdout
+    assert "not measured" in child.stdout
 
 
 def test_lanes_part_flows_only_where_there_are_packets() -> None:

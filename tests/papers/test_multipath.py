@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -175,6 +176,37 @@ def test_the_result_does_not_depend_on_the_processes(small: StudyResult) -> None
     assert_frame_equal(two.cdf, small.cdf)
     assert two.claims == small.claims
     assert two.text() == small.text()
+
+
+@pytest.mark.parametrize(("runs", "seeds"), [(7, 2), (6, 2), (9, 3), (5, None), (0, None)])
+def test_an_interrupt_leaves_the_seeds_that_are_done(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, runs: int, seeds: int | None
+) -> None:
+    made = []
+
+    def measure(*arguments: object) -> object:
+        if len(made) == runs:
+            raise KeyboardInterrupt
+        made.append(arguments)
+        return one(*arguments)
+
+    study = importlib.import_module("weft.papers.multipath_ecmp")
+    one = study._measure
+    options = {"flows": 20, "k": (4, 6), "processes": 1}
+    monkeypatch.setattr(study, "_measure", measure)
+    if seeds is None:
+        with pytest.raises(KeyboardInterrupt):
+            multipath_ecmp(seeds=4, out=tmp_path, **options)
+        assert not list(tmp_path.iterdir())
+        return
+    found = multipath_ecmp(seeds=4, **options)
+    monkeypatch.undo()
+    whole = multipath_ecmp(seeds=seeds, **options)
+    assert (whole.partial, found.partial) == ("", f"{seeds} of 4 seeds")
+    assert_frame_equal(found.runs, whole.runs)
+    assert_frame_equal(found.cdf, whole.cdf)
+    assert found.claims == whole.claims
+    assert f"partial, interrupted: {seeds} of 4 seeds from 0" in found.text(200)
 
 
 def test_other_seeds_give_other_numbers(small: StudyResult) -> None:

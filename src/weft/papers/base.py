@@ -6,6 +6,7 @@ A study is added by a file with one function::
     def multipath_ecmp(*, seeds: int = 30, out: Path | None = None) -> Study: ...
 
 With `out` it writes its figures and tables there and says which; its options are its parameters.
+After a KeyboardInterrupt it returns what is known, or raises it where that is nothing.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ class Study(Protocol):
 
     #: Files written, in the order of writing; empty without an output folder.
     files: tuple[Path, ...]
+    #: How much there is, such as "12 of 600 runs", where an interrupt ended the study; else empty.
+    partial: str
 
     def text(self) -> str:
         """The paper's claims beside what was measured, and the tables, as plain text."""

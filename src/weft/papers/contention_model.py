@@ -158,6 +158,11 @@ class ContentionStudy:
     files: tuple[Path, ...] = ()
 
     @property
+    def partial(self) -> str:
+        """How much of the packet level there is, where an interrupt ended it; else empty."""
+        return self.packets.partial if self.packets is not None else ""
+
+    @property
     def printed(self) -> pl.DataFrame:
         """One row per printed number, of `PRINTED_COLUMNS`."""
         values = [float(number.printed) for number in self.numbers]
@@ -217,6 +222,8 @@ def contention_model(
     out: Path | None = None,
 ) -> ContentionStudy:
     """Contention graphs and penalty coefficients on InfiniBand (Martinasso and Mehaut 2011).
+
+    Ctrl-C at the packet level ends it with the variants of hardware that were done by then.
 
     Parameters
     ----------

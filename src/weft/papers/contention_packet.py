@@ -8,8 +8,9 @@ times that the paper prints as measured are compared with too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from weft import routing
 from weft.columns import Column, frame
 from weft.fabrics import Fabric
+from weft.pool import run_all
 from weft.routes import Routes, TableRoutes, VirtualLanes
 from weft.sim.contention import INFINIBAND, PenaltyModel, predict
 from weft.sim.contention.accuracy import ERROR_COLUMNS, errors_by_edge, errors_by_size
@@ -29,6 +31,8 @@ from weft.sim.packet import Hardware, simulate_packets
 from weft.topology import build
 from weft.workload import Workload, WorkloadBuilder
 
+#: Called now and then; what it raises ends a run.
+Watch = Callable[[Any], None]
 #: Sources and destinations of a graph.
 Graph = tuple[list[int], list[int]]
 
@@ -174,6 +178,12 @@ class PacketComparison:
     coefficients: pl.DataFrame
     fitted: pl.DataFrame
 
+    @property
+    def partial(self) -> str:
+        """How many variants there are of how many, where an interrupt came; else empty."""
+        made = self.variants.height
+        return f"{made} of {len(VARIANTS)} variants" if made < len(VARIANTS) else ""
+
     def tables(self) -> dict[str, tuple[pl.DataFrame, Mapping[str, Column]]]:
         """The tables by the names of their files, with what their columns mean."""
         return {
@@ -209,11 +219,17 @@ def processes(graph: Graph, size_bytes: int, start_ns: NDArray[np.float64]) -> W
 
 
 def packet_times(
-    graph: Graph, size_bytes: int, variant: Variant, fabric: Fabric, routes: Routes
+    graph: Graph,
+    size_bytes: int,
+    variant: Variant,
+    fabric: Fabric,
+    routes: Routes,
+    watch: Watch = lambda _: None,
 ) -> NDArray[np.float64]:
     """float64 [edges]: seconds from each communication's start to its arrival.
 
-    Starts depend on the graph and not on the rest of the variant.
+    Starts depend on the graph and not on the rest of the variant. What `watch` raises, which is
+    called now and then, ends the run.
     """
     edges = len(graph[0])
     random = np.random.default_rng([edges, *graph[0], *graph[1]])
@@ -221,14 +237,20 @@ def packet_times(
     placement = np.ravel(np.stack(graph, 1))
     result = simulate_packets(
         fabric, routes, processes(graph, size_bytes, start_ns), placement,
-        hardware=variant.hardware, eager_bytes=size_bytes if variant.eager else 0,
+        hardware=variant.hardware, eager_bytes=size_bytes if variant.eager else 0, progress=watch,
     )  # fmt: skip
+    if not result.complete:
+        raise KeyboardInterrupt  # nothing else ends a run early
     arrived: NDArray[np.float64] = result.arrived_ns[result.workload.messages]
     return (arrived - start_ns) * 1e-9
 
 
 def measure(
-    graphs: Sequence[Graph], variant: Variant, nodes: int, size_bytes: int = SIZE_BYTES
+    graphs: Sequence[Graph],
+    variant: Variant,
+    nodes: int,
+    size_bytes: int = SIZE_BYTES,
+    watch: Watch = lambda _: None,
 ) -> tuple[list[Measurement], float]:
     """Times of graphs, and of a byte of one communication alone, s.
 
@@ -242,11 +264,13 @@ def measure(
         Hosts of the switch.
     size_bytes
         Of every message.
+    watch
+        As of `packet_times`.
     """
     fabric, routes = one_switch(nodes, variant.lanes)
 
     def times(graph: Graph) -> NDArray[np.float64]:
-        return packet_times(graph, size_bytes, variant, fabric, routes)
+        return packet_times(graph, size_bytes, variant, fabric, routes, watch)
 
     measured = [
         Measurement(
@@ -286,7 +310,9 @@ def _variant_row(
     ]  # fmt: skip
 
 
-def calibrated(variant: Variant, nodes: int) -> tuple[Calibration, list[Measurement], float]:
+def calibrated(
+    variant: Variant, nodes: int, watch: Watch = lambda _: None
+) -> tuple[Calibration, list[Measurement], float]:
     """The coefficients that fit all graphs of up to `FIT_EDGES` edges best.
 
     The time of a byte stays that of one communication alone.
@@ -294,7 +320,7 @@ def calibrated(variant: Variant, nodes: int) -> tuple[Calibration, list[Measurem
     shapes: list[Graph] = [
         ([a for a, _ in shape], [b for _, b in shape]) for shape in all_shapes(FIT_EDGES)
     ]
-    measured, alpha = measure(shapes, variant, nodes)
+    measured, alpha = measure(shapes, variant, nodes, watch=watch)
     return fit(measured, fit_bandwidth=False), measured, alpha
 
 
@@ -305,12 +331,14 @@ def _mean_and_max(
     return float(error.mean()), float(error.max())
 
 
-def _measured_rows(figure_4: Mapping[str, Graph], variant: Variant) -> list[list[object]]:
+def _measured_rows(
+    figure_4: Mapping[str, Graph], variant: Variant, watch: Watch
+) -> list[list[object]]:
     """The paper's measured times beside the packet level's."""
     rows: list[list[object]] = []
     for name, graph in figure_4.items():
         nodes = max(max(each) for each in graph) + 1
-        (found,), alpha = measure([graph], variant, nodes, MEASURED_BYTES)
+        (found,), alpha = measure([graph], variant, nodes, MEASURED_BYTES, watch)
         ours = found.time_s / (alpha * MEASURED_BYTES)
         model = predict(*graph, 1.0, 0.0, 1.0)
         for edge, seconds in enumerate(MEASURED_4[name]):
@@ -331,6 +359,8 @@ def compare(
 ) -> PacketComparison:
     """The model's errors on random graphs over all `VARIANTS`, and fits to those `TOLD`.
 
+    A KeyboardInterrupt ends it with the variants that were done by then.
+
     Parameters
     ----------
     graphs
@@ -341,45 +371,67 @@ def compare(
         The paper's graphs of which `MEASURED_4` has the times.
     """
     nodes = max(nodes, FIT_EDGES + 1)
-    maxmin = maxmin_times(graphs, nodes)
-    rows: list[list[object]] = []
-    errors: list[pl.DataFrame] = []
-    coefficients: list[list[object]] = []
-    fitted: list[list[object]] = []
-    beside: list[list[object]] = []
-    for variant in VARIANTS:
-        measured, alpha = measure(graphs, variant, nodes)
-        rows.append(_variant_row(variant, measured, alpha, maxmin))
-        if variant not in TOLD:
-            continue
-        by_size = errors_by_size(measured, INFINIBAND, alpha)
-        errors.append(by_size.select(pl.lit(variant.name).alias("variant"), pl.all()))
-        beside += _measured_rows(figure_4, variant)
-        found, small, small_alpha = calibrated(variant, nodes)
-        coefficients += [
-            [
-                variant.name, name, getattr(found.model, name), found.uncertainty[name],
-                getattr(INFINIBAND, name),
-            ]
-            for name in COEFFICIENTS
-        ]  # fmt: skip
+    shared = _Shared(graphs, nodes, figure_4, maxmin_times(graphs, nodes))
+    found = [each for each in run_all(_compared, shared, VARIANTS, 1)[0] if each is not None]
+    told = [more for _, more in found if more is not None]
+    return PacketComparison(
+        len(graphs),
+        _table(VARIANT_COLUMNS, [row for row, _ in found]),
+        pl.concat([_table(PACKET_ERROR_COLUMNS, []), *(each.errors for each in told)]),
+        _table(PACKET_MEASURED_COLUMNS, [row for each in told for row in each.beside]),
+        _table(PACKET_FIT_COLUMNS, [row for each in told for row in each.coefficients]),
+        _table(PACKET_FITTED_COLUMNS, [row for each in told for row in each.fitted]),
+    )
+
+
+class _Shared(NamedTuple):
+    """What `compare` is given, and the times by max-min fairness."""
+
+    graphs: Sequence[Graph]
+    nodes: int
+    figure_4: Mapping[str, Graph]
+    maxmin: NDArray[np.float64]
+
+
+class _Told(NamedTuple):
+    """What is told of a variant in `TOLD`: rows of each table but the first."""
+
+    errors: pl.DataFrame
+    beside: list[list[object]]
+    coefficients: list[list[object]]
+    fitted: list[list[object]]
+
+
+def _compared(shared: _Shared, variant: Variant, watch: Watch) -> tuple[list[object], _Told | None]:
+    """Row of a variant, and what else is told of it."""
+    measured, alpha = measure(shared.graphs, variant, shared.nodes, watch=watch)
+    row = _variant_row(variant, measured, alpha, shared.maxmin)
+    if variant not in TOLD:
+        return row, None
+    by_size = errors_by_size(measured, INFINIBAND, alpha)
+    found, small, small_alpha = calibrated(variant, shared.nodes, watch)
+    coefficients: list[list[object]] = [
+        [
+            variant.name, name, getattr(found.model, name), found.uncertainty[name],
+            getattr(INFINIBAND, name),
+        ]
+        for name in COEFFICIENTS
+    ]  # fmt: skip
+    fitted: list[list[object]] = [
+        [
+            variant.name, which, *_mean_and_max(cases, INFINIBAND, per_byte),
+            *_mean_and_max(cases, found.model, per_byte),
+        ]
         for which, cases, per_byte in (
             (f"all of up to {FIT_EDGES}", small, small_alpha),
             ("random", measured, alpha),
-        ):
-            fitted.append(
-                [
-                    variant.name, which, *_mean_and_max(cases, INFINIBAND, per_byte),
-                    *_mean_and_max(cases, found.model, per_byte),
-                ]
-            )  # fmt: skip
-    return PacketComparison(
-        len(graphs),
-        _table(VARIANT_COLUMNS, rows),
-        pl.concat(errors),
-        _table(PACKET_MEASURED_COLUMNS, beside),
-        _table(PACKET_FIT_COLUMNS, coefficients),
-        _table(PACKET_FITTED_COLUMNS, fitted),
+        )
+    ]  # fmt: skip
+    return row, _Told(
+        by_size.select(pl.lit(variant.name).alias("variant"), pl.all()),
+        _measured_rows(shared.figure_4, variant, watch),
+        coefficients,
+        fitted,
     )
 
 

@@ -192,6 +192,8 @@ def text(study: ContentionStudy, width: int) -> str:
         f"{PAPER_INVERSE_BANDWIDTH} s/byte. A number agrees when it is within one unit of the last "
         "digit printed, a time also within 1e-5.\n"
     )
+    if study.partial:
+        console.print(f"Partial, interrupted: {study.partial} at the packet level\n")
     console.print(_figures(study))
     console.print("Where the paper contradicts itself or leaves something open\n")
     for number, note in enumerate(NOTES, start=1):

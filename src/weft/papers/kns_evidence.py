@@ -3,19 +3,20 @@
 Runs are deterministic, so there is no noise to test against. A claim is turned into conditions,
 each a number that has to lie in a range. It *holds* when all do, and *does not hold* when one does
 not. Where conditions are necessary only, because what the benchmark reports depends on more than
-the network, meeting them decides nothing: *cannot tell*.
+the network, meeting them decides nothing: *cannot tell*. Where a study was interrupted before a run
+that a claim needs, it is *not measured*.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from weft.papers import kns_machine as machine
-from weft.papers.kns_benchmarks import METRICS
-from weft.papers.kns_runs import PLACEMENTS, Measured
+from weft.papers.kns_benchmarks import BENCHMARKS, METRICS
+from weft.papers.kns_runs import PLACEMENTS, Measured, Run
 
 #: Values are the same when they are within so much of each other, and similar within so much.
 SAME, SIMILAR = 0.05, 0.10
@@ -29,6 +30,7 @@ class Verdict(StrEnum):
     HOLDS = "holds"
     FAILS = "does not hold"
     CANNOT_TELL = "cannot tell"
+    NOT_MEASURED = "not measured"
 
 
 class NotMeasured(Exception):
@@ -107,26 +109,55 @@ class Evidence:
         in order.
     basis
         Which.
+    missing
+        What an interrupt kept from being measured, keys as of the values.
     """
 
     values: Mapping[tuple[str, str, str, str], float]
     basis: Basis
+    missing: frozenset[tuple[str, str, str, str]] = frozenset()
 
     @classmethod
-    def of(cls, measured: Sequence[Measured], basis: Basis) -> Evidence:
-        """Those of the runs that belong to a basis."""
+    def of(cls, measured: Sequence[Measured], basis: Basis, asked: Sequence[Run] = ()) -> Evidence:
+        """Those of the runs that belong to a basis.
+
+        Parameters
+        ----------
+        measured
+            All that was measured.
+        basis
+            Which of it counts.
+        asked
+            Runs that were to be made; those of `measured` when left out.
+        """
         renamed = {other: name for name, other in machine.SHUFFLED.items()}
         tidy = {name: name for name in machine.NETWORKS if name not in renamed}
         names = renamed if basis.shuffled else tidy
-        return cls(
-            {
-                (names[each.run.network], each.run.engine, each.run.placement, name): value
-                for each in measured
-                if each.run.ranks_per_node == basis.ranks_per_node and each.run.network in names
-                for name, value in each.values.items()
-            },
-            basis,
-        )
+
+        def key(run: Run, metric: str) -> tuple[str, str, str, str]:
+            return names[run.network], run.engine, run.placement, metric
+
+        def counts(run: Run) -> bool:
+            return run.ranks_per_node == basis.ranks_per_node and run.network in names
+
+        values = {
+            key(each.run, name): value
+            for each in measured
+            if counts(each.run)
+            for name, value in each.values.items()
+        }
+        wanted = {
+            key(run, name)
+            for run in asked
+            if counts(run)
+            for name in BENCHMARKS[run.benchmark].metrics
+        }
+        return cls(values, basis, frozenset(wanted - values.keys()))
+
+    def filled(self) -> Evidence:
+        """With some number for each that is missing: tells what a whole study would know."""
+        values = {**dict.fromkeys(self.missing, 1.0), **self.values}
+        return replace(self, values=values, missing=frozenset())
 
     @property
     def ranks_per_node(self) -> int:
@@ -254,7 +285,7 @@ class Finding:
     measured
         The numbers that the claim is about.
     conditions
-        All of them.
+        All of them; none where it was not measured.
     """
 
     verdict: Verdict
@@ -262,9 +293,9 @@ class Finding:
     conditions: tuple[Condition, ...]
 
     @property
-    def worst(self) -> Condition:
+    def worst(self) -> Condition | None:
         """The condition that is furthest from being met, or closest to not being."""
-        return min(self.conditions, key=lambda each: (each.met, each.margin))
+        return min(self.conditions, key=lambda each: (each.met, each.margin), default=None)
 
     @property
     def against(self) -> tuple[Condition, ...]:
@@ -341,18 +372,27 @@ def judge(claim: Claim, evidence: Evidence) -> Finding:
 
 
 def hold(claims: Sequence[Claim], evidence: Sequence[Evidence]) -> tuple[ClaimResult, ...]:
-    """Hold every claim against every basis; claims without any data are left out."""
+    """Hold every claim against every basis; claims for which nothing was to run are left out."""
     found = []
     for claim in claims:
         findings: dict[Basis, Finding] = {}
         comments: dict[Basis, str] = {}
         for values in evidence:
-            try:
-                finding = judge(claim, values)
-                comments[values.basis] = claim.comment(values, finding)
-            except NotMeasured:
-                continue
-            findings[values.basis] = finding
+            judged = _judged(claim, values)
+            if judged is not None:
+                findings[values.basis], comments[values.basis] = judged
         if findings:
             found.append(ClaimResult(claim, findings, comments))
     return tuple(found)
+
+
+def _judged(claim: Claim, values: Evidence) -> tuple[Finding, str] | None:
+    """Finding and comment; None where the study does not make a run that these need."""
+    try:
+        finding = judge(claim, values)
+        return finding, claim.comment(values, finding)
+    except NotMeasured as why:
+        if not values.missing or _judged(claim, values.filled()) is None:
+            return None
+        said = f"not measured: {why}"
+        return Finding(Verdict.NOT_MEASURED, said, ()), "The study was interrupted before that run."

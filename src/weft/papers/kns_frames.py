@@ -73,7 +73,7 @@ CLAIM_COLUMNS = {
     "test": Column(pl.String, "", "what was asked of the data"),
     "ranks_per_node": Column(pl.Int64, "", "ranks of each node"),
     "shuffled": Column(pl.Boolean, "", "cabled in random order, or as the topology counts"),
-    "verdict": Column(pl.String, "", "holds, does not hold, or cannot tell"),
+    "verdict": Column(pl.String, "", "holds, does not hold, cannot tell, or not measured"),
     "measured": Column(pl.String, "", "our figures"),
     "conditions": Column(pl.Int64, "", "comparisons that have to come out as claimed"),
     "against": Column(pl.Int64, "", "those that do not"),

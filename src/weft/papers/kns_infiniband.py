@@ -25,7 +25,7 @@ from weft.papers.kns_claims_messages import CLAIMS as OF_MESSAGES
 from weft.papers.kns_evidence import Basis, ClaimResult, Evidence, hold
 from weft.papers.kns_frames import CLAIM_COLUMNS, lanes_frame, results_frame, runs_frame
 from weft.papers.kns_machine import CORES, Engines, check_ranks
-from weft.papers.kns_runs import Level, Measured, Setting, measure_all, study_runs
+from weft.papers.kns_runs import Level, Measured, Run, Setting, measure_all, study_runs
 from weft.registry import did_you_mean
 
 CLAIMS = (*OF_MESSAGES, *OF_HPCC, *OF_APPLICATIONS)
@@ -43,6 +43,8 @@ class KnsStudy:
         Frames of `RESULT_COLUMNS`, `RUN_COLUMNS` and `LANE_COLUMNS` (`kns_frames`).
     claims
         The paper's claims beside what was measured.
+    asked
+        How many runs there were to be; there are fewer after an interrupt.
     files
         Files written.
     """
@@ -52,7 +54,14 @@ class KnsStudy:
     runs: pl.DataFrame
     lanes: pl.DataFrame
     claims: tuple[ClaimResult, ...]
+    asked: int
     files: tuple[Path, ...] = ()
+
+    @property
+    def partial(self) -> str:
+        """How many runs there are of how many, where an interrupt ended the study; else empty."""
+        made = self.runs.height
+        return f"{made} of {self.asked} runs" if made < self.asked else ""
 
     @property
     def claims_frame(self) -> pl.DataFrame:
@@ -75,7 +84,7 @@ class KnsStudy:
                 "measured": [finding.measured for _, _, finding, _ in rows],
                 "conditions": [len(finding.conditions) for _, _, finding, _ in rows],
                 "against": [len(finding.against) for _, _, finding, _ in rows],
-                "worst": [str(finding.worst) for _, _, finding, _ in rows],
+                "worst": [str(finding.worst or "") for _, _, finding, _ in rows],
                 "comment": [comment for *_, comment in rows],
             },
         )
@@ -115,6 +124,8 @@ def kns_infiniband(
 ) -> KnsStudy:
     """The KNS topology and Hybrid-DOR on InfiniBand, beside a slimmed fat tree.
 
+    Ctrl-C ends it with the runs that were made by then.
+
     Parameters
     ----------
     ranks_per_node
@@ -143,12 +154,16 @@ def kns_infiniband(
     ------
     InputError
         On parameters that make no study, or a folder that cannot be written to.
+    KeyboardInterrupt
+        When it comes before any run was made.
     """
     chosen = _check(ranks_per_node, benchmarks, seed, processes)
     if out is not None:
         output_folder(out)  # before the work, not after it
     runs = study_runs(ranks_per_node, chosen, beyond)
     measured = measure_all(runs, Setting(level, engines, seed, full), processes)
+    if not measured:
+        raise KeyboardInterrupt
     study = KnsStudy(
         parameters={
             "ranks_per_node": ranks_per_node, "benchmarks": chosen, "engines": engines,
@@ -157,16 +172,19 @@ def kns_infiniband(
         results=results_frame(measured),
         runs=runs_frame(measured, full),
         lanes=lanes_frame(engines),
-        claims=_claims(measured, ranks_per_node),
+        claims=_claims(measured, runs, ranks_per_node),
+        asked=len(runs),
     )  # fmt: skip
     if out is None:
         return study
     return replace(study, files=study.write(out))
 
 
-def _claims(measured: Sequence[Measured], ranks_per_node: Sequence[int]) -> tuple[ClaimResult, ...]:
+def _claims(
+    measured: Sequence[Measured], asked: Sequence[Run], ranks_per_node: Sequence[int]
+) -> tuple[ClaimResult, ...]:
     bases = [*map(Basis, ranks_per_node), Basis(ranks_per_node[0], shuffled=True)]
-    return hold(CLAIMS, [Evidence.of(measured, basis) for basis in bases])
+    return hold(CLAIMS, [Evidence.of(measured, basis, asked) for basis in bases])
 
 
 def _check(

@@ -107,21 +107,22 @@ _BEYOND_ROWS = (
 )
 
 
-def figures(results: pl.DataFrame, notes: str) -> Iterator[tuple[str, Figure]]:
+def figures(results: pl.DataFrame, first: int, notes: str) -> Iterator[tuple[str, Figure]]:
     """Each figure with its name, drawn without any display; those with all of their data.
 
     Parameters
     ----------
     results
         Frame of `RESULT_COLUMNS`.
+    first
+        Ranks of a node that names of figures do not tell.
     notes
         Line under every figure: how the numbers were made.
     """
-    all_ranks = results["ranks_per_node"].unique(maintain_order=True).to_list()
-    for ranks in all_ranks:
+    for ranks in results["ranks_per_node"].unique(maintain_order=True).to_list():
         here = results.filter(pl.col("ranks_per_node") == ranks)
         values = _values(here)
-        suffix = "" if ranks == all_ranks[0] else f"-{ranks}-ranks"
+        suffix = "" if ranks == first else f"-{ranks}-ranks"
         line = f"{ranks} rank{'s' * (ranks > 1)} on each of 36 nodes; {notes}"
         for number, (title, panels) in FIGURES.items():
             if all(_whole(values, metric) for metric, _ in panels):

@@ -25,15 +25,19 @@ from weft.papers.kns_runs import PLACEMENTS
 if TYPE_CHECKING:
     from weft.papers.kns_infiniband import KnsStudy
 
-_COLOURS = {Verdict.HOLDS: "green", Verdict.CANNOT_TELL: "yellow", Verdict.FAILS: "red"}
+_COLOURS = {
+    Verdict.HOLDS: "green", Verdict.CANNOT_TELL: "yellow", Verdict.FAILS: "red",
+    Verdict.NOT_MEASURED: "dim",
+}  # fmt: skip
 
 
 def how(study: KnsStudy) -> str:
     """One line: how the numbers were made."""
     given = study.parameters
     tables = "OpenSM 3.3.23's tables" if given["engines"] == "opensm" else "weft's own tables"
+    partial = f"partial, {study.partial}, interrupted: " if study.partial else ""
     return (
-        f"{given['level']} level, {tables}, random placement of seed {given['seed']}"
+        f"{partial}{given['level']} level, {tables}, random placement of seed {given['seed']}"
         f"{', larger sizes' if given['full'] else ''}"
     )
 
@@ -166,8 +170,9 @@ def _why(result: ClaimResult) -> Iterator[Text]:
     said = ""
     for basis, finding in result.findings.items():
         head = Text.assemble(f"  {basis}: ", _verdict(finding))
-        of = f"{len(finding.conditions) - len(finding.against)} of {len(finding.conditions)} met"
-        head.append(f" ({of}; furthest: {finding.worst})")
+        if finding.conditions:
+            met = len(finding.conditions) - len(finding.against)
+            head.append(f" ({met} of {len(finding.conditions)} met; furthest: {finding.worst})")
         yield head
         if result.comments[basis] != said:
             said = result.comments[basis]
@@ -204,7 +209,8 @@ def write(study: KnsStudy, folder: Path) -> tuple[Path, ...]:
         "claims": (study.claims_frame, CLAIM_COLUMNS),
     }
     files = write_tables(folder, tables)
-    for name, figure in figures(study.results, how(study)):
+    first = study.parameters["ranks_per_node"][0]
+    for name, figure in figures(study.results, first, how(study)):
         files.append(write_whole(folder / f"{name}.png", partial(figure.savefig, format="png")))
     content = text(study, 150).encode()
     files.append(write_whole(folder / "report.txt", lambda out: out.write(content)))

@@ -217,6 +217,8 @@ def measure_all(
 ) -> list[Measured]:
     """Make all runs; the result does not depend on the number of processes.
 
+    After a KeyboardInterrupt, those that were made by then, in the order of `runs`.
+
     Parameters
     ----------
     runs, setting
@@ -228,8 +230,6 @@ def measure_all(
     ------
     InputError
         When the workers did not survive.
-    KeyboardInterrupt
-        On Ctrl-C, once the workers have ended.
     """
     # Runs of one workload follow each other: a process writes it once.
     slow = {name: place for place, name in enumerate(_SLOW_FIRST)}
@@ -239,8 +239,6 @@ def measure_all(
             -run.ranks_per_node, slow.get(run.benchmark, len(slow)), run.benchmark
         ),
     )  # fmt: skip
-    found, whole = run_all(measure, setting, tasks, processes or cores(), Watch())
-    if not whole:
-        raise KeyboardInterrupt
+    found, _ = run_all(measure, setting, tasks, processes or cores(), Watch())
     results = {each.run: each for each in found if each is not None}
-    return [results[run] for run in runs]
+    return [results[run] for run in runs if run in results]

@@ -101,6 +101,8 @@ class StudyResult:
         Frames of `RUN_COLUMNS`, `SUMMARY_COLUMNS` and `CDF_COLUMNS` (`multipath_frames`).
     claims
         The paper's claims beside what was measured.
+    seeds
+        Those of which all was measured; fewer than asked for after an interrupt.
     files
         Files written.
     """
@@ -110,7 +112,14 @@ class StudyResult:
     summary: pl.DataFrame
     cdf: pl.DataFrame
     claims: tuple[ClaimResult, ...]
+    seeds: tuple[int, ...]
     files: tuple[Path, ...] = ()
+
+    @property
+    def partial(self) -> str:
+        """How many seeds there are of how many, where an interrupt ended the study; else empty."""
+        made, asked = len(self.seeds), self.parameters["seeds"]
+        return f"{made} of {asked} seeds" if made < asked else ""
 
     @property
     def claims_frame(self) -> pl.DataFrame:
@@ -168,6 +177,8 @@ def multipath_ecmp(
 ) -> StudyResult:
     """ECMP, flowlets, e-ECMP and flowlet-based e-ECMP on fat trees (Kenzi 2026).
 
+    Ctrl-C ends it with the seeds that were done at all sizes by then, when there are two.
+
     Parameters
     ----------
     seeds
@@ -190,6 +201,8 @@ def multipath_ecmp(
     ------
     InputError
         On parameters that make no study, or a folder that cannot be written to.
+    KeyboardInterrupt
+        When it comes before two seeds were done, which intervals need.
     """
     _check(seeds, flows, k, first_seed, processes)
     if out is not None:
@@ -198,18 +211,17 @@ def multipath_ecmp(
     points = study_points(sizes)
     tasks = [
         _Task(size, seed, flows, hash, _splits(points, size))
-        for size in sorted({*sizes, SIZE}, reverse=True)
         for seed in range(first_seed, first_seed + seeds)
+        for size in sorted({*sizes, SIZE}, reverse=True)
     ]
     samples = _measure_all(tasks, processes)
-    runs = _runs(points, tasks, samples)
+    done = tuple(dict.fromkeys(task.seed for task in samples))
+    if len(done) < 2:
+        raise KeyboardInterrupt
+    runs = _runs(points, samples)
     loads = {
         basis: np.stack(
-            [
-                sample.cdf_loads[basis]
-                for task, sample in zip(tasks, samples, strict=True)
-                if task.k == SIZE
-            ],
+            [sample.cdf_loads[basis] for task, sample in samples.items() if task.k == SIZE],
             axis=1,
         )
         for basis in BASES
@@ -227,6 +239,7 @@ def multipath_ecmp(
         summary=summarise(runs),
         cdf=distributions(loads),
         claims=hold(CLAIMS, evidence, CLAIM_BASES),
+        seeds=done,
     )
     if out is None:
         return result
@@ -371,26 +384,28 @@ def _measure(_: None, task: _Task, watch: Callable[[Any], None]) -> _Sample:
     )
 
 
-def _measure_all(tasks: Sequence[_Task], processes: int | None) -> list[_Sample]:
+def _measure_all(tasks: Sequence[_Task], processes: int | None) -> dict[_Task, _Sample]:
+    """Samples of the tasks; after an interrupt those of the seeds all of whose tasks were done."""
     if processes is None:
         walks = sum(task.flows * max(q * e for q, e in task.splits) for task in tasks)
         processes = cores() if walks > _WALKS_WORTH_PROCESSES else 1
-    found, whole = run_all(_measure, None, tasks, processes)
-    if not whole:
-        raise KeyboardInterrupt
-    return [sample for sample in found if sample is not None]
+    found, _ = run_all(_measure, None, tasks, processes)
+    cut = {task.seed for task, sample in zip(tasks, found, strict=True) if sample is None}
+    return {
+        task: sample
+        for task, sample in zip(tasks, found, strict=True)
+        if sample is not None and task.seed not in cut
+    }
 
 
 # -- frames ------------------------------------------------------------------------------------
 
 
-def _runs(
-    points: Sequence[Point], tasks: Sequence[_Task], samples: Sequence[_Sample]
-) -> pl.DataFrame:
+def _runs(points: Sequence[Point], samples: Mapping[_Task, _Sample]) -> pl.DataFrame:
     keys: dict[str, list[Any]] = {name: [] for name in (*POINT_COLUMNS, "seed", "links")}
     values = []
     for point in points:
-        for task, sample in zip(tasks, samples, strict=True):
+        for task, sample in samples.items():
             if task.k != point.k:
                 continue
             for scheme in SCHEMES:

@@ -49,8 +49,11 @@ _LEGEND = (
 def how(study: StudyResult) -> str:
     """One line: how the numbers were made."""
     given = study.parameters
+    seeds = f"{given['seeds']} seeds"
+    if study.partial:
+        seeds = f"partial, interrupted: {study.partial}"
     return (
-        f"{given['flows']} flows, {given['hash']} hash, {given['seeds']} seeds from "
+        f"{given['flows']} flows, {given['hash']} hash, {seeds} from "
         f"{given['first_seed']}; mean and 95 % interval (Student t)"
     )
 
