@@ -12,6 +12,7 @@ import cyclopts
 
 from weft.cli.common import Whole, announced_compile, check_folder
 from weft.cli.docstrings import meanings, sections
+from weft.cli.signals import ended_by
 from weft.papers import paper
 from weft.registry import Entry, convert
 
@@ -38,6 +39,10 @@ def _command(entry: Entry) -> Callable[..., int]:
         sys.stdout.write(study.text().rstrip("\n") + "\n")
         for path in study.files:
             print(path)
+        if study.partial:
+            word, status = ended_by()
+            print(f"weft: {word}: {study.partial}; the study is partial", file=sys.stderr)
+            return status
         return 0
 
     told = meanings(entry.explanation)
