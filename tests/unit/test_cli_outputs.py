@@ -116,6 +116,11 @@ def test_only_some_ends_of_names_are_possible(
     )
 
 
+def test_a_name_that_tells_no_format_is_refused_before_any_work(capsys, idle: Path) -> None:
+    said = refused(capsys, "convert", TREE, "-o", "x.pdf")
+    assert said.startswith("x.pdf: the name tells no format; name one of dot (")
+
+
 def test_two_outputs_are_two_files(capsys, idle: Path) -> None:
     words = ("calibrate", "times.csv", "--out", "x", "--penalties", "./x")
     assert refused(capsys, *words) == "--penalties x: is the file of --out too; expected another"

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from weft.cli.common import NO_FAULTS, FabricOptions, Whole, check_files
 from weft.errors import InputError
 from weft.formats import write_file, writer
+from weft.formats.files import by_suffix
 from weft.registry import did_you_mean
 from weft.workload import Workload
 from weft.workload.files import workload_reader, workload_writer, write_workload
@@ -53,12 +54,13 @@ def convert_command(
         return _convert_workload(source, options, ranks, to, output)
     if ranks is not None:
         raise InputError("--ranks is for workloads, and what is written is a fabric")
-    entry, given = writer.parse(to) if to else (None, {})
+    entry, given = writer.parse(to) if to else (writer["ibnetdiscover"], {})
+    if output is not None and not to:
+        entry = by_suffix(output)
     made = options.load(source)
     if output is not None:
-        write_file(made, output, entry.name if entry else None, **given)
+        write_file(made, output, entry.name, **given)
         return 0
-    entry = entry or writer["ibnetdiscover"]
     sys.stdout.write(entry.function(made, **writer.bind(entry, given)))
     return 0
 

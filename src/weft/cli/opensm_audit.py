@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from rich.markup import escape
 
 from weft.cli.common import announced_compile, check_files, console
+from weft.errors import InputError
 from weft.formats.text import write_text
 from weft.load import fabric as load_fabric
 from weft.subnet.audit import audit
@@ -47,6 +48,9 @@ def audit_command(
     and qos-policy.conf, as many as there are; `opensm -D 0x43` dumps. The exit status is 1 when
     something is wrong.
     """
+    for option, value in (("--format", format), ("--names", names)):
+        if value is not None and fabric is None:
+            raise InputError(f"{option} goes with --fabric")
     if json_ != "-":
         check_files(("--json", json_, ()))
     with announced_compile():

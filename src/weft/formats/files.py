@@ -87,12 +87,19 @@ def write_file(fabric: Fabric, path: str | Path, format: str | None = None, **op
     NotApplicable
         When the format cannot state something of the fabric.
     """
-    entry = _by_suffix(path) if format is None else writer[format]
+    entry = by_suffix(path) if format is None else writer[format]
     text: str = entry.function(fabric=fabric, **writer.bind(entry, options))
     write_text(path, text)
 
 
-def _by_suffix(path: str | Path) -> Entry:
+def by_suffix(path: str | Path) -> Entry:
+    """The format to write that the end of a file name tells.
+
+    Raises
+    ------
+    InputError
+        When it tells none.
+    """
     for entry in writer:
         if str(path).endswith(tuple(entry.facts["suffixes"])):
             return entry
