@@ -49,6 +49,18 @@ def cores() -> int:
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
+def check_processes(asked: int | None) -> None:
+    """Refuse a number of processes that is none.
+
+    Raises
+    ------
+    InputError
+        When fewer than 1 are asked for; None leaves the number open.
+    """
+    if asked is not None and asked < 1:
+        raise InputError(f"there must be at least 1 process, not {asked}")
+
+
 def run_all(
     run: Run[Shared, Task, Result],
     shared: Shared,

@@ -7,6 +7,7 @@ A study is added by a file with one function::
 
 With `out` it writes its figures and tables there and says which; its options are its parameters.
 After a KeyboardInterrupt it returns what is known, or raises it where that is nothing.
+`weft.papers.study.ReportedStudy` makes text and files of parts, tables and figures.
 """
 
 from __future__ import annotations

@@ -8,22 +8,28 @@ times spread with the number of communications, and how far they are from the pa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from rich.console import RenderableType
 
 from weft.columns import Column, frame
 from weft.errors import InputError
 from weft.papers import contention_packet as packet
 from weft.papers import contention_report as report
 from weft.papers.base import output_folder, paper
+from weft.papers.study import ReportedStudy, Tables
 from weft.sim.contention import PAPER_INVERSE_BANDWIDTH, penalties, predict, predict_steps
 from weft.sim.contention.shapes import all_shapes, random_graph
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: The paper's messages: 20 MB are 20 MiB, as its T_ref of 0.010706 s shows.
 SIZE_BYTES = 20 * 2**20
@@ -130,7 +136,7 @@ class Printed:
 
 
 @dataclass(frozen=True, eq=False)
-class ContentionStudy:
+class ContentionStudy(ReportedStudy):
     """The study, done.
 
     Parameters
@@ -155,7 +161,6 @@ class ContentionStudy:
     spread: pl.DataFrame
     shapes: pl.DataFrame
     packets: packet.PacketComparison | None = None
-    files: tuple[Path, ...] = ()
 
     @property
     def partial(self) -> str:
@@ -183,27 +188,24 @@ class ContentionStudy:
             },
         )
 
-    def text(self, width: int = 120) -> str:
-        """Printed numbers beside ours, what contradicts what, and the spread, as plain text."""
-        return report.text(self, width)
+    def parts(self) -> Iterator[RenderableType]:
+        """The text: printed numbers beside ours, what contradicts what, and the spread."""
+        return report.parts(self)
 
-    def write(self, out: str | Path) -> tuple[Path, ...]:
-        """Write the figure (PNG) and tables (Parquet and CSV) to a folder; return the files.
-
-        Raises
-        ------
-        InputError
-            When the folder cannot be made or written to.
-        """
-        tables: dict[str, tuple[pl.DataFrame, Mapping[str, Column]]] = {
+    def tables(self) -> Tables:
+        """What is written as Parquet and CSV."""
+        more = {} if self.packets is None else self.packets.tables()
+        return {
             "printed": (self.printed, PRINTED_COLUMNS),
             "times": (self.times, TIME_COLUMNS),
             "spread": (self.spread, SPREAD_COLUMNS),
             "shapes": (self.shapes, SHAPE_COLUMNS),
+            **more,
         }
-        if self.packets is not None:
-            tables |= self.packets.tables()
-        return report.write(self, tables, output_folder(out))
+
+    def figures(self) -> Iterator[tuple[str, Figure]]:
+        """Figure 5, as far as it can be had."""
+        yield "figure5", report.figure_5(self)
 
     def __repr__(self) -> str:
         agreeing = sum(number.agrees for number in self.numbers)
@@ -267,7 +269,7 @@ def contention_model(
     if out is not None:
         output_folder(out)  # before the work, not after it
     times = _random_times(edges, graphs, nodes, seed)
-    study = ContentionStudy(
+    return ContentionStudy(
         parameters={
             "edges": edges, "graphs": graphs, "nodes": nodes, "shapes": shapes,
             "packet_graphs": packet_graphs, "seed": seed,
@@ -277,10 +279,7 @@ def contention_model(
         spread=_spread(times),
         shapes=_shapes(shapes),
         packets=_packets(packet_graphs, nodes, seed),
-    )  # fmt: skip
-    if out is None:
-        return study
-    return replace(study, files=study.write(out))
+    ).written(out)  # fmt: skip
 
 
 #: Cores of a node of the paper's cluster, which bound the communications at a node (section 3.1).

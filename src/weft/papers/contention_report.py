@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
-from io import StringIO
-from pathlib import Path
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import polars as pl
-from rich.console import Console
+from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from weft.columns import Column
-from weft.papers.base import write_tables, write_whole
 from weft.sim.contention import PAPER_INVERSE_BANDWIDTH
 
 if TYPE_CHECKING:
@@ -179,43 +173,36 @@ def _packets(found: PacketComparison) -> list[Table]:
     return [variants, errors, measured, coefficients, fitted]
 
 
-def text(study: ContentionStudy, width: int) -> str:
-    """Tables and notes as plain text."""
-    out = StringIO()
-    console = Console(
-        file=out, width=width, color_system=None, force_terminal=False, highlight=False
-    )
+def parts(study: ContentionStudy) -> Iterator[RenderableType]:
+    """Tables and notes."""
     agreeing = sum(number.agrees for number in study.numbers)
-    console.print(
+    yield (
         "A contention-aware performance model (Martinasso and Mehaut 2011)\n"
         f"{agreeing} of {len(study.numbers)} printed numbers come out; messages of 20 MiB, alpha = "
         f"{PAPER_INVERSE_BANDWIDTH} s/byte. A number agrees when it is within one unit of the last "
         "digit printed, a time also within 1e-5.\n"
     )
     if study.partial:
-        console.print(f"Partial, interrupted: {study.partial} at the packet level\n")
-    console.print(_figures(study))
-    console.print("Where the paper contradicts itself or leaves something open\n")
+        yield f"Partial, interrupted: {study.partial} at the packet level\n"
+    yield _figures(study)
+    yield "Where the paper contradicts itself or leaves something open\n"
     for number, note in enumerate(NOTES, start=1):
-        console.print(f"{number}. {note}")
-    console.print()
-    console.print(_spread(study))
-    console.print(
+        yield f"{number}. {note}"
+    yield ""
+    yield _spread(study)
+    yield (
         "The paper: times of graphs with 1, 2 and 3 edges are rational factors of T_ref; with more "
         "edges they are more largely spread. In the model all are rational; what changes is how "
         "many there are:\n"
     )
-    console.print(_shapes(study))
+    yield _shapes(study)
     if study.packets is not None:
-        for table in _packets(study.packets):
-            console.print(table)
-    console.print(MISSING)
+        yield from _packets(study.packets)
+    yield MISSING
     if study.packets is None:
-        console.print(WITHOUT_PACKETS)
+        yield WITHOUT_PACKETS
     if study.files:
-        console.print(f"\nwritten to {study.files[0].parent}:", soft_wrap=True)
-        console.print(", ".join(path.name for path in study.files))
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+        yield ""
 
 
 def figure_5(study: ContentionStudy) -> Figure:
@@ -249,17 +236,3 @@ def figure_5(study: ContentionStudy) -> Figure:
         fontsize=10,
     )
     return figure
-
-
-def write(
-    study: ContentionStudy,
-    tables: Mapping[str, tuple[pl.DataFrame, Mapping[str, Column]]],
-    folder: Path,
-) -> tuple[Path, ...]:
-    """Write the figure, tables, their description and the text; return the files."""
-    files = write_tables(folder, tables)
-    figure = figure_5(study)
-    files.append(write_whole(folder / "figure5.png", partial(figure.savefig, format="png")))
-    content = text(study, 120).encode()
-    files.append(write_whole(folder / "report.txt", lambda out: out.write(content)))
-    return tuple(files)

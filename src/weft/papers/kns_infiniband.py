@@ -7,12 +7,13 @@ readings, the assumptions and the results.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from rich.console import RenderableType
 
 from weft.columns import frame
 from weft.errors import InputError
@@ -23,16 +24,30 @@ from weft.papers.kns_claims_apps import CLAIMS as OF_APPLICATIONS
 from weft.papers.kns_claims_hpcc import CLAIMS as OF_HPCC
 from weft.papers.kns_claims_messages import CLAIMS as OF_MESSAGES
 from weft.papers.kns_evidence import Basis, ClaimResult, Evidence, hold
-from weft.papers.kns_frames import CLAIM_COLUMNS, lanes_frame, results_frame, runs_frame
+from weft.papers.kns_frames import (
+    CLAIM_COLUMNS,
+    LANE_COLUMNS,
+    RESULT_COLUMNS,
+    RUN_COLUMNS,
+    lanes_frame,
+    results_frame,
+    runs_frame,
+)
 from weft.papers.kns_machine import CORES, Engines, check_ranks
+from weft.papers.kns_plots import figures
 from weft.papers.kns_runs import Level, Measured, Run, Setting, measure_all, study_runs
+from weft.papers.study import ReportedStudy, Tables
+from weft.pool import check_processes
 from weft.registry import did_you_mean
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 CLAIMS = (*OF_MESSAGES, *OF_HPCC, *OF_APPLICATIONS)
 
 
 @dataclass(frozen=True, eq=False)
-class KnsStudy:
+class KnsStudy(ReportedStudy):
     """The study, done.
 
     Parameters
@@ -49,13 +64,14 @@ class KnsStudy:
         Files written.
     """
 
+    width = 150
+
     parameters: dict[str, Any]
     results: pl.DataFrame
     runs: pl.DataFrame
     lanes: pl.DataFrame
     claims: tuple[ClaimResult, ...]
     asked: int
-    files: tuple[Path, ...] = ()
 
     @property
     def partial(self) -> str:
@@ -89,19 +105,23 @@ class KnsStudy:
             },
         )
 
-    def text(self, width: int = 150) -> str:
-        """Lanes, all metrics, and the claims beside what was measured, as plain text."""
-        return report.text(self, width)
+    def parts(self) -> Iterator[RenderableType]:
+        """The text: lanes, all metrics, and the claims beside what was measured."""
+        return report.parts(self)
 
-    def write(self, out: str | Path) -> tuple[Path, ...]:
-        """Write the figures (PNG) and tables (Parquet and CSV) to a folder; return the files.
+    def tables(self) -> Tables:
+        """What is written as Parquet and CSV."""
+        return {
+            "results": (self.results, RESULT_COLUMNS),
+            "runs": (self.runs, RUN_COLUMNS),
+            "lanes": (self.lanes, LANE_COLUMNS),
+            "claims": (self.claims_frame, CLAIM_COLUMNS),
+        }
 
-        Raises
-        ------
-        InputError
-            When the folder cannot be made or written to.
-        """
-        return report.write(self, output_folder(out))
+    def figures(self) -> Iterator[tuple[str, Figure]]:
+        """Those of which all was run."""
+        first = self.parameters["ranks_per_node"][0]
+        return figures(self.results, first, report.how(self))
 
     def __repr__(self) -> str:
         counts = self.claims_frame["verdict"].value_counts(sort=True)
@@ -164,7 +184,7 @@ def kns_infiniband(
     measured = measure_all(runs, Setting(level, engines, seed, full), processes)
     if not measured:
         raise KeyboardInterrupt
-    study = KnsStudy(
+    return KnsStudy(
         parameters={
             "ranks_per_node": ranks_per_node, "benchmarks": chosen, "engines": engines,
             "level": level, "seed": seed, "beyond": beyond, "full": full,
@@ -174,10 +194,7 @@ def kns_infiniband(
         lanes=lanes_frame(engines),
         claims=_claims(measured, runs, ranks_per_node),
         asked=len(runs),
-    )  # fmt: skip
-    if out is None:
-        return study
-    return replace(study, files=study.write(out))
+    ).written(out)  # fmt: skip
 
 
 def _claims(
@@ -205,6 +222,5 @@ def _check(
             )
     if seed < 0:
         raise InputError(f"the seed must be at least 0, not {seed}")
-    if processes is not None and processes < 1:
-        raise InputError(f"there must be at least 1 process, not {processes}")
+    check_processes(processes)
     return tuple(name for name in BENCHMARKS if not benchmarks or name in benchmarks)

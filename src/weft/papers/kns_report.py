@@ -1,25 +1,20 @@
-"""The KNS study as plain text and as files."""
+"""The KNS study as text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
-from io import StringIO
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from weft.papers.base import write_tables, write_whole
 from weft.papers.kns_benchmarks import METRICS
 from weft.papers.kns_evidence import ClaimResult, Finding, Verdict
-from weft.papers.kns_frames import CLAIM_COLUMNS, LANE_COLUMNS, RESULT_COLUMNS, RUN_COLUMNS
 from weft.papers.kns_machine import PAPER_ENGINES
-from weft.papers.kns_plots import BEYOND, figures
+from weft.papers.kns_plots import BEYOND
 from weft.papers.kns_runs import PLACEMENTS
 
 if TYPE_CHECKING:
@@ -179,39 +174,15 @@ def _why(result: ClaimResult) -> Iterator[Text]:
             yield Text(f"  {said}")
 
 
-def text(study: KnsStudy, width: int) -> str:
-    """Tables, claims and comments as plain text."""
-    out = StringIO()
-    console = Console(file=out, width=width, color_system=None, force_terminal=False)
-    console.print(f"KNS on InfiniBand, on CELLIA's 36 nodes: {how(study)}\n", highlight=False)
-    console.print(lanes_table(study))
-    for table in result_tables(study):
-        console.print(table)
+def parts(study: KnsStudy) -> Iterator[RenderableType]:
+    """Tables, claims and comments."""
+    yield f"KNS on InfiniBand, on CELLIA's 36 nodes: {how(study)}\n"
+    yield lanes_table(study)
+    yield from result_tables(study)
     beyond = beyond_table(study)
     if beyond is not None:
-        console.print(beyond)
-    console.print("The paper's claims")
-    console.print(claims_table(study))
-    console.print("How they were tested, and why\n")
-    console.print(comments(study))
-    if study.files:
-        console.print(f"written to {study.files[0].parent}:", highlight=False, soft_wrap=True)
-        console.print(", ".join(path.name for path in study.files), highlight=False)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
-
-
-def write(study: KnsStudy, folder: Path) -> tuple[Path, ...]:
-    """Write figures, tables, their description and the text; return the files."""
-    tables = {
-        "results": (study.results, RESULT_COLUMNS),
-        "runs": (study.runs, RUN_COLUMNS),
-        "lanes": (study.lanes, LANE_COLUMNS),
-        "claims": (study.claims_frame, CLAIM_COLUMNS),
-    }
-    files = write_tables(folder, tables)
-    first = study.parameters["ranks_per_node"][0]
-    for name, figure in figures(study.results, first, how(study)):
-        files.append(write_whole(folder / f"{name}.png", partial(figure.savefig, format="png")))
-    content = text(study, 150).encode()
-    files.append(write_whole(folder / "report.txt", lambda out: out.write(content)))
-    return tuple(files)
+        yield beyond
+    yield "The paper's claims"
+    yield claims_table(study)
+    yield "How they were tested, and why\n"
+    yield comments(study)

@@ -7,15 +7,16 @@ links between switches. `docs/multipath.md` tells the readings and the results.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from rich.console import RenderableType
 
 from weft.columns import frame
 from weft.errors import InputError
@@ -27,21 +28,28 @@ from weft.papers.multipath_claims import CLAIMS
 from weft.papers.multipath_evidence import CLAIM_BASES, EQUAL, Evidence
 from weft.papers.multipath_frames import (
     BASES,
+    CDF_COLUMNS,
     CLAIM_COLUMNS,
     METRICS,
     POINT_COLUMNS,
     RUN_COLUMNS,
     SCHEMES,
+    SUMMARY_COLUMNS,
     distributions,
     summarise,
 )
-from weft.pool import cores, run_all
+from weft.papers.multipath_plots import figures
+from weft.papers.study import ReportedStudy, Tables
+from weft.pool import check_processes, cores, run_all
 from weft.routes import Routes
 from weft.routing import route
 from weft.sim.metrics import link_tiers
 from weft.sim.multipath import HashName, Scheme, multipath_loads
 from weft.sim.static import link_loads
 from weft.topology import build
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: The paper's parameters.
 QPS = (1, 2, 4, 8, 16, 30)
@@ -90,7 +98,7 @@ def study_points(k: Sequence[int]) -> tuple[Point, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class StudyResult:
+class StudyResult(ReportedStudy):
     """The study, measured.
 
     Parameters
@@ -113,7 +121,6 @@ class StudyResult:
     cdf: pl.DataFrame
     claims: tuple[ClaimResult, ...]
     seeds: tuple[int, ...]
-    files: tuple[Path, ...] = ()
 
     @property
     def partial(self) -> str:
@@ -144,19 +151,22 @@ class StudyResult:
             },
         )
 
-    def text(self, width: int = 120) -> str:
-        """The claims beside what was measured, and the sweeps' tables, as plain text."""
-        return report.text(self, width)
+    def parts(self) -> Iterator[RenderableType]:
+        """The text: the sweeps' tables, and the claims beside what was measured."""
+        return report.parts(self)
 
-    def write(self, out: str | Path) -> tuple[Path, ...]:
-        """Write the figures (PNG) and tables (Parquet and CSV) to a folder; return the files.
+    def tables(self) -> Tables:
+        """What is written as Parquet and CSV."""
+        return {
+            "runs": (self.runs, RUN_COLUMNS),
+            "summary": (self.summary, SUMMARY_COLUMNS),
+            "cdf": (self.cdf, CDF_COLUMNS),
+            "claims": (self.claims_frame, CLAIM_COLUMNS),
+        }
 
-        Raises
-        ------
-        InputError
-            When the folder cannot be made or written to.
-        """
-        return report.write(self, output_folder(out))
+    def figures(self) -> Iterator[tuple[str, Figure]]:
+        """The paper's figures drawn anew."""
+        return figures(self.summary, self.cdf, report.how(self))
 
     def __repr__(self) -> str:
         counts = self.claims_frame.filter(pl.col("basis") == "cable")["verdict"].value_counts()
@@ -227,7 +237,7 @@ def multipath_ecmp(
         for basis in BASES
     }
     evidence = Evidence.of(runs, SCHEMES, loads, hash)
-    result = StudyResult(
+    return StudyResult(
         parameters={
             "seeds": seeds,
             "first_seed": first_seed,
@@ -240,10 +250,7 @@ def multipath_ecmp(
         cdf=distributions(loads),
         claims=hold(CLAIMS, evidence, CLAIM_BASES),
         seeds=done,
-    )
-    if out is None:
-        return result
-    return replace(result, files=result.write(out))
+    ).written(out)
 
 
 #: 65,536 hosts on 5,120 switches, whose candidate sets take 0.1 GB.
@@ -269,8 +276,7 @@ def _check(
                 f"k must be at most {LARGEST_K}, not {size}: the candidate sets of a larger tree "
                 "grow with the square of its 5/4 k^2 switches"
             )
-    if processes is not None and processes < 1:
-        raise InputError(f"there must be at least 1 process, not {processes}")
+    check_processes(processes)
 
 
 # -- measuring ---------------------------------------------------------------------------------

@@ -1,24 +1,19 @@
-"""The multipath study as plain text and as files."""
+"""The multipath study as text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
-from io import StringIO
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from weft.papers.base import write_tables, write_whole
 from weft.papers.claims import ClaimResult, Verdict
 from weft.papers.multipath_evidence import PAPER, TIERS, plus_minus
-from weft.papers.multipath_frames import CDF_COLUMNS, CLAIM_COLUMNS, RUN_COLUMNS, SUMMARY_COLUMNS
-from weft.papers.multipath_plots import STYLES, figures
+from weft.papers.multipath_plots import STYLES
 
 if TYPE_CHECKING:
     from weft.papers.multipath_ecmp import StudyResult
@@ -150,36 +145,12 @@ def comments(study: StudyResult) -> Group:
     return Group(*lines)
 
 
-def text(study: StudyResult, width: int) -> str:
-    """Tables, claims and comments as plain text."""
-    out = StringIO()
-    console = Console(file=out, width=width, color_system=None, force_terminal=False)
-    console.print(f"Multipath routing on fat trees (Kenzi 2026): {how(study)}\n", highlight=False)
-    console.print(_LEGEND + "\n", highlight=False)
-    for table in sweep_tables(study):
-        console.print(table)
-    console.print("The paper's claims")
-    console.print(claims_table(study))
-    console.print("How they were tested, and why\n")
-    console.print(comments(study))
-    if study.files:
-        console.print(f"written to {study.files[0].parent}:", highlight=False, soft_wrap=True)
-        console.print(", ".join(path.name for path in study.files), highlight=False)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
-
-
-def write(study: StudyResult, folder: Path) -> tuple[Path, ...]:
-    """Write figures, tables, their description and the text; return the files."""
-    tables = {
-        "runs": (study.runs, RUN_COLUMNS),
-        "summary": (study.summary, SUMMARY_COLUMNS),
-        "cdf": (study.cdf, CDF_COLUMNS),
-        "claims": (study.claims_frame, CLAIM_COLUMNS),
-    }
-    files = write_tables(folder, tables)
-    for name, figure in figures(study.summary, study.cdf, how(study)):
-        path = folder / f"{name}.png"
-        files.append(write_whole(path, partial(figure.savefig, format="png")))
-    content = text(study, 120).encode()
-    files.append(write_whole(folder / "report.txt", lambda out: out.write(content)))
-    return tuple(files)
+def parts(study: StudyResult) -> Iterator[RenderableType]:
+    """Tables, claims and comments."""
+    yield f"Multipath routing on fat trees (Kenzi 2026): {how(study)}\n"
+    yield _LEGEND + "\n"
+    yield from sweep_tables(study)
+    yield "The paper's claims"
+    yield claims_table(study)
+    yield "How they were tested, and why\n"
+    yield comments(study)

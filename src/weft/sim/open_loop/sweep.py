@@ -9,7 +9,7 @@ import polars as pl
 
 from weft.errors import InputError, WeftError
 from weft.fabrics import Fabric
-from weft.pool import cores, run_all
+from weft.pool import check_processes, cores, run_all
 from weft.sim.open_loop.frames import SWEEP_COLUMNS, measured, table
 from weft.sim.open_loop.levels import measure_load
 from weft.sim.open_loop.study import Engines, Study, SweepSettings, load_value
@@ -97,9 +97,8 @@ def processes_for(asked: int | None, study: Study, load: float) -> int:
     InputError
         When fewer than 1 are asked for.
     """
+    check_processes(asked)
     if asked is not None:
-        if asked < 1:
-            raise InputError(f"there must be at least 1 process, not {asked}")
         return asked
     return cores() if study.packets(load) > _WORTH_PROCESSES else 1
 
