@@ -201,6 +201,20 @@ def test_route_prints_the_verdict_and_the_refusals(capsys) -> None:
     assert "waits for" in out
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("dmodk", "nue:lmc=0,passes=3"), ("dmodk,nue:lmc=0,passes=3",),
+        ("dmodk", "--engine", "nue:lmc=0,passes=3"), ("--engines", "dmodk", "nue:lmc=0,passes=3"),
+    ],
+)  # fmt: skip
+def test_route_takes_engines_as_other_commands_do(capsys, words: tuple[str, ...]) -> None:
+    status, out, _ = run(capsys, "route", "ring:6", *words)
+    assert status == 0
+    assert "dmodk does not fit" in out
+    assert "nue on ring:6: valid" in out
+
+
 def test_info_describes(capsys) -> None:
     status, out, _ = run(capsys, "info", TREE)
     assert status == 0

@@ -64,6 +64,18 @@ def test_every_option_that_is_a_number_says_so(capsys, words: tuple[str, ...]) -
     ("words", "says"),
     [
         (["weave"], "unknown command 'weave' (did you mean 'sweep'?); there are calibrate, "),
+        (["--hlep"], "weft has no option '--hlep' (did you mean '--help'?)"),
+        (["route", TREE, "--engine"], "--engine needs a value; "),
+        (["opensm", "audit", ".", "--names", "x"], "--names goes with --fabric"),
+        (
+            ["trace", "format", "x", "--check", "-o", "y"],
+            "--check writes nothing, so --output does",
+        ),
+        (["trace", "format", "x", "--check", "-i"], "--check writes nothing, so --in-place"),
+        (
+            ["sweep", TREE, "--plot", "x.png", "--also", "no.csv"],
+            "no.csv: is no file; expected",
+        ),
         (["opensm", "liev"], "unknown opensm command 'liev' (did you mean 'live'?); there are "),
         (["info"], "weft info needs FABRIC; 'weft info --help' says what there is"),
         (["opensm", "export", TREE], "weft opensm export needs --engine; 'weft opensm export "),

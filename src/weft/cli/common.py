@@ -85,6 +85,13 @@ FabricArgument = Annotated[
 ]
 
 
+def split_names(text: str) -> list[str]:
+    """Names of one word: in ``minhop,updn:roots=a,b`` commas part names before the colon only."""
+    heads, colon, options = text.partition(":")
+    *names, last = heads.split(",")
+    return [*names, last + colon + options]
+
+
 def console() -> Console:
     """Where tables go: as wide as the terminal or COLUMNS says, or 140 columns when none does."""
     terminal = sys.stdout is not None and sys.stdout.isatty()

@@ -22,6 +22,7 @@ from weft.cli.common import (
     announced_compile,
     check_files,
     console,
+    split_names,
 )
 from weft.compare import Comparison, Outcome, cell_text, compare
 from weft.formats.text import write_bytes, write_text
@@ -86,8 +87,8 @@ def compare_command(
     when no engine gives valid routes.
     """
     check_files(("--report", report, ()), ("--table", table, (".csv", ".parquet")))
-    chosen = tuple(name for text in engines for name in _split(text))
-    wanted = tuple(name for text in patterns for name in _split(text))
+    chosen = tuple(name for text in engines for name in split_names(text))
+    wanted = tuple(name for text in patterns for name in split_names(text))
     with announced_compile():
         result = compare(
             options.load(fabric),
@@ -109,13 +110,6 @@ def compare_command(
         write_page(result.page(), report)
         out.print(f"report: {escape(str(report))}")
     return 0 if result.best is not None else 1
-
-
-def _split(text: str) -> list[str]:
-    """Names of one word: in ``minhop,updn:roots=a,b`` commas part names before the colon only."""
-    heads, colon, options = text.partition(":")
-    *names, last = heads.split(",")
-    return [*names, last + colon + options]
 
 
 def _write_table(result: Comparison, path: Path) -> None:

@@ -68,6 +68,9 @@ def explained(error: cyclopts.CycloptsError) -> str:
 
 def _unknown_command(error: cyclopts.UnknownCommandError, chain: list[str]) -> str:
     word = (error.unused_tokens or [""])[0]
+    if word.startswith("-"):
+        flags = [name for name in error.app or () if name.startswith("-")]
+        return f"{' '.join(['weft', *chain])} has no option {word!r}{_meant(word, flags)}"
     names = [name for name in error.app or () if not name.startswith("-")]
     if chain and error.app is not None:  # each by its first name
         names = list({id(error.app[name]): name for name in reversed(names)}.values())[::-1]

@@ -7,7 +7,14 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.markup import escape
 
-from weft.cli.common import NO_FAULTS, FabricArgument, FabricOptions, announced_compile, console
+from weft.cli.common import (
+    NO_FAULTS,
+    FabricArgument,
+    FabricOptions,
+    announced_compile,
+    console,
+    split_names,
+)
 from weft.routing import route
 from weft.routing.validate import validate
 
@@ -18,6 +25,14 @@ def route_command(
     *engines: Annotated[
         str, Parameter(help="Engines in order of preference, as in 'dmodk updn:roots=center'.")
     ],
+    engine: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name=["--engine", "--engines"],
+            help="The same, as other commands take them; after those without it.",
+            consume_multiple=(1, None),
+        ),
+    ] = (),
     options: FabricOptions = NO_FAULTS,
     management: Annotated[
         bool, Parameter(help="Take traffic of switches into the deadlock proof.")
@@ -27,9 +42,10 @@ def route_command(
 
     The exit status is 1 when the routes are not valid.
     """
+    names = [name for text in (*engines, *engine) for name in split_names(text)]
     with announced_compile():
         made = options.load(fabric)
-        routes = route(made, engines or ("minhop",))
+        routes = route(made, names or ("minhop",))
         found = validate(made, routes, management=management)
     out = console()
     for name, reason in routes.refusals:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from weft.cli.common import split_names
 from weft.errors import InputError
 from weft.sim.packet.hardware_text import parse_hardware
 
@@ -144,7 +145,7 @@ class RunOptions:
         """Keys of the job."""
         keys = {key: value for key, value in self._keys().items() if key in _OF_JOB}
         if "placement" in keys:
-            keys["placement"] = tuple(part for text in self.placement for part in _split(text))
+            keys["placement"] = tuple(part for text in self.placement for part in split_names(text))
         if "workload_format" in keys:
             keys["format"] = keys.pop("workload_format")
         options = {}
@@ -165,7 +166,7 @@ class RunOptions:
             keys["handshake"] = False
         for name in ("engine", "level", "sharing", "policy"):
             if name in keys:
-                keys[name] = tuple(part for text in keys[name] for part in _split(text))
+                keys[name] = tuple(part for text in keys[name] for part in split_names(text))
         if "trace_message" in keys:
             keys["trace"] = keys.pop("trace_message")
         if "hardware" in keys:
@@ -218,10 +219,3 @@ def _number(name: str, value: Any) -> Any:
     except ValueError:
         kind = "a whole number" if _NUMBERS[name] is int else "a number"
         raise InputError(f"--{name.replace('_', '-')}: expected {kind}, not {value!r}") from None
-
-
-def _split(text: str) -> list[str]:
-    """Names of one word: in ``minhop,updn:roots=a,b`` commas part names before the colon only."""
-    heads, colon, options = text.partition(":")
-    *names, last = heads.split(",")
-    return [*names, last + colon + options]

@@ -25,6 +25,7 @@ from weft.cli.common import (
     announced_compile,
     check_files,
     console,
+    split_names,
 )
 from weft.cli.signals import ended_by
 from weft.cli.simulate import FLOW_KERNEL
@@ -182,13 +183,13 @@ def sweep_command(
     wanted = _loads(loads)
     settings: SweepSettings = {**traffic.settings(), "level": level, "seed": seed}  # type: ignore[typeddict-item]
     if policy:
-        settings["policy"] = [name for text in policy for name in _split(text)]
+        settings["policy"] = [name for text in policy for name in split_names(text)]
     if hardware:
         settings["hardware"] = _hardware(hardware)
     if level == "flow" and (policy or hardware):
         raise InputError("--level flow has neither --policy nor --hardware")
     earlier = [_read(path) for path in also]
-    engines = [name for text in engine or ("minhop",) for name in _split(text)]
+    engines = [name for text in engine or ("minhop",) for name in split_names(text)]
     kernel = FLOW_KERNEL if level == "flow" else PACKET_KERNEL
     with announced_compile(kernel):
         made = options.load(fabric)
@@ -261,16 +262,11 @@ def _hardware(words: tuple[str, ...]) -> Hardware:
         raise InputError(f"--hardware: {error.message}") from None
 
 
-def _split(text: str) -> list[str]:
-    """Names of one word: in ``minhop,updn:roots=a,b`` commas part names before the colon only."""
-    heads, colon, options = text.partition(":")
-    *names, last = heads.split(",")
-    return [*names, last + colon + options]
-
-
 def _read(path: Path) -> pl.DataFrame:
     """A table of an earlier sweep."""
     schema = {name: column.dtype for name, column in SWEEP_COLUMNS.items()}
+    if not path.is_file():
+        raise InputError("is no file; expected the table of an earlier sweep", file=path)
     try:
         if path.suffix.lower() == ".csv":
             found = pl.read_csv(path, schema_overrides=schema)

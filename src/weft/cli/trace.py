@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from weft.cli.common import Whole, check_files, console
+from weft.errors import InputError
 from weft.formats.text import read_text, write_text
 from weft.workload import Workload
 from weft.workload.files import read_workload
@@ -54,6 +55,9 @@ def format_command(
 ) -> int:
     """Write a trace in its canonical form: one way to write each program."""
     check_files(("--output", output, ()))
+    if check and (in_place or output is not None):
+        named = "--in-place" if in_place else "--output"
+        raise InputError(f"--check writes nothing, so {named} does not go with it")
     text = read_text(file)
     formatted = format_program(parse(text, str(file)))
     if check:
