@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import os
+import re
 import signal
 import subprocess
 import sys
@@ -73,3 +75,23 @@ def test_a_command_says_of_itself_what_the_program_says_of_it(name: str, capsys)
     assert main([name, "--help"]) == 0
     out = capsys.readouterr().out
     assert " ".join(described.split())[:200] in " ".join(out.split())
+
+
+def test_characters_that_the_output_cannot_show_are_one_line() -> None:
+    words = ["-c", "from weft.cli import main; raise SystemExit(main())", "info", "ring:4"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    found = subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, check=False, env=environment
+    )
+    assert found.returncode == 2
+    (line,) = found.stderr.splitlines()
+    assert re.match(r"weft: error: cannot write the output: ascii has no '\\\w+'; PYTHONIO", line)
+
+
+@pytest.mark.parametrize("columns", ["0", "-3", "x", ""])
+def test_a_width_that_is_none_is_as_if_none_were_said(
+    capsys, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert main(["list", "engines"]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) == 140

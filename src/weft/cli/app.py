@@ -146,6 +146,11 @@ def run(words: Sequence[str]) -> int:
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _fail(f"cannot write the output: {error.strerror or error}")
+    except UnicodeEncodeError as error:
+        return _fail(
+            f"cannot write the output: {error.encoding} has no {error.object[error.start]!a}; "
+            "PYTHONIOENCODING=utf-8 has all characters"
+        )
     except MemoryError as error:
         return _fail(f"not enough memory: {str(error) or 'the fabric or a number is too large'}")
     return result if isinstance(result, int) else 0

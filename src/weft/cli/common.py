@@ -95,7 +95,8 @@ def split_names(text: str) -> list[str]:
 def console() -> Console:
     """Where tables go: as wide as the terminal or COLUMNS says, or 140 columns when none does."""
     terminal = sys.stdout is not None and sys.stdout.isatty()
-    said = terminal or os.environ.get("COLUMNS", "").isdigit()
+    columns = os.environ.get("COLUMNS", "")
+    said = terminal or (columns.isdecimal() and int(columns) > 0)
     return Console(width=None if said else 140, highlight=False)
 
 
