@@ -281,7 +281,7 @@ def test_options_of_packets_need_their_level(capsys, words) -> None:
         (("--policy", "flowlet:gab=1"), "has no option 'gab' (did you mean 'gap'?)"),
         (("--lids", "frist"), "--lids: 'frist' does not fit"),
         (("--snapshot=-1us",), "--snapshot: '-1us' does not fit"),
-        (("--snapshot", "0"), "snapshot_ns must be 0.001 or more"),
+        (("--snapshot", "0"), "--snapshot: '0' does not fit: expected a positive time"),
     ],
 )
 def test_bad_words_are_one_line_with_status_2(capsys, words, said) -> None:

@@ -115,6 +115,12 @@ def _traced(text: str) -> str:
     return text
 
 
+def _interval(value: float) -> float:
+    if value < 0.001:
+        raise ValueError("expected a positive time, 0.001 ns or more")
+    return value
+
+
 def _engines(names: tuple[str, ...]) -> tuple[str, ...]:
     """``all`` stands for every engine that needs nothing but the fabric."""
     every = tuple(entry.name for entry in engines if "needs" not in entry.facts)
@@ -282,7 +288,7 @@ class Experiment(Part):
     ports: Ports = "first"
     lids: Lids = "first"
     seed: Seed = 0
-    snapshot: Time | None = None
+    snapshot: Annotated[Time, AfterValidator(_interval)] | None = None
     trace: Annotated[
         tuple[Annotated[str, AfterValidator(_traced)], ...], BeforeValidator(_listed)
     ] = ()
