@@ -74,7 +74,7 @@ def test_every_option_that_is_a_number_says_so(capsys, words: tuple[str, ...]) -
         (["trace", "format", "x", "--check", "-i"], "--check writes nothing, so --in-place"),
         (
             ["sweep", TREE, "--plot", "x.png", "--also", "no.csv"],
-            "no.csv: is no file; expected",
+            "no.csv: cannot be read: it is no",
         ),
         (["opensm", "liev"], "unknown opensm command 'liev' (did you mean 'live'?); there are "),
         (["info"], "weft info needs FABRIC; 'weft info --help' says what there is"),
@@ -99,6 +99,8 @@ def test_every_option_that_is_a_number_says_so(capsys, words: tuple[str, ...]) -
             ["sweep", TREE, "--warmup", "abc"],
             "--warmup: 'abc' does not fit: 'abc' is no duration",
         ),
+        (["info", TREE, "--fault-seed", "3"], "--fault-seed goes with --random-cables or --random"),
+        ([*PACKETS, "--fault-seed", "3"], "--fault-seed goes with --random-cables or --random"),
         (["info", TREE, "--format", "abc"], "unknown readable format 'abc'; there are "),
         ([*PACKETS, "--workload-format", "goll"], "format 'goll' (did you mean 'goal'?)"),
         ([*PACKETS, "--trace-message", "3"], "--trace-message: '3' does not fit: expected RANK:N"),

@@ -59,8 +59,20 @@ class FabricOptions:
     random_switches: Annotated[Whole, Parameter(help="Take out this many random switches.")] = 0
     fault_seed: Annotated[Whole, Parameter(help="Seed of the random faults.")] = 0
 
+    def check(self) -> None:
+        """Refuse a seed of nothing.
+
+        Raises
+        ------
+        InputError
+            When there are no random faults for it.
+        """
+        if self.fault_seed and not (self.random_cables or self.random_switches):
+            raise InputError("--fault-seed goes with --random-cables or --random-switches")
+
     def load(self, spec_or_path: str) -> Fabric:
         """The fabric with its faults."""
+        self.check()
         made = load_fabric(spec_or_path, format=self.format, names=self.names)
         if self.fail_cable or self.fail_switch:
             made = made.without(cables=self.fail_cable, switches=self.fail_switch)

@@ -114,6 +114,7 @@ def _from_flags(fabric: str, run: RunOptions, options: FabricOptions) -> dict[st
     """Keys of an experiment: the fabric, its faults and the job that the command line says."""
     if not run.workload:
         raise InputError("nothing to run: give --workload, or an experiment file (.toml)")
+    options.check()
     slow = {}
     for text in options.slow_cable:
         port, equals, rate = text.rpartition("=")

@@ -266,7 +266,7 @@ def _read(path: Path) -> pl.DataFrame:
     """A table of an earlier sweep."""
     schema = {name: column.dtype for name, column in SWEEP_COLUMNS.items()}
     if not path.is_file():
-        raise InputError("is no file; expected the table of an earlier sweep", file=path)
+        raise InputError("cannot be read: it is no file", file=path)
     try:
         if path.suffix.lower() == ".csv":
             found = pl.read_csv(path, schema_overrides=schema)
