@@ -6,6 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How fast a machine is decides over no test: no deadline of an example, and none of drawing it.
+# The rest is as it was: on CI the same examples each time, elsewhere others.
+settings.register_profile("weft", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("weft")
 
 
 @pytest.fixture(scope="session")

@@ -52,7 +52,7 @@ def test_every_algorithm_does_what_mpi_says(entry: str, n: int) -> None:
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(data=st.data())
 def test_random_groups_roots_and_sizes(entry: str, data: st.DataObject) -> None:
     name, algorithm = facts(entry)

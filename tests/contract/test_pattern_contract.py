@@ -25,7 +25,7 @@ def flows_or_none(num_hosts: int, name: str, **options: object) -> Pairs | None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(num_hosts=st.integers(2, 260))
 def test_flows_join_different_hosts_that_exist(name: str, num_hosts: int) -> None:
     flows = flows_or_none(num_hosts, name)

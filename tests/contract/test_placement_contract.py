@@ -43,7 +43,7 @@ def test_most_placements_exist_on_each_fabric() -> None:
 
 
 @pytest.mark.parametrize("name", PICKING)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     spec=st.sampled_from(FABRICS),
     ranks=st.integers(1, 30),

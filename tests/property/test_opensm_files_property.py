@@ -24,9 +24,8 @@ from weft.opensm.qos import endpoint_sls, qos_policy
 from weft.opensm.qosread import read_qos_policy
 from weft.routes import TableRoutes
 
-BOUNDED = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+UNCHECKED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+BOUNDED = settings(max_examples=40, suppress_health_check=UNCHECKED)
 
 
 def plain_fabric(seed: int) -> Fabric:
@@ -166,9 +165,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("kind", FILES)
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=150, suppress_health_check=UNCHECKED)
 @given(draw=st.data())
 def test_a_broken_file_is_read_or_refused_in_one_line(
     kind: str, draw: st.DataObject, tmp_path: Path

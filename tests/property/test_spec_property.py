@@ -107,7 +107,7 @@ def within_reach(spec: str) -> Fabric | None:
     return fabric
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 @given(spec=specs)
 def test_random_parameters_give_what_the_literature_says_or_an_error(spec):
     fabric = within_reach(spec)
@@ -139,7 +139,7 @@ def test_random_parameters_give_what_the_literature_says_or_an_error(spec):
     assert format_spec(again.family, again.parameters) == text
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 @given(
     spec=st.sampled_from(EXAMPLES),
     cut=st.tuples(st.integers(0, 60), st.integers(0, 60)),
@@ -153,7 +153,7 @@ def test_mutated_specs_give_a_fabric_or_one_clear_error(spec, cut, text):
         assert fabric.num_hosts >= 2
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(text=st.text(max_size=30))
 def test_any_text_is_a_spec_or_refused(text):
     within_reach(text)

@@ -55,7 +55,7 @@ def damaged(text: str, seed: int, characters: str) -> str:
     return text[:at] + random.choice(characters) + text[at + 1 :]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(SEEDS)
 def test_what_is_written_is_read_as_the_same_program(seed: int) -> None:
     program = Syntax(seed).program()
@@ -65,7 +65,7 @@ def test_what_is_written_is_read_as_the_same_program(seed: int) -> None:
     assert format_program(again) == text
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(SEEDS)
 def test_a_broken_text_is_one_clear_error(seed: int) -> None:
     broken = damaged(format_program(Syntax(seed).program()) + "CALC 5\n", seed, '()x"0,:.@\n =')
@@ -78,7 +78,7 @@ def test_a_broken_text_is_one_clear_error(seed: int) -> None:
         assert str(error).startswith(f"broken:{error.line}: column {error.column}: ")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(SEEDS, st.integers(1, 6))
 def test_any_program_gives_a_workload_or_an_input_error(seed: int, ranks: int) -> None:
     program = Syntax(seed).program()
@@ -89,7 +89,7 @@ def test_any_program_gives_a_workload_or_an_input_error(seed: int, ranks: int) -
 # -- programs that make sense, against the plain twin ----------------------------------------------
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(SEEDS)
 def test_ranks_at_once_do_what_they_do_one_by_one(seed: int) -> None:
     made = Sense(seed)
@@ -128,7 +128,7 @@ def assert_merged(ours: Workload, theirs: Workload) -> None:
 # -- dense and folded forms ------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(SEEDS)
 def test_the_dense_form_gives_the_same_workload(seed: int) -> None:
     workload = random_workload(seed)
@@ -140,7 +140,7 @@ def test_the_dense_form_gives_the_same_workload(seed: int) -> None:
     assert format_program(parse(text)) == text
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(SEEDS)
 def test_the_folded_form_gives_the_same_workload(seed: int) -> None:
     workload = random_workload(seed)
@@ -150,7 +150,7 @@ def test_the_folded_form_gives_the_same_workload(seed: int) -> None:
 
 
 @pytest.mark.parametrize("end", ["", "END\nEND", "1:\n  CALC 5\nEND"])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=SEEDS)
 def test_both_readers_agree_on_broken_dense_texts(end: str, seed: int) -> None:
     text = damaged(dense_text(random_workload(seed)) + end, seed, "0123456789 -,EN")

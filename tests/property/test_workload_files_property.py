@@ -70,13 +70,11 @@ def workloads(draw: st.DrawFn, communicators: bool = False) -> Workload:
     return builder.build()
 
 
-@settings(deadline=None)
 @given(workload=workloads())
 def test_a_schedule_comes_back(workload: Workload) -> None:
     assert same(workload, read_goal(write_goal(workload), "x.goal"))
 
 
-@settings(deadline=None)
 @given(workload=workloads(communicators=True))
 def test_messages_of_communicators_match_as_before(workload: Workload) -> None:
     text = write_goal(workload)
@@ -86,7 +84,7 @@ def test_messages_of_communicators_match_as_before(workload: Workload) -> None:
     assert same(again, read_goal(write_goal(again), "x.goal"))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(
     workload=workloads(),
     cuts=CUTS,
@@ -146,7 +144,6 @@ def traces(draw: st.DrawFn) -> str:
     return "\n".join(lines) + draw(st.sampled_from(["", "\n"]))
 
 
-@settings(deadline=None)
 @given(text=traces())
 def test_a_trace_of_any_actions_is_read(text: str) -> None:
     workload = read_tit(text, "x")
@@ -157,7 +154,7 @@ def test_a_trace_of_any_actions_is_read(text: str) -> None:
     assert same(workload, read_tit("\n".join(lines), "x"))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(text=traces(), cuts=CUTS, end=ENDS)
 def test_a_broken_trace_is_refused_or_read(
     text: str, cuts: list[tuple[float, int, str]], end: float

@@ -24,7 +24,7 @@ def plain_uniform(seed: int, stream: int, count: int) -> float:
     return (state >> 11) / 2**53
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.integers(0, 2**63 - 1),
     st.lists(st.tuples(st.integers(0, 2**31), st.integers(0, 2**40)), max_size=8),

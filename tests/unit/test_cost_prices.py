@@ -269,7 +269,7 @@ def test_what_is_no_text_is_no_price_file(tmp_path: Path, content: bytes, text: 
         Prices.read(path)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(at=st.integers(0, len(PRICES) - 1), length=st.integers(0, 12), new=st.text(max_size=6))
 def test_damaged_price_files_are_read_or_refused(at: int, length: int, new: str) -> None:
     with tempfile.TemporaryDirectory() as folder:

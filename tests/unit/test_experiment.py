@@ -165,7 +165,7 @@ def test_files_beside_the_experiment_are_found(tmp_path, monkeypatch) -> None:
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     source=TEXT,
     engines=st.lists(TEXT, min_size=1, max_size=3),

@@ -4,13 +4,12 @@ import zlib
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.kernels.hashing import crc32_bytes, five_tuple_crc32, five_tuple_prefix, splitmix64
 
 
-@settings(deadline=None)  # the first call compiles
 @given(st.integers(0, 2**64 - 1), st.integers(1, 8), st.integers(0, 2**32 - 1))
 def test_crc32_is_zlibs(value: int, count: int, seed: int) -> None:
     message = (value % 256**count).to_bytes(count, "big")

@@ -58,7 +58,7 @@ def write(builder: WorkloadBuilder, steps: Program, first: int, comms: list[int]
     builder.calc(first, 1.0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(one=programs(3), two=programs(4), start=st.sampled_from([0.0, 250.0]))
 def test_jobs_together_are_what_one_builder_writes(
     one: Program, two: Program, start: float
@@ -126,7 +126,7 @@ def test_jobs_go_one_after_another_on_the_hosts_that_are_free() -> None:
     assert hosts[11:] == [10, 11, 13]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(sizes=st.lists(st.integers(2, 5), min_size=1, max_size=3), seed=st.integers(0, 9))
 def test_random_jobs_mix_without_sharing(sizes: list[int], seed: int) -> None:
     jobs = [
