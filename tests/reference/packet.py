@@ -123,7 +123,8 @@ class PlainPackets:
         return self.work.kind[op] == Kind.SEND and self.work.size_bytes[op] > self.eager
 
     def _local(self, num_bytes: int) -> int:
-        return int(np.floor(8000.0 * num_bytes / self.local_gbps + 0.5))
+        lasts = int(np.floor(8000.0 * num_bytes / self.local_gbps + 0.5))
+        return max(lasts, 1) if num_bytes else 0
 
     # -- time ------------------------------------------------------------------------------------
 

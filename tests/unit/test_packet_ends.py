@@ -12,6 +12,7 @@ from tests.packet_runs import PLAIN, D, L, R, arrivals, fabric_of, puts, run
 
 import weft
 from weft import CongestionControl, InputError
+from weft.cli.simulate_packets_text import packet_lines
 from weft.sim.flow.engine import Progress
 from weft.sim.open_loop.levels import Network
 from weft.sim.packet import StopRun, state
@@ -26,6 +27,38 @@ def test_a_ring_deadlocks_also_when_all_has_left_its_hosts(size_bytes: int) -> N
     work = puts(5, *[(host, (host + 2) % 5, size_bytes) for host in range(5)])
     with pytest.raises(InputError, match=r"the network is deadlocked .* in a circle"):
         run(ring, work, replace(PLAIN, buffer_bytes=1024))
+
+
+def ring_and_others() -> tuple[weft.Fabric, weft.Workload]:
+    """A ring whose messages all go two switches on, and two hosts of one switch that go on."""
+    ring = fabric_of([0, 1, 2, 3, 4, 0, 0], [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)])
+    builder = weft.WorkloadBuilder(7)
+    for host in range(5):
+        builder.put(host, (host + 2) % 5, 50_000)
+    for number in range(50):
+        builder.put(5, 6, 1000, release_ns=1000.0 * number)
+    return ring, builder.build()
+
+
+def test_a_deadlock_in_a_part_of_the_network_is_told_when_the_run_is_cut() -> None:
+    tight = replace(PLAIN, buffer_bytes=1024)
+    ring, work = ring_and_others()
+    found = run(ring, work, tight, max_time_ns=20_000)
+    assert not found.complete
+    assert found.deadlock.startswith("the one behind s0[")
+    assert found.deadlock.count("which waits for") == 5
+    assert "Deadlock in a part of the network" in "\n".join(packet_lines(found))
+    with pytest.raises(InputError, match="deadlocked"):
+        run(ring, work, tight)
+
+
+def test_what_is_only_slow_is_no_deadlock() -> None:
+    """Full buffers all the way to a hot spot, at moments of all kinds."""
+    ring = fabric_of([0, 1, 2, 3, 4, 2], [(0, 1), (1, 2), (2, 3), (3, 4)])
+    work = puts(6, *[(host, 5, 20_000) for host in range(5)])
+    tight = replace(PLAIN, buffer_bytes=1024)
+    for limit_ps in range(D // 7, 60 * D, D // 3):
+        assert run(ring, work, tight, max_time_ns=limit_ps / 1000).deadlock == ""
 
 
 @pytest.mark.parametrize("limit_ps", [0, D - 1, D, THROUGH - 1, THROUGH, THROUGH + 1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.packet_runs import fabric_of
+from tests.packet_runs import fabric_of, puts
 
 import weft
 from weft.errors import InputError, NotApplicable
@@ -229,6 +229,36 @@ def test_what_reordering_costs_is_what_the_hops_say() -> None:
     kept = weft.simulate_packets(fabric, weft.route(fabric, "ecmp"), work, policy="ecmp")
     assert kept.reordering()["overtook_packets"].sum() == 0
     assert kept.reordering()["kept_ns"].sum() == 0
+
+
+def test_messages_to_several_lids_overtake_and_that_is_counted() -> None:
+    fabric = weft.fabric("xgft:2;3,3;1,2")
+    messages = [(0, 8, 200 if number % 2 else 9000) for number in range(40)]
+    work = puts(9, *messages, *[(1, 7, 9000)] * 30)
+    routes = weft.route(fabric, "updn:lmc=1")
+    spread, first = (
+        weft.simulate_packets(fabric, routes, work, lids=lids) for lids in ("spread", "first")
+    )
+    assert spread.reorders
+    assert not first.reorders
+    assert spread.reordering()["overtook_packets"].sum() > 0
+    assert first.reordering()["overtook_packets"].sum() == 0
+    # Where all of a connection go by one LID, each keeps its order.
+    lids = work.peer % 2
+    assert not weft.simulate_packets(fabric, routes, work, lids=lids).reorders
+
+
+def test_notifications_do_not_break_the_flowlets_of_data() -> None:
+    fabric = fabric_of([0, 0, 0, 2, 2, 2], [(0, 1)] * 3 + [(1, 2)] * 3)
+    work = puts(6, *((source, 3, 400_000) for source in (0, 1, 2)))
+    control = weft.CongestionControl(threshold=15, marking_rate=0)
+    hardware = weft.Hardware(congestion_control=control, queues="voq")
+    found = weft.simulate_packets(
+        fabric, weft.route(fabric, "ecmp"), work, hardware=hardware, policy="flowlet:gap=1s"
+    )
+    assert found.congestion is not None
+    assert found.congestion.notified.sum() > 0
+    assert found.overtook.sum() == 0
 
 
 def test_bounded_adaptive_routing_keeps_bursts_in_order() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.packet_runs import fabric_of, puts, run
 
 import weft
 from weft.sim.packet import state
@@ -24,3 +25,15 @@ def test_every_other_one_goes_where_there_are_too_many(monkeypatch: pytest.Monke
     assert steps[0] % 200_000 == 0
     assert times[-1] > result.end_ps - 2 * steps[0]
     assert np.array_equal(result.arrived_ps, plain.arrived_ps)
+
+
+def test_none_is_taken_after_the_end() -> None:
+    """Queue pairs that congestion control holds back come back long after all is over."""
+    control = weft.CongestionControl(threshold=15, marking_rate=0, cct=((0, 0), (0, 16383)))
+    work = puts(4, *((source, 3, 100_000) for source in (0, 1, 2)))
+    result = run(
+        fabric_of([0] * 4), work, weft.Hardware(congestion_control=control), snapshot_ns=1000.0
+    )
+    assert result.complete
+    assert result.snapshots is not None
+    assert 0 <= result.end_ps - result.snapshots.time_ps[-1] < 1_000_000

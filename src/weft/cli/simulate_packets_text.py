@@ -92,6 +92,11 @@ def packet_lines(result: PacketResult) -> list[str]:
             f"{int(done.notified.sum()):,} notifications; queue pairs held back for "
             f"{duration(int(done.held_back_ps.sum()) / 1e3)} in all."
         )
+    if result.deadlock:
+        lines.append(
+            "Deadlock in a part of the network: full buffers wait for each other in a circle: "
+            f"{result.deadlock}."
+        )
     lines.append(
         f"Conservation: {kept['injected_packets']:,} packets injected = "
         f"{kept['delivered_packets']:,} delivered + {kept['in_flight_packets']:,} in flight; "

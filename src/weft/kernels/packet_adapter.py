@@ -5,6 +5,7 @@ import numpy as np
 from weft.kernels.flow_events import ARRIVE, END, event, push_event
 from weft.kernels.lean import part_njit
 from weft.kernels.packet_congestion import (
+    NEXT_AT,
     NOTICE,
     has_notice,
     held_back,
@@ -92,11 +93,12 @@ KEPT = 1
 LONGEST_KEPT = 2
 KEPT_WIDTH = 4
 
-# Columns of operations, int64: bytes to send, packets to arrive, latest arrival.
+# Columns of operations, int64: bytes to send, packets to arrive, latest arrival, and when the next
+# packet could leave with nothing in its way.
 LEFT = 0
 MISSING = 1
 LATEST = 2
-JOINED = 3
+READY = 3
 MESSAGE_WIDTH = 4
 
 
@@ -124,7 +126,7 @@ def join(net, size, op, now):
     messages[op, LEFT] = left
     messages[op, MISSING] = max((left + net.setting[MTU] - 1) // net.setting[MTU], 1)
     messages[op, LATEST] = now
-    messages[op, JOINED] = now
+    messages[op, READY] = now
     next_sent[op] = -1
     next_whole[op] = -1
     connection = np.int64(connection_of[op])
@@ -202,6 +204,15 @@ def choose_pair(net, link, now):
 
 
 @part_njit()
+def can_send(net, pair):
+    """When the next packet of a queue pair could leave if there were no others."""
+    ready = net.messages[net.pairs[pair, FIRST], READY]
+    if net.setting[CONGESTION]:
+        return max(ready, net.paces[pair, NEXT_AT])
+    return ready
+
+
+@part_njit()
 def inject(net, program, times, heap, pair, link, lane, now):
     """Make the next packet of a queue pair, which then goes on or to the end of its line.
 
@@ -271,6 +282,8 @@ def inject(net, program, times, heap, pair, link, lane, now):
             _keep_turn(net, link, lane, pair)
         else:
             line_up(net, on_link, on_lane, pair)
+            if on_link != link:
+                mark(net, on_link)
     return slot
 
 

@@ -12,7 +12,8 @@ from weft.kernels.flow_events import (
 )
 from weft.kernels.lean import lean_njit, part_njit
 from weft.kernels.packet_adapter import (
-    JOINED,
+    READY,
+    can_send,
     choose_pair,
     deliver,
     inject,
@@ -116,10 +117,7 @@ def _grant(net, program, times, heap, link, now):
         slot = send_notice(net, link, lane)
         could = slot_time[slot]
     elif adapter:
-        messages, pairs = net.messages, net.pairs
-        op = pairs[pair, 0]
-        if times[4][op] < 0:
-            could = messages[op, JOINED]
+        could = can_send(net, pair)
         slot = inject(net, program, times, heap, pair, link, lane, now)
     else:
         could = slot_time[slot]
@@ -129,6 +127,9 @@ def _grant(net, program, times, heap, link, now):
     net.state[link, FREE_AT] = until
     if adapter and net.memory[link] > 0:
         net.state[link, FREE_AT] = now + max(lasts, rounded(size, net.memory[link]))
+        net.cable_free[link] = until
+    if pair >= 0:
+        net.messages[slots[slot, OP], READY] = net.state[link, FREE_AT]
     net.lanes[link * net.setting[LANES] + lane, CREDITS] -= credits_of(net, size)
     lane_served(net, link, picked, size)
     count = net.counts[link * net.setting[LANES] + lane]

@@ -32,6 +32,9 @@ class Net(NamedTuple):
     queue_head, queue_tail, asked, port_free
         int32 first and last packet of each queue, uint64 bits of the ports that ask each lane of
         each link, int64 ps when input ports are free.
+    cable_free
+        int64 ps when the cable behind an adapter with slower memory is free; `FREE_AT` of its link
+        waits for the memory too.
     dirty, is_dirty
         int32 heap and uint8 marks of links that may have something to grant.
     pairs, connections, kept, messages
@@ -95,6 +98,7 @@ class Net(NamedTuple):
     queue_tail: Any
     asked: Any
     port_free: Any
+    cable_free: Any
     dirty: Any
     is_dirty: Any
     pairs: Any

@@ -16,12 +16,14 @@ from weft.kernels.packet_choice import (
     lane_of,
 )
 from weft.kernels.packet_conga import conga, conga_comes
+from weft.kernels.packet_congestion import BECN
 from weft.kernels.packet_hashing import ecmp, flowlet, spray
 from weft.kernels.packet_layout import (
     HEAD_ROW,
     LANE,
     LANE_KIND,
     LINK,
+    MARKS,
     OP,
     OUT,
     OUT_LANE,
@@ -105,6 +107,8 @@ def route(net, slot, now):
             first = np.int64(net.set_offset[group])
             several = np.int64(net.set_offset[group + 1]) - first
             flow = np.int64(net.connection_of[slots[slot, OP]])
+            if slots[slot, MARKS] & BECN:
+                flow += len(net.connections)
             at = first + _among(net, slot, row, flow, first, several, now)
             link = np.int64(net.edge_link[net.set_edge[at]])
             lane = lane_of(net, slot, row, at, link)

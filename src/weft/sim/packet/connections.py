@@ -55,6 +55,15 @@ class Connections:
     num_pairs: int
     back: NDArray[np.int32]
 
+    @property
+    def several_ways(self) -> bool:
+        """Whether messages of one connection go by several routes, as to all LIDs in turn."""
+        there = self.route != program.LOCAL
+        route, connection = self.route[there], self.connection[there]
+        one = np.empty(self.num_connections, dtype=np.int32)
+        one[connection] = route
+        return bool((one[connection] != route).any())
+
 
 def connect(
     fabric: Fabric,

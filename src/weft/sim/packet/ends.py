@@ -12,7 +12,7 @@ from weft.kernels import packet_engine as kernel
 from weft.kernels import packet_layout as layout
 from weft.routes import Routes
 from weft.sim.flow.engine import deadlock_of_ranks
-from weft.sim.packet.congestion import deadlock_cycle
+from weft.sim.packet.congestion import Buffer, deadlock_cycle
 from weft.sim.packet.network import PS_PER_NS
 from weft.sim.packet.state import State
 from weft.workload import Workload
@@ -107,19 +107,44 @@ def explain(why: int, fabric: Fabric, routes: Routes, workload: Workload, state:
     _, wants, wants_vl, reason = state.buffers()
     circle = deadlock_cycle(wants, wants_vl, reason)
     flying = int(number[layout.IN_FLIGHT])
-    links = state.net.fixed
+    return (
+        f"the network is deadlocked after {now}: {flying} packets cannot move by the "
+        f"{routes.engine} routes of {fabric.name}, because full buffers wait for each other in a "
+        f"circle: {_circle_text(circle, fabric, state)}"
+    )
+
+
+def deadlock_in_part(fabric: Fabric, state: State) -> str:
+    """The circle of full buffers that will never move, in a network that does elsewhere.
+
+    Looked for with one queue for each incoming link and lane: with one for each outgoing link a
+    buffer that waits may have others that do not.
+
+    Returns
+    -------
+    str: each buffer and the one that it waits for; empty where there is no circle.
+    """
+    if state.net.setting[layout.VOQ]:
+        return ""
+    _, wants, wants_vl, reason = state.buffers()
+    # Credits on their way back would let a packet pass.
+    lanes = int(state.net.setting[layout.LANES])
+    row = wants.astype(np.int64) * lanes + wants_vl
+    back = state.net.lanes[:, layout.BACK_HEAD][np.maximum(row, 0)] >= 0
+    circle = deadlock_cycle(wants, wants_vl, np.where(back, 0, reason))
+    return _circle_text(circle, fabric, state) if circle else ""
+
+
+def _circle_text(circle: list[Buffer], fabric: Fabric, state: State) -> str:
+    """Buffers that wait for each other, in words."""
 
     def named(link: int, lane: int) -> str:
         if link < fabric.num_links:
             return f"{fabric.link_name(link)} (VL {lane})"
-        row = int(links[link, layout.HEAD_ROW])
+        row = int(state.net.fixed[link, layout.HEAD_ROW])
         return f"the adapter of {fabric.node_names[int(fabric.graph.row_node[row])]} (VL {lane})"
 
     said = ", which waits for ".join(named(*each) for each in circle[:_NAMED])
     more = f", and so on over {len(circle)} buffers" if len(circle) > _NAMED else ""
     closing = f", which waits for {named(*circle[0])}" if circle else ""
-    return (
-        f"the network is deadlocked after {now}: {flying} packets cannot move by the "
-        f"{routes.engine} routes of {fabric.name}, because full buffers wait for each other in a "
-        f"circle: the one behind {said}{more}{closing}"
-    )
+    return f"the one behind {said}{more}{closing}"

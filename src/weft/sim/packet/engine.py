@@ -18,7 +18,7 @@ from weft.registry import convert
 from weft.routes import Routes
 from weft.sim.flow.engine import Progress, host_of_rank
 from weft.sim.packet.connections import Lids, connect
-from weft.sim.packet.ends import check_conservation, explain
+from weft.sim.packet.ends import check_conservation, deadlock_in_part, explain
 from weft.sim.packet.hardware import Hardware
 from weft.sim.packet.limits import (
     LONGEST_RUN_PS,
@@ -156,6 +156,7 @@ def simulate_packets(
         policy=policy, options={**options, "lids": lids if isinstance(lids, str) else "given"},
         network=network, connections=connections, **state.outcome(complete),
         complete=complete, conservation=conservation, run_s=took,
+        deadlock="" if complete else deadlock_in_part(fabric, state),
     )  # fmt: skip
 
 

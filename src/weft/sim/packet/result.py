@@ -112,6 +112,10 @@ class PacketResult(Replay):
         Simulated time at the end.
     complete
         False when the run was stopped before all had ended.
+    deadlock
+        Of a run that was stopped: full buffers that wait for each other in a circle and will
+        for good, while packets moved elsewhere; empty where none do. Looked for with
+        ``queues="input"``.
     num_vls
         Virtual lanes.
     packets, wire_bytes, wait_ps
@@ -153,6 +157,7 @@ class PacketResult(Replay):
     arrived_ps: NDArray[np.int64]
     end_ps: int
     complete: bool
+    deadlock: str
     num_vls: int
     packets: NDArray[np.int64]
     wire_bytes: NDArray[np.int64]
@@ -194,7 +199,8 @@ class PacketResult(Replay):
     def reorders(self) -> bool:
         """Whether packets of a connection may overtake each other."""
         entry, given = policies.parse(self.policy)
-        return bool(entry.function(**policies.bind(entry, given)).reorders)
+        made = entry.function(**policies.bind(entry, given))
+        return made.reorders or self.connections.several_ways
 
     def link_name(self, link: int) -> str:
         """A directed link, those inside hosts included."""
@@ -237,7 +243,8 @@ class PacketResult(Replay):
     def reordering(self) -> pl.DataFrame:
         """One row a connection that messages went over; see `REORDER_COLUMNS`.
 
-        Rows of policies that keep packets in order say 0.
+        Rows of policies that keep packets in order say 0, where messages of a connection go by
+        one route.
         """
         work, lines = self.workload, self.connections
         ops = work.messages[lines.route[work.messages] != program.LOCAL]

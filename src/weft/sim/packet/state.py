@@ -24,6 +24,7 @@ from weft.sim.packet.network import PacketNetwork, picoseconds
 from weft.sim.packet.network import aligned_rows as _rows
 from weft.sim.packet.policies import Policy, choice_of
 from weft.sim.packet.snapshots import Snapshots
+from weft.sim.packet.ways import Ways
 from weft.workload import Workload
 
 #: Memory that snapshots may take.
@@ -67,7 +68,8 @@ class State:
     ) -> State:
         """The state before anything has happened."""
         ops, links, ways = workload.num_ops, network.num_links, connections.ways
-        setting = _settings(network, hardware, policy, options, lanes, ways.kind, ways.lane_kind)
+        reorders = policy.reorders or connections.several_ways
+        setting = _settings(network, hardware, policy, options, lanes, ways, reorders)
         number = np.zeros(layout.NUMBERS, dtype=np.int64)
         number[layout.BUCKET] = -1
         slots = 4 * links + 1024
@@ -144,11 +146,12 @@ class State:
             queue_tail=np.full(network.num_queues, -1, dtype=np.int32),
             asked=np.zeros(links * lanes * network.words, dtype=np.uint64),
             port_free=np.zeros(links * hardware.speedup, dtype=np.int64),
+            cable_free=np.zeros(links if network.memory_gbps.any() else 1, dtype=np.int64),
             dirty=np.zeros(links, dtype=np.int32),
             is_dirty=np.zeros(links, dtype=np.uint8),
             pairs=pairs,
             connections=talks,
-            kept=_rows(len(talks) if policy.reorders else 1, adapter.KEPT_WIDTH, np.int64),
+            kept=_rows(len(talks) if reorders else 1, adapter.KEPT_WIDTH, np.int64),
             messages=_rows(ops, adapter.MESSAGE_WIDTH, np.int64),
             next_sent=next_sent,
             next_whole=next_whole,
@@ -264,8 +267,11 @@ class State:
         links, lanes = len(self.net.state), int(self.net.setting[layout.LANES])
         counts = self.net.counts.reshape(links, lanes, layout.COUNT_WIDTH)
         # What has begun counts for as long as it has lasted.
-        ahead = np.maximum(self.net.state[:, layout.FREE_AT] - now, 0)
-        busy = np.maximum(counts[:, :, layout.BUSY].sum(1) - ahead, 0)
+        free = self.net.state[:, layout.FREE_AT]
+        if len(self.net.cable_free) == links:
+            slow = (self.net.memory > 0) & (self.net.fixed[:, layout.TAIL_ROW] < 0)
+            free = np.where(slow, self.net.cable_free, free)
+        busy = counts[:, :, layout.BUSY].sum(1) - np.maximum(free - now, 0)
         return (
             counts[:, :, layout.PACKETS].copy(), counts[:, :, layout.WIRE_BYTES].copy(),
             counts[:, :, layout.WAIT].copy(), busy,
@@ -287,7 +293,7 @@ class State:
             "held_bytes": talks[:, adapter.MOST_HELD].copy(),
             "overtook": talks[:, adapter.OVERTOOK].copy(),
             "kept_ps": self._kept(adapter.KEPT), "most_kept_ps": self._kept(adapter.LONGEST_KEPT),
-            "snapshots": self._snapshots(),
+            "snapshots": self._snapshots(end),
             "congestion": record(self.net),
             "hop": self.net.hops[: number[layout.TRACED]],
             "num_hops": int(number[layout.HOPS]), "num_events": int(number[layout.EVENTS]),
@@ -300,18 +306,20 @@ class State:
             found[:] = self.net.kept[:, column]
         return found
 
-    def _snapshots(self) -> Snapshots | None:
+    def _snapshots(self, end: int) -> Snapshots | None:
+        """Those up to the end: timers of congestion control may run on after it."""
         if not self.snapshot_ps:
             return None
+        seen = [moment for moment in self.seen if moment[0] <= end]
         links, lanes = len(self.net.state), int(self.net.setting[layout.LANES])
 
         def stacked(place: int, dtype: Any, *shape: int) -> NDArray[Any]:
-            if not self.seen:
+            if not seen:
                 return np.zeros((0, *shape), dtype=dtype)
-            return np.stack([moment[place] for moment in self.seen])
+            return np.stack([moment[place] for moment in seen])
 
         return Snapshots(
-            time_ps=np.array([moment[0] for moment in self.seen], dtype=np.int64),
+            time_ps=np.array([moment[0] for moment in seen], dtype=np.int64),
             held=stacked(1, np.int32, links, lanes),
             wants=stacked(2, np.int32, links, lanes),
             wants_vl=stacked(3, np.int8, links, lanes),
@@ -372,8 +380,8 @@ def _settings(
     policy: Policy,
     options: Mapping[str, Any],
     lanes: int,
-    kind: int,
-    lane_kind: int,
+    ways: Ways,
+    reorders: bool,
 ) -> NDArray[np.int64]:
     """What the kernel reads as numbers."""
     whole = hardware.mtu_bytes + hardware.header_bytes
@@ -402,9 +410,9 @@ def _settings(
         layout.HIGH_LIMIT: 0 if arbitration is None else arbitration.limit,
         layout.POLICY: policy.number,
         layout.SEED: options["seed"],
-        layout.ROUTE_KIND: kind,
-        layout.LANE_KIND: lane_kind,
-        layout.REORDERS: policy.reorders,
+        layout.ROUTE_KIND: ways.kind,
+        layout.LANE_KIND: ways.lane_kind,
+        layout.REORDERS: reorders,
         layout.CONGESTION: hardware.congestion_control is not None,
         layout.ROUND: policy.goes_round,
         layout.WATCHES: policy.watches,
