@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
 import pytest
+from tests.work import lines_run
 
 import weft
 from weft.errors import InputError, NotApplicable
@@ -167,11 +167,10 @@ def test_groups_and_coordinates_are_those_of_the_labels() -> None:
 
 
 def test_dense_random_networks_do_not_hold_up_the_search_for_groups() -> None:
-    """Cliques that are nowhere took 28 s to be looked for; half a second is enough."""
+    """Cliques that are nowhere are not looked for in all ways, of which there are very many."""
     fabric = weft.fabric("jellyfish:switches=90,degree=70")
-    start = time.process_time()
+    assert lines_run(lambda: find_dragonfly(fabric)) < 10_000_000
     groups = find_dragonfly(fabric)
-    assert time.process_time() - start < 10
     graph = fabric.graph
     joined = set(zip(graph.edge_tail.tolist(), graph.edge_row.tolist(), strict=True))
     for number in range(groups.num_groups):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 import tomllib
 from pathlib import Path
 
@@ -529,10 +528,8 @@ def test_a_wrong_workload_names_its_job(capsys, tmp_path) -> None:
 def test_the_example_runs_and_is_what_the_page_shows(capsys) -> None:
     root = Path(__file__).parents[2]
     path = root / "examples" / "two_jobs.toml"
-    started = time.perf_counter()
     status, out, _ = run(capsys, path)
     assert status == 0
-    assert time.perf_counter() - started < 10
     page = (root / "docs" / "simulate.md").read_text()
     assert f"$ weft simulate {path.relative_to(root)}\n" in page
     shown = [line for line in page.splitlines() if line.startswith("│")]

@@ -87,7 +87,7 @@ def test_the_guardian_acts_when_its_parent_is_killed(tmp_path: Path) -> None:
     )
     token, folder = done.stdout.split()
     assert done.returncode == -signal.SIGKILL
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 90
     while (Path(folder).exists() or guardian.processes_of(token)) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not Path(folder).exists()
@@ -115,7 +115,7 @@ def test_waiting(tmp_path: Path) -> None:
     assert tail(tmp_path / "none") == ""
     process = subprocess.Popen(["sh", "-c", "exit 3"])
     with pytest.raises(WeftError, match=r"it failed: it ended with status 3; .* two / three"):
-        wait_for(lambda: False, process, [log], 10, "it failed")
+        wait_for(lambda: False, process, [log], 60, "it failed")
     process = subprocess.Popen(["sleep", "100"])
     try:
         with pytest.raises(WeftError, match=r"it failed within 0\.05 s"):
@@ -146,7 +146,7 @@ def test_signals_leave_in_order_and_handlers_come_back() -> None:
     try:
         with pytest.raises(SystemExit) as error, orderly_signals():  # noqa: PT012
             os.kill(os.getpid(), signal.SIGTERM)
-            time.sleep(5)
+            time.sleep(60)
         assert error.value.code == 128 + signal.SIGTERM
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
