@@ -14,8 +14,8 @@ from types import FrameType
 INTERRUPTED, TERMINATED = 130, 143
 #: Seconds until a signal that came at a bad time comes again.
 AGAIN_S = 0.02
-#: Module of what compiled code calls in Python.
-UNPICKLE = "numba.core.serialize"
+#: Module of what compiled code calls in Python, and of what swallows exceptions in its callbacks.
+UNPICKLE, NUMPY = "numba.core.serialize", "numpy"
 
 #: Signals that ended what is under way.
 _came: list[int] = []
@@ -35,7 +35,8 @@ def stoppable() -> Iterator[None]:
     Both raise KeyboardInterrupt; batch systems send SIGTERM before they kill.
 
     Compiled code calls back into Python as it returns, and does not look whether that failed: an
-    exception raised there ends in a crash. A signal that comes just then is sent again.
+    exception raised there ends in a crash. NumPy makes a TypeError of one now and then. A signal
+    that comes just then is sent again.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # signals are the main thread's
@@ -48,7 +49,7 @@ def stoppable() -> Iterator[None]:
             # A forked process ends as if nobody had asked for more.
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
-        elif returns_from_kernel(frame):
+        elif at_a_bad_time(frame):
             threading.Timer(AGAIN_S, os.kill, (process, number)).start()
         else:
             _came.append(number)
@@ -69,13 +70,14 @@ def stoppable() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def returns_from_kernel(frame: FrameType | None) -> bool:
-    """Whether a frame is, or was called by, what compiled code calls as it returns its results."""
-    if UNPICKLE not in sys.modules:
-        return False
-    file = sys.modules[UNPICKLE].__file__
-    while frame is not None and not frame.f_globals.get("__name__", "").startswith("weft."):
-        if frame.f_code.co_filename == file:
+def at_a_bad_time(frame: FrameType | None) -> bool:
+    """Whether a frame is, or was called by, NumPy or what compiled code calls as it returns."""
+    file = sys.modules[UNPICKLE].__file__ if UNPICKLE in sys.modules else None
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module.startswith("weft."):
+            return False
+        if frame.f_code.co_filename == file or module.partition(".")[0] == NUMPY:
             return True
         frame = frame.f_back
     return False
