@@ -10,12 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Playwright, sync_playwright
+from playwright.sync_api import Browser, Playwright, expect, sync_playwright
 from playwright.sync_api import Page as Tab
 
 from weft.report.html import write
 from weft.report.model import Page
 from weft.report.summary import hottest, scope_of
+
+#: What a page is waited for, far beyond what any needs.
+LIMIT_MS = 60_000
+expect.set_options(timeout=LIMIT_MS)
 
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 ARGUMENTS = (
@@ -65,6 +69,10 @@ class Report:
         point = self.ask("([c, s]) => weftReport.cablePoint(c, s)", [cable, share])
         return point["x"], point["y"]
 
+    def wait_selected(self, cable: int) -> None:
+        """Wait until the page has heard that this cable was clicked."""
+        self.tab.wait_for_function("(c) => weftReport.selection?.cable === c", arg=cable)
+
     def settle(self) -> None:
         """Let frames that were asked for be painted."""
         self.ask("() => new Promise((done) => setTimeout(() => requestAnimationFrame(done), 200))")
@@ -73,6 +81,16 @@ class Report:
         for selector, value in (("#engine", engine), ("#pattern", pattern)):
             if value:
                 self.tab.select_option(selector, value)
+        # A run is unpacked first.
+        self.tab.wait_for_function(
+            """() => {
+                const { page, run, engine, pattern } = weftReport;
+                const of = (one) => one.engineName === engine && one.patternName === pattern;
+                const ready = page.runs.some(of) ? run && of(run) : !run;
+                const asked = (id) => document.getElementById(id).value;
+                return ready && asked("engine") === engine && asked("pattern") === pattern;
+            }"""
+        )
         self.settle()
 
     def hottest_links(self, engine: str, pattern: str) -> list[int]:
@@ -91,7 +109,7 @@ def open_report(browser: Browser, tmp_path: Path) -> Iterator[Any]:
         write(page, path)
         options = {"viewport": {"width": 1280, "height": 900}} | options
         context = browser.new_context(offline=True, **options)
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(LIMIT_MS)
         contexts.append(context)
         report = Report(context.new_page(), page)
         report.tab.on(

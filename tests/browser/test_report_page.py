@@ -188,12 +188,12 @@ def test_hover_and_click_in_the_drawing_find_the_hot_cable(report: Report) -> No
     report.tab.mouse.move(x, y)
     hover = report.tab.locator("#hover")
     expect(hover).to_be_visible()
-    assert fabric.cable_name(cable) in hover.inner_text()
+    expect(hover).to_contain_text(fabric.cable_name(cable))
     run = report.page.runs[0]
-    assert f"load {run.load[link]:.4g}" in hover.inner_text()
+    expect(hover).to_contain_text(f"load {run.load[link]:.4g}")
     report.tab.mouse.click(x, y)
+    expect(report.tab.locator("#details")).to_contain_text(fabric.link_name(link))
     assert report.ask("() => weftReport.selection") == {"kind": "cable", "cable": cable}
-    assert fabric.link_name(link) in report.text("#details")
     # Its parallel twin is drawn beside it and picked on its own.
     ends = {int(fabric.link_from[link]), int(fabric.link_to[link])}
     twins = [
@@ -203,7 +203,7 @@ def test_hover_and_click_in_the_drawing_find_the_hot_cable(report: Report) -> No
     ]
     assert len(twins) == 1
     report.tab.mouse.click(*report.cable_point(twins[0]))
-    assert report.ask("() => weftReport.selection.cable") == twins[0]
+    report.wait_selected(twins[0])
 
 
 def test_every_cable_between_switches_can_be_picked(report: Report) -> None:
@@ -233,6 +233,7 @@ def test_switch_in_the_drawing_tells_its_cables(report: Report) -> None:
         node,
     )
     report.tab.mouse.click(x, y)
+    expect(report.tab.locator("#details h4")).to_have_text("s2-1")
     details = report.text("#details")
     assert details.startswith("s2-1")
     assert f"{int(fabric.node_guid[node]):#018x}" in details
@@ -286,6 +287,8 @@ def test_zoom_and_pan_by_wheel_drag_buttons_and_keys(report: Report) -> None:
     report.tab.mouse.down()
     report.tab.mouse.move(x + 80, y + 30, steps=4)
     report.tab.mouse.up()
+    report.tab.wait_for_function("(x) => weftReport.drawing.centreX < x - 1e-9", arg=zoomed[1])
+    report.settle()
     dragged = report.ask(view)
     assert dragged[1] == pytest.approx(zoomed[1] - 80 / zoomed[0])
     assert dragged[2] == pytest.approx(zoomed[2] + 30 / zoomed[0])
@@ -360,6 +363,7 @@ def test_refused_engines_and_absent_patterns_cannot_be_chosen(open_report: Any) 
     assert refused.count() == 1
     assert not refused.is_visible()
     report.tab.click("details.refused summary")
+    expect(refused).to_be_visible()
     expect(refused).to_contain_text("dmodk")
     assert report.tab.locator("table.engines [data-engine=dmodk]").count() == 0
 
@@ -405,7 +409,7 @@ def test_hostile_names_do_not_run(open_report: Any) -> None:
             const script = document.createElement("script");
             script.textContent = "window.hacked = 6";
             document.body.append(script);
-            setTimeout(() => done("nothing"), 3000);
+            setTimeout(() => done("nothing"), 30000);
         })"""
     )
     assert blocked.startswith("script-src")
@@ -464,10 +468,13 @@ def test_chart_curve_is_the_distribution(report: Report) -> None:
     assert box is not None
     readout = report.tab.locator("#chart .readout")
     shares = set()
+    before = ""
     for place in (0.13, 0.16, 0.2, 0.3, 0.6):
         report.tab.mouse.move(box["x"] + box["width"] * place, box["y"] + box["height"] * 0.5)
         expect(readout).to_be_visible()
-        lines = readout.inner_text().splitlines()
+        expect(readout).not_to_have_text(before, use_inner_text=True)
+        before = readout.inner_text()
+        lines = before.splitlines()
         at = float(lines[0].removeprefix("load at most "))
         said = next(line for line in lines if line.startswith("minhop"))
         share = float(said.removeprefix("minhop: ").rstrip("%\u00a0 ")) / 100
@@ -486,23 +493,25 @@ def test_torus_and_line_network_draw_and_pick(open_report: Any) -> None:
         link = json.loads(report.ask("() => JSON.stringify(weftReport.run.hottest[0])"))
         report.tab.press("#canvas", "Escape")
         report.tab.mouse.click(*report.cable_point(link >> 1, 0.4))
-        assert report.ask("() => weftReport.selection.cable") == link >> 1
+        report.wait_selected(link >> 1)
 
 
-def test_large_fabric_is_drawn_in_good_time(open_report: Any) -> None:
-    """1,728 hosts and 5,184 cables: loosely bounded, so that only a blunder fails."""
+def test_large_fabric_is_drawn_in_few_strokes(open_report: Any) -> None:
+    """1,728 hosts and 5,184 cables: those of one colour go together."""
     fabric = build("xgft:3;12,12,12;1,12,12")
     page = comparison_page(fabric, ("dmodk",), ("shift", "incast"), listed=20)
     report = open_report(page)
-    spent = report.ask(
+    strokes = report.ask(
         """() => {
-            const drawing = weftReport.drawing, start = performance.now();
+            const drawing = weftReport.drawing, context = drawing.context, plain = context.stroke;
+            let count = 0;
+            context.stroke = () => { count++; plain.call(context); };
             drawing.paint();
-            drawing.context.getImageData(0, 0, 1, 1);
-            return performance.now() - start;
+            delete context.stroke;
+            return count;
         }"""
     )
-    assert spent < 5000
+    assert 5 < strokes < 200
     link = report.hottest_links("dmodk", "shift")[0]
     before = report.ask("() => weftReport.drawing.scale")
     report.tab.locator("#hottest button").first.click()
@@ -532,7 +541,7 @@ def test_page_without_any_run_opens(open_report: Any, tree_page: Page) -> None:
     assert report.text("#details h4") == "s2-1"
     x, y = report.cable_point(3, 0.3)
     report.tab.mouse.click(x, y)
-    assert report.page.fabric.link_name(6) in report.text("#details")
+    expect(report.tab.locator("#details")).to_contain_text(report.page.fabric.link_name(6))
 
 
 def test_single_switch_speaks_of_all_links(open_report: Any) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browser.conftest import LIMIT_MS
 from weft.report.simulation import write_simulation_report
 from weft.routing import route
 from weft.sim.packet import PacketResult, simulate_packets
@@ -40,7 +41,7 @@ def tab(browser: Browser, result: PacketResult, tmp_path: Path) -> Any:
     path = tmp_path / "run.html"
     write_simulation_report(result, path)
     context = browser.new_context(offline=True, viewport={"width": 1280, "height": 900})
-    context.set_default_timeout(15_000)
+    context.set_default_timeout(LIMIT_MS)
     page = context.new_page()
     wrong: list[str] = []
     requests: list[str] = []
@@ -115,17 +116,19 @@ def test_slider_keys_and_buttons_move_in_time(tab: Page, result: PacketResult) -
 
 def test_play_and_pause(tab: Page, result: PacketResult) -> None:
     count = len(later(result))
-    tab.select_option("#speed", "3")
+    tab.select_option("#speed", "60")  # it must not be over before it is stopped
     tab.locator("#slider").fill("0")
     tab.click("#play")
-    assert tab.locator("#play").get_attribute("aria-label") == "Pause"
-    tab.wait_for_function("() => weftReport.frame > 3")
+    expect(tab.locator("#play")).to_have_attribute("aria-label", "Pause")
+    tab.wait_for_function("() => weftReport.frame > 0")
     tab.locator("body").click(position={"x": 4, "y": 4})
     tab.keyboard.press(" ")
     expect(tab.locator("#play")).to_have_attribute("aria-label", "Play")
     stopped = frame(tab)
     settle(tab)
     assert frame(tab) == stopped
+    tab.select_option("#speed", "3")
+    tab.locator("body").click(position={"x": 4, "y": 4})
     tab.keyboard.press(" ")
     tab.wait_for_function(f"() => weftReport.frame === {count - 1}")
     expect(tab.locator("#play")).to_have_attribute("aria-label", "Play")
@@ -169,7 +172,7 @@ def test_quantity_can_be_chosen(tab: Page, quantity: str, legend: str) -> None:
 def test_tree_alone_and_selected_link(tab: Page, result: PacketResult) -> None:
     first = tab.locator("#trees > li").first
     first.locator("button").first.click()
-    assert "chosen" in (tab.locator("#trees > li").first.get_attribute("class") or "")
+    expect(tab.locator("#trees > li").first).to_contain_class("chosen")
     assert tab.evaluate("() => weftReport.drawing.chosenTree") is not None
     tab.locator("#trees > li").first.locator("button").first.click()
     assert tab.evaluate("() => weftReport.drawing.chosenTree") is None
