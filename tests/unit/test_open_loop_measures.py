@@ -97,6 +97,11 @@ def test_slopes_have_their_interval() -> None:
     straight = trend(at, 3 + 2 * at)
     assert straight.slope == pytest.approx(2)
     assert straight.half_width == pytest.approx(0, abs=1e-9)
+    slow = trend(at, 2 * at + np.sin(at / 3))  # what the line leaves is correlated
+    rest = np.sin(at / 3) - np.polyval(np.polyfit(at, np.sin(at / 3), 1), at)
+    plain = student_t(14) * np.sqrt((rest**2).sum() / 14 / ((at - at.mean()) ** 2).sum())
+    assert slow.half_width > 2 * plain
+    assert slow.beyond
     assert straight.grows
     assert not trend(at, 3 - 2 * at).grows
     random = np.random.default_rng(0)
@@ -121,7 +126,8 @@ def test_the_transient_ends_where_it_was_put() -> None:
 def test_a_sustained_load_is_accepted_and_steady(load) -> None:
     found = [run(load, seed=seed) for seed in range(30)]
     assert not any(one.saturated for one in found)
-    assert sum(one.steady for one in found) >= 26
+    # Both tests, for a transient and for a trend, err now and then.
+    assert sum(one.steady for one in found) >= 23
     assert np.mean([one.offered_load for one in found]) == pytest.approx(load, rel=0.01)
     assert np.mean([one.accepted_load for one in found]) == pytest.approx(load, rel=0.01)
     assert all(abs(one.growth) < 3 * one.growth_ci95 for one in found)
@@ -153,6 +159,69 @@ def test_overload_is_called_saturated_and_what_is_accepted_is_the_capacity() -> 
         # by those that come; those that leave see it over load times as much time.
         slope = np.mean([one.latency_trend.slope for one in found])
         assert slope == pytest.approx((load - 1) / load, rel=0.1)
+
+
+def one_slow(load: float, seed: int, **rank: str):
+    """64 queues, of which the sixth serves at 0.2468 of the rate of the others."""
+    born, arrived, of = [], [], []
+    for number in range(64):
+        service = 1 / 0.2468 if number == 5 else 1.0
+        times, done = queues(load * service, 1, 1.5 * 1562 / service, 100 * seed + number)
+        born.append(times * service)
+        arrived.append(done * service)
+        of.append(np.full(len(times), number))
+    ranks = np.concatenate(of)
+    return measure(
+        np.concatenate(born), np.concatenate(arrived), np.ones(len(ranks)), warmup_ns=1562 / 4,
+        measure_ns=1562, sources=64, rate_gbps=8.0, sources_stop_ns=1.5 * 1562,
+        **({"source": ranks, "load": load} if rank == {"by": "source"} else {}),
+        **({"destination": ranks} if rank == {"by": "destination"} else {}),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("load", "by", "least"), [(0.27, "source", 16), (0.3, "source", 20), (0.3, "destination", 18)]
+)
+def test_one_overloaded_rank_among_many_saturates(load, by, least) -> None:
+    found = [one_slow(load, seed, by=by) for seed in range(20)]
+    assert sum(one.saturated for one in found) >= least
+    assert sum(one.steady for one in found) <= 2
+    doing = "sends" if by == "source" else "receives"
+    said = {one.behind for one in found if one.saturated}
+    assert said <= {f"what rank 5 {doing}", ""}
+    assert f"what rank 5 {doing} falls behind" in " ".join(found[-1].notes) or not found[-1].behind
+    if load < 0.3:  # the sum over all ranks hides it
+        assert sum(one_slow(load, seed).saturated for seed in range(20)) <= least / 2
+
+
+@pytest.mark.parametrize("by", ["source", "destination"])
+@pytest.mark.parametrize("load", [0.15, 0.225])
+def test_no_rank_is_behind_below_the_limit(load, by) -> None:
+    found = [one_slow(load, seed, by=by) for seed in range(20)]
+    assert not any(one.saturated or one.behind for one in found)
+
+
+def test_few_messages_are_no_backlog() -> None:
+    for seed in range(40):
+        born, arrived = queues(0.9, 4, 30, seed)
+        found = measure(
+            born, arrived, np.ones(len(born)), warmup_ns=5, measure_ns=20, sources=4, rate_gbps=8.0,
+            load=0.9, source=np.arange(len(born)) % 4,
+        )  # fmt: skip
+        assert not found.behind
+
+
+def test_latency_that_grows_is_not_steady_and_said() -> None:
+    born = np.arange(0, 1000.0)
+    random = np.random.default_rng(3)
+    arrived = born + 50 + 0.002 * born + random.exponential(0.5, 1000)
+    found = measure(
+        born, arrived, np.ones(1000), warmup_ns=200, measure_ns=800, sources=1, rate_gbps=8.0
+    )
+    assert not found.saturated
+    assert found.latency_trend.slope > found.latency_trend.half_width
+    assert not found.steady
+    assert "latency grows" in found.notes
 
 
 def test_a_long_way_that_fills_is_not_saturation() -> None:
@@ -227,6 +296,7 @@ def test_bisection_finds_the_capacity_of_a_queue() -> None:
     ("change", "said"),
     [
         ({"arrived_ns": [1.0]}, "differ in length"),
+        ({"source": [1]}, "expected a rank for each of 2 messages"),
         ({"measure_ns": 0}, "no window"),
         ({"warmup_ns": -1}, "no window"),
         ({"sources": 0}, "offer nothing"),

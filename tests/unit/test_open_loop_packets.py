@@ -63,6 +63,23 @@ def test_a_permutation_saturates_where_headers_leave_no_room() -> None:
     assert found["accepted_load"] == pytest.approx(2048 / 2074, abs=0.01)
 
 
+def test_one_slow_cable_of_many_is_found() -> None:
+    """A cable at a quarter of the rate carries 0.2468 of load beside its headers, both ways."""
+    fabric = weft.fabric("xgft:1;64;1").degraded([5], 50.0)
+    settings = {
+        "pattern": "shift:offset=1", "rate_gbps": 200.0, "measure": "100us", "processes": 1,
+    }  # fmt: skip
+    rows = [
+        load_sweep(fabric, loads=(0.15, 0.28), seed=seed, **settings).rows(named=True)
+        for seed in range(5)
+    ]
+    assert [[row["saturated"] for row in each] for each in rows] == [[False, True]] * 5
+    said = " ".join(each[1]["notes"] for each in rows)
+    assert "what rank 5 sends falls behind" in said or "what rank 4 sends falls behind" in said
+    found = saturation_load(fabric, resolution=0.01, highest=0.5, **settings)
+    assert found["saturation_load"][0] == pytest.approx(0.2468, abs=0.02)
+
+
 def test_a_deadlock_is_a_row_that_names_the_buffers() -> None:
     ring = weft.fabric("ring:n=6,hosts=2")
     found = load_sweep(ring, "dor", loads=(0.1, 0.9), measure="60us", processes=1)

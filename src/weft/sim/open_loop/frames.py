@@ -49,9 +49,18 @@ SWEEP_COLUMNS: Mapping[str, Column] = {
     "latency_trend": Column(
         pl.Float64, "ns/ns", "Slope of the mean latency of the messages that arrive."
     ),
-    "latency_trend_ci95": Column(pl.Float64, "ns/ns", "Half of its 95 % interval."),
-    "saturated": Column(pl.Boolean, "", "Both growth and trend are significantly above 0."),
-    "steady": Column(pl.Boolean, "", "Not saturated, and the transient ended within the warm-up."),
+    "latency_trend_ci95": Column(
+        pl.Float64, "ns/ns", "Half of its 95 % interval, widened for correlation."
+    ),
+    "saturated": Column(
+        pl.Boolean, "", "Both growth and trend are significantly above 0, of all ranks or of one."
+    ),
+    "steady": Column(
+        pl.Boolean,
+        "",
+        "Not saturated, the transient ended within the warm-up, and neither latency nor a rank's "
+        "backlog grows.",
+    ),
     "transient_ns": Column(
         pl.Float64, "ns", "When the transient at the start ended (MSER-5); null if not seen."
     ),

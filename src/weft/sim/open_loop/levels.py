@@ -192,4 +192,7 @@ def measure_load(
         rate_gbps=traffic.rate_gbps,
         sources_stop_ns=traffic.stop_ns,
         stopped_ns=end,
+        load=load,
+        source=workload.rank,
+        destination=workload.peer,
     )

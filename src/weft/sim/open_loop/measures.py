@@ -6,29 +6,29 @@ it arrived, and its size.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from weft.errors import InputError
+from weft.sim.open_loop.overload import Backlog, Messages, largest_backlog
 from weft.sim.open_loop.statistics import (
     BATCHES,
     Interval,
     Trend,
     batch_means,
     batch_sums,
+    batch_trend,
     mser,
     student_t,
-    trend,
 )
 
 #: Percentiles of latency, by the name of their column.
 PERCENTILES = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p99_9": 99.9}
 #: Batches of the test for saturation: enough for its degrees of freedom, long enough to average.
 _SATURATION_BATCHES = BATCHES[1]
-#: Share of what was born in the first half of the window and is missing at its end.
-_STARVED = 0.01
 #: Observations of each source in one of MSER-5's means, and how many means there should be.
 _MSER_GROUP, _MSER_GROUPS = 5, 20
 
@@ -71,10 +71,13 @@ class OpenLoopMeasures:
         way at the end do not blur it.
     saturated
         See `measure`.
+    behind
+        What falls behind though not everything does: "what rank 5 sends", or receives; else empty.
     transient_ns
         When the transient at the start ends, by MSER-5; NaN when that cannot be told.
     steady
-        It ends within the warm-up, and the run is not saturated.
+        It ends within the warm-up, the run is not saturated, the latency trend is not above its
+        interval, and no rank is behind.
     """
 
     begin_ns: float
@@ -92,19 +95,23 @@ class OpenLoopMeasures:
     after_sources: int
     latency_trend: Trend
     saturated: bool
+    behind: str
     transient_ns: float
     steady: bool
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of the numbers should know."""
-        said = []
-        if self.saturated:
-            said.append("saturated")
-        elif np.isnan(self.transient_ns):
-            said.append("no end of the transient seen")
-        elif not self.steady:
-            said.append(f"transient until {self.transient_ns:,.0f} ns, after the warm-up")
+        said = ["saturated"] if self.saturated else []
+        if self.behind:
+            said.append(f"{self.behind} falls behind")
+        elif self.latency_trend.beyond and not self.saturated:
+            said.append("latency grows")
+        if not self.saturated:
+            if np.isnan(self.transient_ns):
+                said.append("no end of the transient seen")
+            elif self.transient_ns > self.begin_ns:
+                said.append(f"transient until {self.transient_ns:,.0f} ns, after the warm-up")
         if self.censored:
             said.append(f"{self.censored:,} messages had not arrived at the end")
         if self.latency.few:
@@ -125,10 +132,13 @@ def measure(
     rate_gbps: float,
     sources_stop_ns: float | None = None,
     stopped_ns: float | None = None,
+    load: float | None = None,
+    source: ArrayLike | None = None,
+    destination: ArrayLike | None = None,
 ) -> OpenLoopMeasures:
     """Measure a run.
 
-    It is saturated when both hold, over 16 equally long batches of the window:
+    It is saturated when two things hold, over 16 equally long batches of the window:
 
     1. Less is accepted than offered: the mean of (bytes born - bytes arrived) of the batches is
        above 0 with 95 % confidence on one side (Student's t, 15 degrees of freedom).
@@ -139,6 +149,14 @@ def measure(
     In a steady state the first sum is the change of what is under way, which stays bounded while
     the window grows; its batches are negatively correlated, so the test errs on the side of
     calling a run steady.
+
+    Or when one source or one destination falls behind, which the sum over all can hide: of the rank
+    with the largest backlog in the middle of the window, at least four messages,
+
+    1. the backlog does not fall below half of that in the second half of the window, and less
+       arrives there than is offered on average, with 95 % confidence on one side (7 degrees of
+       freedom), and
+    2. latency grows, or some starve, as above.
 
     Parameters
     ----------
@@ -157,6 +175,10 @@ def measure(
         When the sources stopped; the end of the window when left out.
     stopped_ns
         When the run ended; the last arrival when left out.
+    load
+        Mean rate of every source over `rate_gbps`; that of what was born when left out.
+    source, destination
+        int [messages]: ranks; not looked at when left out.
 
     Returns
     -------
@@ -169,11 +191,18 @@ def measure(
     """
     born, arrived = np.asarray(born_ns, np.float64), np.asarray(arrived_ns, np.float64)
     size = np.asarray(size_bytes, np.float64)
+    ends = {
+        name: np.asarray(given, np.int64)
+        for name, given in (("sends", source), ("receives", destination))
+        if given is not None
+    }
     if not born.shape == arrived.shape == size.shape or born.ndim != 1:
         raise InputError(
             f"times and sizes of messages differ in length: {born.shape}, {arrived.shape}, "
             f"{size.shape}"
         )
+    if any(rank.shape != born.shape for rank in ends.values()):
+        raise InputError(f"expected a rank for each of {len(born)} messages")
     if not measure_ns > 0 or not warmup_ns >= 0:
         raise InputError(f"no window: warm-up {warmup_ns} ns, measurement {measure_ns} ns")
     if sources < 1 or not rate_gbps > 0:
@@ -188,27 +217,31 @@ def measure(
 
     capacity = sources * rate_gbps / 8 * measure_ns
     in_size, _ = batch_sums(born, size, begin, end, _SATURATION_BATCHES)
-    out_size, out_count = batch_sums(there, size, begin, end, _SATURATION_BATCHES)
-    out_latency, _ = batch_sums(there, latency, begin, end, _SATURATION_BATCHES)
+    out_size, _ = batch_sums(there, size, begin, end, _SATURATION_BATCHES)
     growth = (in_size - out_size) * _SATURATION_BATCHES / capacity
     error = float(growth.std(ddof=1)) / np.sqrt(_SATURATION_BATCHES)
-    with np.errstate(invalid="ignore"):
-        means = np.where(out_count > 0, out_latency / np.maximum(out_count, 1), np.nan)
-    step = measure_ns / _SATURATION_BATCHES
-    middle = begin + step * (np.arange(_SATURATION_BATCHES, dtype=np.float64) + 0.5)
-    slope = trend(middle, means.astype(np.float64))
+    slope = batch_trend(there, latency, begin, end, _SATURATION_BATCHES)
     degrees = _SATURATION_BATCHES - 1
     grows = bool(growth.mean() > student_t(degrees, sides=1) * error)
-    early = inside & (born < begin + measure_ns / 2)
-    starve = bool(size[early & (there >= end)].sum() > _STARVED * size[early].sum())
-    saturated = grows and (slope.grows or starve)
+    messages = Messages(born, there, size)
+    stop = end if sources_stop_ns is None else sources_stop_ns
+    offered = None if load is None else load * rate_gbps / 8
+    backlogs = {
+        doing: found
+        for doing, rank in ends.items()
+        if (found := largest_backlog(
+            messages, rank, begin, end, stop, offered if doing == "sends" else None
+        )) is not None and found.stays
+    }  # fmt: skip
+    overall = grows and (slope.grows or messages.starve(begin, end))
+    behind = "" if overall else _worst(backlogs)
+    saturated = overall or any(found.grows for found in backlogs.values())
 
     order = np.argsort(born, kind="stable")
     order = order[born[order] < end]
     group = min(_MSER_GROUP * sources, max(len(order) // _MSER_GROUPS, _MSER_GROUP))
     transient = mser(born[order], latency[order], group)
     ranked = np.sort(np.where(never, np.inf, latency)[inside])
-    stop = end if sources_stop_ns is None else sources_stop_ns
     return OpenLoopMeasures(
         begin_ns=begin,
         end_ns=end,
@@ -225,9 +258,16 @@ def measure(
         after_sources=int((inside & ~never & (arrived > stop)).sum()),
         latency_trend=slope,
         saturated=saturated,
+        behind=behind,
         transient_ns=transient,
-        steady=bool(transient <= begin) and not saturated,
+        steady=bool(transient <= begin) and not (saturated or slope.beyond or behind),
     )
+
+
+def _worst(backlogs: Mapping[str, Backlog]) -> str:
+    """The first of those that grow, or else of those that stay, in words."""
+    order = sorted(backlogs, key=lambda doing: not backlogs[doing].grows)
+    return f"what rank {backlogs[order[0]].rank} {order[0]}" if order else ""
 
 
 def _ranked(ascending: NDArray[np.float64], percent: float) -> float:

@@ -122,9 +122,14 @@ def batch_means(
         return Interval(mean, np.nan, np.nan, 0, np.nan, True, False)
     error = np.sqrt(np.square(residual).sum() / (batches * (batches - 1))) / (total / batches)
     plain = student_t(batches - 1) * float(error)
-    left = min(max(lag1, 0.0), _MOST_LAG1)
-    half = plain * float(np.sqrt((1 + left) / (1 - left)))
+    half = plain * _widening(lag1)
     return Interval(mean, half, plain, batches, lag1, False, _correlated(lag1, batches))
+
+
+def _widening(lag1: float) -> float:
+    """By how much an interval is wider for the correlation of neighbours, when positive."""
+    left = min(max(lag1, 0.0), _MOST_LAG1)
+    return float(np.sqrt((1 + left) / (1 - left)))
 
 
 def _lag1(residual: NDArray[np.float64]) -> float:
@@ -147,18 +152,25 @@ class Trend:
     slope
         Change for each unit of time; NaN with fewer than 3 batches.
     half_width
-        Of its 95 % interval on both sides; NaN alike.
+        Of its 95 % interval on both sides, widened for correlation of neighbours; NaN alike.
     grows
-        The slope is above 0 with 95 % confidence on one side.
+        The slope is above 0 with 95 % confidence on one side, had the batches been independent.
     """
 
     slope: float
     half_width: float
     grows: bool
 
+    @property
+    def beyond(self) -> bool:
+        """The slope is above its interval."""
+        return self.slope > self.half_width
+
 
 def trend(at: NDArray[np.float64], mean: NDArray[np.float64]) -> Trend:
     """Slope of batch means over time, by least squares; batches without a mean (NaN) are left out.
+
+    The interval is widened as that of `batch_means`, for the correlation of what the line leaves.
 
     Parameters
     ----------
@@ -179,7 +191,32 @@ def trend(at: NDArray[np.float64], mean: NDArray[np.float64]) -> Trend:
     rest = mean - mean.mean() - slope * x
     degrees = len(at) - 2
     error = float(np.sqrt((rest * rest).sum() / degrees / square))
-    return Trend(slope, student_t(degrees) * error, slope > student_t(degrees, sides=1) * error)
+    half = student_t(degrees) * error * _widening(_lag1(rest))
+    return Trend(slope, half, slope > student_t(degrees, sides=1) * error)
+
+
+def batch_trend(
+    at: NDArray[np.float64], value: NDArray[np.float64], begin: float, end: float, batches: int
+) -> Trend:
+    """Slope of what is observed in a window, by the means of so many equally long batches.
+
+    Parameters
+    ----------
+    at, value
+        float64 [observations]: when and what; those outside the window are left out.
+    begin, end
+        The window.
+    batches
+        How many.
+
+    Returns
+    -------
+    Trend
+    """
+    sums, counts = batch_sums(at, value, begin, end, batches)
+    means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+    middle = begin + (end - begin) / batches * (np.arange(batches, dtype=np.float64) + 0.5)
+    return trend(middle, means.astype(np.float64))
 
 
 def mser(at: NDArray[np.float64], value: NDArray[np.float64], group: int = 5) -> float:
