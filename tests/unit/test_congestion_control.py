@@ -1,4 +1,4 @@
-"""InfiniBand's congestion control: marks, notifications, delays, and what they do to a hot spot."""
+"""InfiniBand's congestion control: marks, notifications and delays."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ from tests.reference.packet_cases import PLAIN, D, L, R, fabric_of, puts
 
 import weft
 from weft import CongestionControl, Hardware, InputError, NotApplicable
-from weft.fabrics import Fabric, FabricBuilder
+from weft.fabrics import Fabric
 from weft.sim.packet import CongestionRecord, PacketResult, VlArbitration
 from weft.sim.packet.congestion_control import QUADRATIC, quadratic_table
 from weft.sim.packet.throttling import THROTTLING_COLUMNS
 from weft.workload import Workload, WorkloadBuilder
-
-#: Of hosts' cables.
-GBPS = 32.0
 
 
 def run(fabric: Fabric, work: Workload, control: Any = None, **more: Any) -> PacketResult:
@@ -292,67 +289,6 @@ def test_a_missing_way_back_is_an_error() -> None:
             fabric, replace(routes, table=table), puts(2, (0, 1, 1000)),
             hardware=replace(PLAIN, congestion_control=CongestionControl()),
         )  # fmt: skip
-
-
-# -- a hot spot and those who only pass by ---------------------------------------------------------
-
-
-def hot_spot(local: int, size: int = 80_000_000) -> tuple[Fabric, Workload]:
-    """Host 0 and `local` others send to host 2, host 1 to host 3 by the same trunk as host 0."""
-    builder = FabricBuilder("hot spot", rate=GBPS)
-    switches = builder.switches(["s0", "s1"])
-    hosts = [0, 0] + [1] * (2 + local)
-    builder.connect(switches[hosts], builder.hosts([f"h{n}" for n in range(len(hosts))]))
-    builder.connect(switches[[0]], switches[[1]])
-    work = puts(len(hosts), (0, 2, size), (1, 3, size), *((4 + n, 2, size) for n in range(local)))
-    return builder.fabric(), work
-
-
-def received_gbps(result: PacketResult, host: int) -> float:
-    fabric = result.fabric
-    link = int(np.flatnonzero(fabric.link_to == fabric.host_nodes[host])[0])
-    return float(result.wire_bytes[link].sum() * 8000 / result.end_ps)
-
-
-@pytest.mark.parametrize("local", [3, 7])
-def test_a_victim_gets_its_rate_back_while_the_hot_spot_stays_busy(local: int) -> None:
-    fabric, work = hot_spot(local)
-    voq = Hardware(queues="voq")
-    without = run(fabric, work, hardware=voq, max_time_ns=4e6)
-    control = run(fabric, work, CongestionControl(), hardware=voq, max_time_ns=10e6)
-    # The trunk's buffer fills with packets for the hot spot, and as they leave it in turn, the
-    # victim moves as fast as they do: the hot spot's rate over its incoming ports.
-    assert received_gbps(without, 2) == pytest.approx(GBPS, rel=0.01)
-    assert received_gbps(without, 3) == pytest.approx(GBPS / (local + 1), rel=0.02)
-    assert received_gbps(control, 2) > 0.95 * GBPS
-    assert received_gbps(control, 3) > 0.75 * GBPS
-
-
-def test_victims_in_a_fat_tree_get_all_that_they_ask_for() -> None:
-    # Three hosts of each of three leaves send to host 0; the fourth sends 16 Gb/s to another leaf,
-    # through the same port up.
-    fabric = weft.fabric("xgft:2;4,4;1,4,rate=32")
-    span_ns, asked = 10e6, 16.0
-    builder = WorkloadBuilder(16)
-    packets = np.arange(int(span_ns * asked / 8 / 2048))
-    for leaf in (1, 2, 3):
-        for source in range(3):
-            builder.put(4 * leaf + source, 0, 60_000_000)
-        goal = 4 * (leaf % 3 + 1)
-        for packet in packets:
-            builder.put(4 * leaf + 3, goal, 2048, release_ns=packet * 2048 * 8 / asked)
-    work = builder.build()
-    shares = []
-    for control in (None, CongestionControl()):
-        found = run(
-            fabric, work, control, engine="dmodk", hardware=Hardware(queues="voq"),
-            max_time_ns=span_ns,
-        )  # fmt: skip
-        shares += [[received_gbps(found, host) for host in (0, 4, 8, 12)]]
-    wire = asked * 2074 / 2048
-    assert shares[0] == pytest.approx([GBPS, *[GBPS / 9] * 3], rel=0.02)
-    assert shares[1][0] > 0.97 * GBPS
-    assert shares[1][1:] == pytest.approx([wire] * 3, rel=0.01)
 
 
 # -- the table of queue pairs ----------------------------------------------------------------------
