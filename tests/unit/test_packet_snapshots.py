@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from tests.packet_runs import fabric_of, puts, run
+from tests.packet_runs import PLAIN, D, L, R, fabric_of, puts, run
 
 import weft
+from weft.kernels import packet_view
 from weft.sim.packet import state
 
 
@@ -37,3 +40,21 @@ def test_none_is_taken_after_the_end() -> None:
     assert result.complete
     assert result.snapshots is not None
     assert 0 <= result.end_ps - result.snapshots.time_ps[-1] < 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("buffer_packets", "why"), [(1, packet_view.NO_CREDITS), (2, packet_view.LINK_BUSY)]
+)
+def test_what_lacks_credits_is_no_matter_of_a_busy_link(buffer_packets: int, why: int) -> None:
+    """Two packets for one cable: while the first leaves, the second waits for it or for room."""
+    hardware = replace(PLAIN, buffer_bytes=1024 * buffer_packets)
+    fabric = fabric_of([0, 0, 1, 1], [(0, 1)])
+    work = puts(4, (0, 2, 1000), (1, 3, 1000))
+    result = run(fabric, work, hardware, snapshot_ns=(L + R + D // 2) / 1000)
+    shots = result.snapshots
+    assert shots is not None
+    into = int(np.flatnonzero(fabric.link_from == fabric.host_nodes[1])[0])
+    trunk = int(np.flatnonzero((fabric.link_from == 0) & (fabric.link_to == 1))[0])
+    moment = int(np.flatnonzero(shots.time_ps == L + R + D // 2)[0])
+    assert shots.wants[moment, into].tolist() == [trunk]
+    assert shots.why[moment, into].tolist() == [why]
