@@ -55,9 +55,13 @@ def check_processes(asked: int | None) -> None:
     Raises
     ------
     InputError
-        When fewer than 1 are asked for; None leaves the number open.
+        When it is no whole number, or less than 1; None leaves the number open.
     """
-    if asked is not None and asked < 1:
+    if asked is None:
+        return
+    if not hasattr(asked, "__index__"):
+        raise InputError(f"processes are a whole number, not {asked!r}")
+    if asked < 1:
         raise InputError(f"there must be at least 1 process, not {asked}")
 
 

@@ -161,7 +161,7 @@ class Registry:
         InputError
             When no entry has that name, or the text does not follow the syntax.
         """
-        if not spec.isprintable():
+        if not isinstance(spec, str) or not spec.isprintable():
             raise InputError(f"{spec!r} is no {self.kind}; expected one line, name:arguments")
         name, _, rest = spec.partition(":")
         entry = self[name.strip()]

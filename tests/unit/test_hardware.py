@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
+import numpy as np
 import pytest
 
 from weft.errors import InputError
@@ -127,6 +128,52 @@ def test_settings_that_cannot_be_are_refused(settings, said) -> None:
 def test_hardware_that_cannot_be_is_refused(changes, said) -> None:
     with pytest.raises(InputError, match=said):
         Hardware(**changes)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (
+            {"low": ((0, 1.5),)},
+            r"entry 0 of the low table is \(0, 1.5\); expected a lane and a wei",
+        ),
+        ({"low": ((0, 1), (0, 1, 2))}, r"entry 1 of the low table is \(0, 1, 2\); expected a lane"),
+        ({"high": (("a", 1),)}, r"entry 0 of the high table is \('a', 1\)"),
+        ({"high": ((0, True),)}, r"entry 0 of the high table is \(0, True\)"),
+        ({"high": (3,)}, "entry 0 of the high table is 3"),
+        ({"high": 3}, "the high table is 3; expected entries, each a lane and a weight"),
+        ({"low": "0:4,x:1"}, "entry 1 of the low table is 'x:1'"),
+        ({"low": ((0, 1),), "limit": 0.5}, "limit: 0.5 does not fit: expected a whole number"),
+        ({"low": ((0, 1),), "limit": None}, "limit: None does not fit"),
+        ({"low": ((0, -1),)}, "0:-1 in the low table"),
+    ],
+)
+def test_tables_of_lanes_hold_whole_numbers(settings, said) -> None:
+    with pytest.raises(InputError, match=said):
+        VlArbitration(**settings)
+
+
+@pytest.mark.parametrize(
+    ("cct", "said"),
+    [
+        (((0.9, 1.9),), r"entry 0 of cct is \(0.9, 1.9\); expected a shift and a multiplier, two"),
+        (((0, 0), (0, 1, 2)), r"entry 1 of cct is \(0, 1, 2\)"),
+        ("0:0,7", "entry 1 of cct is '7'"),
+        (5, "cct is 5; expected entries, each a shift and a multiplier"),
+        (None, "cct is None"),
+    ],
+)
+def test_congestion_control_tables_hold_whole_numbers(cct, said) -> None:
+    with pytest.raises(InputError, match=said):
+        CongestionControl(cct=cct)
+
+
+def test_tables_may_be_lists_arrays_and_text() -> None:
+    made = VlArbitration(low=((0, 4), (1, 8)))
+    for low in ([[0, 4], [1, 8]], np.array([[0, 4], [1, 8]]), "0:4, 1:8"):
+        assert VlArbitration(low=low) == made
+        assert hash(VlArbitration(low=low)) == hash(made)
+    assert CongestionControl(cct="0:0,3:12").cct == ((0, 0), (3, 12))
 
 
 def test_a_buffer_of_one_packet_is_enough() -> None:

@@ -171,11 +171,44 @@ def test_windows_are_as_long_as_they_are_said_to_be() -> None:
         ({"pattern": "unifrom"}, "unknown"),
         ({"sise": 3}, "unknown setting 'sise'"),
         ({"hardware": 3}, "expected a Hardware"),
+        ({"loads": 0.1}, "loads must be a list of numbers, not 0.1"),
+        ({"processes": 1.5}, "processes are a whole number, not 1.5"),
+        ({"seed": "x"}, "seed: 'x' does not fit: expected a whole number"),
+        ({"seed": 1.5}, "seed: 1.5 does not fit: expected a whole number"),
+        ({"rate_gbps": "a"}, "rate_gbps: 'a' does not fit: expected a number"),
+        ({"rate_gbps": float("nan")}, "rate_gbps"),
+        ({"policy": 3, "level": "packet"}, "policy must be one or a list, not 3"),
+        ({"pattern": 3}, "3 is no traffic pattern"),
+        ({"options": 3}, "options must be a mapping of names to values, not 3"),
+        ({"options": {"seed": 1}}, "options: seed is set by the sweep itself"),
+        ({"options": {"hardware": 1}}, "options: hardware is set by the sweep itself"),
+        ({"options": {"foo": 1}}, "options: the flow level has no 'foo'; there are placement"),
+        ({"options": {"overhead": 1}}, "has no 'overhead' (did you mean 'overhead_ns'?)"),
+        ({"options": {"snapshot_ns": 1}}, "the flow level has no 'snapshot_ns'"),
+        ({"options": {"snapshot_ns": "x"}, "level": "packet"}, "snapshot_ns: 'x' does not fit"),
     ],
 )
 def test_what_cannot_be_swept_is_refused(tree, settings, said) -> None:
     with pytest.raises(InputError, match=re.escape(said)):
         load_sweep(tree, "dmodk", **{"level": "flow", "loads": (0.1,), **settings})
+
+
+def test_engines_and_resolutions_that_cannot_be_are_refused(tree) -> None:
+    with pytest.raises(InputError, match="routes must be one or a list, not 3"):
+        load_sweep(tree, 3)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="routes are an engine by name or Routes, not 3"):
+        load_sweep(tree, [3])  # type: ignore[list-item]
+    with pytest.raises(InputError, match="resolution: 'fine' does not fit"):
+        saturation_load(tree, resolution="fine")  # type: ignore[arg-type]
+
+
+def test_options_of_a_level_reach_it(tree) -> None:
+    settings = {"loads": (0.2,), "measure": "10us", "processes": 1}
+    plain, late = (
+        load_sweep(tree, "dmodk", options=options, **settings)["latency_min_ns"][0]
+        for options in ({}, {"overhead_ns": 500})
+    )
+    assert late > plain + 499
 
 
 def test_routes_of_which_nobody_said_a_policy_have_the_usual_one(tree) -> None:

@@ -33,6 +33,7 @@ def one_message(size_bytes: int):
     ("options", "said"),
     [
         ({"policy": "sprai"}, r"unknown policy 'sprai' \(did you mean 'spray'\?\)"),
+        ({"policy": None}, "None is no policy; expected one line, name:arguments"),
         ({"policy": "deterministic:x=1"}, "policy 'deterministic' has no option 'x'"),
         ({"lids": "frist"}, "unknown lids 'frist'; there are first, hash, spread"),
         ({"lids": [0]}, "lids as numbers must be"),

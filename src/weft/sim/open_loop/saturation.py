@@ -11,6 +11,7 @@ import polars as pl
 from weft.errors import InputError, WeftError
 from weft.fabrics import Fabric
 from weft.pool import run_all
+from weft.registry import convert
 from weft.sim.open_loop.frames import SATURATION_COLUMNS, table
 from weft.sim.open_loop.levels import measure_load
 from weft.sim.open_loop.measures import OpenLoopMeasures
@@ -57,12 +58,13 @@ def saturation_load(
     InputError, NotApplicable
         As `load_sweep` does.
     """
+    resolution = convert(resolution, float, "resolution")
     if not LOAD_STEP <= resolution < np.inf:
         raise InputError(f"a resolution must be at least {LOAD_STEP:g}, not {resolution}")
     highest = load_value(highest)
     study = Study.of(fabric, routes, settings)
     tasks = [
-        (number, highest, float(resolution))
+        (number, highest, resolution)
         for number, each in enumerate(study.configurations)
         if each.network is not None
     ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack, get_args
 
@@ -10,12 +11,13 @@ import numpy as np
 
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, check_fabric
-from weft.registry import convert
+from weft.registry import convert, did_you_mean
 from weft.routes import CandidateRoutes, Routes
 from weft.routing import engine as engines
 from weft.routing import route
+from weft.sim.flow import simulate
 from weft.sim.open_loop.levels import Level, Network, Traffic
-from weft.sim.packet import Hardware
+from weft.sim.packet import Hardware, simulate_packets
 from weft.sim.packet.policies import policy as policies
 from weft.sim.static import host_rate_gbps
 from weft.units import Bytes, Nanoseconds
@@ -29,6 +31,11 @@ MESSAGES, SHORTEST, LONGEST = 100_000, 500, 4000
 WARM_UP, COOL_DOWN, DRAIN = 0.25, 0.25, 10.0
 #: Loads are told apart, and seeds made of them, to this.
 LOAD_STEP = 1e-6
+
+#: Options of the levels that a sweep sets for each run.
+_OWN = (
+    "fabric", "routes", "workload", "hardware", "policy", "seed", "max_time_ns", "progress",
+)  # fmt: skip
 
 #: Routes of a sweep: an engine by name, routes, or several of both.
 Engines = str | Routes | Sequence[str | Routes]
@@ -154,12 +161,13 @@ class Study:
             raise InputError(f"expected a Hardware, not {hardware!r}")
         if level == "flow" and (hardware is not None or policy not in (None, NO_CHOICE)):
             raise InputError("the flow level has neither hardware nor policies")
-        seed = settings.get("seed", 0)
+        seed = convert(settings.get("seed", 0), int, "seed")
         if not 0 <= seed < 2**63:
             raise InputError(f"seed {seed}; seeds are 0 to 2^63 - 1")
+        options = _options(level, settings.get("options", {}))
         traffic = resolved(fabric, **settings)
-        asked = [routes] if isinstance(routes, str | Routes) else list(routes)
-        listed = [policy] if isinstance(policy, str) else None if policy is None else list(policy)
+        asked = _listed("routes", routes)
+        listed = None if policy is None else _listed("policy", policy)
         if not asked or listed == []:
             raise InputError("neither routes nor policies may be an empty list")
         made = []
@@ -170,7 +178,6 @@ class Study:
                 if isinstance(ways, NotApplicable):
                     made.append(Configuration(name, chosen, None, str(ways)))
                     continue
-                options = settings.get("options", {})
                 network = Network(fabric, ways, level, each, hardware or Hardware(), options)
                 try:
                     network.try_out()
@@ -229,7 +236,7 @@ def resolved(fabric: Fabric, **settings: Unpack[SweepSettings]) -> Traffic:
     if mean < 1:
         raise InputError(f"size must be at least 1, not {mean}")
     given = settings.get("rate_gbps")
-    rate = host_rate_gbps(fabric) if given is None else float(given)
+    rate = host_rate_gbps(fabric) if given is None else convert(given, float, "rate_gbps")
     if not 0 < rate < np.inf:
         raise InputError(f"rate_gbps must be above 0, not {rate}")
     size_distribution = settings.get("size_distribution", "fixed")
@@ -275,6 +282,45 @@ def load_value(load: float) -> float:
     return float(load)
 
 
+def _listed(name: str, given: Any) -> list[Any]:
+    """One or several as a list.
+
+    Raises
+    ------
+    InputError
+        On what is neither.
+    """
+    if isinstance(given, str | Routes):
+        return [given]
+    if not isinstance(given, Iterable):
+        raise InputError(f"{name} must be one or a list, not {given!r}")
+    return list(given)
+
+
+def _options(level: Level, given: Any) -> Mapping[str, Any]:
+    """Options of a level that a sweep does not set itself.
+
+    Raises
+    ------
+    InputError
+        On others.
+    """
+    if not isinstance(given, Mapping):
+        raise InputError(f"options must be a mapping of names to values, not {given!r}")
+    function = simulate_packets if level == "packet" else simulate
+    parameters = inspect.signature(function).parameters
+    known = [name for name in parameters if name not in _OWN]
+    for name in given:
+        if name in _OWN:
+            raise InputError(f"options: {name} is set by the sweep itself")
+        if name not in known:
+            raise InputError(
+                f"options: the {level} level has no {name!r}{did_you_mean(str(name), known)}; "
+                f"there are {', '.join(known)}"
+            )
+    return given
+
+
 def _time(name: str, value: str | float | None, default: float) -> float:
     return default if value is None else float(convert(value, Nanoseconds, name))
 
@@ -302,6 +348,8 @@ def _routed(fabric: Fabric, engine: str | Routes) -> tuple[str, Routes | NotAppl
     """Routes and what to call them."""
     if isinstance(engine, Routes):
         return engine.engine, engine
+    if not isinstance(engine, str):
+        raise InputError(f"routes are an engine by name or Routes, not {engine!r}")
     try:
         return engine, route(fabric, engine)
     except NotApplicable as reason:

@@ -66,6 +66,8 @@ def load_sweep(
     NotApplicable
         When no combination fits, or the pattern does not exist for so many hosts.
     """
+    if not isinstance(loads, Iterable):
+        raise InputError(f"loads must be a list of numbers, not {loads!r}")
     wanted = sorted({load_value(load) for load in loads})
     if not wanted:
         raise InputError("no load to run at was given")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args, get_type_hints
 
@@ -14,6 +13,7 @@ from weft.kernels import packet_congestion as kernel
 from weft.kernels import packet_layout as layout
 from weft.kernels.packet_net import Net
 from weft.registry import convert
+from weft.sim.packet.pairs import pairs
 
 Victims = Literal["none", "hosts", "all"]
 Per = Literal["qp", "sl"]
@@ -73,8 +73,8 @@ class CongestionControl:
     ccti_timer
         Units of 1.024 us after which the index falls by one.
     cct
-        The table: shift and multiplier of each entry. After a packet that takes ``t`` on its link
-        a queue pair waits for ``(t >> shift) * multiplier``.
+        The table: shift and multiplier of each entry, or text as ``0:0,3:12``. After a packet that
+        takes ``t`` on its link a queue pair waits for ``(t >> shift) * multiplier``.
     per
         Whether each queue pair has an index (``qp``) or each service level of a port (``sl``).
 
@@ -134,27 +134,16 @@ class CongestionControl:
 
 
 def _checked(given: Any) -> Table:
-    """Entries of a table, or text such as ``0:0,3:12``, as the subnet manager's options have it."""
-    entries: Sequence[Any] = given
-    if isinstance(given, str):
-        entries = [entry.split(":") for entry in given.split(",")]
-    table = []
-    for number, entry in enumerate(entries):
-        try:
-            shift, multiplier = (int(part) for part in entry)
-        except (TypeError, ValueError):
-            raise InputError(
-                f"entry {number} of cct is {entry!r}; expected a shift and a multiplier"
-            ) from None
+    table = pairs(given, "cct", "a shift and a multiplier")
+    for number, (shift, multiplier) in enumerate(table):
         if not 0 <= shift <= MAX_SHIFT or not 0 <= multiplier <= MAX_MULTIPLIER:
             raise InputError(
                 f"entry {number} of cct is {shift}:{multiplier}; shifts are 0 to {MAX_SHIFT} and "
                 f"multipliers 0 to {MAX_MULTIPLIER}"
             )
-        table.append((shift, multiplier))
     if not table:
         raise InputError("cct has no entries")
-    return tuple(table)
+    return table
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args, get_type_hints
 from weft.errors import InputError
 from weft.registry import convert
 from weft.sim.packet.congestion_control import CongestionControl
+from weft.sim.packet.pairs import pairs
 from weft.units import Bytes, Nanoseconds
 
 Queues = Literal["input", "voq"]
@@ -34,7 +35,7 @@ class VlArbitration:
     ----------
     high, low
         Lane and weight of each entry, in the order in which they take turns; weights count units
-        of 64 bytes, 0 skips the entry.
+        of 64 bytes, 0 skips the entry. Or text as ``0:4,1:8``.
     limit
         How many times 4096 bytes of high priority may pass while low waits: 0 is one packet, 255
         without end.
@@ -51,7 +52,8 @@ class VlArbitration:
 
     def __post_init__(self) -> None:
         for name in ("high", "low"):
-            table = getattr(self, name)
+            table = pairs(getattr(self, name), f"the {name} table", "a lane and a weight")
+            object.__setattr__(self, name, table)
             if len(table) > MAX_ENTRIES:
                 raise InputError(f"the {name} table has {len(table)} entries; 64 fit")
             for lane, weight in table:
@@ -60,6 +62,7 @@ class VlArbitration:
                         f"{lane}:{weight} in the {name} table; lanes are 0 to 14 and weights 0 to "
                         f"{MAX_BYTE}"
                     )
+        object.__setattr__(self, "limit", convert(self.limit, int, "limit"))
         if not 0 <= self.limit <= MAX_BYTE:
             raise InputError(f"a limit of high priority is 0 to {MAX_BYTE}, not {self.limit}")
 
