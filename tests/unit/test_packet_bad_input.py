@@ -215,6 +215,22 @@ def test_a_limit_of_time_leaves_what_is_known(limit_ns) -> None:
     assert simulate(max_time_ns=whole.makespan_ns).complete
 
 
+def test_buffers_of_a_node_hold_no_more_than_is_counted() -> None:
+    # The switches at the leaves have two hosts below and two cables up.
+    fits = Hardware(buffer_bytes=2**29 - 1, credit_bytes=1)
+    assert simulate(hardware=fits).complete
+    with pytest.raises(InputError, match=r"the 4 buffers of s1-0 hold 536,870,912 credits each; "):
+        simulate(hardware=replace(fits, buffer_bytes=2**29))
+    # Lanes have buffers of their own.
+    torus = weft.fabric("torus:5")
+    routes = weft.route(torus, "dfsssp")
+    work = load_workload("alltoall:size=64", 5)
+    large = Hardware(buffer_bytes=2**29, credit_bytes=1)
+    with pytest.raises(InputError, match=r"the 6 buffers of .* hold 536,870,912 credits each"):
+        simulate(torus, routes, work, hardware=large)
+    assert simulate(torus, weft.route(torus, "minhop"), work, hardware=large).complete
+
+
 @pytest.mark.parametrize("lids", ["hash", "spread"])
 def test_a_choice_of_lids_wants_an_lmc(lids: str) -> None:
     fabric = weft.fabric("xgft:2;2,2;1,2")

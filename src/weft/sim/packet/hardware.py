@@ -25,6 +25,8 @@ MAX_ENTRIES, MAX_BYTE = 64, 255
 LONGEST_NS = 2**55 / 1000
 #: Largest packet and largest buffer in credits, and most packets that leave a port at a time.
 MAX_WIRE_BYTES, MAX_CREDITS, MAX_SPEEDUP = 2**30, 2**30, 1024
+#: Credits of all buffers of a node: a lane counts those of packets that wait for it in 32 bits.
+MAX_NODE_CREDITS = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,8 @@ class Hardware:
     header_bytes
         Of each packet besides [1].
     buffer_bytes
-        Of each incoming link and lane [5].
+        Of each incoming link and lane [5]: at most 2^30 credits, and less than 2^31 in all buffers
+        of a switch, which a run checks.
     credit_bytes
         What a credit stands for [5].
     credit_latency_ns

@@ -12,7 +12,7 @@ from weft.errors import InputError
 from weft.fabrics import Fabric
 from weft.kernels import packet_layout as layout
 from weft.kernels.packet_lanes import rounded
-from weft.sim.packet.hardware import Hardware
+from weft.sim.packet.hardware import MAX_NODE_CREDITS, Hardware
 
 PS_PER_NS = 1000
 #: Bytes.
@@ -106,7 +106,7 @@ class PacketNetwork:
         Raises
         ------
         InputError
-            On a link without a rate.
+            On a link without a rate, or a node whose buffers hold more credits than are counted.
         """
         graph = fabric.graph
         forwarding = np.flatnonzero(graph.row_node >= fabric.num_switches).astype(np.int32)
@@ -153,6 +153,7 @@ class PacketNetwork:
         fixed[:, layout.HEAD_PORT] = np.concatenate([fabric.link_to_port, zeros])
         fixed[:, layout.TAIL_PORT] = np.concatenate([fabric.link_from_port, zeros])
         ports = np.diff(graph.row_base)
+        _check_credits(fabric, np.bincount(head[head >= 0]) * lanes, hardware)
         each = np.ones(links, dtype=np.int64)
         if hardware.queues == "voq":
             each = np.where(head >= 0, ports[head], 0).astype(np.int64)
@@ -172,3 +173,31 @@ class PacketNetwork:
             fabric.num_links, fixed, spans, rate, adapter, into, graph.row_base, row_link, inject,
             int((each * lanes).sum()), (int(ports.max(initial=1)) + 63) // 64,
         )  # fmt: skip
+
+
+def _check_credits(fabric: Fabric, buffers: NDArray[np.int64], hardware: Hardware) -> None:
+    """Refuse buffers that hold too much in sum: all of a node's packets may want one lane.
+
+    Parameters
+    ----------
+    fabric
+        Where they are.
+    buffers
+        int64 [rows]: those of each node.
+    hardware
+        Its credits.
+
+    Raises
+    ------
+    InputError
+        Naming the node.
+    """
+    most = int(buffers.max(initial=0))
+    if most * hardware.buffer_credits <= MAX_NODE_CREDITS:
+        return
+    name = fabric.node_names[int(fabric.graph.row_node[buffers.argmax()])]
+    raise InputError(
+        f"the {most} buffers of {name} hold {hardware.buffer_credits:,} credits each; all those of "
+        f"a node may hold {MAX_NODE_CREDITS:,}, so choose a smaller buffer_bytes or a larger "
+        "credit_bytes"
+    )
