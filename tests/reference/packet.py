@@ -48,6 +48,7 @@ class PlainPackets:
         local_gbps: float = 100.0,
         local_latency_ns: float = 200.0,
         lid_offset: Sequence[int] | None = None,
+        ports: str = "first",
         seed: int = 0,
         flit_bytes: int = 64,
     ):
@@ -84,7 +85,7 @@ class PlainPackets:
         self.there: set[int] = set()
         self.net = lay(
             fabric, routes, hardware, self._messages(lid_offset), policy=policy, gap_ps=gap_ps,
-            entries=entries, seed=seed, flit_bytes=flit_bytes,
+            entries=entries, seed=seed, ports=ports, flit_bytes=flit_bytes,
         )  # fmt: skip
 
     def _messages(self, lid_offset: Sequence[int] | None) -> list[Message]:

@@ -57,14 +57,21 @@ def inner_links(fabric: Fabric) -> dict[int, int]:
     return {int(node): fabric.num_links + 2 * at for at, node in enumerate(hosts)}
 
 
-def first_links(fabric: Fabric) -> list[int]:
-    """The link by which each host sends, into itself where it forwards."""
-    inner, links = inner_links(fabric), []
-    for host, end in enumerate(fabric.host_endpoint.tolist()):
+def ends_of(fabric: Fabric, source: int, target: int, ports: str) -> tuple[int, int]:
+    """The ports (endpoints) of two hosts that messages between them use."""
+    found = []
+    for host in (source, target):
         node = fabric.num_switches + host
-        port = fabric.port_offset[node] + fabric.endpoint_port[end] - 1
-        links.append(inner[node] if node in inner else int(fabric.port_link[port]))
-    return links
+        cabled = np.flatnonzero(fabric.endpoint_node == node).tolist()
+        found.append(cabled[(source + target) % len(cabled) if ports == "spread" else 0])
+    return found[0], found[1]
+
+
+def first_link(fabric: Fabric, end: int) -> int:
+    """The link by which a port of a host sends, into the host where it forwards."""
+    inner, node = inner_links(fabric), int(fabric.endpoint_node[end])
+    port = fabric.port_offset[node] + fabric.endpoint_port[end] - 1
+    return inner[node] if node in inner else int(fabric.port_link[port])
 
 
 def _cables(fabric: Fabric, hardware: Hardware) -> dict[str, Any]:
@@ -161,15 +168,15 @@ def _messages(
     hardware: Hardware,
     cables: dict[str, Any],
     messages: Sequence[Message],
+    ports: str,
 ) -> dict[str, Any]:
     """Way, service level and first link and lane of each message."""
     ways, sls, links, goals, lanes = [], [], [], [], []
-    first = first_links(fabric)
     laid = types.SimpleNamespace(**_ways(routes))
     pairs = routes.pair.tolist() if isinstance(routes, PathRoutes) else []
     for message in messages:
-        start, goal = (int(fabric.host_endpoint[h]) for h in (message.source, message.target))
-        link = first[message.source]
+        start, goal = ends_of(fabric, message.source, message.target, ports)
+        link = first_link(fabric, start)
         row, sl, way = cables["head"][link], routes.sl, goal
         if isinstance(routes, TableRoutes):
             way = (goal << routes.lmc) + message.lid_offset
@@ -235,6 +242,7 @@ def lay(
     gap_ps: int = 10_000_000,
     entries: int = 4096,
     seed: int = 0,
+    ports: str = "first",
     flit_bytes: int = 64,
     compiled: bool = False,
     most_packets: int | None = None,
@@ -249,6 +257,8 @@ def lay(
         All that will be sent; those of one queue pair need not be in order.
     policy, gap_ps, entries, seed
         Of candidates.
+    ports
+        Of hosts with several: the ``first``, or ``spread`` by the sum of the hosts' numbers.
     flit_bytes
         Size of all flits but the last of a packet.
     compiled
@@ -269,7 +279,7 @@ def lay(
     arrays: dict[str, Any] = {
         **cables,
         **_ways(routes),
-        **_messages(fabric, routes, hardware, cables, messages),
+        **_messages(fabric, routes, hardware, cables, messages, ports),
         **_arbitration(hardware, links),
         **{name: [-1] * pairs for name in ("qp_first", "qp_last", "qp_next")},
         "qp_taken": [0] * pairs,

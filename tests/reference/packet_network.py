@@ -218,6 +218,8 @@ def grant_in_adapter(net, out, time):
         net.qp_taken[qp] = 0
         if net.qp_first[qp] >= 0:
             line_up(net, qp)
+            # Which may be by another port of the host.
+            look_at(net, net.msg_link[net.qp_first[qp]])
     takes = duration(num_bytes, net.rate[out])
     net.link_until[out] = time + takes
     if 0 < net.adapter_gbps < net.rate[out]:
@@ -259,16 +261,18 @@ def advance(net, time):
 
 def grant(net, time):
     """Grant, from the link of the lowest number on and then again, until none has any [24 d]."""
-    count = net.number[LOOKS]
-    for end in range(1, count):
-        link, at = net.look[end], end
-        while at > 0 and net.look[at - 1] > link:
-            net.look[at] = net.look[at - 1]
-            at -= 1
-        net.look[at] = link
+    ordered = 1
     again = True
     while again:
         again = False
+        count = net.number[LOOKS]
+        for end in range(ordered, count):
+            link, at = net.look[end], end
+            while at > 0 and net.look[at - 1] > link:
+                net.look[at] = net.look[at - 1]
+                at -= 1
+            net.look[at] = link
+        ordered = max(count, 1)
         for at in range(count):
             link = net.look[at]
             if net.waiting[link] == 0 or net.link_until[link] > time:
@@ -279,7 +283,7 @@ def grant(net, time):
                 again = grant_in_switch(net, link, time)
             if again:
                 break
-    for at in range(count):
+    for at in range(net.number[LOOKS]):
         net.looked[net.look[at]] = 0
     net.number[LOOKS] = 0
 

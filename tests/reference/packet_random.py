@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 import weft
 from tests.random_workloads import random_workload
 from tests.reference.packet_cases import fabric_of
-from weft.fabrics import Fabric
+from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.variants import with_lengths
 from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes, VirtualLanes
 from weft.sim.packet.hardware import Hardware, VlArbitration
 from weft.workload import Workload, WorkloadBuilder
 
 #: Trees, in which no lanes can make a circle.
-TREES = ("xgft:2;3,3;1,2", "xgft:3;2,2,2;1,2,2", "one switch", "parallel cables")
+TREES = ("xgft:2;3,3;1,2", "xgft:3;2,2,2;1,2,2", "one switch", "parallel cables", "two ports")
 #: Fabrics, each with engines whose routes cannot deadlock there.
 FABRICS: dict[str, tuple[str, ...]] = {
     "xgft:2;3,3;1,2": ("minhop", "updn:lmc=1", "ftree", "smodk", "ecmp", "ecmp"),
@@ -31,6 +31,7 @@ FABRICS: dict[str, tuple[str, ...]] = {
     "bcube:3,k=1": ("dfsssp", "lash"),
     "one switch": ("minhop", "ecmp"),
     "parallel cables": ("minhop", "dfsssp:lmc=2", "ecmp"),
+    "two ports": ("minhop", "dfsssp:lmc=1", "ecmp"),
 }
 RANKS = 7
 
@@ -51,6 +52,16 @@ class RandomCase:
     plain: dict[str, Any]
 
 
+def _two_ports() -> Fabric:
+    """Three switches in a line, and hosts of which all but the last have a cable to two of them."""
+    builder = FabricBuilder("two ports", rate=80.0)
+    switches, hosts = builder.switches(["s0", "s1", "s2"]), builder.hosts([*"abcde"])
+    builder.connect(switches[[0, 1]], switches[[1, 2]])
+    builder.connect(switches[[0, 1, 2, 0, 2]], hosts)
+    builder.connect(switches[[1, 2, 0, 0]], hosts[:4])
+    return builder.fabric()
+
+
 @cache
 def _fabric(name: str, rates: int, flat: bool) -> Fabric:
     """A fabric with cables of one, two or three rates, and without latencies if it is flat."""
@@ -58,6 +69,8 @@ def _fabric(name: str, rates: int, flat: bool) -> Fabric:
         fabric = fabric_of([0] * 5, [])
     elif name == "parallel cables":
         fabric = fabric_of([0, 0, 0, 1, 1, 1], [(0, 1)] * 3, faster=40.0)
+    elif name == "two ports":
+        fabric = _two_ports()
     else:
         fabric = weft.fabric(name)
     random = np.random.default_rng(rates)
@@ -188,6 +201,8 @@ def random_case(seed: int) -> RandomCase:
     policy, plain = "deterministic", {}
     if isinstance(routes, CandidateRoutes):
         policy, plain = _policy(random, hardware.queue_pairs == "pair")
+    if name == "two ports":
+        options["ports"] = str(random.choice(["first", "spread", "spread", "spread"]))
     return RandomCase(
         fabric=fabric,
         routes=routes,
