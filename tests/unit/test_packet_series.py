@@ -45,9 +45,13 @@ def exchange(size=30_000):
     return builder.build()
 
 
-@pytest.fixture(scope="module")
-def result():
-    return simulate_packets(TREE, ROUTES, exchange(), snapshot_ns=500, eager_bytes=0)
+@pytest.fixture(scope="module", params=[None, 25.0], ids=["fast", "slow adapters"])
+def result(request):
+    """With adapters that keep up with their cables, of 200 Gb/s, and with slow ones."""
+    return simulate_packets(
+        TREE, ROUTES, exchange(), snapshot_ns=500, eager_bytes=0,
+        hardware=Hardware(adapter_gbps=request.param),
+    )  # fmt: skip
 
 
 def test_links_add_up_to_the_counters(result):
@@ -82,6 +86,21 @@ def test_a_link_that_always_sends_is_fully_used_and_keeps_its_rate():
     one_packet = (2048 + 26) * 8 / 10_000
     assert np.allclose(middle["throughput_gbps"], rate, atol=one_packet)
     assert middle["waiting"].sum() == 0
+
+
+@pytest.mark.parametrize("share", [0.25, 0.5])
+def test_a_slow_adapter_uses_its_share_of_each_link(share):
+    builder = WorkloadBuilder(16)
+    builder.put(4, 0, 2_000_000)
+    rate = float(TREE.link_rate_gbps[0])
+    hardware = Hardware(adapter_gbps=share * rate)
+    run = simulate_packets(TREE, ROUTES, builder.build(), snapshot_ns=10_000, hardware=hardware)
+    one_packet = (2048 + 26) * 8 / rate / 10_000
+    for link in np.flatnonzero(run.busy_ps).tolist():
+        middle = link_series(run, [link]).slice(1, len(run.snapshots.time_ps) - 4)
+        assert len(middle) > 5
+        assert np.allclose(middle["utilisation"], share, atol=one_packet)
+        assert np.allclose(middle["throughput_gbps"], share * rate, atol=one_packet * rate)
 
 
 def test_queues_are_the_lanes_of_links():
