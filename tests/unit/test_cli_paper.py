@@ -101,6 +101,7 @@ def test_options_reach_the_study(
         (("kns", "--ful"), "weft paper kns has no option '--ful' (did you mean '--full'?)"),
         (("kns", "all"), "weft paper kns: 'all' is one word too many"),
         (("multipath-ecmp", "--seeds", "none"), "--seeds: 'none' does not fit: expected a whole"),
+        (("kns", "--out", ""), "--out: expected a path, not an empty text"),
         (("contention-model", "--edges", "0"), "edges must be 1 to 200, not 0"),
     ],
 )

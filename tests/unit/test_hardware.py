@@ -91,6 +91,9 @@ def test_words_that_say_nothing_are_refused(words, said) -> None:
         ({"congestion_control": "on"}, "congestion_control: expected true or false, not 'on'"),
         ({"congestion_control": False, "cc_threshold": 1}, "is false, and threshold is set"),
         ({"cc_threshold": 16}, "threshold is 0 to 15, not 16"),
+        ({"credit_latency": "1e20s"}, "^credit_latency must be at most 3.603e.13 ns, not 1e.29"),
+        ({"mtu": "4GiB"}, "^mtu and header must be at most 1,073,741,824"),
+        ({"adapter_gbps": -1}, "^adapter_gbps must be above 0"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(settings, said) -> None:
@@ -112,7 +115,7 @@ def test_settings_that_cannot_be_are_refused(settings, said) -> None:
         ({"credit_bytes": 2**20}, "holds 0 credits"),
         ({"credit_latency_ns": -1.0}, "credit_latency_ns: -1.0 does not fit"),
         ({"credit_latency_ns": float("nan")}, "credit_latency_ns: nan does not fit"),
-        ({"switch_latency_ns": 1e30}, "switch_latency_ns must be at most 3.603e.13, not 1e.30"),
+        ({"switch_latency_ns": 1e30}, "switch_latency_ns must be at most 3.603e.13 ns, not 1e.30"),
         ({"forward_latency_ns": float("inf")}, "forward_latency_ns: inf does not fit"),
         ({"adapter_latency_ns": 1e17}, "adapter_latency_ns must be at most"),
         ({"queues": "vok"}, "queues: 'vok' does not fit: expected 'input' or 'voq'"),

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 import pytest
 from numba.core import serialize
-from tests.simulate_runs import MAIN, RING, TREE, run
+from tests.simulate_runs import RING, TOLD, TREE, run
 
 from weft.cli import simulate as command
 from weft.experiment.run import perform
@@ -71,7 +71,28 @@ def test_folders_that_cannot_be_written_are_refused_before_the_run(capsys, tmp_p
     for folder in (tmp_path / "file", tmp_path / "file" / "inner"):
         status, out, err = run(capsys, TREE, "--workload", RING, "--out", folder)
         assert (status, out) == (2, "")
-        assert "cannot be written to" in err
+        assert f"--out {folder}: {tmp_path / 'file'} is no folder" in err
+
+
+@pytest.mark.parametrize(
+    ("key", "words", "said"),
+    [
+        ("folder", (), "{file}: output.folder {inner}: {taken} is no folder"),
+        ("folder", ("--out", ""), "--out: expected a folder, not an empty text"),
+        ("html", (), "{file}: output.html {inner}: {taken} is no folder"),
+        ("html", ("--html", "/nowhere/page.html"), "--html /nowhere/page.html: the folder /nowher"),
+    ],
+)
+def test_bad_output_is_named_as_it_was_given(capsys, tmp_path, key, words, said) -> None:
+    file, taken = tmp_path / "e.toml", tmp_path / "file"
+    taken.write_text("x")
+    file.write_text(
+        f'fabric = "{TREE}"\nlevel = "packet"\n[[job]]\nworkload = "{RING}"\n'
+        f'[output]\n{key} = "{taken / "inner"}"\n'
+    )
+    status, out, err = run(capsys, file, *words)
+    assert (status, out) == (2, "")
+    assert said.format(file=file, taken=taken, inner=taken / "inner") in err
 
 
 def test_an_interrupt_says_how_far_it_came_and_keeps_nothing(capsys, tmp_path, monkeypatch) -> None:
@@ -98,17 +119,17 @@ def test_an_interrupt_says_how_far_it_came_and_keeps_nothing(capsys, tmp_path, m
 )
 def test_a_signal_ends_a_long_run_and_leaves_nothing(tmp_path, number, status, said) -> None:
     folder = tmp_path / "results"
-    words = ["simulate", "xgft:2;16,16;1,16", "--workload", "alltoall:size=1MiB,count=5"]
+    words = ["simulate", "xgft:2;16,16;1,16", "--workload", "alltoall:size=1MiB,count=20"]
     child = subprocess.Popen(
-        [sys.executable, "-c", MAIN, *words, "--out", str(folder), "--progress"],
+        [sys.executable, "-c", TOLD, *words, "--out", str(folder), "--progress"],
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "COLUMNS": "100"},
     )
     assert child.stderr is not None
-    assert any("reading the fabric" in child.stderr.readline() for _ in range(2))
-    time.sleep(1)
+    while "of simulated time" not in (told := child.stderr.readline()):
+        assert told, "it ended before it ran"
     child.send_signal(number)
     out, err = child.communicate(timeout=60)
     assert (child.returncode, out) == (status, "")

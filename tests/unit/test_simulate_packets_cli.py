@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import polars as pl
 import pytest
-from tests.simulate_runs import MAIN, TREE, experiment, run
+from tests.simulate_runs import TOLD, TREE, experiment, run
 
 import weft
 from weft.cli import simulate as command
@@ -264,7 +264,15 @@ def test_options_of_packets_need_their_level(capsys, words) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--hardware", "mtu=0"), "--hardware: mtu_bytes must be 1 or more, not 0"),
+        (("--hardware", "mtu=0"), "--hardware: mtu must be 1 or more, not 0"),
+        (
+            ("--max-time", "1e30s"),
+            "--max-time: '1e30s' does not fit: expected at most 2.306e+15 ns",
+        ),
+        (("--snapshot", "1e30s"), "--snapshot: '1e30s' does not fit: expected at most"),
+        (("--overhead", "1e20s"), "--overhead: '1e20s' does not fit: expected at most 3.603e+13"),
+        (("--local-latency", "1e20s"), "--local-latency: '1e20s' does not fit: expected at most"),
+        (("--switch-latency", "1e20s"), "--switch-latency: '1e20s' does not fit: expected"),
         (("--hardware", "mtu=4KiX"), "--hardware mtu: '4KiX' does not fit: '4KiX' is no size"),
         (("--hardware", "mto=1"), "--hardware: unknown name 'mto' (did you mean 'mtu'?)"),
         (("--hardware", "mtu=1,mtu=2"), "--hardware: mtu is given twice"),
@@ -350,10 +358,6 @@ def test_an_interrupt_keeps_what_is_known(capsys, tmp_path, monkeypatch) -> None
     runs = pl.read_parquet(tmp_path / "out" / "runs.parquet")
     assert runs["status"].to_list() == ["complete", "partial"]
     assert not list((tmp_path / "out").glob(".unfinished*"))
-
-
-#: Tells how far it is more often than users want to hear.
-TOLD = f"import weft.cli.simulate as command; command.LINE_S = 0.1; {MAIN}"
 
 
 def test_ctrl_c_ends_a_long_run_with_part_of_a_result(tmp_path) -> None:

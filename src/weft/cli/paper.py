@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_origin, get_type_hints
@@ -13,6 +13,7 @@ import cyclopts
 from weft.cli.common import Whole, announced_compile, check_folder
 from weft.cli.docstrings import meanings, sections
 from weft.cli.signals import ended_by
+from weft.errors import InputError
 from weft.papers import paper
 from weft.registry import Entry, convert
 
@@ -66,15 +67,24 @@ def _option(name: str, option: Parameter, hint: Any, meaning: str) -> Parameter:
     kind = hint if get_origin(hint) is Literal else _KINDS.get(hint, str)
     default = option.default
     shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
+    own: dict[str, Any] = {"converter": _path} if hint == Path | None else {}
     about = cyclopts.Parameter(
         name=_flag(name),
         help=meaning,
         negative=_flag(f"no-{name}") if default is True else (),
         show_default=False if shown in ("", None) or default is False else lambda _: str(shown),
+        **own,
     )
     return Parameter(
         name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, about]
     )
+
+
+def _path(_: Any, tokens: Sequence[cyclopts.Token]) -> Path:
+    """A path; of an empty text the current folder would become one."""
+    if not tokens[0].value:
+        raise InputError(f"{tokens[0].keyword}: expected a path, not an empty text")
+    return Path(tokens[0].value)
 
 
 paper_app = cyclopts.App(

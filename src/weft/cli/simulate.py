@@ -106,7 +106,12 @@ def simulate_command(
         raise InputError(f"{'--csv' if csv else '--no-messages'} goes with --out FOLDER")
     if run.of_packets and "packet" not in experiment.level:
         raise InputError(f"{run.of_packets[0]} goes with --level packet")
-    _check_output(experiment)
+    of_file = f"{fabric}: output." if fabric.endswith(".toml") else ""
+    _check_output(
+        experiment,
+        f"{of_file}folder" if of_file and out is None else "--out",
+        f"{of_file}html" if of_file and html is None else "--html",
+    )
     return _run(experiment, progress)
 
 
@@ -141,15 +146,22 @@ def _from_flags(fabric: str, run: RunOptions, options: FabricOptions) -> dict[st
     }
 
 
-def _check_output(experiment: Experiment) -> None:
-    """Refuse output that cannot be written, before anything runs."""
-    check_folder("--out", experiment.output.folder)
-    page = experiment.output.html
-    check_files(("--html", page, ()))
-    if page is None:
+def _check_output(experiment: Experiment, folder: str, page: str) -> None:
+    """Refuse output that cannot be written, before anything runs.
+
+    Parameters
+    ----------
+    experiment
+        What would run.
+    folder, page
+        Where the folder and the page are named: the option, or the key of a file.
+    """
+    check_folder(folder, experiment.output.folder)
+    check_files((page, experiment.output.html, ()))
+    if experiment.output.html is None:
         return
     if sum(run.level == "packet" for run in experiment.runs) != 1:
-        raise InputError("--html shows one run of the packet level; give --level packet once")
+        raise InputError(f"{page} shows one run of the packet level; give --level packet once")
 
 
 def _run(experiment: Experiment, wanted: bool) -> int:

@@ -10,11 +10,12 @@ import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from weft.errors import InputError
+from weft.experiment.files import in_words
 from weft.formats.text import read_text
 from weft.units import parse_rate
 
@@ -117,7 +118,7 @@ class Prices:
             first = error.errors()[0]
             where = tuple(part for part in first["loc"] if part not in ("str", "float"))
             raise InputError(
-                f"{_dotted(where)}: {first['msg']}{_expected(where)}",
+                f"{_said(first, _dotted(where))}{_expected(where)}",
                 file=path,
                 line=_line(text, where),
             ) from None
@@ -194,6 +195,17 @@ def _dotted(where: tuple[str | int, ...]) -> str:
     for part in where:
         text += f"[{part + 1}]" if isinstance(part, int) else f".{part}"
     return text.lstrip(".")
+
+
+def _said(error: Any, name: str) -> str:
+    """A mistake in words."""
+    if error["type"] == "missing":
+        return f"{name} is missing"
+    if error["type"] == "extra_forbidden":
+        return f"unknown key {name}"
+    shown = repr(error["input"])
+    shown = shown if len(shown) < 60 else shown[:57] + "…"
+    return f"{name}: {shown} does not fit: {in_words(error)}"
 
 
 _KEYS: dict[str, type[BaseModel]] = {

@@ -27,6 +27,11 @@ _WORDS = (
     ("a valid tuple", "text or a list"),
     (re.compile(r"a valid dictionary( or instance of \w+)?"), "a table"),
     ("Value error, ", ""),
+    ("a valid number", "a number"),
+    ("a valid integer", "a whole number"),
+    ("a valid string", "text"),
+    ("a valid list", "a list"),
+    ("Input should be less than or equal to (.*)", r"expected \1 or less"),
     ("Input should be greater than or equal to (.*)", r"expected \1 or more"),
     ("Input should be (greater|less) than (.*)", r"expected a number \1 than \2"),
     ("String should have at least 1 character", "expected a text that is not empty"),
@@ -111,7 +116,7 @@ def _plain(place: Place) -> Place:
 def _explain(error: Any, place: Place, flags: bool) -> str:
     """A mistake in words, with its place."""
     if not place:
-        return _said(error)
+        return in_words(error)
     *table, key = place
     keys = list(_model(tuple(table)).model_fields)
     where = _name(tuple(table))
@@ -122,7 +127,7 @@ def _explain(error: Any, place: Place, flags: bool) -> str:
     if error["type"] == "missing":
         return f"{where}the key {key!r} is missing"
     given = error["input"]
-    said = _said(error)
+    said = in_words(error)
     choices = (error.get("ctx") or {}).get("expected", "")
     meant = ""
     if error["type"] == "literal_error" and isinstance(given, str):
@@ -139,7 +144,8 @@ def _explain(error: Any, place: Place, flags: bool) -> str:
     return f"{named}: {shown} does not fit: {said}{meant}"
 
 
-def _said(error: Any) -> str:
+def in_words(error: Any) -> str:
+    """What pydantic says of a value that does not fit, as weft says it."""
     said = str(error["msg"])
     for theirs, ours in _WORDS:
         said = re.sub(theirs, ours, said)

@@ -6,7 +6,15 @@ import itertools
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    model_validator,
+)
 
 from weft.errors import InputError
 from weft.routing import engine as engines
@@ -14,8 +22,9 @@ from weft.sim.flow.network import Multipath
 from weft.sim.flow.sharing import Sharing
 from weft.sim.packet.congestion_control import Per, Victims
 from weft.sim.packet.connections import Lids
-from weft.sim.packet.hardware import Hardware, QueuePairs, Queues
+from weft.sim.packet.hardware import LONGEST_NS, Hardware, QueuePairs, Queues
 from weft.sim.packet.hardware_text import hardware_of
+from weft.sim.packet.limits import LONGEST_OPTIONS_NS
 from weft.sim.packet.policies import policy as policies
 from weft.sim.static import Ports
 from weft.units import Bytes, Nanoseconds
@@ -119,6 +128,18 @@ def _interval(value: float) -> float:
     if value < 0.001:
         raise ValueError("expected a positive time, 0.001 ns or more")
     return value
+
+
+def _countable(value: float | None, about: ValidationInfo) -> float | None:
+    """A time that picoseconds of 64 bits can count, where packets run."""
+    longest = LONGEST_OPTIONS_NS.get(f"{about.field_name}_ns", LONGEST_NS)
+    if value is not None and value > longest and "packet" in about.data.get("level", ()):
+        raise ValueError(f"expected at most {longest:.4g} ns at the packet level")
+    return value
+
+
+#: A time that the packet level counts in picoseconds.
+PacketTime = Annotated[Time, AfterValidator(_countable)]
 
 
 def _engines(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -278,22 +299,22 @@ class Experiment(Part):
     tolerance: Annotated[Number, Field(ge=0, lt=1)] = 0.0
     eager: Size = 16384
     handshake: Truth = True
-    overhead: Time = 0.0
-    switch_latency: Time | None = None
+    overhead: PacketTime = 0.0
+    switch_latency: PacketTime | None = None
     latency: Time | None = None
     local_gbps: Annotated[Number, Field(gt=0, allow_inf_nan=False)] = 100.0
-    local_latency: Time = 200.0
+    local_latency: PacketTime = 200.0
     coefficients: str | None = None
     multipath: Multipath = "split"
     ports: Ports = "first"
     lids: Lids = "first"
     seed: Seed = 0
-    snapshot: Annotated[Time, AfterValidator(_interval)] | None = None
+    snapshot: Annotated[PacketTime, AfterValidator(_interval)] | None = None
     trace: Annotated[
         tuple[Annotated[str, AfterValidator(_traced)], ...], BeforeValidator(_listed)
     ] = ()
     overlap: Overlap = "refuse"
-    max_time: Time | None = None
+    max_time: PacketTime | None = None
     max_seconds: Annotated[Number, Field(gt=0)] | None = None
     job: Annotated[tuple[JobPart, ...], BeforeValidator(_tables), Field(min_length=1)]
     output: OutputPart = OutputPart()

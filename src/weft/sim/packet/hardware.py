@@ -156,7 +156,7 @@ class Hardware:
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name.endswith("_ns") and value is not None and not value <= LONGEST_NS:
-                raise InputError(f"{field.name} must be at most {LONGEST_NS:.4g}, not {value:g}")
+                raise InputError(f"{field.name} must be at most {LONGEST_NS:.4g} ns, not {value:g}")
         for name, value, most in (
             ("mtu_bytes and header_bytes", self.mtu_bytes + self.header_bytes, MAX_WIRE_BYTES),
             ("control_bytes", self.control_bytes, MAX_WIRE_BYTES),

@@ -33,6 +33,9 @@ CONTROL_KEYS: Mapping[str, str] = {
 NAMES = (*KEYS, *ARBITRATION_KEYS, CONTROL, *CONTROL_KEYS)
 #: Those that are lists, whose entries have commas between them, too.
 _LISTS = ("vlarb_high", "vlarb_low", "cct")
+#: Fields, which errors name, -> what users call them.
+_NAMES = {field: name for name, field in KEYS.items() if name != field}
+_FIELD = re.compile("|".join(rf"\b{field}\b" for field in _NAMES))
 _TRUTH = {"true": True, "false": False}
 _ENTRY = re.compile(r"\s*(\d{1,9})\s*:\s*(\d{1,9})\s*")
 
@@ -56,11 +59,15 @@ def hardware_of(settings: Mapping[str, Any]) -> Hardware:
             f"hardware has no {wrong!r}{did_you_mean(wrong, NAMES)}; there are {', '.join(NAMES)}"
         )
     given = {name: value for name, value in settings.items() if value not in (None, (), [])}
-    return Hardware(
-        **{KEYS[name]: value for name, value in given.items() if name in KEYS},
-        vl_arbitration=_arbitration(given),
-        congestion_control=_control(given),
-    )
+    try:
+        return Hardware(
+            **{KEYS[name]: value for name, value in given.items() if name in KEYS},
+            vl_arbitration=_arbitration(given),
+            congestion_control=_control(given),
+        )
+    except InputError as error:
+        # As users call it.
+        raise InputError(_FIELD.sub(lambda found: _NAMES[found[0]], error.message)) from None
 
 
 def _arbitration(given: Mapping[str, Any]) -> VlArbitration | None:

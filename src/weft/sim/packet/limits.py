@@ -19,6 +19,11 @@ from weft.workload import Workload
 LONGEST_RUN_PS, LONGEST_WAIT_PS = 2**61, 2**60
 #: Longest time of one packet on one link, 35 s: congestion control multiplies it by up to 2^14.
 LONGEST_PACKET_PS = 2**45
+#: Longest times among the options of a run, ns.
+LONGEST_OPTIONS_NS = {
+    "overhead_ns": LONGEST_NS, "local_latency_ns": LONGEST_NS,
+    "max_time_ns": LONGEST_RUN_PS / 1000, "snapshot_ns": LONGEST_RUN_PS / 1000,
+}  # fmt: skip
 #: Packets of one connection have numbers of 31 bits.
 MOST_PACKETS = 2**31 - 1
 
@@ -31,15 +36,12 @@ def check_options(options: Mapping[str, Any]) -> None:
     InputError
         Naming the option.
     """
-    for name, longest_ps in (
-        ("overhead_ns", LONGEST_NS * 1000), ("local_latency_ns", LONGEST_NS * 1000),
-        ("max_time_ns", LONGEST_RUN_PS), ("snapshot_ns", LONGEST_RUN_PS),
-    ):  # fmt: skip
+    for name, longest in LONGEST_OPTIONS_NS.items():
         given = options[name]
-        if given is not None and not given * 1000 <= longest_ps:
+        if given is not None and not given <= longest:
             raise InputError(
-                f"{name} must be at most {longest_ps / 1000:.4g}, not {given:g}: times are counted "
-                "in picoseconds"
+                f"{name} must be at most {longest:.4g}, not {given:g}: times are counted in "
+                "picoseconds"
             )
 
 
