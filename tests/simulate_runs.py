@@ -10,6 +10,8 @@ from weft.cli import main
 
 TREE = "xgft:2;4,4;1,4"
 MAIN = "from weft.cli import main; raise SystemExit(main())"
+#: Tells how far it is more often than users want to hear.
+TOLD = f"import weft.cli.simulate as command; command.LINE_S = 0.1; {MAIN}"
 RING = "allreduce:size=64KiB,algorithm=ring"
 
 
