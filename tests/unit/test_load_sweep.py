@@ -173,6 +173,7 @@ def test_windows_are_as_long_as_they_are_said_to_be() -> None:
         ({"hardware": 3}, "expected a Hardware"),
         ({"loads": 0.1}, "loads must be a list of numbers, not 0.1"),
         ({"processes": 1.5}, "processes are a whole number, not 1.5"),
+        ({"drain": "1e30s", "level": "packet"}, "warmup, measure, cooldown and drain are 1e+39 ns"),
         ({"seed": "x"}, "seed: 'x' does not fit: expected a whole number"),
         ({"seed": 1.5}, "seed: 1.5 does not fit: expected a whole number"),
         ({"rate_gbps": "a"}, "rate_gbps: 'a' does not fit: expected a number"),

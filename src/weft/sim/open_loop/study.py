@@ -18,6 +18,7 @@ from weft.routing import route
 from weft.sim.flow import simulate
 from weft.sim.open_loop.levels import Level, Network, Traffic
 from weft.sim.packet import Hardware, simulate_packets
+from weft.sim.packet.limits import LONGEST_OPTIONS_NS
 from weft.sim.packet.policies import policy as policies
 from weft.sim.static import host_rate_gbps
 from weft.units import Bytes, Nanoseconds
@@ -253,6 +254,13 @@ def resolved(fabric: Fabric, **settings: Unpack[SweepSettings]) -> Traffic:
         raise InputError("measure must be above 0")
     before = _time("warmup", settings.get("warmup"), WARM_UP * window)
     after = _time("cooldown", settings.get("cooldown"), COOL_DOWN * window)
+    drain = _time("drain", settings.get("drain"), DRAIN * (before + window + after))
+    longest = LONGEST_OPTIONS_NS["max_time_ns"]
+    if before + window + after + drain > longest and settings.get("level", "packet") == "packet":
+        raise InputError(
+            f"warmup, measure, cooldown and drain are {before + window + after + drain:.4g} ns "
+            f"together; at most {longest:.4g} are simulated"
+        )
     return Traffic(
         pattern=pattern,
         size=mean,
@@ -263,7 +271,7 @@ def resolved(fabric: Fabric, **settings: Unpack[SweepSettings]) -> Traffic:
         warmup_ns=before,
         measure_ns=window,
         cooldown_ns=after,
-        drain_ns=_time("drain", settings.get("drain"), DRAIN * (before + window + after)),
+        drain_ns=drain,
     )
 
 
