@@ -151,7 +151,7 @@ def test_nothing_is_left_after_an_exception(error: type[BaseException]) -> None:
     with pytest.raises(error), live(load("torus:4")) as subnet:  # noqa: PT012
         process = subprocess.Popen(["sleep", "1000"], env=subnet.environment)
         raise error
-    assert process.wait(LIMIT) == -signal.SIGTERM
+    assert process.wait(LIMIT) < 0  # ended by a signal, which one is a matter of time
 
 
 def test_a_subnet_that_has_ended_says_so_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -550,7 +550,9 @@ def test_an_empty_path(monkeypatch: pytest.MonkeyPatch) -> None:
         pass
 
 
-def test_the_guardian_knows_processes_by_their_mark() -> None:
+def test_the_guardian_knows_processes_by_their_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    for wait in ("HANG_UP_S", "PATIENCE_S"):
+        monkeypatch.setattr(guardian, wait, 60.0)
     process = subprocess.Popen(["sleep", "1000"], env={**os.environ, guardian.MARK: "abc"})
     try:
         while process.pid not in guardian.processes_of("abc"):

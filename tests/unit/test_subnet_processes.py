@@ -31,7 +31,7 @@ def test_everything_ends_together_and_the_folder_goes(tmp_path: Path) -> None:
     command = ["sh", "-c", "trap '' TERM; sleep 100 & echo started; wait; sleep 100"]
     process = processes.start(command, processes.folder / "log", environment)
     wait_for(
-        lambda: "started" in (processes.folder / "log").read_text(), process, [], 10, "it failed"
+        lambda: "started" in (processes.folder / "log").read_text(), process, [], 60, "it failed"
     )
     (processes.folder / f"sys-{process.pid}").mkdir()
     assert len(guardian.processes_of(processes.token)) == 2
@@ -42,7 +42,11 @@ def test_everything_ends_together_and_the_folder_goes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_everything_ends_when_the_guardian_is_killed(number: signal.Signals) -> None:
+def test_everything_ends_when_the_guardian_is_killed(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for wait in ("HANG_UP_S", "PATIENCE_S"):
+        monkeypatch.setattr(guardian, wait, 60.0)
     processes = Processes(None)
     environment = {**os.environ, guardian.MARK: processes.token}
     process = processes.start(["sleep", "100"], processes.folder / "log", environment)
