@@ -234,6 +234,17 @@ def test_a_long_way_that_fills_is_not_saturation() -> None:
     assert not found.saturated
 
 
+def test_a_way_longer_than_half_the_window_is_not_starving() -> None:
+    born = np.arange(0, 1000.0)
+    found = measure(
+        born, born + 600, np.ones(1000), warmup_ns=100, measure_ns=900, sources=1, rate_gbps=8.0
+    )
+    assert found.growth > 0.2
+    assert not found.saturated
+    assert not found.steady
+    assert "less arrives than is offered" in found.notes
+
+
 def test_messages_that_starve_are_saturation_though_others_are_quick() -> None:
     born = np.arange(0, 1000.0)
     arrived = np.where(born % 20 == 7, -1.0, born + 1)

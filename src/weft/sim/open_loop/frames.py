@@ -58,8 +58,8 @@ SWEEP_COLUMNS: Mapping[str, Column] = {
     "steady": Column(
         pl.Boolean,
         "",
-        "Not saturated, the transient ended within the warm-up, and neither latency nor a rank's "
-        "backlog grows.",
+        "Not saturated, the transient ended within the warm-up, and neither growth nor trend is "
+        "significantly above 0.",
     ),
     "transient_ns": Column(
         pl.Float64, "ns", "When the transient at the start ended (MSER-5); null if not seen."

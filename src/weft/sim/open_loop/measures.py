@@ -76,8 +76,8 @@ class OpenLoopMeasures:
     transient_ns
         When the transient at the start ends, by MSER-5; NaN when that cannot be told.
     steady
-        It ends within the warm-up, the run is not saturated, the latency trend is not above its
-        interval, and no rank is behind.
+        It ends within the warm-up, the run is not saturated, growth and the latency trend are not
+        significantly above 0, and no rank is behind.
     """
 
     begin_ns: float
@@ -107,6 +107,8 @@ class OpenLoopMeasures:
             said.append(f"{self.behind} falls behind")
         elif self.latency_trend.beyond and not self.saturated:
             said.append("latency grows")
+        elif self.growth > self.growth_ci95 and not self.saturated:
+            said.append("less arrives than is offered")
         if not self.saturated:
             if np.isnan(self.transient_ns):
                 said.append("no end of the transient seen")
@@ -144,7 +146,7 @@ def measure(
        above 0 with 95 % confidence on one side (Student's t, 15 degrees of freedom).
     2. Latency grows: so is the slope of the mean latency of the messages that arrive in a batch. Or
        some starve, which those that arrive cannot show: of the bytes born in the first half of the
-       window more than 1 % have not arrived at its end.
+       window more than 1 % have not arrived at its end, at more than twice the median latency.
 
     In a steady state the first sum is the change of what is under way, which stays bounded while
     the window grows; its batches are negatively correlated, so the test errs on the side of
@@ -233,6 +235,7 @@ def measure(
             messages, rank, begin, end, stop, offered if doing == "sends" else None
         )) is not None and found.stays
     }  # fmt: skip
+    short = bool(growth.mean() > student_t(degrees) * error)
     overall = grows and (slope.grows or messages.starve(begin, end))
     behind = "" if overall else _worst(backlogs)
     saturated = overall or any(found.grows for found in backlogs.values())
@@ -260,7 +263,7 @@ def measure(
         saturated=saturated,
         behind=behind,
         transient_ns=transient,
-        steady=bool(transient <= begin) and not (saturated or slope.beyond or behind),
+        steady=bool(transient <= begin) and not (saturated or short or slope.beyond or behind),
     )
 
 

@@ -17,6 +17,8 @@ _FEWEST_WAITING = 4
 _KEPT = 0.5
 #: Share of what was born in the first half of the window and is missing at its end.
 STARVED = 0.01
+#: Median latencies after which a message that is missing starves.
+_OVERDUE = 2.0
 
 
 @dataclass(frozen=True)
@@ -45,10 +47,16 @@ class Messages:
         return (self.born < at) & (self.arrived >= at)
 
     def starve(self, begin: float, end: float) -> bool:
-        """Of the bytes born in the first half of a window more than 1 % are missing at its end."""
+        """Of the bytes born in the first half of a window more than 1 % are missing at its end.
+
+        They are older then than twice the median latency of what arrives in the window: where the
+        way is long, others have not arrived either.
+        """
+        came = (self.arrived >= begin) & (self.arrived < end)
+        usual = np.median((self.arrived - self.born)[came]) if came.any() else 0.0
         early = (self.born >= begin) & (self.born < (begin + end) / 2)
-        missing = self.size[early & (self.arrived >= end)].sum()
-        return bool(missing > STARVED * self.size[early].sum())
+        late = early & (self.arrived >= end) & (end - self.born > _OVERDUE * usual)
+        return bool(self.size[late].sum() > STARVED * self.size[early].sum())
 
 
 @dataclass(frozen=True)
