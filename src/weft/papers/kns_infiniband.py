@@ -163,7 +163,7 @@ def kns_infiniband(
         Also both networks cabled in random order, and what the paper only wished for: hdor with
         lanes, adapters that route, a dragonfly.
     full
-        Larger sizes, some twenty times as many packets.
+        Larger sizes, some fifteen times as many packets.
     processes
         Worker processes, as many as there are cores when left out. The result does not depend on
         it.

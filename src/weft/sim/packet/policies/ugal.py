@@ -31,7 +31,7 @@ def valiant() -> Policy:
 
 
 @policy("ugal")
-def ugal(*, threshold: Bytes = 16384, by: By = "both") -> Policy:
+def ugal(*, threshold: Bytes = 8192, by: By = "both") -> Policy:
     """Each packet goes straight or by a drawn intermediate, as loads at its first switch say.
 
     Straight if its load there times the links of the straight way is at most the load towards the
