@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -451,7 +452,8 @@ def stub(folder: Path, name: str, text: str, monkeypatch: pytest.MonkeyPatch) ->
 
 def over_once(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the time that weft waits be over as soon as a file is there, and not before."""
-    clock = SimpleNamespace(monotonic=lambda: 1e9 * here.exists(), sleep=time.sleep)
+    hours = count(0, 3600)  # one at every look, as the file may be there at the first one
+    clock = SimpleNamespace(monotonic=lambda: next(hours) if here.exists() else 0, sleep=time.sleep)
     monkeypatch.setattr("weft.subnet.processes.time", clock)
 
 
