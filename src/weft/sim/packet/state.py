@@ -358,10 +358,15 @@ def _with_fresh(free: NDArray[np.int32], left: int) -> NDArray[np.int32]:
 
 
 def _side_by_side(*columns: NDArray[Any]) -> list[NDArray[np.int32]]:
-    """The same numbers as columns of one array: what is looked up together lies together."""
-    rows = _rows(len(columns[0]), 1 << (len(columns) - 1).bit_length(), np.int32)
+    """The same numbers as columns of one array: what is looked up together lies together.
+
+    They have two entries at least: a column of one entry is contiguous, and the whole event loop
+    would be compiled once more for such ones.
+    """
+    count = len(columns[0])
+    rows = _rows(max(count, 2), 1 << (len(columns) - 1).bit_length(), np.int32)
     for place, column in enumerate(columns):
-        rows[:, place] = column
+        rows[:count, place] = column
     return [rows[:, place] for place in range(len(columns))]
 
 

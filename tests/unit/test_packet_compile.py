@@ -1,0 +1,67 @@
+"""The event loop is compiled once: that takes half a minute, which no input may cost again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from weft.kernels import packet_engine
+from weft.sim.packet import PacketResult
+
+FULL = {
+    "hardware": weft.Hardware(
+        queues="voq", adapter_gbps=25.0,
+        vl_arbitration=weft.VlArbitration(high=((0, 1),), low=((0, 1),), limit=3),
+        congestion_control=weft.CongestionControl(),
+    ),
+    "snapshot_ns": 100.0,
+}  # fmt: skip
+
+
+def one_message(num_ranks: int) -> weft.Workload:
+    builder = weft.WorkloadBuilder(num_ranks)
+    builder.put(0, 1, 100)
+    return builder.build()
+
+
+def simulate(spec: str, engine: str, work: weft.Workload, **more: Any) -> PacketResult:
+    fabric = weft.fabric(spec)
+    return weft.simulate_packets(fabric, weft.route(fabric, engine), work, **more)
+
+
+@pytest.mark.parametrize(
+    ("spec", "engine", "more"),
+    [
+        ("xgft:1;2;1", "minhop", {}),
+        ("xgft:1;2;1", "minhop", FULL),
+        ("xgft:2;2,2;1,2", "dmodk", {"placement": [0, 0]}),
+        ("xgft:2;2,2;1,2", "smodk", FULL),
+        ("xgft:2;2,2;1,2", "ecmp", {"policy": "conga:gap=5us,t_dre=1us"}),
+        ("kns:k=3,n=2,router=adapter", "hdor", {}),
+        ("torus:5", "dfsssp", {}),
+    ],
+)
+@pytest.mark.parametrize("several", [False, True])
+def test_no_run_has_the_loop_compiled_anew(
+    spec: str, engine: str, more: dict[str, Any], several: bool
+) -> None:
+    simulate("xgft:2;4,4;1,2", "dmodk", weft.load_workload("alltoall:size=100", 16))
+    before = set(packet_engine.run.signatures)
+    work = weft.load_workload("alltoall:size=100", 2) if several else one_message(2)
+    found = simulate(spec, engine, work, trace=work.messages[:1].tolist(), **more)
+    assert found.complete
+    assert set(packet_engine.run.signatures) == before
+
+
+def test_neither_has_one_of_arrays_that_are_empty() -> None:
+    simulate("xgft:2;4,4;1,2", "dmodk", weft.load_workload("alltoall:size=100", 16))
+    before = set(packet_engine.run.signatures)
+    builder = weft.WorkloadBuilder(1)
+    builder.calc(0, 5.0)
+    found = simulate("xgft:1;2;1", "minhop", builder.build())
+    assert found.makespan_ns == 5
+    assert np.array_equal(found.packets, np.zeros_like(found.packets))
+    assert set(packet_engine.run.signatures) == before
