@@ -47,3 +47,12 @@ def inner_njit(**options: Any) -> Any:
 def part_njit(**options: Any) -> Any:
     """`inner_njit` for parts of a loop, always compiled into their callers."""
     return inner_njit(forceinline=True, **options)
+
+
+def tiny_njit(**options: Any) -> Any:
+    """`inner_njit` for parts of a line or two, compiled as if they were written in their callers.
+
+    A function that takes a tuple of many arrays costs the compiler some tenths of a second of its
+    own, however little it does. Larger parts would cost each caller more than that.
+    """
+    return inner_njit(inline="always", **options)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from weft.kernels.lean import lean_njit, part_njit
+from weft.kernels.lean import lean_njit, part_njit, tiny_njit
 from weft.kernels.packet_layout import (
     BACK_HEAD,
     BACK_TAIL,
@@ -47,7 +47,7 @@ def rounded(size_bytes, rate_gbps):
     return max(np.int64(np.floor(8000.0 * size_bytes / rate_gbps + 0.5)), np.int64(1))
 
 
-@part_njit()
+@tiny_njit()
 def span(net, link, which):
     """A time of a link: which of its latencies, or the duration of a whole packet."""
     return net.spans[net.fixed[link, SPAN], which]
@@ -61,7 +61,7 @@ def duration(net, link, wire_bytes):
     return rounded(wire_bytes, net.rate[link])
 
 
-@part_njit()
+@tiny_njit()
 def credits_of(net, wire_bytes):
     """Credits that a packet takes."""
     if wire_bytes == net.setting[MTU] + net.setting[HEADER]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.kernels.bits import lowest_bit
 from weft.kernels.heaps import sift_down, sift_up
-from weft.kernels.lean import part_njit
+from weft.kernels.lean import part_njit, tiny_njit
 from weft.kernels.packet_layout import (
     ACTIVE,
     BUCKET,
@@ -27,14 +27,14 @@ from weft.kernels.packet_layout import (
 BUCKETS = 8192
 
 
-@part_njit()
+@tiny_njit()
 def take_slot(net):
     """A slot that is free; the caller has seen to it that there is one."""
     net.number[FREE_SLOTS] -= 1
     return np.int64(net.free[net.number[FREE_SLOTS]])
 
 
-@part_njit()
+@tiny_njit()
 def give_slot(net, slot):
     """Give a slot back, to be taken first: it is still in the cache."""
     net.free[net.number[FREE_SLOTS]] = slot

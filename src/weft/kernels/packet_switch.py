@@ -3,7 +3,7 @@
 import numpy as np
 
 from weft.kernels.bits import lowest_bit
-from weft.kernels.lean import part_njit
+from weft.kernels.lean import part_njit, tiny_njit
 from weft.kernels.packet_lanes import (
     choose_lane,
     credit_time,
@@ -41,7 +41,7 @@ from weft.kernels.packet_layout import (
 from weft.kernels.packet_queue import mark
 
 
-@part_njit()
+@tiny_njit()
 def queue_of(net, come, lane, out):
     """The queue of packets that came by a link on a lane and go on by another."""
     if not net.setting[VOQ]:
