@@ -34,7 +34,10 @@ def test_everything_ends_together_and_the_folder_goes(tmp_path: Path) -> None:
         lambda: "started" in (processes.folder / "log").read_text(), process, [], 60, "it failed"
     )
     (processes.folder / f"sys-{process.pid}").mkdir()
-    assert len(guardian.processes_of(processes.token)) == 2
+    # One that is between fork and exec has no environment to be known by.
+    wait_for(
+        lambda: len(guardian.processes_of(processes.token)) == 2, process, [], 60, "it has no child"
+    )
     processes.close()
     assert guardian.processes_of(processes.token) == []
     assert not processes.folder.exists()
