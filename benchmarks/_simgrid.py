@@ -102,26 +102,19 @@ class Flows:
     start_ns: NDArray[np.float64]
 
     def workload(self) -> Workload:
-        """The same flows as one-sided messages; see `in_order`."""
-        builder = WorkloadBuilder(self.fabric.num_hosts, name="flows")
-        order = np.argsort(self.source, kind="stable")
-        ranks = self.source[order]
-        turn = np.arange(len(ranks)) - np.searchsorted(ranks, ranks)
-        for number in range(int(turn.max()) + 1):
-            flows = order[turn == number]
-            builder.put(
-                self.source[flows],
-                self.destination[flows],
-                self.size_bytes[flows],
-                release_ns=self.start_ns[flows],
-            )
+        """The same flows as one-sided messages, each between two ranks of its own.
+
+        SimGrid runs all flows of two hosts at once; messages of one pair of ranks would wait for
+        each other.
+        """
+        builder = WorkloadBuilder(2 * len(self.source), name="flows")
+        ranks = np.arange(0, 2 * len(self.source), 2)
+        builder.put(ranks, ranks + 1, self.size_bytes, release_ns=self.start_ns)
         return builder.build()
 
-    def in_order(self, messages: NDArray[Any]) -> NDArray[Any]:
-        """What a result of the flow level says of messages, in the order of these flows."""
-        values = np.empty_like(messages)
-        values[np.argsort(self.source, kind="stable")] = messages
-        return values
+    def placement(self) -> NDArray[np.int64]:
+        """Hosts of the ranks."""
+        return np.column_stack([self.source, self.destination]).ravel()
 
     def paths(self) -> list[list[int]]:
         """Directed links of each flow."""

@@ -35,9 +35,11 @@ SPREAD_NS = 4e9
 
 def timed(flows: Flows, tolerance: float) -> tuple[FlowResult, float]:
     """Simulate flows; the result and the seconds that it took."""
-    workload = flows.workload()
+    workload, placement = flows.workload(), flows.placement()
     started = time.perf_counter()
-    result = simulate(flows.fabric, flows.routes, workload, latency_ns=0, tolerance=tolerance)
+    result = simulate(
+        flows.fabric, flows.routes, workload, placement, latency_ns=0, tolerance=tolerance
+    )
     return result, time.perf_counter() - started
 
 
@@ -64,7 +66,7 @@ def against_simgrid() -> None:
             result, took = min(
                 (timed(flows, tolerance) for _ in range(3)), key=lambda pair: pair[1]
             )
-            ours = flows.in_order(result.arrived_ns)
+            ours = result.arrived_ns
             print(
                 f"weft     {count:6d} flows, {tolerance:4.0%} off {took:9.4f} s "
                 f"{count / took:9.0f} flows/s  {theirs.run_s / took:6.0f} times SimGrid "
@@ -81,7 +83,7 @@ def large() -> None:
     ended = {}
     for tolerance, target in sorted(LARGE_TARGETS_S.items(), reverse=True):
         result, took = timed(flows, tolerance)
-        ended[tolerance] = flows.in_order(result.arrived_ns)
+        ended[tolerance] = result.arrived_ns
         print(
             f"weft     {LARGE} flows, {tolerance:4.0%} off {took:8.1f} s (target {target} s), "
             f"{result.num_shares} times shared anew",
@@ -114,7 +116,10 @@ def run_crowd(count: int) -> None:
     fabric = build(FABRIC)
     flows = random_flows(fabric, route(fabric, "dmodk"), count)
     with contextlib.suppress(IncompleteRun):
-        simulate(flows.fabric, flows.routes, flows.workload(), latency_ns=0, max_time_ns=1.0)
+        simulate(
+            flows.fabric, flows.routes, flows.workload(), flows.placement(), latency_ns=0,
+            max_time_ns=1.0,
+        )  # fmt: skip
     print(f"weft     {count} flows at once: {_peak_gb():.2f} GB at most (target {MILLION_GB} GB)")
 
 

@@ -13,10 +13,8 @@ from itertools import pairwise
 
 import networkx as nx
 
-from weft.papers.multipath_ecmp import SIZE, SIZE_EPOCHS, SIZE_QPS, traffic
-from weft.routing import route
+from weft.papers.multipath_ecmp import SIZE, SIZE_EPOCHS, SIZE_QPS, network, traffic
 from weft.sim.multipath import HashName, multipath_loads
-from weft.topology import build
 
 FLOWS = 2000
 TARGET_S = 60
@@ -36,10 +34,10 @@ print(wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
 
 
 def plain_walks_per_second() -> float:
-    fabric = build(f"fat-tree:k={SIZE}")
+    fabric, _, _ = network(SIZE)
     graph = nx.Graph(zip(fabric.link_from.tolist(), fabric.link_to.tolist(), strict=True))
     hosts = fabric.host_nodes.tolist()
-    source, destination, _ = traffic(fabric.num_hosts, FLOWS, 0)
+    source, destination, _ = traffic(SIZE, FLOWS, 0)
     started = time.perf_counter()
     flows = [(hosts[s], hosts[d]) for s, d in zip(source, destination, strict=True)]
     paths = {flow: list(nx.all_shortest_paths(graph, *flow)) for flow in flows}
@@ -54,9 +52,8 @@ def plain_walks_per_second() -> float:
 
 
 def walks_per_second(k: int, name: HashName) -> float:
-    fabric = build(f"fat-tree:k={k}")
-    routes = route(fabric, "ecmp")
-    source, destination, seed = traffic(fabric.num_hosts, FLOWS, 0)
+    fabric, routes, _ = network(k)
+    source, destination, seed = traffic(k, FLOWS, 0)
     split = [(SIZE_QPS, SIZE_EPOCHS)]
     repeats = 10
     multipath_loads(fabric, routes, source, destination, split, hash=name, seed=seed)
@@ -79,7 +76,7 @@ def main() -> None:
     plain = plain_walks_per_second()
     print(f"paths walked per second, plain Python, k = {SIZE}: {plain:,.0f}")
     for k in (SIZE, 32):
-        for name in ("ideal", "linear", "crc"):
+        for name in ("ideal", "md5", "crc"):
             rate = walks_per_second(k, name)
             print(f"  weft, k = {k}, {name}: {rate:,.0f} ({rate / plain:.0f} times)")
 

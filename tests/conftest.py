@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from weft.cli import common
+
 # How fast a machine is decides over no test: no deadline of an example, and none of drawing it.
 # The rest is as it was: on CI the same examples each time, elsewhere others.
 settings.register_profile("weft", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -21,6 +23,12 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip("the folder of real fabrics is not there")
     return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_word_of_compiling() -> None:
+    """What a test reads of standard error does not depend on how fast the machine compiles."""
+    common.PATIENCE_S = 1e6
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -7,11 +7,13 @@ import numpy as np
 from weft.fabrics import Fabric, FabricBuilder, NodeKind
 
 
-def random_fabric(seed: int, *, switches: int = 8, hosts: int = 10, others: int = 0) -> Fabric:
+def random_fabric(
+    seed: int, *, switches: int = 8, hosts: int = 10, others: int = 0, loopbacks: int = 0
+) -> Fabric:
     """A random multigraph of switches with parallel cables, mixed rates and ragged hosts.
 
     Some hosts have two ports, some forward, some have no cable at all; it may be split. `others`
-    adapters, of a higher rate, are no hosts.
+    adapters, of a higher rate, are no hosts. `loopbacks` cables join two ports of one switch.
     """
     random = np.random.default_rng(seed)
     build = FabricBuilder(f"random {seed}")
@@ -29,6 +31,9 @@ def random_fabric(seed: int, *, switches: int = 8, hosts: int = 10, others: int 
             build.connect([host], [leaf])
     adapters = build.hosts([f"a{number}" for number in range(others)])
     build.connect(adapters, nodes[:others], rate="4xNDR")
+    for _ in range(loopbacks):
+        node = random.choice(nodes)
+        build.connect([node], [node])
     parts = build.parts()
     parts.kind[adapters] = NodeKind.AUXILIARY
     return parts.assemble()

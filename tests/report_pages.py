@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from weft.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.report.model import EngineVerdict, LinkUser, Page, Run
+from weft.report.model import EngineVerdict, LinkUsers, Page, Run
 from weft.routes import Routes, TableRoutes
 from weft.routing import route
 from weft.sim.static import flow_loads, host_flows, host_rate_gbps, link_users
@@ -40,12 +40,10 @@ def run_of(fabric: Fabric, routes: Routes, pattern: str, *, listed: int | None =
         links = np.flatnonzero(load > 0)
         links = np.sort(links[np.argsort(-load[links], kind="stable")][:listed])
         through = link_users(fabric, routes, flows, links)
-        names = fabric.host_names
+        node = fabric.host_nodes
         users = {
-            int(link): tuple(
-                LinkUser(names[source[flow]], names[destination[flow]], 1) for flow in crossing
-            )
-            for link, crossing in zip(links, through, strict=True)
+            int(link): LinkUsers.of(node[source[f]], node[destination[f]], np.ones(len(f), int))
+            for link, f in zip(links, through, strict=True)
         }
     return Run(
         engine=routes.engine,
@@ -54,6 +52,7 @@ def run_of(fabric: Fabric, routes: Routes, pattern: str, *, listed: int | None =
         load=load.astype(np.float64),
         users=users,
         unrouted_share=loads.unrouted / max(loads.flows, 1),
+        no_users="" if users else f"{routes.engine} does not fix the path of a flow.",
     )
 
 

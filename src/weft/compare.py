@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from weft.columns import Column, frame
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, check_fabric, rates_text
-from weft.report.model import EngineVerdict, LinkUser, Page, Run
+from weft.report.model import EngineVerdict, LinkUsers, Page, Run
 from weft.routes import Routes, TableRoutes
 from weft.routing import engine, route
 from weft.routing.base import never_deadlocks
 from weft.routing.validate import Validation, validate
-from weft.sim.all_to_all import all_to_all_loads
+from weft.sim.all_to_all import all_to_all_loads, all_to_all_users
 from weft.sim.bisection import Bisection, bisection
 from weft.sim.metrics import load_metrics
 from weft.sim.static import Loads, flow_loads, has_ways, host_flows, host_rate_gbps, link_users
@@ -40,8 +40,20 @@ PATTERNS = (
 BUSIEST = 24
 #: Flows over a link up to which its users are named host by host, beyond by their switches.
 USERS = 32
-#: Flows of a pattern beyond which users are not looked up; all-to-all needs no list for loads.
+#: Flows of an all-to-all up to which they are listed to name users host by host.
 MAX_LISTED_FLOWS = 2**22
+
+#: Shares by which static tables must be better than what OpenSM computes itself to be worth what
+#: they give up: in bisection bandwidth, or in the most loaded link under all-to-all. A leaf switch
+#: with 20 uplinks loses the first with one cable, and static tables leave the pairs whose path used
+#: it without any. The second is larger because it is about a single link and a single pattern.
+GAIN = 0.05
+PEAK_GAIN = 0.25
+#: Why a link has no users under an engine that gives sets of candidates.
+_NO_USERS = (
+    "{engine} does not fix the path of a flow: each switch chooses among several ports, packet by "
+    "packet. So no list tells whose flows use a link."
+)
 
 #: Among engines of equal figures: the order in which OpenSM's manual has its engines.
 CLASSIC = ("minhop", "updn", "dnup", "ftree", "lash", "dor", "torus-2QoS", "dfsssp", "sssp")
@@ -106,6 +118,34 @@ class Outcome:
         return found is not None and found.ok_where_connected and bool(found.hops.any())
 
 
+@dataclass(frozen=True)
+class Gain:
+    """By how much one engine is better than another.
+
+    Parameters
+    ----------
+    bandwidth
+        Effective bisection bandwidth: mean over the other's, less 1.
+    low, high
+        95 % interval of that, from the differences in each random bisection, which are the same
+        for all engines; NaN for a single one.
+    peak, other_peak
+        All-to-all: flows on the most loaded link between forwarding nodes, of this engine and of
+        the other. They are exact.
+    """
+
+    bandwidth: float
+    low: float
+    high: float
+    peak: float
+    other_peak: float
+
+    @property
+    def significant(self) -> bool:
+        """`GAIN` is below the interval of the bandwidth, or the peak is lower by `PEAK_GAIN`."""
+        return self.low >= GAIN or self.peak <= (1 - PEAK_GAIN) * self.other_peak
+
+
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """Engines compared on one fabric.
@@ -161,6 +201,35 @@ class Comparison:
         valid = tuple(outcome for outcome in self.outcomes if outcome.serves)
         return tuple(o for o in valid if isinstance(o.routes, TableRoutes)) or valid
 
+    @property
+    def recommended(self) -> Outcome | None:
+        """What to set: the best engine that OpenSM computes itself, which follows failures.
+
+        Another one only where its gain over that one is significant, or OpenSM has none.
+        """
+        best, theirs = self.best, self.best_of_opensm
+        if best is None or theirs is None:
+            return best
+        return best if self.gain(best, theirs).significant else theirs
+
+    def gain(self, of: Outcome, over: Outcome) -> Gain:
+        """By how much one engine is better than another, both with routes."""
+        assert of.bisection is not None
+        assert over.bisection is not None
+        mean = over.bisection.mean
+        difference = replace(
+            of.bisection, per_sample=of.bisection.per_sample - over.bisection.per_sample
+        )
+        share = [
+            value / mean if mean else float("nan")
+            for value in (difference.mean, *difference.interval)
+        ]
+        peaks = [
+            float(self.table.row(by_predicate=pl.col("engine") == o.name, named=True)["max load"])
+            for o in (of, over)
+        ]
+        return Gain(*share, *peaks)
+
     def equals(self, of: Outcome, among: Sequence[Outcome]) -> tuple[Outcome, ...]:
         """The other engines whose every figure, contention under each pattern too, is the same."""
         return tuple(o for o in among if o is not of and self._figures(o) == self._figures(of))
@@ -188,6 +257,7 @@ class Comparison:
             patterns=self.patterns,
             runs=self.runs,
             notes=self.notes,
+            answer=best_and_why(self),
         )
 
     def _verdict(self, outcome: Outcome) -> EngineVerdict:
@@ -214,7 +284,8 @@ def cell_text(column: str, value: object) -> str:
     if isinstance(value, float):
         if column in {"minimal", "used"}:
             return f"{value:.1%}"
-        return f"{value:.3f}" if column.startswith(("ebb", "cv")) else f"{value:.2f}"
+        digits = 3 if column.startswith(("ebb", "cv")) else 2 if abs(value) < 1000 else 0
+        return f"{value:,.{digits}f}"
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
@@ -419,17 +490,16 @@ def _run(
         loads = loads or flow_loads(fabric, routes, flows)
     assert loads is not None
     load = relative_loads(fabric, loads.per_link)
-    users: dict[int, tuple[LinkUser, ...]] = {}
-    if (
-        pairs is not None
-        and flows is not None
-        and has_ways(routes)
-        and len(pairs) <= MAX_LISTED_FLOWS
-    ):
+    users: dict[int, LinkUsers] = {}
+    if has_ways(routes):
         busiest = _busiest(fabric, load)
-        through = link_users(fabric, routes, flows, busiest)
-        for link, listed in zip(busiest.tolist(), through, strict=True):
-            users[link] = _named_users(fabric, pairs.sources[listed], pairs.destinations[listed])
+        if flows is not None and pairs is not None:
+            through = link_users(fabric, routes, flows, busiest)
+            listed = [_users(fabric, pairs.sources[f], pairs.destinations[f]) for f in through]
+        else:
+            groups = all_to_all_users(fabric, routes, busiest)
+            listed = [LinkUsers.of(g.source, g.destination, g.flows) for g in groups]
+        users = dict(zip(busiest.tolist(), listed, strict=True))
     return Run(
         engine=outcome.name,
         pattern=spec,
@@ -437,6 +507,7 @@ def _run(
         load=load,
         users=users,
         unrouted_share=loads.unrouted / loads.flows if loads.flows else 0.0,
+        no_users="" if has_ways(routes) else _NO_USERS.format(engine=outcome.name),
     )
 
 
@@ -450,31 +521,14 @@ def _busiest(fabric: Fabric, load: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.unique(np.concatenate((links, links ^ 1)))
 
 
-def _named_users(
+def _users(
     fabric: Fabric, sources: NDArray[np.int64], destinations: NDArray[np.int64]
-) -> tuple[LinkUser, ...]:
+) -> LinkUsers:
     """Users host by host when they are few, else by the switches that the hosts hang from."""
-    names = fabric.host_names
-    if len(sources) <= USERS:
-        pairs = zip(sources.tolist(), destinations.tolist(), strict=True)
-        return tuple(LinkUser(names[s], names[d], 1) for s, d in pairs)
-    row = fabric.graph.destination_row[fabric.host_endpoint]
-    node = fabric.graph.row_node[row]
-    groups, counts = np.unique(
-        np.column_stack((node[sources], node[destinations])), axis=0, return_counts=True
-    )
-    order = np.argsort(-counts, kind="stable")
-    listed = [
-        LinkUser(
-            f"hosts of {fabric.node_names[groups[i, 0]]}",
-            f"hosts of {fabric.node_names[groups[i, 1]]}",
-            int(counts[i]),
-            source_node=int(groups[i, 0]),
-            destination_node=int(groups[i, 1]),
-        )
-        for i in order
-    ]
-    return tuple(listed)
+    node = fabric.host_nodes
+    if len(sources) > USERS:
+        node = fabric.graph.row_node[fabric.graph.destination_row[fabric.host_endpoint]]
+    return LinkUsers.of(node[sources], node[destinations], np.ones(len(sources), dtype=np.int64))
 
 
 def _runs_table(fabric: Fabric, runs: Sequence[Run]) -> pl.DataFrame:
@@ -509,3 +563,61 @@ def _facts(fabric: Fabric) -> tuple[tuple[str, str], ...]:
     if alone:
         facts.append(("hosts without a cable", f"{alone:,}"))
     return tuple(facts)
+
+
+def best_and_why(result: Comparison) -> str:
+    """Which engine is best and by what, in a few sentences."""
+    best = result.best
+    if best is None or best.bisection is None or best.validation is None:
+        return "No engine gives valid routes on this fabric; the table of engines says why."
+    share = best.bisection
+    text = (
+        f"Best engine: {best.name}. It routes every pair that cables connect without a credit "
+        f"loop, and random bisections get {share.mean:.1%} of the injection rate "
+        f"({share.mean_gbps:.1f} Gb/s a host)"
+    )
+    means = [(o, o.bisection.mean) for o in result.outcomes if o.serves and o.bisection]
+    rivals = [(o, mean) for o, mean in means if o in result.candidates and o is not best]
+    left = [o for o, mean in rivals if mean == share.mean]
+    behind = [(o, mean) for o, mean in rivals if mean < share.mean]
+    if left:
+        text += f", as they do with {_few(left)}"
+    elif behind:
+        other, mean = behind[0]
+        near = mean >= share.interval[0]
+        text += f", more than with any other valid engine; next is {other.name} with {mean:.1%}" + (
+            ", which lies within the 95 % interval" if near else ""
+        )
+    text += "."
+    rows = {row["engine"]: row for row in result.table.rows(named=True)}
+    measures: tuple[tuple[str, Callable[[Outcome], object]], ...] = (
+        (
+            "its busiest link under all-to-all carries less than with {}",
+            lambda o: rows[o.name]["max load"],
+        ),
+        ("it is free of deadlock on any fabric, unlike {}", lambda o: never_deadlocks(o.name)),
+        ("it needs fewer virtual lanes than {}", lambda o: rows[o.name]["lanes"]),
+    )
+    reasons = []
+    for reason, key in measures:
+        same = [o for o in left if key(o) == key(best)]
+        if len(same) < len(left):
+            reasons.append(reason.format(_few([o for o in left if o not in same])))
+        left = same
+    if reasons:
+        text += f" It comes first because {'; '.join(reasons)}."
+    if left:
+        text += f" By these measures {_few(left)} {'are' if len(left) > 1 else 'is'} as good."
+    ahead = [(o, mean) for o, mean in means if mean > share.mean and o not in result.candidates]
+    if ahead:
+        other, mean = ahead[0]
+        text += f" {other.name} gets {mean:.1%}, but not with forwarding tables."
+    return text
+
+
+def _few(outcomes: Sequence[Outcome], most: int = 3) -> str:
+    """Names of a few engines, and how many more there are."""
+    names = [outcome.name for outcome in outcomes]
+    if len(names) > most + 1:
+        return f"{', '.join(names[:most])} and {len(names) - most} more"
+    return " and ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]

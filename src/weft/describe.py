@@ -6,6 +6,7 @@ import numpy as np
 
 from weft.errors import NotApplicable
 from weft.fabrics import Fabric, rates_text
+from weft.irregular import irregularities
 from weft.routing import route
 from weft.routing.structure.fat_tree import find_fat_tree
 from weft.sim.all_to_all import all_to_all_loads
@@ -55,10 +56,11 @@ def describe(fabric: Fabric) -> list[tuple[str, str]]:
     alone = int((fabric.host_endpoint < 0).sum())
     if alone:
         rows.append(("hosts without a cable", f"{alone:,}"))
-    span = diameter(fabric)
-    rows.append(("diameter", "split" if span is None else f"{span} links, host to host"))
-    if span is not None:
-        rows.append(("mean distance", f"{average_distance(fabric):.3f} links, host to host"))
+    if fabric.num_hosts > 1:
+        span, mean = diameter(fabric), average_distance(fabric)
+        rows.append(("diameter", "split" if span is None else f"{span} links, host to host"))
+        if mean is not None:
+            rows.append(("mean distance", f"{mean:.3f} links, host to host"))
     rows.extend(_bisection_rows(fabric))
     try:
         tree = find_fat_tree(fabric)
@@ -66,6 +68,7 @@ def describe(fabric: Fabric) -> list[tuple[str, str]]:
         rows.append(("recognised as", f"PGFT({len(tree.m)}; {form})"))
     except NotApplicable as reason:
         rows.append(("not a complete fat tree", str(reason)))
+    rows.extend(irregularities(fabric))
     return rows
 
 

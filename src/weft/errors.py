@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+#: Names of standard input where a file to read is named.
+STANDARD_INPUT = ("-", "/dev/stdin")
+
+
+def source_name(file: str | Path) -> str:
+    """A file that is read, as messages name it."""
+    return "standard input" if str(file) in STANDARD_INPUT else str(file)
+
 
 class WeftError(Exception):
     """Base of every error that weft raises on purpose; the command line exits with status 2."""
@@ -24,7 +32,7 @@ class InputError(WeftError):
 
     def __init__(self, message: str, *, file: str | Path | None = None, line: int | None = None):
         self.message = message
-        self.file = None if file is None else str(file)
+        self.file = None if file is None else source_name(file)
         self.line = line
         super().__init__(message)
 
@@ -39,3 +47,7 @@ class NotApplicable(WeftError):
 
 class UnroutedWarning(UserWarning):
     """Some of the flows given have no path and so load no link."""
+
+
+class PluginWarning(UserWarning):
+    """A module that another distribution announces cannot be loaded."""

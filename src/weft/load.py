@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from weft.errors import InputError
 from weft.fabrics import Fabric
 from weft.formats import read_file
 from weft.formats.node_name_map import read_names, with_names
+from weft.formats.text import is_source
 from weft.registry import did_you_mean
 from weft.topology import build, topology
 
@@ -24,8 +24,8 @@ def fabric(
     Parameters
     ----------
     spec_or_path
-        A file, or a spec such as ``"xgft:3;6,6,6;1,6,6"``. A text that is both is the file; a
-        `Path` is never a spec.
+        A file (``"-"`` is standard input), or a spec such as ``"xgft:3;6,6,6;1,6,6"``. A text that
+        is both is the file; a `Path` is never a spec.
     format
         Format of the file (``"ibnetdiscover"``, ``"ibsim"``); left out, its contents tell.
     names
@@ -43,7 +43,7 @@ def fabric(
     """
     if not isinstance(spec_or_path, str | Path):
         raise InputError(f"expected a file or a spec, not {spec_or_path!r}")
-    if isinstance(spec_or_path, Path) or format is not None or os.path.exists(spec_or_path):
+    if isinstance(spec_or_path, Path) or format is not None or is_source(spec_or_path):
         return read_file(spec_or_path, format, names)
     family = spec_or_path.partition(":")[0].strip()
     if family not in topology:

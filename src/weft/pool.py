@@ -8,13 +8,14 @@ import pickle
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
-from weft.errors import InputError
+from weft.errors import InputError, PluginWarning
 
 Shared = TypeVar("Shared")
 Task = TypeVar("Task")
@@ -108,7 +109,7 @@ def run_all(
     told = done or (lambda ready, number: None)
     if processes == 1 or len(tasks) < 2:
         try:
-            with _noted() as watch:
+            with held_signals() as watch:
                 for number, task in enumerate(tasks):
                     told(number, len(tasks))
                     watch(None)
@@ -174,10 +175,11 @@ def _gather(
 
 
 @contextmanager
-def _noted() -> Iterator[Callable[[Any], None]]:
-    """Hold signals back until watch is called: elsewhere they would leave half of a run as a whole.
+def held_signals() -> Iterator[Callable[[Any], None]]:
+    """Hold SIGINT and SIGTERM back until the function that this gives is called, or to the end.
 
-    The packet level gives what it has when it is interrupted.
+    Elsewhere they would leave half of a run as a whole: the packet level gives what it has when it
+    is interrupted.
     """
     before: dict[int, Callable[[int, Any], Any]] = {}
     if threading.current_thread() is threading.main_thread():
@@ -187,7 +189,9 @@ def _noted() -> Iterator[Callable[[Any], None]]:
 
     def watch(_: Any) -> None:
         if came:
-            before[came[-1]](came[-1], None)
+            number = came[-1]
+            came.clear()
+            before[number](number, None)
             raise KeyboardInterrupt
 
     for number in before:
@@ -197,6 +201,7 @@ def _noted() -> Iterator[Callable[[Any], None]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        watch(None)
 
 
 @contextmanager
@@ -219,6 +224,7 @@ _state: dict[str, Any] = {}
 def _begin(run: Any, shared: bytes, stop: Any) -> None:
     # An interrupt on a terminal goes to every process; the first one tells the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    warnings.simplefilter("ignore", PluginWarning)  # the first process has said it
     _state.update(run=run, shared=pickle.loads(shared), stop=stop)
 
 

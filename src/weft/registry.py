@@ -7,7 +7,9 @@ as values from Python; both are converted by the annotations of the function tha
 A spec is ``name:arguments``. Arguments are key=value pairs separated by commas; a value may be a
 list (``m=6,6,6``) or dimensions (``4x4x4``). An entry with the fact `positional` also takes its
 leading arguments by position, separated by semicolons: ``xgft:3;6,6,6;1,6,6`` is
-``xgft:h=3,m=6,6,6,w=1,6,6``.
+``xgft:h=3,m=6,6,6,w=1,6,6``. A value or an item of a list in double quotes is taken as it is, with
+``""`` for a double quote: ``updn:roots="MF0;A09,P1",spine2``. Options that the fact `verbatim`
+names have a syntax of their own, in which commas and quotes have their place: these keep theirs.
 """
 
 from __future__ import annotations
@@ -21,14 +23,17 @@ import pkgutil
 import re
 import threading
 import typing
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from weft.errors import InputError
+from weft.arguments import shown, whole_number
+from weft.errors import InputError, PluginWarning
+from weft.words import split_quoted, unquoted
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -87,10 +92,22 @@ class Registry:
         Entry-point group under which other distributions register theirs.
     pipeline
         Names of the parameters that the pipeline passes and no user sets.
+    facts
+        Names of the facts that the pipeline reads of every entry.
     """
 
-    def __init__(self, kind: str, package: str, group: str, pipeline: tuple[str, ...] = ()):
+    def __init__(
+        self,
+        kind: str,
+        package: str,
+        group: str,
+        pipeline: tuple[str, ...] = (),
+        facts: tuple[str, ...] = (),
+    ):
         self.kind = kind
+        self._facts = facts
+        #: Name -> why the plug-in of that name, or the entry that it registered, is missing.
+        self._broken: dict[str, str] = {}
         self._package = package
         self._group = group
         self._pipeline = pipeline
@@ -125,10 +142,29 @@ class Registry:
                 for module in pkgutil.iter_modules(package.__path__, self._package + "."):
                     importlib.import_module(module.name)
                 for point in entry_points(group=self._group):
-                    point.load()
+                    self._load_plugin(point)
                 self._loaded = True  # and where it fails the next call fails with the cause too
             finally:
                 self._loading = False
+
+    def _load_plugin(self, point: EntryPoint) -> None:
+        """Import a plug-in; one that fails is left out, with a warning that names it."""
+        before = dict(self._entries)
+        try:
+            point.load()
+            for name in self._entries.keys() - before:
+                entry = self._entries[name]
+                missing = [fact for fact in self._facts if fact not in entry.facts]
+                if missing:
+                    raise TypeError(f"{self.kind} {name!r} lacks the fact {missing[0]!r}")
+                get_type_hints(entry.function, include_extras=True)
+        except (Exception, SystemExit) as error:
+            source = f"{point.dist.name} {point.dist.version}" if point.dist else "an installation"
+            text = " ".join(f"{type(error).__name__}: {error}".split())
+            reason = f"plug-in {point.name!r} of {source} ({point.value}) cannot be loaded: {text}"
+            self._broken |= dict.fromkeys([point.name, *(self._entries.keys() - before)], reason)
+            self._entries = before
+            warnings.warn(f"{reason}; everything else works", PluginWarning, stacklevel=2)
 
     def __iter__(self) -> Iterator[Entry]:
         self._load()
@@ -148,8 +184,10 @@ class Registry:
         try:
             return self._entries[name]
         except KeyError:
+            if name in self._broken:
+                raise InputError(f"{self.kind} {name!r}: {self._broken[name]}") from None
             raise InputError(
-                f"unknown {self.kind} {name!r}{did_you_mean(name, self._entries)}; "
+                f"unknown {self.kind} {shown(name)}{did_you_mean(name, self._entries)}; "
                 f"there are {', '.join(self.names())}"
             ) from None
 
@@ -167,10 +205,12 @@ class Registry:
         entry = self[name.strip()]
         free = iter(entry.facts.get("positional", ()))
         given: dict[str, list[str]] = {}
-        for section in rest.split(";") if rest.strip() else ():
+        verbatim = entry.facts.get("verbatim", ())
+        for section in split_quoted(rest, ";") if rest.strip() else ():
             values: list[str] | None = None
-            for token in map(str.strip, section.split(",")):
-                key, equals, value = map(str.strip, token.partition("="))
+            for token in map(str.strip, split_quoted(section, ",")):
+                parts = ("", "", "") if token.startswith('"') else token.partition("=")
+                key, equals, value = map(str.strip, parts)
                 if not token:
                     raise InputError(f"{spec}: there is an empty argument")
                 if equals and not (_KEY.fullmatch(key) and value):
@@ -191,7 +231,11 @@ class Registry:
                 given[key] = values = [value]
         hints = get_type_hints(entry.function, include_extras=True)
         return entry, {
-            key: _one_or_many(values, hints.get(key), f"{spec}: {key}")
+            key: _one_or_many(
+                values if key in verbatim else list(map(unquoted, values)),
+                hints.get(key),
+                f"{spec}: {key}",
+            )
             for key, values in given.items()
         }
 
@@ -296,9 +340,13 @@ def convert(value: Any, hint: Any, what: str) -> Any:
         With `what` as its subject, when the value does not fit.
     """
     if _is_list(hint) and isinstance(value, str | int):
-        value = str(value).split(",")
+        value = [unquoted(item.strip()) for item in split_quoted(str(value), ",")]
     try:
-        return _adapter(hint).validate_python(value)
+        made = _adapter(hint).validate_python(value)
+        for number in made if isinstance(made, tuple | list) else (made,):
+            if isinstance(number, int) and abs(number) >= 2**63:
+                whole_number(number, what, -(2**63))
+        return made
     except ValidationError as error:
         first = error.errors()[0]
         # Of a list, the item that does not fit.
@@ -306,4 +354,4 @@ def convert(value: Any, hint: Any, what: str) -> Any:
         kind = str(first["type"]).partition("_")[0]
         reason = str(first["msg"]).removeprefix("Value error, ")
         reason = _EXPECTED.get(kind, reason.replace("Input should be", "expected"))
-        raise InputError(f"{what}: {given!r} does not fit: {reason}") from None
+        raise InputError(f"{what}: {shown(given)} does not fit: {reason}") from None

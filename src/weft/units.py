@@ -6,6 +6,7 @@ A rate is the data rate after line coding, in Gb/s, as `ibstat` prints it: 8b/10
 
 from __future__ import annotations
 
+import contextlib
 import re
 from functools import cache
 from numbers import Real
@@ -13,6 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
+from weft.arguments import finite_number, shown
 from weft.errors import InputError
 
 LANE_RATE_GBPS = {
@@ -83,9 +85,7 @@ def parse_rate(value: str | float) -> tuple[float, int]:
         except ValueError:
             code = rate_code(value)
             return rate_gbps(code), code
-    if not 0 < value < float("inf"):
-        raise InputError(f"a rate of {value} Gb/s is not possible; expected a positive number")
-    return float(value), 0
+    return finite_number(value, "a rate in Gb/s", above=True), 0
 
 
 # -- quantities that users write as text -----------------------------------------------------------
@@ -122,14 +122,17 @@ def parse_bytes(value: object) -> int:
         factor = _BYTES.get(match[2].lower()) if match else None
         if not match or factor is None:
             what = "a positive number of bytes" if _is_negative(value) else "bytes"
-            raise ValueError(f"{value!r} is no size; expected {what} such as 4096, 64KiB or 1MB")
-        size = float(match[1]) * factor if not match[1].isdigit() else int(match[1]) * factor
+            raise ValueError(
+                f"{shown(value)} is no size; expected {what} such as 4096, 64KiB or 1MB"
+            )
+        whole = match[1].isdigit() and len(match[1]) < 20  # digits that 64 bits may hold
+        size = (int(match[1]) if whole else float(match[1])) * factor
     else:
         size = value
     if not 0 <= size <= MAX_BYTES:
-        raise ValueError(f"a size of {value} is not possible; expected 0 to 2^56 bytes")
+        raise ValueError(f"a size of {shown(value)} is not possible; expected 0 to 2^56 bytes")
     if size != int(size):
-        raise ValueError(f"{value} is no whole number of bytes")
+        raise ValueError(f"{shown(value)} is no whole number of bytes")
     return int(size)
 
 
@@ -148,12 +151,14 @@ def parse_duration_ns(value: object) -> float:
         factor = _NS.get(match[2].lower()) if match else None
         if not match or factor is None:
             what = "a positive time" if _is_negative(value) else "ns, or a unit"
-            raise ValueError(f"{value!r} is no duration; expected {what} as in 10us or 2ms")
+            raise ValueError(f"{shown(value)} is no duration; expected {what} as in 10us or 2ms")
         duration = float(match[1]) * factor
     else:
-        duration = float(value)
+        duration = float("inf")
+        with contextlib.suppress(OverflowError):  # a whole number beyond all floats
+            duration = float(value)
     if not 0 <= duration < float("inf"):
-        raise ValueError(f"a duration of {value} is not possible; expected a positive time")
+        raise ValueError(f"a duration of {shown(value)} is not possible; expected a positive time")
     return duration
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from dataclasses import replace
@@ -13,6 +14,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.browser.conftest import Report
 from tests.report_pages import comparison_page
+from weft.compare import compare
 from weft.fabrics import Fabric, renamed
 from weft.report.model import Page
 from weft.report.summary import hottest, scope_of
@@ -69,8 +71,7 @@ def test_canvas_is_painted_in_the_colours_of_the_legend(report: Report) -> None:
     cables = np.unique(between >> 1)
     load = run.load.reshape(-1, 2).max(axis=1)
     report.cable_point(0)
-    # Scaled by its own loads, its hottest cable has the last colour.
-    report.tab.uncheck("#same-scale")
+    # Scaled by its own loads, as it is at first, its hottest cable has the last colour.
     report.tab.press("#canvas", "Escape")  # a selected cable has a halo of another colour
     report.settle()
     order = cables[np.argsort(load[cables])]
@@ -154,7 +155,9 @@ def test_hottest_link_in_the_list_gives_name_and_users(report: Report) -> None:
     assert fabric.link_name(link ^ 1) in details
     assert f"{run.load[link]:.4g}" in details
     users = row_texts(report.tab.locator("#details .way").first.locator("table.users tbody tr"))
-    assert sorted(users) == sorted([u.source, u.destination, str(u.flows)] for u in run.users[link])
+    pairs = run.users[link].pairs
+    named = [[fabric.node_names[node] for node in nodes] for nodes in pairs.nodes]
+    assert users == [[*n, str(f)] for n, f in zip(named, pairs.flows, strict=True)]
     assert len(users) > 1
     assert report.tab.locator("#hottest tr.chosen").count() == 1
     # The cable is in view, near the middle.
@@ -170,12 +173,10 @@ def test_users_can_be_read_by_source_and_by_destination(report: Report) -> None:
     link = report.hottest_links("minhop", "all-to-all")[0]
     report.tab.locator("#hottest button").first.click()
     users = report.page.runs[0].users[link]
-    sources = {user.source for user in users}
+    names = [report.page.fabric.node_names[node] for node in users.sources.nodes[:, 0]]
     report.tab.locator("#details .tabs button[data-tab=sources]").first.click()
     rows = row_texts(report.tab.locator("#details .way").first.locator("table.users tbody tr"))
-    assert {row[0] for row in rows} == sources
-    for name, flows in rows:
-        assert int(flows) == sum(user.flows for user in users if user.source == name)
+    assert rows == [[n, str(f)] for n, f in zip(names, users.sources.flows, strict=True)]
 
 
 def test_hover_and_click_in_the_drawing_find_the_hot_cable(report: Report) -> None:
@@ -337,21 +338,21 @@ def test_host_cables_can_be_listed_and_hidden(open_report: Any) -> None:
     assert fabric.link_name(hot) in report.text("#hottest tr:first-child td:first-child")
     report.tab.uncheck("#show-hosts")
     report.settle()
+    assert report.ask("() => weftReport.drawing.top") == pytest.approx(
+        run.load[scope_of(fabric).links].max()
+    )
+    report.tab.check("#same-scale")
     top = max(
         r.load[scope_of(fabric).links].max() for r in report.page.runs if r.pattern == "incast"
     )
     assert report.ask("() => weftReport.drawing.top") == pytest.approx(top)
-    report.tab.uncheck("#same-scale")
-    assert report.ask("() => weftReport.drawing.top") == pytest.approx(
-        run.load[scope_of(fabric).links].max()
-    )
     report.tab.locator("#hottest button").first.click()  # a host's cable: hosts come back
     assert report.tab.is_checked("#show-hosts")
 
 
 def test_engine_without_paths_says_why_there_are_no_users(report: Report) -> None:
     report.choose("ecmp", "all-to-all")
-    assert "ecmp leaves the path of a flow open" in report.text("#details")
+    assert "ecmp does not fix the path of a flow" in report.text("#details")
 
 
 def test_refused_engines_and_absent_patterns_cannot_be_chosen(open_report: Any) -> None:
@@ -496,28 +497,102 @@ def test_torus_and_line_network_draw_and_pick(open_report: Any) -> None:
         report.wait_selected(link >> 1)
 
 
-def test_large_fabric_is_drawn_in_few_strokes(open_report: Any) -> None:
-    """1,728 hosts and 5,184 cables: those of one colour go together."""
+def test_too_many_cables_are_drawn_as_bundles_and_one_by_one_when_zoomed_in(
+    open_report: Any,
+) -> None:
+    """1,728 hosts and 5,184 cables in 12 pods."""
     fabric = build("xgft:3;12,12,12;1,12,12")
     page = comparison_page(fabric, ("dmodk",), ("shift", "incast"), listed=20)
     report = open_report(page)
-    strokes = report.ask(
+    bundles = report.ask(
         """() => {
-            const drawing = weftReport.drawing, context = drawing.context, plain = context.stroke;
-            let count = 0;
-            context.stroke = () => { count++; plain.call(context); };
-            drawing.paint();
-            delete context.stroke;
-            return count;
+            const { drawing, run } = weftReport, { between, inside } = drawing.bundles;
+            const hottest = ({ cables }) => Math.max(...cables.map((c) => run.cable[c]));
+            return { on: drawing.bundled, cables: between.flatMap((one) => [...one.cables]),
+                inside: inside.filter(Boolean).length,
+                right: between.every((one) => one.load === hottest(one)),
+                last: between.at(-1).load };
         }"""
     )
-    assert 5 < strokes < 200
+    assert bundles["on"]
+    assert sorted(bundles["cables"]) == list(range(fabric.num_cables))  # none is left out
+    assert bundles["inside"] == 0
+    assert bundles["right"]
+    assert bundles["last"] == page.runs[0].load.max()
+    assert "No cable is left out: 5\u202f184 cables" in report.text("#drawing-text")
+    # What is picked on a line is the busiest cable of those that it stands for.
+    picked = report.ask(
+        """() => {
+            const { drawing } = weftReport, { between, groups } = drawing.bundles;
+            const one = between.at(-1);
+            const middle = (key) => (groups[one.a][key] + groups[one.b][key]) / 2;
+            const found = drawing.pick(drawing.screenX(middle("x")), drawing.screenY(middle("y")));
+            return [found.cable, one.cable, found.bundle];
+        }"""
+    )
+    assert picked[0] == picked[1]
+    assert "cables between" in picked[2]
     link = report.hottest_links("dmodk", "shift")[0]
     before = report.ask("() => weftReport.drawing.scale")
     report.tab.locator("#hottest button").first.click()
     report.settle()
     assert fabric.link_name(link) in report.text("#details")
     assert report.ask("() => weftReport.drawing.scale") > 1.2 * before  # it zoomed in
+    report.ask("(n) => weftReport.selectNode(n, true)", int(fabric.find_node("s1-70")))
+    report.settle()
+    assert not report.ask("() => weftReport.drawing.bundled")
+    assert "No cable is left out" not in report.text("#drawing-text")
+    # Every cable of the leaf switch is drawn.
+    assert report.ask(
+        """(n) => [...weftReport.fabric.cablesOf(n)].every((c) => weftReport.drawing.drawn[c])""",
+        int(fabric.find_node("s1-70")),
+    )
+
+
+def test_even_loads_do_not_cover_the_drawing(open_report: Any) -> None:
+    page = comparison_page(build("leaf-spine:leaves=24,spines=16,hosts=12,cables=2"), ("minhop",))
+    report = open_report(page)
+    share = report.ask(
+        """() => {
+            const { drawing } = weftReport, { canvas } = drawing;
+            const all = drawing.context.getImageData(0, 0, canvas.width, canvas.height).data;
+            let dark = 0;
+            for (let i = 0; i < all.length; i += 4) dark += all[i] + all[i + 1] + all[i + 2] < 384;
+            return (4 * dark) / all.length;
+        }"""
+    )
+    assert 0.02 < share < 0.4
+
+
+def test_labels_of_scales_do_not_run_into_each_other(open_report: Any, tree_page: Page) -> None:
+    huge = tuple(replace(run, load=run.load * 3_674_160 / run.load.max()) for run in tree_page.runs)
+    report = open_report(replace(tree_page, runs=huge))
+    for selector in ("#ramp-ticks span", "#chart text[text-anchor=middle]"):
+        boxes = report.ask(
+            """(selector) => [...document.querySelectorAll(selector)]
+                .filter((one) => !one.hasAttribute("transform"))
+                .map((one) => { const box = one.getBoundingClientRect();
+                    return [Math.round(box.top), box.left, box.right]; })""",
+            selector,
+        )
+        assert len(boxes) > 2
+        for (top, _, right), (below, left, _) in itertools.pairwise(sorted(boxes)):
+            assert top != below or right < left
+    assert report.text("#ramp-ticks").split()[-1] == "3.67M"
+
+
+def test_all_columns_fit_into_a_small_window(open_report: Any) -> None:
+    page = compare(
+        build("xgft:2;4,4;1,2"), ("minhop", "minhop:balance=opensm"), ("all-to-all",), samples=5
+    ).page()
+    report = open_report(page, viewport={"width": 800, "height": 600})
+    assert page.answer in report.text("header")
+    assert report.tab.locator("table.engines thead th").count() == 15
+    wide = report.ask(
+        """() => [...document.querySelectorAll(".scroll")]
+            .filter((one) => one.scrollWidth > one.clientWidth).length"""
+    )
+    assert wide == 0
 
 
 def test_hosts_too_many_to_draw_are_left_out_and_found(

@@ -8,6 +8,7 @@ import pytest
 
 from weft.errors import InputError
 from weft.fabrics import Fabric, LinkKind, NodeKind
+from weft.irregular import irregularities
 from weft.topology import ClosedForm, build, closed_form, format_spec, topology
 from weft.topology.measures import diameter, distance_counts
 
@@ -213,3 +214,10 @@ def test_a_missing_argument_is_named(family):
         return
     with pytest.raises(InputError, match=required[0]):
         build(family)
+
+
+@examples
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_a_whole_fabric_lacks_nothing(spec, shuffled):
+    fabric = build(spec)
+    assert irregularities(fabric.shuffled(5) if shuffled else fabric) == []

@@ -13,14 +13,13 @@ from tests.oracle.tools import require_tools
 
 from weft.cli import main
 from weft.errors import InputError, NotApplicable
-from weft.formats import write_file
+from weft.formats import read_file, write_file
 from weft.load import fabric as load
 from weft.routes import TableRoutes
 from weft.routing import route
 from weft.routing.validate import validate
 from weft.subnet.audit import Audit, audit
 from weft.subnet.live import live
-from weft.subnet.subnetlst import read_subnet_list
 
 pytestmark = pytest.mark.oracle
 
@@ -60,7 +59,7 @@ def test_nothing_is_wrong(dumped: Path) -> None:
 
 
 def test_opensms_list_of_cables_is_the_fabric(dumped: Path) -> None:
-    listed = read_subnet_list(dumped / "opensm-subnet.lst")
+    listed = read_file(dumped / "opensm-subnet.lst")
     seen = load(str(dumped / "fabric.ibnetdiscover"))
     for fabric in (listed, seen):
         assert (fabric.num_hosts, fabric.num_switches, fabric.num_cables) == (36, 48, 108)
@@ -76,7 +75,7 @@ def test_opensms_list_of_cables_is_the_fabric(dumped: Path) -> None:
     assert set(listed.cable_rate_code) == set(seen.cable_rate_code)
     assert sorted(listed.lid) == sorted(seen.lid)
     with pytest.raises(InputError, match=r"guid2lid:1: expected both ends of a cable"):
-        read_subnet_list(dumped / "guid2lid")
+        read_file(dumped / "guid2lid", "opensm-subnet")
 
 
 def test_real_ftree_leaves_pairs_without_a_path(tmp_path: Path) -> None:
@@ -110,10 +109,17 @@ def test_a_silent_fallback(tmp_path: Path) -> None:
     assert "no root nodes" in text
 
 
-def test_levels_that_are_in_no_file_are_not_judged(tmp_path: Path) -> None:
+def test_levels_that_are_in_no_file_leave_deadlock_open(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     found = real("torus:5x5", "dfsssp", tmp_path / "dumps")
     assert found.ok
-    assert any("deadlock was not judged: dfsssp parts pairs" in note for note in found.notes)
+    assert found.as_json()["deadlock"] == "may"
+    assert any("it may deadlock: dfsssp gives pairs different" in note for note in found.notes)
+    assert main(["opensm", "audit", str(tmp_path / "dumps")]) == 3
+    out = capsys.readouterr().out
+    assert "nothing wrong, but it may deadlock" in out
+    assert "nothing can deadlock" not in out
 
 
 def test_lanes_in_force_are_judged(tmp_path: Path) -> None:
@@ -137,6 +143,13 @@ def test_lanes_in_force_are_judged(tmp_path: Path) -> None:
     found = audit([dumps])
     assert "lanes" in kinds(found)
     assert "packets of service level 1: their tables give it VL 15" in found.text()
+    (dumps / "opensm-sl2vl.dump").unlink()
+    found = audit([dumps])
+    assert found.ok
+    assert found.open
+    assert "it may deadlock: no opensm-sl2vl.dump says which lanes" in found.text()
+    (dumps / "opensm-sl2vl.dump").write_text("nothing of the kind")
+    assert audit([dumps]).open
     (dumps / "opensm-sl2vl.dump").write_text(lanes)
     (dumps / "qos-policy.conf").unlink()
     assert kinds(audit([dumps])) == ["deadlock"]
@@ -161,6 +174,10 @@ def test_edited_tables(dumped: Path, tmp_path: Path) -> None:
     found = audit([without])
     assert kinds(found) == ["unrouted", "no table"]
     assert "1 of 48 switches have no table: r0.0" in found.findings[1].text
+    # A pair that no cable connects is no example of a lost one.
+    cut = audit([without], load(KNS).without(cables=["h0.1[1]"]))
+    assert " have no path, such as " in cut.findings[0].text
+    assert "h0.1" not in cut.findings[0].text
 
     # The host port of r0.0, sent back to the line switch that the packet came from.
     row = r"^(0x0001 )001( # Channel Adapter portguid 0x0000000000100001: 'h0.0')"
@@ -222,6 +239,42 @@ def test_lids_of_two_ports(dumped: Path, tmp_path: Path) -> None:
     assert any(
         "the fabric gives 1 LIDs to two ports" in f.text for f in audit([dumped], fabric).findings
     )
+
+
+def test_ports_that_opensm_did_not_see(dumped: Path, tmp_path: Path) -> None:
+    """The list of cables is what OpenSM saw, whatever fabric is named."""
+    guid = r"PortGUID:0000000000{}"
+    hidden = edited(
+        dumped, tmp_path / "a", "opensm-subnet.lst", r"^[^\n]*NodeGUID:0{10}200001[^\n]*\n", "", 0
+    )
+    text = audit([hidden], load(KNS)).text()
+    # What is behind a switch that it did not see is not known to be there.
+    assert "stale  OpenSM did not see 1 ports of the fabric: r0.1\n" in text
+    other = edited(
+        dumped,
+        tmp_path / "b",
+        "opensm-subnet.lst",
+        guid.format("100001"),
+        "PortGUID:" + "9" * 16,
+        0,
+    )
+    text = audit([other], load(KNS)).text()
+    assert "OpenSM saw 1 ports that are not in the fabric: 0x9999999999999999" in text
+    assert "OpenSM did not see 1 ports of the fabric: h0.0[1]" in text
+    lost = edited(
+        dumped, tmp_path / "c", "opensm-subnet.lst", r"\{h0.0\} LID:0001", "{h0.0} LID:0000", 0
+    )
+    for fabric in (None, load(KNS)):
+        assert "LIDs  1 ports have no LID: h0.0[1]" in audit([lost], fabric).text()
+
+
+def test_tables_that_opensm_was_not_given(dumped: Path, tmp_path: Path) -> None:
+    """Without a file its engine file computes minhop, and nothing in the log says so."""
+    said = "opensm.conf names no lfts_file"
+    assert said not in audit([dumped]).text()
+    for number, line in enumerate(("", "lfts_file (null)\n")):
+        without = edited(dumped, tmp_path / str(number), "opensm.conf", r"^lfts_file .*?\n", line)
+        assert said in audit([without]).text()
 
 
 def test_a_log_of_any_bytes(dumped: Path, tmp_path: Path) -> None:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.oracle.tools import require_tools
+from tests.oracle.tools import LIMIT, require_tools, simulator
 
 from weft.cli import main
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
+from weft.formats import write_file
 from weft.load import fabric as load
 from weft.opensm.guid2lid import read_guid2lid
+from weft.opensm.lfts import read_lfts
+from weft.opensm.lids import predict_lids
 from weft.opensm.ports import port_guids
 from weft.opensm.qos import endpoint_sls
 from weft.opensm.sl2vl import read_sl2vl
@@ -25,6 +33,7 @@ from weft.routing import route
 from weft.routing.structure.torus import find_tori
 from weft.routing.structure.torus_seed import configuration
 from weft.subnet.export import export
+from weft.subnet.folder import read_settings
 from weft.subnet.live import live
 
 pytestmark = pytest.mark.oracle
@@ -185,12 +194,12 @@ def test_what_the_folder_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert main([*words, "--out", str(out), "--install", "/etc/opensm/weft"]) == 0
     printed = capsys.readouterr()
     assert "dmodk does not fit" in printed.err
-    command = "opensm -R file -U /etc/opensm/weft/weft.lfts -l 0 -Q -Y /etc/opensm/weft/qos-policy"
+    command = "NEW=/etc/opensm/weft OLD=/etc/opensm/weft.before"
     assert command in printed.out
     readme = (out / "README.txt").read_text()
     assert command in readme
     # It is tried here, where the folder is.
-    assert f"weft opensm live FABRIC --tables {out} -- ibnetdiscover" in printed.out
+    assert f"weft opensm live torus:5x5 --tables {out} -- ibnetdiscover" in printed.out
     assert f"--tables {out} --" in readme
     assert all(entry.name in readme for entry in out.iterdir() if entry.name != "README.txt")
     config = (out / "opensm.conf").read_text().splitlines()
@@ -203,6 +212,137 @@ def test_what_the_folder_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ):
         assert line in config
     assert json.loads((out / "weft.json").read_text())["lanes"] == 2
+
+
+#: A machine with OpenSM for the commands of a README.txt: what `systemctl` and `weft` do there.
+MACHINE = """
+set -eo pipefail
+systemctl() {
+  if [ "$1" = start ]; then
+    opensm -F "$CONF" >/dev/null 2>&1 &
+    sm=$!
+    until grep -q 'SUBNET UP' "$LOG" 2>/dev/null; do kill -0 $sm; sleep 0.05; done
+  else
+    kill -TERM $sm
+    wait $sm || true
+  fi
+}
+weft() { env -u LD_PRELOAD "$PYTHON" -m weft "$@"; }
+trap 'systemctl stop opensm' EXIT
+sm=
+systemctl start opensm
+"""
+
+
+@pytest.mark.parametrize(
+    ("spec", "engine", "own", "moved"),
+    [
+        (KNS, "hdor", "minhop", False),
+        ("torus:5x5", "dfsssp", "dor", True),
+        ("torus:5x4x3", "torus-2QoS:balance=opensm", "updn", False),
+    ],
+)
+def test_the_commands_of_the_readme_load_the_tables_and_go_back(
+    spec: str,
+    engine: str,
+    own: str,
+    moved: bool,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each step as it stands there, on a subnet that OpenSM ran with other routes before."""
+    require_tools("opensm", "ibsim", "ibsim-run", "dump_fts", "awk", "diff")
+    monkeypatch.chdir(tmp_path)
+    fabric = load(spec)
+    lid = np.arange(fabric.num_destinations, dtype=np.int32)
+    running = replace(fabric, lid=500 + 3 * lid if moved else predict_lids(fabric).base)
+    write_file(running, tmp_path / "net.txt", "ibsim")
+    write_file(running if not moved else fabric, tmp_path / "fabric.txt", "ibnetdiscover")
+    words = ["opensm", "export", "fabric.txt", "--engine", engine, "--out", "out"]
+    assert main(words) == 0
+    capsys.readouterr()
+    # A site's configuration, whose last line has no end, with lines that the export replaces.
+    places = {name: tmp_path / name for name in ("cache", "dumps")}
+    for place in places.values():
+        place.mkdir()
+    before = (
+        f"routing_engine {own}\nlmc 0\nqos FALSE\nqos_ca_sl2vl 5,5,5,5,5,5,5,5,5,5,5,5,5,5,5,5\n"
+        f"sweep_interval 0\nlog_flags 0x03\nforce_log_flush TRUE\nlog_file {tmp_path}/opensm.log\n"
+        f"dump_files_dir {places['dumps']}"
+    )
+    if own == "updn":
+        (tmp_path / "roots").write_text(f"{fabric.node_guid[0]:#018x}\n")
+        before = f"root_guid_file {tmp_path}/roots\n{before}"
+    (tmp_path / "opensm.conf").write_text(before)
+    readme = (tmp_path / "out" / "README.txt").read_text()
+    lines = [line.removeprefix("  ") for line in readme.splitlines() if line.startswith("  ")]
+    start = next(n for n, line in enumerate(lines) if line.startswith("# 1."))
+    assert lines[start + 1].endswith("-- ibnetdiscover")
+    assert main([*lines[start + 1].split()[1:]]) == 0
+    text = "\n".join(lines[start + 2 :])
+    for old, new in (
+        ("CONF=/etc/opensm/opensm.conf", f"CONF={tmp_path}/opensm.conf"),
+        ("CACHE=/var/cache/opensm", f"CACHE={places['cache']}"),
+        ("LOG=/var/log/opensm.log", f"LOG={tmp_path}/opensm.log"),
+        ("DUMPS=/var/log ", f"DUMPS={places['dumps']} "),
+    ):
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    sets, _, steps = text.partition("# 3.")
+    checks, _, back = steps.partition("# 6.")
+    loaded = f"cat $CONF >{tmp_path}/loaded.conf\ndump_fts >{tmp_path}/loaded\n# 6."
+    (tmp_path / "steps.sh").write_text(f"{sets}{MACHINE}# 3.{checks}{loaded}{back}")
+    with simulator(tmp_path / "net.txt", fabric) as environment:
+        environment |= {
+            "SIM_HOST": fabric.host_names[0],
+            "OSM_CACHE_DIR": str(places["cache"]),
+            "OSM_TMP_DIR": str(places["dumps"]),
+            "PYTHON": sys.executable,
+        }
+        process = subprocess.Popen(
+            ["ibsim-run", "bash", "steps.sh"],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            output, errors = process.communicate(timeout=LIMIT)
+        finally:
+            # OpenSM does not end once its simulator is gone.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait(LIMIT)
+    assert process.returncode == 0, f"{output}\n{errors}"
+    printed = output.splitlines()
+    assert printed[0] == str(fabric.num_switches)
+    ports = [line for line in printed if re.fullmatch(r"0x\w{16} 0x\w{4} 0x\w{4}", line)]
+    assert len(ports) == (fabric.num_destinations if moved else 0)
+    configured = re.findall(r"(\S+) tables configured", output)
+    assert configured == [json_engine(tmp_path / "out"), own, own]
+    assert "nothing wrong" in output
+    assert "> 0x" not in output
+    # In between the switches held what was exported, and afterwards what they held before.
+    routes = read_lfts(fabric, tmp_path / "loaded", lids=predict_lids(fabric))
+    if (tmp_path / "out" / "weft.lfts").exists():
+        wanted = read_lfts(fabric, tmp_path / "out" / "weft.lfts")
+        assert np.array_equal(routes.table, wanted.table)
+    assert (tmp_path / "opensm.conf").read_text() == before
+    during = (tmp_path / "loaded.conf").read_text().splitlines()
+    assert len({line.split()[0] for line in during if line[0] != "#"}) == sum(
+        line[0] != "#" for line in during
+    )
+    assert ("qos_ca_sl2vl" in "".join(during)) == (engine == "hdor")
+    old = tmp_path / "out.before"
+    assert (old / "again").read_text() == (old / "tables").read_text()
+
+
+def json_engine(folder: Path) -> str:
+    """The engine that the folder's opensm.conf names."""
+    return read_settings(folder / "opensm.conf")["routing_engine"]
 
 
 def test_it_is_never_half_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,18 +14,26 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
-from tests.oracle.tools import require_tools
+from tests.oracle.tools import ndr_text, require_tools
 
 from weft.cli import main
 from weft.errors import InputError, NotApplicable, WeftError
+from weft.fabrics import Fabric, FabricBuilder
+from weft.formats import write_file
+from weft.formats.base import FormatWarning
+from weft.formats.ibsim import simulated
 from weft.load import fabric as load
 from weft.opensm.lids import predict_lids
 from weft.routes import Routes, TableRoutes
 from weft.routing import route
+from weft.routing.validate import validate
 from weft.subnet import guardian
+from weft.subnet.audit import audit
+from weft.subnet.export import export
 from weft.subnet.live import Subnet, live
 from weft.subnet.settings import check_settings, known_settings
 
@@ -261,7 +271,7 @@ def test_tables_that_opensm_dumped_are_loaded_again(tmp_path: Path) -> None:
     ):
         pass
     with (
-        pytest.raises(InputError, match=r"first/opensm-lfts.dump:\d+: switch 0x.* is not in mesh"),
+        pytest.raises(FormatWarning, match=r"first/opensm-lfts.dump: 5 switches are not in mesh"),
         live(load("mesh:2x2").shuffled(1), tables=tmp_path / "first"),
     ):
         pass
@@ -290,6 +300,29 @@ def test_routes_are_programmed_traced_and_changed(lmc: int) -> None:
         other = route(subnet.fabric, "updn:roots=center", lmc=lmc)
         subnet.reload(other)
         assert len(subnet.differences(other)) == 0
+
+
+@pytest.mark.parametrize("static", [True, False])
+def test_static_tables_do_not_follow_a_failure_and_engines_do(static: bool) -> None:
+    """What the advice of `weft compare` and the README.txt of an export say."""
+    fabric = load("xgft:2;4,4;1,2")
+    given = {"routes": route(fabric, "updn")} if static else {"engine": "updn"}
+    spine = fabric.find_node("s2-0")
+    ports = [fabric.port_name(spine, port) for port in range(1, int(fabric.num_ports[spine]) + 1)]
+    with live(fabric, **given) as subnet:  # type: ignore[arg-type]
+        for failed in (ports[:1], ports):
+            before = subnet.lfts()
+            for port in failed:
+                subnet.unlink(port)
+            assert subnet.sweep.up
+            lost = len(validate(subnet.fabric, subnet.lfts()).lost_pairs)
+            assert (lost > 0) == static
+            kept = np.array_equal(subnet.lfts().table, before.table)
+            # The rows of a switch that is gone are no longer asked for.
+            assert kept == (static and len(failed) == 1)
+            for port in failed:
+                subnet.relink(port)
+            assert not len(validate(subnet.fabric, subnet.lfts()).lost_pairs)
 
 
 def assert_traced(subnet: Subnet, routes: Routes) -> None:
@@ -336,13 +369,153 @@ def test_a_subnet_that_holds_something_else_than_asked_is_an_error(
     changed = routes.table.copy()
     changed[0, -1] = changed[0, -1] % 4 + 1
     monkeypatch.setattr(
-        "weft.subnet.live.read_lfts",
+        "weft.subnet.verify.read_lfts",
         lambda *_, **__: replace(routes, table=changed),
     )
     with (
         pytest.raises(WeftError, match=r"OpenSM programmed 1 entries otherwise.*instead of port"),
         live(fabric, routes=routes),
     ):
+        pass
+
+
+def ndr(folder: Path, **options: Any) -> Fabric:
+    """A fabric whose adapters have port GUIDs that ibsim does not make of their node GUIDs."""
+    path = folder / "ndr.ibnetdiscover"
+    path.write_text(ndr_text(**options))
+    return load(str(path))
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+@pytest.mark.parametrize("lids", [False, True])
+def test_port_guids_that_ibsim_does_not_make(tmp_path: Path, lids: bool, mixed: bool) -> None:
+    """Whatever the adapters' GUIDs are, LIDs, tables and paths are those that were given."""
+    fabric = ndr(tmp_path, lids=lids, mixed=mixed)
+    routes = route(fabric, "ftree")
+    assert isinstance(routes, TableRoutes)
+    export(fabric, routes, tmp_path / "out")
+    dumps = tmp_path / "dumps"
+    for given in ({"routes": routes}, {"tables": tmp_path / "out"}, {"engine": "updn"}):
+        with live(fabric, keep=dumps, **given) as subnet:  # type: ignore[arg-type]
+            assert subnet.lids().base.tolist() == predict_lids(fabric).base.tolist()
+            assert not subnet.problems
+            assert "16 adapters have other node GUIDs here" in subnet.notes[0]
+            if subnet.engine == "file":
+                assert (dumps / "opensm-lfts.dump").read_text() == (
+                    tmp_path / "out" / "weft.lfts"
+                ).read_text()
+                assert len(subnet.differences(routes)) == 0
+                assert_traced(subnet, routes)
+        assert audit([dumps], fabric).ok
+        assert audit([dumps]).ok
+        shutil.rmtree(dumps)
+
+
+def odd_ports(fabric: Fabric, guids: dict[tuple[str, int], int]) -> Fabric:
+    """A fabric with other port GUIDs, by name of the node and port."""
+    changed = fabric.port_guid.copy()
+    for (node, port), guid in guids.items():
+        changed[fabric.port_offset[fabric.find_node(node)] + port - 1] = guid
+    return replace(fabric, port_guid=changed)
+
+
+def test_port_guids_that_ibsim_cannot_make(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fabric = load("torus:3x3")
+    assert simulated(fabric) is fabric
+    switch = odd_ports(fabric, {("s0.0", port): 0x99 for port in range(1, 6)})
+    with pytest.raises(NotApplicable, match=r"s0\.0 has 0x0+99 there and the node GUID 0x0+200000"):
+        simulated(switch)
+    builder = FabricBuilder("two")
+    ends = builder.switches(["s"]), builder.hosts(["a", "b"])
+    for _ in range(2):
+        builder.connect(ends[1], np.repeat(ends[0], 2))
+    apart = odd_ports(builder.fabric(), {("a", 1): 0x100, ("a", 2): 0x108})
+    with pytest.raises(NotApplicable, match="no node GUID gives a the port GUIDs"):
+        simulated(apart)
+    taken = odd_ports(fabric, {("h0.0", 1): int(fabric.node_guid[8]) + 1})
+    write_file(taken, tmp_path / "taken.ibnetdiscover", "ibnetdiscover")
+    assert main(["opensm", "live", str(tmp_path / "taken.ibnetdiscover"), "--", "true"]) == 2
+    assert "s2.2 and h0.0 would have one node GUID" in capsys.readouterr().err
+    assert not ours()
+
+
+def test_ports_that_have_other_guids_than_the_tables_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """OpenSM says that the subnet is up, and the exit status of its program is 0."""
+    monkeypatch.setattr("weft.subnet.running.simulated", lambda fabric: fabric)
+    monkeypatch.setattr("weft.subnet.running._MOST_LIDS", 30)
+    fabric = ndr(tmp_path, lids=True)
+    words = ["opensm", "live", str(tmp_path / "ndr.ibnetdiscover"), "--keep"]
+    for number, routes in enumerate((["--engine", "ftree"], ["--real", "updn"])):
+        dumps = tmp_path / f"dumps{number}"
+        assert main([*words, str(dumps), *routes, "--", "touch", "it-ran"]) == 2
+        assert "SUBNET UP" in (dumps / "opensm.log").read_text()
+        assert not Path("it-ran").exists()
+        assert (
+            "the subnet is not up as it should be: OpenSM did not find" in capsys.readouterr().err
+        )
+    # The same with the cables left out of the comparison.
+    monkeypatch.setattr("weft.subnet.verify._cable_fault", lambda *_: "")
+    assert main([*words, str(tmp_path / "dumps"), "--engine", "ftree", "--", "true"]) == 2
+    error = capsys.readouterr().err
+    assert "16 of 22 ports have no LID: dgx0 mlx5_0[1]" in error
+    assert re.search(r"OpenSM logged: OPENSM RAN OUT OF LIDS!!! \(\d+ times\)\n", error)
+
+    found = audit([tmp_path / "dumps"])
+    text = found.text()
+    assert not found.ok
+    assert "WRONG unrouted  240 of 240 host pairs" in text
+    assert re.search(r"LIDs +the last sweep left ports out; OpenSM logged: OPENSM RAN OUT", text)
+    assert re.search(r"LIDs +\d+ ports have no LID: dgx", text)
+    text = audit([tmp_path / "dumps"], fabric).text()
+    assert "WRONG unrouted  240 of 240 host pairs" in text
+    assert "OpenSM saw 16 ports that are not in the fabric: 0xa088c20300c00001" in text
+    assert "OpenSM did not see 16 ports of the fabric: dgx0 mlx5_0[1]" in text
+
+
+def test_lids_that_are_not_those_given(tmp_path: Path) -> None:
+    """What OpenSM reassigns, it reassigns in the tables as well."""
+    plain = load("torus:3x3")
+    routes = route(plain, "updn:roots=center")
+    old = replace(plain, lid=500 + 3 * np.arange(plain.num_destinations, dtype=np.int32))
+    export(old, routes, tmp_path / "out")
+    expected = (
+        r"18 of 18 ports have another LID than they should, such as h0.0\[1\]: 1 instead of 500"
+    )
+    with (
+        pytest.raises(WeftError, match=expected),
+        live(plain, tables=tmp_path / "out", options={"reassign_lids": "TRUE"}),
+    ):
+        pass
+
+
+def test_cables_that_opensm_does_not_find(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = load("torus:3x3")
+    cut = whole.without(cables=["s0.0[2]"])
+    name = whole.cable_name(whole.find_cable("s0.0[2]"))
+    routes = route(whole, "updn:roots=center")
+    with monkeypatch.context() as patch:
+        patch.setattr("weft.subnet.running.simulated", lambda _: cut)
+        with pytest.raises(WeftError, match=rf"did not find 1 cables: {re.escape(name)}"):  # noqa: SIM117
+            with live(whole, routes=routes):
+                pass
+        patch.setattr("weft.subnet.running.simulated", lambda _: whole)
+        with pytest.raises(WeftError, match="found 2 ends of cables that are not in"), live(cut):
+            pass
+
+
+def test_pairs_that_opensm_leaves_without_a_path(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["opensm", "live", KNS, "--real", "ftree", "--", "sh", "-c", "exit 5"]) == 5
+    assert main(["opensm", "live", KNS, "--real", "ftree", "--", "true"]) == 1
+    error = capfd.readouterr().err
+    assert "routes with ftree (OpenSM's own), but 900 of 1,260 host pairs have no path" in error
+    assert "up in" not in error
+    assert main(["opensm", "live", KNS, "--real", "dor", "--", "true"]) == 0
+    assert re.search(r"up in [\d.]+ s, all 1,260 host pairs have a path\n", capfd.readouterr().err)
+    with pytest.raises(InputError, match="engine file routes by tables"), live(load(KNS), "file"):
         pass
 
 

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from tests.oracle.tools import opensm_tables, require_tools
 
+from weft.cli import main
 from weft.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.load import fabric as load
 from weft.routes import TableRoutes
 from weft.routing import route
+from weft.routing.updn import chosen_roots
 from weft.routing.validate import validate
 from weft.sim.all_to_all import all_to_all_loads
 from weft.sim.bisection import bisection
@@ -35,12 +37,19 @@ def worst(fabric: Fabric, routes: TableRoutes) -> float:
     return float(loads[fabric.link_kind == 0].max())
 
 
+def as_opensm(fabric: Fabric, engine: str) -> TableRoutes:
+    """What OpenSM computes without any list of roots."""
+    options = {"roots": "opensm"} if engine == "updn" else {}
+    routes = route(fabric, engine, balance="opensm", **options)
+    assert isinstance(routes, TableRoutes)
+    return routes
+
+
 def compare(fabric: Fabric, folder: Path, engine: str) -> None:
     """Counting as OpenSM gives its tables; counting flows gives no worse ones."""
     used, table = opensm_tables(fabric, folder, engine)
     assert used == engine
-    same = route(fabric, engine, balance="opensm")
-    assert isinstance(same, TableRoutes)
+    same = as_opensm(fabric, engine)
     assert np.array_equal(same.table, table)
     theirs = replace(same, table=table)
     ours = route(fabric, engine)
@@ -63,15 +72,32 @@ def test_updn_and_its_roots_on_trees(spec: str, tmp_path: Path) -> None:
     compare(load(spec), tmp_path, "updn")
 
 
+def test_a_tree_of_many_leaves_needs_a_list_of_roots(tmp_path: Path) -> None:
+    """OpenSM takes all 26 switches for roots; the advised list of the spines gives other tables."""
+    fabric = load("leaf-spine:leaves=22,spines=4,hosts=6")
+    assert len(chosen_roots(fabric, ("opensm",))[0]) == 26
+    roots = tmp_path / "roots.guids"
+    words = ["compare", "leaf-spine:leaves=22,spines=4,hosts=6", "--engine", "updn:balance=opensm"]
+    assert main([*words, "--samples", "2", "--pattern", "shift", "--roots", str(roots)]) == 0
+    assert roots.read_text().count("spine") == 4
+    for name, options, ours in (
+        ("alone", (), as_opensm(fabric, "updn")),
+        ("listed", ("-a", str(roots)), route(fabric, "updn:balance=opensm")),
+    ):
+        (tmp_path / name).mkdir()
+        used, table = opensm_tables(fabric, tmp_path / name, "updn", *options)
+        assert used == "updn"
+        assert isinstance(ours, TableRoutes)
+        assert np.array_equal(ours.table, table)
+
+
 def test_a_faulty_tree(tmp_path: Path) -> None:
     fabric = load("xgft:3;4,4,4;1,4,4").with_faults(cables=4, switches=1, seed=2)
     for engine in ("minhop", "updn"):
         (tmp_path / engine).mkdir()
         used, table = opensm_tables(fabric, tmp_path / engine, engine)
         assert used == engine
-        same = route(fabric, engine, balance="opensm")
-        assert isinstance(same, TableRoutes)
-        assert np.array_equal(same.table, table)
+        assert np.array_equal(as_opensm(fabric, engine).table, table)
 
 
 def test_the_real_cluster(shared: Path, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from tests.oracle.tools import LIMIT, require_tools, simulator
 from tests.random_fabrics import random_fabric
 
+from weft.errors import WeftError
 from weft.fabrics import Fabric
 from weft.formats import FormatWarning, write_file
 from weft.load import fabric as load
@@ -26,6 +27,7 @@ from weft.opensm.qos import endpoint_sls, qos_options, qos_policy
 from weft.opensm.sl2vl import read_sl2vl, sl2vl_dump
 from weft.routes import TableRoutes, VirtualLanes
 from weft.routing import route
+from weft.subnet.live import live
 
 pytestmark = pytest.mark.oracle
 
@@ -180,6 +182,9 @@ def test_opensm_gives_one_lid_to_two_ports_and_so_it_is_foreseen(tmp_path: Path)
     found = predict_lids(fabric)
     assert lid_map(fabric, found) == read_guid2lid(tmp_path / "cache" / "guid2lid")
     assert [lid for lid, _, _ in found.clashes] == [10, 14]
+    # A subnet with such LIDs is not up, whatever OpenSM says.
+    with pytest.raises(WeftError, match="2 LIDs are of two ports: LID 10 of"), live(fabric):
+        pass
 
 
 # -- forwarding tables -----------------------------------------------------------------------------

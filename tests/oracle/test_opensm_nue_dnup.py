@@ -12,9 +12,11 @@ from tests.oracle.tools import opensm_tables, require_tools
 from weft.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.load import fabric as load
+from weft.opensm.guids import guid_list
 from weft.routes import TableRoutes
 from weft.routing import route
 from weft.routing.dnup import leaf_ranks
+from weft.routing.updn import chosen_roots
 from weft.routing.validate import Validation, validate
 from weft.sim.all_to_all import all_to_all_loads
 
@@ -103,8 +105,8 @@ def test_opensm_updn_can_deadlock_where_ours_cannot(tmp_path: Path) -> None:
     center = route(fabric, "updn", roots="center", balance="opensm")
     assert validate(fabric, center).credit_loops
     roots = tmp_path / "roots"
-    root = center.notes[0].removeprefix("roots: ")
-    roots.write_text(f"{int(fabric.node_guid[fabric.find_node(root)]):#018x}\n")
+    rows, _ = chosen_roots(fabric, ("center",))
+    roots.write_text(guid_list(fabric, fabric.graph.row_node[rows], kind="root"))
     used, table = opensm_tables(fabric, tmp_path, "updn", "-a", str(roots))
     assert used == "updn"
     assert isinstance(center, TableRoutes)

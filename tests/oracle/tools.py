@@ -89,6 +89,60 @@ def simulator(net: Path, fabric: Fabric) -> Iterator[dict[str, str]]:
             process.wait(LIMIT)
 
 
+def ndr_text(nodes: int = 4, rails: int = 4, *, lids: bool = False, mixed: bool = False) -> str:
+    """ibnetdiscover's output of DGX-like nodes: each adapter has one port with its own GUID.
+
+    Each node has an adapter on every rail, one leaf switch per rail and two spines above. With
+    `lids` ports have LIDs, as on a running subnet. With `mixed` the first rail has adapters of two
+    ports of which the second has the cable, the second one adapters with the port GUID that ibsim
+    expects, and the last one adapters of two functions, whose GUIDs follow each other.
+    """
+    spine = [0xFC6A1C0300A00000 + 64 * number for number in range(2)]
+    leaf = [0xFC6A1C0300B00000 + 64 * number for number in range(rails)]
+    lid = iter(range(1, 10_000)) if lids else iter([0] * 10_000)
+    switch_lid = {guid: next(lid) for guid in (*spine, *leaf)}
+    lines: dict[int, list[str]] = {guid: [] for guid in (*spine, *leaf)}
+    for up, guid in enumerate(spine, 1):
+        for number, low in enumerate(leaf, 1):
+            ends = (low, number, guid, nodes * 2 + up), (guid, nodes * 2 + up, low, number)
+            for here, port, there, other in ends:
+                lines[here].append(
+                    f'[{other}]\t"S-{there:016x}"[{port}]\t\t# "sw" lid {switch_lid[there]} 4xNDR'
+                )
+    adapters = []
+    for node in range(nodes):
+        for rail, low in enumerate(leaf):
+            first = 0xA088C20300C00000 + 0x1000 * node + 0x10 * rail
+            two = mixed and rail == rails - 1
+            for function in range(1 + two):
+                guid = first + function
+                port, port_guid = 1, guid
+                if mixed and rail < 2:
+                    port, port_guid = ((2, guid + 8), (1, guid + 1))[rail]
+                plug, own = 2 * node + function + 1, next(lid)
+                name = f"dgx{node} mlx5_{rail + function}"
+                lines[low].append(
+                    f'[{plug}]\t"H-{guid:016x}"[{port}]({port_guid:x})\t\t# "{name}" '
+                    f"lid {own} 4xNDR"
+                )
+                adapters.append(
+                    f"vendid=0x2c9\ndevid=0x1021\nsysimgguid={first:#x}\ncaguid={guid:#x}\n"
+                    f'Ca\t{port} "H-{guid:016x}"\t\t# "{name}"\n'
+                    f'[{port}]({port_guid:x})\t"S-{low:016x}"[{plug}]\t\t# lid {own} lmc 0 '
+                    f'"sw" lid {switch_lid[low]} 4xNDR\n'
+                )
+    switches = [
+        f"vendid=0x2c9\ndevid=0xd2f2\nsysimgguid={guid:#x}\nswitchguid={guid:#x}({guid:x})\n"
+        f'Switch\t{2 * nodes + 2 + rails} "S-{guid:016x}"\t\t# "{name}" base port 0 '
+        f"lid {switch_lid[guid]} lmc 0\n" + "\n".join(lines[guid]) + "\n"
+        for name, guid in (
+            *((f"spine{number}", guid) for number, guid in enumerate(spine)),
+            *((f"leaf{number}", guid) for number, guid in enumerate(leaf)),
+        )
+    ]
+    return "\n".join([*switches, *adapters])
+
+
 def opensm_tables(
     fabric: Fabric, folder: Path, engine: str, *options: str
 ) -> tuple[str, np.ndarray]:

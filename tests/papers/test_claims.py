@@ -1,10 +1,26 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
 
-from weft.papers.claims import Claim, Comparison, Verdict, hold, interval, judge
+from weft.papers.claims import (
+    Claim,
+    Comparison,
+    Finding,
+    NotMeasured,
+    OutOfScope,
+    Verdict,
+    headline,
+    hold,
+    interval,
+    judge,
+    reason,
+    spread_over,
+    vote,
+)
 
 
 def test_interval_is_students() -> None:
@@ -12,6 +28,7 @@ def test_interval_is_students() -> None:
     mean, half = interval(values)
     low, high = stats.t.interval(0.95, 3, values.mean(), stats.sem(values))
     assert (mean - half, mean + half) == pytest.approx((low, high))
+    assert interval(np.array([[3.0, 4.0]])) == (pytest.approx([3.0, 4.0]), pytest.approx([0, 0]))
 
 
 @pytest.mark.parametrize(
@@ -33,10 +50,11 @@ def test_verdict_of_one_comparison(values: list[float], wanted: str, verdict: Ve
 
 
 def test_a_claim_is_as_good_as_its_worst_comparison() -> None:
-    clear = Comparison("clear", -1.0, 0.1, "below", 30)
-    close = Comparison("close", -1.0, 0.9, "below", 30)
-    doubtful = Comparison("doubtful", -1.0, 1.5, "below", 30)
-    wrong = Comparison("wrong", 0.001, 0.0001, "below", 30)
+    below = (-np.inf, 0.0)
+    clear = Comparison("clear", -1.0, 0.1, below, 30)
+    close = Comparison("close", -1.0, 0.9, below, 30)
+    doubtful = Comparison("doubtful", -1.0, 1.5, below, 30)
+    wrong = Comparison("wrong", 0.001, 0.0001, below, 30)
     assert judge([clear, close], "").verdict is Verdict.HOLDS
     assert judge([clear, close], "").deciding is close
     assert judge([doubtful, clear, close], "").verdict is Verdict.UNDECIDED
@@ -44,6 +62,77 @@ def test_a_claim_is_as_good_as_its_worst_comparison() -> None:
     assert (found.verdict, found.deciding, found.comparisons) == (Verdict.FAILS, wrong, 4)
     assert found.against == (doubtful, wrong)
     assert found.measured == "numbers"
+
+
+RANGE = (0.95, 1.05)
+
+
+@pytest.mark.parametrize(
+    ("values", "verdict"),
+    [
+        ([1.0], Verdict.HOLDS),
+        ([1.05], Verdict.HOLDS),  # ends are included
+        ([1.06], Verdict.FAILS),  # a single value has no interval
+        ([0.9], Verdict.FAILS),
+        ([1.0, 1.01, 0.99], Verdict.HOLDS),
+        ([1.0, 1.05, 0.95], Verdict.UNDECIDED),
+        ([1.2, 1.21, 1.22], Verdict.FAILS),
+        ([0.8, 0.81, 0.79], Verdict.FAILS),
+    ],
+)
+def test_a_range_has_two_ends(values: list[float], verdict: Verdict) -> None:
+    assert Comparison.of("x", np.array(values), RANGE).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("possible", "settles", "value", "verdict"),
+    [
+        ((1.2, 2.0), True, 1.3, Verdict.CANNOT_TELL),  # whatever is measured lies above
+        ((0.1, 0.9), True, 0.8, Verdict.CANNOT_TELL),
+        ((1.05, 2.0), True, 1.3, Verdict.FAILS),  # it could be in the range, and is not
+        ((1.0, 1.0), True, 1.3, Verdict.HOLDS),  # it can be nowhere else, whatever was drawn
+        ((0.9, 1.1), True, 1.0, Verdict.HOLDS),
+        ((0.9, 1.1), True, 1.3, Verdict.FAILS),
+        ((-np.inf, np.inf), False, 1.0, Verdict.CANNOT_TELL),
+        ((-np.inf, np.inf), False, 1.3, Verdict.FAILS),
+    ],
+)
+def test_what_the_model_cannot_show_it_cannot_tell(
+    possible: tuple[float, float], settles: bool, value: float, verdict: Verdict
+) -> None:
+    found = Comparison.of(
+        "x", np.array([value]), RANGE, possible=possible, settles=settles, because="so it is"
+    )
+    assert found.verdict is verdict
+    free = Comparison.of("y", np.array([1.0]), RANGE)
+    finding = judge([free, found], "")
+    assert finding.verdict is verdict
+    told = verdict is Verdict.CANNOT_TELL or possible == (1.0, 1.0)
+    assert finding.because == ("so it is" if told and finding.deciding is found else "")
+    # What can be refuted is, beside what cannot be told.
+    wrong = Comparison.of("z", np.array([2.0]), RANGE)
+    assert judge([found, wrong], "").verdict is Verdict.FAILS
+
+
+H, F, T, N = Verdict.HOLDS, Verdict.FAILS, Verdict.CANNOT_TELL, Verdict.NOT_MEASURED
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "verdict", "told"),
+    [
+        ([F, H, H], H, "2 of 3 choices"),
+        ([F, F, T, F], F, "3 of 4 choices"),
+        ([H, F], Verdict.UNDECIDED, "holds 1 of 2, does not hold 1 of 2"),
+        ([H, H, F, F, T], Verdict.UNDECIDED, "holds 2 of 5, does not hold 2 of 5, "),
+        ([H, H, N], H, "2 of 3 choices"),
+        ([H, N], N, "1 of 2 choices"),  # what is missing would decide
+        ([H, F, N], N, "1 of 3 choices"),
+    ],
+)
+def test_a_majority_is_more_than_half(verdicts: list[Verdict], verdict: Verdict, told: str) -> None:
+    found = vote({place: Finding(each, "", ()) for place, each in enumerate(verdicts)})
+    assert found.verdict is verdict
+    assert str(found).startswith(told)
 
 
 def test_a_claim_of_many_comparisons_does_not_fall_by_chance() -> None:
@@ -75,3 +164,23 @@ def test_every_basis_is_tested() -> None:
     assert result.findings["a"].verdict is Verdict.HOLDS
     assert result.findings["b"].verdict is Verdict.FAILS
     assert result.comment == "holds, does not hold"
+    assert (headline(result), reason(result)) == (result.findings["a"], "")
+    assert spread_over(result) == pytest.approx((-1.1, 1.1))
+    # On each basis by the condition that decides there.
+    others = [Comparison(name, mean, 0.0, (1.0, np.inf), 1) for name, mean in (("x", 2), ("y", 3))]
+    low = [others[0], replace(others[1], mean=0.5)]
+    result = replace(result, findings={"a": judge(others, ""), "b": judge(low, "")})
+    assert spread_over(result) == (0.5, 2)
+
+
+def test_what_is_missing_is_told_and_what_was_not_asked_for_is_left_out() -> None:
+    def compare(evidence: object, basis: str) -> list[Comparison]:
+        raise {"interrupted": NotMeasured("x at 3"), "not asked": OutOfScope("x at 3")}[basis]
+
+    claim = Claim("c", "1", "c", "c", compare, lambda *_: "", lambda *_: "no comment")
+    (result,) = hold([claim], None, ["not asked", "interrupted"])
+    assert list(result.findings) == ["interrupted"]
+    assert result.findings["interrupted"].measured == "not measured: x at 3"
+    assert vote(result.findings).verdict is Verdict.NOT_MEASURED
+    assert (spread_over(result), reason(result)) == ((None, None), "")
+    assert hold([claim], None, ["not asked"]) == ()

@@ -8,9 +8,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from weft.errors import InputError
-from weft.fabrics import Fabric
+from weft.fabrics import Fabric, FabricBuilder
+from weft.routing import route
 from weft.topology import build, format_spec, topology
 from weft.topology.measures import bisection_upper_bound, diameter, distance_counts
+from weft.words import quoted, unquoted
+from weft.workload.placement import place
 
 small = st.integers(1, 4)
 EXAMPLES = [spec for entry in topology for spec in entry.facts["examples"]]
@@ -151,6 +154,30 @@ def test_mutated_specs_give_a_fabric_or_one_clear_error(spec, cut, text):
     fabric = within_reach(mutant)
     if fabric is not None:
         assert fabric.num_hosts >= 2
+
+
+#: Labels with all that options, host lists and files take apart.
+labels = st.text("n1,;:=\"[]#@/ é'x-", min_size=1, max_size=8) | st.text(min_size=1, max_size=8)
+
+
+@settings(max_examples=200)
+@given(names=st.lists(labels, min_size=4, max_size=4, unique=True))
+def test_any_name_can_be_typed_wherever_a_node_is_named(names):
+    build_one = FabricBuilder("any names")
+    switches, hosts = build_one.switches(names[:2]), build_one.hosts(names[2:])
+    build_one.connect(switches[:1], switches[1:])
+    build_one.connect(switches, hosts)
+    fabric = build_one.fabric()
+    one, two, three, four = map(fabric.option_name, range(4))
+    assert [fabric.find_node(name) for name in (one, two, three, four)] == [0, 1, 2, 3]
+    assert fabric.find_cable(f"{two}[1]") == 0
+    routes = route(fabric, f"updn:roots={two},{one};passes=1")
+    assert routes.notes == (f"2 roots: {names[0]}, {names[1]}",)
+    assert place(fabric, 2, f"hosts:{four},{three}").tolist() == [1, 0]
+    assert place(fabric, 2, f"hosts:list={four},{three}").tolist() == [1, 0]
+    assert place(fabric, 2, hosts=f"{four},{three}").tolist() == [1, 0]
+    assert route(fabric, "updn", roots=f"{two},{one}").notes == routes.notes
+    assert unquoted(quoted(names[0])) == names[0]
 
 
 @settings(max_examples=300)

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-
-import numpy as np
 
 from tests.reference import penalty
 from tests.reference.maxmin import max_min_rates
@@ -104,6 +102,7 @@ class PlainFlow:
         eager_bytes: int,
         handshake: bool,
         overhead_ns: float,
+        mtu_bytes: int,
         switch_latency_ns: float,
         local_gbps: float,
         local_latency_ns: float,
@@ -114,7 +113,12 @@ class PlainFlow:
         self.capacity = {link: rate / 8 for link, rate in enumerate(fabric.link_rate_gbps)}
         self.ways: dict[int, dict[int, Fraction]] = {}
         self.latency: dict[int, float] = {}
-        for op in np.flatnonzero((workload.kind == Kind.SEND) | (workload.kind == Kind.PUT)):
+        for op in range(workload.num_ops):
+            kind = Kind(int(workload.kind[op]))
+            answers = kind == Kind.RECV and handshake
+            answers = answers and workload.size_bytes[workload.match[op]] > eager_bytes
+            if kind not in (Kind.SEND, Kind.PUT) and not answers:
+                continue
             ends = hosts[workload.rank[op]], hosts[workload.peer[op]]
             if ends[0] != ends[1]:
                 self.ways[op] = parts_of(fabric, routes, *ends)
@@ -133,12 +137,26 @@ class PlainFlow:
         self.now, self.turn = 0.0, itertools.count()
         self.queue: list[tuple[float, int, int, int, Callable[[], None]]] = []
         self.moving: dict[int, Moving] = {}
+        #: What each queue pair (source rank, destination rank) has to send, and what that is.
+        self.lines: dict[tuple[int, int], deque[tuple[int, str]]] = defaultdict(deque)
+        self.mtu = mtu_bytes
+        #: Until when the copies between two ranks of one host last.
+        self.copied: dict[tuple[int, int], float] = defaultdict(float)
+        #: When an adapter may send the next packet.
+        self.packet_at: dict[int, float] = defaultdict(float)
+        #: Messages whose turn in their queue pair has come.
+        self.begun: set[int] = set()
+        self.joining: list[tuple[int, str]] = []
+        #: Latest arrival of what a queue pair has sent.
+        self.latest: dict[tuple[int, int], float] = defaultdict(float)
         self.free: dict[tuple[int, int], float] = defaultdict(float)
         self.started: dict[int, float] = {}
         self.ended: dict[int, float] = {}
         self.left: dict[int, float] = {}
         self.arrived: dict[int, float] = {}
         self.asked: dict[int, float] = {}
+        #: Whether the request of a rendez-vous has arrived.
+        self.requested: dict[int, bool] = {}
         self.waits: dict[int, set[tuple[int, bool]]] = {}
         self.wake: dict[tuple[int, bool], list[int]] = defaultdict(list)
         for op in range(workload.num_ops):
@@ -168,11 +186,14 @@ class PlainFlow:
                 flow.left -= flow.rate * (time - self.now)
             self.now = time
             slack = 1e-12 * time + 1e-9
-            for op in [op for op, end in ends.items() if end <= time + slack]:
+            for op in sorted(op for op, end in ends.items() if end <= time + slack):
                 del self.moving[op]
-                self.has_left(op)
-            while self.queue and self.queue[0][0] <= time + slack:
-                heapq.heappop(self.queue)[-1]()
+                self.has_left(op, "data")
+                self._next(op)
+            while self.joining or (self.queue and self.queue[0][0] <= time + slack):
+                while self.queue and self.queue[0][0] <= time + slack:
+                    heapq.heappop(self.queue)[-1]()
+                self._join()
 
     def _rates(self) -> None:
         if self.sharing == "maxmin":
@@ -227,7 +248,7 @@ class PlainFlow:
             else:
                 if kind == Kind.SEND:
                     self.at(then, lambda: self.end(op))
-                self.at(then, lambda: self.leave(op))
+                self.at(then, lambda: self.send(op, "data"))
         elif kind == Kind.RECV:
             send = int(work.match[op])
             if work.size_bytes[send] > self.eager:
@@ -238,32 +259,93 @@ class PlainFlow:
             self.at(then, lambda: self.end(op))
 
     def _meet(self, send: int) -> None:
+        """One more step of a rendez-vous, if both sides have come that far."""
         receive = int(self.work.match[send])
-        if send in self.asked and receive in self.started:
-            latency = self.latency.get(send, self.local_latency) if self.handshake else 0.0
+        if send in self.asked and self.handshake and send in self.ways:
+            if send not in self.requested:
+                self.requested[send] = False
+                self.at(self.asked[send], lambda: self.send(send, "request"))
+            elif self.requested[send] and receive in self.started:
+                self.at(self.now, lambda: self.send(receive, "answer"))
+        elif send in self.asked and receive in self.started:
+            latency = self.local_latency if self.handshake else 0.0
             begin = max(self.asked[send] + latency, self.started[receive]) + latency
-            self.at(begin, lambda: self.leave(send))
+            self.at(begin, lambda: self.send(send, "data"))
 
-    def leave(self, op: int) -> None:
-        """The first byte leaves."""
-        self.left[op] = self.now
-        size = float(self.work.size_bytes[op])
+    def send(self, op: int, what: str) -> None:
+        """Put data, a request or an answer into the line of its queue pair."""
         if op not in self.ways:
-            self.at(self.now + size / self.local_rate, lambda: self.has_left(op))
-        elif size:
-            self.moving[op] = Moving(self.ways[op], size)
-        else:
-            self.has_left(op)
+            self.left[op] = max(self.now, self.copied[self._pair(op)])
+            there = self.left[op] + float(self.work.size_bytes[op]) / self.local_rate
+            self.copied[self._pair(op)] = there
+            self.at(there, lambda: self.has_left(op, what))
+            return
+        self.joining.append((op, what))
 
-    def has_left(self, op: int) -> None:
+    def _join(self) -> None:
+        """What is posted at one moment goes into the lines in program order."""
+        joining, self.joining = sorted(self.joining), []
+        for op, what in joining:
+            line = self.lines[self._pair(op)]
+            line.append((op, what))
+            if len(line) == 1:
+                self._leave()
+
+    def _pair(self, op: int) -> tuple[int, int]:
+        return int(self.work.rank[op]), int(self.work.peer[op])
+
+    def _next(self, op: int) -> None:
+        """The first of a line has left."""
+        self.lines[self._pair(op)].popleft()
+        self._leave()
+
+    def _leave(self) -> None:
+        """Begin with what is first in its line and has not begun."""
+        for line in list(self.lines.values()):
+            if not line or line[0][0] in self.begun:
+                continue
+            op, what = line[0]
+            if what == "data" and self.work.size_bytes[op]:
+                self.begun.add(op)
+                begin = self.now
+                if self.sharing != "none" and self.work.size_bytes[op] <= self.mtu:
+                    # A packet leaves whole, behind those of its adapter's other queue pairs.
+                    adapter = self.hosts[self.work.rank[op]]
+                    first = next(iter(self.ways[op]))
+                    lasts = float(self.work.size_bytes[op] * self.ways[op][first])
+                    begin = max(begin, self.packet_at[adapter])
+                    self.packet_at[adapter] = begin + lasts / self.capacity[first]
+                self.at(begin, lambda op=op: self._flow(op))
+                continue
+            if what == "data":
+                self.left[op] = self.now
+            self.has_left(op, what)
+            self._next(op)
+
+    def _flow(self, op: int) -> None:
+        self.left[op] = self.now
+        self.moving[op] = Moving(self.ways[op], float(self.work.size_bytes[op]))
+
+    def has_left(self, op: int, what: str) -> None:
         """The last byte has left."""
-        if self.work.kind[op] == Kind.PUT or self.work.size_bytes[op] > self.eager:
+        put = self.work.kind[op] == Kind.PUT
+        if what == "data" and (put or self.work.size_bytes[op] > self.eager):
             self.end(op)
-        latency = self.latency.get(op, self.local_latency)
-        self.at(self.now + latency, lambda: self.arrive(op))
+        time = self.now + self.latency.get(op, self.local_latency)
+        if op in self.ways:
+            time = max(time, self.latest[self._pair(op)])
+            self.latest[self._pair(op)] = time
+        self.at(time, lambda: self.arrive(op, what))
 
-    def arrive(self, op: int) -> None:
+    def arrive(self, op: int, what: str) -> None:
         """The last byte is there."""
+        if what == "request":
+            self.requested[op] = True
+            self._meet(op)
+            return
+        if what == "answer":
+            self.send(int(self.work.match[op]), "data")
+            return
         self.arrived[op] = self.now
         if self.work.kind[op] == Kind.SEND:
             self._take(op)

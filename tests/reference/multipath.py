@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from fractions import Fraction
 
@@ -37,6 +38,10 @@ def candidates(fabric: Fabric, routes: CandidateRoutes, row: int, goal: int) -> 
     return [
         int(e) for e in routes.set_edge[routes.set_offset[chosen] : routes.set_offset[chosen + 1]]
     ]
+
+
+def md5(name: object) -> int:
+    return int(hashlib.md5(str(name).encode(), usedforsecurity=False).hexdigest(), 16)
 
 
 def all_paths(fabric: Fabric, routes: CandidateRoutes, row: int, goal: int) -> list[list[int]]:
@@ -82,12 +87,15 @@ def part_path(
     out = graph.destination_link[source]
     row = int(graph.destination_row[source] if out < 0 else graph.link_row[out ^ 1])
     goal = int(graph.destination_row[destination])
-    if hash == "linear":
+    if hash in ("md5", "linear"):
         paths = all_paths(fabric, routes, row, goal)
-        code = [splitmix64((seed ^ (end * GOLDEN)) & MASK) >> 33 for end in ends]
-        number = code[0] * 1315423911 + code[1] * 2654435761
-        number += part[0] * 97531 + part[1] * 19260817
-        return paths[number % len(paths)]
+        if hash == "md5":
+            names = [fabric.node_names[fabric.endpoint_node[end]] for end in ends]
+            code = [md5(each) for each in (*names, *part)]
+        else:
+            code = [splitmix64((seed ^ (end * GOLDEN)) & MASK) >> 33 for end in ends] + [*part]
+        factors = (1315423911, 2654435761, 97531, 19260817)
+        return paths[sum(a * b for a, b in zip(code, factors, strict=True)) % len(paths)]
     value = flowlet_hash(seed, flow, *part)
     port = 0xC000 | value >> 50
     links = []

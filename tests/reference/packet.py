@@ -55,6 +55,7 @@ class PlainPackets:
         self.work, self.hosts, self.hardware = workload, [int(host) for host in hosts], hardware
         self.eager, self.handshake, self.overhead = eager_bytes, handshake, ps(overhead_ns)
         self.local_gbps, self.local_latency = local_gbps, ps(local_latency_ns)
+        self.copied: dict[tuple[int, int], int] = defaultdict(int)
         self.adapter = ps(hardware.adapter_latency_ns)
         self.qps = qps
         self.now = 0
@@ -291,8 +292,10 @@ class PlainPackets:
     def _copy(self, op: int, part: int) -> None:
         """A message within a host begins [21]."""
         if part == DATA:
-            self.left[op] = self.now
-            there = self.now + self._local(int(self.work.size_bytes[op]))
+            pair = int(self.work.rank[op]), int(self.work.peer[op])
+            self.left[op] = max(self.now, self.copied[pair])
+            there = self.left[op] + self._local(int(self.work.size_bytes[op]))
+            self.copied[pair] = there
             self._later(there, END, op, lambda: self._copied(op))
             return
         there, number = self.now + self.local_latency, self._owner(op, part)

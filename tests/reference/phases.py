@@ -7,8 +7,10 @@ from collections.abc import Iterator
 import networkx as nx
 import numpy as np
 
+from tests.reference.routing import switch_graph
 from weft.fabrics import Fabric
 from weft.routes import CandidateRoutes
+from weft.routing.sets import SetCollector
 
 #: A way between rows: (edge, lane) of each link, and its probability.
 Way = tuple[tuple[tuple[int, int], ...], float]
@@ -84,12 +86,24 @@ def pair_ways(
     ]
 
 
-def dependency_graph(fabric: Fabric, routes: CandidateRoutes, rows: list[int]) -> nx.DiGraph:
-    """Channels (edge, lane) and what waits on what, way by way."""
-    graph = nx.DiGraph()
-    for source in rows:
-        for target in rows:
-            for way, _ in pair_ways(fabric, routes, source, target, straight=0.5) or []:
-                graph.add_nodes_from(way)
-                nx.add_path(graph, way)
-    return graph
+def by_random_groups(fabric: Fabric, seed: int, *, direct: bool, lanes: int) -> CandidateRoutes:
+    """Shortest ways to random groups of rows, then to the target, on random lanes."""
+    random = np.random.default_rng(seed)
+    rows = fabric.graph.num_rows
+    graph = switch_graph(fabric).reverse()
+    nodes = np.flatnonzero(fabric.forwards).tolist()
+    via = random.integers(-1, 4, rows).astype(np.int32)
+    via[random.choice(rows, 4, replace=False)] = np.arange(4)
+    sets = SetCollector(fabric)
+    goals = [np.flatnonzero(via == v).tolist() for v in range(4)] + [[row] for row in range(rows)]
+    for number, goal in enumerate(goals):
+        far = nx.multi_source_dijkstra_path_length(graph, [nodes[row] for row in goal], weight=None)
+        hops = np.array([far.get(node, 99) for node in nodes])
+        nearer = hops[fabric.graph.edge_row] + 1 == hops[fabric.graph.edge_tail]
+        lane = random.integers(0, lanes, len(nearer)) if lanes > 1 else int(number >= 4)
+        sets.add(np.where(nearer & (hops[fabric.graph.edge_tail] < 99), lane, -1).astype(np.int8))
+    number, offset, edge, lane = sets.collect()
+    return CandidateRoutes(
+        "twin", fabric.digest, set_id=number[4:].copy(), set_offset=offset, set_edge=edge,
+        set_lane=lane, via=via, via_set=number[:4].copy(), direct=direct,
+    )  # fmt: skip

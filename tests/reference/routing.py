@@ -56,9 +56,9 @@ def follow(
         if not fabric.forwards[node]:
             return None
     for _ in range(len(row_of) + 1):
-        if node == target[0] and target[1] == 0:
-            return links
         port = int(routes.table[lid, row_of[node]])
+        if node == target[0] and target[1] == 0 and port == 0:
+            return links
         link = out_link(fabric, node, port)
         if port == routes.no_path or link < 0:
             return None
@@ -70,8 +70,10 @@ def follow(
     return None
 
 
-def host_paths(fabric: Fabric, routes: TableRoutes) -> dict[tuple[int, int], list[int] | None]:
-    """Path of every ordered pair of different hosts."""
+def host_paths(
+    fabric: Fabric, routes: TableRoutes, offset: int = 0
+) -> dict[tuple[int, int], list[int] | None]:
+    """Path of every ordered pair of different hosts, to one LID of the destination's."""
     places = destinations(fabric)
     first: dict[int, int] = {}
     for number, (node, _) in enumerate(places):
@@ -86,7 +88,7 @@ def host_paths(fabric: Fabric, routes: TableRoutes) -> dict[tuple[int, int], lis
             paths[a, b] = (
                 None
                 if s is None or d is None
-                else follow(fabric, routes, places[s], places[d], d << routes.lmc)
+                else follow(fabric, routes, places[s], places[d], (d << routes.lmc) + offset)
             )
     return paths
 
@@ -130,52 +132,3 @@ def split_pair(
     if not fabric.forwards[target[0]]:
         share[out_link(fabric, *target) ^ 1] = 1.0
     return share
-
-
-def dependency_graph(fabric: Fabric, routes: TableRoutes) -> nx.DiGraph:
-    """Channels (link, VL) between forwarding nodes and what waits on what, path by path.
-
-    Follows the LID of every offset from every host; lanes by (in port, out port, SL) at each row.
-    """
-    graph = nx.DiGraph()
-    places = destinations(fabric)
-    row_of = {int(node): row for row, node in enumerate(np.flatnonzero(fabric.forwards))}
-    hosts = [
-        number
-        for number, (node, _) in enumerate(places)
-        if fabric.num_switches <= node < fabric.num_switches + fabric.num_hosts
-    ]
-    sl = np.asarray(routes.sl)
-    for d in hosts:
-        for lid in range(d << routes.lmc, (d + 1) << routes.lmc):
-            for s in hosts:
-                path = follow(fabric, routes, places[s], places[d], lid)
-                if path is None or s == d:
-                    continue
-                forwarding = bool(fabric.forwards[places[s][0]])
-                first = places[s][0] if forwarding else int(fabric.link_to[path[0]])
-                if sl.ndim == 0:
-                    level = int(sl)
-                else:
-                    level = int(sl[lid] if sl.ndim == 1 else sl[row_of[first], lid])
-                before = None
-                port_in = 0 if forwarding else int(fabric.link_to_port[path[0]])
-                for link in path[0 if forwarding else 1 :]:
-                    if not fabric.forwards[fabric.link_to[link]]:
-                        break
-                    row = row_of[int(fabric.link_from[link])]
-                    lanes = routes.lanes
-                    table = 0
-                    if not lanes.is_uniform:
-                        table = lanes.index[
-                            lanes.base[row]
-                            + port_in * lanes.ports[row]
-                            + int(fabric.link_from_port[link])
-                        ]
-                    channel = (link, int(lanes.tables[table, level]))
-                    graph.add_node(channel)
-                    if before is not None:
-                        graph.add_edge(before, channel)
-                    before = channel
-                    port_in = int(fabric.link_to_port[link])
-    return graph

@@ -25,6 +25,7 @@ def test_agrees_with_plain_twin(seed: int) -> None:
         "eager_bytes": int(random.choice([0, 20_000, 10**9])),
         "handshake": bool(random.integers(2)),
         "overhead_ns": 0.0,
+        "mtu_bytes": int(random.choice([0, 2048, 9000])),
         "switch_latency_ns": float(random.choice([0.0, 90.0])),
         "local_gbps": 80.0,
         "local_latency_ns": float(random.choice([0.0, 100.0])),
@@ -61,8 +62,8 @@ def test_processors_take_one_thing_at_a_time(seed: int) -> None:
         builder.calc(int(ends[0]), float(random.uniform(0, 900)), cpu=cpu, after=[])
     work = builder.build()
     options = {
-        "eager_bytes": 5000, "handshake": True, "overhead_ns": 73.1, "switch_latency_ns": 50.0,
-        "local_gbps": 80.0, "local_latency_ns": 10.0,
+        "eager_bytes": 5000, "handshake": True, "overhead_ns": 73.1, "mtu_bytes": 9000,
+        "switch_latency_ns": 50.0, "local_gbps": 80.0, "local_latency_ns": 10.0,
     }  # fmt: skip
     plain = PlainFlow(fabric, routes, work, [0, 1, 5, 8], sharing="maxmin", **options)
     plain.run()

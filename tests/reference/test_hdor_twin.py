@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from fractions import Fraction
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from tests.kns_grids import grid
 from tests.reference import hdor as plain
 from tests.reference import routing
 from weft.fabrics import Fabric
+from weft.kernels.hdor import _lightest
 from weft.routes import TableRoutes
 from weft.routing import route
 from weft.routing.structure.kns import find_kns
@@ -109,3 +112,21 @@ def test_more_lanes_leave_fewer_flows_behind_others(spec: str) -> None:
     met = [plain.bystanders(fabric, tables(fabric, lanes=lanes)) for lanes in (1, 2, 4)]
     assert met[1] < 0.55 * met[0]
     assert met[2] < 0.55 * met[1]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_of_parallel_cables_the_one_that_is_fullest_last_is_taken(seed: int) -> None:
+    """Cables of unequal rates; one flow more or less makes a difference."""
+    random = np.random.default_rng(seed)
+    cables = 12
+    back = np.arange(2 * cables, dtype=np.int32) ^ 1
+    rates = random.choice([1, 2, 4], 2 * cables)
+    load = random.integers(0, 6, 2 * cables) * rates
+    first, last = sorted(random.choice(cables + 1, 2, replace=False).tolist())
+    edges = 2 * random.permutation(cables).astype(np.int32)
+    for backwards in (False, True):
+        for more in (1, 3, 12):
+            best = _lightest(edges, first, last, back, backwards, more, load, 1.0 / rates)
+            leaving = [int(back[edge]) if backwards else int(edge) for edge in edges[first:last]]
+            full = [Fraction(int(load[edge]) + more, int(rates[edge])) for edge in leaving]
+            assert best == leaving[full.index(min(full))]

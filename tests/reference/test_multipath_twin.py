@@ -5,6 +5,7 @@ import pytest
 
 from tests.random_fabrics import random_fabric
 from tests.reference import multipath as plain
+from weft.kernels.multipath import MOST_PATHS, residue
 from weft.routes import CandidateRoutes
 from weft.routing import route
 from weft.sim.multipath import HASHES, multipath_loads
@@ -44,3 +45,14 @@ def test_any_fabric_agrees() -> None:
 @pytest.mark.parametrize("spec", ["fat-tree:k=4", "fat-tree:k=6", "xgft:2;3,4;1,3;1,2"])
 def test_trees_agree(spec: str) -> None:
     assert check(build(spec), seed=11, flows=40) == 0
+
+
+def test_residues_of_long_numbers() -> None:
+    random = np.random.default_rng(3)
+    limbs = random.integers(2**32, size=(40, 5), dtype=np.uint32)
+    limbs[0], limbs[1] = 0, 2**32 - 1
+    numbers = [sum(int(limb) << 32 * i for i, limb in enumerate(each)) for each in limbs]
+    small, large = (int(random.integers(low, 2 * low)) for low in (2**31, 2**60))
+    for modulus in (1, 2, 6, 16, 256, small, 2**32, 2**32 + 1, large, MOST_PATHS):
+        found = [int(residue(each, np.uint64(modulus))) for each in limbs]
+        assert found == [number % modulus for number in numbers]

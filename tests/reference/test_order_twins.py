@@ -45,9 +45,7 @@ def test_up_down_distances_are_those_of_the_definition(seed: int) -> None:
 
 def _hop_dtype(fabric: Fabric) -> np.dtype:
     """The type in which the package keeps hops."""
-    from weft.routing import validate
-
-    return validate._best_hops(fabric).dtype
+    return fabric.graph.hops().dtype
 
 
 @pytest.mark.parametrize("seed", range(15))

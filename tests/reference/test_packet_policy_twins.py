@@ -17,7 +17,12 @@ from weft.sim.packet.policies.base import Policy, choice_of, numbered
 from weft.workload import WorkloadBuilder
 
 TREES = ("xgft:2;3,3;1,4", "xgft:3;2,2,3;1,3,2", "xgft:3;2,3,2;1,2,3", "xgft:2;2,4;1,2")
-GROUPS = ("dragonfly:p=2,a=4,h=2", "megafly:p=2,leaves=2,spines=2,h=2", "hyperx:3x4")
+GROUPS = (
+    "dragonfly:p=2,a=4,h=2",
+    "megafly:p=2,leaves=2,spines=2,h=2",
+    "hyperx:3x4",
+    "slim-fly:q=3,hosts=1",
+)
 
 
 def played_run(
@@ -103,9 +108,9 @@ def test_feedback_takes_turns_and_prefers_what_changed(seed: int) -> None:
     news: set[int] = set()
     told, now = 0, 0
     for _ in range(200):
-        now += int(random.integers(400))
+        now += int(random.integers(400 if random.random() < 0.9 else 12 * ageing))
         if random.random() < 0.5:
-            tag, level = int(random.integers(uplinks)), int(random.integers(8))
+            tag, level = int(random.integers(uplinks)), int(random.integers(1 << 7))
             if seen.get(tag, (-1, 0))[0] != level:
                 news.add(tag)
             seen[tag] = level, now
@@ -127,7 +132,8 @@ def test_feedback_takes_turns_and_prefers_what_changed(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_estimators_forget_a_part_at_each_tick(seed: int) -> None:
     random = np.random.default_rng(seed)
-    period, alpha, quanta = int(random.integers(1, 2000)), float(random.uniform(0.01, 1)), 8
+    rate, levels, alpha, quanta = float(random.choice([25, 100, 400])), set(), random.random(), 8
+    period = int(random.uniform(0.5, 2) * 16e6 / rate)  # in which about half of it is used
     reals = np.zeros(places.REALS)
     reals[places.LEFT], reals[places.SCALE] = 1 - alpha, quanta * 8000 * alpha / period
     policy = Policy(reals=reals, numbers=numbered(PERIOD=period, QUANTA=quanta), watches=True)
@@ -140,11 +146,16 @@ def test_estimators_forget_a_part_at_each_tick(seed: int) -> None:
         total += size
         choice.estimate[1] = size + kernel.decayed(choice, 1, now // period)
         assert choice.estimate[1] == total
-        level = int(total / (100.0 / 8000 * period / alpha) * quanta)
-        assert abs(kernel.congestion(choice, 1, now // period, 100.0) - min(level, 7)) <= (
-            total / (100.0 / 8000 * period / alpha) * quanta % 1 > 1 - 1e-9
-        )
+        exact = total / (rate / 8000 * period / alpha) * quanta
+        level = kernel.congestion(choice, 1, now // period, rate)
+        assert abs(level - min(int(exact), 7)) <= (exact % 1 > 1 - 1e-9)
+        levels.add(int(level))
+    assert len(levels) > 2, "metrics must not all be the largest"
     assert choice.estimate[0] == 0
+    # A byte is not yet nothing, and what was worked out is kept.
+    choice.estimate[1], choice.tick[1] = 1.0, 0
+    assert kernel.decayed(choice, 1, 1) == 1 - alpha == choice.estimate[1]
+    assert kernel.decayed(choice, 1, 2) == 0 == choice.estimate[1]
 
 
 @pytest.mark.parametrize("spec", GROUPS)

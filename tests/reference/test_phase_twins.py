@@ -9,44 +9,22 @@ import pytest
 from tests.random_fabrics import random_fabric
 from tests.reference import phases as plain
 from tests.reference import routing as tables
+from tests.reference.dependencies import dependency_graph
+from tests.reference.phases import by_random_groups
 from weft.fabrics import Fabric
-from weft.kernels.dependencies import list_dependencies
-from weft.kernels.phases import phase_dependencies, spread_demand
+from weft.kernels.phases import spread_demand
 from weft.routes import CandidateRoutes
 from weft.routing import route
 from weft.routing.phases import routed_rows, turn_shares
-from weft.routing.sets import SetCollector
 from weft.routing.validate import validate
 from weft.sim.all_to_all import all_to_all_loads
 from weft.sim.bisection import bisection
+from weft.sim.flow.network import carried_bytes, lay_routes
 from weft.sim.intermediates import round_loads
 from weft.sim.static import flow_loads, host_flows
 from weft.topology import build
 
 SEEDS = range(12)
-
-
-def by_random_groups(fabric: Fabric, seed: int, *, direct: bool, lanes: int) -> CandidateRoutes:
-    """Shortest ways to random groups of rows, then to the target, on random lanes."""
-    random = np.random.default_rng(seed)
-    rows = fabric.graph.num_rows
-    graph = tables.switch_graph(fabric).reverse()
-    nodes = np.flatnonzero(fabric.forwards).tolist()
-    via = random.integers(-1, 4, rows).astype(np.int32)
-    via[random.choice(rows, 4, replace=False)] = np.arange(4)
-    sets = SetCollector(fabric)
-    goals = [np.flatnonzero(via == v).tolist() for v in range(4)] + [[row] for row in range(rows)]
-    for number, goal in enumerate(goals):
-        far = nx.multi_source_dijkstra_path_length(graph, [nodes[row] for row in goal], weight=None)
-        hops = np.array([far.get(node, 99) for node in nodes])
-        nearer = hops[fabric.graph.edge_row] + 1 == hops[fabric.graph.edge_tail]
-        lane = random.integers(0, lanes, len(nearer)) if lanes > 1 else int(number >= 4)
-        sets.add(np.where(nearer & (hops[fabric.graph.edge_tail] < 99), lane, -1).astype(np.int8))
-    number, offset, edge, lane = sets.collect()
-    return CandidateRoutes(
-        "twin", fabric.digest, set_id=number[4:].copy(), set_offset=offset, set_edge=edge,
-        set_lane=lane, via=via, via_set=number[:4].copy(), direct=direct,
-    )  # fmt: skip
 
 
 def host_pairs(fabric: Fabric) -> list[tuple[int, int, int, int]]:
@@ -66,7 +44,7 @@ def test_loads_and_lengths_are_those_of_all_ways(seed: int, direct: bool) -> Non
     routes = by_random_groups(fabric, seed, direct=direct, lanes=1)
     total = all_to_all_loads(fabric, routes)
     expected = np.zeros(fabric.num_links)
-    lost = 0
+    lost = set()
     hops: dict[int, float] = {}
     longest = 0
     share = 0.0 if np.isnan(total.straight) else total.straight
@@ -76,7 +54,7 @@ def test_loads_and_lengths_are_those_of_all_ways(seed: int, direct: bool) -> Non
         if source >= 0 and target >= 0:
             found = plain.pair_ways(fabric, routes, source, target, straight=share)
         if found is None:
-            lost += 1
+            lost.add((a, b))
             continue
         ends = fabric.host_endpoint[[a, b]]
         cables = fabric.graph.destination_link[ends] >= 0
@@ -93,16 +71,26 @@ def test_loads_and_lengths_are_those_of_all_ways(seed: int, direct: bool) -> Non
         for way, chance in found:
             length = len(way) + int(cables.sum())
             hops[length] = hops.get(length, 0.0) + chance
-    assert total.unrouted == lost
+    assert total.unrouted == len(lost)
     np.testing.assert_allclose(total.per_link, expected, atol=1e-9)
     sources, destinations, *_ = np.array(host_pairs(fabric)).T
     flows = host_flows(fabric, sources, destinations)
     listed = flow_loads(fabric, routes, flows)
-    assert listed.unrouted == lost
+    assert listed.unrouted == len(lost)
     np.testing.assert_allclose(listed.per_link, expected, atol=1e-9)
     found = validate(fabric, routes)
-    assert found.num_unrouted_pairs == lost == len(found.unrouted_pairs)
+    assert found.num_unrouted_pairs == len(lost)
+    assert {tuple(pair) for pair in found.unrouted_pairs.tolist()} == lost
     assert found.max_hops == longest
+    every = range(fabric.graph.num_rows)
+    cabled = dict(nx.all_pairs_shortest_path_length(tables.switch_graph(fabric)))
+    nodes = np.flatnonzero(fabric.forwards).tolist()
+    assert found.unrouted_rows == sum(
+        nodes[b] in cabled[nodes[a]] and plain.pair_ways(fabric, routes, a, b) is None
+        for a in every
+        for b in every
+        if a != b
+    )
     np.testing.assert_allclose(
         found.hops, [hops.get(length, 0.0) for length in range(len(found.hops))], atol=1e-9
     )
@@ -110,38 +98,96 @@ def test_loads_and_lengths_are_those_of_all_ways(seed: int, direct: bool) -> Non
     assert 0 <= bisection(fabric, routes, samples=3).mean <= 1
 
 
+def routed_pairs(
+    fabric: Fabric, routes: CandidateRoutes
+) -> list[tuple[int, int, list[plain.Way], list[plain.Way]]]:
+    """Pairs of hosts with all their paths: by intermediates or not, and those that go straight."""
+    pairs = []
+    for a, b, source, target in host_pairs(fabric):
+        if source >= 0 and target >= 0:
+            found = plain.pair_ways(fabric, routes, source, target)
+            if found is not None:
+                straight = plain.straight_ways(fabric, routes, source, target)
+                pairs.append((a, b, found, straight or []))
+    return pairs
+
+
+def links_of(fabric: Fabric, a: int, b: int, way: tuple[tuple[int, int], ...]) -> list[int]:
+    """Directed links of a path of edges between two hosts."""
+    link = fabric.graph.destination_link[fabric.host_endpoint[[a, b]]]
+    first = [int(link[0]) ^ 1] if link[0] >= 0 else []
+    last = [int(link[1])] if link[1] >= 0 else []
+    return [*first, *(int(fabric.graph.edge_link[edge]) for edge, _ in way), *last]
+
+
+@pytest.mark.parametrize("direct", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("lanes", [1, 3])
-def test_no_dependency_of_any_way_is_missed(seed: int, lanes: int) -> None:
+def test_messages_split_as_the_chances_of_all_paths(seed: int, direct: bool) -> None:
     fabric = random_fabric(seed, switches=7)
-    routes = by_random_groups(fabric, seed, direct=bool(seed % 2), lanes=lanes)
-    rows = np.unique(fabric.graph.destination_row[: fabric.num_host_endpoints])
-    expected = plain.dependency_graph(fabric, routes, rows[rows >= 0].tolist())
-    graph = fabric.graph
-    vls = routes.num_vls
-    degree = np.diff(graph.edge_offset)[graph.edge_row].astype(np.int64)
-    first_bit = np.concatenate(([0], np.cumsum(degree * vls * vls)))
-    bits = np.zeros(int(first_bit[-1] >> 3) + 1, dtype=np.uint8)
-    used = np.zeros(len(degree) * vls, dtype=np.uint8)
-    sources = rows[rows >= 0].astype(np.int32)
-    phase_dependencies(
-        routes.set_id, routes.set_offset, routes.set_edge, routes.set_lane, routes.via,
-        routes.via_set, routes.direct, graph.edge_offset, graph.edge_row, sources, 0, vls,
-        first_bit, bits, used,
-    )  # fmt: skip
-    tails = np.empty(len(used) * 64, dtype=np.int32)
-    heads = np.empty(len(used) * 64, dtype=np.int32)
-    count = list_dependencies(
-        graph.edge_offset, graph.edge_row, vls, first_bit, bits, used, tails, heads
-    )
-    found = {
-        (divmod(int(a), vls), divmod(int(b), vls))
-        for a, b in zip(tails[:count], heads[:count], strict=True)
-    }
-    if all(plain.pair_ways(fabric, routes, a, b) for a in sources for b in sources if a != b):
-        assert set(expected.edges) <= found
-    knots = [part for part in nx.strongly_connected_components(expected) if len(part) > 1]
-    assert bool(validate(fabric, routes).credit_loops) >= bool(knots)
+    routes = by_random_groups(fabric, seed, direct=direct, lanes=1)
+    pairs = routed_pairs(fabric, routes)
+    if not pairs:
+        return
+    sources, destinations = np.array([pair[:2] for pair in pairs]).T
+    given = 0.3
+    laid = lay_routes(fabric, routes, sources, destinations, straight=given, switch_latency_ns=7.0)
+    assert np.isnan(laid.straight) != direct
+    row = fabric.graph.destination_row[fabric.host_endpoint]
+    for number, (a, b, about, straight) in enumerate(pairs):
+        mixed = [(way, chance) for way, chance in about]
+        if direct and plain.goes_round(routes, row[a], row[b]):
+            mixed = [(way, chance * (1 - given)) for way, chance in about]
+            mixed += [(way, chance * given) for way, chance in straight]
+        expected: dict[int, float] = {}
+        latency = 0.0
+        for way, chance in mixed:
+            links = links_of(fabric, a, b, way)
+            latency += chance * (fabric.cable_latency_ns[np.array(links) >> 1].sum() - 7.0)
+            latency += chance * 7.0 * len(links)
+            for link in links:
+                expected[link] = expected.get(link, 0.0) + chance
+        run = slice(laid.route_offset[number], laid.route_offset[number + 1])
+        share = laid.route_share[run] if len(laid.route_share) else np.ones(run.stop - run.start)
+        found = dict(zip(laid.route_link[run].tolist(), share.tolist(), strict=True))
+        assert len(found) == run.stop - run.start
+        assert found == pytest.approx({link: part for link, part in expected.items() if part > 0})
+        assert laid.route_latency_ns[number] == pytest.approx(latency)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_messages_and_flows_load_alike(seed: int) -> None:
+    """Of weighted traffic both levels send the same share straight, over the same links."""
+    fabric = random_fabric(seed, switches=7)
+    routes = by_random_groups(fabric, seed, direct=True, lanes=1)
+    pairs = routed_pairs(fabric, routes)
+    if not pairs:
+        return
+    sources, destinations = np.array([pair[:2] for pair in pairs]).T
+    size = np.random.default_rng(seed).integers(1, 9, len(pairs)).astype(np.float64)
+    laid = lay_routes(fabric, routes, sources, destinations, weights=size)
+    loads = flow_loads(fabric, routes, host_flows(fabric, sources, destinations, weights=size))
+    assert laid.straight == pytest.approx(loads.straight, nan_ok=True)
+    carried = carried_bytes(laid, np.arange(len(pairs)), size)
+    np.testing.assert_allclose(carried, loads.per_link, atol=1e-9)
+
+
+@pytest.mark.parametrize("direct", [False, True])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_hashed_message_takes_one_of_the_paths(seed: int, direct: bool) -> None:
+    fabric = random_fabric(seed, switches=7)
+    routes = by_random_groups(fabric, seed, direct=direct, lanes=1)
+    for a, b, about, straight in routed_pairs(fabric, routes)[:20]:
+        for share, ways in ((0.0, about), (1.0, straight)):
+            laid = lay_routes(
+                fabric, routes, [a] * 40, [b] * 40, multipath="hash", straight=share, seed=seed
+            )
+            allowed = {tuple(links_of(fabric, a, b, way)) for way, _ in (ways if direct else about)}
+            taken = {
+                tuple(run.tolist()) for run in np.split(laid.route_link, laid.route_offset[1:-1])
+            }
+            assert taken <= allowed
+            # Among four intermediates and their paths 40 draws do not all hit the same one.
+            assert len(taken) > 1 or len(allowed) == 1 or max(p for _, p in ways) > 0.5
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -195,10 +241,9 @@ def test_engines_wait_in_no_circle_way_by_way(name: str, spec: str) -> None:
     fabric = build(spec)
     routes = route(fabric, name)
     assert isinstance(routes, CandidateRoutes)
-    rows = np.unique(fabric.graph.destination_row[: fabric.num_host_endpoints])
-    graph = plain.dependency_graph(fabric, routes, rows.tolist())
+    graph = dependency_graph(fabric, routes)
     assert nx.is_directed_acyclic_graph(graph)
     one_lane = replace(routes, set_lane=np.zeros(0, dtype=np.uint8))
-    cyclic = plain.dependency_graph(fabric, one_lane, rows.tolist())
+    cyclic = dependency_graph(fabric, one_lane)
     assert not nx.is_directed_acyclic_graph(cyclic)
     assert validate(fabric, one_lane).credit_loops

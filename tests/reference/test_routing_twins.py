@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -9,14 +11,15 @@ import pytest
 
 from tests.random_fabrics import random_fabric
 from tests.reference import routing as plain
+from tests.reference.test_deadlock_twin import path_case
 from weft.errors import NotApplicable, UnroutedWarning
 from weft.fabrics import Fabric, FabricBuilder
-from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes, VirtualLanes
+from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
 from weft.routing import route
 from weft.routing.lower import lower
 from weft.routing.source import source_routes
-from weft.routing.validate import validate
-from weft.sim.all_to_all import all_to_all_loads
+from weft.routing.validate import reached_rows, validate
+from weft.sim.all_to_all import all_to_all_loads, all_to_all_users
 from weft.sim.bisection import bisection
 from weft.sim.static import contention, flow_loads, host_flows, link_loads, link_users
 
@@ -73,6 +76,18 @@ def test_loads_contention_and_users_follow_the_tables(seed: int) -> None:
         for link, users in zip(busiest, link_users(fabric, routes, flows, busiest), strict=True):
             through = [i for i, path in enumerate(paths.values()) if path and link in path]
             assert sorted(users.tolist()) == through
+        assert_users_by_switch(fabric, routes, paths, np.arange(fabric.num_links))
+
+
+def assert_users_by_switch(fabric, routes, paths, links) -> None:
+    """Hold users counted by switch against the paths of all pairs."""
+    row = fabric.graph.destination_row[fabric.host_endpoint]
+    for link, groups in zip(links, all_to_all_users(fabric, routes, links), strict=True):
+        through = [pair for pair, path in paths.items() if path and link in path]
+        nodes = (fabric.graph.row_node[row[list(pair)]] for pair in through)
+        expected = Counter(tuple(ends.tolist()) for ends in nodes)
+        ends = zip(groups.source.tolist(), groups.destination.tolist(), strict=True)
+        assert dict(zip(ends, groups.flows.tolist(), strict=True)) == expected
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -112,60 +127,62 @@ def test_candidates_are_all_shortest_paths_and_split_equally(seed: int) -> None:
     np.testing.assert_allclose(all_to_all_loads(fabric, routes).per_link, expected_loads, atol=1e-9)
 
 
+def by_row(fabric: Fabric, routes: TableRoutes, best: dict[int, Any]) -> tuple[int, list[int]]:
+    """(LID, row) without a path though cabled together, and LIDs sent out by their own row."""
+    nodes = np.flatnonzero(fabric.forwards).tolist()
+    lost, sent_out = 0, []
+    for number, (node, port) in enumerate(plain.destinations(fabric)):
+        leaf = int(fabric.link_to[plain.out_link(fabric, node, port)]) if port else node
+        for lid in range(number << routes.lmc, (number + 1) << routes.lmc):
+            for row, start in enumerate(nodes):
+                path = plain.follow(fabric, routes, (start, 0), (node, port), lid)
+                lost += leaf in best[start] and path is None
+                own = start == node and port == 0
+                if own and int(routes.table[lid, row]) not in (0, routes.no_path):
+                    sent_out.append(lid)
+    return lost, sent_out
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_validator_counts_what_the_paths_show(seed: int) -> None:
     fabric = random_fabric(seed, others=seed % 3)
-    for routes in tables(fabric, seed):
+    best = dict(nx.all_pairs_shortest_path_length(plain.switch_graph(fabric)))
+    made = tables(fabric, seed)
+    for routes in (*made, damaged(made[2], seed)):
         found = validate(fabric, routes)
-        paths = plain.host_paths(fabric, routes)
-        lost = {pair for pair, path in paths.items() if path is None}
+        by_offset = [plain.host_paths(fabric, routes, o) for o in range(1 << routes.lmc)]
+        paths = by_offset[0]
+        lost = {pair for each in by_offset for pair, path in each.items() if path is None}
         assert found.num_unrouted_pairs == len(lost)
-        assert {tuple(pair) for pair in found.unrouted_pairs.tolist()} == lost
-        lengths = [len(path) for path in paths.values() if path is not None]
-        assert found.hops.tolist() == np.bincount(lengths).tolist()
-        assert found.detours.sum() == len(lengths)
+        assert [(a, b) for a, b in found.unrouted_pairs.tolist()] == sorted(
+            lost, key=lambda pair: pair[::-1]
+        )
+        there = [np.array(path) for path in paths.values() if path is not None]
+        assert found.hops.tolist() == np.bincount([len(path) for path in there]).tolist()
+        extra = []
+        for path in there:
+            inner = path[fabric.forwards[fabric.link_from[path]]]
+            inner = inner[fabric.forwards[fabric.link_to[inner]]]
+            ends = (fabric.link_from[inner[:1]], fabric.link_to[inner[-1:]])
+            least = best[int(ends[0][0])][int(ends[1][0])] if len(inner) else 0
+            extra.append(len(inner) - least)
+        assert found.detours.tolist() == np.bincount(extra).tolist()
+        assert found.mean_hops == pytest.approx(np.mean([len(path) for path in there]))
+        assert found.max_hops == max(len(path) for path in there)
+        assert (found.minimal_share, found.max_detour) == (extra.count(0) / len(extra), max(extra))
+        assert (found.unrouted_rows, found.sent_out.tolist()) == by_row(fabric, routes, best)
+        known = fabric.host_endpoint >= 0
+        rows = np.where(known, fabric.graph.destination_row[fabric.host_endpoint], -1)
+        reached = reached_rows(fabric, routes, fabric.host_endpoint)
+        for (a, b), path in paths.items():
+            if known[a] and known[b] and rows[a] >= 0:
+                assert reached[b, rows[a]] == (path is not None)
         for loop in found.loops:
             assert len(set(loop)) == len(loop) >= 2
     hashed = validate(fabric, route(fabric, "ecmp"))
     single = validate(fabric, route(fabric, "minhop"))
     assert hashed.hops.tolist() == single.hops.tolist()
     assert hashed.num_unrouted_pairs == single.num_unrouted_pairs
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("lanes", ["one", "by LID", "by pair", "by port"])
-def test_the_dependency_graph_is_the_one_that_the_paths_make(seed: int, lanes: str) -> None:
-    fabric = random_fabric(seed, others=seed % 3)
-    random = np.random.default_rng(seed)
-    routes = route(fabric, "minhop", lmc=seed % 2)
-    lids = fabric.num_destinations << seed % 2
-    if lanes == "by LID":
-        routes = replace(
-            routes,
-            sl=random.integers(0, 3, lids).astype(np.uint8),
-            lanes=VirtualLanes.uniform(range(16)),
-        )
-    elif lanes == "by pair":
-        shape = (fabric.graph.num_rows, lids)
-        routes = replace(
-            routes,
-            sl=random.integers(0, 2, shape).astype(np.uint8),
-            lanes=VirtualLanes.uniform(range(16)),
-        )
-    elif lanes == "by port":
-        ports = np.diff(fabric.graph.row_base).astype(np.int32)
-        base = np.concatenate(([0], np.cumsum(ports.astype(np.int64) ** 2)))
-        maps = random.integers(0, 3, (4, 16)).astype(np.uint8)
-        index = random.integers(0, 4, int(base[-1])).astype(np.int32)
-        routes = replace(routes, lanes=VirtualLanes(maps, index, base[:-1], ports))
-    found = validate(fabric, routes)
-    graph = plain.dependency_graph(fabric, routes)
-    knots = [part for part in nx.strongly_connected_components(graph) if len(part) > 1]
-    assert len(found.credit_loops) == len(knots)
-    for cycle in found.credit_loops:
-        for channel, following in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
-            assert graph.has_edge(channel, following)
-    assert found.lanes == max(len({lane for _, lane in graph}), 1)
 
 
 def source_routes_of(
@@ -222,27 +239,37 @@ def test_source_routes_do_what_the_paths_say(seed: int) -> None:
     for link, users in zip(busiest, link_users(fabric, routes, flows, busiest), strict=True):
         through = [i for i, path in enumerate(paths.values()) if path and link in path]
         assert sorted(users.tolist()) == through
-    routes = replace(
-        routes,
-        sl=random.integers(0, 3, len(routes.pair)).astype(np.uint8),
-        lanes=VirtualLanes.uniform(range(16)),
-    )
-    level = dict(zip(routes.pair.tolist(), routes.sl.tolist(), strict=True))
-    waits = nx.DiGraph()
-    for (a, b), path in paths.items():
-        if path is None:
-            continue
-        lane = level[endpoint[a] * fabric.num_host_endpoints + endpoint[b]]
-        ends = fabric.forwards[fabric.link_from[path]] & fabric.forwards[fabric.link_to[path]]
-        channels = [(link, lane) for link in np.asarray(path)[ends].tolist()]
-        waits.add_nodes_from(channels)
-        nx.add_path(waits, channels)
-    judged = validate(fabric, routes)
-    knots = [part for part in nx.strongly_connected_components(waits) if len(part) > 1]
-    assert len(judged.credit_loops) == len(knots)
-    assert judged.lanes == max(len({lane for _, lane in waits}), 1)
+    assert_users_by_switch(fabric, routes, paths, np.arange(fabric.num_links))
     same = bisection(fabric, source_routes_of(fabric, every, np.ones(len(every))), samples=20)
     assert same.mean == pytest.approx(bisection(fabric, route(fabric, "minhop"), samples=20).mean)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_source_routes_are_counted_between_first_ports(seed: int) -> None:
+    """Walks of any length, some from or to the second port of a host."""
+    fabric, routes = path_case(seed)
+    best = dict(nx.all_pairs_shortest_path_length(plain.switch_graph(fabric)))
+    places, first = plain.destinations(fabric), fabric.host_endpoint.tolist()
+    leaf = [
+        int(fabric.link_to[plain.out_link(fabric, *place)]) if place[1] else place[0]
+        for place in places
+    ]
+    hops, extra = [], []
+    for pair, length in zip(routes.pair.tolist(), np.diff(routes.offset).tolist(), strict=True):
+        source, target = divmod(pair, fabric.num_host_endpoints)
+        if source in first and target in first:
+            hops.append(length + (places[source][1] > 0) + (places[target][1] > 0))
+            extra.append(length - best[leaf[source]][leaf[target]])
+    found = validate(fabric, routes)
+    assert found.hops.tolist() == (np.bincount(hops).tolist() or [0])
+    assert found.detours.tolist() == (np.bincount(extra).tolist() or [0])
+    assert found.num_unrouted_pairs == fabric.num_hosts * (fabric.num_hosts - 1) - len(hops)
+    assert found.num_disconnected_pairs == sum(
+        a < 0 or b < 0 or leaf[b] not in best[leaf[a]]
+        for i, a in enumerate(first)
+        for j, b in enumerate(first)
+        if i != j
+    )
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -180,8 +180,8 @@ def test_long_runs_of_few_sources_end_on_time() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"load": 0}, "load must be above 0, not 0"),
-        ({"rate_gbps": float("nan")}, "rate_gbps must be above 0"),
+        ({"load": 0}, "load must be a finite number above 0, not 0"),
+        ({"rate_gbps": float("nan")}, "rate_gbps must be a finite number above 0"),
         ({"size": 0}, "size must be at least 1"),
         ({"size": "4 apples"}, "size: '4 apples' is no size"),
         ({"duration_ns": 0}, "duration_ns must be above 0"),

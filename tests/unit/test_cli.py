@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import io
+import math
 import re
 import subprocess
 import sys
@@ -12,8 +14,9 @@ from rich.console import Console
 from weft.cli import main
 from weft.cli.compare import advice
 from weft.cli.listing import KINDS, _with_defaults
-from weft.compare import compare
+from weft.compare import USERS, Gain, compare
 from weft.load import fabric
+from weft.opensm.guids import read_guids
 from weft.registry import Entry
 
 TREE = "xgft:2;4,4;1,4"
@@ -65,7 +68,84 @@ def test_engines_of_opensm_within_the_interval_of_its_best_are_named() -> None:
     assert [name for name, mean in found.items() if mean >= low] == [within]
     # An interval of many samples holds the best alone.
     few = compare(fabric("torus:4x4"), ["torus-2QoS:balance=opensm", "dfsssp"], samples=500)
-    assert "interval" not in " ".join(advice(few))
+    assert "its 95 % interval" not in " ".join(advice(few))
+
+
+def advised(spec: str, *engines: str, samples: int = 50) -> list[str]:
+    result = compare(fabric(spec), engines or None, ["all-to-all"], samples=samples)
+    lines = advice(result)
+    start = next((n for n, line in enumerate(lines) if line.startswith("Recommended")), len(lines))
+    return lines[start:]
+
+
+def test_what_opensm_computes_itself_is_recommended_unless_tables_gain_enough() -> None:
+    (line,) = advised("leaf-spine:leaves=24,spines=4,hosts=4", "updn", "ftree", "minhop")
+    assert line == (
+        "Recommended: OpenSM's own ftree: routing_engine ftree in opensm.conf (opensm -R ftree). "
+        "It routes again when a cable or switch fails. Static tables of weft's updn would not, and "
+        "are no better by any figure."
+    )
+    (line,) = advised("leaf-spine:leaves=24,spines=4,hosts=4", "updn:balance=opensm")
+    assert (
+        "routing_engine updn, root_guid_file FILE in opensm.conf (opensm -R updn -a FILE)" in line
+    )
+    assert "FILE names 4 roots, spine0, spine1, spine2 and 1 more, as weft compare" in line
+    (line,) = advised("leaf-spine:leaves=4,spines=2,hosts=4", "updn:balance=opensm")
+    assert "(opensm -R updn), which finds the roots itself: 2, spine0, spine1." in line
+    (line,) = advised("kns:k=3,n=2", "dor", "dfsssp")
+    assert (
+        "fails; that nothing can deadlock is proven for the fabric as it is, not for then" in line
+    )
+
+    tables, given_up, keep = advised("torus:4x4", "dfsssp", "dfsssp:balance=opensm")
+    assert re.match(
+        r"Recommended: static tables of weft's dfsssp: weft opensm export FABRIC --engine dfsssp "
+        r"--out DIR\. Over OpenSM's own dfsssp they give \+[\d.]+% bisection bandwidth \(95 % "
+        r"interval \+[\d.]+% to \+[\d.]+%\) and 8 instead of \d+ flows on the most loaded link",
+        tables,
+    )
+    assert given_up.startswith("Given up: OpenSM keeps to static tables when a cable or switch")
+    assert keep.endswith("routing_engine dfsssp, qos TRUE in opensm.conf (opensm -R dfsssp -Q).")
+
+    (line, _) = advised("torus:4x4", "dfsssp")
+    assert line.endswith("No engine that OpenSM computes itself was compared.")
+    (line, _) = advised("torus:4x4", "dfsssp", "minhop:balance=opensm")
+    assert line.endswith("No engine compared that OpenSM computes itself is valid.")
+    assert advised("bcube:n=3,k=1", "minhop", "minhop:balance=opensm") == []
+
+
+def test_gains_are_held_against_the_spread_of_the_samples() -> None:
+    assert not Gain(0.2, 0.049, 0.3, 100, 100).significant
+    assert Gain(0.06, 0.05, 0.07, 100, 100).significant
+    assert not Gain(0.0, 0.0, 0.0, 76, 100).significant
+    assert Gain(0.0, 0.0, 0.0, 75, 100).significant
+    assert not Gain(0.5, math.nan, math.nan, 100, 100).significant
+    result = compare(fabric("torus:4x4"), ["dfsssp", "dfsssp:balance=opensm"], ["shift"], samples=9)
+    one, other = result.outcomes
+    assert one.bisection
+    assert other.bisection
+    same = result.gain(one, one)
+    assert (same.bandwidth, same.low, same.high) == (0, 0, 0)
+    found = result.gain(one, other)
+    # Both engines meet the same bisections, so that the differences spread less than each.
+    share = one.bisection.per_sample / other.bisection.mean
+    share -= other.bisection.per_sample / other.bisection.mean
+    half = 2.306 * share.std(ddof=1) / 3  # Student's t, eight degrees of freedom
+    assert found.bandwidth == pytest.approx(share.mean())
+    assert (found.low, found.high) == pytest.approx(
+        (share.mean() - half, share.mean() + half), 1e-3
+    )
+
+
+def test_roots_are_written_for_opensm(tmp_path: Path, capsys) -> None:
+    words = ("compare", "leaf-spine:leaves=3,spines=2,hosts=2", "--samples", "2")
+    path = tmp_path / "roots"
+    assert run(capsys, *words, "--engine", "updn,minhop", "--roots", str(path))[0] == 0
+    assert read_guids(fabric(words[1]), path, kind="root").tolist() == [3, 4]
+    status, _, error = run(capsys, *words, "--engine", "minhop", "--roots", str(tmp_path / "none"))
+    assert status == 2
+    assert "--roots: no updn among the engines compared fits" in error
+    assert not (tmp_path / "none").exists()
 
 
 def test_compare_says_why_engines_and_patterns_do_not_fit(capsys) -> None:
@@ -171,11 +251,40 @@ def test_writers_take_their_options(capsys) -> None:
     assert "h3" not in without
 
 
-def test_no_flow_is_named_twice_or_left_out_among_the_users_of_a_link() -> None:
-    result = compare(fabric("leaf-spine:leaves=24,spines=6,hosts=8"), samples=2)
+@pytest.mark.parametrize("listed", [None, 0], ids=["by flow", "by switch"])
+def test_no_flow_is_named_twice_or_left_out_among_the_users_of_a_link(
+    monkeypatch: pytest.MonkeyPatch, listed: int | None
+) -> None:
+    tree = fabric("leaf-spine:leaves=24,spines=6,hosts=8")
+    whole = compare(tree, samples=2)
+    if listed is not None:
+        # As on a fabric whose all-to-all has more flows than are listed.
+        monkeypatch.setattr("weft.compare.MAX_LISTED_FLOWS", listed)
+    result = compare(tree, ("minhop", "updn", "dfsssp", "ecmp"), samples=2)
+    named = {run.engine: run for run in whole.runs if run.pattern == "all-to-all"}
     for made in result.runs:
+        assert (made.engine == "ecmp") == (not made.users) == bool(made.no_users)
         for link, users in made.users.items():
-            assert sum(user.flows for user in users) == made.flows[link]
+            for ranking in (users.pairs, users.sources, users.destinations):
+                assert ranking.flows.sum() == made.flows[link]
+                assert ranking.count == len(ranking.nodes)
+            if made.pattern == "all-to-all" and made.flows[link] > USERS:
+                before = named[made.engine].users[link]
+                assert users.pairs.nodes.tolist() == before.pairs.nodes.tolist()
+                assert users.pairs.flows.tolist() == before.pairs.flows.tolist()
+
+
+def test_the_page_says_which_engine_is_best_and_why() -> None:
+    tree, few = fabric("leaf-spine:leaves=6,spines=2,hosts=4"), ("all-to-all",)
+    said = compare(tree, ("minhop", "updn", "dor", "ecmp"), few, samples=50).page().answer
+    assert said.startswith("Best engine: updn. ")
+    assert "as they do with minhop." in said
+    assert "because it is free of deadlock on any fabric, unlike minhop." in said
+    assert "dor" not in said
+    said = compare(tree, ("updn", "dor"), few, samples=50).page().answer
+    assert "more than with any other valid engine; next is dor with" in said
+    said = compare(fabric("ring:6"), ("minhop",), few, samples=5).page().answer
+    assert said.startswith("No engine gives valid routes")
 
 
 def test_hosts_that_forward_have_hot_links_too(capsys) -> None:
@@ -315,6 +424,63 @@ def test_list_shows_defaults_as_they_are_typed(capsys) -> None:
             assert KINDS[kind].bind(entry, typed) == defaults, entry.name
 
 
+#: As OpenSM dumps a switch with one adapter.
+SUBNET_LIST = """\
+{ SW Ports:04 SystemGUID:0000000000000000 NodeGUID:0000000000200000 PortGUID:0000000000200000 \
+VenID:000000 DevID:0000 Rev:00000000 {s} LID:0002 PN:01 } { CA Ports:01 \
+SystemGUID:0000000000000000 NodeGUID:0000000000100000 PortGUID:0000000000100001 VenID:000000 \
+DevID:0000 Rev:00000000 {h} LID:0001 PN:01 } PHY=4x LOG=ACT SPD=50
+{ CA Ports:01 SystemGUID:0000000000000000 NodeGUID:0000000000100000 \
+PortGUID:0000000000100001 VenID:000000 DevID:0000 Rev:00000000 {h} LID:0001 PN:01 } { SW \
+Ports:04 SystemGUID:0000000000000000 NodeGUID:0000000000200000 PortGUID:0000000000200000 \
+VenID:000000 DevID:0000 Rev:00000000 {s} LID:0002 PN:01 } PHY=4x LOG=ACT SPD=50
+"""
+
+
+def fed(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Standard input that gives a text."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+
+def test_a_fabric_of_one_adapter_is_described(capsys, monkeypatch, tmp_path) -> None:
+    (tmp_path / "opensm-subnet.lst").write_text(SUBNET_LIST)
+    status, out, _ = run(capsys, "info", str(tmp_path / "opensm-subnet.lst"))
+    assert status == 0
+    assert "distance" not in out
+    assert re.search(r"hosts +│ 1 ", out)
+    assert re.search(r"rates +│ 1 × 4xHDR", out)
+    fed(monkeypatch, SUBNET_LIST)
+    assert run(capsys, "route", "-") == (
+        0, "minhop on standard input: valid, no pair of hosts is connected, 1 lane\n", "",
+    )  # fmt: skip
+
+
+def test_standard_input_is_one_file_that_is_read(capsys, monkeypatch) -> None:
+    trace = "RANKS 4\nbarrier\n"
+    fed(monkeypatch, trace)
+    status, out, _ = run(capsys, "trace", "check", "-")
+    assert status == 0
+    assert re.search(r"messages +8", out)
+    fed(monkeypatch, trace)
+    status, out, _ = run(capsys, "simulate", TREE, "--workload", "-", "--level", "flow")
+    assert status == 0
+    assert re.search(r"│ +4 │ +4 │ .* │ +8 │", out)
+    for words, says in (
+        (["info", "-", "--names", "-"], "standard input: can stand for one file only"),
+        (["info", "-"], "standard input: is in no format"),
+        (["trace", "check", "-"], "standard input:2: "),
+        (["convert", TREE, "-o", "-"], "--output -: is read; expected a file to write"),
+        (["trace", "format", "-i", "-"], "standard input: is read"),
+    ):
+        wrong = "RANKS 4\n  Barrierr\n" if says.endswith("2: ") else "RANKS 4\n  barrier\n"
+        fed(monkeypatch, SUBNET_LIST if "--names" in words else wrong)
+        status, out, err = run(capsys, *words)
+        assert (status, out) == (2, "")
+        assert says in err
+    monkeypatch.setattr("sys.stdin", None)
+    assert run(capsys, "info", "-") == (2, "", "weft: error: standard input: is closed\n")
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -335,11 +501,11 @@ def test_list_shows_defaults_as_they_are_typed(capsys) -> None:
         (["convert", TREE, "--to", "graphviz:host=false"], "did you mean 'hosts'"),
         (["compare", TREE, "--fail-cable", "nobody[1]"], "no node 'nobody'"),
         (["compare", TREE, "--random-cables", "1", "--fault-seed", "-1"], "seed must be"),
-        (["compare", TREE, "--engine", "dmodk", "--samples", "1" + "0" * 14], "not enough memory"),
+        (["compare", TREE, "--engine", "dmodk", "--samples", "1" + "0" * 14], "of memory, and"),
         (["compare", TREE, "--random-cables", "999"], "cannot remove 999"),
         (["compare", "xgft:1;1;1"], "needs two"),
         (["compare"], "fabric"),
-        (["route", TREE, "updn:roots=h0"], "no switch"),
+        (["route", TREE, "updn:roots=h0"], "not a switch"),
         (["convert", TREE, "--to", "pdf"], "unknown"),
         (["convert", TREE, "-o", "no/such/x.dot"], "x.dot"),
         (["cost", TREE, "--rack-units", "0"], "rack_units must be"),

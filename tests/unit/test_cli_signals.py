@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
+import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
 import pytest
 
-from weft.cli.signals import at_a_bad_time, stoppable
+from weft.cli.signals import AGAIN_S, at_a_bad_time, stoppable
 
 
 def test_a_signal_waits_where_numpy_calls_back() -> None:
@@ -39,3 +42,135 @@ def test_a_signal_that_came_within_numpy_ends_the_command_after_it() -> None:
         np.apply_along_axis(strike, 0, np.ones((2, 3)))
         assert len(done) >= 3
         time.sleep(60)
+
+
+class Dying:
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+def drop() -> None:
+    Dying()
+
+
+class Hashed:
+    def __hash__(self) -> int:
+        signal.raise_signal(signal.SIGINT)
+        return 1
+
+
+def look_up() -> None:
+    get = ctypes.pythonapi.PyDict_GetItem
+    get.restype = ctypes.c_void_p
+    get(ctypes.py_object({1: 2}), ctypes.py_object(Hashed()))
+
+
+@pytest.mark.parametrize(
+    "strike", [drop, look_up, ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))]
+)
+def test_a_signal_whose_exception_python_ignores_comes_again(strike, capsys) -> None:
+    before = sys.unraisablehook
+    with pytest.raises(KeyboardInterrupt), stoppable():  # noqa: PT012
+        strike()
+        time.sleep(60)
+    assert sys.unraisablehook is before
+    assert capsys.readouterr().err == ""
+
+
+def test_a_failure_for_the_lack_of_what_a_signal_broke_off_is_the_signal_s() -> None:
+    with pytest.raises(KeyboardInterrupt), stoppable():  # noqa: PT012
+        ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))()
+        raise RuntimeError("no compiled object yet")
+
+
+def test_a_signal_waits_too_where_another_is_about_to_be_sent_again(monkeypatch) -> None:
+    """On a machine with much to do the next one comes before the timer of the first has begun."""
+    done, started = [], []
+
+    class Timer(threading.Timer):
+        def start(self) -> None:
+            started.append(self)
+            if len(started) == 1:
+                signal.raise_signal(signal.SIGINT)
+            super().start()
+
+    def strike(column: np.ndarray) -> np.ndarray:
+        if not done:
+            os.kill(os.getpid(), signal.SIGINT)
+        done.append(len(column))
+        return column
+
+    monkeypatch.setattr("weft.cli.signals.threading.Timer", Timer)
+    with pytest.raises(KeyboardInterrupt), stoppable():  # noqa: PT012
+        np.apply_along_axis(strike, 0, np.ones((2, 3)))
+        time.sleep(60)
+    assert len(done) >= 3
+    assert len(started) >= 2
+
+
+def test_a_signal_on_its_way_again_strikes_nothing_that_comes_after(monkeypatch) -> None:
+    class Sending(threading.Timer):
+        """One that is past the point where it can be cancelled."""
+
+        def cancel(self) -> None:
+            pass
+
+    done = []
+
+    def strike(column: np.ndarray) -> np.ndarray:
+        if not done:
+            os.kill(os.getpid(), signal.SIGINT)
+        done.append(len(column))
+        return column
+
+    monkeypatch.setattr("weft.cli.signals.threading.Timer", Sending)
+    with stoppable():
+        np.apply_along_axis(strike, 0, np.ones((2, 3)))
+    time.sleep(10 * AGAIN_S)
+    assert len(done) >= 3
+
+
+def test_other_exceptions_that_python_ignores_are_told(monkeypatch) -> None:
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda given: told.append(given.exc_type))
+    with stoppable():
+        ctypes.CFUNCTYPE(None)(lambda: 1 // 0)()
+    assert told == [ZeroDivisionError]
+
+
+#: Compiles a kernel, with a signal at the first call of a function meanwhile.
+COMPILE = """
+import signal, sys, time
+import weft.cli.app as app
+from numba import njit
+from weft.cli.signals import stoppable
+
+def strike(frame, event, argument):
+    if frame.f_code.co_qualname == sys.argv[1]:
+        sys.setprofile(None)
+        print("struck", flush=True)
+        signal.raise_signal(signal.SIGINT)
+
+class Program:
+    def __call__(self, *words, **options):
+        sys.setprofile(strike)
+        njit(lambda x: x + 1)(1)
+        sys.setprofile(None)
+        time.sleep(60)
+
+app.program = lambda words: Program()
+sys.exit(app.run([]))
+"""
+
+
+@pytest.mark.parametrize(
+    "function",
+    ["TypeInferer.propagate", "ObjectRef.__init__", "_LLVMLock.__exit__", "ObjectRef.__del__"],
+)
+def test_ctrl_c_while_a_kernel_is_compiled_is_one_line(function: str) -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", COMPILE, function], capture_output=True, text=True, check=False
+    )
+    assert (found.returncode, found.stdout, found.stderr) == (
+        130, "struck\n", "weft: interrupted\n",
+    )  # fmt: skip

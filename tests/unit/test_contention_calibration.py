@@ -239,7 +239,7 @@ def test_command_prints_coefficients_and_errors_and_writes_what_predict_reads(
 
 def test_command_holds_coefficients_and_starts_from_a_file(tmp_path, capsys) -> None:
     file, start = tmp_path / "m.csv", tmp_path / "start.toml"
-    write_measurements(file, measured(OTHER, max_edges=3))
+    write_measurements(file, measured(OTHER, max_edges=4))
     start.write_text("[coefficients]\nbalanced_weight = 0.4\nout_offset = 0.3\nout_weight = 0.6\n")
     names = ["in_weight", "in_exponent", "full_rate_weight", "back_pressure"]
     words = [word for name in names for word in ("--fit", name)]
@@ -276,7 +276,10 @@ def test_coefficients_come_back_from_their_file(tmp_path) -> None:
         ("[coefficients]\nin_wait = 1", "unknown coefficient 'in_wait'"),
         ("[coefficients]\nin_weight = nan", "in_weight must be a finite number"),
         ("[coefficients]\nin_weight = true", "in_weight must be a finite number"),
-        ("[coefficients]\nin_weight = -1", "c.toml: in_weight must be at least 0"),
+        (
+            "[coefficients]\nin_weight = -1",
+            "c.toml: in_weight must be a finite number of",
+        ),
         ("[coefficients]\n[uncertainty]\nx = 1", "uncertainty: unknown coefficient 'x'"),
     ],
 )

@@ -13,6 +13,7 @@ from tests.random_fabrics import random_fabric
 
 from weft.columns import Column
 from weft.cost import CostPlan, Layout, cables, plan
+from weft.cost.equipment import equipment
 from weft.cost.layout import UNIT_M
 from weft.cost.planning import PLACE_COLUMNS, RACK_COLUMNS, SUMMARY_COLUMNS
 from weft.errors import InputError
@@ -69,6 +70,19 @@ def test_two_racks_by_hand() -> None:
     assert result.fabric.cable_latency_ns[cable] == 10.0
     assert result.fabric.digest == pair().digest
     assert result.cable_m == 4.0
+
+
+def test_a_cable_that_is_sold_in_just_the_length_is_long_enough() -> None:
+    exact = (0.04445 + 0.4, 2 * 0.04445 + 0.4, 2 * (0.5 * 0.04445 + 0.3) + 0.6 + 0.4)
+    for hair in (0.0, 5e-10, -5e-10):  # what rounding may add or take
+        sold = tuple(length + hair for length in exact)
+        result = plan(pair(), layout=Layout(rack_units=4, cable_lengths_m=sold))
+        bought = result.fabric.cable_length_m
+        assert sorted(bought) == sorted([sold[0]] * 2 + [sold[1]] * 2 + [sold[2]])
+    short = plan(pair(), layout=Layout(rack_units=4, cable_lengths_m=(exact[0] - 1e-6, *exact[1:])))
+    assert sorted(short.fabric.cable_length_m) == sorted([exact[1]] * 4 + [exact[2]])
+    with pytest.raises(InputError, match="longest sold"):
+        plan(pair(), layout=Layout(rack_units=4, cable_lengths_m=(*exact[:2], exact[2] - 1e-6)))
 
 
 def test_two_rows_by_hand() -> None:
@@ -218,6 +232,88 @@ def test_multi_homed_hosts_stand_with_the_switch_of_their_first_port() -> None:
         link = fabric.port_link[fabric.port_offset[host]]
         home = fabric.node_names[fabric.link_to[link]]
         assert at[fabric.node_names[host]][0] == at[home][0]
+
+
+def rails(described: dict[str, tuple[str, int]]) -> Fabric:
+    """One-port adapters on two leaf switches by turns; adapter -> description and system GUID."""
+    build = FabricBuilder("rails")
+    switches = build.switches(["x", "y"], ports=8)
+    adapters = build.hosts(list(described))
+    build.connect(adapters, switches[np.arange(len(adapters)) % 2])
+    build.connect(switches[:1], switches[1:])
+    parts = build.parts()
+    for node, (description, system) in zip(adapters, described.values(), strict=True):
+        parts.descriptions[node] = description
+        parts.system_guid[node] = system
+    return parts.assemble()
+
+
+@pytest.mark.parametrize(
+    ("described", "machines"),
+    [
+        # A name and a different device each; the port of a dual-port card by its system GUID.
+        ({"a": ("n1 mlx5_0", 0), "b": ("n1 mlx5_1", 0), "c": ("n2 mlx5_0", 0)}, ["ab", "c"]),
+        ({"a": ("x", 7), "b": ("y", 7), "c": ("z", 8), "d": ("z", 0)}, ["ab", "c", "d"]),
+        # Both together: a and c are joined by their name, b and c by their card.
+        ({"a": ("n1 HCA-1", 1), "b": ("?", 2), "c": ("n1 HCA-2", 2)}, ["abc"]),
+        # A name that adapters of several machines have says nothing; nor does a bare one.
+        ({"a": ("localhost mlx5_0", 0), "b": ("localhost mlx5_0", 0)}, ["a", "b"]),
+        ({"a": ("MT4115 ConnectX", 0), "b": ("MT4115 ConnectX", 0)}, ["a", "b"]),
+    ],
+)
+def test_adapters_of_one_machine_are_one_host(
+    described: dict[str, tuple[str, int]], machines: list[str]
+) -> None:
+    result = plan(rails(described))
+    hosts = result.places.filter(pl.col("kind") == "host")
+    spots = hosts.group_by("rack", "unit", maintain_order=True).agg(pl.col("node").str.join())
+    assert spots["node"].to_list() == machines
+    assert result.num_hosts == result.racks["hosts"].sum() == len(machines)
+    # Two switches and a U for each machine; every adapter is bought.
+    assert result.racks["units_used"].to_list() == [2 + len(machines)]
+    adapters = result.summary.filter(pl.col("category") == "adapter").row(0, named=True)
+    assert adapters["count"] == len(described)
+    head = result.text().splitlines()[0]
+    several = len(machines) < len(described)
+    hosts_text = f"{len(machines)} hosts" + f" with {len(described)} adapters" * several
+    assert head == f"rails: {hosts_text}, 2 switches, {len(described) + 1} cables"
+
+
+def test_a_machine_belongs_to_the_switch_that_most_of_its_cables_lead_to() -> None:
+    # Machine n has two of its three adapters on x; m has one on each, and x comes first.
+    names = ["n HCA-1", "m HCA-1", "n HCA-2", "m HCA-2", "?", "n HCA-3"]
+    switch = [1, 0, 0, 1, 1, 0]
+    build = FabricBuilder("two")
+    switches = build.switches(["x", "y"])
+    build.connect(build.hosts(names), switches[switch])
+    gear = equipment(build.fabric(), Layout())
+    nodes = dict(zip(names, gear.fabric.host_nodes.tolist(), strict=True))
+    assert {name: gear.node_unit[node] for name, node in nodes.items()} == {
+        "n HCA-1": 0, "n HCA-2": 0, "n HCA-3": 0, "m HCA-1": 0, "m HCA-2": 0, "?": 1,
+    }  # fmt: skip
+    assert [group.hosts for group in gear.groups] == [
+        (nodes["n HCA-1"], nodes["m HCA-1"]), (nodes["?"],),
+    ]  # fmt: skip
+    # Cables between units: the one of n and the one of m that lead to y.
+    assert gear.unit_matrix().toarray().tolist() == [[0, 2], [2, 0]]
+
+
+def test_rails_of_a_machine_run_from_its_place() -> None:
+    # Four machines of two rails each, in two racks: each machine stands with its first rail's
+    # leaf, and both of its cables start at its own unit.
+    names = [f"n{i // 2} mlx5_{i % 2}" for i in range(8)]
+    result = plan(rails({name: (name, 0) for name in names}), rack_units=4, hosts_per_rack=2)
+    assert sorted(result.racks["hosts"]) == [0, 2, 2]
+    ends = result.cables.filter(pl.col("to_node").str.contains("mlx5")).select(
+        "to_node", "to_rack", "to_unit"
+    )
+    other = result.cables.filter(pl.col("from_node").str.contains("mlx5")).select(
+        to_node="from_node", to_rack="from_rack", to_unit="from_unit"
+    )
+    starts = {name: place for name, *place in [*ends.rows(), *other.rows()]}
+    for i in range(4):
+        assert starts[f"n{i} mlx5_0"] == starts[f"n{i} mlx5_1"]
+    assert len({tuple(place) for place in starts.values()}) == 4
 
 
 def chassis() -> Fabric:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from weft.cost import CostPlan, Prices, plan
 from weft.cost.cables import row_name
 from weft.errors import InputError
-from weft.fabrics import Fabric, FabricBuilder
+from weft.fabrics import Fabric, FabricBuilder, NodeKind, Parts
 from weft.load import fabric as load
 
 DOCS = Path(__file__).parents[2] / "docs" / "cost.md"
@@ -188,6 +188,40 @@ def test_the_smallest_switch_that_fits_is_taken(tmp_path: Path) -> None:
     assert prices.of_adapter(1).price == 400
 
 
+def test_what_is_bought_is_a_product_of_the_price_file(tmp_path: Path) -> None:
+    path = with_prices(tmp_path, PRICES.replace("[[adapter]]", "[[adapter]]\nports = 2"))
+    build = FabricBuilder("sizes")
+    switches = build.switches(["big", "even", "small"], ports=[30, 36, 3])
+    build.connect(switches[:2], switches[1:])
+    build.connect(build.hosts(["h"]), switches[:1])
+    result = plan(build.fabric(), prices=path, ports_per_unit=30)
+    columns = ("ports", "ports_needed", "count", "ports_used", "ports_free", "cost", "power_w")
+    rows = {row["item"]: row for row in result.summary.iter_rows(named=True)}
+    assert {item: tuple(rows[item][name] for name in columns) for item in list(rows)[:4]} == {
+        "36-port switch": (36, 36, 1, 2, 34, 9000, 150.5),
+        "36-port switch for 30 ports": (36, 30, 1, 2, 34, 9000, 150.5),
+        "8-port switch for 3 ports": (8, 3, 1, 1, 7, 1000, 40),
+        "2-port host adapter for 1 port": (2, 1, 1, 1, 1, 400, 12),
+    }
+    # The product's height counts: 36 ports take 2 U of 30 ports each, 30 ports would take one.
+    heights = dict(result.places.select("node", "units").rows())
+    assert heights == {"big": 2, "even": 2, "small": 1, "h": 1}
+    assert "36-port switch for 30 ports" in result.text()
+    with pytest.raises(InputError, match=r"big has 30 ports, is bought with 36, and needs 36 U, m"):
+        plan(build.fabric(), prices=path, ports_per_unit=1, rack_units=32)
+    # Without prices there are no products, and the fabric's ports are listed.
+    assert plan(build.fabric()).summary["item"][:3].to_list() == [
+        "36-port switch", "30-port switch", "3-port switch",
+    ]  # fmt: skip
+
+
+def test_the_cost_per_host_is_that_of_a_machine(tmp_path: Path) -> None:
+    parts = Parts.of(pair())
+    parts.system_guid[parts.kind == NodeKind.HOST] = [1, 1, 2, 2]
+    result = plan(parts.assemble(), rack_units=4, prices=with_prices(tmp_path, PRICES))
+    assert result.cost_per_host == result.total_cost / 2
+
+
 def test_sections_left_out_are_not_counted_and_said(tmp_path: Path) -> None:
     path = with_prices(tmp_path, 'currency = "CHF"\n[[adapter]]\nprice = 5\n')
     result = plan(pair(), prices=path)
@@ -265,7 +299,7 @@ def test_an_entry_that_is_missing_is_an_error(tmp_path: Path) -> None:
         ("ports = 8", "ports = 8.5", 9, r"switch\[2\].ports: 8.5 does not fit: expected a whole"),
         ("ports = 8", "ports = 36", 8, r"switch\[2\] prices the same as switch\[1\]"),
         ('rate = "4xHDR"', 'rate = "4xABC"', 21, r"cable\[2\].rate: unknown rate '4xABC'"),
-        ('rate = "4xHDR"', "rate = -2", 21, r"cable\[2\].rate: a rate of -2"),
+        ('rate = "4xHDR"', "rate = -2", 21, r"cable\[2\].rate: a rate in Gb/s .* not -2"),
         (
             "length_m = 2",
             "length_m = 0",

@@ -102,5 +102,5 @@ def test_what_is_named_first_gets_the_first_cable() -> None:
 
 
 def test_an_order_that_names_nothing_says_what_an_order_is() -> None:
-    with pytest.raises(InputError, match=r"names or GUIDs of nodes, or @FILE .* not 'x'"):
+    with pytest.raises(InputError, match=r"names or GUIDs, or @FILE .* no node 'x'"):
         route(load("ring:4"), "dor", order=("x",))

@@ -39,7 +39,7 @@ def puts(*pairs: tuple[int, int, int]) -> Workload:
 
 def arrivals(work: Workload, **options: object) -> list[float]:
     """When each message arrived."""
-    result = weft.simulate(TREE, ROUTES, work, latency_ns=0, **options)
+    result = weft.simulate(TREE, ROUTES, work, latency_ns=0, mtu_bytes=0, **options)
     return result.messages()["arrived_ns"].to_list()
 
 
@@ -135,10 +135,54 @@ def test_messages_by_tables_share_their_routes_whatever_multipath_says() -> None
     assert result.network.num_routes == 1
 
 
-def test_intermediates_are_left_to_levels_that_know_packets() -> None:
+def test_messages_by_intermediates_take_their_share_of_all() -> None:
+    """Eight messages go to the next group, over one cable or by way of seven other groups."""
+    fabric = weft.fabric("dragonfly:p=2,a=4,h=2")
+    work = load_workload("shift:offset=8", 72)
+    rate = fabric.link_rate_gbps.max() / 8
+    alone = 65536 / rate
+    # Loads of the static level: 8 straight, 16/7 by intermediates, 2 with 1/8 straight.
+    for engine, options, share, load in (
+        ("valiant", {}, None, 16 / 7),
+        ("ugal", {}, 1 / 8, 2),
+        ("ugal", {"straight": 0}, 0.0, 16 / 7),
+        ("ugal", {"straight": "0.5"}, 0.5, 4),
+        ("ugal", {"straight": 1}, 1.0, 8),
+    ):
+        result = weft.simulate(fabric, weft.route(fabric, engine), work, latency_ns=0, **options)
+        assert result.network.straight == pytest.approx(share or 0.0, nan_ok=True) or share is None
+        assert result.makespan_ns == pytest.approx(alone * load)
+    # Answers to requests go back to the senders, and carry nothing that the share is chosen for.
+    builder = WorkloadBuilder(72)
+    for rank in range(72):
+        steps = [("send", (rank + 8) % 72), ("recv", (rank - 8) % 72)]
+        for verb, peer in steps if rank // 8 % 2 == 0 else reversed(steps):
+            getattr(builder.rank(rank), verb)(peer, 65536)
+    asked = weft.simulate(fabric, weft.route(fabric, "ugal"), builder.build())
+    assert asked.network.num_routes == 144
+    assert asked.network.straight == pytest.approx(1 / 8)
+    drawn = [
+        weft.simulate(
+            fabric, weft.route(fabric, "ugal"), work, multipath="hash", straight=share, seed=2
+        ).network
+        for share in (0, 0.5, 1)
+    ]
+    hops = [np.diff(network.route_offset).mean() for network in drawn]
+    assert 4 < hops[2] < hops[1] < hops[0] < 7
+    assert not len(drawn[0].route_share)
+    for wrong in (-0.1, 1.5, float("nan")):
+        with pytest.raises(InputError, match="straight share must be 0 to 1"):
+            weft.simulate(fabric, weft.route(fabric, "ugal"), work, straight=wrong)
+
+
+def test_a_split_over_too_many_links_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     fabric = weft.fabric("dragonfly:p=1,a=2,h=1")
-    with pytest.raises(NotApplicable, match="ugal draws an intermediate"):
-        weft.simulate(fabric, weft.route(fabric, "ugal"), load_workload("shift", 4))
+    routes = weft.route(fabric, "valiant")
+    work = load_workload("shift", 6)
+    monkeypatch.setattr("weft.sim.flow.network.MAX_SPLIT_LINKS", 20)
+    with pytest.raises(InputError, match=r"messages of 6 pairs split .* more than 20 links .*hash"):
+        weft.simulate(fabric, routes, work)
+    assert weft.simulate(fabric, routes, work, multipath="hash").makespan_ns > 0
 
 
 def test_the_penalty_law_refuses_messages_that_leave_by_several_ports() -> None:
@@ -193,7 +237,7 @@ def _ring(size: int) -> Workload:
 def test_a_deadlock_names_who_waits_for_what() -> None:
     weft.simulate(TREE, ROUTES, _ring(100))
     message = (
-        r"deadlocks after 0 ns: 4 ranks wait for ever: "
+        r"deadlocks after 120 ns: 4 ranks wait for ever: "
         r"rank 0 in operation 0, send to rank 1, tag 0, waits for its receive, .*; rank 1 in"
     )
     with pytest.raises(InputError, match=message):
@@ -208,9 +252,12 @@ def test_a_run_that_takes_too_long_has_no_result() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"placement": [0, 1, 2]}, "rank 3 has no host"),
-        ({"placement": [0, 1, 2, 16]}, "rank 3 is on host 16, and hosts of .* are 0 to 15"),
-        ({"placement": [0.5] * 4}, "a placement is"),
+        ({"placement": [0, 1, 2]}, "hosts of the ranks: expected whole numbers, 4 of them, not 3"),
+        (
+            {"placement": [0, 1, 2, 16]},
+            "ranks: 16 is out of range; hosts of .* are 0 to 15",
+        ),
+        ({"placement": [0.5] * 4}, "expected whole numbers, not 0.5"),
         ({"sharing": "fair"}, "unknown sharing law 'fair'; there are maxmin, penalty, none"),
         ({"tolerance": 1.5}, "tolerance of 1.5"),
         ({"tolerance": float("nan")}, "tolerance of nan"),
@@ -220,7 +267,7 @@ def test_a_run_that_takes_too_long_has_no_result() -> None:
         ({"local_gbps": 0}, "local_gbps must be above 0"),
         ({"latency_ns": [1, 2]}, "latency_ns"),
         ({"eager_bytes": None}, "eager_bytes"),
-        ({"seed": 2**64}, "seed 18446744073709551616; seeds are 0 to"),
+        ({"seed": 2**64}, r"seed must be .* not 1.84e.19"),
         ({"seed": -1}, "seed -1; seeds are 0 to"),
         ({"model": 3}, "expected a PenaltyModel, not 3"),
     ],

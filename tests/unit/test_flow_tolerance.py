@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from benchmarks._simgrid import random_flows
+from numpy.typing import ArrayLike
 
 from weft.fabrics import Fabric
 from weft.routing import route
@@ -17,11 +18,13 @@ from weft.workload import Workload, WorkloadBuilder, load_workload
 SPEC = "xgft:2;8,8;1,8"
 
 
-def both(fabric: Fabric, workload: Workload, tolerance: float) -> tuple[FlowResult, FlowResult]:
+def both(
+    fabric: Fabric, workload: Workload, tolerance: float, placement: ArrayLike | str = "linear"
+) -> tuple[FlowResult, FlowResult]:
     routes = route(fabric, "dmodk")
     return (
-        simulate(fabric, routes, workload, latency_ns=0),
-        simulate(fabric, routes, workload, latency_ns=0, tolerance=tolerance),
+        simulate(fabric, routes, workload, placement, latency_ns=0),
+        simulate(fabric, routes, workload, placement, latency_ns=0, tolerance=tolerance),
     )
 
 
@@ -40,7 +43,7 @@ def test_random_flows_end_within_the_tolerance(
 ) -> None:
     fabric = build(SPEC)
     flows = random_flows(fabric, route(fabric, "dmodk"), 1000, seed=seed, spread_ns=spread_ns)
-    exact, near = both(fabric, flows.workload(), tolerance)
+    exact, near = both(fabric, flows.workload(), tolerance, flows.placement())
     assert worst(exact, near) < tolerance
     if spread_ns <= 1e7:  # begun farther apart, flows hardly meet
         assert worst(exact, near) > 0

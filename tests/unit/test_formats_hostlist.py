@@ -43,6 +43,7 @@ def test_compress(names: list[str], text: str) -> None:
         ("n[8-11]", ["n8", "n9", "n10", "n11"]),
         ("n[0-6/2,9]", ["n0", "n2", "n4", "n6", "n9"]),
         ("n[08-12/3]x[1,2]", ["n08x1", "n08x2", "n11x1", "n11x2"]),
+        (' "a,[1]" , b[1-2], "say ""n""" ', ["a,[1]", "b1", "b2", 'say "n"']),
     ],
 )
 def test_expand(text: str, names: list[str]) -> None:
@@ -52,6 +53,8 @@ def test_expand(text: str, names: list[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ('"n,m', "quote before 'n,m' is not closed"),
+        ('"n"[1-3]', "nothing after the closing quote"),
         ("n[1-", "brackets do not match"),
         ("n[[1]]", "brackets stand inside brackets"),
         ("n[1-3/0]", "steps of 0"),

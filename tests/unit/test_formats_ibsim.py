@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -186,6 +187,15 @@ def test_each_contradiction_is_one_error_with_its_line(what: str) -> None:
     error = refused(PLAIN.replace(old, new, 1))
     assert message in error.message
     assert error.line == line
+
+
+def test_port_guids_that_ibsim_would_change_are_counted() -> None:
+    fabric = build("xgft:1;2;1")
+    port_guid = fabric.port_guid.copy()
+    port_guid[-1] = fabric.node_guid[-1]
+    with pytest.warns(FormatWarning, match="gives 1 adapter ports other GUIDs than the file"):
+        text = write(replace(fabric, port_guid=port_guid))
+    assert read(text, "f").port_guid.tolist() == port_guid.tolist()
 
 
 def test_routers_need_a_guid() -> None:

@@ -27,6 +27,8 @@ def _quiet() -> object:
 def test_what_a_reader_knows_comes_back_the_same(spec: str) -> None:
     fabric = build(spec)
     for entry in reader:
+        if entry.name not in writer.names():
+            continue
         again = entry.function(writer[entry.name].function(fabric), "file")
         # A file does not say which hosts forward; the writer warns of that.
         same = np.array_equal(again.forwards, fabric.forwards)

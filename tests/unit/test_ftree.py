@@ -140,11 +140,11 @@ def test_bad_options() -> None:
     fabric = load("xgft:2;4,4;1,4")
     with pytest.raises(InputError, match="must not be negative"):
         ftree(fabric, max_reverse_hops=-1)
-    with pytest.raises(InputError, match="h0 is no switch"):
+    with pytest.raises(InputError, match="h0 is not a switch"):
         ftree(fabric, roots=("h0",))
-    with pytest.raises(InputError, match="option io names s2-0, which is a switch"):
+    with pytest.raises(InputError, match="option io: s2-0 is not an adapter"):
         ftree(fabric, io=("s2-0",))
-    with pytest.raises(InputError, match="names no switch"):
+    with pytest.raises(InputError, match="names no node"):
         ftree(fabric, roots=())
     with pytest.raises(InputError, match="no node 'h99'"):
         ftree(fabric, compute=("h99",))
@@ -169,6 +169,19 @@ def test_adapters_on_upper_levels_are_named_with_options_that_work(spec: str) ->
         assert "Aggregation Node (0x10010c) hangs from switch spine1" in str(caught.value)
     advice = str(caught.value).rpartition("; io=")[2].removesuffix(" would do")
     assert validate(fabric, route(fabric, f"ftree:io={advice}")).ok
+
+
+def test_advice_names_few_of_many() -> None:
+    builder = FabricBuilder("a tree with adapters at a root")
+    roots = builder.switches([f"top;{number}" for number in range(30)])
+    leaves = builder.switches([f"leaf{number}" for number in range(20)])
+    builder.connect(roots.repeat(20), np.tile(leaves, 30))
+    builder.connect(leaves.repeat(20), builder.hosts([f"h{number}" for number in range(400)]))
+    builder.connect(roots[:1].repeat(9), builder.hosts([f"{number}, 1" for number in range(9)]))
+    with pytest.raises(NotApplicable) as caught:
+        route(builder.fabric(), "ftree")
+    assert 'io="0, 1", "1, 1", "2, 1" and 6 more;roots="top;0"' in str(caught.value)
+    assert len(str(caught.value)) < 400
 
 
 def test_where_no_advice_is_known_none_is_given() -> None:

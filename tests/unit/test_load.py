@@ -160,7 +160,7 @@ def test_the_file_name_must_tell_the_format(tmp_path: Path) -> None:
 
 
 def test_every_format_has_a_summary_and_suffixes() -> None:
-    assert reader.names() == ["ibnetdiscover", "ibsim"]
+    assert reader.names() == ["ibnetdiscover", "ibsim", "opensm-subnet"]
     assert writer.names() == [
         "dot",
         "graphml",

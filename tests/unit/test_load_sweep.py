@@ -18,6 +18,7 @@ from weft.report.load_curves import load_curves, write_load_curves
 from weft.sim.open_loop import SATURATION_COLUMNS, SWEEP_COLUMNS, load_sweep, saturation_load
 from weft.sim.open_loop import sweep as sweeps
 from weft.sim.open_loop.study import Study, resolved
+from weft.sim.open_loop.sweep import ends_first
 from weft.sim.packet import Hardware
 
 #: Four hosts a leaf with two cables up: uniform traffic saturates at 2 / (4 * 12 / 15) = 0.625.
@@ -110,16 +111,28 @@ def test_the_limit_is_that_of_the_cables_up(tree) -> None:
 
 def test_an_interrupt_leaves_what_is_known_and_marks_the_rest(tree, monkeypatch) -> None:
     def measure_once(*arguments: object) -> object:
-        if arguments[2] < 0.5:
+        if arguments[2] == 0.4:
             raise KeyboardInterrupt
         return measure_load(*arguments)
 
     measure_load = sweeps.measure_load
     monkeypatch.setattr(sweeps, "measure_load", measure_once)
     found = load_sweep(tree, "dmodk", loads=(0.2, 0.4, 0.6), processes=1, **SHORT)
-    assert found["status"].to_list() == ["interrupted", "interrupted", "complete"]
-    assert found["latency_mean_ns"].null_count() == 2
-    assert found["reason"].to_list()[0] == "the sweep was interrupted"
+    assert found["load"].to_list() == [0.2, 0.4, 0.6]
+    assert found["status"].to_list() == ["complete", "interrupted", "complete"]
+    assert found["latency_mean_ns"].null_count() == 1
+    assert found["reason"].to_list()[1] == "the sweep was interrupted"
+
+
+@pytest.mark.parametrize("number", [*range(1, 12), 1000])
+def test_the_first_loads_of_a_sweep_are_spread_over_it(number: int) -> None:
+    order = ends_first(number)
+    assert sorted(order) == list(range(number))
+    assert order[:2] == [0, number - 1][:number]
+    for known in range(2, number):
+        gaps = np.diff(sorted(order[:known]))
+        assert max(gaps) <= 2 * (min(gaps) + 1)
+    assert ends_first(9) == [0, 8, 4, 2, 6, 1, 3, 5, 7]
 
 
 def test_runs_that_fail_are_rows_unless_all_do(tree, monkeypatch) -> None:
@@ -350,7 +363,7 @@ raise SystemExit(main())
 @pytest.mark.parametrize("processes", [1, 2])
 def test_an_interrupted_command_writes_what_is_known(tmp_path, processes) -> None:
     table = tmp_path / "sweep.csv"
-    # In two processes the longer run, which begins first, must still be under way.
+    # In two processes the longer run, which begins with the other, must still be under way.
     fabric, window = ("xgft:2;8,8;1,8", "300us") if processes == 2 else (TREE, "20us")
     words = ["sweep", fabric, "--engine", "dmodk", "--level", "flow"]
     words += ["--loads", "0.01,0.9", "--measure", window]

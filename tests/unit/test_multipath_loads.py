@@ -57,7 +57,7 @@ def test_a_split_does_not_depend_on_the_others(name: str) -> None:
         alone = multipath_loads(fabric, routes, *ends, [split], hash=name, seed=1)
         assert np.array_equal(alone.per_link[0], loads)
     other = multipath_loads(fabric, routes, *ends, [(1, 1)], hash=name, seed=2)
-    if name != "crc-polarised":
+    if name not in ("md5", "crc-polarised"):  # they have no seed
         assert not np.array_equal(other.per_link[0], together.per_link[0])
 
 
@@ -97,7 +97,7 @@ def test_crc_with_one_seed_polarises() -> None:
     assert used["crc-polarised"] == 0.25
     # A seed of its own turns each edge switch's flows to another core switch, but all of them.
     assert 0.25 < used["crc"] < 0.95
-    assert used["crc-offset"] == used["ideal"] == used["linear"] == 1.0
+    assert used["crc-offset"] == used["ideal"] == used["linear"] == used["md5"] == 1.0
 
 
 def test_linear_form_with_as_many_qps_as_paths_is_an_equal_split() -> None:
@@ -108,9 +108,20 @@ def test_linear_form_with_as_many_qps_as_paths_is_an_equal_split() -> None:
     np.testing.assert_allclose(found.per_link[0], link_loads(fabric, routes, *ends), atol=1e-9)
 
 
+def test_md5_shifts_all_flows_by_the_same_steps() -> None:
+    # Of the 16 paths between pods, 4 QPs take 4, 8 take 5 and 16 take 9, whatever the flow.
+    fabric = build("fat-tree:k=8")
+    routes = route(fabric, "ecmp")
+    up = link_tiers(fabric) == "up 2-3"
+    splits = [(1, 1), (4, 1), (8, 1), (16, 1)]
+    for flow in ([0, 127], [90, 3], [17, 71]):
+        found = multipath_loads(fabric, routes, *np.array(flow)[:, None], splits, hash="md5")
+        assert (found.per_link[:, up] > 0).sum(axis=1).tolist() == [1, 4, 5, 9]
+
+
 @pytest.mark.parametrize("k", [4, 6])
 def test_paths_are_numbered_as_networkx_lists_them(k: int) -> None:
-    # The linear form takes a path by its number in that list; ours go by lower ports first.
+    # The md5 and linear forms take a path by its number in that list; ours go by lower ports first.
     half = k // 2
     graph = nx.Graph()
     for pod, a in product(range(k), range(half)):
@@ -154,12 +165,12 @@ def test_refusals() -> None:
     assert isinstance(routes, CandidateRoutes)
     with pytest.raises(NotApplicable, match="minhop leaves no choice"):
         multipath_loads(fabric, route(fabric, "minhop"), [0], [1], [(1, 1)])
-    with pytest.raises(InputError, match="unknown hash 'md5'"):
-        multipath_loads(fabric, routes, [0], [1], [(1, 1)], hash="md5")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="unknown hash 'sha1'"):
+        multipath_loads(fabric, routes, [0], [1], [(1, 1)], hash="sha1")  # type: ignore[arg-type]
     for splits in ([], [(0, 1)], [(1, 1), (2, 0)]):
-        with pytest.raises(InputError, match="at least one QP and one epoch"):
+        with pytest.raises(InputError, match=r"splits \[QPs, epochs\]: "):
             multipath_loads(fabric, routes, [0], [1], splits)
-    with pytest.raises(InputError, match="no host"):
+    with pytest.raises(InputError, match="99 is out of range"):
         multipath_loads(fabric, routes, [0], [99], [(1, 1)])
     with pytest.raises(InputError, match="another fabric"):
         multipath_loads(build("fat-tree:k=6"), routes, [0], [1], [(1, 1)])
@@ -186,7 +197,8 @@ def test_too_many_paths_to_number() -> None:
     chain.connect(chain.hosts(["a", "b"], forwards=False), nodes[[0, -1]])
     fabric = chain.fabric()
     routes = route(fabric, "ecmp")
-    with pytest.raises(NotApplicable, match="cannot number the paths of a to b"):
-        multipath_loads(fabric, routes, [0], [1], [(1, 1)], hash="linear")
+    for name in ("md5", "linear"):
+        with pytest.raises(NotApplicable, match=f"the {name} hash cannot number the paths of a to"):
+            multipath_loads(fabric, routes, [0], [1], [(1, 1)], hash=name)
     found = multipath_loads(fabric, routes, [0], [1], [(8, 8)])
     assert found.per_link.sum() == links + 2

@@ -7,6 +7,7 @@ import pytest
 
 from weft.errors import InputError
 from weft.sim.open_loop import measure
+from weft.sim.open_loop.overload import Messages
 from weft.sim.open_loop.saturation import bisect
 from weft.sim.open_loop.statistics import batch_means, mser, student_t, trend
 
@@ -253,6 +254,67 @@ def test_messages_that_starve_are_saturation_though_others_are_quick() -> None:
     )
     assert not found.latency_trend.grows
     assert found.saturated
+
+
+@pytest.mark.parametrize(
+    ("born", "missing", "starves"),
+    [
+        (10.0, 3, True),  # a window from 10 to 20: of 200 bytes 2 may be missing
+        (10.0, 2, False),
+        (14.5, 3, True),
+        (9.9, 3, False),  # born before the window
+        (15.0, 3, False),  # or in its second half
+    ],
+)
+def test_more_than_one_percent_must_be_missing_for_long(
+    born: float, missing: int, starves: bool
+) -> None:
+    """What arrives takes 1 ns; what arrives outside the window does not count as usual."""
+    quick = np.repeat(np.arange(10, 15.0), 40)[: 200 - missing]
+    begins = np.concatenate((quick, np.full(missing, born), [0.0, 0.0, 10.0]))
+    ends = np.concatenate((quick + 1, np.full(missing, np.inf), [9.5, 9.9, 20.0]))
+    size = np.concatenate((np.ones(200), [1e3, 1e3, 0.0]))
+    assert Messages(begins, ends, size).starve(10.0, 20.0) == starves
+    # Twice the usual latency, here 8 ns, has not passed when the window ends.
+    slow = Messages(quick - 8, quick, size[: len(quick)])
+    late = Messages(*(np.concatenate(pair) for pair in (
+        (slow.born, begins[-3 - missing : -3]), (slow.arrived, ends[-3 - missing : -3]),
+        (slow.size, np.ones(missing)),
+    )))  # fmt: skip
+    assert not late.starve(10.0, 20.0)
+
+
+def test_all_starve_where_nothing_arrives() -> None:
+    born = np.arange(10, 20.0)
+    assert Messages(born, np.full(10, np.inf), np.ones(10)).starve(10.0, 20.0)
+
+
+@pytest.mark.parametrize("by", ["source", "destination"])
+def test_a_rank_whose_messages_starve_saturates_though_all_others_are_quick(by: str) -> None:
+    born = np.tile(np.arange(0, 1000.0), 40)
+    rank = np.repeat(np.arange(40), 1000)
+
+    def measured(missing: np.ndarray):
+        """Every rank's messages take 1 ns, but some of rank 7 never arrive."""
+        arrived = np.where((rank == 7) & missing, -1.0, born + 1)
+        return measure(
+            born, arrived, np.ones(len(born)), warmup_ns=0, measure_ns=1000, sources=40,
+            rate_gbps=8.0, **{by: rank},
+        )  # fmt: skip
+
+    found = measured(born % 100 < 20)
+    assert not found.latency_trend.grows
+    assert found.saturated
+    assert found.behind == f"what rank 7 {'sends' if by == 'source' else 'receives'}"
+    # 1 % may be late; all the same the rank falls behind.
+    found = measured(born % 100 < 1)
+    assert found.behind
+    assert not found.saturated
+    # Four that wait in the middle of the window, one of them on its way, are just enough.
+    assert measured((born % 125 == 0) & (born > 0)).behind
+    assert not measured((born % 125 == 0) & (born > 125)).behind
+    # It is the middle that counts: a third of the way nothing waits here.
+    assert measured((born > 340) & (born % 5 == 0)).behind
 
 
 def test_a_network_that_delivers_nothing_is_saturated() -> None:

@@ -200,7 +200,8 @@ LINE = "0x0004 002 # Channel Adapter portguid 0x0000000000100003: 'H2'\n"
     [
         ("", "is empty"),
         ("spam\n", "is no dump of forwarding tables"),
-        (OPENSM.replace("200001 (", "200009 ("), ":9: switch 0x0000000000200009 'SW2' is not in"),
+        (OPENSM.replace("200001 (", "200009 ("), "no table of 1 of .*: SW2; .* are not there: SW2"),
+        (OPENSM.replace("20000", "20009"), "none of its 2 switches is in pair: SW1, SW2"),
         (OPENSM[: OPENSM.index("Unicast", 9)], "has no table of 1 of the 2 switches of pair: SW2"),
         (OPENSM + OPENSM, ":17: SW1 has a table in line 1 already"),
         (OPENSM.replace("6 lids", "7 lids", 1), ":8: the table of .* has 6 rows, and its end says"),
@@ -233,6 +234,21 @@ def test_what_is_wrong_is_one_clear_error(text: str, message: str, tmp_path: Pat
         read_lfts(pair(), path)
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
+
+
+def test_a_switch_that_failed_costs_the_paths_through_it(tmp_path: Path) -> None:
+    fabric = load("xgft:2;3,3;1,2")
+    routes = route(fabric, "minhop")
+    path = write(tmp_path, lft_dump(fabric, routes))
+    spine = int(np.flatnonzero(fabric.level[: fabric.num_switches] == 2)[0])
+    cables = [fabric.port_name(spine, port) for port in range(1, int(fabric.num_ports[spine]) + 1)]
+    pulled = validate(fabric.without(cables=cables), read_lfts(fabric.without(cables=cables), path))
+    left = fabric.without(switches=[spine])
+    with pytest.warns(FormatWarning) as told:
+        found = read_lfts(left, path)
+    assert f"1 switches are not in {fabric.name}" in str(told[0].message)
+    lost = validate(left, found)
+    assert 0 < lost.num_unrouted_pairs == pulled.num_unrouted_pairs
 
 
 def test_what_is_passed_over_is_a_warning(tmp_path: Path) -> None:

@@ -36,11 +36,14 @@ def one_message(size_bytes: int):
         ({"policy": None}, "None is no policy; expected one line, name:arguments"),
         ({"policy": "deterministic:x=1"}, "policy 'deterministic' has no option 'x'"),
         ({"lids": "frist"}, "unknown lids 'frist'; there are first, hash, spread"),
-        ({"lids": [0]}, "lids as numbers must be"),
-        ({"lids": np.full(WORK.num_ops, 1)}, "LID offset 1; with LMC 0 they are 0 to 0"),
+        ({"lids": [0]}, "lids of the operations: expected whole numbers, 28 of them, not 1"),
+        (
+            {"lids": np.full(WORK.num_ops, 1)},
+            "lids: 1 is out of range; offsets of LMC 0 are 0",
+        ),
         ({"ports": "last"}, "unknown port policy 'last'; expected first or spread"),
         ({"seed": -1}, "seed -1; seeds are 0 to"),
-        ({"seed": 2**63}, "seeds are 0 to"),
+        ({"seed": 2**63}, r"seed must be .* not 9.22e.18"),
         ({"hardware": 3}, "expected Hardware, not 3"),
         ({"workload": 3}, "expected Workload, not 3"),
         ({"routes": 3}, "expected Routes, not 3"),
@@ -65,8 +68,8 @@ def one_message(size_bytes: int):
         ({"snapshot_ns": 1e30}, "snapshot_ns must be at most"),
         ({"trace": [10**9]}, "operation 1000000000 sends no message to trace"),
         ({"trace": [-1]}, "operation -1 sends no message"),
-        ({"placement": [0, 1, 2, 99]}, "rank 3 is on host 99"),
-        ({"placement": [0, 1, 2]}, "rank 3 has no host"),
+        ({"placement": [0, 1, 2, 99]}, "99 is out of range; hosts of .* are 0 to 3"),
+        ({"placement": [0, 1, 2]}, "hosts of the ranks: expected whole numbers, 4 of them, not 3"),
     ],
 )
 def test_options_that_cannot_be_are_refused(options, said) -> None:

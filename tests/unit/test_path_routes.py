@@ -178,11 +178,11 @@ def test_paths_that_do_not_hold_are_refused(square: Fabric) -> None:
     ]:
         with pytest.raises(InputError, match=wrong):
             weft.validate(square, broken)
-    with pytest.raises(InputError, match="there must be one service level for all or 1"):
+    with pytest.raises(InputError, match="service levels: expected one number or 1, not 2"):
         source_routes(square, [0], [1], [0, 3], [1, 1, 3], sl=[1, 2])
     with pytest.raises(InputError, match="the offsets must ascend from 0 to 3"):
         source_routes(square, [0], [1], [0, 2], [1, 1, 3])
-    with pytest.raises(InputError, match="a host is 0 to 3"):
+    with pytest.raises(InputError, match="are 0 to 3"):
         source_routes(square, [4], [1], [0, 3], [1, 1, 3])
 
 

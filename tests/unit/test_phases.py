@@ -138,6 +138,17 @@ def test_lengths_on_a_full_mesh() -> None:
         ("flattened-butterfly:k=3,n=2", "HyperX of 3 switches", 2),
         ("hypercube:3", "HyperX of 2x2x2", 2),
         ("dragonfly:p=2,a=5,h=1,g=1", "HyperX of 5 switches", 2),
+        # Groups whose ports do not divide evenly: the last switches have no global cable.
+        ("dragonfly:p=2,a=4,h=2,g=4", "dragonfly of 4 groups of 4", 3),
+        ("dragonfly:p=2,a=4,h=2,g=6", "dragonfly of 6 groups of 4", 3),
+        ("dragonfly:p=2,a=4,h=2,g=7,arrangement=palmtree", "dragonfly of 7 groups of 4", 3),
+        ("dragonfly:p=1,a=8,h=4,g=12", "dragonfly of 12 groups of 8", 3),
+        ("dragonfly:p=1,a=8,h=4,g=24", "dragonfly of 24 groups of 8", 3),
+        ("megafly:p=2,leaves=4,spines=4,h=2,g=6", "megafly of 6 groups", 2),
+        ("slim-fly:q=5,hosts=1", "each of 50 switches", 4),
+        ("slim-fly:q=4,hosts=2", "each of 32 switches", 4),
+        ("jellyfish:switches=20,degree=5", "each of 20 switches", 8),
+        ("ring:5", "each of 5 switches", 4),
     ],
 )
 def test_structures_are_found_whatever_the_labels(spec: str, kind: str, lanes: int) -> None:
@@ -181,21 +192,21 @@ def test_dense_random_networks_do_not_hold_up_the_search_for_groups() -> None:
 @pytest.mark.parametrize(
     ("fabric", "reason"),
     [
-        (weft.fabric("ring:5"), "has 4 switches, not 5; it is no megafly: every switch has h"),
+        (weft.fabric("ring:11"), "needs 10 lanes, and max_vls is 8 (found no groups: each of"),
         (weft.fabric("xgft:2;4,4;1,4"), "it has 1 groups; three are needed; it is no dragonfly"),
+        (weft.fabric("xgft:2;4,4;1,4"), "its switches form a tree"),
+        (weft.fabric("torus:20x3"), "its switches are 11 hops apart or more"),
+        (
+            weft.fabric("megafly:p=1,leaves=2,spines=1,h=2").without(
+                cables=["spine0.0[3]", "spine0.0[4]"]
+            ),
+            "found a megafly of 3 groups, 6 leaves and 3 spines, not all connected",
+        ),
         (weft.fabric("hyperx:S=2"), "a HyperX of 2 switches has no third one"),
         (weft.fabric("bcube:4;1"), "hosts of a dragonfly, megafly or HyperX do not forward"),
         (
-            weft.fabric("dragonfly:p=2,a=4,h=2").without(cables=["s0.0[6]"]),
-            "no cable joins the groups of s0.0 and s1.0",
-        ),
-        (
-            weft.fabric("megafly:p=2,leaves=4,spines=4,h=2").without(cables=["leaf0.0[3]"]),
-            "spine spine0.0 is not joined to leaf0.0",
-        ),
-        (
-            weft.fabric("megafly:p=2,leaves=4,spines=4,h=2").without(cables=["spine0.0[5]"]),
-            "no cable joins the groups of leaf0.0 and leaf1.0",
+            weft.fabric("ring:5").without(cables=["s0[2]", "s0[3]"]),
+            "its switches are not all connected",
         ),
     ],
     ids=lambda value: None if isinstance(value, str) else value.name,
@@ -205,6 +216,54 @@ def test_refusals_say_what_is_missing(fabric: Fabric, reason: str) -> None:
         with pytest.raises(NotApplicable) as refusal:
             route(fabric, engine)
         assert reason in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("spec", "cables", "note", "lanes"),
+    [
+        ("dragonfly:p=2,a=4,h=2", ["s0.0[6]"], "no cable joins the groups of s0.0 and s1.0", 5),
+        ("dragonfly:p=1,a=3,h=1", ["s0.0[4]", "s3.1[4]"], "no cable joins the groups of s0.0", 5),
+        ("dragonfly:p=2,a=4,h=2", ["s0.0[3]"], "found no groups", 8),
+        (
+            "megafly:p=2,leaves=4,spines=4,h=2",
+            ["spine0.0[5]"],
+            "no cable joins the groups of leaf0.0 and leaf1.0",
+            6,
+        ),
+        ("hyperx:S=3x3,T=1", ["s0.0[2]"], "found a dragonfly of 3 groups of 3", 3),
+        ("slim-fly:q=5,hosts=1", ["s0.1.2[2]"], "found no groups", 8),
+    ],
+)
+def test_faults_cost_lanes_but_no_pair(spec: str, cables: list[str], note: str, lanes: int) -> None:
+    """Groups without a direct cable are joined by a third; without groups all is by switches."""
+    fabric = weft.fabric(spec).without(cables=cables).shuffled(2)
+    for engine in ("valiant", "ugal"):
+        routes = candidates(fabric, engine)
+        assert "no cable joins" in note or note in routes.notes[0]
+        found = validate(fabric, routes, management=True)
+        assert found.ok
+        assert found.lanes == lanes
+    original = weft.fabric(spec).without(cables=cables)
+    assert note in candidates(original, "valiant").notes[0]
+
+
+def test_a_slim_fly_goes_by_any_switch() -> None:
+    """Both phases take shortest paths of up to two cables; every switch but two is drawn alike."""
+    fabric = weft.fabric("slim-fly:q=3,hosts=1")
+    routes = candidates(fabric, "valiant")
+    assert routes.num_intermediates == fabric.num_switches == 18
+    assert (validate(fabric, routes).max_hops, validate(fabric, routes).lanes) == (6, 4)
+    straight = validate(fabric, candidates(fabric, "ugal"))
+    assert straight.max_detour == 0
+    assert straight.hops[-1] > 0
+    # Of a Moore graph with degree k and n vertices every cable of a switch carries n - 1 parts of
+    # each phase: all-to-all loads are twice those of shortest paths.
+    moore = weft.fabric("slim-fly:q=5,hosts=1")
+    inner = moore.graph.edge_link
+    minimal = all_to_all_loads(moore, route(moore, "ecmp")).per_link[inner]
+    about = all_to_all_loads(moore, route(moore, "valiant")).per_link[inner]
+    np.testing.assert_allclose(minimal, minimal[0])
+    np.testing.assert_allclose(about, 2 * minimal[0])
 
 
 def test_spare_cables_may_fail() -> None:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from weft.errors import InputError, NotApplicable
-from weft.fabrics import Fabric
+from weft.fabrics import Fabric, FabricBuilder
+from weft.formats import reader, writer
 from weft.formats.hostlist import compress
 from weft.load import fabric as load
 from weft.workload.placement import place
@@ -156,6 +157,45 @@ def test_host_lists_go_in_their_order() -> None:
     assert place(TREE, 1, f"hosts:{guid}").tolist() == [5]
 
 
+def machines(*descriptions: str) -> Fabric:
+    """A switch with these adapters, read from a file."""
+    build = FabricBuilder("machines")
+    adapters = build.hosts([f"a{number}" for number in range(len(descriptions))])
+    build.connect(build.switches(["s"], ports=40).repeat(len(adapters)), adapters)
+    text = writer["ibnetdiscover"].function(fabric=build.fabric())
+    for number, description in enumerate(descriptions):
+        text = text.replace(f'"a{number}"', f'"{description}"')
+    return reader["ibnetdiscover"].function(text=text, file="machines")
+
+
+def test_a_machine_is_all_its_adapters() -> None:
+    fabric = machines("n1 mlx5_0", "n2 mlx5_0", "n1 mlx5_1", "n2 mlx5_1", "n3 HCA-1")
+    assert fabric.machines == {"n1": [0, 2], "n2": [1, 3], "n3": [4]}
+    assert place(fabric, 5, "hosts:n[3,1-2]").tolist() == [4, 0, 2, 1, 3]
+    assert place(fabric, 2, hosts="n2").tolist() == [1, 3]
+    assert place(fabric, 2, 'hosts:"n2 mlx5_1",n1 mlx5_0').tolist() == [3, 0]
+    with pytest.raises(InputError, match="host n1 is named twice, the first time as n1 mlx5_0"):
+        place(fabric, 2, "hosts:n1 mlx5_0,n1")
+    with pytest.raises(InputError, match="host n1 mlx5_1 is given twice"):
+        place(fabric, 2, hosts="n1,n1 mlx5_1")
+
+
+def test_one_rank_needs_one_adapter(tmp_path: Path) -> None:
+    fabric = machines("n1 mlx5_0", "n1 mlx5_1", "n2 HCA-1")
+    for text in ("n1\nn2\n", "rank 0=n1\nrank 1=n2\n"):
+        with pytest.raises(InputError, match=r"n1 has 2 adapters; name one of \"n1 mlx5_0\", \"n1"):
+            place(fabric, 2, write(tmp_path, text))
+    with pytest.raises(InputError, match="n1 has 2 adapters"):
+        fabric.find_node("n1")
+
+
+def test_machines_without_names_of_their_own_are_told_apart() -> None:
+    fabric = machines("localhost HCA-1", "localhost HCA-1", "x", "ConnectX", "ConnectX")
+    assert [len(adapters) for adapters in fabric.machines.values()] == [1] * 5
+    with pytest.raises(InputError, match="no host 'localhost'"):
+        place(fabric, 1, hosts="localhost")
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
@@ -243,9 +283,9 @@ def test_host_numbers_are_a_placement() -> None:
     [
         ([0, 1], "is for 2 ranks, and there are 3"),
         ([0, -1, 2], "rank 1 has no host"),
-        ([0, 16, 2], "16 is no host of .*; hosts are 0 to 15"),
-        ([0.0, 1.0, 2.0], "expected a list of host numbers"),
-        ([[0, 1, 2]], "expected a list of host numbers"),
+        ([0, 16, 2], "16 is out of range; hosts of .* are 0 to 15"),
+        ([0.0, 1.0, 2.0], "expected whole numbers"),
+        ([[0, 1, 2]], "expected whole numbers"),
     ],
 )
 def test_host_numbers_that_do_not_do(hosts, message) -> None:
@@ -296,7 +336,7 @@ def test_hosts_without_a_cable_are_left_out_or_refused(tmp_path) -> None:
     ("hosts", "message"),
     [
         ("h[0-1],h0", "host h0 is given twice"),
-        ([0, 99], "allowed host: 99 is no host"),
+        ([0, 99], "allowed hosts: 99 is out of range"),
         ("h[0-99]", "no host 'h16'"),
     ],
 )

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from weft.errors import InputError
-from weft.pool import cores, run_all
+from weft.pool import cores, held_signals, run_all
 
 Watch = Callable[[Any], None]
 
@@ -102,6 +102,23 @@ def test_processes_that_die_are_one_error() -> None:
     with pytest.raises(InputError, match="worker processes did not survive"):
         run_all(die, None, range(3), 2)
     assert not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize("when", ["before", "after", "in an error"])
+def test_signals_that_are_held_back_come_in_the_end(when: str) -> None:
+    done = []
+    with pytest.raises(KeyboardInterrupt), held_signals() as watch:  # noqa: PT012
+        if when == "after":
+            watch(None)
+        signal.raise_signal(signal.SIGINT)
+        done.append(when)
+        if when == "before":
+            watch(None)
+            done.append("too much")
+        if when == "in an error":
+            raise InputError("no way")
+    assert done == [when]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_there_are_cores() -> None:

@@ -1,23 +1,25 @@
 from __future__ import annotations
 
+import re
 import threading
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
 
-from weft.errors import InputError
+from weft.errors import InputError, PluginWarning
 from weft.registry import Registry, did_you_mean
 
 
 def registry(monkeypatch: pytest.MonkeyPatch, *points: object) -> Registry:
     """A registry over a package that registers nothing in it, and these entry points."""
     monkeypatch.setattr("weft.registry.entry_points", lambda group: points)
-    return Registry("thing", "weft.workload", "weft.things", pipeline=("fabric",))
+    return Registry("thing", "weft.workload", "weft.things", ("fabric",), ("form",))
 
 
 def test_other_distributions_announce_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     def load() -> None:
-        @made("theirs", aliases=("t",), positional=("size",))
+        @made("theirs", aliases=("t",), positional=("size",), form="")
         def theirs(fabric: object, size: int, names: tuple[str, ...] = ()) -> object:
             """Their thing, in one line.
 
@@ -39,14 +41,55 @@ def test_other_distributions_announce_their_own(monkeypatch: pytest.MonkeyPatch)
         made.bind(entry, {"size": 1, "name": "x"})
 
 
-def test_what_cannot_be_loaded_fails_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    def load() -> None:
-        raise ImportError("a library is missing")
+def no_library(made: Registry) -> None:
+    raise ImportError("a library\nis missing")
 
-    made = registry(monkeypatch, SimpleNamespace(load=load))
-    for _ in range(2):
-        with pytest.raises(ImportError, match="a library is missing"):
-            made.names()
+
+def half_a_module(made: Registry) -> None:
+    made("half", form="")(lambda: None)
+    raise SystemExit(3)
+
+
+def no_such_type(made: Registry) -> None:
+    def odd(fabric: object, size: int) -> None:
+        """What is there of a type is nowhere."""
+
+    odd.__annotations__["size"] = "Missing"
+    made("odd", form="")(odd)
+
+
+def no_fact(made: Registry) -> None:
+    made("bare", why="")(lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("load", "name", "reason"),
+    [
+        (no_library, "theirs", "ImportError: a library is missing"),
+        (half_a_module, "half", "SystemExit: 3"),
+        (no_such_type, "odd", "NameError: name 'Missing' is not defined"),
+        (no_fact, "bare", "TypeError: thing 'bare' lacks the fact 'form'"),
+    ],
+)
+def test_a_broken_plugin_is_named_and_breaks_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, load: Callable[[Registry], None], name: str, reason: str
+) -> None:
+    def works() -> None:
+        made("works", form="")(lambda: None)
+
+    theirs = SimpleNamespace(name="other", version="1.2")
+    broken = SimpleNamespace(
+        load=lambda: load(made), name="theirs", value="their.module", dist=theirs
+    )
+    made = registry(monkeypatch, broken, SimpleNamespace(load=works))
+    said = f"plug-in 'theirs' of other 1.2 (their.module) cannot be loaded: {reason}"
+    with pytest.warns(PluginWarning, match=re.escape(f"{said}; everything else works")) as told:
+        assert made.names() == ["works"]
+    assert len(told) == 1
+    assert made.parse("works")[0].name == "works"
+    for called in (name, "theirs"):
+        with pytest.raises(InputError, match=re.escape(f"thing {called!r}: {said}")):
+            made[called]
 
 
 def test_threads_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +98,7 @@ def test_threads_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     def load() -> None:
         began.set()
         seen.wait(0.2)
-        made("slow")(lambda: None)
+        made("slow", form="")(lambda: None)
 
     made = registry(monkeypatch, SimpleNamespace(load=load))
     first = threading.Thread(target=made.names)

@@ -15,11 +15,10 @@ from tests.report_pages import comparison_page, run_of
 from weft.errors import InputError
 from weft.fabrics import Fabric, FabricBuilder, renamed
 from weft.report.html import render, write
-from weft.report.model import EngineVerdict, LinkUser
+from weft.report.model import LISTED_USERS, EngineVerdict, LinkUsers
 from weft.report.packing import coded, packed, script_json
 from weft.report.summary import (
     CURVE_POINTS,
-    LISTED_USERS,
     curve,
     default_run,
     hottest,
@@ -174,7 +173,6 @@ def test_pattern_that_does_not_fit_stands_with_its_reason(tree_text):
 
 def test_loads_and_users_survive_packing(tree_page, tree_text):
     document = Document(tree_text)
-    fabric = tree_page.fabric
     for index, run in enumerate(tree_page.runs):
         found = unpacked(document.script(f"weft-run-{index}"))
         load = found["loadTable"][found["loadIndex"]]
@@ -183,13 +181,12 @@ def test_loads_and_users_survive_packing(tree_page, tree_text):
         assert np.array_equal(flows, run.flows)
         assert [entry["link"] for entry in found["users"]] == sorted(run.users)
         for entry in found["users"]:
-            said = [(found["words"][s], found["words"][d], flows) for s, d, flows in entry["pairs"]]
             users = run.users[entry["link"]]
-            assert sorted(said) == sorted((u.source, u.destination, u.flows) for u in users)
-            assert entry["pairCount"] == len(users)
-            assert [fabric.node_names[n] for n in entry["sourceNodes"]] == list(
-                dict.fromkeys(u.source for u in users)
-            )
+            for key, of in (("pair", users.pairs), ("source", users.sources)):
+                assert [row[:-1] for row in entry[f"{key}s"]] == of.nodes.tolist()
+                assert [row[-1] for row in entry[f"{key}s"]] == of.flows.tolist()
+                assert entry[f"{key}Count"] == of.count
+            assert sum(row[-1] for row in entry["destinations"]) == run.flows[entry["link"]]
     # The slow cable makes loads differ from flows, so that both kinds were looked at.
     assert {unpacked(document.script(f"weft-run-{i}"))["sameAsLoad"] for i in range(4)} == {False}
 
@@ -347,27 +344,29 @@ def test_users_beyond_the_list_are_counted_not_named():
     page = comparison_page(fabric, ("minhop",), ("shift",))
     run = page.runs[0]
     link = next(iter(run.users))
-    users = tuple(LinkUser(f"a{i}", f"b{i % 3}", 2) for i in range(LISTED_USERS + 7))
+    many = np.arange(LISTED_USERS + 7)
+    # Each pair in two parts, as flows come in any order.
+    users = LinkUsers.of(np.tile(many, 2), np.tile(many % 3, 2), np.ones(2 * len(many), int))
     crowded = replace(page, runs=(replace(run, users={link: users}),))
     (entry,) = unpacked(Document(render(crowded)).script("weft-run-0"))["users"]
     assert len(entry["pairs"]) == LISTED_USERS
+    assert entry["pairs"][0] == [0, 0, 2]
     assert entry["pairCount"] == LISTED_USERS + 7
     assert entry["destinationCount"] == 3
-    assert sum(flows for _, flows in entry["destinations"]) == 2 * len(users)
-    assert user_line(users) == f"a0 → b0 and {LISTED_USERS + 6} more pairs"
-    assert user_line(users[:1]) == "a0 → b0"
-    assert user_line(users[:2]) == "a0 → b0 and 1 more pair"
-    assert user_line(()) == ""
+    assert sum(flows for _, flows in entry["destinations"]) == 2 * len(many)
 
 
-def test_users_may_point_at_nodes_of_other_names():
+def test_users_in_words_are_hosts_or_what_hangs_from_a_switch():
     fabric = build("xgft:2;4,4;1,2")
-    page = comparison_page(fabric, ("minhop",), ("shift",))
-    user = LinkUser("hosts of s1-0", "h3", 4, source_node=fabric.find_node("s1-0"))
-    run = replace(page.runs[0], users={0: (user,)})
-    (entry,) = unpacked(Document(render(replace(page, runs=(run,)))).script("weft-run-0"))["users"]
-    assert entry["sourceNodes"] == [fabric.find_node("s1-0")]
-    assert entry["destinationNodes"] == [fabric.find_node("h3")]
+
+    def line(*pairs: tuple[str, str]) -> str:
+        ends = [[fabric.find_node(name) for name in end] for end in zip(*pairs, strict=True)]
+        return user_line(fabric, LinkUsers.of(*map(np.array, ends), np.ones(len(pairs), int)))
+
+    assert line(("h3", "h4")) == "h3 → h4"
+    assert line(("s1-0", "h4"), ("s1-1", "h4")) == "hosts of s1-0 → h4 and 1 more pair"
+    assert line(("h3", "h4"), ("h4", "h5"), ("h5", "h6")) == "h3 → h4 and 2 more pairs"
+    assert user_line(fabric, None) == ""
 
 
 def test_packing_keeps_values_and_types():

@@ -263,3 +263,28 @@ def test_natural_order_of_names():
     names = ("n10", "n2", "n1a", "n1", "a", "10", "9")
     order = [names[i] for i in np.argsort(natural_rank(names))]
     assert order == ["9", "10", "a", "n1", "n1a", "n2", "n10"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "switches", "pods"),
+    [
+        ("xgft:3;6,6,8;1,6,6", 36 + 8 + 8, 8),  # pods of 6 and 6 switches under 36 tops
+        ("leaf-spine:leaves=96,spines=8,hosts=2", 8 + 32, None),
+        ("torus:60x60", 20 * 20, None),
+    ],
+)
+def test_groups_are_few_and_hosts_go_with_their_switch(spec, switches, pods):
+    fabric = build(spec)
+    if not spec.startswith("torus"):
+        fabric = fabric.shuffled(1)  # without labels a torus has no coordinates
+    group = layout(fabric).group
+    core, hosts = group[: fabric.num_switches], group[fabric.num_switches :]
+    assert len(np.unique(core)) == switches
+    assert set(np.unique(group)) == set(range(group.max() + 1))
+    # Hosts are together if and only if their switches are.
+    parent = core[fabric.link_to[fabric.port_link[fabric.port_offset[fabric.host_nodes]]]]
+    together = hosts[:, None] == hosts[None, :]
+    assert np.array_equal(together, parent[:, None] == parent[None, :])
+    assert not set(core) & set(hosts)
+    if pods:
+        assert len(np.unique(hosts)) == pods

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from weft.errors import InputError
+from weft.report.labels import MOST, short_names, shortened
 from weft.report.layout import layout
-from weft.report.picture import PIECES, cable_curves, draw_png, shortened
+from weft.report.picture import PIECES, cable_curves, draw_png
 from weft.topology import build
 
 
@@ -68,4 +69,27 @@ def test_curves_begin_and_end_at_their_nodes():
 def test_long_names_lose_their_middle():
     assert shortened("leaf1") == "leaf1"
     assert shortened("a" * 20 + "0123456789", 12) == "aaaaaaa…6789"
-    assert len(shortened("x" * 500)) == 24
+    assert len(shortened("x" * 500)) == MOST
+
+
+def test_short_names_stay_apart():
+    places = [f"MF0;{room}-P1-IB-{kind}{number:02d}:MQM9700/U1" for room in ("A09", "A10")
+              for kind in ("COMPUTE-LEAF", "COMPUTE-SPINE") for number in range(20)]  # fmt: skip
+    short = short_names(places)
+    assert len(set(short)) == len(places)
+    assert max(map(len, short)) <= MOST
+    for name, text in zip(places, short, strict=True):
+        assert name[4:7] in text  # what tells it from the others is left
+        assert name.split("-")[-1].partition(":")[0] in text
+    # Names that differ where the middle is, and one that looks like a shortened one.
+    same = [f"{'a' * 30}{n}{'b' * 30}" for n in range(12)]
+    decoy = shortened(same[0])
+    short = short_names([decoy, *same])
+    assert short[0] == decoy
+    assert len(set(short)) == 13
+    # Nothing is taken from names that fit.
+    assert short_names(["leaf1", "leaf2"]) == ["leaf1", "leaf2"]
+    assert short_names(["Voltaire 4036 # 4036-369C", "Voltaire 4036 # 4036-86A2"]) == [
+        "Voltaire 4036 # 4…369C",
+        "Voltaire 4036 # 4…86A2",
+    ]

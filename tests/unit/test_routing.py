@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,12 @@ from weft.compare import compare
 from weft.errors import InputError, NotApplicable, UnroutedWarning
 from weft.fabrics import Fabric, FabricBuilder
 from weft.registry import Entry
-from weft.routes import TableRoutes
+from weft.routes import CandidateRoutes, TableRoutes
 from weft.routing import engine as engines
 from weft.routing import route
 from weft.routing.structure.fat_tree import find_fat_tree
-from weft.routing.updn import roots_by_distance
-from weft.routing.validate import validate
+from weft.routing.updn import chosen_roots, roots_by_distance
+from weft.routing.validate import reached_rows, validate
 from weft.sim.all_to_all import all_to_all_loads
 from weft.sim.bisection import bisection
 from weft.sim.static import contention, host_flows, link_loads
@@ -146,8 +147,60 @@ def test_roots_are_found_as_opensm_finds_them() -> None:
         route(ring(6), "updn")
 
 
+def named_roots(fabric: Fabric) -> tuple[list[str], str]:
+    rows, rule = chosen_roots(fabric)
+    return [fabric.node_names[fabric.graph.row_node[row]] for row in rows], rule
+
+
+def test_roots_are_the_top_tier_of_a_tree() -> None:
+    """Whatever OpenSM's search says: of more than 20 leaves it takes each for a root."""
+    spines = ["spine0", "spine1", "spine2"]
+    wide = build("leaf-spine:leaves=24,spines=3,hosts=2")
+    assert len(roots_by_distance(wide)) == 27
+    assert named_roots(wide) == (spines, "top tier of the tree")
+    note = "3 roots (top tier of the tree): spine0, spine1, spine2"
+    assert route(wide, "updn").notes == (note,)
+    three = build("xgft:3;3,3,3;1,3,3")
+    assert named_roots(three)[0] == [f"s3-{i}" for i in range(9)]
+    assert route(three, "updn").notes[0].endswith("s3-0, s3-1, s3-2 and 6 more")
+
+    # A leaf without hosts and a switch above one spine are not what joins the hosts.
+    builder = FabricBuilder("appendages")
+    tops, leaves = builder.switches(spines), builder.switches([f"leaf{i}" for i in range(3)])
+    for leaf in leaves:
+        builder.connect(np.repeat(leaf, 3), tops)
+    more = builder.switches(["empty", "above"])
+    builder.connect(np.repeat(more, 2), tops[[0, 1, 1, 2]])
+    builder.connect(leaves, builder.hosts(["h0", "h1", "h2"]))
+    assert named_roots(builder.fabric()) == (spines, "top tier of the tree")
+
+    # A cable between leaves: no tree, and still no leaf is a root.
+    builder = FabricBuilder("meshed")
+    tops, leaves = builder.switches(spines), builder.switches([f"leaf{i}" for i in range(24)])
+    for leaf in leaves:
+        builder.connect(np.repeat(leaf, 3), tops)
+    builder.connect(leaves, builder.hosts([f"h{i}" for i in range(24)]))
+    builder.connect(leaves[:1], leaves[1:2])
+    meshed = builder.fabric()
+    assert len(roots_by_distance(meshed)) > 3
+    assert named_roots(meshed) == (spines, "by their distances to the hosts")
+    assert validate(meshed, route(meshed, "updn")).ok
+
+
+def test_roots_come_from_a_file_of_guids(tmp_path) -> None:
+    fabric = ring(6)
+    for name in ("updn", "updn:balance=opensm"):
+        path = tmp_path / "roots"
+        path.write_text(f"{int(fabric.node_guid[3]):#018x} # {fabric.node_names[3]}\n")
+        named = route(fabric, name, roots=(fabric.node_names[3],))
+        assert np.array_equal(route(fabric, name, roots=(f"@{path}",)).table, named.table)
+        path.write_text(f"{int(fabric.node_guid[-1]):#018x}\n")
+        with pytest.raises(InputError, match=f"{path}:1: .* expected the node GUID of a switch"):
+            route(fabric, name, roots=(f"@{path}",))
+
+
 def test_updn_refuses_roots_that_are_no_switches() -> None:
-    with pytest.raises(InputError, match="h1 is no switch"):
+    with pytest.raises(InputError, match="h1 is not a switch"):
         route(ring(4), "updn", roots=("h1",))
     with pytest.raises(InputError, match=r"no node 'switch1'"):
         route(ring(4), "updn", roots=("switch1",))
@@ -201,21 +254,21 @@ def test_flows_that_name_no_host_are_refused() -> None:
     fabric = ring(4)
     routes = route(fabric, "minhop")
     for sources, destinations, match in (
-        ([4], [0], "source 4 is no host"),
-        ([0], [-1], "destination -1 is no host"),
-        ([0, 1], [2], "2 sources do not match 1"),
-        ([0.5], [1], "list of host numbers"),
+        ([4], [0], "sources: 4 is out of range"),
+        ([0], [-1], "destinations: -1 is out of range"),
+        ([0, 1], [2], "destinations: expected whole numbers, 2 of them"),
+        ([0.5], [1], "sources: expected whole numbers"),
     ):
         with pytest.raises(InputError, match=match):
             link_loads(fabric, routes, sources, destinations)
     with pytest.raises(InputError, match="LID offset"):
         link_loads(fabric, routes, [0], [1], lid_offset=1)
-    with pytest.raises(InputError, match="LID offset must be a whole number"):
+    with pytest.raises(InputError, match="LID offsets: expected whole numbers"):
         link_loads(fabric, routes, [0], [1], lid_offset=0.5)
-    with pytest.raises(InputError, match="LID offsets must be one number or 2, one for each"):
+    with pytest.raises(InputError, match="LID offsets: expected one number or 2"):
         link_loads(fabric, routes, [0, 1], [1, 2], lid_offset=[0, 0, 0])
     for weights in ([1.0, 2.0, 3.0], ["a", "b"], [[1], [1, 2]]):
-        with pytest.raises(InputError, match="weights must be one number or 2"):
+        with pytest.raises(InputError, match="weights: expected"):
             link_loads(fabric, routes, [0, 1], [1, 2], weights=weights)
     with pytest.raises(InputError, match="another fabric"):
         link_loads(ring(5), routes, [0], [1])
@@ -246,10 +299,10 @@ def test_names_of_roots_may_hold_any_letter() -> None:
     fabric = builder.fabric()
     for root in ("sx6036", "rack1x2", "0x200002"):
         assert route(fabric, f"updn:roots={root}").notes == (
-            f"roots: {fabric.node_names[fabric.find_node(root)]}",
+            f"1 root: {fabric.node_names[fabric.find_node(root)]}",
         )
     two = route(fabric, "updn:roots=sx6036,rack1x2")
-    assert two.notes == ("roots: sx6036, rack1x2",)
+    assert two.notes == ("2 roots: sx6036, rack1x2",)
 
 
 def test_a_routing_is_not_blamed_for_cables_that_are_not_there() -> None:
@@ -258,3 +311,150 @@ def test_a_routing_is_not_blamed_for_cables_that_are_not_there() -> None:
     assert not found.ok
     assert found.ok_where_connected
     assert not validate(ring(6), route(ring(6), "minhop")).ok_where_connected
+
+
+def test_only_entry_0_delivers_at_a_nodes_own_lid() -> None:
+    """Any other port sends the packet out again, as a switch's forwarding table does."""
+    build = FabricBuilder("own")
+    switches = build.switches(["s0", "s1"])
+    (h0,) = build.hosts(["h0"], forwards=True)
+    build.connect(switches[:1], switches[1:])
+    build.connect(switches[:1], [h0])
+    build.connect(switches[[0, 1, 1]], build.hosts(["h1", "h2", "h3"]))
+    fabric = build.fabric()
+    routes = route(fabric, "minhop")
+    assert isinstance(routes, TableRoutes)
+    assert validate(fabric, routes, management=True).ok
+    for node, port, lost in (("h0", 1, 3), ("s1", 1, 0)):
+        number = fabric.node_names.index(node)
+        lid = (
+            int(np.flatnonzero(fabric.endpoint_node == number)[0])
+            if lost
+            else (fabric.num_endpoints + number)
+        )
+        table = routes.table.copy()
+        table[lid, fabric.graph.node_row[number]] = port
+        wrong = replace(routes, table=table)
+        found = validate(fabric, wrong, management=True)
+        assert not found.ok
+        assert found.sent_out.tolist() == [lid]
+        assert (found.num_unrouted_pairs, found.num_loops) == (lost, 1)
+        assert number in found.loops[0]
+        assert found.credit_loops, "a packet that goes in a loop waits for itself"
+        without = validate(fabric, wrong)
+        assert bool(without.credit_loops) == bool(lost)
+        assert not without.ok
+        assert not without.ok_where_connected
+        assert (
+            "1 LIDs are never delivered: the table entry of a switch or forwarding host for its "
+            f"own LID must be port 0, but {node} sends such packets out by port 1"
+        ) in found.findings()
+        assert all_to_all_loads(fabric, wrong).unrouted == lost
+        assert bool(bisection(fabric, wrong, samples=20).unrouted_share) == bool(lost)
+        hops = contention(fabric, wrong, host_flows(fabric, [1, 2, 3], [0, 0, 0])).hops
+        assert np.all((hops < 0) == bool(lost))
+    table = routes.table.copy()
+    table[fabric.num_endpoints, 0] = routes.no_path
+    dropped = validate(fabric, replace(routes, table=table))
+    assert dropped.ok
+    assert len(dropped.sent_out) == 0
+    assert dropped.unrouted_rows == fabric.graph.num_rows
+
+
+def test_unknown_service_levels_leave_open_whether_routes_deadlock() -> None:
+    fabric = ring(6)
+    routes = route(fabric, "dfsssp")
+    exact, unsure = (validate(fabric, routes, levels_known=known) for known in (True, False))
+    assert (exact.ok, exact.deadlock) == (True, "no")
+    assert (unsure.ok, unsure.ok_where_connected, unsure.deadlock) == (False, False, "may")
+    assert "it may deadlock: if all packets share one lane, 2 set(s)" in unsure.text()
+    assert validate(fabric, route(fabric, "updn", roots="s2"), levels_known=False).ok
+    certain = validate(fabric, route(fabric, "minhop"))
+    assert certain.deadlock == "can"
+    assert "it can deadlock: 2 set(s) of channels wait" in certain.text()
+
+
+def test_a_cable_between_two_ports_of_a_switch_can_wait_for_itself() -> None:
+    build = FabricBuilder("loopback")
+    switches = build.switches(["a", "b"])
+    build.connect(switches[:1], switches[1:])
+    build.connect(switches, build.hosts(["h0", "h1"]))
+    build.connect(switches[:1], switches[:1])
+    fabric = build.fabric()
+    routes = route(fabric, "minhop")
+    assert isinstance(routes, TableRoutes)
+    assert validate(fabric, routes).ok
+    table = routes.table.copy()
+    table[fabric.host_endpoint[1], 0] = 3
+    found = validate(fabric, replace(routes, table=table))
+    assert found.loops == [[0]]
+    assert [len(cycle) for cycle in found.credit_loops] == [1]
+    assert "a[3] -> a[4] (VL 0) waits for a[3] -> a[4] (VL 0)" in found.text()
+
+
+def test_hosts_cabled_first_or_to_each_other_are_counted() -> None:
+    """Link 0 leads to a host, and two hosts hang from no switch."""
+    build = FabricBuilder("hosts first")
+    (switch,) = build.switches(["s"])
+    hosts = build.hosts(["h0", "h1", "h2", "h3"])
+    build.connect([switch, switch], hosts[2:])
+    build.connect(hosts[:1], hosts[1:2])
+    fabric = build.fabric()
+    routes = route(fabric, "minhop")
+    assert isinstance(routes, TableRoutes)
+    found = validate(fabric, routes)
+    reached = reached_rows(fabric, routes, fabric.host_endpoint)
+    assert reached.tolist() == [[False], [False], [True], [True]]
+    assert found.hops.tolist() == [0, 0, 2]
+    assert found.detours.tolist() == [2]
+    assert (found.num_unrouted_pairs, found.num_disconnected_pairs) == (10, 10)
+    assert len(found.unrouted_pairs) == 10
+    assert (found.unrouted_rows, found.ok_where_connected) == (0, True)
+    assert len(found.sent_out) == 0
+    nothing = validate(fabric, replace(routes, table=np.full_like(routes.table, routes.no_path)))
+    assert (nothing.num_unrouted_pairs, nothing.ok_where_connected) == (12, False)
+    assert np.isnan(nothing.mean_hops)
+    assert np.isnan(nothing.minimal_share)
+
+
+@pytest.mark.parametrize("phase", ["set_id", "via_set"])
+def test_candidates_that_go_round_are_a_loop(phase: str) -> None:
+    """Three switches, each an intermediate, whose sets for one of them lead on along the ring."""
+    fabric = ring(3)
+    routes = route(fabric, "ecmp")
+    assert isinstance(routes, CandidateRoutes)
+    sets = routes.set_id
+    assert sorted(np.diff(routes.set_offset).tolist()) == [1] * 6
+    rows = np.arange(3, dtype=np.int32)
+    routes = replace(routes, via=rows, via_set=sets)
+    assert validate(fabric, routes).num_loops == 0
+    lines = sets.copy()
+    lines[0, 1], lines[0, 2] = sets[2, 1], sets[1, 2]  # from 1 to 2 and back, never to 0
+    found = validate(fabric, replace(routes, **{phase: lines}))
+    assert found.num_loops == 1
+    assert sorted(found.loops[0]) == [1, 2]
+    assert not found.ok
+    lines = sets.copy()
+    lines[0, 1] = -1
+    lacking = validate(fabric, replace(route(fabric, "ecmp"), set_id=lines))
+    assert (lacking.unrouted_rows, lacking.unrouted_pairs.tolist()) == (1, [[1, 0]])
+
+
+def test_loops_are_all_counted_and_sixteen_described() -> None:
+    build = FabricBuilder("loops")
+    switches = build.switches(["a", "b"])
+    build.connect(switches[:1], switches[1:])
+    build.connect(switches[:1].repeat(15), build.hosts([f"h{i}" for i in range(15)]))
+    fabric = build.fabric()
+    table = np.ones((fabric.num_destinations, 2), dtype=np.uint8)
+    for lid in (None, 0):  # every LID goes to and fro, then all but one
+        if lid is not None:
+            table = table.copy()
+            table[lid, 0] = 2
+        found = validate(fabric, TableRoutes("loops", fabric.digest, table=table))
+        looping = 17 - (lid is not None)
+        assert (found.num_loops, len(found.loops)) == (looping, 16)
+        assert all(sorted(loop) == [0, 1] for loop in found.loops)
+        assert found.num_unrouted_pairs == 15 * 14 - 14 * (lid is not None)
+        assert found.unrouted_rows == 2 * looping
+        assert found.sent_out.tolist() == [15, 16]

@@ -15,7 +15,10 @@ from numba.core import serialize
 from tests.simulate_runs import RING, TOLD, TREE, run
 
 from weft.cli import simulate as command
-from weft.experiment.run import perform
+from weft.experiment import check
+from weft.experiment.run import Stage, perform
+from weft.experiment.store import Store
+from weft.sim.flow import Progress
 
 
 @pytest.mark.parametrize("limit", [("--max-time", "2us"), ("--max-seconds", "1e-9")])
@@ -95,22 +98,104 @@ def test_bad_output_is_named_as_it_was_given(capsys, tmp_path, key, words, said)
     assert said.format(file=file, taken=taken, inner=taken / "inner") in err
 
 
-def test_an_interrupt_says_how_far_it_came_and_keeps_nothing(capsys, tmp_path, monkeypatch) -> None:
+FOUR = (TREE, "--workload", RING, "--engine", "updn,minhop", "--level", "flow,static")
+
+
+@pytest.mark.parametrize(
+    ("doing", "number", "statuses", "said"),
+    [
+        ("routing", 1, None, "run 1 of 4 (updn), routing; no result is kept"),
+        ("running", 2, ["complete", "stopped", "not run", "not run"],
+         "run 2 of 4 (updn), running; 2 more not run"),
+        ("routing", 3, ["complete", "complete", "stopped", "not run"],
+         "run 3 of 4 (minhop), routing; 1 more not run"),
+    ],
+)  # fmt: skip
+def test_an_interrupt_keeps_the_runs_that_are_whole(
+    capsys, tmp_path, monkeypatch, doing, number, statuses, said
+) -> None:
     folder = tmp_path / "results"
 
-    def interrupted(*arguments: object, stage, **options: object):
-        for outcome in perform(*arguments, stage=stage, **options):
-            yield outcome
-            raise KeyboardInterrupt
+    def interrupted(*arguments: object, watch, **options: object):
+        def see(stage: Stage) -> None:
+            if stage.run is not None and (stage.run.number, stage.doing) == (number, doing):
+                signal.raise_signal(signal.SIGINT)
+
+        return perform(*arguments, watch=see, **options)
 
     monkeypatch.setattr(command, "perform", interrupted)
-    status, out, err = run(
-        capsys, TREE, "--workload", RING, "--engine", "updn", "--engine", "minhop", "--out", folder
-    )
-    assert (status, out) == (130, "")
-    assert "weft: interrupted: run 1 of 2 (updn), at " in err
-    assert "480 of 480 messages arrived; no result is kept" in err
-    assert not folder.exists()
+    status, out, err = run(capsys, *FOUR, "--out", folder)
+    assert (status, err) == (130, f"weft: interrupted: {said}\n")
+    if statuses is None:
+        assert out == ""
+        assert not folder.exists()
+        return
+    assert f"run {number} (stopped): interrupted, {doing}; there is no result" in out
+    assert "(not run): interrupted" in out
+    runs = pl.read_parquet(folder / "runs.parquet")
+    assert runs["run"].to_list() == [1, 2, 3, 4]
+    assert runs["status"].to_list() == statuses
+    assert sorted(path.name for path in folder.glob("links*")) == [
+        f"links-{each}.parquet" for each in range(1, number)
+    ]
+    assert not list(folder.glob(".unfinished*"))
+
+
+@pytest.mark.parametrize(
+    ("method", "statuses"),
+    [("add", ["complete", *3 * ["not run"]]), ("keep", 4 * ["complete"])],
+)
+def test_an_interrupt_waits_until_a_run_is_taken_in(
+    capsys, tmp_path, monkeypatch, method, statuses
+) -> None:
+    real, calls = getattr(Store, method), []
+
+    def struck(*given: object) -> object:
+        calls.append(given)
+        if len(calls) == 1:
+            signal.raise_signal(signal.SIGINT)
+        return real(*given)
+
+    monkeypatch.setattr(Store, method, struck)
+    status, out, err = run(capsys, *FOUR, "--out", tmp_path)
+    assert status == 130
+    assert pl.read_parquet(tmp_path / "runs.parquet")["status"].to_list() == statuses
+    if method == "keep":  # what was to be printed is not
+        assert (out, f"; results are in {tmp_path}\n" in err) == ("", True)
+    else:
+        assert "weft: interrupted: run 1 of 4" in err
+
+
+def test_what_is_left_of_a_run_is_its_rest_at_the_speed_so_far(monkeypatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("time.perf_counter", lambda: clock[0])
+    (only,) = check({"fabric": TREE, "job": [{"workload": RING}]}).runs
+    stage = Stage(1, only)
+    stage.at("running")
+    assert (stage.outlook(), stage.left_s()) == ("running", None)
+
+    def report(after_s: float, arrived: int, delivered: float | None = None) -> str:
+        clock[0] = 100.0 + after_s
+        stage.at("running", Progress(0, 9, arrived, 100, 5e6 * arrived, delivered))
+        return stage.outlook().partition("arrived")[2]
+
+    # The first 30 s, in which kernels are compiled, count for nothing.
+    assert report(30, 0) == "; time left not known yet"
+    assert report(30.9, 50) == "; time left not known yet"
+    assert report(40, 0, 0.004) == " (0% of all bytes); time left not known yet"
+    assert report(40, 0, 0.01) == " (1% of all bytes); about 16 min left"
+    assert report(40, 10) == "; about 90 s left"
+    assert report(40, 0, 0.5) == " (50% of all bytes); about 10 s left"
+    assert report(7230, 50) == "; about 2.0 h left"
+    stage.limit_ns = 1e9
+    assert report(40, 0, 0.1) == " (10% of all bytes); about 90 s left"
+    assert report(40, 100, 0.1) == " (10% of all bytes); about 10 s left"  # half of the time
+    stage.limit_s = 45.0
+    assert report(40, 100, 0.1) == " (10% of all bytes); about 5 s left"
+    assert report(50, 0, 0.0) == " (0% of all bytes); about 0 s left"
+    stage.at("running")  # the next run
+    stage.limit_s = None
+    assert report(60, 0) == "; time left not known yet"
 
 
 @pytest.mark.parametrize(

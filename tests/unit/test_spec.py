@@ -67,8 +67,8 @@ def test_specs_are_split_into_family_and_arguments(spec, family, given):
         ("fat-tree:k=4.5", "option k: '4.5' does not fit"),
         ("torus:4xx4", "option dims"),
         ("fat-tree:k=4,rate=fast", "unknown rate 'fast'"),
-        ("fat-tree:k=4,rate=-1", "a rate of -1.0 Gb/s is not possible"),
-        ("fat-tree:k=4,host_rate=0", "a rate of 0.0 Gb/s is not possible"),
+        ("fat-tree:k=4,rate=-1", "a rate in Gb/s must be a finite number above 0, not -1.0"),
+        ("fat-tree:k=4,host_rate=0", "a rate in Gb/s must be a finite number above 0, not 0.0"),
         ("fat-tree:k=" + "9" * 5000, "option k"),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from weft.subnet.osmlog import is_log, last_error, last_sweep, sweeps, version
+from weft.subnet.osmlog import complaints, is_log, last_error, last_sweep, sweeps, version
 
 
 def lines(*said: str) -> str:
@@ -76,6 +76,19 @@ def test_the_last_sweep_is_found_from_the_end() -> None:
     for chosen in itertools.product(parts, repeat=4):
         text = "".join(chosen)
         assert last_sweep(text) == (sweeps(text) or [None])[-1], text
+
+
+def test_errors_that_leave_ports_out() -> None:
+    out = "lid_mgr_find_free_lid_range: ERR 0307: OPENSM RAN OUT OF LIDS!!!"
+    policy = "osm_qos_parse_policy_file: ERR AC01: Failed opening QoS policy file x"
+    (sweep,) = sweeps(START + lines(f"01 {policy}", *[f"01 {out}"] * 3) + GOOD)
+    assert sweep.up
+    assert sweep.grave == (out,) * 3
+    assert complaints(sweep.errors) == (
+        "; OpenSM logged: OPENSM RAN OUT OF LIDS!!! (3 times) / Failed opening QoS policy file x"
+    )
+    assert complaints([f"f: ERR 0001: {n}" for n in range(5)]).endswith(" / 2 and 2 other errors")
+    assert complaints([]) == ""
 
 
 def test_nothing() -> None:

@@ -13,6 +13,7 @@ import cyclopts
 
 from weft import __version__
 from weft.cli.mistakes import attached, explained
+from weft.cli.output import printable_output
 from weft.cli.signals import ended_by, stoppable
 from weft.errors import WeftError
 
@@ -122,7 +123,7 @@ def run(words: Sequence[str]) -> int:
     warnings.showwarning = _show_warning
     app = program(words)
     try:
-        with stoppable():
+        with stoppable(), printable_output():
             result = app(
                 attached(words), exit_on_error=False, print_error=False,
                 result_action="return_value",
@@ -146,11 +147,6 @@ def run(words: Sequence[str]) -> int:
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _fail(f"cannot write the output: {error.strerror or error}")
-    except UnicodeEncodeError as error:
-        return _fail(
-            f"cannot write the output: {error.encoding} has no {error.object[error.start]!a}; "
-            "PYTHONIOENCODING=utf-8 has all characters"
-        )
     except MemoryError as error:
         return _fail(f"not enough memory: {str(error) or 'the fabric or a number is too large'}")
     return result if isinstance(result, int) else 0

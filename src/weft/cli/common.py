@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,10 +15,12 @@ from typing import Annotated, Any
 from cyclopts import Parameter, Token
 from rich.console import Console
 
-from weft.errors import InputError
+from weft.errors import STANDARD_INPUT, InputError
 from weft.fabrics import Fabric
-from weft.kernels.walk import table_loads
 from weft.load import fabric as load_fabric
+
+#: Seconds that a kernel may take to compile before a user is told.
+PATIENCE_S = 3.0
 
 
 def _whole(hint: Any, tokens: Sequence[Token]) -> int:
@@ -112,29 +115,66 @@ def console() -> Console:
     return Console(width=None if said else 140, highlight=False)
 
 
-def kernels_are_cached(kernel: str = "") -> bool:
-    """Whether an earlier run left compiled kernels for this Python, or this ``file.function``."""
-    folder = Path(table_loads.stats.cache_path)
-    python = f"py{sys.version_info.major}{sys.version_info.minor}"
-    return any(folder.glob(f"{kernel}*.{python}*.nbi"))
-
-
 @contextmanager
-def announced_compile(kernel: str = "") -> Iterator[None]:
-    """Say that the first run compiles, and afterwards how long it took.
+def announced_compile(of_workers: Any = None) -> Iterator[None]:
+    """Say so when kernels take long to compile, and at the end how long all of them took.
 
     Parameters
     ----------
-    kernel
-        The one that takes longest, as ``file.function``; any when left out.
+    of_workers
+        The largest kernel that worker processes run: it is announced before they start unless the
+        disk has it.
     """
-    if kernels_are_cached(kernel):
-        yield
-        return
-    print("weft: compiling kernels; later runs start at once", file=sys.stderr)
-    start = time.perf_counter()
-    yield
-    print(f"weft: first run took {time.perf_counter() - start:.0f} s", file=sys.stderr)
+    from numba.core import event
+
+    from weft.kernels.cache import is_kept
+
+    event.Listener.register(_CompileWatch)
+    watch = _CompileWatch()
+    if of_workers is not None and not is_kept(of_workers):
+        watch.tell()
+    with event.install_listener("numba:compile", watch):
+        try:
+            yield
+        finally:
+            watch.close()
+    if watch.told and watch.spent_s:
+        print(f"weft: compiling took {watch.spent_s:.0f} s", file=sys.stderr)
+
+
+class _CompileWatch:
+    """Listens to Numba: says that it compiles when that lasts, and adds up how long it does."""
+
+    def __init__(self) -> None:
+        self.told = False
+        self.spent_s = 0.0
+        self._depth = 0  # kernels compile those that they call
+        self._since = 0.0
+        self._timer: threading.Timer | None = None
+
+    def tell(self) -> None:
+        """Say that kernels are being compiled, once."""
+        if not self.told:
+            self.told = True
+            print("weft: compiling kernels; later runs start at once", file=sys.stderr)
+
+    def notify(self, event: Any) -> None:
+        """Take note of a kernel whose compilation starts or ends."""
+        before = self._depth
+        self._depth += 1 if event.is_start else -1
+        if not before:
+            self._since = time.perf_counter()
+            self._timer = threading.Timer(PATIENCE_S, self.tell)
+            self._timer.daemon = True
+            self._timer.start()
+        if not self._depth:
+            self.spent_s += time.perf_counter() - self._since
+            self.close()
+
+    def close(self) -> None:
+        """Say nothing any more."""
+        if self._timer is not None:
+            self._timer.cancel()
 
 
 # -- where output goes -----------------------------------------------------------------------------
@@ -159,6 +199,8 @@ def check_files(*given: tuple[str, str | Path | None, Sequence[str]]) -> None:
         if name is None:
             continue
         path, named = Path(name), f"{option} {name}"
+        if str(name) in STANDARD_INPUT:
+            raise InputError(f"{option} {STANDARD_INPUT[0]}: is read; expected a file to write")
         if os.path.isdir(path):
             raise InputError(f"{named}: is a folder; expected a file to write")
         if suffixes and path.suffix.lower() not in suffixes:

@@ -23,7 +23,8 @@ def _fields() -> Iterator[tuple[str, Any, Any]]:
     hints, told = get_type_hints(Layout), meanings(inspect.getdoc(Layout) or "")
     for item in fields(Layout):
         hint = hints[item.name]
-        option = field(default=item.default, metadata={"help": told[item.name]})
+        # Under python -OO there are no docstrings.
+        option = field(default=item.default, metadata={"help": told.get(item.name)})
         yield item.name, _OPTION.get(hint, hint), option
 
 

@@ -9,6 +9,8 @@ from typing import Any, Literal, get_args, get_origin
 
 import cyclopts
 
+from weft.errors import STANDARD_INPUT
+
 #: A number below zero, with a unit or in a list as well, or a word for whether a flag holds: what
 #: looks like that after an option is its value.
 _VALUE = re.compile(r"-(?:\.?\d\S*|inf|nan)|true|false|yes|no", re.IGNORECASE)
@@ -19,11 +21,11 @@ def attached(words: Sequence[str]) -> list[str]:
 
     One that begins with a dash would be taken for an option; whether a number may be below zero is
     for the command to judge, which knows what it expects. What says whether a flag holds would be
-    taken for an argument.
+    taken for an argument. A dash alone is standard input.
     """
     made: list[str] = []
     known = list(itertools.takewhile(lambda word: word != "--", words))
-    for word in known:
+    for word in (STANDARD_INPUT[-1] if word == STANDARD_INPUT[0] else word for word in known):
         option = made[-1] if made else ""
         if _VALUE.fullmatch(word) and option.startswith("--") and "=" not in option:
             made[-1] = f"{option}={word}"

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from rich.markup import escape
 
 from weft.cli.common import announced_compile, check_files, console
-from weft.errors import InputError
+from weft.errors import STANDARD_INPUT, InputError
 from weft.formats.text import write_text
 from weft.load import fabric as load_fabric
 from weft.subnet.audit import audit
@@ -46,20 +46,24 @@ def audit_command(
 
     Reads opensm-lfts.dump, opensm-sl2vl.dump, opensm.log, guid2lid, opensm-subnet.lst, opensm.conf
     and qos-policy.conf, as many as there are; `opensm -D 0x43` dumps. The exit status is 1 when
-    something is wrong.
+    something is wrong, and 3 when nothing is but the files do not tell whether the routes can
+    deadlock.
     """
     for option, value in (("--format", format), ("--names", names)):
         if value is not None and fabric is None:
             raise InputError(f"{option} goes with --fabric")
-    if json_ != "-":
+    to_terminal = json_ in STANDARD_INPUT  # what stands for the terminal here
+    if not to_terminal:
         check_files(("--json", json_, ()))
     with announced_compile():
         made = None if fabric is None else load_fabric(fabric, format=format, names=names)
         found = audit([path, *more], made, management=management)
-    if json_ == "-":
+    if to_terminal:
         print(json.dumps(found.as_json(), indent=2))
     else:
         console().print(escape(found.text()), soft_wrap=True)
         if json_ is not None:
             write_text(json_, json.dumps(found.as_json(), indent=2) + "\n")
-    return 0 if found.ok else 1
+    if not found.ok:
+        return 1
+    return 3 if found.open else 0

@@ -67,7 +67,8 @@ def live_command(
 
     `ibnetdiscover`, `ibtracert`, `saquery` and scripts that call them work as on the real fabric.
     `--engine` routes with weft and loads the tables into OpenSM; `--real` lets OpenSM route. The
-    exit status is that of the command, and everything ends with it.
+    exit status is that of the command, 1 when it is 0 and host pairs have no path, and 2 when the
+    subnet is not what it should be. Everything ends with the command.
     """
     if sum(given is not None for given in (engine, real, tables)) > 1:
         raise InputError("give one of --engine (weft's), --real (OpenSM's own) and --tables")
@@ -97,7 +98,10 @@ def live_command(
         what = "OpenSM's own"
         if routes is not None or tables is not None:
             what = f"tables of {tables}" if routes is None else f"tables of weft's {engine}"
-        print(f"weft: {_banner(subnet, what)}, up in {took:.1f} s", file=sys.stderr)
+        end = f"up in {took:.1f} s, all {subnet.pairs:,} host pairs have a path"
+        if subnet.problems:
+            end = f"but {'; '.join(subnet.problems)}"
+        print(f"weft: {_banner(subnet, what)}, {end}", file=sys.stderr)
         for note in subnet.notes:
             print(f"weft: {note}", file=sys.stderr)
         if not os.access(".", os.W_OK):
@@ -113,7 +117,7 @@ def live_command(
         )
         if subnet.ended:
             print(f"weft: warning: {subnet.ended} before the command did", file=sys.stderr)
-        return status
+        return status or int(bool(subnet.problems))
 
 
 def _banner(subnet: Subnet, what: str) -> str:

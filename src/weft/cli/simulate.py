@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any, Self
 
@@ -18,7 +19,6 @@ from weft.cli.common import (
     check_files,
     check_folder,
     console,
-    kernels_are_cached,
 )
 from weft.cli.signals import ended_by
 from weft.cli.simulate_options import NO_OPTIONS, RunOptions, given_options
@@ -28,13 +28,14 @@ from weft.experiment import Experiment, check, read
 from weft.experiment.run import Outcome, Stage, perform
 from weft.experiment.store import Store
 from weft.experiment.tables import brief
+from weft.pool import held_signals
 from weft.report.simulation import write_simulation_report
 from weft.sim.packet import PacketResult
 
+#: What a run has of which there is a result.
+KNOWN = frozenset({"complete", "partial"})
 #: Exit status when a run stopped early or failed, or none fits.
 NOT_WHOLE = 1
-#: The kernel of each level that takes longest to compile.
-FLOW_KERNEL, PACKET_KERNEL = "flow_engine.run-", "packet_engine.run-"
 #: Time between snapshots of a page when nobody says; long runs keep fewer.
 SNAPSHOT_NS = 100.0
 #: Seconds before progress is shown at all, and between its lines where there is no terminal.
@@ -167,37 +168,54 @@ def _check_output(experiment: Experiment, folder: str, page: str) -> None:
 def _run(experiment: Experiment, wanted: bool) -> int:
     """Make the runs, print them, and keep them where a folder is named."""
     stage = Stage(len(experiment.runs))
+    kept: list[Path] = []
     try:
-        return _runs(experiment, wanted, stage)
+        return _runs(experiment, wanted, stage, kept)
     except KeyboardInterrupt:
         word, status = ended_by()
-        print(f"weft: {word}: {stage.text()}; no result is kept", file=sys.stderr)
+        result = f"results are in {kept[0].parent}" if kept else "no result is kept"
+        print(f"weft: {word}: {stage.text()}; {result}", file=sys.stderr)
         return status
 
 
-def _runs(experiment: Experiment, wanted: bool, stage: Stage) -> int:
+def _runs(experiment: Experiment, wanted: bool, stage: Stage, kept: list[Path]) -> int:
     outcomes: list[Outcome] = []
     shown: list[PacketResult] = []
     folder, page = experiment.output.folder, experiment.output.html
     store = None if folder is None else Store(folder, experiment)
     try:
-        with announced_compile(_kernel(experiment)), _Watch(wanted) as watch:
-            for outcome in perform(experiment, watch=watch.see, stage=stage):
+
+        def add(outcome: Outcome) -> None:
+            with held_signals():  # a run is taken in as a whole
                 if store is not None:
                     store.add(outcome)
                 if page is not None and isinstance(outcome.result, PacketResult):
                     shown.append(outcome.result)
                 # What is printed of a run among several stands in rows; its arrays may go.
                 outcomes.append(brief(outcome) if stage.runs > 1 else outcome)
-        known = [outcome for outcome in outcomes if outcome.status in {"complete", "partial"}]
+
+        try:
+            with announced_compile(), _Watch(wanted) as watch:
+                for outcome in perform(experiment, watch=watch.see, stage=stage):
+                    add(outcome)
+        except KeyboardInterrupt:
+            if not any(outcome.status in KNOWN for outcome in outcomes):
+                raise
+            stage.interrupted = True
+        if stage.interrupted:
+            for outcome in _not_done(experiment, stage, len(outcomes)):
+                add(outcome)
+        known = any(outcome.status in KNOWN for outcome in outcomes)
+        if store is not None and known:
+            with held_signals():
+                kept += store.keep()
         if known:
             show(experiment, outcomes, console())
         else:
             for line in reasons(outcomes):
                 print(f"weft: {line}", file=sys.stderr)
-        if store is not None and known:
-            written = store.keep()
-            print(f"results: {folder} ({', '.join(path.name for path in written)})")
+        if kept:
+            print(f"results: {folder} ({', '.join(path.name for path in kept)})")
     finally:
         if store is not None:
             store.close()
@@ -210,7 +228,8 @@ def _runs(experiment: Experiment, wanted: bool, stage: Stage) -> int:
         print(f"page: {page}")
     if stage.interrupted:
         word, status = ended_by()
-        left = f"; {stage.runs - len(outcomes)} more not run" * (stage.runs > len(outcomes))
+        number = sum(outcome.status == "not run" for outcome in outcomes)
+        left = f"; {number} more not run" * (number > 0)
         print(f"weft: {word}: {stage.text()}{left}", file=sys.stderr)
         return status
     fine = {"complete", "does not fit"}
@@ -218,11 +237,25 @@ def _runs(experiment: Experiment, wanted: bool, stage: Stage) -> int:
     return 0 if whole and all(o.status in fine for o in outcomes) else NOT_WHOLE
 
 
-def _kernel(experiment: Experiment) -> str:
-    """The kernel to be compiled, if one is, that takes longest."""
-    levels = {"flow": FLOW_KERNEL, "packet": PACKET_KERNEL}
-    used = [levels[level] for level in experiment.level if level in levels]
-    return next((name for name in used if not kernels_are_cached(name)), used[0] if used else "")
+def _not_done(experiment: Experiment, stage: Stage, done: int) -> list[Outcome]:
+    """Outcomes of the runs after an interrupt, of which the first may have been under way.
+
+    Parameters
+    ----------
+    experiment
+        What was asked for.
+    stage
+        Where the interrupt came.
+    done
+        How many runs have outcomes.
+    """
+    word, _ = ended_by()
+    return [
+        Outcome(run, "stopped", f"{word}, {stage.where()}; there is no result")
+        if run == stage.run
+        else Outcome(run, "not run", word)
+        for run in experiment.runs[done:]
+    ]
 
 
 class _Watch:
@@ -252,7 +285,7 @@ class _Watch:
             return
         if not self._terminal:
             self._next = time.perf_counter() + LINE_S
-            print(f"weft: {stage.text()}", file=sys.stderr)
+            print(f"weft: {stage.outlook()}", file=sys.stderr)
             return
         if self._bar is None:
             self._bar = Progress(
@@ -264,11 +297,9 @@ class _Watch:
             )
             self._bar.add_task("", total=None)
             self._bar.start()
-        now = stage.progress
-        task = self._bar.task_ids[0]
         self._bar.update(
-            task,
-            description=stage.text(),
-            total=None if now is None else max(now.messages, 1),
-            completed=0 if now is None else now.arrived,
+            self._bar.task_ids[0],
+            description=stage.outlook(),
+            total=None if stage.progress is None else 1.0,
+            completed=stage.share,
         )

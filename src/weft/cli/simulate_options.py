@@ -129,6 +129,10 @@ class RunOptions:
         str | None,
         Parameter(help="Where routes leave a choice: split (when left out) or hash."),
     ] = None
+    straight: Annotated[
+        str | None,
+        Parameter(help="Share of ugal's traffic that goes straight: what makes loads least."),
+    ] = None
     ports: Annotated[
         str | None, Parameter(help="Ports of hosts with several: first (when left out) or spread.")
     ] = None

@@ -28,10 +28,10 @@ from weft.cli.common import (
     split_names,
 )
 from weft.cli.signals import ended_by
-from weft.cli.simulate import FLOW_KERNEL
 from weft.errors import InputError
 from weft.experiment.levels import duration
 from weft.formats.text import write_bytes, write_text
+from weft.kernels import flow_engine, packet_engine
 from weft.registry import convert
 from weft.report.load_curves import SUFFIXES, write_load_curves
 from weft.sim.open_loop import SWEEP_COLUMNS, SweepSettings, load_sweep, saturation_load
@@ -41,8 +41,6 @@ from weft.sim.packet.hardware_text import hardware_of, parse_hardware
 from weft.units import Bytes, Nanoseconds
 from weft.workload.sources import Distribution
 
-#: The kernel of the packet level, which takes longest to compile.
-PACKET_KERNEL = "packet_engine.run-"
 #: Exit status when no run has a result.
 NO_RESULT = 1
 #: Ends of names of tables.
@@ -190,8 +188,7 @@ def sweep_command(
         raise InputError("--level flow has neither --policy nor --hardware")
     earlier = [_read(path) for path in also]
     engines = [name for text in engine or ("minhop",) for name in split_names(text)]
-    kernel = FLOW_KERNEL if level == "flow" else PACKET_KERNEL
-    with announced_compile(kernel):
+    with announced_compile(flow_engine.run if level == "flow" else packet_engine.run):
         made = options.load(fabric)
         with _watch("runs") as progress:
             found = load_sweep(

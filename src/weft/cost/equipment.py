@@ -11,6 +11,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from weft.cost.layout import Layout
+from weft.cost.prices import Prices
 from weft.errors import InputError
 from weft.fabrics import Fabric, NodeKind
 
@@ -24,7 +25,7 @@ class Group:
     box
         The box, -1 for none.
     hosts
-        Nodes of the hosts, ascending.
+        Nodes of the hosts, ascending; of one with several adapters, that of the first.
     """
 
     box: int
@@ -50,8 +51,13 @@ class Equipment:
         The switches of each box.
     box_ports
         int64 [boxes]: ports that cables can be plugged into.
+    box_bought
+        int64 [boxes]: ports of the product that is bought, at least as many.
     box_units
         int64 [boxes]: height in U.
+    machine
+        int64 [nodes]: the first adapter of the machine that an adapter is in; any other node is
+        its own.
     inside
         bool [cables]: part of a chassis or of a switch, and so no cable to be bought.
     groups
@@ -62,7 +68,9 @@ class Equipment:
     node_unit: NDArray[np.int32]
     box_nodes: tuple[tuple[int, ...], ...]
     box_ports: NDArray[np.int64]
+    box_bought: NDArray[np.int64]
     box_units: NDArray[np.int64]
+    machine: NDArray[np.int64]
     inside: NDArray[np.bool_]
     groups: tuple[Group, ...]
 
@@ -70,6 +78,11 @@ class Equipment:
     def num_boxes(self) -> int:
         """Switch boxes."""
         return len(self.box_nodes)
+
+    @property
+    def machines(self) -> NDArray[np.int64]:
+        """First adapter of each host."""
+        return np.unique(self.machine[self.fabric.host_nodes])
 
     @property
     def core(self) -> list[int]:
@@ -90,8 +103,10 @@ class Equipment:
         return matrix
 
 
-def equipment(fabric: Fabric, layout: Layout) -> Equipment:
+def equipment(fabric: Fabric, layout: Layout, prices: Prices | None = None) -> Equipment:
     """Work out the boxes of a fabric and the hosts of each.
+
+    Of switches with a price, the smallest one with enough ports is bought.
 
     Raises
     ------
@@ -113,32 +128,42 @@ def equipment(fabric: Fabric, layout: Layout) -> Equipment:
     np.add.at(ports, switch_box, fabric.num_ports[: fabric.num_switches])
     taken = box_of[ends[inside].reshape(-1)]
     np.subtract.at(ports, taken[taken >= 0], 1)
-    units = np.maximum(layout.switch_units, -(-ports // layout.ports_per_unit))
+    bought = ports.copy()
+    for needed in np.unique(ports).tolist():
+        product = prices.of_switch(needed) if prices else None
+        if product:
+            bought[ports == needed] = product.ports
+    units = np.maximum(layout.switch_units, -(-bought // layout.ports_per_unit))
     high = np.flatnonzero(units > layout.rack_units)
     if len(high):
         box = int(high[0])
+        larger = "" if bought[box] == ports[box] else f", is bought with {bought[box]},"
         raise InputError(
-            f"{fabric.node_names[box_nodes[box][0]]} has {ports[box]} ports and needs "
+            f"{fabric.node_names[box_nodes[box][0]]} has {ports[box]} ports{larger} and needs "
             f"{units[box]} U, more than a rack of {layout.rack_units} U; "
             "raise rack_units or ports_per_unit"
         )
 
-    home = _homes(fabric, box_of)
+    machine = fabric.machine
+    machines = np.unique(machine[fabric.host_nodes])
+    home = _homes(fabric, box_of, machine)
     node_unit = np.where(home >= 0, home, box_of)
-    single = fabric.host_nodes[home[fabric.host_nodes] < 0]
+    single = machines[home[machines] < 0]
     node_unit[single] = len(box_nodes) + np.arange(len(single))
+    node_unit = node_unit[machine]
     for link in np.flatnonzero(auxiliary[fabric.link_from]).tolist():
         node_unit[fabric.link_from[link]] = node_unit[fabric.link_to[link]]
 
     hosts: dict[int, list[int]] = {}
-    for node in fabric.host_nodes.tolist():
+    for node in machines.tolist():
         hosts.setdefault(int(node_unit[node]), []).append(node)
     groups = tuple(
         Group(unit if unit < len(box_nodes) else -1, tuple(hosts[unit])) for unit in sorted(hosts)
     )
     return Equipment(
-        fabric, node_unit.astype(np.int32), box_nodes, ports, units.astype(np.int64), inside, groups
-    )
+        fabric, node_unit.astype(np.int32), box_nodes, ports, bought, units.astype(np.int64),
+        machine, inside, groups,
+    )  # fmt: skip
 
 
 def _boxes(fabric: Fabric) -> tuple[NDArray[np.int32], tuple[tuple[int, ...], ...]]:
@@ -153,20 +178,27 @@ def _boxes(fabric: Fabric) -> tuple[NDArray[np.int32], tuple[tuple[int, ...], ..
     return of, boxes
 
 
-def _homes(fabric: Fabric, box_of: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Box that each host has most cables to, by its lowest port when equal; -1 for none."""
+def _homes(
+    fabric: Fabric, box_of: NDArray[np.int32], machine: NDArray[np.int64]
+) -> NDArray[np.int32]:
+    """Box that each machine has most cables to, by its lowest port when equal; -1 for none.
+
+    int32 [nodes], at the first adapter of each machine. Ports count on from one adapter of a
+    machine to the next.
+    """
     tail, head = fabric.link_from, fabric.link_to
     out = np.flatnonzero((fabric.node_kind[tail] == NodeKind.HOST) & (box_of[head] >= 0))
     home = np.full(fabric.num_nodes, -1, dtype=np.int32)
     if not len(out):
         return home
-    pair = tail[out].astype(np.int64) * (int(box_of.max()) + 1) + box_of[head[out]]
+    pair = machine[tail[out]] * (int(box_of.max()) + 1) + box_of[head[out]]
     distinct, inverse, counts = np.unique(pair, return_inverse=True, return_counts=True)
-    port = np.full(len(distinct), np.iinfo(np.int64).max)
-    np.minimum.at(port, inverse, fabric.link_from_port[out].astype(np.int64))
+    slot = np.full(len(distinct), np.iinfo(np.int64).max)
+    ports = fabric.port_offset[tail[out]].astype(np.int64) + fabric.link_from_port[out]
+    np.minimum.at(slot, inverse, ports)
     host, box = np.divmod(distinct, int(box_of.max()) + 1)
     # Last wins: the most cables, then the lowest port, come last for each host.
-    order = np.lexsort((-port, counts, host))
+    order = np.lexsort((-slot, counts, host))
     home[host[order]] = box[order]
     return home
 

@@ -38,8 +38,9 @@ def _floor(plan: CostPlan) -> list[str]:
     fabric, racks, layout = plan.fabric, plan.racks, plan.layout
     rows = racks["row"].n_unique()
     only = int((racks["role"] == "switches").sum())
+    several = f" with {fabric.num_hosts} adapters" if plan.num_hosts < fabric.num_hosts else ""
     lines = [
-        f"{fabric.name}: {fabric.num_hosts} hosts, {fabric.num_switches} switches, "
+        f"{fabric.name}: {plan.num_hosts} hosts{several}, {fabric.num_switches} switches, "
         f"{fabric.num_cables} cables",
         f"{len(racks)} {'rack' if len(racks) == 1 else 'racks'} of {layout.rack_units} U in "
         f"{rows} {'row' if rows == 1 else 'rows'}, {_LEAVES[plan.leaves]}",

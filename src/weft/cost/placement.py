@@ -326,6 +326,9 @@ class Packer:
             rows.append(row)
             columns.append(column)
             used.append(layout.rack_units - free)
+        # Every adapter of a machine is where its first one is.
+        for where in (rack_of, unit_of, height_of):
+            where[:] = where[gear.machine]
         # An auxiliary adapter is inside what it is cabled to.
         tail, head = gear.fabric.link_from, gear.fabric.link_to
         within = np.flatnonzero(gear.fabric.node_kind[tail] == NodeKind.AUXILIARY)

@@ -31,7 +31,8 @@ SUMMARY_COLUMNS = {
     "category": Column(pl.String, "", "switch, adapter, cable, rack, or internal (not bought)"),
     "item": Column(pl.String, "", "what it is"),
     "count": Column(pl.Int64, "", "how many"),
-    "ports": Column(pl.Int64, "", "ports of each; null for cables and racks"),
+    "ports": Column(pl.Int64, "", "ports of each as bought; null for cables and racks"),
+    "ports_needed": Column(pl.Int64, "", "ports of each in the fabric; null for cables and racks"),
     "ports_used": Column(pl.Int64, "", "ports with a cable, of all of them together"),
     "ports_free": Column(pl.Int64, "", "ports without, of all of them together"),
     "kind": Column(pl.String, "", "of a cable: copper or optical"),
@@ -51,7 +52,7 @@ RACK_COLUMNS = {
     "y_m": Column(pl.Float64, "m", "across the rows, from the first row"),
     "role": Column(pl.String, "", "switches, hosts or mixed"),
     "switches": Column(pl.Int32, "", "switch boxes in it"),
-    "hosts": Column(pl.Int32, "", "hosts in it"),
+    "hosts": Column(pl.Int32, "", "hosts in it, however many adapters each has"),
     "units_used": Column(pl.Int32, "U", "units taken"),
     "units_free": Column(pl.Int32, "U", "units left"),
     "cables_within": Column(pl.Int32, "", "cables with both ends in it, internal ones left out"),
@@ -108,12 +109,15 @@ class CostPlan:
         return None if self.currency is None else float(self.summary["cost"].sum())
 
     @property
+    def num_hosts(self) -> int:
+        """Hosts; one with several adapters counts once."""
+        return int(self.racks["hosts"].sum())
+
+    @property
     def cost_per_host(self) -> float | None:
         """Total cost over hosts; None without prices or hosts."""
         total = self.total_cost
-        return (
-            total / self.fabric.num_hosts if total is not None and self.fabric.num_hosts else None
-        )
+        return total / self.num_hosts if total is not None and self.num_hosts else None
 
     @property
     def power_w(self) -> float | None:
@@ -187,7 +191,7 @@ def plan(
         raise InputError(f"give a layout or its options, not both: {', '.join(options)}")
     layout = Layout.of(options) if layout is None else layout
     price_list = Prices.read(prices) if isinstance(prices, str | Path) else prices
-    gear = equipment(fabric, layout)
+    gear = equipment(fabric, layout, price_list)
     packer = Packer(gear, layout)
     order, place = _shortest(gear, layout, packer)
 
@@ -195,7 +199,11 @@ def plan(
     length_m = bought_m(gear, layout, route_m)
     kinds = cable_kinds(gear, layout, length_m)
     cables = cabling_list(gear, place, route_m, length_m, kinds)
-    rows = [*_equipment_rows(gear), *_cable_rows(cables), _row("rack", "rack", place.num_racks)]
+    rows = [
+        *_equipment_rows(gear, price_list),
+        *_cable_rows(cables),
+        _row("rack", "rack", place.num_racks),
+    ]
     unpriced = _put_prices(rows, price_list) if price_list else ()
     return CostPlan(
         fabric=with_lengths(fabric, length_m),
@@ -241,30 +249,36 @@ def _row(category: str, item: str, count: int, **columns: Any) -> dict[str, Any]
     }
 
 
-def _equipment_rows(gear: Equipment) -> Iterator[dict[str, Any]]:
+def _equipment_rows(gear: Equipment, prices: Prices | None) -> Iterator[dict[str, Any]]:
     """Switches by ports and adapters by ports, largest first."""
     fabric = gear.fabric
-    bought = np.repeat(~gear.inside, 2)
-    plugged = np.bincount(fabric.link_from[bought], minlength=fabric.num_nodes)
+    outside = np.repeat(~gear.inside, 2)
+    plugged = np.bincount(fabric.link_from[outside], minlength=fabric.num_nodes)
     box_used = np.array([plugged[list(nodes)].sum() for nodes in gear.box_nodes], dtype=np.int64)
     members = np.array([len(nodes) for nodes in gear.box_nodes], dtype=np.int64)
-    shapes = sorted(set(zip(gear.box_ports.tolist(), members.tolist(), strict=True)), reverse=True)
-    for ports, inside in shapes:
-        here = (gear.box_ports == ports) & (members == inside)
-        used = int(box_used[here].sum())
-        name = f"{ports}-port switch" + (f", {inside} in one chassis" if inside > 1 else "")
-        yield _row(
-            "switch", name, int(here.sum()),
-            ports=ports, ports_used=used, ports_free=ports * int(here.sum()) - used,
-        )  # fmt: skip
+    shapes = np.stack((gear.box_bought, gear.box_ports, members), axis=1)
+    for ports, needed, inside in sorted(set(map(tuple, shapes.tolist())), reverse=True):
+        here = np.all(shapes == (ports, needed, inside), axis=1)
+        name = "switch" + (f", {inside} in one chassis" if inside > 1 else "")
+        yield _product("switch", name, int(here.sum()), ports, needed, int(box_used[here].sum()))
     ports_of = fabric.num_ports[fabric.host_nodes]
-    for ports in sorted(set(ports_of.tolist()), reverse=True):
-        hosts = fabric.host_nodes[ports_of == ports]
+    for needed in sorted(set(ports_of.tolist()), reverse=True):
+        hosts = fabric.host_nodes[ports_of == needed]
+        product = prices.of_adapter(needed) if prices else None
+        ports = product.ports if product else needed
         used = int(plugged[hosts].sum())
-        yield _row(
-            "adapter", f"{ports}-port host adapter", len(hosts),
-            ports=ports, ports_used=used, ports_free=ports * len(hosts) - used,
-        )  # fmt: skip
+        yield _product("adapter", "host adapter", len(hosts), ports, needed, used)
+
+
+def _product(
+    category: str, name: str, count: int, ports: int, needed: int, used: int
+) -> dict[str, Any]:
+    """A row of what has ports; the item says where more are bought than the fabric has."""
+    more = "" if ports == needed else f" for {needed} port{'s' if needed > 1 else ''}"
+    return _row(
+        category, f"{ports}-port {name}{more}", count,
+        ports=ports, ports_needed=needed, ports_used=used, ports_free=ports * count - used,
+    )  # fmt: skip
 
 
 def _cable_rows(cables: pl.DataFrame) -> Iterator[dict[str, Any]]:
@@ -331,7 +345,7 @@ def _racks(gear: Equipment, layout: Layout, place: Placement) -> pl.DataFrame:
     racks = place.num_racks
     first = [nodes[0] for nodes in gear.box_nodes]
     switches = np.bincount(place.node_rack[first], minlength=racks)
-    hosts = np.bincount(place.node_rack[fabric.host_nodes], minlength=racks)
+    hosts = np.bincount(place.node_rack[gear.machines], minlength=racks)
     ends = place.node_rack[fabric.link_from.reshape(-1, 2)[~gear.inside]]
     same = ends[:, 0] == ends[:, 1]
     role = np.where(hosts == 0, "switches", np.where(switches == 0, "hosts", "mixed"))

@@ -7,7 +7,6 @@ section everything that the plan needs must have a price.
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -16,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from weft.errors import InputError
 from weft.experiment.files import in_words
-from weft.formats.text import read_text
+from weft.formats.text import parse_toml, read_text
 from weft.units import parse_rate
 
 #: Bounded far beyond any price, so that sums stay finite.
@@ -104,16 +103,7 @@ class Prices:
         """
         text = read_text(path)
         try:
-            data = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            message, line = _toml_message(str(error), text)
-            raise InputError(f"is no TOML: {message}", file=path, line=line) from None
-        except (RecursionError, ValueError):
-            raise InputError(
-                "is no price file: nested too deeply, or a number of thousands of digits", file=path
-            ) from None
-        try:
-            file = _File.model_validate(data)
+            file = _File.model_validate(parse_toml(text, path))
         except ValidationError as error:
             first = error.errors()[0]
             where = tuple(part for part in first["loc"] if part not in ("str", "float"))
@@ -242,11 +232,3 @@ def _line(text: str, where: tuple[str | int, ...]) -> int | None:
         return None
     key = re.compile(rf"\s*\"?{re.escape(str(where[-1]))}\"?\s*=")
     return next((at + 1 for at in range(start, stop) if key.match(lines[at])), found)
-
-
-def _toml_message(message: str, text: str) -> tuple[str, int | None]:
-    """What the TOML reader says, and the line that it says it of."""
-    match = re.search(r"\s*\(at line (\d+), column \d+\)$", message)
-    if match:
-        return message[: match.start()], int(match[1])
-    return message.removesuffix(" (at end of document)"), len(text.rstrip().split("\n"))

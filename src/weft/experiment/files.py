@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import UnionType
@@ -15,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from weft.errors import InputError
 from weft.experiment.spec import Experiment
-from weft.formats.text import read_text
+from weft.formats.text import parse_toml, read_text
 from weft.registry import did_you_mean
 
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]#]+?)\s*\]\]?\s*(?:#.*)?")
@@ -56,16 +55,7 @@ def read(path: str | Path) -> Experiment:
         or a value that does not fit.
     """
     text = read_text(path)
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        found = re.search(r"\(at line (\d+), column (\d+)\)", str(error))
-        what = str(error).split(" (at ")[0]
-        where = f", column {found[2]}" if found else ""
-        raise InputError(
-            f"is no TOML: {what}{where}", file=path, line=int(found[1]) if found else None
-        ) from None
-    made = check(data, file=path, text=text)
+    made = check(parse_toml(text, path), file=path, text=text)
     return _beside(made, Path(path).parent)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -13,13 +12,14 @@ from weft.errors import InputError, NotApplicable
 from weft.experiment.levels import Result, duration, run_level
 from weft.experiment.spec import Experiment, FabricPart, FaultsPart, JobPart, Run
 from weft.fabrics import Fabric
+from weft.formats.text import is_source
 from weft.load import fabric as load_fabric
 from weft.routes import Routes
 from weft.routing import engine as engines
 from weft.routing import route
 from weft.sim.contention import INFINIBAND, PenaltyModel
 from weft.sim.contention.coefficient_file import read_coefficients
-from weft.sim.flow import IncompleteRun, Progress
+from weft.sim.flow import FlowResult, IncompleteRun, Progress
 from weft.sim.packet.policies import policy as policies
 from weft.workload import Workload, WorkloadBuilder, load_workload
 from weft.workload.jobs import Job, JobMix, combine, place_jobs
@@ -29,7 +29,18 @@ from weft.workload.placement.base import allowed_hosts
 #: Operations of workloads that are kept for later runs, some 0.6 GB of them.
 _KEPT_OPS = 10_000_000
 
-Status = Literal["complete", "partial", "stopped", "does not fit", "failed"]
+#: A run's end is foretold after so many seconds, and so large a part of it.
+TELLING_S, TELLING_SHARE = 1.0, 0.01
+
+Status = Literal["complete", "partial", "stopped", "does not fit", "failed", "not run"]
+
+
+def _clock(seconds: float) -> str:
+    """A time on the clock: ``40 s``, ``3 min``, ``2.5 h``."""
+    for unit, size in (("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.{int(seconds < 10 * size)}f} {unit}"
+    return f"{seconds:.0f} s"
 
 
 @dataclass
@@ -48,6 +59,8 @@ class Stage:
         Of the flow or the packet level, None at other times.
     interrupted
         Whether the user ended the run under way, of which part is known.
+    limit_ns, limit_s
+        Simulated time and time on the clock at which runs stop, None where they have no limit.
     """
 
     runs: int
@@ -55,18 +68,69 @@ class Stage:
     doing: str = "reading the fabric"
     progress: Progress | None = None
     interrupted: bool = False
+    limit_ns: float | None = None
+    limit_s: float | None = None
+    _began: float = field(default=0.0, init=False)
+    _seen: tuple[float, float] | None = field(default=None, init=False)
+
+    def at(self, doing: str, progress: Progress | None = None) -> None:
+        """Take note of what is being done, and how far it is."""
+        self.doing, self.progress = doing, progress
+        if progress is None:
+            self._began, self._seen = time.perf_counter(), None
+        elif self._seen is None:
+            # From the first report on, before which kernels may have been compiled.
+            self._seen = time.perf_counter(), self.share
+
+    @property
+    def share(self) -> float:
+        """Part of the run under way that is done, 0 to 1: of its bytes, or else its messages."""
+        now = self.progress
+        if now is None:
+            return 0.0
+        done = now.delivered
+        if done is None:
+            done = now.arrived / now.messages if now.messages else 0.0
+        return max(done, now.now_ns / self.limit_ns) if self.limit_ns else done
+
+    def left_s(self) -> float | None:
+        """Seconds that the run under way takes yet at its speed so far, None if unknown."""
+        if self._seen is None:
+            return None
+        began, first = self._seen
+        spent, gained = time.perf_counter() - began, self.share - first
+        known = []
+        if spent >= TELLING_S and gained >= TELLING_SHARE:
+            known.append((1.0 - self.share) / gained * spent)
+        if self.limit_s is not None:
+            known.append(max(self._began + self.limit_s - time.perf_counter(), 0.0))
+        return min(known, default=None)
+
+    def where(self) -> str:
+        """How far the run under way is, in words."""
+        now = self.progress
+        if now is None:
+            return self.doing
+        part = "" if now.delivered is None else f" ({now.delivered:.0%} of all bytes)"
+        return (
+            f"at {duration(now.now_ns)} of simulated time, {now.arrived:,} of {now.messages:,} "
+            f"messages arrived{part}"
+        )
 
     def text(self) -> str:
         """Where it is, in words."""
         if self.run is None:
             return self.doing
-        where = f"run {self.run.number} of {self.runs} ({self.run.engine}), " * (self.runs > 1)
-        if self.progress is None:
-            return where + self.doing
-        now = self.progress
-        return (
-            f"{where}at {duration(now.now_ns)} of simulated time, {now.arrived:,} of "
-            f"{now.messages:,} messages arrived"
+        run = f"run {self.run.number} of {self.runs} ({self.run.engine}), " * (self.runs > 1)
+        return run + self.where()
+
+    def outlook(self) -> str:
+        """Where it is and how long the run under way takes yet, in words."""
+        if self.progress is None or self.progress.ended == self.progress.operations:
+            return self.text()
+        left = self.left_s()
+        return f"{self.text()}; " + (
+            "time left not known yet" if left is None else f"about {_clock(left)} left"
         )
 
 
@@ -82,7 +146,7 @@ class Outcome:
         ``complete``; ``partial`` (a run of the packet level that was stopped or interrupted, with
         what is known until then); ``stopped`` by a limit, ``does not fit`` (an engine, policy or
         placement does not apply) or ``failed`` (no path, or ranks or buffers that wait for ever),
-        all three without a result.
+        all three without a result; ``not run`` after an interrupt.
     reason
         Why it has none, or part of one.
     result, mix
@@ -161,9 +225,10 @@ def perform(
     runs = experiment.runs
     stage = stage or Stage(len(runs))
     stage.runs = len(runs)
+    stage.limit_ns, stage.limit_s = experiment.max_time, experiment.max_seconds
 
     def at(doing: str, progress: Progress | None = None) -> None:
-        stage.doing, stage.progress = doing, progress
+        stage.at(doing, progress)
         if watch is not None:
             watch(stage)
 
@@ -307,7 +372,7 @@ def _hosts(part: JobPart) -> str | None:
 def _workload(part: JobPart, text: str, fabric: Fabric) -> Workload:
     """The workload of a job; where nobody says, with as many ranks as its hosts take."""
     ranks = part.ranks
-    if ranks is None and part.format is None and not os.path.exists(text):
+    if ranks is None and part.format is None and not is_source(text):
         ranks = len(allowed_hosts(fabric, _hosts(part))) * (part.ranks_per_host or 1)
     return load_workload(text, ranks, format=part.format, **part.options)
 
@@ -342,6 +407,9 @@ def _outcome(
     stage.interrupted = found.interrupted
     status: Status = "partial" if found.partial else "complete"
     took = time.perf_counter() - began
+    if isinstance(found.result, FlowResult) and found.result.network.straight >= 0:
+        share = found.result.network.straight
+        notes = (*notes, f"of traffic that may go by an intermediate {share:.1%} goes straight")
     return Outcome(run, status, found.partial, found.result, mix, notes, took)
 
 

@@ -33,7 +33,7 @@ from weft.units import Bytes, Nanoseconds
 MAX_RUNS = 10_000
 
 #: Keys that matter at the flow level only, at the packet level only, and at both.
-FLOW_ONLY = ("sharing", "tolerance", "latency", "coefficients", "multipath")
+FLOW_ONLY = ("sharing", "tolerance", "latency", "coefficients", "multipath", "straight")
 PACKET_ONLY = ("policy", "hardware", "lids", "snapshot", "trace")
 TIMED_ONLY = (
     "eager", "handshake", "overhead", "switch_latency", "local_gbps", "local_latency", "seed",
@@ -264,6 +264,9 @@ class Experiment(Part):
         File of coefficients of the penalty law that `weft calibrate` wrote; InfiniBand's without.
     multipath
         Of routes that leave a choice, at the flow level.
+    straight
+        Share of messages that goes straight where routes also allow intermediates, at the flow
+        level; left out, the one that makes the largest load least.
     hardware, lids
         Of the packet level.
     snapshot
@@ -306,6 +309,7 @@ class Experiment(Part):
     local_latency: PacketTime = 200.0
     coefficients: str | None = None
     multipath: Multipath = "split"
+    straight: Annotated[Number, Field(ge=0, le=1)] | None = None
     ports: Ports = "first"
     lids: Lids = "first"
     seed: Seed = 0
@@ -330,9 +334,11 @@ class Experiment(Part):
         """Arguments of `weft.simulate` but for the law of sharing and its coefficients."""
         return {
             **self._timed,
+            "mtu_bytes": self.hardware.made.mtu_bytes,
             "switch_latency_ns": self.latency_of_switches,
             "latency_ns": self.latency,
             "multipath": self.multipath,
+            "straight": self.straight,
             "tolerance": self.tolerance,
         }
 

@@ -62,7 +62,7 @@ RUN_COLUMNS: Mapping[str, Column] = {
     "policy": Column(pl.String, "", "packet level: policy of packets where routes leave a choice"),
     "workload": Column(pl.String, "", "workloads of the jobs, joined by +"),
     "placement": Column(pl.String, "", "placements of the jobs, joined by + unless all are one"),
-    "status": Column(pl.String, "", "complete, partial, stopped, does not fit or failed"),
+    "status": Column(pl.String, "", "complete, partial, stopped, does not fit, failed or not run"),
     "reason": Column(pl.String, "", "why there is no result or part of one; null if complete"),
     "makespan_ns": Column(
         pl.Float64,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from weft.arguments import MAX_INT32, finite_numbers, whole_number, whole_numbers
 from weft.errors import InputError
 from weft.fabrics.fabric import Fabric, NodeKind
 from weft.units import DEFAULT_LENGTH_M, LATENCY_NS_PER_M, RATE_NAMES, parse_rate, rate_gbps
@@ -21,6 +22,10 @@ ADAPTER_GUID = 0x100000
 FAR_ADAPTER_GUID = 0x1000000000
 
 DEFAULT_RATE = "4xHDR"
+#: Most coordinates of a node.
+MAX_DIMENSIONS = 64
+#: Highest port number: ports are uint16, and the largest value of that says "no path".
+MAX_PORTS = int(np.iinfo(np.uint16).max) - 1
 
 
 @dataclass
@@ -79,6 +84,7 @@ class Parts:
         self._refuse_twins(names, self.guid[order])
 
         ports = self.ports[order]
+        whole_number(int(ports.sum(dtype=np.int64)), f"{self.name}: all ports", 0, MAX_INT32)
         port_offset = np.zeros(len(order) + 1, dtype=np.int32)
         np.cumsum(ports, out=port_offset[1:])
 
@@ -250,7 +256,7 @@ class FabricBuilder:
     def __init__(self, name: str, *, rate: str | float = DEFAULT_RATE, dimensions: int = 0):
         self.name = name
         self._default_rate = parse_rate(rate)
-        self._dimensions = dimensions
+        self._dimensions = whole_number(dimensions, "dimensions", 0, MAX_DIMENSIONS)
         self._names: list[str] = []
         self._blocks: list[dict[str, NDArray[Any]]] = []
         self._cables: list[dict[str, NDArray[Any]]] = []
@@ -299,18 +305,25 @@ class FabricBuilder:
         level: ArrayLike,
         coordinates: ArrayLike | None,
     ) -> NDArray[np.int32]:
+        listed = isinstance(names, Sequence) and not isinstance(names, str)
+        if not listed or not all(isinstance(name, str) for name in names):
+            raise InputError(f"{self.name}: names must be a list of texts, not {names!r:.60}")
         count = len(names)
         start = len(self._names)
         self._names.extend(names)
         where = np.full((count, self._dimensions), -1, dtype=np.int32)
         if coordinates is not None:
-            where[:] = np.asarray(coordinates, dtype=np.int32).reshape(count, self._dimensions)
+            where[:] = whole_numbers(
+                coordinates, "coordinates", low=-1, high=MAX_INT32, shape=where.shape
+            )
+        counts = whole_numbers(ports, "ports", low=0, high=MAX_PORTS, each=count)
+        levels = whole_numbers(level, "levels", low=-1, high=127, each=count)
         self._blocks.append(
             {
                 "kind": np.full(count, kind, dtype=np.uint8),
                 "forwards": np.full(count, forwards, dtype=bool),
-                "ports": np.broadcast_to(np.asarray(ports, dtype=np.int32), count),
-                "level": np.broadcast_to(np.asarray(level, dtype=np.int8), count),
+                "ports": counts.astype(np.int32),
+                "level": levels.astype(np.int8),
                 "coordinates": where,
             }
         )
@@ -343,26 +356,33 @@ class FabricBuilder:
         cables
             Parallel cables for each pair.
         """
-        ends = [np.asarray(end, dtype=np.int32).reshape(-1).repeat(cables) for end in (a, b)]
+        last = len(self._names) - 1
+        of = f"nodes of {self.name} so far"
+        first = whole_numbers(a, "nodes a", low=0, high=last, of=of, shape=None)
+        second = whole_numbers(b, "nodes b", low=0, high=last, of=of, shape=None)
+        if len(first) != len(second):
+            raise InputError(f"{len(first)} nodes a do not match {len(second)} nodes b")
+        times = whole_number(cables, "cables of each pair", 0, MAX_PORTS)
+        count = whole_number(len(first) * times, "the number of cables", 0, MAX_INT32 // 2)
+        ends = [end.astype(np.int32).repeat(times) for end in (first, second)]
         given = [
-            np.zeros(len(ends[0]), dtype=np.int32)
-            if ports is None
-            else np.asarray(ports, dtype=np.int32).reshape(-1)
+            whole_numbers([0] * count if ports is None else ports, "ports", low=0, high=MAX_PORTS,
+                          shape=None)
             for ports in (a_ports, b_ports)
-        ]
+        ]  # fmt: skip
+        if not len(given[0]) == len(given[1]) == count:
+            raise InputError(f"{len(given[0])} and {len(given[1])} ports for {count} cables")
         gbps, code = self._default_rate if rate is None else parse_rate(rate)
-        count = len(ends[0])
-        if not len(ends[1]) == len(given[0]) == len(given[1]) == count:
-            raise ValueError("connect: both ends and their ports must have equal lengths")
+        lengths = finite_numbers(length_m, "lengths in m", missing=True, each=count)
         self._cables.append(
             {
                 "a_node": ends[0],
-                "a_port": given[0],
+                "a_port": given[0].astype(np.int32),
                 "b_node": ends[1],
-                "b_port": given[1],
+                "b_port": given[1].astype(np.int32),
                 "rate_gbps": np.full(count, gbps),
                 "rate_code": np.full(count, code, dtype=np.uint8),
-                "length_m": np.broadcast_to(np.asarray(length_m, dtype=np.float64), count),
+                "length_m": lengths,
             }
         )
 

@@ -11,12 +11,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from weft.arguments import whole_numbers
 from weft.errors import InputError
 from weft.fabrics.graph import SwitchGraph
+from weft.fabrics.machines import first_adapters, machines_by_name
 from weft.frozen import FrozenArrays, read_only
 from weft.registry import did_you_mean
+from weft.words import few, quoted, unquoted
 
 
 class NodeKind(IntEnum):
@@ -268,6 +271,17 @@ class Fabric(FrozenArrays):
         """A cable as ``leaf3[12] -- spine1[4]``."""
         return self.link_name(2 * cable).replace(" -> ", " -- ")
 
+    def option_name(self, node: int) -> str:
+        """A node as every option takes it: its label, in quotes where needed, or its GUID.
+
+        The GUID stands for labels that options read as something else or cannot hold.
+        """
+        name = self.node_names[node]
+        other = name.lower().startswith(("@", "0x", '"')) or name in ("auto", "center")
+        if other or not name.isprintable() or not name:
+            return f"{self.node_guid[node]:#x}"
+        return quoted(name)
+
     # -- look-up -----------------------------------------------------------------------------
 
     @cached_property
@@ -278,16 +292,30 @@ class Fabric(FrozenArrays):
     def _node_of_guid(self) -> dict[int, int]:
         return {int(guid): node for node, guid in enumerate(self.node_guid)}
 
+    @cached_property
+    def machine(self) -> NDArray[np.int64]:
+        """First adapter of the machine of each node, itself for what is no host; int64 [nodes]."""
+        return read_only(first_adapters(self))
+
+    @cached_property
+    def machines(self) -> Mapping[str, list[int]]:
+        """Host numbers of each machine by its name; a machine may have several adapters."""
+        return machines_by_name(self)
+
     def find_node(self, text: str) -> int:
         """Node with this label, or this GUID as ``0x…`` or as in ibnetdiscover's ``S-…``.
+
+        A label may stand in double quotes, as `option_name` writes it.
 
         Raises
         ------
         InputError
-            When there is none.
+            When there is none, or the name is that of a machine with several adapters.
         """
         if text in self._node_of_name:
             return self._node_of_name[text]
+        if text.startswith('"'):
+            return self.find_node(unquoted(text))
         as_id = _NODE_ID.fullmatch(text)
         if as_id or text.lower().startswith("0x"):
             try:
@@ -297,7 +325,39 @@ class Fabric(FrozenArrays):
             if guid in self._node_of_guid:
                 return self._node_of_guid[guid]
             raise InputError(f"no node of {self.name} has the GUID {guid:#x}")
+        several = [self.option_name(self.num_switches + h) for h in self.machines.get(text, ())]
+        if several:
+            raise InputError(
+                f"{text} has {len(several)} adapter{'s' * (len(several) > 1)}; name "
+                f"{'one of ' * (len(several) > 1)}{few(several)}"
+            )
         raise InputError(f"no node {text!r} in {self.name}{did_you_mean(text, self._node_of_name)}")
+
+    def host_numbers(
+        self, values: ArrayLike, what: str, *, count: int | None = None, low: int = 0
+    ) -> NDArray[np.int64]:
+        """Numbers of hosts, checked to exist.
+
+        Parameters
+        ----------
+        values
+            A list of whole numbers.
+        what
+            What they are, in the plural, for messages.
+        count
+            How many there must be, any number when left out.
+        low
+            Least that is allowed: -1 where that means no host.
+
+        Raises
+        ------
+        InputError
+            When they are no such list, or there is no such host.
+        """
+        return whole_numbers(
+            values, what, low=low, high=self.num_hosts - 1, shape=(count,),
+            of=f"hosts of {self.name}",
+        )  # fmt: skip
 
     def find_cable(self, text: str) -> int:
         """Cable plugged into a port, written ``node[port]``.

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.arguments import need_memory
 from weft.frozen import FrozenArrays, read_only
+from weft.kernels.distances import bfs_many
 
 if TYPE_CHECKING:
     from weft.fabrics.fabric import Fabric
@@ -88,6 +90,40 @@ class SwitchGraph(FrozenArrays):
         """int32 [edges]: the row that an edge leaves."""
         rows = np.arange(self.num_rows, dtype=np.int32)
         return read_only(np.repeat(rows, np.diff(self.edge_offset)))
+
+    def hops(self, rows: NDArray[np.int32] | None = None) -> NDArray[np.uint16]:
+        """Links from each of some rows, or from every row, to all rows.
+
+        Returns
+        -------
+        ndarray
+            uint16 [given rows, rows], `weft.kernels.distances.UNREACHED` where there is no path.
+
+        Raises
+        ------
+        NotApplicable
+            When there is not enough memory for it.
+        """
+        if rows is None:
+            rows = np.arange(self.num_rows, dtype=np.int32)
+        self.need_memory(len(rows), 2, "distances")
+        found = np.empty((len(rows), self.num_rows), dtype=np.uint16)
+        bfs_many(self.edge_offset, self.edge_row, rows, found)
+        return found
+
+    def need_memory(self, lines: int, each: int, what: str) -> None:
+        """Refuse a table of lines of so many bytes for each row that memory cannot hold.
+
+        Raises
+        ------
+        NotApplicable
+            With its size, and what there is.
+        """
+        need_memory(
+            lines * self.num_rows * each,
+            f"a table of {what} of {lines:,} x {self.num_rows:,} entries",
+            "use a smaller fabric or part of this one; weft info, convert and cost take any size",
+        )
 
     @classmethod
     def of(cls, fabric: Fabric) -> SwitchGraph:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.arguments import whole_number, whole_numbers
 from weft.errors import InputError
 from weft.fabrics.builder import Parts, cable_latency_ns, default_guids, set_rate
 from weft.fabrics.fabric import Fabric, LinkKind, NodeKind
@@ -14,15 +15,17 @@ from weft.units import parse_rate
 
 
 def _one_or_more(things: int | str | Iterable[int | str]) -> Iterable[int | str]:
-    return (things,) if isinstance(things, int | str) else things
+    if not isinstance(things, Iterable) or isinstance(things, str):
+        return (things,)
+    return things
 
 
 def _cable_numbers(fabric: Fabric, cables: Iterable[int | str]) -> NDArray[np.int64]:
-    numbers = [fabric.find_cable(c) if isinstance(c, str) else int(c) for c in _one_or_more(cables)]
-    for number in numbers:
-        if not 0 <= number < fabric.num_cables:
-            raise InputError(f"no cable {number} in {fabric.name}; it has {fabric.num_cables}")
-    return np.array(sorted(set(numbers)), dtype=np.int64)
+    numbers = [fabric.find_cable(c) if isinstance(c, str) else c for c in _one_or_more(cables)]
+    checked = whole_numbers(
+        numbers, "cables", low=0, high=fabric.num_cables - 1, of=f"cables of {fabric.name}"
+    )
+    return np.unique(checked)
 
 
 def _node_name(fabric: Fabric, number: int) -> str:
@@ -31,9 +34,8 @@ def _node_name(fabric: Fabric, number: int) -> str:
 
 
 def _switch_numbers(fabric: Fabric, switches: Iterable[int | str]) -> NDArray[np.int64]:
-    numbers = [
-        fabric.find_node(s) if isinstance(s, str) else int(s) for s in _one_or_more(switches)
-    ]
+    listed = [fabric.find_node(s) if isinstance(s, str) else s for s in _one_or_more(switches)]
+    numbers = whole_numbers(listed, "switches").tolist()
     for number in numbers:
         if not 0 <= number < fabric.num_nodes or fabric.node_kind[number] != NodeKind.SWITCH:
             raise InputError(
@@ -79,9 +81,7 @@ def _subset(fabric: Fabric, keep_node: NDArray[np.bool_], keep_cable: NDArray[np
 
 
 def _random(seed: int) -> np.random.Generator:
-    if seed < 0:
-        raise InputError(f"seed must be at least 0, not {seed}")
-    return np.random.default_rng(seed)
+    return np.random.default_rng(whole_number(seed, "seed"))
 
 
 def with_faults(fabric: Fabric, cables: int, switches: int, seed: int) -> Fabric:
@@ -91,7 +91,7 @@ def with_faults(fabric: Fabric, cables: int, switches: int, seed: int) -> Fabric
         ("cables between switches", cables, len(between)),
         ("switches", switches, fabric.num_switches),
     ):
-        if not 0 <= wanted <= there:
+        if not 0 <= whole_number(wanted, f"the number of {what}") <= there:
             raise InputError(f"cannot remove {wanted} {what}: {fabric.name} has {there}")
     random = _random(seed)
     lost_switches = random.choice(fabric.num_switches, size=switches, replace=False)

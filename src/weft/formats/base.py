@@ -22,9 +22,11 @@ from weft.errors import NotApplicable
 from weft.registry import Registry
 
 #: Facts of a reader: `suffixes` of its files and `sniff`, which tells from a text if it is one.
-reader = Registry("readable format", "weft.formats", "weft.readers", pipeline=("text", "file"))
+reader = Registry(
+    "readable format", "weft.formats", "weft.readers", ("text", "file"), ("suffixes", "sniff")
+)
 #: Fact of a writer: `suffixes` of its files.
-writer = Registry("writable format", "weft.formats", "weft.writers", pipeline=("fabric",))
+writer = Registry("writable format", "weft.formats", "weft.writers", ("fabric",), ("suffixes",))
 
 #: Also the two non-characters that no XML file may hold.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
@@ -57,9 +59,3 @@ def one_line(text: str, what: str) -> str:
 def printable(text: str) -> str:
     """The text with unprintable characters shown as U+FFFD."""
     return _UNPRINTABLE.sub("\ufffd", text)
-
-
-def few(items: list[str], most: int = 3) -> str:
-    """The first items, comma-separated, and how many more there are."""
-    more = len(items) - most
-    return ", ".join(items[:most]) + (f" and {more} more" if more > 0 else "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from weft.errors import InputError
+from weft.errors import InputError, source_name
 from weft.fabrics import Fabric
 from weft.formats.base import reader, writer
 from weft.formats.node_name_map import parse_names, read_names, with_names
@@ -42,7 +42,7 @@ def read_file(
     entry = named or _sniffed(text, path)
     bound = reader.bind(entry, options)
     given = None if names is None else read_names(names)
-    fabric: Fabric = entry.function(text=text, file=str(path), **bound)
+    fabric: Fabric = entry.function(text=text, file=source_name(path), **bound)
     return fabric if given is None else with_names(fabric, given, str(names))
 
 

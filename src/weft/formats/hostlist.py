@@ -2,7 +2,8 @@
 
 A range keeps its lower end's width, padded with zeros: ``[8-10]`` is 8, 9, 10 and ``[08-10]`` is
 08, 09, 10. A name may have several brackets, the last of which counts fastest. ClusterShell's steps
-are read too (``n[0-6/2]`` is n0, n2, n4, n6), and never written, since Slurm knows none.
+are read too (``n[0-6/2]`` is n0, n2, n4, n6), and never written, since Slurm knows none; so are
+names in double quotes, which are taken as they are (``"rack 1, node 2"``).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 
 from weft.errors import InputError
+from weft.words import quote_end, unquoted
 
 #: More hosts than any one list needs; a range beyond it is a mistake.
 MAX_HOSTS = 1_000_000
@@ -80,9 +82,13 @@ def expand(text: str) -> list[str]:
 
 
 def _items(text: str) -> Iterator[str]:
-    """Split at the commas that stand outside brackets."""
-    start, depth = 0, 0
-    for at, character in enumerate(text + ","):
+    """Split at the commas that stand outside brackets and quotes."""
+    start, at, depth = 0, 0, 0
+    while at <= len(text):
+        character = text[at : at + 1] or ","
+        if character == '"' and not text[start:at].strip():
+            at = quote_end(text, at)
+            continue
         depth += (character == "[") - (character == "]")
         if depth > 1:
             raise InputError(f"host list {text[:80]!r}: the brackets stand inside brackets")
@@ -93,11 +99,14 @@ def _items(text: str) -> Iterator[str]:
                 raise InputError(f"host list {text[:80]!r}: a name is missing")
             yield text[start:at].strip()
             start = at + 1
+        at += 1
     if depth:
         raise InputError(f"host list {text[:80]!r}: the brackets do not match")
 
 
 def _pieces(item: str, text: str) -> list[list[str]]:
+    if item.startswith('"'):
+        return [[unquoted(item)]]
     pieces: list[list[str]] = []
     count = 1
     for match in _PIECE.finditer(item):

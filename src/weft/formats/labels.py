@@ -7,13 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from weft.fabrics import NodeKind
+from weft.fabrics.machines import host_part
 
-#: An adapter's own part of a description, as rdma-ndd ("%h %d") and the drivers write it.
-_ADAPTER = re.compile(
-    r"(\S+)\s+(?:HCA-\d+|(?:mlx\d|mlx\d_bond|hfi1|efa)_\d+|(?:ib|mthca|qib|ipath|irdma|bnxt_re)\d+"
-    r"|(?:ibp|ibs|rocep|rdmap)\d\w*)",
-    re.ASCII,
-)
 _GUID_ID = re.compile(r"[SHR]-[0-9a-f]{16}")
 
 
@@ -26,12 +21,6 @@ def guid_id(kind: int, guid: int, router: bool = False) -> str:
     """The id that ibnetdiscover makes from a GUID: ``S-0008f10500108c5c``."""
     letter = "S" if kind == NodeKind.SWITCH else "R" if router else "H"
     return f"{letter}-{guid:016x}"
-
-
-def host_part(description: str) -> str:
-    """Host name in an adapter's description: ``node001`` of ``node001 HCA-1``."""
-    match = _ADAPTER.fullmatch(description)
-    return match[1] if match else description
 
 
 def choose_labels(

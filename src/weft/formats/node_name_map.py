@@ -16,10 +16,11 @@ from typing import NamedTuple
 
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
-from weft.formats.base import few, one_line, warn, writer
+from weft.formats.base import one_line, warn, writer
 from weft.formats.labels import guid_id
 from weft.formats.records import MAX_LINE, lines_of, shown
 from weft.formats.text import read_text
+from weft.words import few
 
 _ENTRY = re.compile(
     r"\s*+(?:0[xX]([0-9a-fA-F]{1,16})|[SHR]-([0-9a-fA-F]{16}))\s++"

@@ -19,10 +19,12 @@ from scipy.sparse.csgraph import connected_components
 
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, LinkKind, NodeKind
-from weft.formats.base import few, warn, writer
+from weft.fabrics.machines import host_part
+from weft.formats.base import warn, writer
 from weft.formats.hostlist import compress
-from weft.formats.labels import guid_id, host_part
+from weft.formats.labels import guid_id
 from weft.formats.tiers import tiers
+from weft.words import few
 
 #: Longest name of a switch or node, Linux's HOST_NAME_MAX.
 MAX_NAME = 64

@@ -5,8 +5,8 @@ goes on to a channel of a higher place.
 """
 
 import numpy as np
-from numba import njit
 
+from weft.kernels.cache import njit
 from weft.kernels.distances import UNREACHED
 
 #: Passes of balancing that count loads as they are.

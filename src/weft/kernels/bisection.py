@@ -1,8 +1,8 @@
 """Random bisections: half of the hosts sends to the other half, each flow to its own partner."""
 
 import numpy as np
-from numba import njit
 
+from weft.kernels.cache import njit
 from weft.kernels.hashing import GOLDEN, splitmix64
 from weft.kernels.walk import DELIVERED, path_links
 

@@ -1,8 +1,8 @@
 """Sets of shortest-path edges, one per (target, row), kept once each."""
 
 import numpy as np
-from numba import njit
 
+from weft.kernels.cache import njit
 from weft.kernels.distances import bfs, next_edges
 
 

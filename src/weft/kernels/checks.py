@@ -1,9 +1,10 @@
 """What the validator asks of tables: does every row arrive, over how many links, in a loop?"""
 
 import numpy as np
-from numba import njit
 
+from weft.kernels.cache import njit
 from weft.kernels.distances import UNREACHED
+from weft.kernels.walk import consumes
 
 ARRIVES = 1
 STRANDED = 2
@@ -28,7 +29,8 @@ def _trace_line(
         depth = 0
         row = start
         while True:
-            if row == goal_row and goal_link < 0:
+            port = line[row]
+            if consumes(port, row, goal_row, goal_link):
                 state[row] = ARRIVES
                 hops[row] = 0
                 break
@@ -37,7 +39,6 @@ def _trace_line(
             state[row] = 255  # on the way being followed
             stack[depth] = row
             depth += 1
-            port = line[row]
             base = row_base[row]
             if port == no_path or base + port >= row_base[row + 1] or row_link[base + port] < 0:
                 state[row] = STRANDED
@@ -95,16 +96,15 @@ def check_tables(
     take x links more than need be. target_weight[d] is 0 for a destination that is no host.
     Loops found go to loop_lids and loop_rows, one per LID while there is room.
 
-    Returns (pairs stranded, pairs circling, pairs that no cable connects, loops found, rows
-    stranded or circling over all LIDs).
+    Returns (pairs without a path, pairs that no cable connects, loops found, rows stranded or
+    circling over all LIDs).
     """
     rows = len(row_base) - 1
     state = np.empty(rows, dtype=np.uint8)
-    worst = np.empty(rows, dtype=np.uint8)
+    served = np.empty(rows, dtype=np.bool_)
     hops = np.empty(rows, dtype=np.int32)
     stack = np.empty(rows, dtype=np.int32)
-    stranded = 0
-    circling = 0
+    lost = 0
     apart = 0
     loops = 0
     lost_rows = 0
@@ -113,7 +113,7 @@ def check_tables(
         if goal < 0:
             continue
         last = 1 if target_link[d] >= 0 else 0
-        worst[:] = ARRIVES
+        served[:] = True
         for lid in range(d << lmc, (d + 1) << lmc):
             looping = _trace_line(
                 table[lid],
@@ -134,7 +134,7 @@ def check_tables(
                 loops += 1
             for row in range(rows):
                 if state[row] != ARRIVES:
-                    worst[row] = max(worst[row], state[row])
+                    served[row] = False
                     if best_hops[goal, row] != UNREACHED:
                         lost_rows += 1
                 elif lid == d << lmc and row_sources[row] and target_weight[d]:
@@ -148,16 +148,13 @@ def check_tables(
         if not target_weight[d]:
             continue
         for row in range(rows):
-            if worst[row] == ARRIVES:
+            if served[row]:
                 continue
             pairs = row_sources[row] - (1 if goal == row else 0)
             if best_hops[goal, row] == UNREACHED:
                 apart += pairs
-            if worst[row] == CIRCLES:
-                circling += pairs
-            else:
-                stranded += pairs
-    return stranded, circling, apart, loops, lost_rows
+            lost += pairs
+    return lost, apart, loops, lost_rows
 
 
 @njit(cache=True)

@@ -7,7 +7,8 @@ numbers, though a node that sends is never compared with itself as a receiver.
 """
 
 import numpy as np
-from numba import njit
+
+from weft.kernels.cache import njit
 
 #: Two events of a step count as one when they are closer than this part of it: edges that are
 #: alike finish together, whatever the order in which their penalties were added up.

@@ -1,8 +1,8 @@
 """Completion times of large contention graphs: only what an event reaches is reckoned anew."""
 
 import numpy as np
-from numba import njit
 
+from weft.kernels.cache import njit
 from weft.kernels.contention import SAME, end_of_step
 from weft.kernels.penalty import penalty_add, penalty_remove, penalty_solve
 

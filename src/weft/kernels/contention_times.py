@@ -1,8 +1,8 @@
 """Times of many contention graphs at once, as fits ask for them over and over."""
 
 import numpy as np
-from numba import njit
 
+from weft.kernels.cache import njit
 from weft.kernels.contention import solve_steps
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from weft.kernels.cache import njit
 
 
 @njit(cache=True)
@@ -20,7 +21,7 @@ def successors(num_ops, dep_offset, dep):
     Returns
     -------
     tuple
-        int64 [ops + 1] offsets, int32 successors, and int64 positions in `dep` of each of them.
+        int64 [ops + 1] offsets, int32 successors, and int32 positions in `dep` of each of them.
     """
     offset = np.zeros(num_ops + 1, dtype=np.int64)
     for at in range(len(dep)):
@@ -29,7 +30,7 @@ def successors(num_ops, dep_offset, dep):
         offset[op + 1] += offset[op]
     fill = offset[:-1].copy()
     after = np.empty(len(dep), dtype=np.int32)
-    place = np.empty(len(dep), dtype=np.int64)
+    place = np.empty(len(dep), dtype=np.int32)
     for op in range(num_ops):
         for at in range(dep_offset[op], dep_offset[op + 1]):
             before = dep[at]
@@ -106,7 +107,7 @@ def edge_runs(num_ops, op, on, start):
     num_ops
         Number of operations.
     op, on, start
-        int64, int64, bool [edges]: which operation waits for which, and whether for its start.
+        int32, int32, bool [edges]: which operation waits for which, and whether for its start.
 
     Returns
     -------

@@ -6,7 +6,8 @@ channels that leave its head are a run of bits: bit ``(vl * degree + k) * vls + 
 """
 
 import numpy as np
-from numba import njit
+
+from weft.kernels.cache import njit
 
 
 @njit(cache=True, inline="always")
@@ -36,11 +37,12 @@ def table_dependencies(
     edge_of_link,
     edge_offset,
     edge_row,
-    edge_port,
     edge_port_in,
     start_row,
     start_port,
+    start_sender,
     sl,
+    lmc,
     no_path,
     vl_tables,
     vl_index,
@@ -51,11 +53,12 @@ def table_dependencies(
     bits,
     used,
 ):
-    """Set the bit of every dependency of the ways from each start to each listed LID.
+    """Set the bit of every dependency of the paths from each start to each listed LID.
 
-    sl is [1, 1], [1, lids] or [rows, lids]. used[channel] becomes 1 for every
-    channel that carries traffic. A way is followed until it meets one already followed to the
-    same LID on the same SL: from there on nothing new can come.
+    sl is [1, 1], [1, lids] or [rows, lids]. start_sender[s] is the destination that alone sends
+    from start s, which sends nothing to itself, or -1 for several. used[channel] becomes 1 for
+    every channel that carries traffic. A path is followed until it meets one already followed to
+    the same LID on the same SL: the rest is the same.
     """
     seen = np.zeros(len(edge_row) * vls, dtype=np.int64)
     stamp = np.int64(0)
@@ -65,6 +68,8 @@ def table_dependencies(
         line = table[lids[i]]
         column = lids[i] if per_lid else 0
         for s in range(len(start_row)):
+            if start_sender[s] == lids[i] >> lmc:
+                continue
             row = start_row[s]
             level = sl[row if per_row else 0, column]
             mark = stamp + level + 1

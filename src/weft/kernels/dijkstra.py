@@ -1,7 +1,8 @@
 """Single-source shortest paths whose weights grow by the ways over them, as OpenSM's sssp."""
 
 import numpy as np
-from numba import njit
+
+from weft.kernels.cache import njit
 
 _FAR = np.int64(1) << 62
 

@@ -1,7 +1,8 @@
 """Hop distances between the rows of a fabric, along any path or along up*/down* paths."""
 
 import numpy as np
-from numba import njit
+
+from weft.kernels.cache import njit
 
 #: Distances are 16 bits wide, so that a ring or a chain of any size that tables can hold fits.
 UNREACHED = 65535

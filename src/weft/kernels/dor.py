@@ -1,8 +1,8 @@
 """Dimension order: of the shortest ways those of the first dimension, and what dimensions are."""
 
 import numpy as np
-from numba import njit
 
+from weft.kernels.cache import njit
 from weft.kernels.distances import bfs
 
 

@@ -1,8 +1,8 @@
 """Random numbers that hang on a counter and not on who drew before."""
 
 import numpy as np
-from numba import njit
 
+from weft.kernels.cache import njit
 from weft.kernels.hashing import splitmix64
 
 

@@ -1,46 +1,29 @@
 """The event loop of the flow level: operations become ready, messages share links, time passes.
 
-What waits for a time is in a heap; messages on their way are flows in slots, whose rates a sharing
-law gives. All that happens at one moment is settled before rates are shared anew.
+What waits for a time is in a heap. Each queue pair sends its messages one after the other; the one
+that is leaving is a flow in a slot, whose rate a sharing law gives. All that happens at one moment
+is settled before rates are shared anew.
 """
 
 import numpy as np
 
-from weft.kernels.flow_events import (
-    ARRIVE,
-    BEGIN,
-    END,
-    FREE_NOW,
-    HEAP,
-    KIND_SHIFT,
-    OPERATION,
-    START,
-    event,
-    merge_waiting,
-    pop_event,
-    push_event,
-    same_until,
-)
+from weft.kernels.flow_events import ARRIVE, BEGIN, event, push_event, same_until
 from weft.kernels.lean import inner_njit, lean_njit
 from weft.kernels.maxmin import maxmin_add, maxmin_remove, maxmin_solve
 from weft.kernels.penalty import penalty_add, penalty_remove, penalty_solve
 from weft.kernels.program import (
+    DATA,
     EAGER_BYTES,
     ENDED,
-    HANDSHAKE,
-    LOCAL,
-    OVERHEAD,
+    JOINING,
+    NOTHING,
     PUT,
-    READY_HEAD,
     READY_TAIL,
-    RECV,
-    SEND,
-    arrives,
+    comes,
     ends,
-    freed,
-    received,
-    takes,
-    waits,
+    next_start,
+    program_events,
+    start_ready,
 )
 
 # Why the loop returned.
@@ -49,24 +32,26 @@ MORE = 1
 TIME_OUT = 2
 STUCK = 3
 
-# Places of `number`, beside HEAP and those of programs.
-FREE = 5
-SLOTS = 6
-LEAVING = 7
-COMING = 8
-ACTIVE = 9
-SOLVES = 10
-CHANGES = 11
-PEAK = 12
+# Places of `number`, beside those of programs.
+FREE = 7
+SLOTS = 8
+LEAVING = 9
+COMING = 10
+ACTIVE = 11
+SOLVES = 12
+CHANGES = 13
+PEAK = 14
+NUMBERS = 15
 
 # Place of `clock`.
 NOW = 0
 
 # Places of `setting`, beside those of programs.
 TOLERANCE = 3
-LOCAL_RATE = 4
-LOCAL_LATENCY = 5
-MAX_TIME = 6
+MAX_TIME = 4
+#: Payload of a packet; 0 where messages do not wait for those of other queue pairs.
+MTU = 5
+SETTINGS = 14
 
 #: By which part the level of a link may be off, by the tolerance: measured, so that completion
 #: times are off by less than the tolerance (docs/flow-level.md).
@@ -77,34 +62,101 @@ BLOCK_SHIFT = 7
 
 
 @inner_njit()
-def _leaves(program, setting, network, times, heap, number, op, now):
-    """The last byte of a message has left its source."""
+def _has_left(program, setting, network, pairs, times, heap, number, moves, op, now):
+    """Let what a queue pair sent arrive one latency after its last byte has left."""
     kind, size, route = program[0], program[2], program[10]
-    if kind[op] == PUT or size[op] > setting[EAGER_BYTES]:
+    pair_of, latest = pairs[0], pairs[2]
+    if moves[0][op] == DATA and (kind[op] == PUT or size[op] > setting[EAGER_BYTES]):
         ends(program, times, heap, number, op, now)
-    way = route[op]
-    latency = setting[LOCAL_LATENCY] if way == LOCAL else network[0][way]
-    if latency > 0:
-        push_event(heap[0], heap[1], number, now + latency, event(ARRIVE, op))
+    # Messages of a queue pair arrive in order, also where their paths differ.
+    pair = pair_of[op]
+    time = max(now + network[0][route[op]], latest[pair])
+    latest[pair] = time
+    if time > now:
+        push_event(heap[0], heap[1], number, time, event(ARRIVE, op))
     else:
-        arrives(program, setting, times, heap, number, op, now, same_until(now))
+        comes(setting, number, moves, program, times, heap, op, now, same_until(now))
 
 
 @inner_njit()
-def _begins(program, setting, network, times, heap, flows, clock, number, maxmin, penalty, op, now):
-    """The first byte of a message leaves."""
-    size, route = program[2], program[10]
-    times[4][op] = now
-    way = route[op]
-    if way == LOCAL:
-        # A copy in memory shares nothing; it is told apart by having begun.
-        drained = now + size[op] / setting[LOCAL_RATE]
-        if drained > now:
-            push_event(heap[0], heap[1], number, drained, event(BEGIN, op))
-            return
-    if way == LOCAL or size[op] == 0:
-        _leaves(program, setting, network, times, heap, number, op, now)
+def _join(
+    program, setting, network, pairs, times, heap, flows, number, moves, maxmin, penalty,
+    op, now,
+):  # fmt: skip
+    """Put what an operation sends at the end of its queue pair's line."""
+    pair_of, last = pairs[0], pairs[1]
+    if times[4][op] >= 0:
+        # It has its turn at its adapter.
+        _flows(program, network, flows, number, maxmin, penalty, op, now)
         return
+    # Nothing that is in this line waits for a processor, whose heaps use the same array.
+    behind = times[8]
+    if moves[0][op] == NOTHING:
+        moves[0][op] = DATA
+    behind[op] = 0
+    pair = pair_of[op]
+    before = last[pair]
+    last[pair] = op + 1
+    if before:
+        behind[before - 1] = op + 1
+    else:
+        _serve(
+            program, setting, network, pairs, times, heap, flows, number, moves, maxmin,
+            penalty, op, now,
+        )  # fmt: skip
+
+
+@inner_njit()
+def _sort(numbers, count):
+    """Sort the first of some numbers in place (Shell's method); most often they are in order."""
+    ordered = True
+    for at in range(1, count):
+        ordered = ordered and numbers[at - 1] <= numbers[at]
+    gap = 0 if ordered else count // 2
+    while gap:
+        for at in range(gap, count):
+            moved = numbers[at]
+            to = at
+            while to >= gap and numbers[to - gap] > moved:
+                numbers[to] = numbers[to - gap]
+                to -= gap
+            numbers[to] = moved
+        gap //= 2
+
+
+@inner_njit()
+def _serve(
+    program, setting, network, pairs, times, heap, flows, number, moves, maxmin, penalty, op, now
+):
+    """Send the first of a queue pair's line, and those behind it until one takes time."""
+    size, route, behind = program[2], program[10], times[8]
+    while True:
+        if moves[0][op] == DATA:
+            times[4][op] = now
+            if size[op] > 0:
+                if size[op] <= setting[MTU]:
+                    # A packet leaves whole, behind those of its adapter's other queue pairs.
+                    adapter, free = network[2][route[op]], pairs[3]
+                    begin = max(now, free[adapter])
+                    free[adapter] = begin + size[op] / network[4][route[op]]
+                    if begin > same_until(now):
+                        times[4][op] = begin
+                        push_event(heap[0], heap[1], number, begin, event(BEGIN, op))
+                        return
+                _flows(program, network, flows, number, maxmin, penalty, op, now)
+                return
+        _has_left(program, setting, network, pairs, times, heap, number, moves, op, now)
+        after = np.int64(behind[op])
+        if after == 0:
+            pairs[1][pairs[0][op]] = 0
+            return
+        op = after - 1
+
+
+@inner_njit()
+def _flows(program, network, flows, number, maxmin, penalty, op, now):
+    """Make a message a flow."""
+    way = program[10][op]
     slot_op, remaining, last, finish, rate, _, free, _, _, coming, _, current = flows
     number[FREE] -= 1
     slot = free[number[FREE]] if number[FREE] >= 0 else number[SLOTS]
@@ -112,7 +164,7 @@ def _begins(program, setting, network, times, heap, flows, clock, number, maxmin
         number[FREE] = 0
         number[SLOTS] += 1
     slot_op[slot] = op
-    remaining[slot] = size[op]
+    remaining[slot] = program[2][op]
     last[slot] = now
     rate[slot] = 0.0
     current[slot] = 0.0
@@ -125,83 +177,6 @@ def _begins(program, setting, network, times, heap, flows, clock, number, maxmin
         maxmin_add(maxmin, slot, way)
     if penalty is not None:
         penalty_add(penalty, slot, way, network[2][way], network[3][way])
-
-
-@inner_njit()
-def _meet(program, setting, network, times, heap, number, send):
-    """Both sides of a rendez-vous are there: when the data begins to leave."""
-    posted, match = times[2], program[4]
-    # The request leaves once the processor has prepared it.
-    asked, answered = posted[send] + setting[OVERHEAD], posted[match[send]]
-    begin = max(asked, answered)
-    if setting[HANDSHAKE] > 0:
-        way = program[10][send]
-        latency = setting[LOCAL_LATENCY] if way == LOCAL else network[0][way]
-        begin = max(asked + latency, answered) + latency
-    push_event(heap[0], heap[1], number, begin, event(BEGIN, send))
-
-
-@inner_njit()
-def _starts(program, setting, network, times, heap, flows, clock, number, maxmin, penalty, op, now):
-    """An operation has all that it waited for and, if it needs one, a processor."""
-    kind, rank, size, match, cpu = program[0], program[1], program[2], program[4], program[6]
-    posted, busy = times[2], times[6]
-    heap_time, heap_item = heap
-    what = kind[op]
-    held = takes(program, setting, op)
-    if held > 0:
-        busy[rank[op], cpu[op] if len(cpu) else 0] = now + held
-    posted[op] = now
-    freed(program, times, heap, number, op, True, now)
-    if what == RECV:
-        send = match[op]
-        if size[send] > setting[EAGER_BYTES]:
-            if posted[send] >= 0:
-                _meet(program, setting, network, times, heap, number, send)
-        elif times[5][send] >= 0:
-            received(program, setting, times, heap, number, op, now, same_until(now))
-        return
-    if what in (SEND, PUT):
-        if what == SEND and size[op] > setting[EAGER_BYTES]:
-            if posted[match[op]] >= 0:
-                _meet(program, setting, network, times, heap, number, op)
-            return
-        if held > 0:
-            if what == SEND:
-                push_event(heap_time, heap_item, number, now + held, event(END, op))
-            push_event(heap_time, heap_item, number, now + held, event(BEGIN, op))
-            return
-        if what == SEND:
-            ends(program, times, heap, number, op, now)
-        _begins(
-            program, setting, network, times, heap, flows, clock, number, maxmin, penalty, op, now
-        )
-        return
-    if held > 0:
-        push_event(heap_time, heap_item, number, now + held, event(END, op))
-    else:
-        ends(program, times, heap, number, op, now)
-
-
-@inner_njit()
-def _processor_free(
-    program, setting, network, times, heap, flows, clock, number, maxmin, penalty, processor, now
-):
-    """A processor may be free for the first of those that wait for it."""
-    busy, queue, left, right = times[6:10]
-    rank, lane = processor // busy.shape[1], processor % busy.shape[1]
-    first = queue[rank, lane]
-    op = first - 1
-    queue[rank, lane] = merge_waiting(left[op], right[op], left, right)
-    if program[0][op] == RECV:
-        busy[rank, lane] = now + setting[OVERHEAD]
-        push_event(heap[0], heap[1], number, busy[rank, lane], event(END, op))
-    else:
-        _starts(
-            program, setting, network, times, heap, flows, clock, number, maxmin, penalty, op, now
-        )
-    if queue[rank, lane]:
-        push_event(heap[0], heap[1], number, busy[rank, lane], event(FREE_NOW, processor))
 
 
 @inner_njit()
@@ -270,11 +245,15 @@ def _end_of_block(finish, block_end, block):
 
 
 @inner_njit()
-def _finished(program, setting, network, times, heap, flows, clock, number, until):
-    """Take out the flows that have left by now."""
-    slot_op, finish, block_end, leaving = flows[0], flows[3], flows[5], flows[7]
-    now = clock[NOW]
+def _finished(
+    program, setting, network, pairs, times, heap, flows, number, moves, maxmin, penalty,
+    now, until,
+):  # fmt: skip
+    """Take out the flows that have left by now, in program order; what is behind them begins."""
+    slot_op, finish, block_end, leaving, changed = flows[0], flows[3], flows[5], flows[7], flows[8]
+    behind = times[8]
     blocks = (number[SLOTS] + (1 << BLOCK_SHIFT) - 1) >> BLOCK_SHIFT
+    count = 0
     for block in range(blocks):
         if block_end[block] > until:
             continue
@@ -286,12 +265,28 @@ def _finished(program, setting, network, times, heap, flows, clock, number, unti
             number[ACTIVE] -= 1
             leaving[number[LEAVING]] = slot
             number[LEAVING] += 1
-            _leaves(program, setting, network, times, heap, number, np.int64(slot_op[slot]), now)
+            changed[count] = slot_op[slot]
+            count += 1
         _end_of_block(finish, block_end, block)
+    _sort(changed, count)
+    for at in range(count):
+        op = np.int64(changed[at])
+        _has_left(program, setting, network, pairs, times, heap, number, moves, op, now)
+        after = np.int64(behind[op])
+        if after:
+            _serve(
+                program, setting, network, pairs, times, heap, flows, number, moves,
+                maxmin, penalty, after - 1, now,
+            )  # fmt: skip
+        else:
+            pairs[1][pairs[0][op]] = 0
 
 
 @lean_njit()
-def run(program, setting, network, times, heap, flows, clock, number, maxmin, penalty, most_events):
+def run(
+    program, setting, network, pairs, times, heap, timeline, moves, flows, clock, number,
+    maxmin, penalty, most_events,
+):  # fmt: skip
     """Go on until all is done, the time is up, nothing moves, or so many events have passed.
 
     Parameters
@@ -302,14 +297,27 @@ def run(program, setting, network, times, heap, flows, clock, number, maxmin, pe
     setting
         float64, by the places above.
     network
-        Of each route: latency, rate when nothing else is there, source and destination host.
+        Of each route: latency, rate when nothing else is there, source and destination adapter,
+        and the rate of the source.
+    pairs
+        Queue pair of each operation, int32; of each queue pair the last of its line, counted from
+        1 (0: none), int32, and the latest arrival of what it has sent, float64 ns; of each adapter
+        when the next packet may leave.
     times
         Of each operation: int32 predecessors left; the queue of those that are ready; when it was
         posted, ended, its data began to leave, its message arrived (-1 before); of each processor
         [ranks, processors] when it is free and which operation waits first for it, counted from 1;
-        and the two below each operation that waits.
+        and the two below each operation that waits. The first of these two arrays also links the
+        lines of queue pairs.
     heap
         float64 times and int64 items of what is to come.
+    timeline
+        int32 and float64: operations that wait for nothing but their release, by that, and when
+        that is, ns.
+    moves
+        uint8 what each operation sends; int32 those that join their queue pairs at this moment;
+        copies within hosts: rate in Gb/s, ns x Gb/s a byte, and 0, as ns are not rounded; of each
+        such message its pair of ranks, and until when each pair's copies last.
     flows
         Of each slot: operation, bytes left, time of that, end, rate of the law; of each block of
         slots its first end; free slots; slots that leave, change, come; blocks touched; and the
@@ -325,31 +333,32 @@ def run(program, setting, network, times, heap, flows, clock, number, maxmin, pe
     -------
     int: DONE, MORE, TIME_OUT or STUCK.
     """
-    heap_time, heap_item = heap
-    ready = times[1]
     block_end = flows[5]
     events = 0
     while True:
-        while number[READY_HEAD] < number[READY_TAIL]:
-            op = np.int64(ready[number[READY_HEAD]])  # one type throughout, one compile
-            number[READY_HEAD] += 1
-            if takes(program, setting, op) > 0 and waits(
-                program, times, heap, number, op, same_until(clock[NOW])
-            ):
-                continue
-            _starts(
-                program, setting, network, times, heap, flows, clock, number, maxmin, penalty, op,
-                clock[NOW],
-            )  # fmt: skip
-        number[READY_HEAD] = number[READY_TAIL] = 0
+        now = clock[NOW]
+        until = same_until(now)
+        while number[READY_TAIL] or number[JOINING]:
+            start_ready(setting, number, moves, program, times, heap, now, until)
+            # What is posted at one moment leaves in program order.
+            joined, count = 0, number[JOINING]
+            _sort(moves[1], count)
+            while joined < count:
+                op = np.int64(moves[1][joined])
+                joined += 1
+                _join(
+                    program, setting, network, pairs, times, heap, flows, number, moves,
+                    maxmin, penalty, op, now,
+                )  # fmt: skip
+            # Without latency, what has just arrived may have handed over more.
+            for place in range(count, number[JOINING]):
+                moves[1][place - count] = moves[1][place]
+            number[JOINING] -= count
         soonest = np.inf
         blocks = (number[SLOTS] + (1 << BLOCK_SHIFT) - 1) >> BLOCK_SHIFT
         for block in range(blocks):
             soonest = min(soonest, block_end[block])
-        next_timer = heap_time[0] if number[HEAP] else np.inf
-        time = min(soonest, next_timer)
-        now = clock[NOW]
-        until = same_until(now)
+        time = min(soonest, next_start(number, heap, timeline, np.inf))
         if time > until:
             # Nothing else happens now.
             if number[LEAVING] or number[COMING]:
@@ -362,30 +371,11 @@ def run(program, setting, network, times, heap, flows, clock, number, maxmin, pe
             if events >= most_events:
                 return MORE
             events += 1
-            clock[NOW] = time
+            clock[NOW] = now = time
             until = same_until(time)
-        now = clock[NOW]
-        while number[HEAP] and heap_time[0] <= until:
-            item = pop_event(heap_time, heap_item, number)
-            op, what = item & OPERATION, item >> KIND_SHIFT
-            if what == END:
-                ends(program, times, heap, number, op, now)
-            elif what == ARRIVE:
-                arrives(program, setting, times, heap, number, op, now, same_until(now))
-            elif what == START:
-                ready[number[READY_TAIL]] = op
-                number[READY_TAIL] += 1
-            elif what == FREE_NOW:
-                _processor_free(
-                    program, setting, network, times, heap, flows, clock, number, maxmin, penalty,
-                    op, now,
-                )  # fmt: skip
-            elif times[4][op] >= 0:
-                _leaves(program, setting, network, times, heap, number, op, now)
-            else:
-                _begins(
-                    program, setting, network, times, heap, flows, clock, number, maxmin, penalty,
-                    op, now,
-                )  # fmt: skip
+        program_events(setting, number, moves, program, times, heap, timeline, now, until)
         if soonest <= until:
-            _finished(program, setting, network, times, heap, flows, clock, number, until)
+            _finished(
+                program, setting, network, pairs, times, heap, flows, number, moves,
+                maxmin, penalty, now, until,
+            )  # fmt: skip

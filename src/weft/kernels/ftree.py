@@ -1,7 +1,8 @@
 """Fat-tree routing as OpenSM's `ftree` does it: down and up from each destination in turn."""
 
 import numpy as np
-from numba import njit
+
+from weft.kernels.cache import njit
 
 #: A row that the current destination has not reached yet.
 UNSET = 65535

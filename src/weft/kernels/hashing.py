@@ -1,7 +1,8 @@
 """Hash functions: a counter-based mix for ideal choices, and the CRC-32 that switches compute."""
 
 import numpy as np
-from numba import njit
+
+from weft.kernels.cache import njit
 
 #: Added per step of SplitMix64 (Steele, Lea and Flood 2014): 2^64 over the golden ratio.
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)

@@ -11,8 +11,8 @@ line how it reaches t inside the line: the hops, whether the way only goes down 
 """
 
 import numpy as np
-from numba import njit
 
+from weft.kernels.cache import njit
 from weft.kernels.distances import UNREACHED, updown
 
 ANY_EDGE = 2

@@ -11,7 +11,8 @@ counted, every so often: a lane only ever gains dependencies, so what closed a c
 """
 
 import numpy as np
-from numba import njit
+
+from weft.kernels.cache import njit
 
 #: Most edges for which the bits of what follows what are kept, up to 8 MB a lane.
 MOST_COUNTED = 8192

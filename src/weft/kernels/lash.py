@@ -1,8 +1,8 @@
 """Shortest paths chosen together with their lanes, one destination switch after the other."""
 
 import numpy as np
-from numba import njit
 
+from weft.kernels.cache import njit
 from weft.kernels.distances import bfs, next_edges
 from weft.kernels.lanes import empty_behind, insert_wait, take_way
 

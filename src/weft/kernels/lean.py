@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
+from weft.kernels.cache import njit
 
 
 def lean_njit(**options: Any) -> Any:

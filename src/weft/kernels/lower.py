@@ -1,7 +1,8 @@
 """Parting source routes among the LIDs of their destinations, and completing the tables."""
 
 import numpy as np
-from numba import njit
+
+from weft.kernels.cache import njit
 
 
 @njit(cache=True)

@@ -1,13 +1,14 @@
 """Packets that each switch sends on by a hash: how often every edge is chosen."""
 
 import numpy as np
-from numba import njit
 
+from weft.kernels.cache import njit
 from weft.kernels.hashing import GOLDEN, five_tuple_crc32, five_tuple_prefix, splitmix64
 from weft.kernels.split import finish_order
 
 IDEAL = 0
-LINEAR = 1
+#: Of path numbers: the sum of four codes modulo the number of paths.
+NUMBERED = 1
 CRC = 2
 
 UDP = 17
@@ -17,9 +18,7 @@ FIRST_ADDRESS = 0x0A000001
 #: RoCEv2 senders vary the lower 14 bits of a source port from here (49152) upwards.
 FIRST_SOURCE_PORT = 0xC000
 
-#: Factors of source, destination, QP and epoch in the linear form.
-LINEAR_FACTORS = (1315423911, 2654435761, 97531, 19260817)
-#: Sums of two path counts up to this one fit 64 bits.
+#: Two more bits than a residue modulo a path count up to this one has fit 64 bits.
 MOST_PATHS = 1 << 61
 
 DONE = 0
@@ -40,9 +39,29 @@ def flowlet_hash(state, qp, epoch):
 
 
 @njit(cache=True)
-def linear_code(key, endpoint):
-    """31 bits that stand for an endpoint's name in the linear form."""
-    return splitmix64(np.uint64(key) ^ (np.uint64(endpoint) * GOLDEN)) >> np.uint64(33)
+def linear_codes(key, count):
+    """31 random bits that stand for each endpoint's name, uint32 [count]."""
+    codes = np.empty(count, dtype=np.uint32)
+    for endpoint in range(count):
+        state = np.uint64(key) ^ (np.uint64(endpoint) * GOLDEN)
+        codes[endpoint] = np.uint32(splitmix64(state) >> np.uint64(33))
+    return codes
+
+
+@njit(cache=True)
+def residue(limbs, modulus):
+    """A number of 32-bit limbs, lowest first, modulo at most MOST_PATHS."""
+    # The rest and the bits that are appended to it have to fit 64 bits.
+    width = np.uint64(32) if modulus <= np.uint64(1 << 32) else np.uint64(2)
+    mask = (np.uint64(1) << width) - np.uint64(1)
+    rest = np.uint64(0)
+    for place in range(len(limbs) - 1, -1, -1):
+        shift = np.uint64(32)
+        while shift > np.uint64(0):
+            shift -= width
+            piece = (np.uint64(limbs[place]) >> shift) & mask
+            rest = ((rest << width) | piece) % modulus
+    return rest
 
 
 @njit(cache=True, nogil=True)
@@ -61,6 +80,10 @@ def hashed_counts(
     bin_of,
     hashing,
     key,
+    source_code,
+    destination_code,
+    qp_code,
+    epoch_code,
     row_mask,
     row_turn,
     counts,
@@ -69,9 +92,10 @@ def hashed_counts(
     """Walk every (flow, QP, epoch) once and count in counts[bin, edge] the edges that it takes.
 
     bin_of[qp, epoch] says where a walk counts, -1 to leave it out. Flows come grouped by the row
-    that their destination hangs from: group_flow[group_offset[g]:group_offset[g + 1]]. A flow
+    that their destination hangs from: group_flow[group_offset[g]:group_offset[g + 1]]. The codes
+    are uint32 [endpoints, QPs or epochs, limbs] for `residue`, for NUMBERED only. A flow
     without a path is set in `lost` and counts nowhere. Returns (DONE, -1), or with the flow in
-    question TOO_MANY_PATHS to number them (LINEAR only), or STUCK when candidates lead into a
+    question TOO_MANY_PATHS to number them (NUMBERED only), or STUCK when candidates lead into a
     dead end or a loop; `counts` is then of no use.
     """
     rows = len(group_offset) - 1
@@ -81,6 +105,10 @@ def hashed_counts(
     order = np.empty(rows, dtype=np.int32)
     stack = np.empty(rows, dtype=np.int32)
     cursor = np.empty(rows, dtype=np.int32)
+    # Residues of the codes of QPs and epochs, modulo the number of paths of the latest flow.
+    modulus = np.uint64(0)
+    qp_rest = np.zeros(bin_of.shape[0], dtype=np.uint64)
+    epoch_rest = np.zeros(bin_of.shape[1], dtype=np.uint64)
     for g in range(rows):
         known = 0
         for i in range(group_offset[g], group_offset[g + 1]):
@@ -95,9 +123,9 @@ def hashed_counts(
                 continue
             from_flow = flow_key(key, f)
             paths = np.uint64(1)
-            linear = np.uint64(0)
+            number = np.uint64(0)
             prefix = np.uint32(0)
-            if hashing == LINEAR:
+            if hashing == NUMBERED:
                 if state[first] == 0:
                     was = known
                     known = finish_order(
@@ -120,8 +148,14 @@ def hashed_counts(
                 if ways[first] == 0:
                     return STUCK, f
                 paths = np.uint64(ways[first])
-                linear = linear_code(key, s) * np.uint64(LINEAR_FACTORS[0])
-                linear += linear_code(key, d) * np.uint64(LINEAR_FACTORS[1])
+                if paths != modulus:
+                    modulus = paths
+                    for qp in range(bin_of.shape[0]):
+                        qp_rest[qp] = residue(qp_code[qp], paths)
+                    for epoch in range(bin_of.shape[1]):
+                        epoch_rest[epoch] = residue(epoch_code[epoch], paths)
+                number = residue(source_code[s], paths) + residue(destination_code[d], paths)
+                number %= paths
             elif hashing == CRC:
                 prefix = five_tuple_prefix(FIRST_ADDRESS + s, FIRST_ADDRESS + d, UDP)
             for qp in range(bin_of.shape[0]):
@@ -129,10 +163,13 @@ def hashed_counts(
                     place = bin_of[qp, epoch]
                     if place < 0:
                         continue
-                    if hashing == LINEAR:
-                        value = linear + np.uint64(qp) * np.uint64(LINEAR_FACTORS[2])
-                        value += np.uint64(epoch) * np.uint64(LINEAR_FACTORS[3])
-                        value %= paths
+                    if hashing == NUMBERED:
+                        value = number + qp_rest[qp]
+                        if value >= paths:
+                            value -= paths
+                        value += epoch_rest[epoch]
+                        if value >= paths:
+                            value -= paths
                     else:
                         value = flowlet_hash(from_flow, qp, epoch)
                         if hashing == CRC:
@@ -191,7 +228,7 @@ def _walk(
                 # The upper 32 bits as a fraction of 1, times the number of candidates.
                 pick = np.int64(((value >> np.uint64(32)) * np.uint64(width)) >> np.uint64(32))
                 value = splitmix64(value)
-            elif hashing == LINEAR:
+            elif hashing == NUMBERED:
                 through = np.uint64(ways[edge_row[set_edge[start]]])
                 while value >= through:
                     value -= through

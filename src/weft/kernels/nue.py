@@ -7,8 +7,8 @@ used dependency leads to a later channel.
 """
 
 import numpy as np
-from numba import njit
 
+from weft.kernels.cache import njit
 from weft.kernels.distances import UNREACHED
 
 #: States of a dependency.

@@ -1,7 +1,8 @@
 """OpenSM's search over ranked switches, of updn and dnup, port by port and with its order."""
 
 import numpy as np
-from numba import njit
+
+from weft.kernels.cache import njit
 
 #: What a step away from the destination does; after a `LATE` step an `EARLY` one is not allowed.
 EARLY, LATE, LEVEL = 0, 1, 2

@@ -24,7 +24,6 @@ from weft.kernels.packet_lanes import (
     span,
 )
 from weft.kernels.packet_layout import (
-    ADAPTER_LATENCY,
     ASKING,
     BYTES,
     CONGESTION,
@@ -58,13 +57,15 @@ from weft.kernels.packet_layout import (
     WAY,
 )
 from weft.kernels.packet_queue import give_slot, mark, take_slot
-from weft.kernels.program import ARRIVED, EAGER_BYTES, ENDED, PUT
-
-# What an operation sends at the moment.
-NOTHING = 0
-REQUEST = 1
-DATA = 2
-ANSWER = 3
+from weft.kernels.program import (
+    ADAPTER_LATENCY,
+    ARRIVED,
+    DATA,
+    EAGER_BYTES,
+    ENDED,
+    NOTHING,
+    PUT,
+)
 
 # Columns of queue pairs, int32: the message being sent, the last one, the next in line.
 FIRST = 0

@@ -1,8 +1,8 @@
 """Times of messages in an empty network."""
 
 import numpy as np
-from numba import njit
 
+from weft.kernels.cache import njit
 from weft.kernels.packet_lanes import rounded
 from weft.kernels.packet_layout import ARRIVAL, HEAD_ROW, SPAN
 from weft.kernels.packet_route import RUNS, TABLES

@@ -7,9 +7,6 @@ again, when an input port is, when credits are back. `docs/packet-level.md` has 
 
 import numpy as np
 
-from weft.kernels.flow_events import (
-    HEAP,
-)
 from weft.kernels.lean import lean_njit, part_njit
 from weft.kernels.packet_adapter import (
     READY,
@@ -41,7 +38,6 @@ from weft.kernels.packet_layout import (
     HEAD_ROW,
     HOPS,
     IN_FLIGHT,
-    JOINING,
     LANE,
     LANES,
     LINK,
@@ -51,7 +47,6 @@ from weft.kernels.packet_layout import (
     OP,
     PACKETS,
     TAIL_ROW,
-    TIMELINE,
     TRACED,
     WAIT,
     WAKE_AT,
@@ -59,17 +54,10 @@ from weft.kernels.packet_layout import (
     WATCHES,
     WIRE_BYTES,
 )
-from weft.kernels.packet_program import program_events, starts
 from weft.kernels.packet_queue import give_slot, lowest_dirty, mark, next_time, pop, push
 from weft.kernels.packet_route import route
 from weft.kernels.packet_switch import choose_packet, enqueue, take
-from weft.kernels.program import (
-    ENDED,
-    READY_HEAD,
-    READY_TAIL,
-    takes,
-    waits,
-)
+from weft.kernels.program import ENDED, JOINING, next_start, program_events, start_ready
 
 # Why the loop returned.
 DONE = 0
@@ -175,8 +163,9 @@ def run(net, program, times, heap, timeline, moves, until, most_events):
         int32 and int64: operations that wait for nothing but their release, by that, and when that
         is, ps.
     moves
-        What operations send (of `net`), those that join their queue pairs in this instant, and
-        the rate within hosts, Gb/s.
+        What operations send (of `net`), those that join their queue pairs in this instant;
+        copies within hosts: rate in Gb/s, ps x Gb/s a byte, and 1, as they are rounded to ps; of
+        each such message its pair of ranks, and until when each pair's copies last.
     until
         Time after which nothing is done yet.
     most_events
@@ -188,9 +177,8 @@ def run(net, program, times, heap, timeline, moves, until, most_events):
     (`until` has come).
     """
     setting, number = net.setting, net.number
-    ready, joining = times[1], moves[1]
+    joining = moves[1]
     slots = net.slots
-    listed_ps = timeline[1]
     instants = 0
     while True:
         now = number[NOW]
@@ -217,18 +205,10 @@ def run(net, program, times, heap, timeline, moves, until, most_events):
                     return NO_WAY
                 enqueue(net, slot, now)
             # (b) what programs wait for
-            if (number[HEAP] and heap[0][0] <= now) or (
-                number[TIMELINE] < len(listed_ps) and listed_ps[number[TIMELINE]] <= now
-            ):
-                program_events(setting, number, moves, program, times, heap, timeline, now)
+            if next_start(number, heap, timeline, NEVER) <= now:
+                program_events(setting, number, moves, program, times, heap, timeline, now, now)
             # (c) operations that have become ready
-            while number[READY_HEAD] < number[READY_TAIL]:
-                op = np.int64(ready[number[READY_HEAD]])
-                number[READY_HEAD] += 1
-                if takes(program, setting, op) > 0 and waits(program, times, heap, number, op, now):
-                    continue
-                starts(setting, number, moves, program, times, heap, op, now)
-            number[READY_HEAD] = number[READY_TAIL] = 0
+            start_ready(setting, number, moves, program, times, heap, now, now)
             for place in range(number[JOINING]):
                 join(net, program[2], np.int64(joining[place]), now)
             number[JOINING] = 0
@@ -242,11 +222,7 @@ def run(net, program, times, heap, timeline, moves, until, most_events):
             link = lowest_dirty(net)
             _grant(net, program, times, heap, link, now)
         number[GRANTING] = 0
-        time = next_time(net)
-        if number[HEAP]:
-            time = min(time, heap[0][0])
-        if number[TIMELINE] < len(listed_ps):
-            time = min(time, listed_ps[number[TIMELINE]])
+        time = next_start(number, heap, timeline, next_time(net))
         if time > now:
             if time == NEVER:
                 # Puts end when they have left, which is before they have arrived.

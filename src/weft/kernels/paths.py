@@ -1,8 +1,8 @@
 """Source routes: whether they hold, what they wait for, and what they load."""
 
 import numpy as np
-from numba import njit
 
+from weft.kernels.cache import njit
 from weft.kernels.dependencies import lane_of, set_dependency
 
 SOUND = 0

@@ -1,8 +1,8 @@
 """Lowering the worst link load of tables by choosing single trees anew."""
 
 import numpy as np
-from numba import njit
 
+from weft.kernels.cache import njit
 from weft.kernels.distances import bfs, next_edges, updown
 from weft.kernels.tables import carry, sort_by_hops
 

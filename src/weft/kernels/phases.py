@@ -4,15 +4,19 @@ A *line* gives for one target, a row or an intermediate, the set of every row, -
 """
 
 import numpy as np
-from numba import njit
 
 from weft.kernels.bisection import mean_share, partners, random_matching, store_links
+from weft.kernels.cache import njit
 from weft.kernels.dependencies import follow_sets, set_waits
 from weft.kernels.hashing import splitmix64
 
+#: No packet comes here, or packets from several intermediates do; else the one that they are from.
+NOWHERE = -1
+SEVERAL = -2
+
 
 @njit(cache=True)
-def _finish(root, line, set_offset, set_edge, edge_row, state, order, done, stack, cursor):
+def finish_line(root, line, set_offset, set_edge, edge_row, state, order, done, stack, cursor):
     """Append the rows that root can send through, each after the ones that it sends to.
 
     state is 0 for rows not yet met and becomes 2. Returns (how many are in order, a row on a
@@ -61,7 +65,7 @@ def way_lengths(lines, set_offset, set_edge, edge_row, lengths):
         done = 0
         for root in range(rows):
             if state[root] == 0:
-                done, circle = _finish(
+                done, circle = finish_line(
                     root, line, set_offset, set_edge, edge_row, state, order, done, stack, cursor
                 )
                 if circle >= 0:
@@ -95,7 +99,7 @@ def arrivals(via, via_set, set_offset, set_edge, edge_row, member_offset, member
         done = 0
         for root in range(rows):
             if state[root] == 0:
-                done, _ = _finish(
+                done, _ = finish_line(
                     root, line, set_offset, set_edge, edge_row, state, order, done, stack, cursor
                 )
         for i in range(done):
@@ -129,7 +133,7 @@ def spread_demand(lines, demand, set_offset, set_edge, edge_row, edge_load):
         done = 0
         for root in range(rows):
             if demand[n, root] > 0.0 and line[root] >= 0 and state[root] == 0:
-                done, _ = _finish(
+                done, _ = finish_line(
                     root, line, set_offset, set_edge, edge_row, state, order, done, stack, cursor
                 )
         for i in range(done):
@@ -164,47 +168,59 @@ def phase_dependencies(
     bits,
     used,
 ):
-    """Set the bits of all ways by all intermediates, and of all that go straight.
+    """Set the bits of all paths by intermediates, and of all that go straight.
 
-    A packet that arrives in an intermediate by some channel may turn to any destination outside
-    it; that some of these would have gone straight is not looked at, so that no dependency is
-    missed.
+    A packet goes by an intermediate other than those of its source and its destination, so where
+    it may turn to depends on where it comes from. At each row it is enough to know whether packets
+    to an intermediate come from `NOWHERE`, from one intermediate alone, or from `SEVERAL`.
     """
     rows = len(via)
     state = np.zeros(rows, dtype=np.uint8)
     order = np.empty(rows, dtype=np.int32)
-    turning = np.zeros(rows, dtype=np.uint8)
-    turns = np.zeros(len(edge_row) * vls, dtype=np.uint8)
+    origin = np.empty(rows, dtype=np.int32)
+    turning = np.full(rows, NOWHERE, dtype=np.int32)
+    turns = np.full(len(edge_row) * vls, NOWHERE, dtype=np.int32)
+    inhabited = np.zeros(len(via_set), dtype=np.bool_)
+    for s in range(len(source_rows)):
+        if via[source_rows[s]] >= 0:
+            inhabited[via[source_rows[s]]] = True
     for v in range(len(via_set)):
+        # Packets by v come from one of two others or more, and go to another one of these.
+        if inhabited.sum() - np.int64(inhabited[v]) < 2:
+            continue
         line = via_set[v]
         state[:] = 0
+        origin[:] = NOWHERE
         count = 0
         for s in range(len(source_rows)):
             row = source_rows[s]
-            if via[row] >= 0 and via[row] != v and state[row] == 0:
+            if via[row] >= 0 and via[row] != v:
+                origin[row] = via[row]
                 state[row] = 1
                 order[count] = row
                 count += 1
+        sources = count
         follow_sets(
             line, -1, order, count, state, set_offset, set_edge, set_lane, edge_offset, edge_row,
             lane, vls, first_bit, bits, used,
         )  # fmt: skip
+        _spread_origins(line, order[:sources].copy(), set_offset, set_edge, edge_row, origin)
         for row in range(rows):
-            if state[row] == 0 or line[row] < 0:
-                turning[row] |= state[row] == 1 and via[row] == v
+            if origin[row] == NOWHERE:
+                continue
+            if via[row] == v:
+                turning[row] = origin[row]
+            if line[row] < 0:
                 continue
             for k in range(set_offset[line[row]], set_offset[line[row] + 1]):
-                other = edge_row[set_edge[k]]
-                if via[other] == v:
-                    turns[
-                        np.int64(set_edge[k]) * vls + (set_lane[k] if len(set_lane) else lane)
-                    ] = 1
+                if via[edge_row[set_edge[k]]] == v:
+                    channel = np.int64(set_edge[k]) * vls + (set_lane[k] if len(set_lane) else lane)
+                    turns[channel] = origin[row]
     for t in range(len(source_rows)):
         g = source_rows[t]
-        state[:] = 0
         count = 0
         for row in range(rows):
-            state[row] = turning[row] and via[row] != via[g]
+            state[row] = _may_turn(turning[row], via[row], via[g])
         for s in range(len(source_rows)):
             row = source_rows[s]
             if direct or via[row] < 0 or via[g] < 0 or via[row] == via[g]:
@@ -218,16 +234,49 @@ def phase_dependencies(
             edge_row, lane, vls, first_bit, bits, used,
         )  # fmt: skip
     for channel in range(len(turns)):
-        if not turns[channel]:
+        if turns[channel] == NOWHERE:
             continue
         row = edge_row[channel // vls]
         for t in range(len(source_rows)):
             g = source_rows[t]
-            if via[g] >= 0 and via[g] != via[row] and set_id[g, row] >= 0:
+            if set_id[g, row] >= 0 and _may_turn(turns[channel], via[row], via[g]):
                 set_waits(
                     channel, set_id[g, row], set_offset, set_edge, set_lane, edge_offset,
                     edge_row, lane, vls, first_bit, bits,
                 )  # fmt: skip
+
+
+@njit(cache=True)
+def _may_turn(origin, here, goal):
+    """Whether packets of an origin may turn in an intermediate to a destination of another one."""
+    return origin != NOWHERE and goal >= 0 and goal not in (here, origin)
+
+
+@njit(cache=True)
+def _spread_origins(line, sources, set_offset, set_edge, edge_row, origin):
+    """Carry the origins of the source rows along a line to all rows that packets come to."""
+    stack = np.empty(len(origin), dtype=np.int32)
+    stacked = np.zeros(len(origin), dtype=np.bool_)
+    depth = len(sources)
+    stack[:depth] = sources
+    stacked[sources] = True
+    while depth:
+        depth -= 1
+        row = stack[depth]
+        stacked[row] = False
+        if line[row] < 0:
+            continue
+        for k in range(set_offset[line[row]], set_offset[line[row] + 1]):
+            other = edge_row[set_edge[k]]
+            joined = origin[row]
+            if origin[other] != NOWHERE and origin[other] != joined:
+                joined = SEVERAL
+            if joined != origin[other]:
+                origin[other] = joined
+                if not stacked[other]:
+                    stacked[other] = True
+                    stack[depth] = other
+                    depth += 1
 
 
 @njit(cache=True)

@@ -1,7 +1,8 @@
 """Flows split equally over every candidate port, hop by hop: the expectation of ideal hashing."""
 
 import numpy as np
-from numba import njit
+
+from weft.kernels.cache import njit
 
 
 @njit(cache=True)

@@ -1,8 +1,8 @@
 """Forwarding tables: greedy balancing over shortest paths, and D-mod-K."""
 
 import numpy as np
-from numba import njit
 
+from weft.kernels.cache import njit
 from weft.kernels.distances import bfs, next_edges, updown
 
 

@@ -1,7 +1,8 @@
 """Finding the steps of a torus by its squares, and dimension-order tables with their SLs."""
 
 import numpy as np
-from numba import njit
+
+from weft.kernels.cache import njit
 
 
 @njit(cache=True, inline="always")

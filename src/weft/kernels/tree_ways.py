@@ -1,7 +1,8 @@
 """Whether candidates in a tree go up and then down."""
 
 import numpy as np
-from numba import njit
+
+from weft.kernels.cache import njit
 
 
 @njit(cache=True)

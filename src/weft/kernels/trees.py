@@ -1,7 +1,9 @@
 """All hosts to all hosts, destination by destination: a tree of counts instead of single flows."""
 
 import numpy as np
-from numba import njit
+
+from weft.kernels.cache import njit
+from weft.kernels.walk import consumes
 
 
 @njit(cache=True)
@@ -43,9 +45,9 @@ def all_to_all_table_loads(
             following[row] = -1
             by_link[row] = -1
             flow[row] = row_sources[row]
-            if row == goal and lid_link[i] < 0:
-                continue
             port = line[row]
+            if consumes(port, row, goal, lid_link[i]):
+                continue
             base = row_base[row]
             if port != no_path and base + port < row_base[row + 1]:
                 link = row_link[base + port]
@@ -70,15 +72,12 @@ def all_to_all_table_loads(
                 if waits[following[row]] == 0:
                     ready[count] = following[row]
                     count += 1
-        arrived = np.int64(0)
-        if lid_link[i] < 0:
-            arrived = flow[goal] if waits[goal] == 0 else 0
-        elif by_link[goal] == lid_link[i] and waits[goal] == 0:
-            arrived = flow[goal]
+        delivers = consumes(line[goal], goal, goal, lid_link[i])
+        if lid_link[i] >= 0:
+            delivers = by_link[goal] == lid_link[i]
+        arrived = flow[goal] if delivers and waits[goal] == 0 else 0
         if arrived != senders - 1:
-            lost += _only_delivered(
-                goal, lid_link[i], following, by_link, row_sources, flow, ready, waits
-            )
+            lost += _only_delivered(goal, delivers, following, row_sources, flow, ready, waits)
         for row in range(rows):
             if by_link[row] >= 0 and flow[row] > 0:
                 loads[by_link[row]] += flow[row]
@@ -86,8 +85,11 @@ def all_to_all_table_loads(
 
 
 @njit(cache=True)
-def _only_delivered(goal, goal_link, following, by_link, row_sources, flow, ready, state):
-    """Recount the flows of the rows whose way arrives; returns how many flows do not."""
+def _only_delivered(goal, delivers, following, row_sources, flow, ready, state):
+    """Recount the flows of the rows whose way arrives; returns how many flows do not.
+
+    delivers says whether the goal hands over what reaches it.
+    """
     rows = len(following)
     state[:] = 0
     for start in range(rows):
@@ -98,7 +100,7 @@ def _only_delivered(goal, goal_link, following, by_link, row_sources, flow, read
             if state[row] != 0:
                 verdict = state[row] if state[row] != 3 else 2
                 break
-            if row == goal and (goal_link < 0 or by_link[row] == goal_link):
+            if row == goal and delivers:
                 verdict = 1
                 state[row] = 1
                 break

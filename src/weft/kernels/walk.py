@@ -1,7 +1,8 @@
 """Following packets through forwarding tables, link by link."""
 
 import numpy as np
-from numba import njit
+
+from weft.kernels.cache import njit
 
 DELIVERED = 0
 NO_PATH = 1
@@ -16,6 +17,16 @@ def first_row(source, endpoint_row, endpoint_out, link_row):
     if link >= 0:
         return link_row[link], link
     return endpoint_row[source], link
+
+
+@njit(cache=True, inline="always")
+def consumes(port, row, goal_row, goal_link):
+    """Whether a row delivers a packet to itself: it is the destination and its entry is port 0.
+
+    As an InfiniBand switch does: the forwarding table decides for its own LID, too, and any other
+    port sends the packet out again.
+    """
+    return port == 0 and row == goal_row and goal_link < 0
 
 
 @njit(cache=True)
@@ -47,9 +58,9 @@ def path_links(
     line = table[lid]
     limit = len(links) - 1
     while True:
-        if row == target_row[destination] and target_link[destination] < 0:
-            return count, DELIVERED
         port = line[row]
+        if consumes(port, row, target_row[destination], target_link[destination]):
+            return count, DELIVERED
         if port == no_path or port >= row_base[row + 1] - row_base[row]:
             return count, NO_PATH
         link = row_link[row_base[row] + port]
@@ -110,10 +121,10 @@ def table_loads(
         hops = 0
         arrived = False
         while row >= 0:
-            if row == goal_row and goal < 0:
+            port = line[row]
+            if consumes(port, row, goal_row, goal):
                 arrived = True
                 break
-            port = line[row]
             base = row_base[row]
             if port == no_path or base + port >= row_base[row + 1] or hops > limit:
                 break
@@ -282,3 +293,138 @@ def flows_through(
                 if len(flows):
                     flows[counts[p]] = f
                 counts[p] += 1
+
+
+@njit(cache=True)
+def row_users(
+    table,
+    lids,
+    targets,
+    target_row,
+    target_link,
+    row_base,
+    row_link,
+    link_row,
+    no_path,
+    sources,
+    slots,
+    rows,
+    endpoints,
+):
+    """Count the flows over some links when every endpoint sends to every other, by rows.
+
+    Parameters
+    ----------
+    table, row_base, row_link, link_row, target_row, target_link, no_path
+        As for `path_links`.
+    lids, targets
+        Line of the table and endpoint of each destination, those of one row in succession.
+    sources
+        Endpoints that send through each row.
+    slots, rows, endpoints
+        Of each link: its place in `row_link` and the row that it leaves, or slot -1, the row that
+        it leads to and the endpoint that it leaves.
+
+    Returns
+    -------
+    tuple of ndarray
+        int32 links (positions in `slots`), int32 source rows, int32 destination rows and int64
+        flows, one entry per group of flows.
+
+    Notes
+    -----
+    To one destination each row has one next hop, so the rows whose packets cross a link are those
+    above it in a tree, which is climbed from the link.
+    """
+    num_rows = len(row_base) - 1
+    first = np.empty(num_rows, dtype=np.int32)
+    sibling = np.empty(num_rows, dtype=np.int32)
+    stack = np.empty(num_rows, dtype=np.int32)
+    flows = np.zeros((len(slots), num_rows), dtype=np.int64)
+    met = np.empty((len(slots), num_rows), dtype=np.int32)
+    num_met = np.zeros(len(slots), dtype=np.int64)
+    out = np.empty((1024, 3), dtype=np.int32)
+    out_flows = np.empty(1024, dtype=np.int64)
+    count = 0
+    for t in range(len(targets)):
+        target = targets[t]
+        goal_row, goal = target_row[target], target_link[target]
+        line = table[lids[t]]
+        climbed = False
+        for k in range(len(slots)):
+            row = rows[k]
+            if slots[k] >= 0:
+                if line[row] == no_path or row_base[row] + line[row] != slots[k]:
+                    continue
+            elif endpoints[k] == target:
+                continue
+            if not _arrives(line, row_base, row_link, link_row, no_path, row, goal_row, goal):
+                continue
+            if slots[k] < 0:
+                if flows[k, row] == 0:
+                    met[k, num_met[k]] = row
+                    num_met[k] += 1
+                flows[k, row] += 1
+                continue
+            if not climbed:
+                climbed = True
+                first[:] = -1
+                for r in range(num_rows):
+                    after = -1
+                    if line[r] != no_path:
+                        slot = row_base[r] + line[r]
+                        if slot < row_base[r + 1] and row_link[slot] >= 0:
+                            after = link_row[row_link[slot]]
+                    if after >= 0:
+                        sibling[r] = first[after]
+                        first[after] = r
+            stack[0] = row
+            high = 1
+            while high > 0:
+                high -= 1
+                r = stack[high]
+                weight = sources[r] - (r == goal_row)
+                if weight > 0:
+                    if flows[k, r] == 0:
+                        met[k, num_met[k]] = r
+                        num_met[k] += 1
+                    flows[k, r] += weight
+                r = first[r]
+                while r >= 0:
+                    stack[high] = r
+                    high += 1
+                    r = sibling[r]
+        if t + 1 < len(targets) and target_row[targets[t + 1]] == goal_row:
+            continue
+        for k in range(len(slots)):
+            while count + num_met[k] > len(out_flows):
+                out = np.concatenate((out, np.empty_like(out)))
+                out_flows = np.concatenate((out_flows, np.empty_like(out_flows)))
+            for i in range(num_met[k]):
+                r = met[k, i]
+                out[count, 0] = k
+                out[count, 1] = r
+                out[count, 2] = goal_row
+                out_flows[count] = flows[k, r]
+                flows[k, r] = 0
+                count += 1
+            num_met[k] = 0
+    return out[:count, 0], out[:count, 1], out[:count, 2], out_flows[:count]
+
+
+@njit(cache=True)
+def _arrives(line, row_base, row_link, link_row, no_path, row, goal_row, goal):
+    """Whether packets of a row reach a destination."""
+    for _ in range(len(row_base)):
+        if consumes(line[row], row, goal_row, goal):
+            return True
+        if line[row] == no_path:
+            return False
+        slot = row_base[row] + line[row]
+        link = row_link[slot] if slot < row_base[row + 1] else -1
+        if link < 0:
+            return False
+        row = link_row[link]
+        if row < 0:
+            return link == goal
+    return False

@@ -9,6 +9,7 @@ file that names nodes of another fabric never means what it says.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import InputError
-from weft.fabrics import Fabric
+from weft.fabrics import Fabric, NodeKind
 from weft.formats.base import warn
 from weft.formats.text import read_text
 from weft.opensm.ports import by_port_guid, explain_guid, port_guids
@@ -77,6 +78,66 @@ def read_guids(fabric: Fabric, path: str | Path, *, kind: GuidKind) -> NDArray[n
         if first != line:
             raise InputError(f"{guid:#018x} stands in line {first} already", file=path, line=line)
     return np.array(list(found), dtype=np.int32)
+
+
+def listed_nodes(
+    fabric: Fabric, names: Sequence[str], *, kind: GuidKind, what: str
+) -> NDArray[np.int32]:
+    """Nodes or destinations of an option that lists them: names, GUIDs, and files of GUIDs.
+
+    Parameters
+    ----------
+    fabric
+        What the names are of.
+    names
+        Labels or GUIDs of nodes, GUIDs of ports (not for ``root``), or ``@FILE`` for a file that
+        `read_guids` reads.
+    kind
+        As for `read_guids`. An adapter stands for all its ports.
+    what
+        The option, for messages: ``"updn: option roots"``.
+
+    Returns
+    -------
+    NDArray
+        int32, in the order of the list, as `read_guids` gives them.
+
+    Raises
+    ------
+    InputError
+        On a node that the fabric does not have or that is of another kind, a file that cannot be
+        used, or an empty list.
+    """
+    if not len(names):
+        raise InputError(f"{what} names no node")
+    hexadecimal = [name for name in names if _GUID.fullmatch(name) and "x" in name.lower()]
+    ports = by_port_guid(fabric) if hexadecimal and kind != "root" else {}
+    found: list[int] = []
+    for name in names:
+        if name.startswith("@"):
+            found += read_guids(fabric, name[1:], kind=kind).tolist()
+            continue
+        port = ports.get(int(name, 16)) if name in hexadecimal else None
+        if port is not None and (kind == "order" or port < fabric.num_endpoints):
+            found.append(port)
+            continue
+        try:
+            node = fabric.find_node(name)
+        except InputError as error:
+            raise InputError(
+                f"{what} takes names or GUIDs, or @FILE with a GUID on each line: {error.message}"
+            ) from None
+        switch = fabric.node_kind[node] == NodeKind.SWITCH
+        if kind != "order" and switch != (kind == "root"):
+            expected = "a switch" if kind == "root" else "an adapter"
+            raise InputError(f"{what}: {name} is not {expected}")
+        if kind == "root":
+            found.append(node)
+        elif switch:
+            found.append(fabric.num_endpoints + node)
+        else:
+            found += np.flatnonzero(fabric.endpoint_node == node).tolist()
+    return np.array(found, dtype=np.int32)
 
 
 def parse_guids(text: str, file: str) -> list[tuple[int, int]]:

@@ -4,7 +4,9 @@ What OpenSM's ``-R file -U`` does with a row is done here: a row with a port GUI
 whatever LIDs it has now, the offset within an LMC being the low bits of the LID; a bare row is for
 the port that has the LID. OpenSM gives a switch that the file leaves out an empty table, drops rows
 of unknown switches, and gives up at the first bad row and routes by minhop, all without a word on
-its output; here each of these is an error.
+its output; here each of these is an error, but for tables of unknown switches, which may have
+failed since: they are left out with a warning. Rows that lead to such a switch are kept, and the
+validator finds the paths that are lost.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from scipy.sparse.csgraph import connected_components
 
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
-from weft.formats.base import few, one_line, warn
+from weft.formats.base import one_line, warn
 from weft.formats.text import read_text
 from weft.opensm.lftlines import NO_PATH, Block, Dump, parse_dump
 from weft.opensm.lids import MAX_LMC, Lids, predict_lids
@@ -31,6 +33,7 @@ from weft.opensm.ports import (
     refuse_forwarding_hosts,
 )
 from weft.routes import TableRoutes
+from weft.words import few
 
 
 def read_lfts(
@@ -62,7 +65,7 @@ def read_lfts(
     Raises
     ------
     InputError
-        With file and line: a switch or all ports of another fabric, a switch left out, a LID of
+        With file and line: all switches or ports of another fabric, a switch left out, a LID of
         two ports or with two ports in one table, a port that the switch does not have, a file that
         is no dump or was cut off.
     NotApplicable
@@ -82,6 +85,8 @@ class _Resolver:
             guid: node for node, guid in enumerate(fabric.node_guid[: fabric.num_switches].tolist())
         }
         self.line = self._first_lines()
+        #: Tables of the fabric's switches.
+        self.blocks = [block for block in dump.blocks if block.guid in self.switch]
         #: What was left out, said once nothing was found to be wrong.
         self.left_out: list[str] = []
 
@@ -109,7 +114,7 @@ class _Resolver:
         shape = (fabric.num_destinations << lmc, fabric.num_switches)
         dtype = fabric.graph.port_dtype
         table = np.full(shape, np.iinfo(dtype).max, dtype=dtype)
-        for block in self.dump.blocks:
+        for block in self.blocks:
             self._fill(table, block, place, lmc)
         own = table[fabric.num_endpoints << lmc :].reshape(fabric.num_switches, 1 << lmc, -1)
         own[:, 1:] = own[:, :1]
@@ -121,16 +126,16 @@ class _Resolver:
     def _check_switches(self) -> None:
         fabric, blocks = self.fabric, self.dump.blocks
         strangers = [block for block in blocks if block.guid not in self.switch]
+        unknown = few([block.name or f"{block.guid:#018x}" for block in strangers])
+        if len(strangers) == len(blocks):
+            raise self.fail(f"none of its {len(blocks)} switches is in {fabric.name}: {unknown}")
         if strangers:
-            first = strangers[0]
-            name = f" {first.name!r}" if first.name else ""
-            raise self.fail(
-                f"switch {first.guid:#018x}{name} is not in {fabric.name}, nor are "
-                f"{len(strangers) - 1} others of the {len(blocks)} in the file",
-                first.line,
+            self.left_out.append(
+                f"{len(strangers)} switches are not in {fabric.name}, and their tables were left "
+                f"out: {unknown}"
             )
         seen: dict[int, int] = {}
-        for block in blocks:
+        for block in self.blocks:
             switch = self.switch[block.guid]
             if seen.setdefault(switch, block.line) != block.line:
                 raise self.fail(
@@ -143,9 +148,10 @@ class _Resolver:
         torn = missing[np.isin(label[missing], present)]
         if len(torn):
             names = few([fabric.node_names[switch] for switch in torn])
+            others = f"; it has tables of switches that are not there: {unknown}" if unknown else ""
             raise self.fail(
                 f"has no table of {len(torn)} of the {fabric.num_switches} switches of "
-                f"{fabric.name}: {names}; OpenSM would leave theirs empty"
+                f"{fabric.name}: {names}; OpenSM would leave theirs empty{others}"
             )
         if len(missing):
             names = few([fabric.node_names[switch] for switch in missing])
@@ -256,7 +262,7 @@ class _Resolver:
         """Line of the table that each key fills, -1 for none: int64 [keys]."""
         place = np.full(len(self.dump.keys), -1, dtype=np.int64)
         leads = np.zeros(len(place), dtype=bool)
-        for block in self.dump.blocks:
+        for block in self.blocks:
             keys, ports = _arrays(block)
             leads[keys[ports != NO_PATH]] = True
         lost = []

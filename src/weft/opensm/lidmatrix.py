@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.formats.text import read_text
-from weft.kernels.distances import UNREACHED, bfs_many
+from weft.kernels.distances import UNREACHED
 from weft.opensm.lftlines import shown
 from weft.opensm.lids import Lids, predict_lids
 from weft.opensm.ports import port_guids, refuse_forwarding_hosts
@@ -54,8 +54,8 @@ def shortest_hops(fabric: Fabric) -> NDArray[np.uint8]:
     """
     refuse_forwarding_hosts(fabric)
     graph, count = fabric.graph, fabric.num_switches
-    hops = np.empty((count, count), dtype=np.uint16)
-    bfs_many(graph.edge_offset, graph.edge_row, np.arange(count, dtype=np.int32), hops)
+    graph.need_memory(count, graph.max_port + 1, "hops by port")
+    hops = graph.hops()
     far = hops[hops != UNREACHED].max(initial=0)
     if far >= NO_WAY - 1:
         raise NotApplicable(f"{fabric.name} has ways of {far} hops, and OpenSM counts to 254")

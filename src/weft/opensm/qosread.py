@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from weft.errors import InputError
 from weft.fabrics import Fabric, NodeKind
-from weft.formats.base import few, warn
+from weft.formats.base import warn
 from weft.formats.text import read_text
 from weft.opensm.ports import by_port_guid, port_guids
 from weft.routes import NUM_SLS
+from weft.words import few
 
 _SECTIONS = {"port-groups": "port-group", "qos-levels": "qos-level"}
 _SECTIONS["qos-match-rules"] = "qos-match-rule"

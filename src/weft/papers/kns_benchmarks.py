@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,11 @@ EBB_BYTES = 2**20
 CORE_GFLOPS = 0.85
 #: 0.05 GUPS of 36 nodes (section 4.3.1, fig. 11): so long an update takes there, network and all.
 PAPER_UPDATE_NS = 720.0
+#: 2.5 GTEPS of 36 nodes (section 4.3.3, fig. 16): so long an edge takes there, network and all; a
+#: search follows it from both ends.
+PAPER_EDGE_NS = 36 / 2.5 / 2
+#: Part of that time which processors take, which the paper does not tell.
+_PACES = {"half": 0.5, "a quarter": 0.25, "three quarters": 0.75}
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,13 @@ class Benchmark:
         Ranks of a node, 1 or 8 -> random orders of the ranks that the workload is run in, one
         after the other and each from a standstill; values are geometric means over them. None for
         once, in their own order.
+    draws
+        Whether the benchmark draws at random which ranks exchange, all alike: what it reports then
+        has the same distribution under any placement.
+    axis
+        Name of the choice that its variants differ by (`kns_evidence.Choice`).
+    variants
+        Ranks of a node, 1 or 8 -> name of a variant -> further options of the application.
     """
 
     name: str
@@ -94,6 +106,13 @@ class Benchmark:
     measure: Callable[[Workload, Times], Mapping[str, float]]
     metrics: Mapping[str, Metric]
     orders: Mapping[int, int] | None = None
+    draws: bool = False
+    axis: str = ""
+    variants: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+
+    def variants_at(self, ranks_per_node: int) -> Mapping[str, str]:
+        """Variants for so many ranks of a node, the headline first; without any, one unnamed."""
+        return self.variants.get(1 if ranks_per_node == 1 else 8, {"": ""})
 
     def rank_orders(self, ranks: int, ranks_per_node: int) -> list[NDArray[np.int64]]:
         """Orders of the ranks to run the workload in."""
@@ -103,13 +122,18 @@ class Benchmark:
         count = self.orders[1 if ranks_per_node == 1 else 8]
         return [random.permutation(ranks) for _ in range(count)]
 
-    def application(self, ranks_per_node: int, full: bool) -> str:
-        """Spec of the application."""
-        return (self.full if full else self.spec)[1 if ranks_per_node == 1 else 8]
+    def application(self, ranks_per_node: int, full: bool, variant: str | None = None) -> str:
+        """Spec of the application, of the headline variant where none is named."""
+        spec = (self.full if full else self.spec)[1 if ranks_per_node == 1 else 8]
+        variants = self.variants_at(ranks_per_node)
+        more = variants[next(iter(variants)) if variant is None else variant]
+        return f"{spec},{more}" if more else spec
 
-    def workload(self, ranks: int, ranks_per_node: int, full: bool) -> Workload:
+    def workload(
+        self, ranks: int, ranks_per_node: int, full: bool, variant: str | None = None
+    ) -> Workload:
         """The application, written out."""
-        return load_workload(self.application(ranks_per_node, full), ranks)
+        return load_workload(self.application(ranks_per_node, full, variant), ranks)
 
 
 def _phase_ops(work: Workload, phase: int) -> NDArray[np.int64]:
@@ -120,6 +144,25 @@ def _measured_phases(work: Workload) -> list[int]:
     """Phases that measure something; what lies outside them only keeps ranks in step."""
     there = np.unique(work.phase)
     return [int(number) for number in there if work.phase_names[number]]
+
+
+def every_pair_alike(work: Workload) -> bool:
+    """Whether each rank measures as many messages with content to each other one."""
+    sends = np.isin(work.phase, _measured_phases(work)) & (work.kind == Kind.SEND)
+    sends &= work.size_bytes > 0
+    counts = np.zeros((work.num_ranks, work.num_ranks), dtype=np.int64)
+    np.add.at(counts, (work.rank[sends], work.peer[sends]), 1)
+    apart = counts[~np.eye(work.num_ranks, dtype=bool)]
+    return bool(apart[0] > 0 and (apart == apart[0]).all())
+
+
+def most_at_once(work: Workload, times: Times) -> int:
+    """Most measured messages that are under way at one moment."""
+    sent = (times.left_ns >= 0) & np.isin(work.phase, _measured_phases(work))
+    moments = np.concatenate([times.arrived_ns[sent], times.left_ns[sent]])
+    change = np.repeat([-1, 1], int(sent.sum()))
+    # Of equal moments arrivals come first: what follows on an arrival does not meet it.
+    return int(np.cumsum(change[np.argsort(moments, kind="stable")]).max(initial=0))
 
 
 def _round_trips(work: Workload, times: Times) -> Floats:
@@ -224,9 +267,12 @@ def _hpcg(work: Workload, times: Times) -> Mapping[str, float]:
     return {"hpcg": float(operations / span), "hpcg-waiting": float(100 * (1 - slowest / span))}
 
 
-def _graph500(work: Workload, times: Times) -> Mapping[str, float]:
-    scale = _option(work.name, "scale")
-    return {"graph500": EDGE_FACTOR * 2.0**scale / _span_ns(work, times)}
+def _graph500(name: str) -> Callable[[Workload, Times], Mapping[str, float]]:
+    def measure(work: Workload, times: Times) -> Mapping[str, float]:
+        scale = _option(work.name, "scale")
+        return {name: EDGE_FACTOR * 2.0**scale / _span_ns(work, times)}
+
+    return measure
 
 
 def _ebb(work: Workload, times: Times) -> Mapping[str, float]:
@@ -291,6 +337,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
                 )
             },
             orders={1: 30, 8: 10},
+            draws=True,
         ),
         Benchmark(
             "natural-ring-bandwidth",
@@ -313,6 +360,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
                     "HPCC: bandwidth of each rank in randomly ordered rings, geometric mean", ""
                 )
             },
+            draws=True,
         ),
         Benchmark(
             "random-access",
@@ -324,6 +372,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
                     "GUPS", "HPCC: random updates, processors taking no time for them", ""
                 )
             },
+            draws=True,
         ),
         Benchmark(
             "random-access-paced",
@@ -341,6 +390,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
                     "GUPS", "HPCC: random updates at the pace of the paper's processors", "11"
                 )
             },
+            draws=True,
         ),
         Benchmark(
             "ptrans",
@@ -352,6 +402,8 @@ BENCHMARKS: Mapping[str, Benchmark] = {
                     "HPCC: matrix over time of the exchange, processors taking no time", "14"
                 )
             },
+            axis="grid",
+            variants={1: {grid: f"grid={grid}" for grid in ("6x6", "4x9", "3x12")}},
         ),
         Benchmark(
             "hpcg",
@@ -372,23 +424,44 @@ BENCHMARKS: Mapping[str, Benchmark] = {
             "graph500",
             dict.fromkeys((1, 8), f"graph500:scale={GRAPH_SCALE}"),
             dict.fromkeys((1, 8), f"graph500:scale={GRAPH_SCALE + 3}"),
-            _graph500,
+            _graph500("graph500"),
             {
                 "graph500": Metric(
                     "GTEPS", "Graph500: edges of the graph over the time of a search's messages",
-                    "16",
+                    "",
                 )
             },
         ),
         Benchmark(
+            "graph500-paced",
+            dict.fromkeys((1, 8), f"graph500:scale={GRAPH_SCALE}"),
+            dict.fromkeys((1, 8), f"graph500:scale={GRAPH_SCALE + 3}"),
+            _graph500("graph500-paced"),
+            {
+                "graph500-paced": Metric(
+                    "GTEPS", "Graph500: edges of the graph over the time of a search whose "
+                    "processors take part of the paper's time", "16",
+                )
+            },
+            axis="pace",
+            variants={
+                ranks: {
+                    pace: f"edge_time={ranks * part * PAPER_EDGE_NS:g}ns"
+                    for pace, part in list(_PACES.items())[: 3 if ranks == 1 else 1]
+                }
+                for ranks in (1, 8)
+            },
+        ),
+        Benchmark(
             "ebb",
-            {1: "ebb:rounds=100", 8: "ebb:rounds=3"},
+            {1: "ebb:rounds=50", 8: "ebb:rounds=3"},
             dict.fromkeys((1, 8), "ebb:rounds=1000"),
             _ebb,
             {
                 "ebb": _bandwidth("Netgauge: effective bisection bandwidth of each rank", "17"),
                 "ebb-worst": _bandwidth("Netgauge: least bandwidth of a pair in any round", ""),
             },
+            draws=True,
         ),
     )
 }  # fmt: skip

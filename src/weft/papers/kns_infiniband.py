@@ -7,7 +7,7 @@ readings, the assumptions and the results.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,20 +15,23 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from rich.console import RenderableType
 
-from weft.columns import frame
 from weft.errors import InputError
 from weft.papers import kns_report as report
 from weft.papers.base import output_folder, paper
+from weft.papers.claims import ClaimResult
 from weft.papers.kns_benchmarks import BENCHMARKS
 from weft.papers.kns_claims_apps import CLAIMS as OF_APPLICATIONS
 from weft.papers.kns_claims_hpcc import CLAIMS as OF_HPCC
 from weft.papers.kns_claims_messages import CLAIMS as OF_MESSAGES
-from weft.papers.kns_evidence import Basis, ClaimResult, Evidence, hold
+from weft.papers.kns_evidence import Evidence, every_choice, hold
 from weft.papers.kns_frames import (
+    CHOICE_COLUMNS,
     CLAIM_COLUMNS,
     LANE_COLUMNS,
     RESULT_COLUMNS,
     RUN_COLUMNS,
+    choices_frame,
+    claims_frame,
     lanes_frame,
     results_frame,
     runs_frame,
@@ -57,7 +60,7 @@ class KnsStudy(ReportedStudy):
     results, runs, lanes
         Frames of `RESULT_COLUMNS`, `RUN_COLUMNS` and `LANE_COLUMNS` (`kns_frames`).
     claims
-        The paper's claims beside what was measured.
+        Ranks of a node -> the paper's claims beside what was measured, under every choice.
     asked
         How many runs there were to be; there are fewer after an interrupt.
     files
@@ -70,7 +73,7 @@ class KnsStudy(ReportedStudy):
     results: pl.DataFrame
     runs: pl.DataFrame
     lanes: pl.DataFrame
-    claims: tuple[ClaimResult, ...]
+    claims: Mapping[int, tuple[ClaimResult, ...]]
     asked: int
 
     @property
@@ -81,29 +84,13 @@ class KnsStudy(ReportedStudy):
 
     @property
     def claims_frame(self) -> pl.DataFrame:
-        """One row a claim and basis, of `CLAIM_COLUMNS`."""
-        rows = [
-            (each.claim, basis, finding, each.comments[basis])
-            for each in self.claims
-            for basis, finding in each.findings.items()
-        ]
-        return frame(
-            CLAIM_COLUMNS,
-            {
-                "id": [claim.id for claim, *_ in rows],
-                "section": [claim.section for claim, *_ in rows],
-                "claim": [claim.says for claim, *_ in rows],
-                "test": [claim.test for claim, *_ in rows],
-                "ranks_per_node": [basis.ranks_per_node for _, basis, *_ in rows],
-                "shuffled": [basis.shuffled for _, basis, *_ in rows],
-                "verdict": [str(finding.verdict) for _, _, finding, _ in rows],
-                "measured": [finding.measured for _, _, finding, _ in rows],
-                "conditions": [len(finding.conditions) for _, _, finding, _ in rows],
-                "against": [len(finding.against) for _, _, finding, _ in rows],
-                "worst": [str(finding.worst or "") for _, _, finding, _ in rows],
-                "comment": [comment for *_, comment in rows],
-            },
-        )
+        """One row a number of ranks and claim, of `CLAIM_COLUMNS`."""
+        return claims_frame(self.claims)
+
+    @property
+    def choices_frame(self) -> pl.DataFrame:
+        """One row a claim and choice, of `CHOICE_COLUMNS`."""
+        return choices_frame(self.claims)
 
     def parts(self) -> Iterator[RenderableType]:
         """The text: lanes, all metrics, and the claims beside what was measured."""
@@ -116,6 +103,7 @@ class KnsStudy(ReportedStudy):
             "runs": (self.runs, RUN_COLUMNS),
             "lanes": (self.lanes, LANE_COLUMNS),
             "claims": (self.claims_frame, CLAIM_COLUMNS),
+            "choices": (self.choices_frame, CHOICE_COLUMNS),
         }
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
@@ -137,6 +125,8 @@ def kns_infiniband(
     engines: Engines = "opensm",
     level: Level = "packet",
     seed: int = 1,
+    placements: int = 5,
+    choices: bool = True,
     beyond: bool = True,
     full: bool = False,
     processes: int | None = None,
@@ -158,10 +148,15 @@ def kns_infiniband(
     level
         packet, or flow: without packets, buffers and lanes, as a quick look.
     seed
-        Of the one random placement.
+        Of the first random placement; the others have those that follow.
+    placements
+        Random placements; values at random are means over them, with 95 % intervals.
+    choices
+        Also vary what the paper leaves open: the order of cables, the roots of updn on the tree,
+        the grid of PTRANS, the time that processors take in Graph500. The verdict is that of most
+        choices. Orders of cables are varied with the first number of ranks alone, unless `full`.
     beyond
-        Also both networks cabled in random order, and what the paper only wished for: hdor with
-        lanes, adapters that route, a dragonfly.
+        Also what the paper only wished for: hdor with lanes, adapters that route, a dragonfly.
     full
         Larger sizes, some fifteen times as many packets.
     processes
@@ -177,37 +172,44 @@ def kns_infiniband(
     KeyboardInterrupt
         When it comes before any run was made.
     """
-    chosen = _check(ranks_per_node, benchmarks, seed, processes)
+    chosen = _check(ranks_per_node, benchmarks, seed, placements, processes)
     if out is not None:
         output_folder(out)  # before the work, not after it
-    runs = study_runs(ranks_per_node, chosen, beyond)
-    measured = measure_all(runs, Setting(level, engines, seed, full), processes)
+    runs = study_runs(
+        ranks_per_node, chosen, seeds=range(seed, seed + placements), beyond=beyond,
+        choices=choices, full=full,
+    )  # fmt: skip
+    measured = measure_all(runs, Setting(level, engines, full), processes)
     if not measured:
         raise KeyboardInterrupt
     return KnsStudy(
         parameters={
             "ranks_per_node": ranks_per_node, "benchmarks": chosen, "engines": engines,
-            "level": level, "seed": seed, "beyond": beyond, "full": full,
+            "level": level, "seed": seed, "placements": placements, "choices": choices,
+            "beyond": beyond, "full": full,
         },
         results=results_frame(measured),
         runs=runs_frame(measured, full),
         lanes=lanes_frame(engines),
-        claims=_claims(measured, runs, ranks_per_node),
+        claims=_claims(measured, runs, ranks_per_node, choices),
         asked=len(runs),
     ).written(out)  # fmt: skip
 
 
 def _claims(
-    measured: Sequence[Measured], asked: Sequence[Run], ranks_per_node: Sequence[int]
-) -> tuple[ClaimResult, ...]:
-    bases = [*map(Basis, ranks_per_node), Basis(ranks_per_node[0], shuffled=True)]
-    return hold(CLAIMS, [Evidence.of(measured, basis, asked) for basis in bases])
+    measured: Sequence[Measured], asked: Sequence[Run], ranks_per_node: Sequence[int], whole: bool
+) -> dict[int, tuple[ClaimResult, ...]]:
+    return {
+        ranks: tuple(hold(CLAIMS, Evidence.of(measured, ranks, asked), every_choice(ranks, whole)))
+        for ranks in ranks_per_node
+    }
 
 
 def _check(
     ranks_per_node: Sequence[int],
     benchmarks: Sequence[str],
     seed: int,
+    placements: int,
     processes: int | None,
 ) -> tuple[str, ...]:
     if not ranks_per_node or len(set(ranks_per_node)) < len(ranks_per_node):
@@ -222,5 +224,7 @@ def _check(
             )
     if seed < 0:
         raise InputError(f"the seed must be at least 0, not {seed}")
+    if placements < 1:
+        raise InputError(f"there must be at least 1 random placement, not {placements}")
     check_processes(processes)
     return tuple(name for name in BENCHMARKS if not benchmarks or name in benchmarks)

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from weft.errors import InputError
 from weft.fabrics import Fabric
-from weft.papers.kns_lash import DUMPED
+from weft.papers.kns_lash import DUMPED, unpacked
 from weft.routes import TableRoutes, VirtualLanes
 from weft.routing import route
 from weft.routing.structure.kns import find_kns
+from weft.routing.updn import roots_by_distance
 from weft.sim.packet import Hardware
 from weft.topology import build
 from weft.workload.placement import place
@@ -57,7 +58,7 @@ class Network:
     spec
         What to build.
     engines
-        Label -> routing, as `Routing` has them; the paper's four first.
+        Label -> routing.
     hardware
         What differs from CELLIA's.
     shuffle
@@ -77,51 +78,50 @@ PAPER_ENGINES = {
     KNS: ("updn", "lash", "dfsssp", "hdor"),
     TREE: ("updn", "lash", "dfsssp", "ftree"),
 }
-#: The same cabled in no order, as clusters are: what engines do that go by ports and addresses.
-SHUFFLED = {KNS: "KNS-shuffled", TREE: "tree-shuffled"}
+#: How cables, ports and addresses are ordered -> seed that permutes them, None as the topology
+#: counts. A site has some order, which the paper does not give; the first is the headline.
+CABLES: Mapping[str, int | None] = {"shuffled": 1, "shuffled again": 2, "in order": None}
+#: Roots of updn on the tree. The paper names "the root node"; OpenSM's own search finds three.
+ROOTS: Mapping[str, str] = {
+    "one root": "updn",
+    "another root": "updn-other",
+    "three roots": "updn-3",
+}
 #: Dragonfly and KNS whose adapters route: what the paper only wishes for (sections 4.4 and 6).
 ADAPTERS, SLOW_ADAPTERS, DRAGONFLY = "KNS-adapters", "KNS-adapters-100ns", "dragonfly"
 
+
+def cabled(network: str, cables: str) -> str:
+    """Name of the KNS or the tree with another order of its cables."""
+    return network if cables == next(iter(CABLES)) else f"{network} {cables}"
+
+
 _KNS_SPEC, _TREE_SPEC = "kns:k=6,n=2,rate=4xQDR", "cellia:nodes=36,rate=4xQDR"
+_BOTH = {"lash": "lash", "dfsssp": "dfsssp", "dfsssp-few": "dfsssp"}
+_KNS_ENGINES = {
+    "updn": "updn:roots=center",
+    **_BOTH,
+    "hdor": "hdor",
+    **{f"hdor-{lanes}": f"hdor:lanes={lanes}" for lanes in (2, 4, 8)},
+}
+#: {0} and {1} are the first two of the roots that OpenSM's search finds.
+_TREE_ENGINES = {
+    "updn": "updn:roots={0}",
+    "updn-other": "updn:roots={1}",
+    "updn-3": "updn",
+    **_BOTH,
+    "ftree": "ftree",
+}
 NETWORKS: Mapping[str, Network] = {
     network.name: network
     for network in (
-        Network(
-            KNS,
-            _KNS_SPEC,
-            {
-                "updn": "updn:roots=center",
-                "lash": "lash",
-                "dfsssp": "dfsssp",
-                "hdor": "hdor",
-                "hdor-2": "hdor:lanes=2",
-                "hdor-4": "hdor:lanes=4",
-                "hdor-8": "hdor:lanes=8",
-                "dfsssp-few": "dfsssp",
-            },
-        ),
-        Network(
-            TREE,
-            _TREE_SPEC,
-            {
-                "updn": "updn",
-                "lash": "lash",
-                "dfsssp": "dfsssp",
-                "ftree": "ftree",
-                "dfsssp-few": "dfsssp",
-            },
-        ),
-        Network(
-            SHUFFLED[KNS],
-            _KNS_SPEC,
-            {"updn": "updn:roots=center", "lash": "lash", "dfsssp": "dfsssp", "hdor": "hdor"},
-            shuffle=1,
-        ),
-        Network(
-            SHUFFLED[TREE],
-            _TREE_SPEC,
-            {"updn": "updn", "lash": "lash", "dfsssp": "dfsssp", "ftree": "ftree"},
-            shuffle=1,
+        *(
+            Network(cabled(name, cables), spec, engines, shuffle=seed)
+            for cables, seed in CABLES.items()
+            for name, spec, engines in (
+                (KNS, _KNS_SPEC, _KNS_ENGINES),
+                (TREE, _TREE_SPEC, _TREE_ENGINES),
+            )
         ),
         Network(
             ADAPTERS,
@@ -158,7 +158,7 @@ def hardware(network: str) -> Hardware:
     )
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def fabric(network: str) -> Fabric:
     """The fabric of a network."""
     made = build(NETWORKS[network].spec)
@@ -166,7 +166,24 @@ def fabric(network: str) -> Fabric:
     return made if shuffle is None else made.shuffled(shuffle)
 
 
-@lru_cache(maxsize=64)
+def longest_latency_us(network: str, size_bytes: int = 8) -> float:
+    """Time of a message that meets no other, were it to pass every switch once.
+
+    Parameters
+    ----------
+    network
+        Which.
+    size_bytes
+        Payload, of one packet.
+    """
+    made, parts = fabric(network), hardware(network)
+    latency = made.num_switches * parts.switch_latency_ns
+    latency += (made.num_switches + 1) * float(made.cable_latency_ns.max())
+    wire_ns = (size_bytes + parts.header_bytes) * 8 / float(made.link_rate_gbps.min())
+    return (2 * (OVERHEAD_NS + parts.adapter_latency_ns) + latency + wire_ns) / 1e3
+
+
+@lru_cache(maxsize=96)
 def routes(network: str, engine: str, engines: Engines = "opensm") -> TableRoutes:
     """Routes of a network by a label of its engines.
 
@@ -184,6 +201,8 @@ def routes(network: str, engine: str, engines: Engines = "opensm") -> TableRoute
     if engines == "opensm" and engine == "lash" and network in DUMPED:
         return _dumped_lash(network)
     spec = NETWORKS[network].engines[engine]
+    if "{" in spec:
+        spec = spec.format(*(made_for.node_names[row] for row in roots_by_distance(made_for)))
     name = spec.partition(":")[0]
     if engines == "opensm" and name in {"updn", "dfsssp"}:
         spec += f"{',' if ':' in spec else ':'}balance=opensm"
@@ -232,7 +251,7 @@ def spread_lanes(fabric: Fabric, routes: TableRoutes, lanes: int, seed: int = 0)
 def _dumped_lash(network: str) -> TableRoutes:
     """OpenSM's lash on one of CELLIA's fabrics."""
     made_for = fabric(network)
-    ports, levels = (_digits(lines) for lines in DUMPED[network])
+    ports, levels = (_digits(lines) for lines in unpacked(DUMPED[network]))
     # Its tables for hosts; those for switches, which no message goes to, are those of minhop.
     other = route(made_for, "minhop:balance=opensm")
     assert isinstance(other, TableRoutes)
@@ -256,7 +275,7 @@ def _digits(lines: Sequence[str]) -> NDArray[np.uint8]:
     return np.array([[int(digit) for digit in line] for line in lines], dtype=np.uint8)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def _in_order(network: str) -> tuple[int, ...]:
     """Hosts of a network in the order of its coordinates, line by line or leaf by leaf."""
     made = fabric(network)
@@ -264,7 +283,7 @@ def _in_order(network: str) -> tuple[int, ...]:
     if NETWORKS[network].shuffle is None:
         return tuple(hosts.tolist())
     rows = made.graph.destination_row[: len(hosts)]
-    if network == SHUFFLED[KNS]:
+    if NETWORKS[network].spec == _KNS_SPEC:
         kns = find_kns(made)
         place = np.full((made.graph.num_rows, 2), -1)
         place[kns.routers] = kns.coordinates

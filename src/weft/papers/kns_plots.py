@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
+from weft.papers.kns_benchmarks import BENCHMARKS
 from weft.papers.kns_machine import (
     ADAPTERS,
     DRAGONFLY,
     KNS,
     PAPER_ENGINES,
-    SHUFFLED,
     SLOW_ADAPTERS,
     TREE,
+    cabled,
 )
 from weft.papers.kns_runs import PLACEMENTS
 
@@ -67,7 +70,13 @@ FIGURES: Mapping[str, tuple[str, Sequence[tuple[str, str]]]] = {
             ("hpcg-waiting", "% of the time that the\nbusiest rank waits"),
         ),
     ),
-    "16": ("Graph500, messages alone", (("graph500", "GTEPS"),)),
+    "16": (
+        "Graph500",
+        (
+            ("graph500-paced", "processors take half\nof the paper's time, GTEPS"),
+            ("graph500", "messages alone, GTEPS"),
+        ),
+    ),
     "17": ("Netgauge: effective bisection bandwidth", (("ebb", "GB/s of each rank"),)),
     "rings": (
         "HPCC: ring bandwidth (in no figure of the paper)",
@@ -96,8 +105,9 @@ _BEYOND_ROWS = (
     (ADAPTERS, "hdor", "KNS of adapters (0 ns), hdor"),
     (ADAPTERS, "hdor-8", "KNS of adapters (0 ns), 8 lanes"),
     (SLOW_ADAPTERS, "hdor", "KNS of adapters (100 ns), hdor"),
-    (SHUFFLED[KNS], "lash", "KNS cabled in no order, lash"),
-    (SHUFFLED[KNS], "dfsssp", "KNS cabled in no order, dfsssp"),
+    (KNS, "lash", "KNS, lash"),
+    (cabled(KNS, "in order"), "lash", "KNS cabled in order, lash"),
+    (cabled(KNS, "in order"), "dfsssp", "KNS cabled in order, dfsssp"),
     (TREE, "ftree", "tree, ftree"),
     (TREE, "dfsssp-few", "tree, dfsssp on one lane"),
     (TREE, "dfsssp", "tree, dfsssp on 8 lanes"),
@@ -121,7 +131,7 @@ def figures(results: pl.DataFrame, first: int, notes: str) -> Iterator[tuple[str
     """
     for ranks in results["ranks_per_node"].unique(maintain_order=True).to_list():
         here = results.filter(pl.col("ranks_per_node") == ranks)
-        values = _values(here)
+        values = by_placement(here)
         suffix = "" if ranks == first else f"-{ranks}-ranks"
         line = f"{ranks} rank{'s' * (ranks > 1)} on each of 36 nodes; {notes}"
         for number, (title, panels) in FIGURES.items():
@@ -136,15 +146,18 @@ def figures(results: pl.DataFrame, first: int, notes: str) -> Iterator[tuple[str
             yield f"beyond{suffix}", _beyond(rows, values, line)
 
 
-Values = Mapping[tuple[str, str, str, str], float]
+Values = Mapping[tuple[str, str, str, str], NDArray[np.float64]]
 
 
-def _values(results: pl.DataFrame) -> Values:
-    columns = ("network", "engine", "placement", "metric")
-    return {
-        (row["network"], row["engine"], row["placement"], row["metric"]): row["value"]
-        for row in results.select(*columns, "value").iter_rows(named=True)
-    }
+def by_placement(results: pl.DataFrame) -> Values:
+    """Network, engine, placement, metric -> values over random placements, headline variants."""
+    found: dict[tuple[str, str, str, str], list[float]] = {}
+    for row in results.iter_rows(named=True):
+        variants = BENCHMARKS[row["benchmark"]].variants_at(row["ranks_per_node"])
+        if row["variant"] == next(iter(variants)):
+            key = row["network"], row["engine"], row["placement"], row["metric"]
+            found.setdefault(key, []).append(row["value"])
+    return {key: np.array(values) for key, values in found.items()}
 
 
 def _whole(values: Values, metric: str) -> bool:
@@ -176,7 +189,13 @@ def _bars(title: str, panels: Sequence[tuple[str, str]], values: Values, notes: 
     for at, (row, (metric, label)) in enumerate(zip(grid, panels, strict=True)):
         for axes, (network, engines) in zip(row, PAPER_ENGINES.items(), strict=True):
             _groups(axes, [
-                (engine, [values[network, engine, placement, metric] for placement in PLACEMENTS])
+                (
+                    engine,
+                    [
+                        float(values[network, engine, placement, metric].mean())
+                        for placement in PLACEMENTS
+                    ],
+                )
                 for engine in engines
             ])  # fmt: skip
             if at == 0:
@@ -210,9 +229,13 @@ def _groups(axes: Axes, bars: Sequence[tuple[str, Sequence[float]]]) -> None:
 
 
 _NETWORK_COLOURS = {
-    KNS: "#0072B2", SHUFFLED[KNS]: "#56B4E9", ADAPTERS: "#009E73", SLOW_ADAPTERS: "#009E73",
-    TREE: "#D55E00", DRAGONFLY: "#CC79A7",
-}  # fmt: skip
+    KNS: "#0072B2",
+    cabled(KNS, "in order"): "#56B4E9",
+    ADAPTERS: "#009E73",
+    SLOW_ADAPTERS: "#009E73",
+    TREE: "#D55E00",
+    DRAGONFLY: "#CC79A7",
+}
 
 
 def _beyond(rows: Sequence[tuple[str, str, str]], values: Values, notes: str) -> Figure:
@@ -222,7 +245,7 @@ def _beyond(rows: Sequence[tuple[str, str, str]], values: Values, notes: str) ->
     for axes, (metric, label) in zip(grid, BEYOND, strict=True):
         for place, (network, engine, _) in enumerate(rows):
             linear, random = (
-                values[network, engine, placement, metric] for placement in PLACEMENTS
+                float(values[network, engine, placement, metric].mean()) for placement in PLACEMENTS
             )
             colour = _NETWORK_COLOURS[network]
             axes.plot([linear, random], [place, place], color=colour, linewidth=1.2, alpha=0.6)

@@ -12,7 +12,13 @@ from typing import Any, Literal
 import numpy as np
 
 from weft.papers import kns_machine as machine
-from weft.papers.kns_benchmarks import BENCHMARKS, Times, geometric_mean
+from weft.papers.kns_benchmarks import (
+    BENCHMARKS,
+    Times,
+    every_pair_alike,
+    geometric_mean,
+    most_at_once,
+)
 from weft.papers.kns_machine import Engines, Placement
 from weft.pool import cores, run_all
 from weft.sim.flow import simulate
@@ -23,6 +29,14 @@ Level = Literal["packet", "flow"]
 PLACEMENTS: tuple[Placement, ...] = ("linear", "random")
 #: Benchmarks that take longest, which are begun first.
 _SLOW_FIRST = ("pingpong-bandwidth", "random-ring-bandwidth", "ebb", "hpcg", "random-access")
+#: Benchmarks whose placement cannot matter, or that hardly wait for the network: one random
+#: placement is enough (`kns_evidence.Evidence` says why, and checks it).
+_ONE_PLACEMENT = frozenset({
+    "hpcg", "pingpong-latency", "pingpong-bandwidth", "random-ring-latency",
+    "random-ring-bandwidth", "random-access", "random-access-paced",
+})  # fmt: skip
+#: Benchmarks that are run with the paper's routings alone.
+_PAPER_ONLY = frozenset({"pingpong-bandwidth", "graph500-paced"})
 #: Seconds between two lines about progress.
 _SAY_EVERY_S = 10.0
 
@@ -41,6 +55,10 @@ class Run:
         Ranks of each node.
     benchmark
         Name.
+    variant
+        Of the benchmark; empty where it has none.
+    seed
+        Of the random placement; 0 for the linear one.
     """
 
     network: str
@@ -48,6 +66,8 @@ class Run:
     placement: Placement
     ranks_per_node: int
     benchmark: str
+    variant: str = ""
+    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -60,15 +80,12 @@ class Setting:
         ``packet``, or ``flow`` as a quick look.
     engines
         Whose tables: see `kns_machine.routes`.
-    seed
-        Of the random placement.
     full
         Larger sizes.
     """
 
     level: Level
     engines: Engines
-    seed: int
     full: bool
 
 
@@ -88,6 +105,13 @@ class Measured:
         Mean wait of a packet for a link, per hop; NaN at the flow level.
     busiest
         Largest share of the time that a link between switches, or hosts that forward, is busy.
+    network_share
+        Share of the time in which the rank that calculates most does not: what the network, and
+        waiting for others, can take at most.
+    at_once
+        Most measured messages under way at one moment.
+    every_pair
+        Whether each rank measures as many messages to each other one.
     """
 
     run: Run
@@ -97,6 +121,9 @@ class Measured:
     packet_hops: int
     wait_ns: float
     busiest: float
+    network_share: float
+    at_once: int
+    every_pair: bool
 
 
 @dataclass
@@ -120,7 +147,13 @@ class Watch:
 
 
 def study_runs(
-    ranks_per_node: Sequence[int], benchmarks: Sequence[str], beyond: bool
+    ranks_per_node: Sequence[int],
+    benchmarks: Sequence[str],
+    *,
+    seeds: Sequence[int],
+    beyond: bool,
+    choices: bool,
+    full: bool = False,
 ) -> tuple[Run, ...]:
     """Every run of the study, in the order of its tables.
 
@@ -128,29 +161,50 @@ def study_runs(
     ----------
     ranks_per_node, benchmarks
         Which.
+    seeds
+        Of random placements. One is enough where the placement cannot matter, and for what the
+        paper did not measure.
     beyond
-        Whether to run what the paper only wishes for, too, with the first number of ranks; but for
-        ping-pong bandwidth, which takes long and says the same of all.
+        Whether to run what the paper only wishes for, too, with the first number of ranks and the
+        headline's cables; but for ping-pong bandwidth, which takes long and says the same of all.
+    choices
+        Whether to vary what the paper leaves open; else the headline alone. Only the first number
+        of ranks has all orders of the cables, unless `full`.
     """
-    found = []
+    found: list[Run] = []
     for ranks in ranks_per_node:
+        first = ranks == ranks_per_node[0]
         for network in machine.NETWORKS.values():
-            paper = machine.PAPER_ENGINES.get(network.name, ())
-            wished = network.engines if beyond and ranks == ranks_per_node[0] else ()
-            found += [
-                Run(network.name, engine, placement, ranks, benchmark)
-                for engine in dict.fromkeys((*paper, *wished))
-                for placement in PLACEMENTS
-                for benchmark in benchmarks
-                if engine in paper or benchmark != "pingpong-bandwidth"
-            ]
+            base, _, cables = network.name.partition(" ")
+            if cables and not (choices and (first or full)):
+                continue
+            paper = machine.PAPER_ENGINES.get(base, ())
+            varied = machine.ROOTS.values() if base == machine.TREE and choices else ()
+            wished = network.engines if beyond and first and not cables else ()
+            for engine in dict.fromkeys((*paper, *varied, *wished)):
+                measured = engine in paper or engine in varied
+                if base == machine.TREE and engine in machine.ROOTS.values() and not measured:
+                    continue
+                for name in benchmarks:
+                    if not measured and name in _PAPER_ONLY:
+                        continue
+                    benchmark = BENCHMARKS[name]
+                    variants = list(benchmark.variants_at(ranks))
+                    many = measured and name not in _ONE_PLACEMENT
+                    placed: list[tuple[Placement, int]] = [("linear", 0)]
+                    placed += [("random", seed) for seed in (seeds if many else seeds[:1])]
+                    found += [
+                        Run(network.name, engine, placement, ranks, name, variant, seed)
+                        for variant in (variants if choices else variants[:1])
+                        for placement, seed in placed
+                    ]
     return tuple(found)
 
 
 @lru_cache(maxsize=4)
-def _workload(benchmark: str, ranks_per_node: int, full: bool) -> Workload:
+def _workload(benchmark: str, variant: str, ranks_per_node: int, full: bool) -> Workload:
     ranks = machine.HOSTS * ranks_per_node
-    return BENCHMARKS[benchmark].workload(ranks, ranks_per_node, full)
+    return BENCHMARKS[benchmark].workload(ranks, ranks_per_node, full, variant)
 
 
 def measure(setting: Setting, run: Run, watch: Callable[[Any], None] = lambda _: None) -> Measured:
@@ -163,10 +217,10 @@ def measure(setting: Setting, run: Run, watch: Callable[[Any], None] = lambda _:
     watch
         Called now and then; what it raises ends the run.
     """
-    work = _workload(run.benchmark, run.ranks_per_node, setting.full)
+    work = _workload(run.benchmark, run.variant, run.ranks_per_node, setting.full)
     fabric = machine.fabric(run.network)
     routes = machine.routes(run.network, run.engine, setting.engines)
-    hosts = machine.hosts_of(run.network, run.placement, run.ranks_per_node, setting.seed)
+    hosts = machine.hosts_of(run.network, run.placement, run.ranks_per_node, run.seed)
     shared: dict[str, Any] = {
         "eager_bytes": machine.EAGER_BYTES,
         "overhead_ns": machine.OVERHEAD_NS,
@@ -201,14 +255,19 @@ def measure(setting: Setting, run: Run, watch: Callable[[Any], None] = lambda _:
             ))  # fmt: skip
     found = [BENCHMARKS[run.benchmark].measure(work, times) for times, *_ in parts]
     hops = sum(part[3] for part in parts)
+    makespan_ns = float(sum(part[1] for part in parts))
+    busy_ns = len(parts) * float(np.bincount(work.rank, work.duration_ns).max())
     return Measured(
         run,
         {name: geometric_mean([each[name] for each in found]) for name in found[0]},
-        float(sum(part[1] for part in parts)),
+        makespan_ns,
         len(parts) * len(work.messages),
         hops,
         sum(part[4] for part in parts) / max(hops, 1),
         float(max(part[2] for part in parts)),
+        1.0 - busy_ns / makespan_ns,
+        max(most_at_once(work, part[0]) for part in parts),
+        every_pair_alike(work),
     )
 
 

@@ -55,18 +55,21 @@ def parts(ev: Evidence) -> str:
             "Under the linear form the parts of a flow take its paths almost in turn: a number of "
             "QPs that is a multiple of the paths splits the flow equally, which nothing betters."
         )
-    return (
-        "It has the most parts, QPs times epochs, and their number is all that this level knows "
-        "of a scheme."
-    )
+    known = "It has the most parts, QPs times epochs, and their number is "
+    if ev.hash == "md5":
+        return known + (
+            "nearly all that this level knows of a scheme. Under the MD5 form each QP and each "
+            "epoch shifts the path numbers of all flows by the same step, so that of 16 paths the "
+            "first 4 QPs reach 4 and the first 8 reach 5."
+        )
+    return known + "all that this level knows of a scheme."
 
 
 def constant(ev: Evidence, findings: Mapping[str, Finding]) -> str:
     """What ECMP's constancy rests on."""
     return (
         "By construction: ECMP has one part per flow whatever the QPs, and the same flows meet "
-        "the same hashes at every point. The authors' published code draws new flows at every "
-        "point, so that its own ECMP line is constant up to noise only."
+        "the same hashes at every point, here and in the published program."
     )
 
 
@@ -184,8 +187,8 @@ def further(ev: Evidence, findings: Mapping[str, Finding]) -> str:
     """What e-ECMP is compared with."""
     return (
         "In the paper this follows Flowlet-only. What counts is the number of parts, and here "
-        "Flowlet-only has 20 to e-ECMP's 8; with as many parts they would be the same thing to "
-        "this level." + falls(findings)
+        "Flowlet-only has 20 to e-ECMP's 8; with as many independent parts they would be the "
+        "same thing to this level." + falls(findings)
     )
 
 

@@ -8,9 +8,11 @@ links between switches. `docs/multipath.md` tells the readings and the results.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -73,12 +75,16 @@ _WALKS_WORTH_PROCESSES = 400_000_000
 
 @dataclass(frozen=True)
 class Point:
-    """One x of one sweep."""
+    """One x of one sweep.
+
+    before: the smaller sizes whose traffic is drawn first, from the same generator.
+    """
 
     sweep: Sweep
     k: int
     qps: int
     epochs: int
+    before: tuple[int, ...] = ()
 
     @property
     def x(self) -> int:
@@ -87,13 +93,19 @@ class Point:
 
 
 def study_points(k: Sequence[int]) -> tuple[Point, ...]:
-    """Every point of every sweep and of figure 7."""
+    """Every point of every sweep and of figure 7, which shows a point of the k sweep."""
+    sizes = tuple(
+        Point("k", size, SIZE_QPS, SIZE_EPOCHS, tuple(k[:place])) for place, size in enumerate(k)
+    )
+    shown = next(
+        (point for point in sizes if point.k == SIZE), Point("k", SIZE, SIZE_QPS, SIZE_EPOCHS)
+    )
     return (
         *(Point("qps", SIZE, qps, SIZE_EPOCHS) for qps in QPS),
         *(Point("qps-30", SIZE, qps, 30) for qps in QPS_AT_30_EPOCHS),
         *(Point("epochs", SIZE, SIZE_QPS, epochs) for epochs in EPOCHS),
-        *(Point("k", size, SIZE_QPS, SIZE_EPOCHS) for size in k),
-        Point("cdf", SIZE, SIZE_QPS, SIZE_EPOCHS),
+        *sizes,
+        replace(shown, sweep="cdf"),
     )
 
 
@@ -180,7 +192,7 @@ def multipath_ecmp(
     seeds: int = 30,
     flows: int = 2000,
     k: tuple[int, ...] = SIZES,
-    hash: HashName = "ideal",
+    hash: HashName = "md5",
     first_seed: int = 0,
     processes: int | None = None,
     out: Path | None = None,
@@ -192,13 +204,14 @@ def multipath_ecmp(
     Parameters
     ----------
     seeds
-        Repetitions, each with its own traffic and hash.
+        Repetitions, each with its own traffic and, where the hash has a seed, its own hash.
     flows
         Flows between uniformly random pairs of different hosts, load 1 each.
     k
         Sizes of the topology sweep; the other sweeps are at k = 8.
     hash
-        How paths are chosen: ideal, linear, crc, crc-polarised or crc-offset.
+        How paths are chosen: md5 as in the published program, ideal, linear (that program's older
+        form), crc, crc-polarised or crc-offset.
     first_seed
         The seeds are this number and those that follow.
     processes
@@ -219,10 +232,11 @@ def multipath_ecmp(
         output_folder(out)  # before the work, not after it
     sizes = tuple(sorted(set(k)))
     points = study_points(sizes)
+    traffics = sorted({(point.k, point.before) for point in points}, reverse=True)
     tasks = [
-        _Task(size, seed, flows, hash, _splits(points, size))
+        _Task(size, before, seed, flows, hash, _splits(points, size, before))
         for seed in range(first_seed, first_seed + seeds)
-        for size in sorted({*sizes, SIZE}, reverse=True)
+        for size, before in traffics
     ]
     samples = _measure_all(tasks, processes)
     done = tuple(dict.fromkeys(task.seed for task in samples))
@@ -231,7 +245,7 @@ def multipath_ecmp(
     runs = _runs(points, samples)
     loads = {
         basis: np.stack(
-            [sample.cdf_loads[basis] for task, sample in samples.items() if task.k == SIZE],
+            [sample.cdf_loads[basis] for task, sample in samples.items() if task.at(points[-1])],
             axis=1,
         )
         for basis in BASES
@@ -284,13 +298,18 @@ def _check(
 
 @dataclass(frozen=True)
 class _Task:
-    """One tree and one seed, with every split that some point asks for."""
+    """One tree, one traffic and one seed, with every split that some point asks for."""
 
     k: int
+    before: tuple[int, ...]
     seed: int
     flows: int
     hash: HashName
     splits: tuple[tuple[int, int], ...]
+
+    def at(self, point: Point) -> bool:
+        """Whether the point has this tree and traffic."""
+        return (self.k, self.before) == (point.k, point.before)
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,23 +325,38 @@ class _Sample:
     cdf_loads: dict[str, NDArray[np.float64]]
 
 
-def _splits(points: Sequence[Point], k: int) -> tuple[tuple[int, int], ...]:
+def _splits(
+    points: Sequence[Point], k: int, before: tuple[int, ...]
+) -> tuple[tuple[int, int], ...]:
     return tuple(
         sorted(
             {
                 scheme.parts(point.qps, point.epochs)
                 for point in points
-                if point.k == k
+                if (point.k, point.before) == (k, before)
                 for scheme in Scheme
             }
         )
     )
 
 
+def host_names(k: int) -> list[str]:
+    """Names of the hosts of a k-ary fat tree in the published program, in the order of weft's."""
+    half = range(k // 2)
+    places = product(range(k), half, half)
+    return [f"pod_{pod}_edge_{edge}_host_{host}" for pod, edge, host in places]
+
+
 @lru_cache(maxsize=8)
-def _network(k: int) -> tuple[Fabric, Routes, dict[str, NDArray[Any]]]:
-    """A fat tree, its equal-cost paths and the directed links of each directed basis."""
+def network(k: int) -> tuple[Fabric, Routes, dict[str, NDArray[Any]]]:
+    """A fat tree, its equal-cost paths and the directed links of each directed basis.
+
+    Hosts have their names in the published program, which its hash depends on.
+    """
     fabric = build(f"fat-tree:k={k}")
+    names = list(fabric.node_names)
+    names[fabric.num_switches : fabric.num_switches + fabric.num_hosts] = host_names(k)
+    fabric = replace(fabric, node_names=tuple(names))
     tier = link_tiers(fabric)
     links: dict[str, NDArray[Any]] = {
         basis: np.flatnonzero(tier == name) for basis, name in _TIER_OF_BASIS.items()
@@ -331,23 +365,41 @@ def _network(k: int) -> tuple[Fabric, Routes, dict[str, NDArray[Any]]]:
 
 
 def traffic(
-    num_hosts: int, flows: int, seed: int
+    k: int, flows: int, seed: int, before: tuple[int, ...] = ()
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
     """Sources and destinations, uniform over pairs of different hosts, and a seed for the hash.
 
+    They are what the published program draws from Python's generator.
+
     Parameters
     ----------
-    num_hosts, flows
-        How many of each.
+    k, flows
+        The fat tree, and how many flows.
     seed
-        Fabrics of different size get independent traffic from one seed.
+        Of the generator.
+    before
+        Fat trees whose traffic is drawn first, as in a sweep over k.
     """
-    pairs, hashing = np.random.SeedSequence([seed, num_hosts]).spawn(2)
-    random = np.random.default_rng(pairs)
-    source = random.integers(num_hosts, size=flows)
-    destination = random.integers(num_hosts - 1, size=flows)
-    destination += destination >= source
-    return source, destination, int(hashing.generate_state(1, np.uint64)[0])
+    hosts = _hosts_by_name(k)
+    pairs, _ = _drawn((*before, k), flows, seed)
+    source, destination = hosts[pairs].T
+    hashing = np.random.SeedSequence([seed, len(hosts)]).generate_state(1, np.uint64)
+    return source, destination, int(hashing[0])
+
+
+@lru_cache(maxsize=8)
+def _hosts_by_name(k: int) -> NDArray[np.int64]:
+    return np.argsort(host_names(k))
+
+
+@lru_cache(maxsize=16)
+def _drawn(sizes: tuple[int, ...], flows: int, seed: int) -> tuple[NDArray[np.int64], Any]:
+    """Ranks of the hosts' names, int64 [flows, 2], at the last size; the generator's state."""
+    random = Random(seed)
+    if len(sizes) > 1:
+        random.setstate(_drawn(sizes[:-1], flows, seed)[1])
+    hosts = range(sizes[-1] ** 3 // 4)
+    return np.array([random.sample(hosts, 2) for _ in range(flows)]), random.getstate()
 
 
 def distribution(loads: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -370,9 +422,9 @@ def basis_loads(
 
 
 def _measure(_: None, task: _Task, watch: Callable[[Any], None]) -> _Sample:
-    fabric, routes, directed = _network(task.k)
+    fabric, routes, directed = network(task.k)
     watch(None)
-    source, destination, seed = traffic(fabric.num_hosts, task.flows, task.seed)
+    source, destination, seed = traffic(task.k, task.flows, task.seed, task.before)
     hashed = multipath_loads(
         fabric, routes, source, destination, task.splits, hash=task.hash, seed=seed
     )
@@ -412,7 +464,7 @@ def _runs(points: Sequence[Point], samples: Mapping[_Task, _Sample]) -> pl.DataF
     values = []
     for point in points:
         for task, sample in samples.items():
-            if task.k != point.k:
+            if not task.at(point):
                 continue
             for scheme in SCHEMES:
                 row = len(task.splits)

@@ -47,7 +47,7 @@ POINT_COLUMNS = {
 }
 RUN_COLUMNS = {
     **POINT_COLUMNS,
-    "seed": Column(pl.Int64, "", "seed of traffic and hash"),
+    "seed": Column(pl.Int64, "", "seed of the traffic, and of the hash if it has one"),
     "links": Column(pl.Int64, "", "links or cables of the basis, unused ones included"),
     "mean": Column(pl.Float64, "flows", "mean load; 1 is the whole of one flow"),
     "p50": Column(pl.Float64, "flows", "median load, interpolated linearly"),

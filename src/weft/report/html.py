@@ -7,7 +7,6 @@ would weigh more than most pages do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,10 @@ from markupsafe import Markup
 from weft.fabrics import Fabric
 from weft.formats.text import write_text
 from weft.report.layout import Layout, layout
-from weft.report.model import LinkUser, Page, Run
+from weft.report.model import LinkUsers, Page, Ranking, Run
 from weft.report.packing import coded, packed, script_json
 from weft.report.parts import content_hash, drawing_facts, fabric_blob, template
 from weft.report.summary import (
-    LISTED_USERS,
     STATISTICS,
     Scope,
     curve,
@@ -31,7 +29,6 @@ from weft.report.summary import (
     rounded,
     scope_of,
     statistics,
-    summed,
     usable_links,
     user_line,
 )
@@ -65,7 +62,6 @@ def render(page: Page) -> str:
     scope = scope_of(fabric)
     drawing = layout(fabric)
     opening = default_run(page)
-    node_of = {name: node for node, name in enumerate(fabric.node_names)}
     style = template("style.css")
     script = '(() => {\n"use strict";\n' + "\n".join(map(template, SCRIPTS)) + "})();\n"
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
@@ -83,7 +79,7 @@ def render(page: Page) -> str:
         load_text=_load_text(fabric),
         data=Markup(script_json(_data(page, scope, drawing, opening))),
         fabric_blob=Markup(fabric_blob(fabric, drawing)),
-        run_blobs=[Markup(_run_blob(run, node_of)) for run in page.runs],
+        run_blobs=[Markup(_run_blob(run)) for run in page.runs],
         style=Markup(style),
         style_hash=content_hash(style),
         script=Markup(script),
@@ -125,7 +121,7 @@ def _plain_hottest(fabric: Fabric, run: Run | None, scope: Scope) -> list[dict[s
             "name": fabric.link_name(link),
             "load": f"{run.load[link]:.4g}",
             "flows": f"{run.flows[link]:.4g}",
-            "users": user_line(run.users.get(link, ())),
+            "users": user_line(fabric, run.users.get(link)),
         }
         for link in hottest(run.load, scope.links)
     ]
@@ -162,40 +158,27 @@ def _run_facts(fabric: Fabric, run: Run, scope: Scope) -> dict[str, Any]:
         "topAll": rounded(run.load.max(initial=0.0)),
         "hottest": hottest(run.load, scope.links),
         "hottestAll": hottest(run.load, usable_links(fabric)),
+        "noUsers": run.no_users,
     }
 
 
-def _run_blob(run: Run, node_of: Mapping[str, int]) -> str:
+def _run_blob(run: Run) -> str:
     same = np.array_equal(run.flows, run.load)
     arrays = coded("load", run.load) | ({} if same else coded("flows", run.flows))
-    words: dict[str, int] = {}
-    users = [_users(link, users, words, node_of) for link, users in sorted(run.users.items())]
-    return packed(arrays, {"sameAsLoad": same, "users": users, "words": list(words)})
+    users = [_users(link, users) for link, users in sorted(run.users.items())]
+    return packed(arrays, {"sameAsLoad": same, "users": users})
 
 
-def _users(
-    link: int, users: tuple[LinkUser, ...], words: dict[str, int], node_of: Mapping[str, int]
-) -> dict[str, Any]:
-    def word(text: str) -> int:
-        return words.setdefault(text, len(words))
+def _users(link: int, users: LinkUsers) -> dict[str, Any]:
+    def rows(of: Ranking) -> list[list[int]]:
+        return np.column_stack((of.nodes, of.flows)).tolist()  # type: ignore[no-any-return]
 
-    pairs = summed(((user.source, user.destination), user.flows) for user in users)
-    sources = summed((user.source, user.flows) for user in users)
-    destinations = summed((user.destination, user.flows) for user in users)
     return {
         "link": int(link),
-        "pairs": [(word(s), word(d), flows) for (s, d), flows in pairs[:LISTED_USERS]],
-        "sources": [(word(s), flows) for s, flows in sources[:LISTED_USERS]],
-        "destinations": [(word(d), flows) for d, flows in destinations[:LISTED_USERS]],
-        "pairCount": len(pairs),
-        "sourceCount": len(sources),
-        "destinationCount": len(destinations),
-        "sourceNodes": _nodes(((u.source_node, u.source) for u in users), node_of),
-        "destinationNodes": _nodes(((u.destination_node, u.destination) for u in users), node_of),
+        "pairs": rows(users.pairs),
+        "sources": rows(users.sources),
+        "destinations": rows(users.destinations),
+        "pairCount": users.pairs.count,
+        "sourceCount": users.sources.count,
+        "destinationCount": users.destinations.count,
     }
-
-
-def _nodes(ends: Iterable[tuple[int, str]], node_of: Mapping[str, int]) -> list[int]:
-    """Nodes to point at, each once."""
-    found = (node if node >= 0 else node_of.get(name, -1) for node, name in ends)
-    return list(dict.fromkeys(node for node in found if node >= 0))[:LISTED_USERS]

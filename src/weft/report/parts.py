@@ -21,6 +21,7 @@ from weft.report.colours import (
     LIGHT_SERIES,
     scale,
 )
+from weft.report.labels import short_names
 from weft.report.layout import Layout
 from weft.report.packing import packed
 from weft.report.summary import rounded
@@ -93,10 +94,13 @@ def fabric_blob(fabric: Fabric, drawing: Layout) -> str:
         "kind": fabric.node_kind,
         "forwards": fabric.forwards.astype(np.uint8),
         "level": fabric.level,
+        "group": drawing.group.astype(np.int32),
     }
     pairs = zip(fabric.descriptions, fabric.node_names, strict=True)
+    labels = zip(short_names(fabric.node_names), fabric.node_names, strict=True)
     values = {
         "names": fabric.node_names,
+        "labels": {n: label for n, (label, name) in enumerate(labels) if label != name},
         "descriptions": {n: said for n, (said, name) in enumerate(pairs) if said != name},
         "rates": [
             f"{rate_text(gbps, int(code))} ({gbps:g} Gb/s)" if code else f"{gbps:g} Gb/s"

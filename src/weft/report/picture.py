@@ -17,6 +17,7 @@ from weft.errors import InputError
 from weft.fabrics import Fabric, LinkKind, NodeKind
 from weft.formats.text import write_bytes
 from weft.report.colours import LIGHT_IDLE, LIGHT_PART, scale
+from weft.report.labels import short_names
 from weft.report.layout import Layout, layout
 
 #: Straight pieces of a bent cable.
@@ -114,8 +115,9 @@ def draw_png(
     )
     lines.set_array(cable[shown])
     axes.add_collection(lines)
-    _nodes(axes, fabric, drawing, hosts_shown)
-    _hottest(axes, fabric, curves, loads, to_host, label_hottest)
+    labels = short_names(fabric.node_names)
+    _nodes(axes, fabric, drawing, hosts_shown, labels)
+    _hottest(axes, fabric, curves, loads, to_host, label_hottest, labels)
     axes.autoscale_view()
     axes.margins(0.03)
     bar = figure.colorbar(lines, ax=axes, shrink=0.7, pad=0.01, aspect=30)
@@ -133,7 +135,9 @@ def _widths(share: NDArray[np.float64], to_host: NDArray[np.bool_]) -> NDArray[n
     return (0.2 * thick + thick * share**2) * np.where(to_host, 0.5, 1.0)
 
 
-def _nodes(axes: Any, fabric: Fabric, drawing: Layout, hosts_shown: bool) -> None:
+def _nodes(
+    axes: Any, fabric: Fabric, drawing: Layout, hosts_shown: bool, labels: list[str]
+) -> None:
     switch = fabric.node_kind == NodeKind.SWITCH
     at = drawing.position
     size = float(np.clip(1200 / max(int(switch.sum()), 1), 5, 60))
@@ -144,7 +148,7 @@ def _nodes(axes: Any, fabric: Fabric, drawing: Layout, hosts_shown: bool) -> Non
     if switch.sum() <= MAX_NAMED:
         for node in np.flatnonzero(switch):
             axes.annotate(
-                shortened(fabric.node_names[node]),
+                labels[node],
                 at[node],
                 xytext=(0, 6),
                 textcoords="offset points",
@@ -164,6 +168,7 @@ def _hottest(
     loads: NDArray[np.float64],
     to_host: NDArray[np.bool_],
     count: int,
+    labels: list[str],
 ) -> None:
     links = np.flatnonzero(~np.repeat(to_host, 2))
     if not len(links):
@@ -174,8 +179,15 @@ def _hottest(
     for place, link in enumerate(links[loads[links] > 0]):
         # Staggered, so that labels of cables side by side do not cover each other.
         course = curves[link >> 1]
+        tail, head = (
+            f"{labels[node]}[{port}]"
+            for node, port in (
+                (fabric.link_from[link], fabric.link_from_port[link]),
+                (fabric.link_to[link], fabric.link_to_port[link]),
+            )
+        )
         axes.annotate(
-            f"{shortened(fabric.link_name(int(link)), 60)}  {loads[link]:.4g}",
+            f"{tail} -> {head}  {loads[link]:.4g}",
             course[PIECES // 2],
             xytext=(14, (26 + 20 * place) * (-1 if course[PIECES // 2, 1] > upper else 1)),
             textcoords="offset points",
@@ -191,10 +203,3 @@ def _hottest(
             },
             bbox={"boxstyle": "round,pad=0.3", "fc": "#fffbe6", "ec": "#1b1f24", "linewidth": 0.6},
         )
-
-
-def shortened(text: str, most: int = 24) -> str:
-    """The text, its middle left out when it is long."""
-    if len(text) <= most:
-        return text
-    return f"{text[: most * 2 // 3 - 1]}…{text[-(most - most * 2 // 3) :]}"

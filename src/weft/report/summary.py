@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.fabrics import Fabric, LinkKind, NodeKind
-from weft.report.model import LinkUser, Page, Run
+from weft.report.model import LinkUsers, Page, Run
 from weft.sim.metrics import ecdf, load_metrics
 
 #: Rows of the list of hottest links.
 HOTTEST = 20
 #: Points of a distribution curve at most.
 CURVE_POINTS = 240
-#: Users of a link that are listed one by one.
-LISTED_USERS = 200
 
 #: (key, name, meaning) of the numbers that are given for every engine under a pattern.
 STATISTICS = (
@@ -102,20 +97,18 @@ def rounded(value: float, digits: int = 10) -> float:
     return float(f"{float(value):.{digits}g}")
 
 
-def summed(users: Iterable[tuple[Any, int]]) -> list[tuple[Any, int]]:
-    """Flows added up by key, most first, ties in the order of appearance."""
-    total: Counter[Any] = Counter()
-    for key, flows in users:
-        total[key] += flows
-    return total.most_common()
+def node_text(fabric: Fabric, node: int) -> str:
+    """A user of a link in words: a host by name, a switch as what hangs from it."""
+    name = fabric.node_names[node]
+    return f"hosts of {name}" if fabric.node_kind[node] == NodeKind.SWITCH else name
 
 
-def user_line(users: tuple[LinkUser, ...]) -> str:
+def user_line(fabric: Fabric, users: LinkUsers | None) -> str:
     """One line for many: the first pair and how many more there are."""
-    if not users:
+    if users is None or not users.pairs.count:
         return ""
-    first = f"{users[0].source} → {users[0].destination}"
-    more = len({(user.source, user.destination) for user in users}) - 1
+    first = " → ".join(node_text(fabric, int(node)) for node in users.pairs.nodes[0])
+    more = users.pairs.count - 1
     return first if not more else f"{first} and {more:,} more pair{'' if more == 1 else 's'}"
 
 

@@ -73,7 +73,7 @@ def route(fabric: Fabric, engine: str | Sequence[str], **options: Any) -> Routes
         that gives no routes.
     """
     check_fabric(fabric)
-    names = [engine] if isinstance(engine, str) else list(engine)
+    names = [engine] if isinstance(engine, str) or not isinstance(engine, Sequence) else engine
     if not names:
         raise InputError("no routing engine was named")
     parsed = [_engines.parse(name) for name in names]
@@ -138,6 +138,7 @@ def empty_table(fabric: Fabric, lmc: int = 0) -> NDArray[np.unsignedinteger[Any]
         raise NotApplicable(f"{fabric.name} has no switch")
     shape = (fabric.num_destinations << lmc, graph.num_rows)
     dtype = graph.port_dtype
+    graph.need_memory(shape[0], dtype.itemsize, "ports")
     return np.full(shape, np.iinfo(dtype).max, dtype=dtype)
 
 

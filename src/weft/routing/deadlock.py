@@ -6,6 +6,7 @@ change lane on the way are judged as a whole.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from weft.kernels.dependencies import (
 )
 from weft.kernels.paths import path_dependencies
 from weft.kernels.phases import phase_dependencies
-from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
+from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes, VirtualLanes
 from weft.routing.base import sending_rows
 
 
@@ -56,27 +57,14 @@ def credit_loops(
     int
         Virtual lanes that carry traffic between switches, at least 1.
     """
-    graph = fabric.graph
-    vls = routes.num_vls
+    graph, vls = fabric.graph, routes.num_vls
     if not len(graph.edge_row):
         return [], 1
-    degree = np.diff(graph.edge_offset)[graph.edge_row].astype(np.int64)
-    first_bit = np.zeros(len(degree) + 1, dtype=np.int64)
-    np.cumsum(degree * vls * vls, out=first_bit[1:])
-    bits = np.zeros(int(first_bit[-1] >> 3) + 1, dtype=np.uint8)
-    used = np.zeros(len(degree) * vls, dtype=np.uint8)
-    if isinstance(routes, TableRoutes):
-        _of_tables(fabric, routes, management, first_bit, bits, used)
-    elif isinstance(routes, CandidateRoutes):
-        _of_candidates(fabric, routes, management, first_bit, bits, used)
-    elif isinstance(routes, PathRoutes):
-        _of_paths(fabric, routes, first_bit, bits, used)
-    else:
-        raise NotApplicable(f"{routes.engine} gives no ways to judge")
-    in_use = int(used.reshape(-1, vls).any(axis=0).sum())
+    first_bit, bits, used = dependencies(fabric, routes, management=management)
+    in_use = max(int(used.reshape(-1, vls).any(axis=0).sum()), 1)
     stays = strip_acyclic(graph.edge_offset, graph.edge_row, vls, first_bit, bits, used)
     if not stays.any():
-        return [], max(in_use, 1)
+        return [], in_use
     none = np.zeros(0, dtype=np.int32)
     arguments = (graph.edge_offset, graph.edge_row, vls, first_bit, bits, stays)
     count = list_dependencies(*arguments, none, none)
@@ -93,7 +81,55 @@ def credit_loops(
     return [
         CreditLoop((int(graph.edge_link[c // vls]), int(c % vls)) for c in channels[cycle])
         for cycle in _one_cycle_each(waits)
-    ], max(in_use, 1)
+    ], in_use
+
+
+def on_one_lane(routes: Routes) -> Routes:
+    """The same paths, all on VL 0.
+
+    Every cycle of channels follows a cycle of links. So when these routes have none, the paths have
+    none on any lanes.
+    """
+    lane: dict[str, Any] = {"sl": np.zeros((), np.uint8), "lanes": VirtualLanes.uniform()}
+    if isinstance(routes, CandidateRoutes):
+        lane["set_lane"] = np.zeros(0, dtype=np.uint8)
+    return replace(routes, **lane)
+
+
+def dependencies(
+    fabric: Fabric, routes: Routes, *, management: bool = False
+) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint8]]:
+    """The channel dependency graph as `weft.kernels.dependencies` keeps it.
+
+    Parameters
+    ----------
+    fabric, routes, management
+        As for `credit_loops`.
+
+    Returns
+    -------
+    ndarray
+        int64 [edges + 1]: where the bits of each edge's channels begin.
+    ndarray
+        uint8: the bits, eight to a byte.
+    ndarray
+        uint8 [edges * lanes]: 1 for each channel that carries traffic.
+    """
+    graph, vls = fabric.graph, routes.num_vls
+    degree = np.diff(graph.edge_offset)[graph.edge_row].astype(np.int64)
+    first_bit = np.zeros(len(degree) + 1, dtype=np.int64)
+    np.cumsum(degree * vls * vls, out=first_bit[1:])
+    bits = np.zeros(int(first_bit[-1] >> 3) + 1, dtype=np.uint8)
+    used = np.zeros(len(degree) * vls, dtype=np.uint8)
+    if isinstance(routes, TableRoutes):
+        _of_tables(fabric, routes, management, first_bit, bits, used)
+    elif isinstance(routes, CandidateRoutes):
+        _of_candidates(fabric, routes, management, first_bit, bits, used)
+    elif isinstance(routes, PathRoutes):
+        _of_paths(fabric, routes, first_bit, bits, used)
+    else:
+        raise NotApplicable(f"{routes.engine} gives no ways to judge")
+    return first_bit, bits, used
 
 
 def _of_tables(
@@ -109,24 +145,21 @@ def _of_tables(
     last = fabric.num_destinations if management else fabric.num_host_endpoints
     destinations = np.flatnonzero(graph.destination_row[:last] >= 0)
     lids = ((destinations[:, None] << routes.lmc) + np.arange(per_lid)).reshape(-1)
+    # Every destination sends, from its row, where its packets come in by the port that it is on.
+    rows, senders = graph.destination_row[destinations], destinations
+    links = graph.destination_link[destinations]
+    ports = np.where(links >= 0, fabric.link_from_port[links], 0)
     if routes.lanes.is_uniform:
-        rows: NDArray[Any] = np.arange(graph.num_rows) if management else sending_rows(fabric)
-        ports: NDArray[Any] = np.zeros(len(rows), dtype=np.int32)
-    else:
-        ends = destinations[destinations < fabric.num_endpoints]
-        links = graph.destination_link[ends]
-        own = np.arange(graph.num_rows) if management else graph.destination_row[ends[links < 0]]
-        links = links[links >= 0]
-        rows = np.concatenate((graph.node_row[fabric.link_from[links]], own))
-        ports = np.concatenate((fabric.link_from_port[links], np.zeros(len(own), np.int32)))
+        # The port by which a packet comes in does not matter: one start for each row.
+        rows, first, count = np.unique(rows, return_index=True, return_counts=True)
+        ports, senders = np.zeros(len(rows)), np.where(count > 1, -1, senders[first])
     sl = np.atleast_2d(np.asarray(routes.sl, dtype=np.uint8))
     table_dependencies(
         routes.table, lids.astype(np.int32), graph.row_base, graph.row_link, graph.edge_of_link,
-        graph.edge_offset, graph.edge_row, graph.edge_port,
-        fabric.link_to_port[graph.edge_link].astype(np.int32),
-        rows.astype(np.int32), ports.astype(np.int32), sl, routes.no_path,
-        routes.lanes.tables, routes.lanes.index, routes.lanes.base, routes.lanes.ports,
-        routes.num_vls, first_bit, bits, used,
+        graph.edge_offset, graph.edge_row, fabric.link_to_port[graph.edge_link].astype(np.int32),
+        rows.astype(np.int32), ports.astype(np.int32), senders.astype(np.int32), sl, routes.lmc,
+        routes.no_path, routes.lanes.tables, routes.lanes.index, routes.lanes.base,
+        routes.lanes.ports, routes.num_vls, first_bit, bits, used,
     )  # fmt: skip
 
 
@@ -178,11 +211,16 @@ def _of_candidates(
 
 
 def _one_cycle_each(waits: csr_array) -> list[NDArray[np.intp]]:
-    """A shortest cycle through the first node of every strongly connected set of a graph."""
+    """A shortest cycle through the first node of every strongly connected set of a graph.
+
+    A node alone is such a set when it waits for itself, as a cable between two ports of one switch
+    makes it.
+    """
     _, label = connected_components(waits, directed=True, connection="strong")
-    sizes = np.bincount(label)
+    knotted = np.bincount(label) > 1
+    knotted[label[waits.diagonal() > 0]] = True
     cycles = []
-    for component in np.flatnonzero(sizes > 1):
+    for component in np.flatnonzero(knotted):
         members = np.flatnonzero(label == component)
         inside = waits[members][:, members]
         order, before = breadth_first_order(inside, 0, return_predecessors=True)

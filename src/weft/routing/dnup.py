@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
-from weft.kernels.distances import bfs_many
 from weft.kernels.opensm_ranks import EARLY, LATE, LEVEL
 from weft.routes import Routes, TableRoutes
 from weft.routing.base import (
@@ -99,7 +98,5 @@ def leaf_ranks(fabric: Fabric) -> NDArray[np.int64]:
     leaves = np.flatnonzero((row_adapters(fabric) > 0) | host).astype(np.int32)
     if not len(leaves):
         raise NotApplicable(f"{fabric.name} has no switch with an adapter, where ranks begin")
-    hops = np.empty((len(leaves), graph.num_rows), dtype=np.uint16)
-    bfs_many(graph.edge_offset, graph.edge_row, leaves, hops)
-    nearest: NDArray[np.int64] = hops.min(axis=0).astype(np.int64)
+    nearest: NDArray[np.int64] = graph.hops(leaves).min(axis=0).astype(np.int64)
     return nearest

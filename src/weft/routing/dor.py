@@ -7,11 +7,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import InputError, NotApplicable
+from weft.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.distances import bfs_many
 from weft.kernels.dor import dimension_tables, product_classes
-from weft.opensm.guids import read_guids
+from weft.opensm.guids import listed_nodes
 from weft.routes import Routes, TableRoutes
 from weft.routing.base import (
     check_lmc,
@@ -92,22 +92,9 @@ def _in_order(fabric: Fabric, named: tuple[str, ...]) -> NDArray[np.int32]:
     the network orders its bytes, and on each by port; then switches.
     """
     graph = fabric.graph
-    first: list[int] = []
-    for name in named:
-        if name.startswith("@"):
-            first += read_guids(fabric, name[1:], kind="order").tolist()
-            continue
-        try:
-            node = fabric.find_node(name)
-        except InputError as error:
-            raise InputError(
-                f"dor: option order takes names or GUIDs of nodes, or @FILE with GUIDs of ports as "
-                f"OpenSM's -X, not {name!r}: {error.message}"
-            ) from None
-        if node < fabric.num_switches:
-            first.append(fabric.num_endpoints + node)
-        else:
-            first += np.flatnonzero(fabric.endpoint_node == node).tolist()
+    first = np.zeros(0, dtype=np.int32)
+    if named:
+        first = listed_nodes(fabric, named, kind="order", what="dor: option order")
     rank = np.full(fabric.num_destinations, len(first))
     rank[first[::-1]] = np.arange(len(first))[::-1]
     row = graph.destination_row
@@ -148,6 +135,7 @@ def _factors(fabric: Fabric) -> tuple[NDArray[np.int32], str]:
     kept = np.flatnonzero((first == np.arange(len(first))) & (tail != head))
     offset = np.zeros(rows + 1, dtype=np.int32)
     np.cumsum(np.bincount(tail[kept], minlength=rows), out=offset[1:])
+    graph.need_memory(rows, 2, "distances")
     hops = np.empty((rows, rows), dtype=np.uint16)
     bfs_many(offset, head[kept], np.arange(rows, dtype=np.int32), hops)
     parent = np.empty(len(kept), dtype=np.int32)

@@ -31,6 +31,7 @@ def ecmp(fabric: Fabric) -> Routes:
     graph = fabric.graph
     if graph.num_rows == 0:
         raise NotApplicable(f"{fabric.name} has no switch")
+    graph.need_memory(graph.num_rows, 4, "candidate sets")
     set_id = np.full((graph.num_rows, graph.num_rows), -1, dtype=np.int32)
     targets = np.arange(graph.num_rows, dtype=np.int32)
     offset, edges = shortest_path_sets(graph.edge_offset, graph.edge_row, targets, set_id)

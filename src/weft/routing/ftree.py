@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import InputError, NotApplicable
-from weft.fabrics import Fabric, NodeKind
-from weft.kernels.distances import bfs_many
+from weft.fabrics import Fabric
 from weft.kernels.ftree import ftree_tables
-from weft.opensm.guids import read_guids
+from weft.opensm.guids import listed_nodes
 from weft.routes import Routes, TableRoutes
 from weft.routing.base import (
     components,
@@ -37,6 +35,10 @@ from weft.routing.ftree_index import (
     group_ports,
     index_rows,
 )
+from weft.words import few
+
+#: Names of an option that a refusal writes out, to be used as they stand.
+MOST_LISTED = 8
 
 
 @engine("ftree", deadlock_free=True, lmc=False, as_opensm="ftree")
@@ -97,7 +99,10 @@ def ftree(
     if max_reverse_hops < 0:
         raise InputError(f"max_reverse_hops must not be negative, but is {max_reverse_hops}")
     _check_kind(fabric)
-    named = None if roots == ("auto",) else _root_rows(fabric, roots)
+    named = None
+    if roots != ("auto",):
+        nodes = listed_nodes(fabric, roots, kind="root", what="ftree: option roots")
+        named = np.unique(fabric.graph.node_row[nodes])
     is_compute, is_io = _roles(fabric, compute, io)
     settings = _Settings(max_reverse_hops, pure, connect_roots)
     try:
@@ -175,11 +180,11 @@ def _advice(
     rows = fabric.graph.destination_row[: fabric.num_endpoints]
     compute = np.flatnonzero(is_compute & (rows >= 0))
     adapters = np.bincount(rows[compute], minlength=fabric.graph.num_rows)
-    few = adapters < np.median(adapters[adapters > 0]) / 2
+    sparse = adapters < np.median(adapters[adapters > 0]) / 2
     asides = [
         compute[:0],
         compute[compute >= fabric.num_host_endpoints],
-        compute[(compute >= fabric.num_host_endpoints) | few[rows[compute]]],
+        compute[(compute >= fabric.num_host_endpoints) | sparse[rows[compute]]],
     ]
     tried = -1
     for aside in asides if by_name else asides[:1]:
@@ -197,21 +202,19 @@ def _advice(
             _route(fabric, top, left, others, settings)
         except NotApplicable:
             continue
-        names = ",".join(_typed(fabric, fabric.graph.row_node[top]))
-        io = ",".join(_typed(fabric, fabric.endpoint_node[others])) if by_name else ""
-        return f"{f'io={io};' if io else ''}roots={names} would do"
+        nodes = np.unique(fabric.graph.row_node[top]).tolist()
+        names = "roots=" + _listed(fabric, nodes)
+        if by_name and others.any():
+            io = _listed(fabric, np.unique(fabric.endpoint_node[others]).tolist())
+            names = f"io={io};{names}"
+        return f"{names} would do"
     return "name the roots, and which adapters are io nodes or compute nodes"
 
 
-def _typed(fabric: Fabric, nodes: NDArray[np.integer[Any]]) -> list[str]:
-    """How to type the nodes in an option: plain names, and the GUIDs of others."""
-    plain = re.compile(r"(?!0[xX])[\w.-]+")
-    return [
-        fabric.node_names[node]
-        if plain.fullmatch(fabric.node_names[node])
-        else f"{fabric.node_guid[node]:#x}"
-        for node in np.unique(nodes).tolist()
-    ]
+def _listed(fabric: Fabric, nodes: list[int]) -> str:
+    """Nodes as an option takes them, or the first of many and their number."""
+    names = list(map(fabric.option_name, nodes))
+    return ",".join(names) if len(names) <= MOST_LISTED else few(names)
 
 
 def _farthest(fabric: Fabric, is_compute: NDArray[np.bool_]) -> NDArray[np.int32]:
@@ -219,8 +222,7 @@ def _farthest(fabric: Fabric, is_compute: NDArray[np.bool_]) -> NDArray[np.int32
     graph = fabric.graph
     rows = graph.destination_row[: fabric.num_endpoints]
     leaves = np.unique(rows[is_compute & (rows >= 0)]).astype(np.int32)
-    hops = np.empty((len(leaves), graph.num_rows), dtype=np.uint16)
-    bfs_many(graph.edge_offset, graph.edge_row, leaves, hops)
+    hops = graph.hops(leaves)
     nearest = hops.min(axis=0)
     label = components(fabric)
     farthest = np.zeros(label.max(initial=0) + 1, dtype=np.uint16)
@@ -358,54 +360,17 @@ def _check_kind(fabric: Fabric) -> None:
         )
 
 
-def _root_rows(fabric: Fabric, names: Sequence[str]) -> NDArray[np.int32]:
-    rows: list[int] = []
-    for name in names:
-        if name.startswith("@"):
-            rows += read_guids(fabric, name[1:], kind="root").tolist()
-            continue
-        node = fabric.find_node(name)
-        if fabric.node_kind[node] != NodeKind.SWITCH:
-            raise InputError(f"ftree: root {fabric.node_names[node]} is no switch")
-        rows.append(int(fabric.graph.node_row[node]))
-    if not rows:
-        raise InputError("ftree: option roots names no switch")
-    return np.unique(np.array(rows, dtype=np.int32))
-
-
 def _roles(
     fabric: Fabric, compute: Sequence[str], io: Sequence[str]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Which endpoints are compute nodes, and which input/output nodes; a named one is the first."""
-    named = _endpoints(fabric, compute, "compute")
-    is_io = _endpoints(fabric, io, "io") & ~named
+    named, is_io = np.zeros((2, fabric.num_endpoints), dtype=bool)
+    if compute:
+        named[listed_nodes(fabric, compute, kind="cn", what="ftree: option compute")] = True
+    if io:
+        is_io[listed_nodes(fabric, io, kind="io", what="ftree: option io")] = True
+        is_io &= ~named
     return (named if compute else ~is_io), is_io
-
-
-def _endpoints(fabric: Fabric, names: Sequence[str], option: str) -> NDArray[np.bool_]:
-    """Which endpoints some names or GUIDs of adapters, GUIDs of their ports, or files stand for."""
-    chosen = np.zeros(fabric.num_endpoints, dtype=bool)
-    if not names:
-        return chosen
-    slots = fabric.port_offset[fabric.endpoint_node] + fabric.endpoint_port - 1
-    of_guid = {int(guid): number for number, guid in enumerate(fabric.port_guid[slots])}
-    for name in names:
-        if name.startswith("@"):
-            chosen[read_guids(fabric, name[1:], kind="io")] = True
-            continue
-        if name.lower().startswith("0x"):
-            try:
-                number = of_guid.get(int(name, 16))
-            except ValueError:
-                number = None
-            if number is not None:
-                chosen[number] = True
-                continue
-        node = fabric.find_node(name)
-        if fabric.node_kind[node] == NodeKind.SWITCH:
-            raise InputError(f"ftree: option {option} names {name}, which is a switch")
-        chosen |= fabric.endpoint_node == node
-    return chosen
 
 
 def _jobs(

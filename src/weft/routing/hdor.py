@@ -156,6 +156,7 @@ def _fill(
     choice = len(inner.order) > kns.num_lines or len(edges) > len(kns.joint_router)
     passes = PASSES if choice else 1
     steps = np.empty((graph.num_rows if choice else 0, len(node_offset) - 1), dtype=np.int32)
+    graph.need_memory(graph.num_rows, 1, "turns")
     turns = np.empty((graph.num_rows, graph.num_rows), dtype=np.uint8)
     hdor_tables(
         graph.edge_offset, graph.edge_row, graph.edge_port, edges_back(fabric), inner.edge_up,

@@ -158,6 +158,7 @@ def _choose_trees(
     hosts = graph.destination_row[: fabric.num_host_endpoints]
     wanted = np.bincount(hosts[hosts >= 0], minlength=rows) << lmc
     weight = np.maximum(wanted, 1) if management else wanted
+    graph.need_memory(rows, 6, "paths")
     chosen = np.empty((rows, rows), dtype=np.int32)
     layer = np.empty((rows, rows), dtype=np.uint8)
     layered_paths(

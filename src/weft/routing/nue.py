@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import depth_first_order
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.ascending import lead_in, ordered_tables
-from weft.kernels.distances import UNREACHED, bfs_many
+from weft.kernels.distances import UNREACHED
 from weft.kernels.nue import share_lanes
 from weft.routes import Routes, TableRoutes, VirtualLanes
 from weft.routing.base import (
@@ -197,8 +197,7 @@ class _Problem:
     def of(cls, fabric: Fabric, management: bool) -> _Problem:
         graph = fabric.graph
         every = np.arange(graph.num_rows, dtype=np.int32)
-        distances = np.empty((graph.num_rows, graph.num_rows), dtype=np.uint16)
-        bfs_many(graph.edge_offset, graph.edge_row, every, distances)
+        distances = graph.hops()
         weight = row_sources(fabric)
         counts = every if management else sending_rows(fabric)
         weight[counts] = np.maximum(weight[counts], 1)

@@ -43,6 +43,7 @@ class SetCollector:
         self,
     ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]]:
         """All lines so far: set numbers int32 [lines, rows], and the sets' CSR and lanes."""
+        self._graph.need_memory(len(self._rows), 4, "candidate sets")
         lines = np.full((len(self._rows), self._graph.num_rows), -1, dtype=np.int32)
         if not self._rows or not sum(map(len, self._edges)):
             empty = np.zeros(0, dtype=np.int32)

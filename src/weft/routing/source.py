@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from weft.arguments import whole_numbers
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.formats.records import lines_of, shown
@@ -203,11 +204,10 @@ def source_routes(
     PathRoutes('source': 2 source routes, up to 2 links between switches)
     """
     check_pairs(fabric)
-    start, end = (_numbers(hosts, fabric.num_hosts, "host") for hosts in (sources, destinations))
-    first = _numbers(offset, None, "offset")
-    hops = _numbers(ports, None, "port")
-    if len(start) != len(end) or len(first) != len(start) + 1:
-        raise InputError(f"{len(start)} sources, {len(end)} destinations and {len(first)} offsets")
+    start = fabric.host_numbers(sources, "sources")
+    end = fabric.host_numbers(destinations, "destinations", count=len(start))
+    first = whole_numbers(offset, "offsets", low=0, shape=(len(start) + 1,))
+    hops = whole_numbers(ports, "ports", low=0)
     if first[0] != 0 or first[-1] != len(hops) or np.any(np.diff(first) < 0):
         raise InputError(f"the offsets must ascend from 0 to {len(hops)}, the number of ports")
     links = _follow(fabric, start, end, first, hops)
@@ -221,11 +221,7 @@ def source_routes(
     path_of = np.repeat(np.arange(len(pair)), np.diff(first))
     inner = edge >= 0
     counts = np.bincount(path_of[inner], minlength=len(pair))[order]
-    levels = np.asarray(sl)
-    if levels.dtype.kind not in "iu" or levels.shape not in {(), pair.shape}:
-        raise InputError(f"there must be one service level for all or {len(pair)}")
-    if levels.size and not 0 <= levels.min() <= levels.max() < 16:
-        raise InputError("a service level is 0 to 15")
+    levels = whole_numbers(sl, "service levels", low=0, high=15, each=len(pair))
     place = np.empty(len(pair), dtype=np.int64)
     place[order] = np.arange(len(pair))
     by_pair = np.argsort(place[path_of[inner]], kind="stable")
@@ -234,7 +230,7 @@ def source_routes(
         pair=pair[order],
         offset=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
         edge=edge[inner][by_pair].astype(np.int32),
-        sl=(levels[order] if levels.ndim else levels).astype(np.uint8),
+        sl=(levels[order] if np.ndim(sl) else levels.max(initial=0)).astype(np.uint8),
     )
 
 
@@ -257,15 +253,6 @@ def _host(fabric: Fabric, text: str) -> int:
     if not 0 <= host < fabric.num_hosts:
         raise InputError(f"{fabric.node_names[node]} is no host")
     return host
-
-
-def _numbers(values: ArrayLike, below: int | None, what: str) -> NDArray[np.int64]:
-    numbers = np.asarray(values)
-    if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
-        raise InputError(f"{what}s must be a list of whole numbers")
-    if below is not None and numbers.size and not 0 <= numbers.min() <= numbers.max() < below:
-        raise InputError(f"a {what} is 0 to {below - 1}")
-    return numbers.astype(np.int64)
 
 
 def _follow(

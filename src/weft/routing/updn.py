@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import InputError, NotApplicable
-from weft.fabrics import Fabric, NodeKind
-from weft.kernels.distances import UNREACHED, bfs_many
+from weft.fabrics import Fabric
+from weft.kernels.distances import UNREACHED
 from weft.kernels.opensm_ranks import EARLY, LATE
-from weft.opensm.guids import read_guids
+from weft.opensm.guids import listed_nodes, read_guids
 from weft.routes import Routes, TableRoutes
 from weft.routing.base import (
     PASSES,
@@ -23,12 +23,17 @@ from weft.routing.base import (
     fill,
     provenance,
     row_adapters,
+    sending_rows,
 )
 from weft.routing.ranked import fill_ranked, missing_ways, refuse_long
+from weft.routing.structure.fat_tree import find_levels
+from weft.words import few
 
 #: A root sees this share of the adapters at one distance, and no other distance above the second.
 ROOT_SHARE = 0.9
 OTHER_SHARE = 0.05
+#: Rows that are held against all others at a time.
+_BLOCK = 512
 
 
 @engine(
@@ -54,10 +59,11 @@ def updn(
     fabric
         Any fabric.
     roots
-        Names or GUIDs of the root switches; ``auto`` finds them as OpenSM does, by the distances
-        to all hosts, and refuses when there is none; ``center`` takes the switch of least
-        eccentricity, which serves any topology. A part of a split fabric without a root gets its
-        center.
+        Names or GUIDs of the root switches, or ``@FILE`` with one GUID a line; ``auto`` takes the
+        top tier of a tree, and on other fabrics what ``opensm`` finds (see Notes); ``opensm`` finds
+        them as OpenSM does without a list, by the distances to all hosts; ``center`` takes the
+        switch of least eccentricity, which serves any topology. A part of a split fabric without a
+        root gets its center.
     root_guid_file
         Instead of `roots`, a file with the GUID of a root switch on each line, as OpenSM's ``-a``.
     balance
@@ -72,25 +78,25 @@ def updn(
     Raises
     ------
     NotApplicable
-        When ``auto`` finds no root, or the roots leave hosts without a legal path.
+        When no root is found, or the roots leave hosts without a legal path.
     InputError
         When a root is no switch of the fabric; of a file with its line.
 
     Notes
     -----
     Roots rank 0 and every other switch its distance to the nearest; a link to a lower rank goes
-    up, and among equals the one to the higher GUID does (with ``opensm`` the lower). Source:
-    Schroeder et al. 1991; OpenSM's ``updn`` for the search of roots.
+    up, and among equals the one to the higher GUID does (with ``opensm`` the lower).
+
+    ``auto`` counts levels from the switches with hosts. Where no cable joins two switches of one
+    level, the roots are all switches of the lowest level from which each pair of hosts has a legal
+    path. Otherwise they are the roots that OpenSM finds, without those that have hosts themselves
+    if the others suffice: with more than 20 leaf switches its search takes the leaves for roots.
+
+    Source: Schroeder et al. 1991; OpenSM's ``updn`` for its search of roots.
     """
     check_lmc(fabric, lmc)
     table = empty_table(fabric, lmc)
-    if root_guid_file is not None:
-        if roots != ("auto",):
-            raise InputError("updn: roots are either named or in root_guid_file, not both")
-        listed = read_guids(fabric, root_guid_file, kind="root")
-        chosen = _complete(fabric, fabric.graph.node_row[listed])
-    else:
-        chosen = find_roots(fabric, roots)
+    chosen, rule = chosen_roots(fabric, roots, root_guid_file)
     if passes < 1:
         raise InputError(f"passes must be at least 1, not {passes}")
     step = None
@@ -107,27 +113,97 @@ def updn(
             f"with these roots {gaps} ways from a switch to a host would have to go up "
             f"again, such as {example}; name other roots, or use roots=center"
         )
-    names = ", ".join(fabric.node_names[fabric.graph.row_node[row]] for row in chosen[:8])
-    more = f" and {len(chosen) - 8} more" if len(chosen) > 8 else ""
-    return TableRoutes(
-        **provenance(fabric, "updn", notes=(f"roots: {names}{more}",)), table=table, lmc=lmc
-    )
+    names = few([fabric.node_names[fabric.graph.row_node[row]] for row in chosen])
+    count = f"{len(chosen)} root{'s' if len(chosen) > 1 else ''}"
+    note = f"{count}{f' ({rule})' if rule else ''}: {names}"
+    return TableRoutes(**provenance(fabric, "updn", notes=(note,)), table=table, lmc=lmc)
 
 
-def find_roots(fabric: Fabric, roots: tuple[str, ...]) -> NDArray[np.int32]:
-    """Rows of the root switches, at least one in each connected part; see `updn`."""
-    if roots == ("auto",):
-        found = roots_by_distance(fabric)
+def chosen_roots(
+    fabric: Fabric, roots: tuple[str, ...] = ("auto",), root_guid_file: Path | None = None
+) -> tuple[NDArray[np.int32], str]:
+    """Find the root switches that `updn` takes.
+
+    Parameters
+    ----------
+    fabric, roots, root_guid_file
+        As for `updn`.
+
+    Returns
+    -------
+    tuple
+        Rows, int32, at least one in each connected part; and how they were found, empty for those
+        that were named.
+
+    Raises
+    ------
+    NotApplicable
+        When ``auto`` or ``opensm`` finds none.
+    InputError
+        When a root is no switch of the fabric; of a file with its line.
+    """
+    rule = ""
+    if root_guid_file is not None:
+        if roots != ("auto",):
+            raise InputError("updn: roots are either named or in root_guid_file, not both")
+        found = fabric.graph.node_row[read_guids(fabric, root_guid_file, kind="root")]
+    elif roots == ("auto",):
+        found, rule = _roots_of_tree(fabric), "top tier of the tree"
         if not len(found):
-            raise NotApplicable(
-                "no switch sees nearly all hosts at one distance, so no roots can be found; "
-                "name them, or use roots=center"
-            )
+            found, rule = _searched(fabric), "by their distances to the hosts"
+            outer = found[row_adapters(fabric)[found] == 0]
+            if len(outer) and _joins_all(fabric, _complete(fabric, outer)):
+                found = outer
+    elif roots == ("opensm",):
+        found, rule = _searched(fabric), "by their distances to the hosts"
     elif roots == ("center",):
-        found = np.zeros(0, dtype=np.int32)
+        found, rule = np.zeros(0, dtype=np.int32), "center"
     else:
         found = _named_roots(fabric, roots)
-    return _complete(fabric, found)
+    return _complete(fabric, found), rule
+
+
+def _searched(fabric: Fabric) -> NDArray[np.int32]:
+    found = roots_by_distance(fabric)
+    if not len(found):
+        raise NotApplicable(
+            "no switch sees nearly all hosts at one distance, so no roots can be found; "
+            "name them, or use roots=center"
+        )
+    return found
+
+
+def _roots_of_tree(fabric: Fabric) -> NDArray[np.int32]:
+    """Rows of the lowest tree level that joins all hosts; none where it is no tree."""
+    try:
+        level = find_levels(fabric)
+    except NotApplicable:
+        return np.zeros(0, dtype=np.int32)
+    for top in range(1, int(level.max()) + 1):
+        found = np.flatnonzero(level == top).astype(np.int32)
+        if _joins_all(fabric, _complete(fabric, found)):
+            return found
+    return np.zeros(0, dtype=np.int32)
+
+
+def _joins_all(fabric: Fabric, roots: NDArray[np.int32]) -> bool:
+    """Whether each pair of sending rows in one connected part has a way up to a common root."""
+    graph = fabric.graph
+    order = _order(fabric, roots)
+    up = order[graph.edge_row] < order[graph.edge_tail]
+    above = np.zeros((graph.num_rows, len(roots)), dtype=np.bool_)
+    above[roots, np.arange(len(roots))] = True
+    for row in np.argsort(order):
+        edges = slice(graph.edge_offset[row], graph.edge_offset[row + 1])
+        above[row] |= above[graph.edge_row[edges][up[edges]]].any(axis=0)
+    rows, label = sending_rows(fabric), components(fabric)
+    reach = above[rows].astype(np.float32)
+    for start in range(0, len(rows), _BLOCK):
+        some = slice(start, start + _BLOCK)
+        common = reach[some] @ reach.T > 0
+        if np.any(~common & (label[rows[some]][:, None] == label[rows])):
+            return False
+    return True
 
 
 def _complete(fabric: Fabric, found: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -135,25 +211,21 @@ def _complete(fabric: Fabric, found: NDArray[np.int32]) -> NDArray[np.int32]:
     label = components(fabric)
     parts = int(label.max(initial=-1)) + 1
     rootless = np.setdiff1d(np.arange(parts), label[found])
+    if not len(rootless):
+        return np.unique(found).astype(np.int32)
     centers = _centers(fabric, label)[rootless]
     return np.unique(np.concatenate((found, centers))).astype(np.int32)
 
 
 def _named_roots(fabric: Fabric, roots: tuple[str, ...]) -> NDArray[np.int32]:
-    nodes = [fabric.find_node(name) for name in roots]
-    if not nodes:
-        raise InputError("updn: option roots names no switch")
-    for node in nodes:
-        if fabric.node_kind[node] != NodeKind.SWITCH:
-            raise InputError(f"updn: root {fabric.node_names[node]} is no switch")
+    nodes = listed_nodes(fabric, roots, kind="root", what="updn: option roots")
     return fabric.graph.node_row[nodes]
 
 
 def _centers(fabric: Fabric, label: NDArray[np.int32]) -> NDArray[np.int32]:
     """The switch of least eccentricity of each connected part, the first of equals."""
     graph = fabric.graph
-    hops = np.empty((graph.num_rows, graph.num_rows), dtype=np.uint16)
-    bfs_many(graph.edge_offset, graph.edge_row, np.arange(graph.num_rows, dtype=np.int32), hops)
+    hops = graph.hops()
     hops[hops == UNREACHED] = 0
     forwarding_host = graph.row_node >= fabric.num_switches
     order = np.lexsort((hops.max(axis=0), forwarding_host, label))
@@ -165,8 +237,7 @@ def roots_by_distance(fabric: Fabric) -> NDArray[np.int32]:
     graph = fabric.graph
     sources = row_adapters(fabric)
     leaves = np.flatnonzero(sources).astype(np.int32)
-    hops = np.empty((len(leaves), graph.num_rows), dtype=np.uint16)
-    bfs_many(graph.edge_offset, graph.edge_row, leaves, hops)
+    hops = graph.hops(leaves)
     total = int(sources.sum())
     over_most = np.zeros(graph.num_rows, dtype=np.int64)
     over_some = np.zeros(graph.num_rows, dtype=np.int64)
@@ -180,10 +251,17 @@ def roots_by_distance(fabric: Fabric) -> NDArray[np.int32]:
 def _ranks(fabric: Fabric, roots: NDArray[np.int32]) -> NDArray[np.int64]:
     """Hops of each row to the nearest root."""
     graph = fabric.graph
-    hops = np.empty((len(roots), graph.num_rows), dtype=np.uint16)
-    bfs_many(graph.edge_offset, graph.edge_row, roots, hops)
-    nearest: NDArray[np.int64] = hops.min(axis=0).astype(np.int64)
-    return nearest
+    ranks = np.full(graph.num_rows, graph.num_rows, dtype=np.int64)
+    near = np.zeros(graph.num_rows, dtype=np.bool_)
+    near[roots] = True
+    rank = 0
+    while near.any():
+        ranks[near] = rank
+        rank += 1
+        further = near[graph.edge_tail] & (ranks[graph.edge_row] > rank)
+        near = np.zeros(graph.num_rows, dtype=np.bool_)
+        near[graph.edge_row[further]] = True
+    return ranks
 
 
 def _opensm_steps(fabric: Fabric, roots: NDArray[np.int32]) -> NDArray[np.uint8]:
@@ -202,9 +280,14 @@ def _opensm_steps(fabric: Fabric, roots: NDArray[np.int32]) -> NDArray[np.uint8]
 def up_edges(fabric: Fabric, roots: NDArray[np.int32]) -> NDArray[np.uint8]:
     """uint8 [edges]: 1 where an edge goes up, to a lower rank or, within one, a higher GUID."""
     graph = fabric.graph
-    rank = _ranks(fabric, roots)
-    guid = fabric.node_guid[graph.row_node]
+    order = _order(fabric, roots)
+    return (order[graph.edge_row] < order[graph.edge_tail]).astype(np.uint8)
+
+
+def _order(fabric: Fabric, roots: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Place of each row, the roots first: int64 [rows]."""
+    graph = fabric.graph
     order = np.empty(graph.num_rows, dtype=np.int64)
-    order[np.lexsort((~guid, rank))] = np.arange(graph.num_rows)
-    tail = np.repeat(np.arange(graph.num_rows), np.diff(graph.edge_offset))
-    return (order[graph.edge_row] < order[tail]).astype(np.uint8)
+    guid = fabric.node_guid[graph.row_node]
+    order[np.lexsort((~guid, _ranks(fabric, roots)))] = np.arange(graph.num_rows)
+    return order

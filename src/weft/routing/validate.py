@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from weft.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.checks import arriving_rows, check_tables, list_unrouted
-from weft.kernels.distances import UNREACHED, bfs_many
+from weft.kernels.distances import UNREACHED
 from weft.kernels.paths import count_lengths
 from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
-from weft.routing.base import row_sources
-from weft.routing.deadlock import CreditLoop, credit_loops
+from weft.routing.base import components, row_sources
+from weft.routing.deadlock import CreditLoop, credit_loops, on_one_lane
 from weft.routing.phases import goes_round, longest_ways, round_lengths, routed_rows
 
 #: Loops that are described one by one; there may be more.
@@ -58,6 +58,12 @@ class Validation:
         destinations included.
     round_hops
         Links of the longest way by an intermediate, cables to hosts included; 0 without any.
+    levels_known
+        The service levels and lanes of the routes are those in force. If not, `credit_loops` are
+        those of all paths on one lane, which real lanes may break up, but not add to.
+    sent_out
+        int64: LIDs, as rows of the table, that their own switch or forwarding host sends out by a
+        port. A packet is delivered there only by entry 0, as InfiniBand's port 0 is.
     """
 
     fabric: Fabric
@@ -72,10 +78,19 @@ class Validation:
     detours: NDArray[Any]
     unrouted_rows: int
     round_hops: int = 0
+    levels_known: bool = True
+    sent_out: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    @property
+    def deadlock(self) -> Literal["no", "may", "can"]:
+        """Whether the routes can deadlock; "may" when service levels and lanes are not known."""
+        if not self.credit_loops:
+            return "no"
+        return "can" if self.levels_known else "may"
 
     @property
     def ok(self) -> bool:
-        """Every pair of hosts is routed, and there is neither a loop nor a credit loop."""
+        """Every pair of hosts is routed, nothing goes in a loop, and nothing may deadlock."""
         return not (self.num_unrouted_pairs or self.num_loops or self.credit_loops)
 
     @property
@@ -114,6 +129,15 @@ class Validation:
             _list_unrouted(self.fabric, self.routes, pairs)
         return pairs
 
+    @cached_property
+    def lost_pairs(self) -> NDArray[np.int64]:
+        """The `unrouted_pairs` that cables connect, int64 [pairs, 2]."""
+        label = np.append(components(self.fabric), -1)[_host_rows(self.fabric)]
+        source, destination = self.unrouted_pairs.T
+        joined = (label[source] >= 0) & (label[source] == label[destination])
+        lost: NDArray[np.int64] = self.unrouted_pairs[joined]
+        return lost
+
     def findings(self) -> list[str]:
         """What a user should know, a line each, worst first."""
         lines = []
@@ -124,13 +148,17 @@ class Validation:
                 f"{self.num_unrouted_pairs} of {hosts * (hosts - 1)} host pairs ({share:.1%}) "
                 f"have no path; {self.num_disconnected_pairs} of them are not even cabled together"
             )
+        if len(self.sent_out):
+            lines.append(self.sent_out_text())
         if self.num_loops:
             names = " -> ".join(self.fabric.node_names[node] for node in self.loops[0])
             lines.append(f"{self.num_loops} LIDs have a forwarding loop, such as {names}")
         if self.credit_loops:
+            unknown = "" if self.levels_known else "if all packets share one lane, "
             lines.append(
-                f"it can deadlock: {len(self.credit_loops)} set(s) of channels wait for each "
-                f"other, such as {self.credit_loops[0].text(self.fabric)}"
+                f"it {self.deadlock} deadlock: {unknown}{len(self.credit_loops)} set(s) of "
+                "channels wait for each other, such as "
+                f"{self.credit_loops[0].text(self.fabric)}"
             )
         if self.unrouted_rows and not self.num_unrouted_pairs:
             lines.append(
@@ -150,10 +178,24 @@ class Validation:
             )
         return lines
 
+    def sent_out_text(self) -> str:
+        """What `sent_out` means, with an example."""
+        assert isinstance(self.routes, TableRoutes)
+        graph, lid = self.fabric.graph, int(self.sent_out[0])
+        row = int(graph.destination_row[lid >> self.routes.lmc])
+        return (
+            f"{len(self.sent_out)} LIDs are never delivered: the table entry of a switch or "
+            "forwarding host for its own LID must be port 0, but "
+            f"{self.fabric.node_names[graph.row_node[row]]} sends such packets out by port "
+            f"{int(self.routes.table[lid, row])}"
+        )
+
     def text(self) -> str:
         """The whole verdict as plain text."""
         verdict = "valid" if self.ok else "NOT VALID"
-        longest = f"paths of {self.mean_hops:.2f} links on average, at most {self.max_hops}"
+        longest = "no pair of hosts is connected"
+        if self.max_hops:
+            longest = f"paths of {self.mean_hops:.2f} links on average, at most {self.max_hops}"
         head = f"{self.routes.engine} on {self.fabric.name}: {verdict}, {longest}, "
         head += f"{self.lanes} lane{'s' if self.lanes > 1 else ''}"
         return "\n".join([head, *(f"  - {line}" for line in self.findings())])
@@ -162,7 +204,9 @@ class Validation:
         return self.text()
 
 
-def validate(fabric: Fabric, routes: Routes, *, management: bool = False) -> Validation:
+def validate(
+    fabric: Fabric, routes: Routes, *, management: bool = False, levels_known: bool = True
+) -> Validation:
     """Check routes: every host pair arrives, nothing circles, nothing can deadlock.
 
     Parameters
@@ -172,6 +216,9 @@ def validate(fabric: Fabric, routes: Routes, *, management: bool = False) -> Val
     management
         Take traffic from and to switches into the channel dependency graph too, as a subnet
         manager's is when it does not go by direct routes.
+    levels_known
+        Whether the service levels and lanes of the routes are those in force. If not, the proof
+        takes all paths on one lane: without a cycle there, there is none on any lanes.
 
     Returns
     -------
@@ -192,16 +239,12 @@ def validate(fabric: Fabric, routes: Routes, *, management: bool = False) -> Val
         counts = _check_paths(fabric, routes)
     else:
         raise NotApplicable(f"{routes.engine} gives no ways to validate")
-    cycles, lanes = credit_loops(fabric, routes, management=management)
-    return Validation(fabric=fabric, routes=routes, credit_loops=cycles, lanes=lanes, **counts)
-
-
-def _best_hops(fabric: Fabric) -> NDArray[np.uint16]:
-    graph = fabric.graph
-    hops = np.empty((graph.num_rows, graph.num_rows), dtype=np.uint16)
-    every = np.arange(graph.num_rows, dtype=np.int32)
-    bfs_many(graph.edge_offset, graph.edge_row, every, hops)
-    return hops
+    judged = routes if levels_known else on_one_lane(routes)
+    cycles, lanes = credit_loops(fabric, judged, management=management)
+    return Validation(
+        fabric=fabric, routes=routes, credit_loops=cycles, lanes=lanes, levels_known=levels_known,
+        **counts,
+    )  # fmt: skip
 
 
 def _uncabled_pairs(fabric: Fabric) -> int:
@@ -232,16 +275,16 @@ def _check_tables(fabric: Fabric, routes: TableRoutes) -> dict[str, Any]:
     detours = np.zeros(graph.num_rows + 2, dtype=np.int64)
     loop_lids = np.empty(MAX_LOOPS, dtype=np.int32)
     loop_rows = np.empty(MAX_LOOPS, dtype=np.int32)
-    stranded, circling, apart, loops, lost_rows = check_tables(
+    lost, apart, loops, lost_rows = check_tables(
         routes.table, routes.lmc, graph.destination_row, graph.destination_link, weight,
         graph.row_base, graph.row_link, graph.link_row, row_sources(fabric),
-        _hosts_that_are_rows(fabric), routes.no_path, _best_hops(fabric), histogram, detours,
+        _hosts_that_are_rows(fabric), routes.no_path, fabric.graph.hops(), histogram, detours,
         loop_lids, loop_rows,
     )  # fmt: skip
     uncabled = _uncabled_pairs(fabric)
     listed = min(loops, MAX_LOOPS)
     return {
-        "num_unrouted_pairs": int(stranded + circling + uncabled),
+        "num_unrouted_pairs": int(lost + uncabled),
         "num_disconnected_pairs": int(apart + uncabled),
         "loops": [
             _loop(fabric, routes, int(lid), int(row))
@@ -251,7 +294,18 @@ def _check_tables(fabric: Fabric, routes: TableRoutes) -> dict[str, Any]:
         "hops": _trimmed(histogram),
         "detours": _trimmed(detours),
         "unrouted_rows": int(lost_rows),
+        "sent_out": _sent_out(fabric, routes),
     }
+
+
+def _sent_out(fabric: Fabric, routes: TableRoutes) -> NDArray[np.int64]:
+    """LIDs for which the row that they belong to has a port other than 0, int64."""
+    graph = fabric.graph
+    own = np.flatnonzero((graph.destination_link < 0) & (graph.destination_row >= 0))
+    lids = ((own[:, None] << routes.lmc) + np.arange(1 << routes.lmc)).reshape(-1)
+    entry = routes.table[lids, graph.destination_row[lids >> routes.lmc]]
+    sent_out: NDArray[np.int64] = lids[(entry != 0) & (entry != routes.no_path)].astype(np.int64)
+    return sent_out
 
 
 def _trimmed(histogram: NDArray[Any]) -> NDArray[Any]:
@@ -272,7 +326,7 @@ def _loop(fabric: Fabric, routes: TableRoutes, lid: int, row: int) -> list[int]:
 
 def _check_paths(fabric: Fabric, routes: PathRoutes) -> dict[str, Any]:
     graph = fabric.graph
-    best = _best_hops(fabric)
+    best = fabric.graph.hops()
     hosts = fabric.num_hosts
     source, destination = np.divmod(routes.pair, fabric.num_host_endpoints)
     first = np.zeros(fabric.num_host_endpoints, dtype=bool)
@@ -306,7 +360,7 @@ def _check_candidates(fabric: Fabric, routes: CandidateRoutes) -> dict[str, Any]
     rows = np.arange(fabric.graph.num_rows)
     if not routes.num_intermediates:
         rows = np.flatnonzero(row_sources(fabric))
-    every_best, every_reached = _best_hops(fabric), routed_rows(fabric, routes)
+    every_best, every_reached = fabric.graph.hops(), routed_rows(fabric, routes)
     unrouted_rows = int((~every_reached & (every_best != UNREACHED)).sum())
     best, reached = every_best[rows][:, rows], every_reached[rows][:, rows]
     lengths, (line, _) = longest_ways(fabric, routes, routes.set_id[rows])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,31 @@ from weft.fabrics import Fabric
 from weft.kernels.paths import path_loads
 from weft.kernels.split import split_loads
 from weft.kernels.trees import all_to_all_table_loads
+from weft.kernels.walk import row_users
 from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
 from weft.routing.base import row_sources
 from weft.routing.phases import routed_rows
 from weft.routing.validate import reached_rows
 from weft.sim.intermediates import round_loads
-from weft.sim.static import Loads, endpoint_out
+from weft.sim.static import Flows, Loads, endpoint_out, link_users
+
+
+@dataclass(frozen=True, eq=False)
+class LinkGroups:
+    """Flows over one link, counted by the nodes that their hosts hang from.
+
+    Parameters
+    ----------
+    source, destination
+        int64 [groups]: the forwarding node next to the sending and to the receiving hosts; a host
+        that forwards is its own.
+    flows
+        int64 [groups]: how many flows.
+    """
+
+    source: NDArray[np.int64]
+    destination: NDArray[np.int64]
+    flows: NDArray[np.int64]
 
 
 def all_to_all_loads(fabric: Fabric, routes: Routes) -> Loads:
@@ -151,3 +171,86 @@ def _split_round(
     loads[back[there]] += (routed.sum(axis=1)[rows] / sources[rows])[there]
     lost = len(joined) * (len(joined) - 1) - int(routed.sum())
     return Loads(loads, pairs, lost + uncabled, share)
+
+
+def all_to_all_users(
+    fabric: Fabric, routes: Routes, links: NDArray[np.integer[Any]]
+) -> list[LinkGroups]:
+    """Whose flows cross some links when every host sends to every other.
+
+    Gives what `link_users` gives for all ordered pairs of different hosts (first port, LID
+    offset 0), counted by switches, without a list of all flows: forwarding tables take packets
+    of all hosts of a switch the same way, so one path stands for all of them.
+
+    Parameters
+    ----------
+    fabric, routes
+        As for `all_to_all_loads`; the routes must settle the path of each flow.
+    links
+        Directed links, each at most once.
+
+    Returns
+    -------
+    list of LinkGroups
+        One for each link.
+
+    Raises
+    ------
+    NotApplicable
+        When the routes leave the choice of path open.
+    """
+    routes.check(fabric)
+    graph = fabric.graph
+    endpoint = fabric.host_endpoint[fabric.host_endpoint >= 0]
+    endpoint = endpoint[graph.destination_row[endpoint] >= 0]
+    if isinstance(routes, PathRoutes):
+        place, start, end, flows = _path_users(fabric, routes, endpoint, links)
+    elif isinstance(routes, TableRoutes):
+        slot = np.full(fabric.num_links, -1, dtype=np.int32)
+        used = np.flatnonzero(graph.row_link >= 0)
+        slot[graph.row_link[used]] = used
+        # A host's own cable: the row at its far end, and the endpoint that sends through it.
+        sender = np.full(fabric.num_links, -1, dtype=np.int32)
+        out = endpoint_out(fabric)[endpoint]
+        sender[out[out >= 0]] = endpoint[out >= 0]
+        carries = np.flatnonzero((slot[links] >= 0) | (sender[links] >= 0))
+        known = np.asarray(links)[carries]
+        leaves = graph.node_row[fabric.link_from[known]]
+        at = np.where(slot[known] >= 0, leaves, graph.link_row[known])
+        targets = endpoint[np.argsort(graph.destination_row[endpoint], kind="stable")]
+        place, start, end, flows = row_users(
+            routes.table, targets << routes.lmc, targets, graph.destination_row,
+            graph.destination_link, graph.row_base, graph.row_link, graph.link_row,
+            routes.no_path, row_sources(fabric), slot[known], at, sender[known],
+        )  # fmt: skip
+        place = carries[place]
+    else:
+        raise NotApplicable(f"{routes.engine} leaves the path of a flow to a policy")
+    order = np.argsort(place, kind="stable")
+    cuts = np.cumsum(np.bincount(place, minlength=len(links)))[:-1]
+    node = graph.row_node.astype(np.int64)
+    parts = zip(*(np.split(x[order], cuts) for x in (node[start], node[end], flows)), strict=True)
+    return [LinkGroups(*part) for part in parts][: len(links)]
+
+
+def _path_users(
+    fabric: Fabric,
+    routes: PathRoutes,
+    endpoint: NDArray[np.int32],
+    links: NDArray[np.integer[Any]],
+) -> tuple[NDArray[Any], ...]:
+    """Place among the links, rows at both ends and number of the flows over each link."""
+    rows = fabric.graph.num_rows
+    ends = np.divmod(routes.pair, fabric.num_host_endpoints)
+    counted = np.isin(ends[0], endpoint) & np.isin(ends[1], endpoint) & (ends[0] != ends[1])
+    source, target = (end[counted].astype(np.int32) for end in ends)
+    nothing = np.zeros(0, dtype=np.int32)
+    flows = Flows(source, target, nothing, np.arange(len(source), dtype=np.int32), np.zeros(0))
+    row = fabric.graph.destination_row.astype(np.int64)
+    key = [
+        place * rows**2 + row[source[through]] * rows + row[target[through]]
+        for place, through in enumerate(link_users(fabric, routes, flows, links))
+    ]
+    group, count = np.unique(np.concatenate([*key, nothing]), return_counts=True)
+    group = group.astype(np.int64)
+    return group // rows**2, group // rows % rows, group % rows, count

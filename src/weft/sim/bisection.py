@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit  # Student's t; scipy.stats takes long to import
 
+from weft.arguments import flag, need_memory, whole_number
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.bisection import candidate_bisections, path_bisections, table_bisections
@@ -114,14 +115,14 @@ def bisection(
     Hoefler, Schneider, Lumsdaine: Multistage switches are not crossbars, 2008 (ORCS, Netgauge).
     """
     routes.check(fabric)
-    if samples < 1:
-        raise InputError(f"samples must be at least 1, not {samples}")
+    samples = whole_number(samples, "samples", 1)
+    seed = whole_number(seed, "seed")
+    two_way = flag(two_way, "two_way")
     if fabric.num_hosts < 2:
         raise InputError(f"{fabric.name} has {fabric.num_hosts} hosts; a bisection needs two")
-    if not 0 <= seed < 2**63:
-        raise InputError(f"seed must be 0 to 2^63 - 1, not {seed}")
     rate = host_rate_gbps(fabric)
     cost = rate / fabric.link_rate_gbps
+    need_memory(16 * samples, f"the results of {samples:,} samples", "ask for fewer")
     means = np.empty(samples)
     lost = np.empty(samples, dtype=np.int64)
     graph = fabric.graph

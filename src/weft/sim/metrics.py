@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
+from weft.arguments import finite_numbers
 from weft.columns import Column, frame
-from weft.errors import InputError
 from weft.fabrics import Fabric, NodeKind
 
 _LOAD = "flows"
@@ -45,16 +45,6 @@ KIND_NAMES = ("switch-switch", "host-switch", "switch-host", "host-host")
 AUXILIARY = "auxiliary"
 
 
-def _numbers(values: ArrayLike) -> NDArray[np.float64]:
-    array = np.asarray(values)
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iuf"):
-        raise InputError("metrics need a list of numbers")
-    numbers = array.astype(np.float64)
-    if not np.all(np.isfinite(numbers)):
-        raise InputError("metrics need finite numbers; leave out what is not known")
-    return numbers
-
-
 def load_metrics(values: ArrayLike) -> pl.DataFrame:
     """Distribution of link loads, or of any values of at least 0, in one row.
 
@@ -78,7 +68,7 @@ def load_metrics(values: ArrayLike) -> pl.DataFrame:
 
 
 def _distribution(values: ArrayLike) -> dict[str, float | None]:
-    numbers = _numbers(values)
+    numbers = finite_numbers(values, "values of a distribution", low=-np.inf)
     if not numbers.size:
         return {"count": 0} | dict.fromkeys(list(LOAD_COLUMNS)[1:])
     mean = float(numbers.mean())
@@ -113,7 +103,8 @@ def ecdf(values: ArrayLike) -> pl.DataFrame:
     InputError
         When a value is not a finite number.
     """
-    distinct, counts = np.unique(_numbers(values), return_counts=True)
+    numbers = finite_numbers(values, "values of a distribution", low=-np.inf)
+    distinct, counts = np.unique(numbers, return_counts=True)
     return frame(ECDF_COLUMNS, {"value": distinct, "share": np.cumsum(counts) / counts.sum()})
 
 

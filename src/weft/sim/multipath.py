@@ -7,30 +7,38 @@ timed: the epochs' loads are added up.
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from weft.arguments import MAX_INT32, one_of, whole_number, whole_numbers
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.multipath import (
     CRC,
     IDEAL,
-    LINEAR,
+    NUMBERED,
     STUCK,
     TOO_MANY_PATHS,
     flow_key,
     hashed_counts,
+    linear_codes,
 )
 from weft.routes import CandidateRoutes, Routes
 from weft.sim.static import Flows, endpoint_out, host_flows
 
-HashName = Literal["ideal", "linear", "crc", "crc-polarised", "crc-offset"]
+HashName = Literal["ideal", "md5", "linear", "crc", "crc-polarised", "crc-offset"]
+
+#: Factors of the codes of source, destination, QP and epoch, whose sum modulo the number of paths
+#: is the number of a path: those of the program published with Kenzi 2026.
+PATH_FACTORS = (1315423911, 2654435761, 97531, 19260817)
 
 #: Source, destination, protocol and the two ports of an IPv4 packet.
 FIVE_TUPLE_BYTES = 13
@@ -86,6 +94,8 @@ class HashFunction:
         Which computation: of `weft.kernels.multipath`.
     summary
         One line.
+    by_name
+        The codes of a path number are MD5 digests of names, and so need no seed.
     own_seed
         Every switch starts its CRC from its own value.
     own_offset
@@ -95,6 +105,7 @@ class HashFunction:
     name: HashName
     kind: int
     summary: str
+    by_name: bool = False
     own_seed: bool = False
     own_offset: bool = False
 
@@ -108,9 +119,17 @@ HASHES = {
             "an independent, uniform choice at every switch for each flow, QP and epoch",
         ),
         HashFunction(
+            "md5",
+            NUMBERED,
+            "path number = weighted sum of the MD5 of source, destination, QP and epoch, modulo "
+            "the paths (the program published with Kenzi 2026)",
+            by_name=True,
+        ),
+        HashFunction(
             "linear",
-            LINEAR,
-            "path number = linear form of source, destination, QP and epoch, modulo the paths",
+            NUMBERED,
+            "as md5, with random numbers for the hosts, and QP and epoch as they are (that "
+            "program before it used MD5)",
         ),
         HashFunction(
             "crc",
@@ -181,8 +200,8 @@ def multipath_loads(
     hash
         Name of one of `HASHES`.
     seed
-        Of the hash: of the choices, of the endpoints' codes, of the switches' seeds and of the
-        source ports.
+        Of the hash: of the choices, of the hosts' numbers under ``linear``, of the switches' seeds
+        and of the source ports. ``md5`` has none: it hashes the names of the hosts.
 
     Raises
     ------
@@ -190,31 +209,32 @@ def multipath_loads(
         On an unknown hash, a split of less than one part, host numbers that do not exist, routes
         of another fabric, or candidates that lead nowhere.
     NotApplicable
-        When the routes leave no choice open, or ``linear`` would have to number more than 2^61
-        paths of one pair.
+        When the routes leave no choice open, or ``md5`` or ``linear`` would have to number more
+        than 2^61 paths of one pair.
     """
     routes.check(fabric)
     if not isinstance(routes, CandidateRoutes):
         raise NotApplicable(f"{routes.engine} leaves no choice of path to hash for")
     if routes.num_intermediates:
         raise NotApplicable(f"{routes.engine} draws intermediates, which no hash at a switch does")
-    if hash not in HASHES:
-        raise InputError(f"unknown hash {hash!r}; there are {', '.join(get_args(HashName))}")
-    if not splits or min(min(split) for split in splits) < 1:
-        raise InputError("a split needs at least one QP and one epoch")
+    one_of(hash, get_args(HashName), "hash")
+    parts = whole_numbers(splits, "splits [QPs, epochs]", low=1, high=MAX_INT32, shape=(None, 2))
+    seed = whole_number(seed, "seed", -(2**63), 2**64 - 1)
     function = HASHES[hash]
     flows = host_flows(fabric, sources, destinations)
     graph = fabric.graph
     out = endpoint_out(fabric)
     offset, grouped, lost = _by_target(fabric, flows)
+    splits = [(qps, epochs) for qps, epochs in parts.tolist()]
     bin_of, members = _bins(splits)
     mask, turn = _switch_settings(fabric, function, seed)
+    codes = _path_codes(fabric, function, seed, bin_of.shape)
     counts = np.zeros((int(bin_of.max()) + 1, len(graph.edge_row)), dtype=np.int64)
     status, flow = hashed_counts(
         routes.set_id, routes.set_offset, routes.set_edge, graph.edge_row,
         graph.destination_row, out, graph.link_row, offset, grouped,
         flows.sources, flows.destinations, bin_of,
-        function.kind, np.uint64(seed % 2**64), mask, turn, counts, lost,
+        function.kind, np.uint64(seed % 2**64), *codes, mask, turn, counts, lost,
     )  # fmt: skip
     if status == TOO_MANY_PATHS:
         raise NotApplicable(
@@ -280,6 +300,42 @@ def _bins(
     row = np.searchsorted(qps, np.arange(1, qps[-1] + 1))
     column = np.searchsorted(epochs, np.arange(1, epochs[-1] + 1))
     return np.ascontiguousarray(number[np.ix_(row, column)]), members
+
+
+def _path_codes(
+    fabric: Fabric, function: HashFunction, seed: int, parts: tuple[int, ...]
+) -> list[NDArray[np.uint32]]:
+    """Code of each source, destination, QP and epoch times its factor, uint32 [of each, limbs]."""
+    if function.kind != NUMBERED:
+        return [np.zeros((0, 0), dtype=np.uint32)] * len(PATH_FACTORS)
+    qps, epochs = (range(count) for count in parts)
+    if function.by_name:
+        names = _md5(fabric.node_names)[fabric.endpoint_node]
+        plain = [names, names, _md5(tuple(map(str, qps))), _md5(tuple(map(str, epochs)))]
+    else:
+        hosts = linear_codes(np.uint64(seed % 2**64), len(fabric.endpoint_node))
+        each = (hosts, hosts, np.array(qps), np.array(epochs))
+        plain = [codes.astype(np.uint32)[:, None] for codes in each]
+    return [_times(codes, factor) for codes, factor in zip(plain, PATH_FACTORS, strict=True)]
+
+
+@lru_cache(maxsize=16)
+def _md5(names: tuple[str, ...]) -> NDArray[np.uint32]:
+    """MD5 of each name as a number of four limbs, lowest first, uint32 [names, 4]."""
+    digests = (hashlib.md5(name.encode(), usedforsecurity=False).digest()[::-1] for name in names)
+    return np.frombuffer(b"".join(digests), dtype="<u4").reshape(-1, 4)
+
+
+def _times(limbs: NDArray[np.uint32], factor: int) -> NDArray[np.uint32]:
+    """Numbers of 32-bit limbs times a 32-bit factor, uint32 [numbers, limbs + 1]."""
+    product = np.empty((len(limbs), limbs.shape[1] + 1), dtype=np.uint32)
+    carry = np.zeros(len(limbs), dtype=np.uint64)
+    for place in range(limbs.shape[1]):
+        carry += limbs[:, place].astype(np.uint64) * np.uint64(factor)
+        product[:, place] = carry & np.uint64(0xFFFFFFFF)
+        carry >>= np.uint64(32)
+    product[:, -1] = carry
+    return product
 
 
 def switch_seeds(fabric: Fabric, seed: int) -> NDArray[np.uint32]:

@@ -175,12 +175,8 @@ def analyse_workload(
         When the routes are of a kind that gives no link loads.
     """
     routes.check(fabric)
-    where = np.asarray(hosts)
-    if where.shape != (workload.num_ranks,):
-        raise InputError(f"{len(where)} hosts do not match {workload.num_ranks} ranks")
-    if where.dtype.kind not in "iu" or where.min() < 0 or where.max() >= fabric.num_hosts:
-        raise InputError(f"the hosts of the ranks must be 0 to {fabric.num_hosts - 1}")
-    loader = _Loader(fabric, routes, workload, where.astype(np.int64), ports)
+    where = fabric.host_numbers(hosts, "hosts of the ranks", count=workload.num_ranks)
+    loader = _Loader(fabric, routes, workload, where, ports)
     phase = workload.phase[workload.messages]
     order = np.argsort(phase, kind="stable")
     starts = np.searchsorted(phase[order], np.arange(len(workload.phase_names) + 1))

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from weft.errors import InputError, NotApplicable, UnroutedWarning
+from weft.arguments import finite_numbers, one_of, whole_numbers
+from weft.errors import NotApplicable, UnroutedWarning
 from weft.fabrics import Fabric
 from weft.kernels.paths import path_flow_cost, path_flows_through, path_loads
 from weft.kernels.split import split_loads
@@ -81,32 +82,25 @@ def host_flows(
     InputError
         When a host number or LID offset does not exist or lengths differ.
     """
-    source = _hosts(fabric, sources, "source")
-    destination = _hosts(fabric, destinations, "destination")
-    if len(source) != len(destination):
-        raise InputError(f"{len(source)} sources do not match {len(destination)} destinations")
+    source = fabric.host_numbers(sources, "sources")
+    destination = fabric.host_numbers(destinations, "destinations", count=len(source))
     weight = np.zeros(0)
     if weights is not None:
-        weight = _per_flow(weights, len(source), "weights").astype(np.float64)
-        if not np.all(np.isfinite(weight)) or np.any(weight < 0):
-            raise InputError("the weight of a flow must be a number of at least 0")
+        weight = finite_numbers(weights, "weights", each=len(source))
     start, end = fabric.host_endpoint[source], fabric.host_endpoint[destination]
-    if ports == "spread":
+    if one_of(ports, get_args(Ports), "port policy") == "spread":
         per_host = np.bincount(
             fabric.endpoint_node[fabric.endpoint_node < fabric.num_switches + fabric.num_hosts]
             - fabric.num_switches,
             minlength=fabric.num_hosts,
         )
-        turn = source.astype(np.int64) + destination
+        turn = source + destination
         start = np.where(start >= 0, start + turn % np.maximum(per_host[source], 1), -1)
         end = np.where(end >= 0, end + turn % np.maximum(per_host[destination], 1), -1)
-    elif ports != "first":
-        raise InputError(f"unknown port policy {ports!r}; expected first or spread")
-    offset = _per_flow(lid_offset, len(source), "LID offsets")
-    if offset.size and offset.dtype.kind not in "iu":
-        raise InputError("a LID offset must be a whole number")
-    if offset.size and (offset.min() < 0 or offset.max() >= 1 << lmc):
-        raise InputError(f"a LID offset must be 0 to {(1 << lmc) - 1} when the LMC is {lmc}")
+    offset = whole_numbers(
+        lid_offset, "LID offsets", low=0, high=(1 << lmc) - 1, each=len(source),
+        of=f"offsets of LMC {lmc}",
+    )  # fmt: skip
     lids = np.zeros(0, dtype=np.int32)
     if lmc:
         lids = ((end.astype(np.int64) << lmc) + offset).astype(np.int32)
@@ -117,30 +111,6 @@ def host_flows(
         np.argsort(end, kind="stable").astype(np.int32),
         weight,
     )
-
-
-def _per_flow(values: ArrayLike, flows: int, what: str) -> NDArray[Any]:
-    """Numbers given once for all flows or once each, one per flow."""
-    try:
-        numbers = np.asarray(values)
-        if numbers.dtype.kind not in "iuf":
-            raise ValueError
-        return np.broadcast_to(numbers, flows)
-    except ValueError:
-        raise InputError(f"{what} must be one number or {flows}, one for each flow") from None
-
-
-def _hosts(fabric: Fabric, hosts: ArrayLike, what: str) -> NDArray[np.int64]:
-    numbers = np.asarray(hosts)
-    if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
-        raise InputError(f"{what}s must be a list of host numbers")
-    numbers = numbers.astype(np.int64)
-    if numbers.size and (numbers.min() < 0 or numbers.max() >= fabric.num_hosts):
-        wrong = numbers[(numbers < 0) | (numbers >= fabric.num_hosts)][0]
-        raise InputError(
-            f"{what} {wrong} is no host of {fabric.name}; hosts are 0 to {fabric.num_hosts - 1}"
-        )
-    return numbers
 
 
 def endpoint_out(fabric: Fabric) -> NDArray[np.int32]:

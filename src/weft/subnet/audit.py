@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, LinkKind
-from weft.formats.base import few
+from weft.formats import read_file
+from weft.formats.subnet_list import read_seen
 from weft.opensm.guid2lid import read_guid2lid
 from weft.opensm.lids import Lids
 from weft.opensm.ports import destination_name, port_guids
@@ -26,9 +27,9 @@ from weft.routing.validate import Validation, validate
 from weft.sim.all_to_all import all_to_all_loads
 from weft.subnet.dumps import Dumps, find_dumps, load_tables
 from weft.subnet.folder import read_settings
-from weft.subnet.osmlog import Sweep, last_sweep, version
+from weft.subnet.osmlog import complaints, last_sweep, version
 from weft.subnet.processes import log_text
-from weft.subnet.subnetlst import read_subnet_list
+from weft.words import few
 
 #: Engines of OpenSM that give service levels to pairs and write them nowhere.
 _SECRET_LEVELS = ("lash", "dfsssp", "torus-2QoS", "nue")
@@ -107,8 +108,13 @@ class Audit:
 
     @property
     def ok(self) -> bool:
-        """Nothing is wrong."""
+        """Nothing is wrong; whether the routes may deadlock can still be open, see `open`."""
         return not self.findings
+
+    @property
+    def open(self) -> bool:
+        """The files do not tell whether the routes can deadlock."""
+        return self.validation is not None and self.validation.deadlock == "may"
 
     def text(self) -> str:
         """The report, a line for each finding and note."""
@@ -120,6 +126,7 @@ class Audit:
         if self.routes is not None and self.routes.lmc:
             head += f", LMC {self.routes.lmc}"
         verdict = "nothing wrong" if self.ok else f"{len(self.findings)} WRONG"
+        verdict += ", but it may deadlock" if self.ok and self.open else ""
         width = max((len(finding.kind) for finding in self.findings), default=0)
         lines = [f"{head}: {verdict}"]
         lines += [f"  WRONG {found.kind:<{width}}  {found.text}" for found in self.findings]
@@ -141,6 +148,7 @@ class Audit:
             "unrouted_pairs": judged.num_unrouted_pairs if judged else None,
             "loops": judged.num_loops if judged else None,
             "credit_loops": len(judged.credit_loops) if judged else None,
+            "deadlock": judged.deadlock if judged else None,
             "worst_load": _number(self.worst),
             "mean_load": _number(self.mean),
             "links": [vars(link) for link in self.links],
@@ -188,7 +196,7 @@ def audit(
     if fabric is None:
         if dumps.subnet is None:
             raise InputError("name the fabric (ibnetdiscover's output), or add opensm-subnet.lst")
-        fabric = read_subnet_list(dumps.subnet)
+        fabric = read_file(dumps.subnet, "opensm-subnet")
     return _Auditor(fabric, dumps, management, tuple(better)).run()
 
 
@@ -206,6 +214,8 @@ class _Auditor:
         self.links: tuple[LinkLoad, ...] = ()
         self.worst = self.mean = self.better_worst = float("nan")
         self.better = ""
+        #: Why the service levels and lanes of packets are not known; empty when they are.
+        self.unknown_levels = ""
 
     def wrong(self, kind: str, text: str) -> None:
         self.findings.append(Finding(kind, text))
@@ -214,20 +224,27 @@ class _Auditor:
         if self.dumps.log:
             self.read_log(log_text(self.dumps.log))
         spans = read_guid2lid(self.dumps.guid2lid) if self.dumps.guid2lid else {}
+        given = np.asarray(self.fabric.lid, dtype=np.int32)
+        seen = self.compare_seen() if self.dumps.subnet else None
         routes: TableRoutes | None = None
         judged: Validation | None = None
         if self.dumps.lfts:
-            loaded = load_tables(self.fabric, self.dumps.lfts, spans)
+            known = spans
+            if seen is not None:
+                # Rows without a GUID are for the ports that have those LIDs now.
+                now = dict(zip(port_guids(self.fabric).tolist(), seen.tolist(), strict=True))
+                known = {guid: span for guid, span in spans.items() if now.get(guid) == span[0]}
+            loaded = load_tables(self.fabric, self.dumps.lfts, known)
             for kind, text in loaded.problems:
                 self.wrong(kind, text)
-            self.check_lids(loaded.base, spans)
+            self.check_lids({"the tables": loaded.base, "the fabric": given}, seen, spans)
             routes = self.add_lanes(loaded.routes)
             judged = self.judge(routes)
             self.weigh(routes, judged)
         else:
-            self.check_lids(np.zeros(self.fabric.num_destinations, dtype=np.int32), spans)
+            self.check_lids({"the fabric": given}, seen, spans)
             self.notes.append("no dump of tables, so no routes were judged (opensm -D 0x43)")
-        order = ("unrouted", "loop", "deadlock", "no table", "dead port", "fallback")
+        order = ("unrouted", "loop", "deadlock", "no table", "dead port", "fallback", "LIDs")
         rank = {kind: place for place, kind in enumerate(order)}
         return Audit(
             fabric=self.fabric,
@@ -261,24 +278,69 @@ class _Auditor:
             self.wrong("fallback", f"OpenSM routes with {last.engine or 'none'} ({reasons})")
         elif asked and last.engine and asked != last.engine:
             self.wrong("fallback", f"{asked} was asked for, and OpenSM routes with {last.engine}")
+        named = self.settings.get("lfts_file", "(null)") != "(null)"
+        if last.engine == "file" and self.dumps.config and not named:
+            self.notes.append(
+                "opensm.conf names no lfts_file: unless OpenSM was started with -U, it routes by "
+                "minhop and calls it file"
+            )
         if not last.up:
-            self.wrong("not up", f"the last sweep did not end with SUBNET UP{_last(last)}")
+            said = complaints(last.errors)
+            self.wrong("not up", f"the last sweep did not end with SUBNET UP{said}")
+        elif last.grave:
+            self.wrong("LIDs", f"the last sweep left ports out{complaints(last.grave)}")
         elif last.errors:
-            self.notes.append(f"{len(last.errors)} errors in the last sweep{_last(last)}")
+            count = len(last.errors)
+            self.notes.append(f"{count} errors in the last sweep{complaints(last.errors)}")
 
     # -- LIDs --------------------------------------------------------------------------------
 
-    def check_lids(self, base: NDArray[np.int32], spans: dict[int, tuple[int, int]]) -> None:
-        """Compare what the fabric, the tables and guid2lid say."""
+    def compare_seen(self) -> NDArray[np.int32]:
+        """Compare the ports with those that OpenSM saw; their LIDs there are taken over."""
         fabric = self.fabric
-        remembered = np.array(
-            [spans.get(guid, (0, 0))[0] for guid in port_guids(fabric).tolist()], dtype=np.int32
-        )
-        sources = {
-            "the tables": base,
-            "the fabric": np.asarray(fabric.lid, dtype=np.int32),
-            "guid2lid": remembered,
-        }
+        assert self.dumps.subnet
+        lid = read_seen(self.dumps.subnet).lid
+        guids = port_guids(fabric).tolist()
+        strangers = sorted(lid.keys() - set(guids))
+        if strangers:
+            names = few([f"{guid:#018x}" for guid in strangers])
+            self.wrong(
+                "stale", f"OpenSM saw {len(strangers)} ports that are not in the fabric: {names}"
+            )
+        found = np.array([guid in lid for guid in guids])
+        # A switch that OpenSM saw has shown it what its ports are cabled to.
+        at = np.full(len(fabric.port_guid), -1)
+        ends = fabric.num_endpoints
+        at[fabric.port_offset[fabric.endpoint_node] + fabric.endpoint_port - 1] = np.arange(ends)
+        inner = fabric.num_ports[: fabric.num_switches]
+        at[: inner.sum()] = ends + np.repeat(np.arange(len(inner)), inner)
+        shown = np.flatnonzero(fabric.link_from < fabric.num_switches)
+        shown = shown[found[ends + fabric.link_from[shown]]]
+        beyond = at[fabric.port_offset[fabric.link_to[shown]] + fabric.link_to_port[shown] - 1]
+        unseen = np.unique(beyond[(beyond >= 0) & ~found[beyond]]).tolist()
+        if unseen:
+            names = few([destination_name(fabric, place) for place in unseen])
+            self.wrong("stale", f"OpenSM did not see {len(unseen)} ports of the fabric: {names}")
+        without = [place for place, guid in enumerate(guids) if lid.get(guid) == 0]
+        if without:
+            names = few([destination_name(fabric, place) for place in without])
+            self.wrong("LIDs", f"{len(without)} ports have no LID: {names}")
+        base = np.array([lid.get(guid, 0) for guid in guids], dtype=np.int32)
+        self.fabric = replace(fabric, lid=base)
+        return base
+
+    def check_lids(
+        self,
+        sources: dict[str, NDArray[np.int32]],
+        seen: NDArray[np.int32] | None,
+        spans: dict[int, tuple[int, int]],
+    ) -> None:
+        """Compare what the fabric, the tables, OpenSM's list of cables and guid2lid say."""
+        fabric = self.fabric
+        remembered = [spans.get(guid, (0, 0))[0] for guid in port_guids(fabric).tolist()]
+        sources["guid2lid"] = np.array(remembered, dtype=np.int32)
+        if seen is not None and not np.array_equal(seen, sources["the fabric"]):
+            sources["opensm-subnet.lst"] = seen
         names = list(sources)
         for at, one in enumerate(names):
             for other in names[at + 1 :]:
@@ -294,12 +356,12 @@ class _Auditor:
         owner: dict[int, int] = {}
         clashes = []
         for guid, (first_lid, last_lid) in spans.items():
-            for lid in range(first_lid, last_lid + 1):
+            for lid in range(max(first_lid, 1), last_lid + 1):
                 if owner.setdefault(lid, guid) != guid:
                     clashes.append(f"LID {lid} of {owner[lid]:#018x} and {guid:#018x}")
         shared = [
             f"LID {lid} of {destination_name(fabric, a)} and {destination_name(fabric, b)}"
-            for lid, a, b in Lids(fabric.lid, fabric.lmc).clashes
+            for lid, a, b in Lids(sources["the fabric"], fabric.lmc).clashes
         ]
         if shared:
             self.wrong("LIDs", f"the fabric gives {len(shared)} LIDs to two ports: {few(shared)}")
@@ -311,6 +373,10 @@ class _Auditor:
     def add_lanes(self, routes: TableRoutes) -> TableRoutes:
         """The lanes and service levels in force, where files tell them."""
         fabric = self.fabric
+        if self.engine in _SECRET_LEVELS and not self.dumps.policy:
+            self.unknown_levels = (
+                f"{self.engine} gives pairs different service levels and writes them to no file"
+            )
         if self.dumps.policy:
             levels = self.levels(read_qos_policy(fabric, self.dumps.policy), routes)
             if levels is not None:
@@ -320,6 +386,7 @@ class _Auditor:
                 lanes = read_sl2vl(fabric, self.dumps.sl2vl)[0]
             except InputError as reason:
                 self.wrong("lanes", str(reason))
+                self.unknown_levels = "the dump of lanes does not fit the fabric"
                 return routes
             used = np.unique(routes.sl).astype(np.int64) if np.size(routes.sl) else np.zeros(1, int)
             silent = used[np.any(lanes.tables[:, used] >= MAX_VLS, axis=0)]
@@ -332,6 +399,8 @@ class _Auditor:
                 )
             data = np.where(lanes.tables < MAX_VLS, lanes.tables, 0).astype(np.uint8)
             routes = replace(routes, lanes=replace(lanes, tables=data))
+        elif len(np.unique(routes.sl)) > 1:
+            self.unknown_levels = "no opensm-sl2vl.dump says which lanes the service levels take"
         return routes
 
     def levels(self, matrix: NDArray[np.uint8], routes: TableRoutes) -> NDArray[np.uint8] | None:
@@ -347,9 +416,9 @@ class _Auditor:
             # What a port would send itself counts for nothing.
             own[np.arange(len(here)), here] = own[(np.arange(len(here)) + 1) % len(here), here]
             if np.any(own != own[0]):
-                self.notes.append(
+                self.unknown_levels = (
                     "the policy gives hosts of one switch different service levels to the same "
-                    "destination, so all were taken as level 0"
+                    "destination"
                 )
                 return None
             found[row, : count * width] = np.repeat(own[0], width)
@@ -357,12 +426,13 @@ class _Auditor:
 
     def judge(self, routes: TableRoutes) -> Validation:
         fabric = self.fabric
-        judged = validate(fabric, routes, management=self.management)
+        known = not self.unknown_levels
+        judged = validate(fabric, routes, management=self.management, levels_known=known)
         lost = judged.num_unrouted_pairs - judged.num_disconnected_pairs
         hosts = fabric.num_hosts
         pairs = hosts * (hosts - 1)
         if lost:
-            pair = judged.unrouted_pairs[0]
+            pair = judged.lost_pairs[0]
             names = " to ".join(fabric.host_names[int(host)] for host in pair)
             share = f"{lost:,} of {pairs:,} host pairs ({lost / pairs:.1%})"
             self.wrong("unrouted", f"{share} have no path, such as {names}")
@@ -370,16 +440,18 @@ class _Auditor:
             self.notes.append(
                 f"{judged.num_disconnected_pairs:,} host pairs are not even cabled together"
             )
+        if len(judged.sent_out):
+            self.wrong("own LID", judged.sent_out_text())
         if judged.num_loops:
             nodes = " -> ".join(fabric.node_names[node] for node in judged.loops[0])
             self.wrong("loop", f"{judged.num_loops} LIDs have a forwarding loop, such as {nodes}")
         if judged.credit_loops:
             example = judged.credit_loops[0].text(fabric)
             where = f"{len(judged.credit_loops)} set(s) of channels wait for each other"
-            if self.engine in _SECRET_LEVELS and not self.dumps.policy:
+            if judged.deadlock == "may":
                 self.notes.append(
-                    f"deadlock was not judged: {self.engine} parts pairs by service level, which "
-                    f"it writes to no file; on one lane {where}"
+                    f"it may deadlock: {self.unknown_levels}, and if all packets shared one lane, "
+                    f"{where}, such as {example}"
                 )
             else:
                 lanes = f"{judged.lanes} lane{'s' if judged.lanes > 1 else ''}"
@@ -402,9 +474,8 @@ class _Auditor:
             for link in order
             if loads[link] > 0
         )
-        secret = self.engine in _SECRET_LEVELS and not self.dumps.policy
         valid = judged.ok_where_connected or (
-            secret and not judged.num_loops
+            judged.deadlock == "may" and not judged.num_loops
             and judged.num_unrouted_pairs == judged.num_disconnected_pairs
         )  # fmt: skip
         limit = self.worst if valid else float("inf")
@@ -467,7 +538,3 @@ def _weights(
 
 def _names(links: Iterable[LinkLoad]) -> str:
     return few([f"{link.link} ({link.flows:,})" for link in links])
-
-
-def _last(sweep: Sweep) -> str:
-    return f"; the last error: {sweep.errors[-1]}" if sweep.errors else ""

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from weft.errors import InputError
 from weft.fabrics import Fabric
-from weft.formats.base import few
+from weft.formats.subnet_list import is_subnet_list
 from weft.formats.text import read_text
 from weft.opensm.lftlines import NO_PATH, parse_dump
 from weft.opensm.ports import by_port_guid, destination_name
 from weft.routes import TableRoutes
-from weft.subnet.folder import CONFIG, DUMP, GUID2LID, LFTS, POLICY
+from weft.subnet.folder import CONFIG, DUMP, GUID2LID, LFTS, POLICY, SUBNET
 from weft.subnet.osmlog import is_log
-from weft.subnet.subnetlst import is_subnet_list
+from weft.words import few
 
 #: Names that OpenSM and weft give to files, by what they are; earlier names go first.
 _NAMES = {
@@ -27,7 +27,7 @@ _NAMES = {
     "sl2vl": ("opensm-sl2vl.dump",),
     "log": ("opensm.log",),
     "guid2lid": (GUID2LID,),
-    "subnet": ("opensm-subnet.lst",),
+    "subnet": (SUBNET,),
     "policy": (POLICY,),
     "config": (CONFIG,),
 }

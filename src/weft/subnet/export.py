@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,18 @@ from weft.opensm.lids import Lids, predict_lids
 from weft.opensm.ports import MAX_LID, port_guids
 from weft.routes import Routes, TableRoutes
 from weft.routing.validate import Validation, validate
-from weft.subnet.folder import CONFIG, FILES, GUID2LID, LFTS, POLICY, README, SUMMARY, TORUS, Tables
+from weft.subnet.folder import (
+    CONFIG,
+    DUMP,
+    FILES,
+    GUID2LID,
+    LFTS,
+    POLICY,
+    README,
+    SUMMARY,
+    TORUS,
+    Tables,
+)
 from weft.subnet.lanes import lane_files, torus_files
 
 #: What a folder may hold besides and still be an export that a new one replaces.
@@ -187,10 +198,12 @@ def export(
             f"word: {'; '.join(found.findings())}"
         )
     place = Path(install) if install is not None else target.absolute()
-    commands = _commands(tables, place, target.absolute())
+    config = _config(tables, place, found)
+    names = [line.partition(" ")[0] for line in config.splitlines() if not line.startswith("#")]
+    commands = _commands(fabric, tables, place, target.absolute(), names)
     texts = {
         **tables.files,
-        CONFIG: _config(table, tables, place, found),
+        CONFIG: config,
         README: _readme(fabric, table, lids, tables, place, found, commands),
         SUMMARY: _summary(fabric, table, lids, found),
     }
@@ -271,15 +284,18 @@ def _appearing(target: Path) -> Iterator[Path]:
 # -- what is in it -----------------------------------------------------------------------------
 
 
-def _config(table: TableRoutes, tables: Tables, place: Path, found: Validation) -> str:
+def _config(tables: Tables, place: Path, found: Validation) -> str:
     lines = [
-        "# Put these lines into OpenSM's opensm.conf, or start OpenSM with -F on a copy of it that",
-        "# has them. They replace lines of the same name.",
+        "# Lines for OpenSM's opensm.conf, where they replace those of the same name.",
         *_warnings(found, "# "),
         *(f"{name} {value}" for name, value in tables.settings.items()),
         *(f"{name} {place / file}" for name, file in FILES.items() if file in tables.files),
         "# LIDs are taken from guid2lid even when another OpenSM was master before.",
         "honor_guid2lid_file TRUE",
+        "# For the checks in README.txt: OpenSM dumps what it does at each sweep, and writes each",
+        "# line of its log at once.",
+        "log_flags 0x43",
+        "force_log_flush TRUE",
     ]
     return "\n".join([*lines, ""])
 
@@ -290,35 +306,82 @@ def _warnings(found: Validation, prefix: str = "") -> list[str]:
     return [f"{prefix}{line}" for line in (_WARNING, *(f"  {x}" for x in found.findings()))]
 
 
-def _commands(tables: Tables, place: Path, here: Path) -> str:
-    """What to run: here, where the folder was written, and at its place on OpenSM's machine."""
+def _commands(fabric: Fabric, tables: Tables, place: Path, here: Path, names: Sequence[str]) -> str:
+    """What to run, step by step: here, where the folder was written, and at its place.
+
+    Parameters
+    ----------
+    fabric, tables
+        What was exported.
+    place, here
+        Where the folder will be on the machine of OpenSM, and where it is.
+    names
+        Settings of opensm.conf that the folder's lines replace.
+    """
     engine = tables.settings["routing_engine"]
-    memory, config, lfts, torus, policy = (
-        quote(str(place / name)) for name in (GUID2LID, CONFIG, LFTS, TORUS, POLICY)
-    )
-    options = f"-R {engine}"
-    if LFTS in tables.files:
-        options += f" -U {lfts}"
-    options += f" -l {tables.settings['lmc']}"
-    if TORUS in tables.files:
-        options += f" -Q --torus_config {torus}"
-    if POLICY in tables.files:
-        options += f" -Q -Y {policy}"
+    # With lanes none of the site's settings of lanes holds, such as those of adapters alone.
+    replaced = "|".join(dict.fromkeys("qos\\w*" if n.startswith("qos") else n for n in names))
+    columns = "awk '/^Unicast/{print $9} /^0x/{print $1,$2}'"
+    dumped = f'{columns} "$DUMPS/{DUMP}"'
+    same = f"""
+# The tables must be those of the export; prints nothing.
+{columns} "$NEW/{LFTS}" >"$OLD/wanted"
+{dumped} | diff "$OLD/wanted" -"""
+    policy = f' "$NEW/{POLICY}"' if POLICY in tables.files else ""
     return f"""\
-# Try it first, here, without hardware:
-weft opensm live FABRIC --tables {quote(str(here))} -- ibnetdiscover
+# 1. Try it here, without hardware. It must end with status 0.
+weft opensm live {quote(fabric.name)} --tables {quote(str(here))} -- ibnetdiscover
 
-# On the machine of the subnet manager, while OpenSM is stopped:
-cp {memory} {CACHE}/{GUID2LID}
-# then either with the lines of {config} in /etc/opensm/opensm.conf,
+# 2. On the machine of the master OpenSM (sminfo names it), in one shell from here on. Set these
+#    to what is there; Debian's unit writes the log to /var/log/opensm.PORTGUID.log. Stop where a
+#    command fails.
+NEW={quote(str(place))} OLD={quote(f"{place}.before")}
+CONF=/etc/opensm/opensm.conf CACHE={CACHE}
+LOG=/var/log/opensm.log DUMPS=/var/log FABRIC={quote(fabric.name)}
+
+# 3. Save what is there, with the tables that the switches hold now.
+mkdir "$OLD"
+for file in "$CONF" "$CACHE/{GUID2LID}"; do [ ! -e "$file" ] || cp -p "$file" "$OLD/"; done
+dump_fts >"$OLD/tables"
+grep 'tables configured' "$LOG" | tail -1 >"$OLD/engine"
+# Check: the first must print the number of switches, {fabric.num_switches}. The second prints the
+# ports that get another LID, whose connections break; it should print nothing.
+grep -c '^Unicast' "$OLD/tables"
+if [ -e "$OLD/{GUID2LID}" ]; then grep -vxFf "$OLD/{GUID2LID}" "$NEW/{GUID2LID}" || true; fi
+
+# 4. Load. A standby OpenSM that takes over routes by its own files: stop it, or do the same there.
+systemctl stop opensm
+cp "$NEW/{GUID2LID}" "$CACHE/{GUID2LID}"
+if [ -e "$CONF" ]; then sed -Ei -e '/^({replaced})[[:space:]]/d' -e '$a\\' "$CONF"; fi
+cat "$NEW/{CONFIG}" >>"$CONF"
+mv "$LOG" "$OLD/log"
 systemctl start opensm
-# or by hand{" (lanes need the lines of opensm.conf)" if POLICY in tables.files else ""}:
-opensm {options} -x
 
-# OpenSM falls back to minhop without an error; this must print "{engine} tables configured":
-grep 'tables configured' /var/log/opensm.log | tail -1
-# and this must find nothing wrong, after OpenSM has dumped what it does (opensm -D 0x43):
-weft opensm audit /var/log --fabric FABRIC
+# 5. Check, after SUBNET UP in the log. OpenSM falls back to another engine without an error: the
+#    first must print a line. The second prints errors, of which there were none before the load if
+#    they are due to it (see "$OLD/log").
+grep '{engine} tables configured' "$LOG"
+! grep 'ERR ' "$LOG"{same if LFTS in tables.files else ""}
+# Nothing may be wrong (where weft is; copy the files there). Exit status 3 is no error: nothing is
+# wrong, but no file says which service levels pairs use, so that deadlocks are not judged.
+weft opensm audit "$DUMPS" "$LOG" "$CACHE/{GUID2LID}"{policy} --fabric "$FABRIC" || [ $? = 3 ]
+
+# 6. To go back:
+systemctl stop opensm
+for file in "$CONF" "$CACHE/{GUID2LID}"; do
+  rm -f "$file"
+  [ ! -e "$OLD/${{file##*/}}" ] || cp -p "$OLD/${{file##*/}}" "$file"
+done
+mv "$LOG" "$OLD/log.loaded"
+systemctl start opensm
+# Check, after SUBNET UP in the log (which OpenSM may hold back, without force_log_flush TRUE):
+# both lines name the same engine, and the switches hold the tables of before, so that the last
+# command prints nothing.
+cat "$OLD/engine"
+grep 'tables configured' "$LOG" | tail -1
+dump_fts >"$OLD/again"
+{columns} "$OLD/tables" >"$OLD/wanted"
+{columns} "$OLD/again" | diff "$OLD/wanted" -
 """
 
 
@@ -344,8 +407,9 @@ def _readme(
     files = [f"  {name:<16}{text}" for name, text in about.items() if name in present]
     hold: tuple[str, ...] = (
         "The tables hold for exactly these switches, adapters and cables. A switch that is not in",
-        "them gets an empty table. When a cable fails, OpenSM keeps to the tables: export again",
-        "and send OpenSM a SIGHUP, which makes it read them.",
+        "them gets an empty table. When a cable or switch fails, OpenSM keeps to the tables: pairs",
+        "whose path went there have none, and OpenSM still reports SUBNET UP. Then export again",
+        "from a new ibnetdiscover, and send OpenSM a SIGHUP, which makes it read the tables.",
     )
     if LFTS not in tables.files:
         hold = ("OpenSM computes the tables itself, and again when a cable fails.",)

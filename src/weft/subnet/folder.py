@@ -19,6 +19,8 @@ README = "README.txt"
 SUMMARY = "weft.json"
 #: What OpenSM itself calls the tables that it dumps.
 DUMP = "opensm-lfts.dump"
+#: The ports and cables that OpenSM saw, with their LIDs.
+SUBNET = "opensm-subnet.lst"
 
 #: Settings of opensm.conf that tables depend on; the rest is of the place where OpenSM ran.
 _TAKEN = re.compile(r"routing_engine|lmc|qos|max_op_vls|qos_(?:(?:ca|sw0|swe|rtr)_)?(?!policy)\w+")

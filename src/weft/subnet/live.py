@@ -22,13 +22,13 @@ from weft.formats.text import write_text
 from weft.opensm.guid2lid import read_guid2lid
 from weft.opensm.lfts import read_lfts
 from weft.opensm.lids import Lids
-from weft.opensm.ports import destination_name, port_guids
 from weft.registry import did_you_mean
 from weft.routes import Routes, TableRoutes
+from weft.routing.validate import validate
 from weft.subnet import guardian
 from weft.subnet.export import tables_for
-from weft.subnet.folder import DUMP, GUID2LID, read_tables
-from weft.subnet.osmlog import ENGINES
+from weft.subnet.folder import GUID2LID, read_tables
+from weft.subnet.osmlog import ENGINES, complaints
 from weft.subnet.processes import (
     Processes,
     check_limit,
@@ -38,6 +38,7 @@ from weft.subnet.processes import (
     preload,
 )
 from weft.subnet.running import Running, sm_node
+from weft.subnet.verify import differences, remembered_lids, verify
 
 #: Seconds that the subnet may take to come up, and so may each change.
 TIMEOUT_S = 120.0
@@ -87,18 +88,22 @@ def live(
     Yields
     ------
     Subnet
-        After OpenSM has programmed the tables that were asked for.
+        After OpenSM's dumps were read back: the cables are those of the fabric, each port has its
+        LID, and the switches hold the tables that were given. Host pairs without a path are in
+        its ``problems``.
 
     Raises
     ------
     NotApplicable
         When the engine refuses the fabric, where OpenSM itself would fall back to minhop in
-        silence; when OpenSM cannot carry the routes; or when hosts forward.
+        silence; when OpenSM cannot carry the routes; when hosts forward; or when ibsim cannot
+        give the ports the GUIDs that they have.
     InputError
         On an unknown engine or host, more than one of engine, routes and tables, tables of
         another fabric, or an LMC that is not theirs.
     WeftError
-        When a program is missing (with the Debian package that has it), ends, or takes too long.
+        When a program is missing (with the Debian package that has it), ends, or takes too long,
+        or cables, LIDs or tables are not what they should be.
 
     Notes
     -----
@@ -115,6 +120,9 @@ def live(
         loaded, _ = tables_for(fabric, routes, sm_host=own)
     if engine is None:
         engine = "minhop" if loaded is None else loaded.settings["routing_engine"]
+    if engine == "file" and loaded is None:
+        # Without a file OpenSM computes minhop and calls it "file".
+        raise InputError("OpenSM's engine file routes by tables; give routes or tables for it")
     if engine not in ENGINES:
         raise InputError(
             f"OpenSM has no routing engine {engine!r}{did_you_mean(engine, ENGINES)}; it has "
@@ -135,8 +143,7 @@ def live(
             subnet = Subnet(fabric, engine, processes, programs, library, timeout_s)
             subnet._start(own, loaded, lmc, qos, dict(options or {}))
             given = routes if isinstance(routes, TableRoutes) else subnet._given
-            if given is not None:
-                subnet._compare(given)
+            subnet._verify(subnet._expected, given)
             yield subnet
         finally:
             processes.close()
@@ -158,46 +165,38 @@ class Subnet(Running):
         OpenSM's log and dumps.
     notes
         What weft added by itself, such as a torus-2QoS.conf.
+    pairs
+        Ordered pairs of hosts that cables connect, whose paths were walked in OpenSM's dump.
+    problems
+        What is wrong although LIDs and tables are as they should be: host pairs that cables
+        connect and that have no path by the tables. As of the start, or of the last `reload`.
     """
 
     # -- using -------------------------------------------------------------------------------
 
-    def _compare(self, wanted: TableRoutes) -> None:
-        """Refuse a subnet in which OpenSM programmed something else than it was given.
+    def _verify(self, expected: Lids, given: TableRoutes | None) -> None:
+        """Read back what OpenSM did; see `weft.subnet.verify.verify`.
 
         Raises
         ------
         WeftError
-            With the first switch and LID.
+            When cables, LIDs or tables are not those that they should be.
         """
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FormatWarning)
-            found = read_lfts(self.fabric, self.folder / DUMP, lmc=wanted.lmc)
-        differ = self.differences(wanted, found)
-        if len(differ):
-            line, switch = (int(number) for number in differ[0])
-            ports = [
-                "no port"
-                if routes.table[line, switch] == routes.no_path
-                else f"port {routes.table[line, switch]}"
-                for routes in (wanted, found)
-            ]
-            raise WeftError(
-                f"OpenSM programmed {len(differ)} entries otherwise than in the tables, such as "
-                f"{self.fabric.node_names[switch]} towards "
-                f"{destination_name(self.fabric, line >> wanted.lmc)}: {ports[1]} instead of "
-                f"{ports[0]}"
+        found = verify(self.fabric, self.folder, self.sweep, expected, given)
+        judged = validate(self.fabric, found)
+        hosts = self.fabric.num_hosts
+        self.pairs = hosts * (hosts - 1) - judged.num_disconnected_pairs
+        self.problems = ()
+        if not judged.ok_where_connected and len(judged.lost_pairs):
+            source, target = (self.fabric.host_names[int(host)] for host in judged.lost_pairs[0])
+            self.problems = (
+                f"{len(judged.lost_pairs):,} of {self.pairs:,} host pairs have no path, such as "
+                f"{source} to {target}{complaints(self.sweep.errors)}",
             )
 
     def lids(self) -> Lids:
         """LIDs of all ports of the fabric, as OpenSM remembers them."""
-        spans = read_guid2lid(self.folder / GUID2LID)
-        base = np.zeros(self.fabric.num_destinations, dtype=np.int32)
-        lmc = np.zeros(len(base), dtype=np.uint8)
-        for destination, guid in enumerate(port_guids(self.fabric).tolist()):
-            first, last = spans.get(guid, (0, 0))
-            base[destination], lmc[destination] = first, (last - first).bit_length()
-        return Lids(base, lmc)
+        return remembered_lids(self.fabric, self.folder / GUID2LID)
 
     def lfts(self) -> TableRoutes:
         """The tables that the switches hold now, asked of each by ``dump_fts``.
@@ -233,16 +232,11 @@ class Subnet(Running):
             nothing: those of ports and switches out of reach, and the further LIDs that the
             tables of an LMC have for switches.
         """
-        fabric, lids = self.fabric, self.lids()
         if found is None:
             found = self.lfts()
         if found.table.shape != wanted.table.shape:
             raise InputError(f"the subnet has LMC {found.lmc}, and the routes LMC {wanted.lmc}")
-        width = np.where(lids.base > 0, 1 << lids.lmc.astype(np.int64), 0)
-        offset = np.arange(1 << wanted.lmc)
-        known = (offset[None, :] < width[:, None]).reshape(-1)
-        reached = lids.base[fabric.num_endpoints :] > 0
-        return np.argwhere((found.table != wanted.table) & known[:, None] & reached)
+        return differences(self.fabric, self.lids(), wanted, found)
 
     def trace(
         self, source: str | int, destination: str | int, *, offset: int = 0
@@ -388,13 +382,14 @@ class Subnet(Running):
             raise InputError(
                 f"OpenSM routes with its own {self.engine} here; start the subnet with routes"
             )
-        tables, _ = tables_for(self.fabric, routes, lids=self.lids())
+        expected = self._expect(read_guid2lid(self.folder / GUID2LID))
+        tables, _ = tables_for(self.fabric, routes, lids=expected)
         for name, text in tables.files.items():
             if name != GUID2LID:
                 write_text(self.folder / name, text)
         self.sweep_again()
         assert isinstance(routes, TableRoutes)  # tables_for refuses what is none
-        self._compare(routes)
+        self._verify(expected, routes)
 
     def unlink(self, port: str) -> None:
         """Pull the cable in a port, ``node[port]``, and wait until OpenSM has routed around it.

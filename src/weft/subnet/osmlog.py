@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 #: OpenSM 3.3.23's engines.
 ENGINES = (
     "minhop", "updn", "dnup", "file", "ftree", "lash", "dor", "torus-2QoS", "nue", "dfsssp", "sssp",
 )  # fmt: skip
+#: Those that give no tables unless OpenSM programs lanes.
+NEED_QOS = ("lash", "dfsssp", "torus-2QoS")
 
 _LINE = re.compile(
     r"(?P<date>\w{3} +\d+ [\d:]{8}) \d+ \[[0-9A-Fa-f]+\] 0x(?P<level>[0-9A-Fa-f]+) -> (?P<text>.*)"
@@ -21,6 +25,11 @@ _REASON = re.compile(r"\w+: (?:ERR \w+: )?(.*)")
 _EXPLAINS = re.compile(r"disabling|fall ?back|cannot|can't|not enough|fail|unable|invalid", re.I)
 _ERROR = 0x01
 _SYSTEM = 0x80
+#: Errors after which ports have no LID of their own or are left out: no free LID, a guid2lid that
+#: is not used or not as it stands, GUIDs that two nodes or ports have.
+_GRAVE = re.compile(r"ERR (?:030[67]|031[2-7]|0D01|0D1[25C]|0D13):")
+#: Different errors that a message quotes.
+_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,11 @@ class Sweep:
     def fell_back(self) -> bool:
         """Another engine's tables are in force than those asked for first."""
         return bool(self.failed)
+
+    @property
+    def grave(self) -> tuple[str, ...]:
+        """Errors after which ports have no LID of their own, though the sweep went on."""
+        return tuple(line for line in self.errors if _GRAVE.search(line))
 
 
 def is_log(text: str) -> bool:
@@ -127,6 +141,22 @@ def last_error(text: str) -> str:
         if match and int(match["level"], 16) & _ERROR:
             return match["text"]
     return ""
+
+
+def complaints(errors: Iterable[str]) -> str:
+    """Errors of a log as the end of a message, the most frequent first; empty when there is none.
+
+    Parameters
+    ----------
+    errors
+        Lines of level ERROR, such as those of a `Sweep`.
+    """
+    counts = Counter(map(_reason, errors))
+    if not counts:
+        return ""
+    said = [f"{text}{f' ({n} times)' if n > 1 else ''}" for text, n in counts.most_common(_SHOWN)]
+    more = len(counts) - len(said)
+    return f"; OpenSM logged: {' / '.join(said)}{f' and {more} other errors' if more else ''}"
 
 
 def version(text: str) -> str:

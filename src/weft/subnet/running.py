@@ -11,17 +11,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from weft.errors import InputError, NotApplicable, WeftError
 from weft.fabrics import Fabric
 from weft.formats import FormatWarning, write_file
+from weft.formats.ibsim import simulated
 from weft.formats.text import read_text, write_text
 from weft.opensm.guid2lid import read_guid2lid
 from weft.opensm.lfts import read_lfts
-from weft.opensm.lids import predict_lids
+from weft.opensm.lids import Lids, predict_lids
 from weft.routes import TableRoutes
 from weft.subnet import guardian
 from weft.subnet.folder import FILES, GUID2LID, LFTS, TORUS, Tables
-from weft.subnet.osmlog import Sweep, is_foreign, last_error, sweeps, version
+from weft.subnet.osmlog import NEED_QOS, Sweep, is_foreign, last_error, sweeps, version
 from weft.subnet.processes import (
     Processes,
     ending,
@@ -33,8 +36,6 @@ from weft.subnet.processes import (
 )
 from weft.subnet.settings import check_settings, torus_text
 
-#: Engines that give no tables unless OpenSM programs lanes.
-_NEED_QOS = ("lash", "dfsssp", "torus-2QoS")
 #: Settings of opensm.conf on which weft relies.
 _OURS = {
     "routing_engine", "sweep_interval", "sweep_on_trap", "log_file", "log_flags", "dump_files_dir",
@@ -70,6 +71,9 @@ class Running:
         self._given: TableRoutes | None = None
         #: What weft added by itself, for the user to know.
         self.notes: list[str] = []
+        self.pairs = 0
+        #: What is wrong with the subnet although it is up.
+        self.problems: tuple[str, ...] = ()
         self.environment = {
             **os.environ,
             "PATH": search_path(),
@@ -112,7 +116,7 @@ class Running:
         options: dict[str, Any],
     ) -> None:
         settings: dict[str, Any] = {"lmc": 0}
-        if self.engine in _NEED_QOS:
+        if self.engine in NEED_QOS:
             settings["qos"] = "TRUE"
         path = None
         if tables is not None:
@@ -135,7 +139,7 @@ class Running:
         self._simulate(own, int(settings["lmc"]))
         if path is not None:
             self._given = read_lfts(
-                self.fabric, path, lids=self._predicted, lmc=int(settings["lmc"])
+                self.fabric, path, lids=self._expected, lmc=int(settings["lmc"])
             )
         self._manage({**settings, **{name: _from_here(text) for name, text in options.items()}})
 
@@ -164,18 +168,26 @@ class Running:
         """Start ibsim."""
         fabric = self.fabric
         net = self.folder / "net.txt"
+        shown = simulated(fabric)
+        other = int(np.count_nonzero(shown.node_guid != fabric.node_guid))
+        if other:
+            self.notes.append(
+                f"{other} adapters have other node GUIDs here, from which ibsim makes the port "
+                "GUIDs that they have"
+            )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FormatWarning)
-            write_file(fabric, net, "ibsim")
+            write_file(shown, net, "ibsim")
         self._ids = _HEAD.findall(read_text(net))
         self._own = own
         self.environment["SIM_HOST"] = self._ids[own]
         memory = self.folder / GUID2LID
-        cache = read_guid2lid(memory) if memory.exists() else {}
-        self._predicted = predict_lids(fabric, lmc=lmc, sm=own, cache=cache)
+        self._lmc = lmc
+        #: LIDs that the ports are to have; with an engine of OpenSM's own, which have any.
+        self._expected = self._expect(read_guid2lid(memory) if memory.exists() else {})
         # -P counts switch ports and port 0 of each, and adapter ports.
         ports = int(fabric.num_ports.sum()) + fabric.num_switches
-        room = int(self._predicted.base.max()) + (2 << lmc) + 64
+        room = int(self._expected.base.max()) + (2 << lmc) + 64
         sizes = [f"-N{fabric.num_nodes + 1}", f"-S{fabric.num_switches + 1}", f"-P{ports + 1}"]
         sizes.append(f"-L{min(_MOST_LIDS, max(room, 1024))}")
         self._sim_log = self.folder / "ibsim.log"
@@ -192,6 +204,10 @@ class Running:
             self.timeout_s,
             f"ibsim did not take up {fabric.name}",
         )
+
+    def _expect(self, cache: Mapping[int, tuple[int, int]]) -> Lids:
+        """LIDs that OpenSM gives to what it reaches now, with a memory of LIDs."""
+        return predict_lids(self.fabric, lmc=self._lmc, sm=self._own, cache=cache)
 
     def _manage(self, settings: Mapping[str, Any]) -> None:
         """Start OpenSM, and wait until it has programmed the tables asked for."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from weft.errors import InputError
 from weft.fabrics import Fabric, FabricBuilder, NodeKind, Parts
-from weft.fabrics.builder import set_rate
+from weft.fabrics.builder import MAX_PORTS, set_rate
 from weft.registry import Entry, Registry
 
 topology = Registry("topology", "weft.topology", "weft.topologies")
@@ -25,8 +25,6 @@ _COMMON = ("rate", "host_rate")
 
 #: Most nodes, and most cables, of a generated fabric: more would not fit a usual machine.
 MOST = 20_000_000
-#: Highest port number: ports are uint16, and the largest value of that says "no path".
-MOST_PORTS = np.iinfo(np.uint16).max - 1
 
 
 @dataclass(frozen=True)
@@ -84,10 +82,10 @@ def _finish(
 ) -> Fabric:
     parts: Parts = builder.parts(entry.name, complete(entry, bound))
     parts.name = spec
-    for node in np.flatnonzero(parts.ports > MOST_PORTS)[:1]:
+    for node in np.flatnonzero(parts.ports > MAX_PORTS)[:1]:
         raise InputError(
             f"{spec}: {parts.names[node]} would have {parts.ports[node]:,} ports; "
-            f"a node has at most {MOST_PORTS:,}"
+            f"a node has at most {MAX_PORTS:,}"
         )
     if "rate" in rates:
         set_rate(parts, np.arange(len(parts.a_node)), rates["rate"])

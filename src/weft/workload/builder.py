@@ -349,15 +349,22 @@ class WorkloadBuilder(ProgramOrder):
             dependency between ranks, or operations that wait for each other in a circle; each
             named by rank and operation. On more than 2^62 bytes in all.
         """
-        rank, *columns = self._ops.columns()
-        offset, order = by_key(rank, self.num_ranks)
-        number = np.empty(len(order), dtype=np.int64)
-        number[order] = np.arange(len(order))
-        op, on, start = self._edges.columns()
-        dep_offset, dep, on_start = edge_runs(len(order), number[op], number[on], start)
-        kind, peer, size, tag, comm, duration, phase, release, cpu = (
-            column[order] for column in columns
+        # A column at a time: with millions of operations each takes as much as the rest together.
+        offset, order = by_key(np.ascontiguousarray(self._ops.column(0)), self.num_ranks)
+        number = np.empty(len(order), dtype=np.int32)
+        number[order] = np.arange(len(order), dtype=np.int32)
+        dep_offset, dep, on_start = edge_runs(
+            len(order), number[self._edges.column(0)], number[self._edges.column(1)],
+            np.ascontiguousarray(self._edges.column(2)),
+        )  # fmt: skip
+
+        kind, peer, size, duration = (self._ops.column(at)[order] for at in (1, 2, 3, 6))
+        tag, comm, phase = (
+            column if column.strides == (0,) else column[order]
+            for column in map(self._ops.column, (4, 5, 7))
         )
+        release = self._ops.column(8)[order] if self._released else np.zeros(0)
+        cpu = self._ops.column(9)[order] if self._uses_cpus else np.zeros(0, dtype=np.uint8)
         unmatched = Workload(
             name=self.name,
             op_offset=offset,
@@ -372,9 +379,9 @@ class WorkloadBuilder(ProgramOrder):
             dep_offset=dep_offset,
             dep=dep,
             dep_on_start=on_start if on_start.any() else on_start[:0],
-            match=np.zeros(0, dtype=np.int64),
-            release_ns=release if self._released else release[:0],
-            cpu=cpu if self._uses_cpus else cpu[:0],
+            match=np.zeros(0, dtype=np.int32),
+            release_ns=release,
+            cpu=cpu,
             comm_names=tuple(self._comms),
             notes=tuple(self.notes),
         )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 from weft.errors import InputError
+from weft.formats.text import is_source
 from weft.registry import did_you_mean
 from weft.units import parse_bytes
 from weft.workload.apps import application, application_workload
@@ -32,10 +32,11 @@ def load_workload(
     Parameters
     ----------
     spec_or_path
-        A file or folder; or the name of an application, a collective or a traffic pattern with
-        options (``"hpcg:iterations=5"``, ``"allreduce:size=1MiB,algorithm=ring"``,
-        ``"transpose"``). What is both is the file, then the application. A pattern is one message
-        of 64 KiB for each of its flows; the application ``pattern`` has more options.
+        A file (``"-"`` is standard input) or folder; or the name of an application, a collective
+        or a traffic pattern with options (``"hpcg:iterations=5"``,
+        ``"allreduce:size=1MiB,algorithm=ring"``, ``"transpose"``). What is both is the file, then
+        the application. A pattern is one message of 64 KiB for each of its flows; the application
+        ``pattern`` has more options.
     num_ranks
         Ranks of a spec. A file mostly says how many it has; then this number, if given, must be
         the same.
@@ -57,7 +58,7 @@ def load_workload(
     Workload('barrier': 4 ranks, 16 operations, 8 messages)
     """
     text = str(spec_or_path)
-    if isinstance(spec_or_path, Path) or format is not None or os.path.exists(text):
+    if isinstance(spec_or_path, Path) or format is not None or is_source(text):
         given = {} if num_ranks is None else {"ranks": num_ranks}
         return read_workload(spec_or_path, format, **{**given, **options})
     name = text.partition(":")[0].strip()

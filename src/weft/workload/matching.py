@@ -66,14 +66,18 @@ def match_messages(workload: Workload) -> Workload:
     """
     sends = np.flatnonzero(workload.kind == Kind.SEND)
     receives = np.flatnonzero(workload.kind == Kind.RECV)
-    channel = np.split(_channels(workload, sends, receives), [len(sends)])
-    by_send, by_receive = (np.argsort(keys, kind="stable") for keys in channel)
-    sent, received = channel[0][by_send], channel[1][by_receive]
+    sent, received = _channels(workload, sends, receives)
+    by_send, by_receive = (np.argsort(keys, kind="stable") for keys in (sent, received))
+    sent, received = sent[by_send], received[by_receive]
+    sends, receives = sends[by_send], receives[by_receive]
+    del by_send, by_receive
     if len(sent) != len(received) or np.any(sent != received):
-        _refuse_unmatched(workload, sends[by_send], receives[by_receive], sent, received)
-    match = np.full(workload.num_ops, -1, dtype=np.int64)
-    match[sends[by_send]] = receives[by_receive]
-    match[receives[by_receive]] = sends[by_send]
+        _refuse_unmatched(workload, sends, receives, sent, received)
+    del sent, received
+    match = np.full(workload.num_ops, -1, dtype=np.int32)
+    match[sends] = receives
+    match[receives] = sends
+    sends.sort()
     over = workload.size_bytes[sends] > workload.size_bytes[match[sends]]
     if over.any():
         op = int(sends[np.argmax(over)])
@@ -86,30 +90,37 @@ def match_messages(workload: Workload) -> Workload:
 
 def _channels(
     workload: Workload, sends: NDArray[np.int64], receives: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """A number for each source, destination, tag and communicator; of the sends, then receives."""
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """A number for each source, destination, tag and communicator: of sends, of receives."""
     ranks = workload.num_ranks
-    source = np.concatenate([workload.rank[sends], workload.peer[receives]]).astype(np.int64)
-    pair = source * ranks + np.concatenate([workload.peer[sends], workload.rank[receives]])
+    sent = workload.rank[sends].astype(np.int64) * ranks + workload.peer[sends]
+    received = workload.peer[receives].astype(np.int64) * ranks + workload.rank[receives]
     label = _labels(workload, sends, receives)
+    if label is None:
+        return sent, received
     pairs = ranks**2
     if pairs * (int(label.max(initial=0)) + 1) >= 2**63:
         # Those that there are, which are no more than operations, fit always.
-        distinct, pair = np.unique(pair, return_inverse=True)
+        distinct, pair = np.unique(np.concatenate([sent, received]), return_inverse=True)
         pairs = len(distinct)
-    channel: NDArray[np.int64] = label * pairs + pair
-    return channel
+        sent, received = pair[: len(sends)], pair[len(sends) :]
+    return label[: len(sends)] * pairs + sent, label[len(sends) :] * pairs + received
 
 
 def _labels(
     workload: Workload, sends: NDArray[np.int64], receives: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """A small number for each pair of tag and communicator, of the sends and then the receives."""
+) -> NDArray[np.int64] | None:
+    """A small number for each pair of tag and communicator, of the sends and then the receives.
+
+    None where all are the same.
+    """
+    if all(len(column) and column.strides == (0,) for column in (workload.tag, workload.comm)):
+        return None
     both = np.concatenate([sends, receives])
     tag = workload.tag[both].astype(np.int64) - np.iinfo(np.int32).min
     pairs = workload.comm[both].astype(np.int64) << 32 | tag
     if len(pairs) and np.all(pairs == pairs[0]):
-        return np.zeros(len(pairs), dtype=np.int64)
+        return None
     return np.unique(pairs, return_inverse=True)[1].astype(np.int64)
 
 

@@ -51,7 +51,7 @@ class ProgramOrder:
         self.name = name
         self.notes: list[str] = []
         self._ops = Rows(_COLUMNS)
-        self._edges = Rows((("op", np.int64), ("on", np.int64), ("start", np.bool_)))
+        self._edges = Rows((("op", np.int32), ("on", np.int32), ("start", np.bool_)))
         self._count = 0
         self._comms = ["world"]
         self._phases = {"": 0}
@@ -82,7 +82,7 @@ class ProgramOrder:
         int64 [ranks + 1] and int64 [ops]: the operations of rank ``r`` have the handles
         ``handles[offset[r]:offset[r + 1]]``.
         """
-        rank = self._ops.columns()[0]
+        rank = self._ops.column(0)
         offset = np.zeros(self.num_ranks + 1, dtype=np.int64)
         np.cumsum(np.bincount(rank, minlength=self.num_ranks), out=offset[1:])
         return offset, np.argsort(rank, kind="stable")

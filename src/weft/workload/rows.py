@@ -48,10 +48,17 @@ class Rows:
                 blocks.append(np.array(values, dtype=dtype))
                 values.clear()
 
+    def column(self, number: int) -> NDArray[Any]:
+        """A column of all rows so far; a view of one value where they all have the same."""
+        self._flush()
+        blocks, dtype = [block for block in self._blocks[number] if len(block)], self._types[number]
+        if not blocks:
+            return np.zeros(0, dtype=dtype)
+        first = blocks[0][:1]
+        if all(block.strides == (0,) and block[:1] == first for block in blocks):
+            return np.broadcast_to(first[0], sum(map(len, blocks)))
+        return np.concatenate(blocks)
+
     def columns(self) -> list[NDArray[Any]]:
         """All rows so far, an array a column."""
-        self._flush()
-        return [
-            np.concatenate(blocks) if blocks else np.zeros(0, dtype=dtype)
-            for blocks, dtype in zip(self._blocks, self._types, strict=True)
-        ]
+        return [self.column(number) for number in range(len(self._types))]

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.arguments import finite_number, need_memory, whole_number
 from weft.errors import InputError, NotApplicable
 from weft.units import MAX_BYTES, parse_bytes, parse_duration_ns
 from weft.workload.patterns import pattern, traffic
@@ -109,6 +110,7 @@ def open_loop(
             f"{MAX_MESSAGES:,} are written down; a shorter duration gives fewer"
         )
     times, sizes, choices = (np.random.default_rng([seed, stream]) for stream in range(3))
+    need_memory(int(120 * expected), f"{expected:.3g} messages", "use a shorter duration")
     count, release = _arrivals(times, len(sources), interval, end, interarrival)
     if "flows" in entry.options and "flows" not in bound:
         most = max(1, int(count.max(initial=0)))
@@ -152,14 +154,12 @@ def _checked(
         if value not in known:
             raise InputError(f"open loop: {name} {value!r}; expected {', '.join(known)}")
     for name, number in (("load", load), ("rate_gbps", rate_gbps)):
-        if not 0 < number < float("inf"):
-            raise InputError(f"open loop: {name} must be above 0, not {number}")
+        finite_number(number, f"open loop: {name}", above=True)
     if mean < 1:
         raise InputError(f"open loop: size must be at least 1, not {mean}")
     if duration <= 0:
         raise InputError("open loop: duration_ns must be above 0")
-    if seed < 0:
-        raise InputError(f"open loop: seed must be at least 0, not {seed}")
+    whole_number(seed, "open loop: seed")
     return mean, duration, warmup
 
 

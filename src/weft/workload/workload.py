@@ -51,7 +51,7 @@ class Workload(FrozenArrays):
         has no size, its tag.
     tag, comm
         int32 [ops]: tag and communicator of a message; of a key operation, its key and
-        communicator.
+        communicator. Views of a single value where all operations have the same, as `phase` may be.
     duration_ns
         float64 [ops]: of a calculation.
     phase
@@ -62,7 +62,7 @@ class Workload(FrozenArrays):
         bool, as `dep`: it waits for the start of the other, not for its end; empty when all wait
         for the end.
     match
-        int64 [ops]: the receive of a send and the send of a receive, -1 elsewhere.
+        int32 [ops]: the receive of a send and the send of a receive, -1 elsewhere.
     release_ns
         float64 [ops]: time before which an operation does not start; empty when there is none.
     cpu
@@ -86,7 +86,7 @@ class Workload(FrozenArrays):
     dep_offset: NDArray[np.int64]
     dep: NDArray[np.int32]
     dep_on_start: NDArray[np.bool_]
-    match: NDArray[np.int64]
+    match: NDArray[np.int32]
     release_ns: NDArray[np.float64]
     cpu: NDArray[np.uint8]
     comm_names: tuple[str, ...] = ("world",)

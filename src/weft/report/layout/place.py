@@ -17,6 +17,7 @@ from weft.fabrics import Fabric
 from weft.report.layout.by_coordinates import by_coordinates
 from weft.report.layout.by_distances import by_distances
 from weft.report.layout.by_level import by_level
+from weft.report.layout.groups import groups
 from weft.report.layout.levels import inferred_levels, labelled_levels
 from weft.report.layout.wiring import Nodes, Points, Wiring, hanging, natural_rank, park_loose
 
@@ -49,6 +50,9 @@ class Layout:
         its middle.
     level
         int64 [nodes]: the tree level that a node is drawn at, -1 when not drawn by level.
+    group
+        int64 [nodes]: nodes that are drawn as one where cables are too many to draw each; -1 for
+        a node without a cable to the others.
     """
 
     kind: str
@@ -56,6 +60,7 @@ class Layout:
     position: Points
     bend: NDArray[np.float64]
     level: NDArray[np.int64]
+    group: NDArray[np.int64]
 
 
 def layout(fabric: Fabric) -> Layout:
@@ -87,7 +92,8 @@ def layout(fabric: Fabric) -> Layout:
         position = _with_hanging(wiring, rank, core, core - core.sum(axis=0) / max(len(core), 1))
     position = np.round(position, DECIMALS) + 0.0
     bend = np.round(_bends(fabric, wiring, position, level), DECIMALS) + 0.0
-    return Layout(kind, caption, position, bend, level)
+    group = groups(wiring, level, position)
+    return Layout(kind, caption, position, bend, level, group)
 
 
 def _with_hanging(wiring: Wiring, rank: Nodes, core: Points, away: Points | None) -> Points:

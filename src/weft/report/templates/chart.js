@@ -58,10 +58,13 @@ class Chart {
     if (log) for (let value = lowest; value <= most * 1.0001; value *= 10) ticks.push(value);
     else ticks.push(...niceTicks(most, Math.max(3, Math.floor(innerWidth / 90))));
     if (log && ticks.length < 3) for (const value of [...ticks]) for (const part of [2, 5]) if (value * part <= most) ticks.push(value * part);
-    for (const value of ticks) {
-      picture.append(
-        svg("line", { class: "axis", x1: toX(value), x2: toX(value), y1: toY(0), y2: toY(0) + 5 }),
-        svg("text", { x: toX(value), y: toY(0) + 19, "text-anchor": "middle" }, number(value)));
+    let end = -Infinity;
+    for (const value of ticks.sort((p, q) => p - q)) {
+      const text = compact(value), half = 3.6 * text.length;
+      picture.append(svg("line", { class: "axis", x1: toX(value), x2: toX(value), y1: toY(0), y2: toY(0) + 5 }));
+      if (toX(value) - half < end + 6) continue;
+      end = toX(value) + half;
+      picture.append(svg("text", { x: toX(value), y: toY(0) + 19, "text-anchor": "middle" }, text));
     }
     picture.append(
       svg("line", { class: "axis", x1: edge.left, x2: width - edge.right, y1: toY(0), y2: toY(0) }),

@@ -31,9 +31,14 @@ function expanded(found, name) {
 const number = (value) => {
   if (!Number.isFinite(value)) return "–";
   if (value === 0) return "0";
-  if (Math.abs(value) >= 1e6 || Math.abs(value) < 1e-3) return value.toExponential(2);
-  if (Number.isInteger(value)) return value.toLocaleString("en").replaceAll(",", "\u202f");
+  if (Math.abs(value) >= 1e12 || Math.abs(value) < 1e-3) return value.toExponential(2);
+  if (Number.isInteger(value) || Math.abs(value) >= 1e4) return Math.round(value).toLocaleString("en").replaceAll(",", "\u202f");
   return String(Number(value.toPrecision(4)));
+};
+// As short as a scale needs it: 3.67M for 3674160.
+const compact = (value) => {
+  const [unit, letter] = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1, ""]].find(([least]) => Math.abs(value) >= least) ?? [1, ""];
+  return unit > 1 ? `${Number((value / unit).toPrecision(3))}${letter}` : number(value);
 };
 const percent = (share) => `${Number((100 * share).toPrecision(3))}\u00a0%`;
 const plural = (count, one, many = one + "s") => `${number(count)} ${count === 1 ? one : many}`;
@@ -48,6 +53,22 @@ function element(tag, properties = {}, ...children) {
   }
   made.append(...children.filter((child) => child !== null && child !== undefined));
   return made;
+}
+
+// Labels under a colour scale from 0 to top; one that would run into the next is left out.
+function showTicks(box, ticks, top, text) {
+  const labels = ticks.map((value) => {
+    const label = element("span", {}, text(value));
+    label.style.left = `${(100 * value) / top}%`;
+    return label;
+  });
+  box.replaceChildren(...labels);
+  let limit = Infinity;
+  for (const label of labels.reverse()) {
+    const { left, right, width } = label.getBoundingClientRect();
+    if (width && right + 6 > limit) label.remove();
+    else limit = left;
+  }
 }
 
 const byId = (id) => document.getElementById(id);
@@ -80,14 +101,18 @@ class FabricData {
     return this.cableList.subarray(this.cableOffset[node], this.cableOffset[node + 1]);
   }
 
-  port(cable, end) {
-    const node = end ? this.bNode[cable] : this.aNode[cable];
-    return `${this.names[node]}[${end ? this.bPort[cable] : this.aPort[cable]}]`;
+  // A node's name, short enough for the drawing and different from all others.
+  label(node) {
+    return this.labels[node] ?? this.names[node];
   }
 
-  linkName(link) {
+  port(cable, end, name = (node) => this.names[node]) {
+    return `${name(end ? this.bNode[cable] : this.aNode[cable])}[${end ? this.bPort[cable] : this.aPort[cable]}]`;
+  }
+
+  linkName(link, name) {
     const cable = link >> 1, back = link & 1;
-    return `${this.port(cable, back)} -> ${this.port(cable, 1 - back)}`;
+    return `${this.port(cable, back, name)} -> ${this.port(cable, 1 - back, name)}`;
   }
 
   cableName(cable) {
@@ -108,6 +133,11 @@ class FabricData {
     return words[this.kind[node]] + (this.kind[node] && this.forwards[node] ? " that forwards" : "");
   }
 
+  // A user of a link in words: a host by name, a switch as what hangs from it.
+  userName(node) {
+    return this.kind[node] === 0 ? `hosts of ${this.names[node]}` : this.names[node];
+  }
+
   // Whether a cable ends at an adapter that does not pass packets on.
   toHost(cable) {
     return !(this.forwards[this.aNode[cable]] && this.forwards[this.bNode[cable]]);
@@ -125,7 +155,6 @@ class RunData {
     this.load = expanded(found, "load");
     this.flows = found.sameAsLoad ? this.load : expanded(found, "flows");
     this.users = new Map(found.users.map((entry) => [entry.link, entry]));
-    this.words = found.words;
     const cables = this.load.length / 2;
     this.cable = new Float64Array(cables);
     for (let c = 0; c < cables; c++) this.cable[c] = Math.max(this.load[2 * c], this.load[2 * c + 1]);

@@ -1,7 +1,9 @@
 // The drawing: cables by load, nodes, names, the selection. It knows nothing of the rest of the page.
 
-const MOST_CABLES = 30000;       // drawn at a time, the hottest first
-const MOST_WHILE_MOVING = 6000;
+// Cables in view up to which each is drawn; beyond, those between two groups of nodes are one line.
+const MOST_CABLES = 5000;
+// Share of the drawing that lines may cover, those on top of each other counted twice.
+const MOST_INK = 0.3;
 const BINS = 64;
 const SELECTED = { light: "#0b5fc0", dark: "#74b5ff" };
 const SOURCE = { light: "#0a7d4f", dark: "#4ade80" }, DESTINATION = { light: "#b3187a", dark: "#ff7ac6" };
@@ -19,10 +21,15 @@ class Drawing extends View {
     this.top = 1;
     this.labelWidths = new Map();
     const switches = fabric.kind.reduce((count, kind) => count + (kind === 0 ? 1 : 0), 0);
-    this.leastSwitch = switches <= 64 ? 9 : switches <= 700 ? 5 : 2.5;
+    this.fewSwitches = switches <= 64;
+    this.leastSwitch = this.fewSwitches ? 9 : switches <= 700 ? 5 : 2.5;
     this.bin = new Uint8Array(fabric.numCables);
     this.order = new Int32Array(0);
     this.drawn = new Uint8Array(fabric.numCables);
+    this.bundled = false;
+    this.lines = fabric.numCables;
+    this.thin = 1;
+    this.bundles = new Bundles(fabric);
     this.start();
   }
 
@@ -48,6 +55,7 @@ class Drawing extends View {
         this.order.subarray(start[b], start[b + 1]).sort((p, q) => run.cable[p] - run.cable[q] || q - p);
       }
     }
+    this.bundles.load(run);
     this.draw();
   }
 
@@ -67,9 +75,20 @@ class Drawing extends View {
 
   cableWidth(bin, host) {
     const zoom = Math.sqrt(this.scale / this.fitScale);
-    const most = Math.max(0.5, Math.min(4.5, 72 / Math.sqrt(this.fabric.numCables + 1))) * Math.min(zoom, 3);
+    const most = Math.max(0.5, Math.min(4.5, 72 / Math.sqrt(this.lines + 1))) * Math.min(zoom, 3);
     const share = bin / (BINS - 1);
-    return (0.2 * most + 0.3 + most * share * share) * (host ? 0.55 : 1);
+    return Math.max(0.3, (0.2 * most + 0.3 + most * share * share) * (host ? 0.55 : 1) * this.thin);
+  }
+
+  // Make lines thinner where together they would cover the drawing.
+  thinLines(lines) {
+    this.lines = this.bundled ? this.bundles.between.length : this.fabric.numCables;
+    this.thin = 1;
+    let ink = 0;
+    for (const [bin, host, dx, dy] of lines) {
+      ink += this.cableWidth(bin, host) * Math.min(Math.hypot(dx, dy) * this.scale, this.height);
+    }
+    this.thin = Math.min(1, (MOST_INK * this.width * this.height) / Math.max(ink, 1));
   }
 
   // -- drawing ----------------------------------------------------------------------------------
@@ -105,23 +124,24 @@ class Drawing extends View {
     context.fillRect(0, 0, this.width, this.height);
     context.lineCap = "round";
 
-    // The hottest in view, up to a number that draws quickly.
-    const most = this.moving ? MOST_WHILE_MOVING : MOST_CABLES;
+    // The hottest last, so that nothing hides them.
     this.drawn.fill(0);
-    const chosen = [];
-    let inView = 0;
-    for (let i = this.order.length - 1; i >= 0; i--) {
-      const cable = this.order[i];
+    const shown = [];
+    for (const cable of this.order) {
       if (this.hiddenCable(cable) || !this.inView(cable)) continue;
-      inView++;
-      if (chosen.length < most) { chosen.push(cable); this.drawn[cable] = 1; }
+      shown.push(cable);
     }
-    chosen.reverse();
-    this.left = inView - chosen.length;
-    if (!this.moving) this.events.drawn(chosen.length, inView);
-    for (const host of [1, 0]) {
+    this.bundled = shown.length > MOST_CABLES;
+    const { aNode, bNode, x, y } = this.fabric, { groups } = this.bundles;
+    this.thinLines(this.bundled
+      ? this.bundles.between.filter((bundle) => this.visibleBundle(bundle))
+        .map(({ a, b, cable }) => [this.bin[cable], false, groups[a].x - groups[b].x, groups[a].y - groups[b].y])
+      : shown.map((c) => [this.bin[c], this.hostCable[c] === 1, x[aNode[c]] - x[bNode[c]], y[aNode[c]] - y[bNode[c]]]));
+    if (this.bundled) this.paintBundles(context, mode);
+    for (const host of this.bundled ? [] : [1, 0]) {
       let bin = -1, inPath = 0;
-      for (const cable of chosen) {
+      for (const cable of shown) {
+        this.drawn[cable] = 1;
         if (this.hostCable[cable] !== host) continue;
         if (this.bin[cable] !== bin || inPath === 256) {
           if (inPath) context.stroke();
@@ -136,9 +156,71 @@ class Drawing extends View {
       }
       if (inPath) context.stroke();
     }
+    if (!this.moving) this.events.drawn(this.caption(shown.length));
     this.paintNodes(context, mode);
     this.paintSelection(context, mode);
     if (this.showNames) this.paintNames(context, mode);
+  }
+
+  // How to read the drawing, and what stands for what in it.
+  caption(inView) {
+    const { facts } = this.fabric, parts = [facts.layoutText];
+    if (!facts.hostsDrawn && facts.hosts) parts.push(`The ${number(facts.hosts)} hosts and their cables are too many to draw: a switch tells how many it has, and the search finds each.`);
+    if (this.bundled) {
+      const lines = this.bundles.between.filter((bundle) => this.visibleBundle(bundle));
+      const switches = this.bundles.groups.filter((group) => !group.hosts), inside = this.bundles.inside.some(Boolean);
+      parts.push(`No cable is left out: ${number(inView)} cables in view are too many to draw each. A box is a group of neighbouring switches (${plural(switches.length, "group")}) or of their hosts, and a line all cables between two boxes (${plural(lines.length, "line")}), in the colour of the busiest of them.`
+        + (inside ? " A box has the colour of the busiest cable inside it." : "") + " Zoom in for single cables.");
+    }
+    return parts.filter(Boolean).join(" ");
+  }
+
+  visibleBundle({ a, b, cable }) {
+    if (this.hiddenCable(cable)) return false;
+    const [p, q] = [this.bundles.groups[a], this.bundles.groups[b]];
+    const px = this.screenX(p.x), py = this.screenY(p.y), qx = this.screenX(q.x), qy = this.screenY(q.y);
+    return Math.max(px, qx) > 0 && Math.min(px, qx) < this.width && Math.max(py, qy) > 0 && Math.min(py, qy) < this.height;
+  }
+
+  paintBundles(context, mode) {
+    const { between, groups } = this.bundles;
+    for (const bundle of between) {
+      if (!this.visibleBundle(bundle)) continue;
+      const bin = this.bin[bundle.cable], p = groups[bundle.a], q = groups[bundle.b];
+      context.beginPath();
+      context.strokeStyle = bin ? this.colours[mode].scale[bin] : this.colours[mode].idle;
+      context.lineWidth = this.cableWidth(bin, false);
+      context.moveTo(this.screenX(p.x), this.screenY(p.y));
+      context.lineTo(this.screenX(q.x), this.screenY(q.y));
+      context.stroke();
+    }
+  }
+
+  // Nodes are drawn one by one where there is room between them, else as boxes.
+  boxed(node) {
+    return this.bundled && this.fabric.group[node] >= 0 && this.scale * this.fabric.facts.switchGap < 8;
+  }
+
+  box(group) {
+    const half = this.nodeSize(group.nodes[0]) / 2;
+    const left = this.screenX(group.left) - half, top = this.screenY(group.high) - half;
+    return [left, top, this.screenX(group.right) + half - left, this.screenY(group.low) + half - top];
+  }
+
+  paintGroups(context, mode) {
+    for (const [number, group] of this.bundles.groups.entries()) {
+      if (this.hiddenNode(group.nodes[0]) || !this.boxed(group.nodes[0])) continue;
+      const inside = this.bundles.inside[number], [left, top, width, height] = this.box(group);
+      const ink = group.hosts ? this.colours[mode].host : this.colours[mode].ink;
+      context.fillStyle = inside ? this.colours[mode].scale[this.bin[inside.cable]] ?? ink : ink;
+      // A gap keeps boxes side by side apart.
+      context.fillRect(left + 0.5, top, Math.max(width - 1, 1), height);
+      if (inside) {
+        context.strokeStyle = ink;
+        context.lineWidth = 1;
+        context.strokeRect(left + 1, top + 0.5, Math.max(width - 2, 1), height - 1);
+      }
+    }
   }
 
   nodeSize(node) {
@@ -155,11 +237,12 @@ class Drawing extends View {
 
   paintNodes(context, mode) {
     const { kind, x, y, numNodes } = this.fabric;
+    if (this.bundled) this.paintGroups(context, mode);
     for (const isSwitch of [false, true]) {
       context.fillStyle = isSwitch ? this.colours[mode].ink : this.colours[mode].host;
       context.beginPath();
       for (let n = 0; n < numNodes; n++) {
-        if ((kind[n] === 0) !== isSwitch || !this.visibleNode(n)) continue;
+        if ((kind[n] === 0) !== isSwitch || this.boxed(n) || !this.visibleNode(n)) continue;
         const size = this.nodeSize(n), px = this.screenX(x[n]), py = this.screenY(y[n]);
         if (isSwitch || size < 3) context.rect(px - size / 2, py - size / 2, size, size);
         else { context.moveTo(px + size / 2, py); context.arc(px, py, size / 2, 0, 2 * Math.PI); }
@@ -176,11 +259,17 @@ class Drawing extends View {
         context.strokeStyle = colour;
         context.lineWidth = 2;
         const grow = colour === SOURCE[mode] ? 3 : 8;
+        const boxes = new Set();
         for (const node of nodes) {
           if (!this.visibleNode(node)) continue;
+          if (this.boxed(node)) { boxes.add(this.fabric.group[node]); continue; }
           context.beginPath();
           context.arc(this.screenX(this.fabric.x[node]), this.screenY(this.fabric.y[node]), (this.nodeSize(node) + grow) / 2, 0, 2 * Math.PI);
           context.stroke();
+        }
+        for (const number of boxes) {
+          const [left, top, width, height] = this.box(this.bundles.groups[number]);
+          context.strokeRect(left - grow / 3, top - grow / 2, width + grow / 1.5, height + grow);
         }
       }
     }
@@ -240,7 +329,7 @@ class Drawing extends View {
     }
     const crowded = 24, crowdedHosts = 44;
     const wanted = [...important];
-    if (this.scale * this.fabric.facts.switchGap >= crowded || numNodes < 200) {
+    if (this.scale * this.fabric.facts.switchGap >= crowded || this.fewSwitches || numNodes < 200) {
       for (let n = 0; n < numNodes; n++) if (kind[n] === 0 && !important.has(n) && this.visibleNode(n, 0)) wanted.push(n);
     }
     if (this.scale >= crowdedHosts) {
@@ -252,7 +341,7 @@ class Drawing extends View {
     const taken = [];
     for (const node of wanted.slice(0, 1500)) {
       if (taken.length > 350) break;
-      const text = shortened(names[node], important.has(node) ? 40 : 22);
+      const text = important.has(node) && names[node].length <= 40 ? names[node] : this.fabric.label(node);
       let width = this.labelWidths.get(text);
       if (width === undefined) this.labelWidths.set(text, width = context.measureText(text).width);
       const size = this.nodeSize(node), half = width / 2 + 3;
@@ -285,6 +374,7 @@ class Drawing extends View {
       if (distance <= Math.max(4, this.nodeSize(n) / 2 + 2) && distance < nearest) { nearest = distance; best = { kind: "node", node: n }; }
     }
     if (best) return best;
+    if (this.bundled) return this.pickBundle(px, py);
     const reach = 7;
     nearest = Infinity;
     let hottest = -1;
@@ -303,6 +393,61 @@ class Drawing extends View {
       }
     }
     return best;
+  }
+
+  pickBundle(px, py) {
+    let best = null, nearest = 7;
+    for (const bundle of this.bundles.between) {
+      if (!this.visibleBundle(bundle)) continue;
+      const p = this.bundles.groups[bundle.a], q = this.bundles.groups[bundle.b];
+      const [x1, y1, x2, y2] = [this.screenX(p.x), this.screenY(p.y), this.screenX(q.x), this.screenY(q.y)];
+      const distance = curveDistance(x1, y1, (x1 + x2) / 2, (y1 + y2) / 2, x2, y2, px, py);
+      if (distance <= nearest) { nearest = distance; best = bundle; }
+    }
+    return best && { kind: "cable", cable: best.cable, bundle: this.bundles.text(best) };
+  }
+}
+
+// Cables between two groups of nodes taken as one, and those inside a group.
+class Bundles {
+  constructor(fabric) {
+    const { group, kind, x, y, numNodes, numCables, aNode, bNode } = fabric, byPair = new Map();
+    this.groups = [];
+    for (let n = 0; n < numNodes; n++) {
+      if (group[n] < 0) continue;
+      const of = (this.groups[group[n]] ??= { nodes: [], hosts: kind[n] !== 0, left: Infinity, right: -Infinity, low: Infinity, high: -Infinity });
+      of.nodes.push(n);
+      of.left = Math.min(of.left, x[n]); of.right = Math.max(of.right, x[n]);
+      of.low = Math.min(of.low, y[n]); of.high = Math.max(of.high, y[n]);
+    }
+    for (const of of this.groups) { of.x = (of.left + of.right) / 2; of.y = (of.low + of.high) / 2; }
+    for (let c = 0; c < numCables; c++) {
+      const a = Math.min(group[aNode[c]], group[bNode[c]]), b = Math.max(group[aNode[c]], group[bNode[c]]);
+      if (a < 0) continue;
+      const key = a * this.groups.length + b;
+      let bundle = byPair.get(key);
+      if (!bundle) byPair.set(key, bundle = { a, b, cables: [], cable: c, load: 0 });
+      bundle.cables.push(c);
+    }
+    const all = [...byPair.values()];
+    this.between = all.filter(({ a, b }) => a !== b);
+    this.inside = this.groups.map(() => null);
+    for (const bundle of all) if (bundle.a === bundle.b) this.inside[bundle.a] = bundle;
+  }
+
+  // The busiest cable of each, and the busiest lines last.
+  load(run) {
+    for (const bundle of [...this.between, ...this.inside.filter(Boolean)]) {
+      bundle.cable = bundle.cables[0];
+      if (run) for (const c of bundle.cables) if (run.cable[c] > run.cable[bundle.cable]) bundle.cable = c;
+      bundle.load = run ? run.cable[bundle.cable] : 0;
+    }
+    this.between.sort((p, q) => p.load - q.load);
+  }
+
+  text({ a, b, cables }) {
+    const many = (number) => plural(this.groups[number].nodes.length, this.groups[number].hosts ? "host" : "switch", this.groups[number].hosts ? "hosts" : "switches");
+    return `${plural(cables.length, "cable")} between ${many(a)} and ${many(b)}`;
   }
 }
 

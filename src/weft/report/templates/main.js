@@ -8,7 +8,7 @@ class App {
       hover: (what, x, y) => this.hover(what, x, y),
       pick: (what) => this.pick(what),
       step: (by) => this.step(by),
-      drawn: (shown, inView) => this.sayDrawn(shown, inView),
+      drawn: (text) => { if (byId("drawing-text").textContent !== text) byId("drawing-text").textContent = text; },
     });
     this.details = new Details(byId("details"), this);
     this.hottest = new HottestList(byId("hottest"), this);
@@ -39,7 +39,7 @@ class App {
     byId("show-hosts").addEventListener("change", (event) => { this.drawing.setHosts(event.target.checked); this.colour(); });
     byId("show-names").addEventListener("change", (event) => { this.drawing.showNames = event.target.checked; this.drawing.draw(); });
     byId("all-links").addEventListener("change", () => this.listHottest());
-    byId("log-load").addEventListener("change", () => this.showChart());
+    byId("log-load").addEventListener("change", () => { this.scaleChosen = true; this.showChart(); });
     if (!page.hostsDrawn || !page.hosts) {
       byId("show-hosts").checked = false;
       byId("hosts-option").hidden = true;
@@ -134,19 +134,7 @@ class App {
     byId("idle-swatch").style.background = colours.idle;
     const top = this.drawing.top;
     const ticks = [...niceTicks(top, 4).filter((value) => value < top * 0.82), top];
-    byId("ramp-ticks").replaceChildren(...ticks.map((value) => {
-      const tick = element("span", {}, number(value));
-      tick.style.left = `${(100 * value) / top}%`;
-      return tick;
-    }));
-  }
-
-  sayDrawn(shown, inView) {
-    const parts = [this.page.layoutText];
-    if (!this.page.hostsDrawn && this.page.hosts) parts.push(`The ${number(this.page.hosts)} hosts and their cables are too many to draw: a switch tells how many it has, and the search finds each.`);
-    if (shown < inView) parts.push(`The ${number(shown)} hottest of ${number(inView)} cables in view are drawn; zoom in for the others.`);
-    const text = parts.filter(Boolean).join(" ");
-    if (byId("drawing-text").textContent !== text) byId("drawing-text").textContent = text;
+    showTicks(byId("ramp-ticks"), ticks, top, compact);
   }
 
   // -- selection --------------------------------------------------------------------------------
@@ -201,8 +189,8 @@ class App {
   ends() {
     if (!this.run || this.selection?.kind !== "cable") return null;
     const links = this.selection.link === undefined ? [2 * this.selection.cable, 2 * this.selection.cable + 1] : [this.selection.link];
-    const nodes = (key) => links.flatMap((link) => this.run.users.get(link)?.[key] ?? []);
-    return { sources: nodes("sourceNodes"), destinations: nodes("destinationNodes") };
+    const nodes = (key) => links.flatMap((link) => (this.run.users.get(link)?.[key] ?? []).map(([node]) => node));
+    return { sources: nodes("sources"), destinations: nodes("destinations") };
   }
 
   rankText(link) {
@@ -230,6 +218,7 @@ class App {
     const fabric = this.fabric, lines = [];
     if (what.kind === "cable") {
       const cable = what.cable;
+      if (what.bundle) lines.push(element("div", {}, what.bundle), element("div", {}, "Its busiest cable:"));
       lines.push(element("b", {}, fabric.cableName(cable)), element("div", {}, fabric.rate(cable)));
       for (const link of this.run ? [2 * cable, 2 * cable + 1] : []) {
         const arrow = link & 1 ? "<-" : "->";
@@ -237,7 +226,7 @@ class App {
       }
       const busier = this.run ? 2 * cable + (this.run.load[2 * cable + 1] > this.run.load[2 * cable] ? 1 : 0) : -1;
       const users = this.run?.users.get(busier);
-      if (users) lines.push(element("div", {}, userLine(users, this.run)));
+      if (users) lines.push(element("div", {}, userLine(users, fabric)));
     } else {
       const hosts = [...fabric.cablesOf(what.node)].filter((c) => fabric.kind[fabric.aNode[c]] === 1 || fabric.kind[fabric.bNode[c]] === 1).length;
       lines.push(element("b", {}, fabric.names[what.node]), element("div", {}, fabric.kindName(what.node)));
@@ -255,7 +244,7 @@ class App {
 
   listHottest() {
     const links = this.run ? (byId("all-links").checked ? this.run.hottestAll : this.run.hottest) : [];
-    this.hottest.show(links, this.run, (load) => this.colourOf(load));
+    this.hottest.show(links, this.run, (load) => this.colourOf(load), byId("all-links").checked ? "links" : this.page.scope);
     this.hottest.mark(this.selection?.link);
   }
 
@@ -282,6 +271,11 @@ class App {
       name: run.engineName, x: run.cdf[0], y: run.cdf[1], chosen: run.engineName === this.engine,
       colour: series[place.get(run.engineName) % series.length], dash: DASHES[place.get(run.engineName) % DASHES.length],
     }));
+    if (!this.scaleChosen) {
+      // A linear axis would squeeze the curve shown into its first twentieth.
+      const tops = curves.map((curve) => curve.x.at(-1) ?? 0), shown = curves.find((curve) => curve.chosen);
+      byId("log-load").checked = Boolean(shown) && Math.max(...tops) > 20 * (shown.x.at(-1) ?? 0);
+    }
     byId("spread-text").textContent = `Load of ${this.page.scope} under ${this.pattern}: the further left and the steeper a curve, the more evenly its engine spreads the flows.`;
     const link = this.selection?.link;
     const mark = this.run && link !== undefined && this.fabric.inScope(link >> 1) ? { value: this.run.load[link], text: "selected" } : null;

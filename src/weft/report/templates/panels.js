@@ -37,18 +37,17 @@ class Details {
     const rank = this.app.rankText(link);
     box.append(element("p", {}, "load ", element("span", { class: "big" }, number(run.load[link])), ", ", `${plural(run.flows[link], "flow")}`, rank ? `; ${rank}` : ""));
     const users = run.users.get(link);
-    if (users && open) box.append(...this.users(users, run));
-    else if (users) box.append(element("details", {}, element("summary", {}, "Who uses this direction"), ...this.users(users, run)));
+    if (users && open) box.append(...this.users(users));
+    else if (users) box.append(element("details", {}, element("summary", {}, "Who uses this direction"), ...this.users(users)));
     else if (run.flows[link] > 0) box.append(element("p", { class: "about" }, run.users.size
-      ? `Who uses a link is kept for the ${number(run.users.size)} busiest ones.`
-      : `${run.engineName} leaves the path of a flow open, so no flow can be named.`));
+      ? `Who uses a link is listed for ${number(run.users.size)} links: the busiest ones, and the other directions of their cables.`
+      : run.noUsers || "This page has no list of the users of links."));
     return box;
   }
 
-  users(users, run) {
+  users(users) {
     const mode = this.app.drawing.mode();
     const table = element("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "Who uses this link" });
-    const word = (place) => run.words[place];
     const lists = {
       pairs: [users.pairs, users.pairCount, ["Source", "Destination"]],
       sources: [users.sources, users.sourceCount, ["Source"]],
@@ -59,7 +58,7 @@ class Details {
     const fill = () => {
       const [rows, count, heads] = lists[this.tab];
       const body = element("tbody", {}, ...rows.map((row) => element("tr", {},
-        ...row.slice(0, -1).map((place) => element("td", { class: "name" }, word(place))),
+        ...row.slice(0, -1).map((node) => element("td", { class: "name" }, this.app.fabric.userName(node))),
         element("td", { class: "number" }, number(row.at(-1))))));
       if (count > rows.length) body.append(element("tr", {}, element("td", { colspan: heads.length + 1 }, `and ${number(count - rows.length)} more`)));
       table.replaceChildren(element("table", { class: "users" },
@@ -112,7 +111,8 @@ class HottestList {
     Object.assign(this, { body, app });
   }
 
-  show(links, run, colour) {
+  show(links, run, colour, scope) {
+    this.none = `None of the ${scope} carries a flow.`;
     if (!run) {
       this.body.replaceChildren(element("tr", {}, element("td", { colspan: 3 }, "This engine did not run this pattern.")));
       return;
@@ -121,14 +121,14 @@ class HottestList {
     this.body.replaceChildren(...links.map((link) => {
       const users = run.users.get(link);
       const cell = element("td", {}, selectionButton(this.app.fabric.linkName(link), () => this.app.selectLink(link, true)));
-      if (users) cell.append(element("small", {}, userLine(users, run)));
+      if (users) cell.append(element("small", {}, userLine(users, this.app.fabric)));
       cell.style.borderLeftColor = colour(run.load[link]);
       const row = element("tr", {}, cell,
         element("td", { class: "number" }, number(run.load[link])), element("td", { class: "number" }, number(run.flows[link])));
       row.dataset.link = link;
       return row;
     }));
-    if (!links.length) this.body.replaceChildren(element("tr", {}, element("td", { colspan: 3 }, "No link carries a flow.")));
+    if (!links.length) this.body.replaceChildren(element("tr", {}, element("td", { colspan: 3 }, this.none)));
   }
 
   mark(link) {
@@ -136,10 +136,10 @@ class HottestList {
   }
 }
 
-function userLine(users, run) {
+function userLine(users, fabric) {
   if (!users.pairCount) return "";
   const [source, destination] = users.pairs[0];
-  const first = `${run.words[source]} → ${run.words[destination]}`;
+  const first = `${fabric.userName(source)} → ${fabric.userName(destination)}`;
   const more = plural(users.pairCount - 1, "more pair");
   return users.pairCount === 1 ? first : `${first} and ${more}`;
 }

@@ -16,7 +16,7 @@ class Simulation {
       hover: (what, x, y) => this.hover(what, x, y),
       pick: (what) => this.pick(what),
       step: (by) => this.stepTree(by),
-      drawn: (shown, inView) => this.sayDrawn(shown, inView),
+      drawn: (text) => { if (byId("drawing-text").textContent !== text) byId("drawing-text").textContent = text; },
     });
     this.theme = matchMedia("(prefers-color-scheme: dark)");
     this.drawing.dark = this.theme.matches;
@@ -138,20 +138,8 @@ class Simulation {
     byId("ramp").style.background = `linear-gradient(to right, ${colours.scale.join(", ")})`;
     byId("idle-swatch").style.background = colours.idle;
     const ticks = share ? [0, 0.25, 0.5, 0.75, 1] : [...niceTicks(top, 4).filter((value) => value < top * 0.82), top];
-    byId("ramp-ticks").replaceChildren(...ticks.map((value) => {
-      const tick = element("span", {}, share ? percent(value) : number(Number(value.toPrecision(3))));
-      tick.style.left = `${(100 * value) / top}%`;
-      return tick;
-    }));
+    showTicks(byId("ramp-ticks"), ticks, top, (value) => (share ? percent(value) : compact(Number(value.toPrecision(3)))));
     for (const swatch of document.querySelectorAll("[data-series]")) swatch.style.background = colours.series[Number(swatch.dataset.series)];
-  }
-
-  sayDrawn(shown, inView) {
-    const parts = [this.page.layoutText];
-    if (!this.page.hostsDrawn && this.page.hosts) parts.push(`The ${number(this.page.hosts)} hosts and their cables are too many to draw.`);
-    if (shown < inView) parts.push(`The ${number(shown)} hottest of ${number(inView)} cables in view are drawn; zoom in for the others.`);
-    const text = parts.filter(Boolean).join(" ");
-    if (byId("drawing-text").textContent !== text) byId("drawing-text").textContent = text;
   }
 
   // -- links over time ------------------------------------------------------------------------------
@@ -168,7 +156,8 @@ class Simulation {
     const links = [...this.page.strips];
     if (chosen !== undefined && !links.includes(chosen)) links.unshift(chosen);
     for (const link of links) {
-      const [from, to] = this.linkName(link).split(" -> ");
+      const short = this.page.insideNames[link] ?? this.fabric.linkName(link, (node) => this.fabric.label(node));
+      const [from, to] = short.split(" -> ");
       strips.push({
         link, label: [from, to ? `→ ${to}` : ""], area: moments.series("use", link), top: 1, line: moments.series("held", link),
         say: (frame) => this.linkLines(link, frame),
@@ -320,6 +309,7 @@ class Simulation {
     if (!what) return;
     const lines = [];
     if (what.kind === "cable") {
+      if (what.bundle) lines.push(element("div", {}, what.bundle), element("div", {}, "Its busiest cable:"));
       for (const link of [2 * what.cable, 2 * what.cable + 1]) {
         lines.push(element("b", {}, fabric.linkName(link)), ...this.linkLines(link, this.frame).map((text) => element("div", {}, text)),
           ...this.treesOf(link).map((text) => element("div", {}, text)));

@@ -215,7 +215,8 @@ class TimeChart {
       if (row % every && !chosen) continue;
       context.fillStyle = chosen ? SELECTED[this.app.drawing.mode()] : colours.muted;
       const y = this.ranksTop + row * this.rowHeight + Math.min(this.rowHeight, 12) / 2 + 4;
-      const host = this.app.page.hostNames[ranks.host[row]];
+      const name = this.app.page.hostNames[ranks.host[row]], node = this.app.fabric.byName.get(name);
+      const host = node === undefined ? name : this.app.fabric.label(node);
       const text = this.labels < 120 ? `${ranks.rank[row]}` : `rank ${ranks.rank[row]}`;
       context.fillText(text, 8, y);
       if (this.labels >= 120) context.fillText(fitted(context, host, this.labels - room - 6), room, y);
@@ -298,7 +299,7 @@ class TimeChart {
     if (px >= this.labels || part.row !== undefined || part.strip) {
       const ns = Math.max(0, Math.min(this.total(), this.toNs(Math.max(px, this.labels)))), frame = moments.frameAt(ns);
       if (part.strip) {
-        lines.push(element("b", {}, part.strip.label.filter(Boolean).join(" ")));
+        lines.push(element("b", {}, part.strip.link === undefined ? part.strip.label.filter(Boolean).join(" ") : this.app.linkName(part.strip.link)));
         if (px >= this.labels) lines.push(element("div", {}, `${timeText(moments.beginNs(frame))} to ${timeText(moments.endNs[frame])}`), ...part.strip.say(frame).map((text) => element("div", {}, text)));
       } else if (part.row !== undefined) {
         lines.push(element("b", {}, `rank ${ranks.rank[part.row]} on ${page.hostNames[ranks.host[part.row]]}`));

@@ -17,7 +17,7 @@ from scipy.sparse.csgraph import connected_components
 
 from weft.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.kernels.distances import UNREACHED, bfs_many
+from weft.kernels.distances import UNREACHED
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +67,9 @@ def find_levels(fabric: Fabric) -> NDArray[np.int16]:
     hosts = fabric.endpoint_node < fabric.num_switches + fabric.num_hosts
     rows = graph.destination_row[: fabric.num_endpoints][hosts]
     leaves = np.unique(rows[rows >= 0]).astype(np.int32)
-    hops = np.empty((len(leaves), graph.num_rows), dtype=np.uint16)
-    bfs_many(graph.edge_offset, graph.edge_row, leaves, hops)
+    if not len(leaves):
+        raise NotApplicable("a fat tree needs a host that is cabled to a switch")
+    hops = graph.hops(leaves)
     nearest = hops.min(axis=0)
     lost = np.flatnonzero(nearest == UNREACHED)
     if len(lost):

@@ -13,6 +13,7 @@ from scipy.sparse.csgraph import connected_components
 
 from weft.errors import NotApplicable
 from weft.fabrics import Fabric
+from weft.kernels.distances import bfs_many
 from weft.routing.base import row_sources
 
 #: Switches taken into a clique, beside ten times those that there are, after which the search for
@@ -30,10 +31,13 @@ class Groups:
         int32 [rows]: the group of each switch.
     tier
         int8 [rows]: 1 for spines, which have no hosts, and 0 for all others.
+    gap
+        Two groups without a cable between them, in words; empty when every pair has one.
     """
 
     group: NDArray[np.int32]
     tier: NDArray[np.int8]
+    gap: str = ""
 
     @property
     def num_groups(self) -> int:
@@ -133,6 +137,8 @@ def find_grid(fabric: Fabric) -> NDArray[np.int32]:
 def find_megafly(fabric: Fabric) -> Groups:
     """Find the groups of a megafly: leaves with hosts, spines without.
 
+    Pairs of groups may lack a direct cable: `Groups.gap` names one.
+
     Raises
     ------
     NotApplicable
@@ -165,16 +171,15 @@ def find_megafly(fabric: Fabric) -> Groups:
             raise NotApplicable(f"spines {names} of one group are joined")
     if group.max() < 2:
         raise NotApplicable(f"it has {group.max() + 1} groups; three are needed")
-    gap = _unjoined(fabric, group)
-    if gap is not None:
-        raise NotApplicable(gap)
-    return Groups(group, spine.astype(np.int8))
+    return Groups(group, spine.astype(np.int8), _gap(fabric, group))
 
 
 def find_dragonfly(fabric: Fabric) -> Groups:
     """Find the groups of a dragonfly: cliques of switches with hosts, each joined to each other.
 
     The groups have one size, and any number of cables joins two switches of one or two groups.
+    Where no cliques are found that are all joined, the largest ones of three or more switches
+    count that are joined directly or over a third: `Groups.gap` names a pair without a cable.
 
     Raises
     ------
@@ -186,7 +191,8 @@ def find_dragonfly(fabric: Fabric) -> Groups:
     Two switches of a group of a have a - 2 neighbours in common, while the ends of a global
     cable seldom have as many. Joined pairs with fewer are struck out again and again; what is
     left is parted into cliques by a search that takes the switch with the fewest choices first.
-    The largest groups that are found count.
+    The largest groups that are found count. A switch may be without a global cable: where the
+    global ports of a group do not divide evenly by the other groups, some are empty.
     """
     _only_switches(fabric)
     bare = np.flatnonzero(row_sources(fabric) == 0)
@@ -197,27 +203,32 @@ def find_dragonfly(fabric: Fabric) -> Groups:
     rows = joined.shape[0]
     least = int(np.diff(joined.indptr).min())
     most = int(np.diff(joined.indptr).max())
-    strangers: list[str] = []
-    for size in range(min(rows // 3, least), 1, -1):
+    tier = np.zeros(rows, dtype=np.int8)
+    damaged: list[NDArray[np.int32]] = []
+    for size in range(min(rows // 3, least + 1), 1, -1):
         # A group must have a cable for each other one.
         if rows % size or size * (most - size + 1) < rows // size - 1:
             continue
-        group = _cliques(fabric, joined, size, strangers)
+        group = _cliques(fabric, joined, size, damaged)
         if group is not None:
-            return Groups(group, np.zeros(rows, dtype=np.int8))
+            return Groups(group, tier)
+    for group in damaged:
+        hops = group_distances(fabric, group)
+        if hops.max() == 2 and rows > 2 * len(hops):
+            return Groups(group, tier, _gap(fabric, group))
     raise NotApplicable(
-        strangers[0]
-        if strangers
-        else f"no way was found to part its {rows} switches into three or more joined cliques"
+        _gap(fabric, damaged[0])
+        if damaged
+        else f"its {rows} switches were not parted into three or more joined cliques"
     )
 
 
 def _cliques(
-    fabric: Fabric, joined: csr_array, size: int, strangers: list[str]
+    fabric: Fabric, joined: csr_array, size: int, damaged: list[NDArray[np.int32]]
 ) -> NDArray[np.int32] | None:
     """Part rows into joined cliques of one size, numbered by their first row, if that is found.
 
-    What keeps cliques that are found from being joined is added to `strangers`.
+    Otherwise the first cliques found that are not all joined, if any, are added to `damaged`.
     """
     kept = joined.astype(np.int32)
     while size > 2:
@@ -232,6 +243,7 @@ def _cliques(
     if min(map(len, near)) < size - 1:
         return None
     free = set(range(rows))
+    first: NDArray[np.int32] | None = None
     trail: list[tuple[Iterator[frozenset[int]], frozenset[int]]] = []
     steps = iter(range(MAX_STEPS + 10 * rows))
     choices = _choices(near, size, free, steps)
@@ -239,6 +251,7 @@ def _cliques(
         clique = next(choices, None)
         if clique is None:
             if not trail:
+                damaged += [] if first is None else [first]
                 return None
             choices, taken = trail.pop()
             free |= taken
@@ -249,10 +262,9 @@ def _cliques(
             cliques = sorted([clique, *(taken for _, taken in trail)], key=min)
             for number, members in enumerate(cliques):
                 group[list(members)] = number
-            gap = _unjoined(fabric, group)
-            if gap is None:
+            if _joined(fabric, group).all():
                 return group
-            strangers.append(gap)
+            first = first if first is not None else group
             free |= clique
             continue
         trail.append((choices, clique))
@@ -284,13 +296,33 @@ def _grow(
         yield from _grow(near, size, [*clique, row], inside, steps)
 
 
-def _unjoined(fabric: Fabric, group: NDArray[np.int32]) -> str | None:
-    """The first two groups that no cable joins, in words."""
+def group_distances(fabric: Fabric, group: NDArray[np.int32]) -> NDArray[np.uint16]:
+    """Least cables between groups on the way from one group to another.
+
+    Returns
+    -------
+    ndarray
+        uint16 [groups, groups]: `weft.kernels.distances.UNREACHED` where there is no path.
+    """
+    joined = csr_array(_joined(fabric, group))
+    hops = np.empty(joined.shape, dtype=np.uint16)
+    roots = np.arange(len(hops), dtype=np.int32)
+    bfs_many(joined.indptr.astype(np.int32), joined.indices.astype(np.int32), roots, hops)
+    return hops
+
+
+def _joined(fabric: Fabric, group: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Bool [groups, groups]: a cable joins the two groups, or they are one."""
     graph = fabric.graph
     joined = np.eye(int(group.max()) + 1, dtype=bool)
     joined[group[graph.edge_tail], group[graph.edge_row]] = True
-    missing = np.argwhere(~joined)
+    return joined
+
+
+def _gap(fabric: Fabric, group: NDArray[np.int32]) -> str:
+    """The first two groups that no cable joins, in words; empty when there are none."""
+    missing = np.argwhere(~_joined(fabric, group))
     if not len(missing):
-        return None
+        return ""
     a, b = (_name(fabric, np.flatnonzero(group == number)[0]) for number in missing[0])
     return f"no cable joins the groups of {a} and {b}"

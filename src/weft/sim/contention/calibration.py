@@ -18,7 +18,7 @@ from weft.errors import InputError
 from weft.kernels.contention_times import synchronous_times
 from weft.registry import did_you_mean
 from weft.sim.contention.accuracy import errors_by_size
-from weft.sim.contention.coefficients import INFINIBAND, PenaltyModel
+from weft.sim.contention.coefficients import INFINIBAND, MOST_COEFFICIENT, PenaltyModel
 from weft.sim.contention.measurements import Measurement
 from weft.sim.contention.recovery import Recovery, Survey, recover_penalties, survey
 
@@ -208,7 +208,8 @@ class _Problem:
 
     def model(self, vector: NDArray[np.float64]) -> PenaltyModel:
         """The model of a vector."""
-        values = dict(zip(self.fitted, vector[1:].tolist(), strict=True))
+        half = MOST_COEFFICIENT / 2  # also the difference of two is a coefficient
+        values = dict(zip(self.fitted, vector[1:].clip(-half, half).tolist(), strict=True))
         if self._both:
             values["out_offset"] -= values["out_weight"]
         return replace(self._fixed, **values)

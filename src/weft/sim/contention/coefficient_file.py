@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import NamedTuple
 
+from weft.arguments import finite_number
 from weft.errors import InputError
-from weft.formats.text import read_text, write_text
+from weft.formats.text import parse_toml, read_text, write_text
 from weft.registry import did_you_mean
 from weft.sim.contention.coefficients import PenaltyModel
 
@@ -89,10 +89,7 @@ def read_coefficients(path: str | Path) -> NetworkCoefficients:
     InputError
         When the file is no TOML, or a name or value is unknown or impossible.
     """
-    try:
-        found = tomllib.loads(read_text(path))
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"is no TOML: {error}", file=path) from None
+    found = parse_toml(read_text(path), path)
     for name in found:
         if name not in (_BANDWIDTH, *_TABLES):
             expected = (_BANDWIDTH, *_TABLES)
@@ -135,6 +132,7 @@ def _table(
 
 
 def _number(value: object, name: str, path: str | Path) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise InputError(f"{name} must be a finite number, not {value!r}", file=path)
-    return float(value)
+    try:
+        return finite_number(value, name, -math.inf)
+    except InputError as error:
+        raise InputError(error.message, file=path) from None

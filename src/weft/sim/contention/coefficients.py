@@ -31,7 +31,11 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.arguments import finite_number
 from weft.errors import InputError
+
+#: Far above any network's: products with the degrees of any graph stay finite.
+MOST_COEFFICIENT = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ class PenaltyModel:
     Raises
     ------
     InputError
-        When a coefficient is no finite number or lies outside its range.
+        When a coefficient is no finite number or lies outside its range (at most 1,000,000).
     """
 
     out_offset: float = 0.0
@@ -78,15 +82,12 @@ class PenaltyModel:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-                raise InputError(f"{field.name} must be a number, not {value!r}")
-            if not math.isfinite(value):
-                raise InputError(f"{field.name} must be finite, not {value}")
-            if field.name != "out_offset" and value < 0:
-                raise InputError(f"{field.name} must be at least 0, not {value}")
-            if field.name in ("balanced_weight", "back_pressure") and value > 1:
-                raise InputError(f"{field.name} must be 0 to 1, not {value}")
+            low = -math.inf if field.name == "out_offset" else 0.0
+            value = finite_number(getattr(self, field.name), field.name, low)
+            object.__setattr__(self, field.name, value)
+            most = 1 if field.name in ("balanced_weight", "back_pressure") else MOST_COEFFICIENT
+            if abs(value) > most:
+                raise InputError(f"{field.name} must be at most {most:,}, not {value:g}")
 
     def array(self) -> NDArray[np.float64]:
         """The coefficients in the order of the fields, as the kernels take them: float64 [7]."""

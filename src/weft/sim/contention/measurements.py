@@ -15,8 +15,9 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from weft.arguments import whole_numbers
 from weft.columns import Column
 from weft.errors import InputError
 from weft.formats.text import read_text, write_text
@@ -43,7 +44,7 @@ MEASUREMENT_COLUMNS: dict[str, Column] = {
     "repetitions": Column(pl.Int64, "", "number of times behind the statistics"),
 }
 _NEEDED = ("graph", "edge", "source", "destination", "size_bytes", "time_s")
-_LARGEST = 2**62
+_LARGEST = 2**62 - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,12 +84,16 @@ class Measurement(FrozenArrays):
         what = f"graph {self.name!r}"
         if not self.name or self.name != self.name.strip() or not self.name.isprintable():
             raise InputError(f"{what}: expected a printable name without blanks around it")
-        sources = _whole(self.sources, f"{what}: sources", 0)
-        destinations = _whole(self.destinations, f"{what}: destinations", 0)
-        size_bytes = _whole(self.size_bytes, f"{what}: size_bytes", 1)
+        sources = whole_numbers(self.sources, f"{what}: sources", low=0, high=_LARGEST)
+        destinations = whole_numbers(
+            self.destinations, f"{what}: destinations", low=0, high=_LARGEST
+        )
+        size_bytes = whole_numbers(
+            self.size_bytes, f"{what}: size_bytes", low=1, high=_LARGEST, each=len(sources)
+        )
         time_s = np.array(self.time_s, dtype=np.float64)
         edges = sources.size
-        if edges == 0 or sources.shape != (edges,) or destinations.shape != (edges,):
+        if edges == 0 or destinations.shape != (edges,):
             raise InputError(f"{what}: expected as many sources as destinations, and at least one")
         loops = np.flatnonzero(sources == destinations)
         if loops.size:
@@ -96,8 +101,6 @@ class Measurement(FrozenArrays):
                 f"{what}: edge {loops[0]} is a loop at node {sources[loops[0]]}; "
                 "communications inside a node are not part of the model"
             )
-        if size_bytes.ndim == 0:
-            size_bytes = np.full(edges, size_bytes)
         start_s = np.array(self.start_s, dtype=np.float64)
         if start_s.size == 0:
             start_s = np.zeros(edges)
@@ -130,18 +133,6 @@ class MeasurementFile:
 
     measurements: tuple[Measurement, ...]
     metadata: Mapping[str, str]
-
-
-def _whole(values: ArrayLike, what: str, lowest: int) -> NDArray[np.int64]:
-    given = np.array(values)
-    try:
-        exact = given.astype(np.int64)
-        fits = bool((exact == given).all() and (exact >= lowest).all() and (exact < _LARGEST).all())
-    except (TypeError, ValueError, OverflowError):
-        fits = False
-    if not fits or given.dtype == bool:
-        raise InputError(f"{what}: expected integers of at least {lowest}")
-    return exact
 
 
 def write_measurements(
@@ -315,7 +306,7 @@ def _value(name: str, text: str) -> int | float | str:
         value = int(text) if whole else float(text)
     except ValueError:
         value = math.nan
-    if abs(value) >= _LARGEST and not math.isnan(value):
+    if abs(value) > _LARGEST and not math.isnan(value):
         raise ValueError(f"{name} is {text[:40]!r}, which is too large")
     if math.isnan(value):
         kind = "an integer" if whole else "a number"

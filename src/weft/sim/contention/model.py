@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from weft.arguments import finite_number, finite_numbers, whole_numbers
 from weft.errors import InputError
 from weft.kernels.contention import graph_penalties, solve_steps
 from weft.kernels.contention_events import solve_events
@@ -214,25 +215,16 @@ def _solve(
 ) -> ContentionSteps:
     source, destination, nodes = _graph(sources, destinations)
     count = len(source)
-    size = _per_edge(size_bytes, count, "size", "bytes")
+    size = finite_numbers(size_bytes, "sizes in bytes", each=count)
     if count and size.max() >= 2.0**63:
         edge = int(size.argmax())
         raise InputError(f"edge {edge}: a size of {size[edge]:g} bytes is too large")
-    start = _per_edge(start_s, count, "start", "seconds")
-    if (
-        isinstance(inverse_bandwidth, bool)
-        or not isinstance(inverse_bandwidth, int | float | np.number)
-        or not 0 < inverse_bandwidth < np.inf
-    ):
-        raise InputError(
-            "the inverse bandwidth must be a positive number of seconds per byte, not "
-            f"{inverse_bandwidth!r}"
-        )
+    start = finite_numbers(start_s, "starts in seconds", each=count)
+    inverse = finite_number(inverse_bandwidth, "the inverse bandwidth in s per byte", above=True)
     order = np.argsort(start, kind="stable").astype(np.int64)
     completion, elapsed = np.zeros(count), np.zeros(count)
     empty = np.zeros((0, count))
     found = ContentionSteps(completion, elapsed, np.zeros(0), empty, empty)
-    inverse = float(inverse_bandwidth)
     coefficients = _coefficients(model)
     arguments = (
         source, destination, nodes, size, start, order, inverse, coefficients, completion, elapsed
@@ -272,9 +264,8 @@ def _graph(
     sources: ArrayLike, destinations: ArrayLike
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
     """Source and destination of each edge among nodes numbered from 0, and how many there are."""
-    source, destination = _nodes(sources, "sources"), _nodes(destinations, "destinations")
-    if len(source) != len(destination):
-        raise InputError(f"{len(source)} sources do not match {len(destination)} destinations")
+    source = whole_numbers(sources, "sources")
+    destination = whole_numbers(destinations, "destinations", shape=source.shape)
     loops = np.flatnonzero(source == destination)
     if len(loops):
         edge = int(loops[0])
@@ -285,47 +276,6 @@ def _graph(
     names, inverse = np.unique(np.concatenate([source, destination]), return_inverse=True)
     number: NDArray[np.int32] = inverse.astype(np.int32)
     return number[: len(source)], number[len(source) :], len(names)
-
-
-def _nodes(values: ArrayLike, what: str) -> NDArray[np.int64]:
-    try:
-        numbers: NDArray[Any] = np.asarray(values)
-    except (ValueError, OverflowError):
-        numbers = np.zeros((0, 0))
-    if numbers.size == 0 and numbers.ndim == 1:
-        return np.zeros(0, dtype=np.int64)
-    if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
-        raise InputError(f"{what} must be a list of node numbers, one for each edge")
-    if numbers.dtype.kind == "u" and numbers.max() >= 2**63:
-        raise InputError(f"{what}: a node number must be below 2^63, not {numbers.max()}")
-    return numbers.astype(np.int64)
-
-
-def _per_edge(values: ArrayLike, count: int, what: str, unit: str) -> NDArray[np.float64]:
-    """Numbers given once for all edges or once each: finite and at least 0."""
-    try:
-        given: NDArray[Any] = np.asarray(values)
-        if given.dtype == object and all(
-            isinstance(value, int) and not isinstance(value, bool) for value in given.flat
-        ):
-            given = given.astype(np.float64)  # whole numbers beyond 64 bits: too large, not wrong
-        if given.dtype.kind not in "iuf" or given.ndim > 1:
-            raise ValueError
-        numbers = np.broadcast_to(given.astype(np.float64), count).copy()
-    except (ValueError, TypeError):
-        raise InputError(
-            f"{what}s must be one number of {unit}, or {count}, one for each edge"
-        ) from None
-    except OverflowError:
-        raise InputError(f"a {what} is too large") from None
-    wrong = np.flatnonzero(~(np.isfinite(numbers) & (numbers >= 0)))
-    if len(wrong):
-        edge = int(wrong[0])
-        raise InputError(
-            f"edge {edge}: a {what} of {numbers[edge]:g} {unit} is not possible; expected a "
-            "finite number of at least 0"
-        )
-    return numbers
 
 
 def _coefficients(model: PenaltyModel) -> NDArray[np.float64]:

@@ -20,6 +20,7 @@ from weft.sim.contention import INFINIBAND, PenaltyModel
 from weft.sim.flow.network import Multipath, Network, lay_routes
 from weft.sim.flow.result import FlowResult
 from weft.sim.flow.sharing import Sharing, sharing_states
+from weft.sim.programs import Programs, QueuePairs, numbered, queue_pairs
 from weft.sim.static import Ports
 from weft.units import Bytes, Nanoseconds
 from weft.workload import Kind, Workload
@@ -27,8 +28,6 @@ from weft.workload.placement import place
 
 #: Seconds between two reports of progress, about.
 REPORT_S = 0.2
-#: Most pairs of hosts that are looked up in a table of all pairs.
-_DENSE_PAIRS = 2**24
 #: Ranks that a deadlock's message names.
 _NAMED = 4
 
@@ -49,6 +48,8 @@ class Progress:
         Messages that have arrived, of how many.
     now_ns
         Simulated time.
+    delivered
+        Part of all bytes that has been delivered, 0 to 1; None where it is not counted.
     """
 
     ended: int
@@ -56,6 +57,7 @@ class Progress:
     arrived: int
     messages: int
     now_ns: float
+    delivered: float | None = None
 
 
 def simulate(
@@ -68,11 +70,13 @@ def simulate(
     eager_bytes: Bytes = 16384,
     handshake: bool = True,
     overhead_ns: Nanoseconds = 0.0,
+    mtu_bytes: Bytes = 2048,
     switch_latency_ns: Nanoseconds = 100.0,
     latency_ns: Nanoseconds | None = None,
     local_gbps: float = 100.0,
     local_latency_ns: Nanoseconds = 200.0,
     multipath: Multipath = "split",
+    straight: float | None = None,
     ports: Ports = "first",
     seed: int = 0,
     tolerance: float = 0.0,
@@ -84,7 +88,8 @@ def simulate(
 
     A message moves like a fluid at the rate that the sharing law gives it, from the moment its
     first byte leaves until the last has left; it has arrived one latency later. Rates change only
-    when messages begin or end.
+    when messages begin or end. Messages between the same two ranks leave one after the other, in
+    the order in which they are posted (docs/flow-level.md).
 
     Parameters
     ----------
@@ -96,7 +101,8 @@ def simulate(
         A placement by name (see `weft.workload.placement`), or the host number of each rank.
     sharing
         ``maxmin`` (max-min fairness over all links), ``penalty`` (contention graphs: Martinasso
-        and Méhaut 2011), or ``none`` (every message as if it were alone).
+        and Méhaut 2011), or ``none`` (every pair of ranks as if it were
+        alone).
     eager_bytes
         A send up to this size ends at once and its data leaves without asking. A larger one waits
         for its receive (rendez-vous) and ends when its last byte has left.
@@ -104,16 +110,21 @@ def simulate(
         A rendez-vous takes a request and an answer, of one latency each, before data leaves.
     overhead_ns
         Time of the processor at either side of each message (o of LogP).
+    mtu_bytes
+        Payload of a packet. Messages that fit one leave their adapter one after the other.
     switch_latency_ns
         Of each switch on the way, besides the cables'.
     latency_ns
         Latency of every message between hosts, instead of that of its way.
     local_gbps, local_latency_ns
-        Of messages between ranks of one host, which share nothing.
+        Of messages between ranks of one host: copies, one after the other between the same two.
     multipath, seed
         Where candidates leave a choice: ``split`` every message over all ways or draw one way
         for each by ``hash``. Messages go to the first LID of their destination; tables for the
         others of an LMC are not used.
+    straight
+        Share of messages that goes straight where it may also go by an intermediate (``ugal``);
+        left out, the one that makes the most loaded link between switches carry least.
     ports
         Which ports hosts with several use: ``first`` or ``spread``.
     tolerance
@@ -145,25 +156,27 @@ def simulate(
             raise InputError(f"expected {kind.__name__}, not {given!r}")
     options = _checked(
         sharing=sharing, eager_bytes=eager_bytes, handshake=handshake, overhead_ns=overhead_ns,
-        switch_latency_ns=switch_latency_ns, latency_ns=latency_ns, local_gbps=local_gbps,
-        local_latency_ns=local_latency_ns, multipath=multipath, ports=ports, seed=seed,
-        tolerance=tolerance, max_time_ns=max_time_ns, model=model,
+        mtu_bytes=mtu_bytes, switch_latency_ns=switch_latency_ns, latency_ns=latency_ns,
+        local_gbps=local_gbps, local_latency_ns=local_latency_ns, multipath=multipath,
+        straight=straight, ports=ports, seed=seed, tolerance=tolerance, max_time_ns=max_time_ns,
+        model=model,
     )  # fmt: skip
     hosts = host_of_rank(fabric, workload, placement)
-    network, route = lay_messages(fabric, routes, workload, hosts, options)
+    queues = queue_pairs(workload, hosts, options["eager_bytes"], options["handshake"])
+    network, taken = lay_messages(fabric, routes, workload, queues, options)
+    route = np.full(workload.num_ops, program.LOCAL, dtype=np.int32)
+    route[queues.ops] = taken
     began = time.perf_counter()
-    state = _State.of(workload, network, route, options)
+    state = _State.of(workload, network, route, queues, options)
     why = state.run(workload, progress)
     if why == kernel.STUCK and state.number[flow_events.HEAP]:
         raise InputError(
             f"simulated time grows beyond 1e+308 ns, from {state.clock[kernel.NOW]:g} ns on"
         )
     if why == kernel.STUCK:
-        raise InputError(
-            deadlock_of_ranks(
-                workload, state.times[2], state.times[3], f"{state.clock[kernel.NOW]:g} ns"
-            )
-        )
+        posted, ended = state.programs.times[2:4]
+        now = f"{state.clock[kernel.NOW]:g} ns"
+        raise InputError(deadlock_of_ranks(workload, posted, ended, now))
     if why == kernel.TIME_OUT:
         raise IncompleteRun(
             f"stopped at {state.clock[kernel.NOW]:g} ns of simulated time: "
@@ -178,10 +191,10 @@ def simulate(
         network=network,
         route=route,
         options=options,
-        posted_ns=state.times[2],
-        ended_ns=state.times[3],
-        left_ns=state.times[4],
-        arrived_ns=state.times[5],
+        posted_ns=state.programs.times[2],
+        ended_ns=state.programs.times[3],
+        left_ns=state.programs.times[4],
+        arrived_ns=state.programs.times[5],
         num_shares=int(state.number[kernel.SOLVES]),
         num_rate_changes=int(state.number[kernel.CHANGES]),
         most_concurrent=int(state.number[kernel.PEAK]),
@@ -193,6 +206,7 @@ def _checked(**options: Any) -> dict[str, Any]:
     """The options, converted where they are text and refused where they cannot be."""
     hints: Mapping[str, Any] = {
         "eager_bytes": Bytes,
+        "mtu_bytes": Bytes,
         "overhead_ns": Nanoseconds,
         "switch_latency_ns": Nanoseconds,
         "latency_ns": Nanoseconds | None,
@@ -202,6 +216,7 @@ def _checked(**options: Any) -> dict[str, Any]:
         "tolerance": float,
         "handshake": bool,
         "seed": int,
+        "straight": float | None,
     }
     checked = {
         name: convert(value, hints[name], name) if name in hints else value
@@ -233,21 +248,7 @@ def host_of_rank(
     """
     if isinstance(placement, str):
         return place(fabric, workload.num_ranks, placement)
-    hosts = np.asarray(placement)
-    if hosts.ndim != 1 or (hosts.size and hosts.dtype.kind not in "iu"):
-        raise InputError("a placement is the name of one, or a host number for each rank")
-    if len(hosts) != workload.num_ranks:
-        missing = f"rank {len(hosts)} has no host: " if len(hosts) < workload.num_ranks else ""
-        raise InputError(
-            f"{missing}the placement has {len(hosts)} hosts and {workload.name or 'the workload'} "
-            f"has {workload.num_ranks} ranks"
-        )
-    wrong = np.flatnonzero((hosts < 0) | (hosts >= fabric.num_hosts))
-    if len(wrong):
-        raise InputError(
-            f"rank {wrong[0]} is on host {hosts[wrong[0]]}, and hosts of {fabric.name} are 0 to "
-            f"{fabric.num_hosts - 1}"
-        )
+    hosts = fabric.host_numbers(placement, "hosts of the ranks", count=workload.num_ranks)
     return hosts.astype(np.int32)
 
 
@@ -255,53 +256,55 @@ def lay_messages(
     fabric: Fabric,
     routes: Routes,
     workload: Workload,
-    hosts: NDArray[np.int32],
+    queues: QueuePairs,
     options: Mapping[str, Any],
 ) -> tuple[Network, NDArray[np.int32]]:
-    """Routes of the messages, each pair of hosts once, and which one each operation takes.
+    """Routes between hosts, each pair of hosts once, and which one each operation takes.
+
+    Parameters
+    ----------
+    fabric, routes
+        Where, and by which paths.
+    workload
+        Whose messages they are.
+    queues
+        What crosses the network.
+    options
+        Of `simulate`.
 
     Returns
     -------
     Network
     ndarray
-        int32 [ops]: route of each send and put, `LOCAL` within one host, also where nothing is
-        sent.
+        int32, route of each of `queues.ops`.
     """
-    ops = workload.messages
-    source, target = hosts[workload.rank[ops]], hosts[workload.peer[ops]]
-    away = source != target
-    ops, source, target = ops[away], source[away].astype(np.int64), target[away]
-    pair = source * fabric.num_hosts + target
     laying = {
         key: options[key]
-        for key in ("multipath", "seed", "ports", "switch_latency_ns", "latency_ns")
+        for key in ("multipath", "straight", "seed", "ports", "switch_latency_ns", "latency_ns")
     }
-    route = np.full(workload.num_ops, program.LOCAL, dtype=np.int32)
+    size = sizes = None
+    if isinstance(routes, CandidateRoutes) and routes.num_intermediates:
+        # A receive here is the answer to a request, which carries no data.
+        answers = workload.kind[queues.ops] == Kind.RECV
+        size = np.where(answers, 0, workload.size_bytes[queues.ops])
     if options["multipath"] == "hash" and isinstance(routes, CandidateRoutes):
-        route[ops] = np.arange(len(ops), dtype=np.int32)
-        return lay_routes(fabric, routes, source, target, **laying), route
-    if fabric.num_hosts**2 <= _DENSE_PAIRS:
-        number = np.full(fabric.num_hosts**2, -1, dtype=np.int32)
-        number[pair] = 0
-        distinct = np.flatnonzero(number >= 0)
-        number[distinct] = np.arange(len(distinct), dtype=np.int32)
-        route[ops] = number[pair]
-    else:
-        distinct, inverse = np.unique(pair, return_inverse=True)
-        route[ops] = inverse
-    starts, ends = distinct // fabric.num_hosts, distinct % fabric.num_hosts
-    return lay_routes(fabric, routes, starts, ends, **laying), route
+        network = lay_routes(fabric, routes, queues.source, queues.target, weights=size, **laying)
+        return network, np.arange(len(queues.ops), dtype=np.int32)
+    hosts = fabric.num_hosts
+    key, route = numbered(queues.source.astype(np.int64) * hosts + queues.target, hosts**2)
+    if size is not None:
+        sizes = np.bincount(route, weights=size, minlength=len(key))
+    return lay_routes(fabric, routes, key // hosts, key % hosts, weights=sizes, **laying), route
 
 
 @dataclass(frozen=True, eq=False)
 class _State:
     """Everything that the kernel works on; see `weft.kernels.flow_engine.run`."""
 
-    program: tuple[NDArray[Any], ...]
+    programs: Programs
     setting: NDArray[np.float64]
     network: tuple[NDArray[Any], ...]
-    times: tuple[NDArray[Any], ...]
-    heap: tuple[NDArray[Any], ...]
+    pairs: tuple[NDArray[Any], ...]
     flows: tuple[NDArray[Any], ...]
     clock: NDArray[np.float64]
     number: NDArray[np.int64]
@@ -313,45 +316,42 @@ class _State:
         workload: Workload,
         network: Network,
         route: NDArray[np.int32],
+        queues: QueuePairs,
         options: Mapping[str, Any],
     ) -> _State:
         """The state before anything has happened."""
-        ops = workload.num_ops
-        setting = np.zeros(7)
+        setting = np.zeros(kernel.SETTINGS)
         setting[program.EAGER_BYTES] = options["eager_bytes"]
         setting[program.HANDSHAKE] = options["handshake"]
         setting[program.OVERHEAD] = options["overhead_ns"]
+        setting[program.LOCAL_LATENCY] = options["local_latency_ns"]
         # Alone, messages have no rates to share late.
         alone = options["sharing"] == "none"
         setting[kernel.TOLERANCE] = 0.0 if alone else options["tolerance"]
-        setting[kernel.LOCAL_RATE] = options["local_gbps"] / 8
-        setting[kernel.LOCAL_LATENCY] = options["local_latency_ns"]
         limit = options["max_time_ns"]
         setting[kernel.MAX_TIME] = np.inf if limit is None else limit
+        setting[kernel.MTU] = 0 if alone else options["mtu_bytes"]
+        number = np.zeros(kernel.NUMBERS, dtype=np.int64)
+        pair = np.zeros(workload.num_ops, dtype=np.int32)
+        pair[queues.ops] = queues.pair
+        # Each queue pair sends one message at a time.
         block = 1 << kernel.BLOCK_SHIFT
-        slots = -(-max(int((route != program.LOCAL).sum()), 1) // block) * block
-        processors = int(workload.cpu.max(initial=0)) + 1
-        # Large arrays of zeros take memory only where they are used; slots are used from the first.
+        slots = -(-max(len(queues.key), 1) // block) * block
         return cls(
-            program=(
-                workload.kind, workload.rank, workload.size_bytes, workload.duration_ns,
-                workload.match, workload.release_ns, workload.cpu, *workload.after, route,
+            programs=Programs.of(
+                workload, workload.duration_ns, workload.release_ns, route, number,
+                (options["local_gbps"], 8.0, 0.0),
             ),
             setting=setting,
             network=(
                 network.route_latency_ns, network.route_rate_bytes_per_ns,
                 network.route_source, network.route_destination,
+                network.source_rate_bytes_per_ns,
             ),
-            times=(
-                np.zeros(ops, dtype=np.int32),
-                np.zeros(ops + 1, dtype=np.int32),
-                *(np.full(ops, -1.0) for _ in range(4)),
-                np.zeros((workload.num_ranks, processors)),
-                np.zeros((workload.num_ranks, processors), dtype=np.int32),
-                np.zeros(ops, dtype=np.int32),
-                np.zeros(ops, dtype=np.int32),
+            pairs=(
+                pair, np.zeros(len(queues.key) + 1, dtype=np.int32), np.zeros(len(queues.key) + 1),
+                np.zeros(int(network.route_source.max(initial=0)) + 1),
             ),
-            heap=(np.zeros(2 * ops + 1), np.zeros(2 * ops + 1, dtype=np.int64)),
             flows=(
                 np.zeros(slots, dtype=np.int32),
                 np.zeros(slots),
@@ -364,20 +364,21 @@ class _State:
                 np.zeros(slots),
             ),
             clock=np.zeros(1),
-            number=np.zeros(13, dtype=np.int64),
+            number=number,
             laws=sharing_states(options["sharing"], network, slots, options["model"]),
         )  # fmt: skip
 
     def run(self, workload: Workload, progress: Callable[[Progress], None] | None) -> int:
         """Run to the end, reporting now and then; give the kernel's reason for stopping."""
-        program.prepare(self.program, self.times, self.heap, self.number, workload.dep_offset)
         messages = len(workload.messages)
         moments = 1  # then as many as take a while: Python hears of interrupts between calls
         while True:
             began = time.perf_counter()
+            arrays = self.programs
             why = kernel.run(
-                self.program, self.setting, self.network, self.times, self.heap, self.flows,
-                self.clock, self.number, *self.laws, moments,
+                arrays.program, self.setting, self.network, self.pairs, arrays.times, arrays.heap,
+                arrays.timeline, arrays.moves, self.flows, self.clock, self.number, *self.laws,
+                moments,
             )  # fmt: skip
             if progress:
                 progress(

@@ -12,11 +12,23 @@ from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.flow_routes import hashed_routes, split_routes, table_routes
 from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
-from weft.sim.static import Flows, Ports, endpoint_out, flow_paths, host_flows, walk_arrays
+from weft.routing.phases import routed_rows
+from weft.sim.static import (
+    Flows,
+    Ports,
+    endpoint_out,
+    flow_loads,
+    flow_paths,
+    host_flows,
+    walk_arrays,
+)
 
 Multipath = Literal["split", "hash"]
 
 _GBPS_PER_BYTE_PER_NS = 8.0
+
+#: Most links of all routes together that messages are split over: 12 bytes each, 1.6 GB.
+MAX_SPLIT_LINKS = 2**27
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +50,9 @@ class Network:
         float64 [routes]: the rate of a message that is alone.
     route_source, route_destination
         int32 [routes]: endpoints that send and receive, a port of a host with several.
+    straight
+        Of the messages that may go by an intermediate, the share that goes straight; NaN when
+        there is none, or no choice.
     """
 
     capacity_bytes_per_ns: NDArray[np.float64]
@@ -48,6 +63,14 @@ class Network:
     route_rate_bytes_per_ns: NDArray[np.float64]
     route_source: NDArray[np.int32]
     route_destination: NDArray[np.int32]
+    straight: float = float("nan")
+
+    @property
+    def source_rate_bytes_per_ns(self) -> NDArray[np.float64]:
+        """float64 [routes]: the rate at which the sending adapter lets messages go."""
+        first = self.route_offset[:-1]
+        rate = self.capacity_bytes_per_ns[self.route_link[first]]
+        return rate / self.route_share[first] if len(self.route_share) else rate
 
     @property
     def num_routes(self) -> int:
@@ -61,7 +84,9 @@ def lay_routes(
     sources: ArrayLike,
     destinations: ArrayLike,
     *,
+    weights: ArrayLike | None = None,
     multipath: Multipath = "split",
+    straight: float | None = None,
     seed: int = 0,
     ports: Ports = "first",
     lid_offset: ArrayLike = 0,
@@ -76,9 +101,16 @@ def lay_routes(
         Where, and by which way.
     sources, destinations
         Host numbers of equal length, no host its own destination.
+    weights
+        Traffic of each pair, 1 where left out: what `straight` is chosen for.
     multipath
-        What becomes of several ways: every message is ``split`` over all, equally at each switch
-        (ideal spraying), or takes one by the ``hash`` of its number in this list.
+        What becomes of several paths: every message is ``split`` over all, equally over the
+        intermediates and at each switch (ideal spraying), or takes one by the ``hash`` of its
+        number in this list, which draws its intermediate, too.
+    straight
+        Where packets may go straight or by an intermediate (UGAL): the share of each message that
+        goes straight, or the chance to with ``hash``. When left out, the share that makes the most
+        loaded link between switches carry least of all the traffic given (`round_loads`).
     seed
         Of the hash.
     ports, lid_offset
@@ -91,16 +123,24 @@ def lay_routes(
     Raises
     ------
     InputError
-        When there is no path between two of the hosts.
+        When there is no path between two of the hosts, `straight` is not a share, or messages
+        would be split over more links than `MAX_SPLIT_LINKS`.
     NotApplicable
-        When the choice among the ways depends on what this level does not know.
+        When the routes give no paths.
     """
     routes.check(fabric)
     if multipath not in get_args(Multipath):
         raise InputError(f"unknown multipath {multipath!r}; expected split or hash")
+    if straight is not None and not 0 <= straight <= 1:
+        raise InputError(f"the straight share must be 0 to 1, not {straight}")
     lmc = routes.lmc if isinstance(routes, TableRoutes) else 0
-    flows = host_flows(fabric, sources, destinations, ports=ports, lid_offset=lid_offset, lmc=lmc)
-    offset, link, share = _runs(fabric, routes, flows, multipath, seed)
+    flows = host_flows(
+        fabric, sources, destinations, weights=weights, ports=ports, lid_offset=lid_offset, lmc=lmc
+    )
+    chosen = float("nan")
+    if isinstance(routes, CandidateRoutes):
+        chosen = _straight_share(fabric, routes, flows, straight)
+    offset, link, share = _runs(fabric, routes, flows, multipath, chosen, seed)
     missing = np.flatnonzero(np.diff(offset) == 0)
     if len(missing):
         source, destination = (
@@ -123,12 +163,26 @@ def lay_routes(
             latency -= switch_latency_ns
     return Network(
         capacity, offset, link, share, latency, rate,
-        flows.sources, flows.destinations,
+        flows.sources, flows.destinations, chosen,
     )  # fmt: skip
 
 
+def _straight_share(
+    fabric: Fabric, routes: CandidateRoutes, flows: Flows, given: float | None
+) -> float:
+    """The share of messages that goes straight where there is a choice, else NaN."""
+    if not routes.num_intermediates or not routes.direct:
+        return float("nan")
+    return flow_loads(fabric, routes, flows).straight if given is None else float(given)
+
+
 def _runs(
-    fabric: Fabric, routes: Routes, flows: Flows, multipath: Multipath, seed: int
+    fabric: Fabric,
+    routes: Routes,
+    flows: Flows,
+    multipath: Multipath,
+    straight: float,
+    seed: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
     none = np.zeros(0)
     if isinstance(routes, TableRoutes):
@@ -140,21 +194,28 @@ def _runs(
         return *_source_runs(fabric, routes, flows), none
     if not isinstance(routes, CandidateRoutes):
         raise NotApplicable(f"{routes.engine} gives no ways to send messages by")
-    if routes.num_intermediates:
-        raise NotApplicable(
-            f"{routes.engine} draws an intermediate for each packet, by what it meets; the flow "
-            "level knows whole messages only"
-        )
     graph = fabric.graph
+    source = flows.sources
+    if routes.num_intermediates:
+        rows = graph.destination_row[source], graph.destination_row[flows.destinations]
+        known = (source >= 0) & (flows.destinations >= 0) & (rows[0] >= 0) & (rows[1] >= 0)
+        source = np.where(known & routed_rows(fabric, routes)[rows[1], rows[0]], source, -1)
     arrays = (
         routes.set_id, routes.set_offset, routes.set_edge, graph.edge_row, graph.edge_link,
         graph.destination_row, graph.destination_link, endpoint_out(fabric), graph.link_row,
-        flows.sources, flows.destinations,
+        routes.via, routes.via_set, np.nan_to_num(straight), source.astype(np.int32),
+        flows.destinations,
     )  # fmt: skip
     if multipath == "hash":
-        number = np.arange(len(flows.sources), dtype=np.int64)
+        number = np.arange(len(source), dtype=np.int64)
         return *hashed_routes(*arrays, number, seed), none
-    offset, link, share = split_routes(*arrays)
+    offset, link, share, room_for = split_routes(*arrays, MAX_SPLIT_LINKS)
+    if room_for < len(source):
+        raise InputError(
+            f"messages of {len(source):,} pairs split over all paths of {routes.engine} take more "
+            f"than {MAX_SPLIT_LINKS:,} links ({12 * MAX_SPLIT_LINKS / 1e9:.1f} GB), for which "
+            f"{room_for:,} pairs would do; use --multipath hash, which draws one path for each"
+        )
     return offset, link, none if np.all(share == 1.0) else share
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Unpack
 
@@ -56,8 +57,9 @@ def load_sweep(
     -------
     polars.DataFrame
         Of `SWEEP_COLUMNS`, by engine, policy and load. After a KeyboardInterrupt, too: runs that
-        were not over then have the status ``interrupted``. Where there are several combinations
-        of engine and policy, those that do not fit have rows that say so.
+        were not over then have the status ``interrupted``. The lowest load runs first, then the
+        highest, the middle and so on, so that what is known by then is a curve. Where there are
+        several combinations of engine and policy, those that do not fit have rows that say so.
 
     Raises
     ------
@@ -74,7 +76,7 @@ def load_sweep(
     study = Study.of(fabric, routes, settings)
     points = [
         (number, load)
-        for load in reversed(wanted)  # the longest first
+        for load in (wanted[place] for place in ends_first(len(wanted)))
         for number, each in enumerate(study.configurations)
         if each.network is not None
     ]
@@ -89,6 +91,30 @@ def load_sweep(
     if whole:
         refuse_all_failed(rows)
     return table(SWEEP_COLUMNS, rows)
+
+
+def ends_first(number: int) -> list[int]:
+    """Places of a list in an order of which each part is spread over the list.
+
+    Parameters
+    ----------
+    number
+        Length of the list.
+
+    Returns
+    -------
+    list of int
+        The first place, the last, the middle, and so on into ever smaller gaps from the left.
+    """
+    order = [0, number - 1] if number > 1 else list(range(number))
+    gaps = deque([(0, number - 1)])
+    while gaps:
+        low, high = gaps.popleft()
+        middle = (low + high) // 2
+        if low < middle:
+            order.append(middle)
+            gaps += (low, middle), (middle, high)
+    return order
 
 
 def processes_for(asked: int | None, study: Study, load: float) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from weft.arguments import any_numbers
 from weft.errors import InputError
 from weft.kernels import packet_view as view
 
@@ -279,10 +280,9 @@ def circles(after: NDArray[np.int64]) -> list[list[int]]:
 
 def _checked(*arrays: ArrayLike) -> list[NDArray[Any]]:
     """The arrays, of one shape [links, vls]."""
-    found = [np.asarray(array) for array in arrays]
-    shape = found[0].shape
-    if len(shape) != 2 or any(array.shape != shape for array in found):
-        shapes = ", ".join(str(array.shape) for array in found)
+    found = [any_numbers(array, "the state of buffers", "iub", (None, None)) for array in arrays]
+    shapes = [array.shape for array in found]
+    if len(set(shapes)) > 1:
         raise InputError(
             f"the state of buffers needs arrays of one shape [links, vls], not {shapes}"
         )

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from weft.arguments import whole_numbers
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels import program
@@ -17,13 +18,12 @@ from weft.routes import Routes, TableRoutes
 from weft.sim.packet.hardware import QueuePairs
 from weft.sim.packet.network import PacketNetwork
 from weft.sim.packet.ways import Ways, lay_ways
+from weft.sim.programs import numbered
+from weft.sim.programs import queue_pairs as program_pairs
 from weft.sim.static import Ports
-from weft.workload import Kind, Workload
+from weft.workload import Workload
 
 Lids = Literal["first", "hash", "spread"]
-
-#: Most keys that are numbered by a table of all of them.
-_DENSE = 2**24
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class Connections:
     connection
         int32 [ops]: messages of one connection arrive in order.
     pair
-        int32 [ops]: the queue pair.
+        int32 [ops]: the queue pair; the same array where that is the connection.
     num_connections, num_pairs
         How many there are.
     back
@@ -112,27 +112,16 @@ def connect(
     NotApplicable
         When there is to be a choice of LIDs and the routes have no LMC.
     """
-    kind, rank, peer = workload.kind, workload.rank, workload.peer
-    sends = (kind == Kind.SEND) | (kind == Kind.PUT)
-    if handshake:
-        answered = (kind == Kind.SEND) & (workload.size_bytes > eager_bytes)
-        answers = np.zeros(workload.num_ops, dtype=bool)
-        answers[workload.match[answered]] = True
-        sends |= answers
-    ops = np.flatnonzero(sends)
-    ops = ops[hosts[rank[ops]] != hosts[peer[ops]]]
-    ranks = workload.num_ranks
-    pairs, number = _numbered(rank[ops].astype(np.int64) * ranks + peer[ops], ranks**2)
+    ops, source, target, pairs, number = program_pairs(workload, hosts, eager_bytes, handshake)
     turn = np.zeros(len(ops), dtype=np.int64)
     lmc = routes.lmc if isinstance(routes, TableRoutes) else 0
     if per_pair > 1 or (lmc and isinstance(lids, str) and lids == "spread"):
         turn = _turns(number, len(pairs))
     connection = number * per_pair + turn % per_pair
     offset = _offsets(lids, ops, workload.num_ops, pairs, number, turn, lmc, seed)
-    source, target = hosts[rank[ops]].astype(np.int64), hosts[peer[ops]].astype(np.int64)
-    key = (source * fabric.num_hosts + target << lmc) + offset
+    key = (source.astype(np.int64) * fabric.num_hosts + target << lmc) + offset
     bound = fabric.num_hosts**2 << lmc
-    keys, route = _numbered(key, bound)
+    keys, route = numbered(key, bound)
     back = np.zeros(1, dtype=np.int32)
     if both_ways:
         keys, route, back = _with_ways_back(keys, route, fabric.num_hosts, lmc, bound)
@@ -145,41 +134,33 @@ def connect(
     num_pairs = len(pairs) * per_pair
     if queue_pairs == "host":
         pair, num_pairs = source, fabric.num_hosts
-    spread = {
-        name: np.full(workload.num_ops, nothing, dtype=np.int32)
-        for name, nothing in (("route", program.LOCAL), ("connection", 0), ("pair", 0))
-    }
-    spread["route"][ops], spread["connection"][ops], spread["pair"][ops] = route, connection, pair
+
+    def spread(values: NDArray[Any], nothing: int = 0) -> NDArray[np.int32]:
+        """What there is for each operation, of what there is for those of `ops`."""
+        every = np.full(workload.num_ops, nothing, dtype=np.int32)
+        every[ops] = values
+        return every
+
+    connection_of = spread(connection)
     return Connections(
         ways, num_connections=len(pairs) * per_pair, num_pairs=max(num_pairs, 1), back=back,
-        **spread,
+        route=spread(route, program.LOCAL), connection=connection_of,
+        pair=connection_of if pair is connection else spread(pair),
     )  # fmt: skip
 
 
-def _numbered(key: NDArray[np.int64], bound: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The distinct keys, ascending, and the place of each key among them."""
-    if bound > _DENSE:
-        distinct, inverse = np.unique(key, return_inverse=True)
-        return distinct, inverse.astype(np.int64)
-    number = np.full(bound, -1, dtype=np.int64)
-    number[key] = 0
-    distinct = np.flatnonzero(number >= 0)
-    number[distinct] = np.arange(len(distinct))
-    return distinct, number[key]
-
-
 def _with_ways_back(
-    keys: NDArray[np.int64], route: NDArray[np.int64], hosts: int, lmc: int, bound: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+    keys: NDArray[np.int64], route: NDArray[np.int32], hosts: int, lmc: int, bound: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
     """The keys with those of the ways back, the routes among them, and the way back of each."""
     source, target = np.divmod(keys >> lmc, hosts)
-    every, place = _numbered(np.concatenate([keys, (target * hosts + source) << lmc]), bound)
+    every, place = numbered(np.concatenate([keys, (target * hosts + source) << lmc]), bound)
     back = np.zeros(len(every), dtype=np.int32)
     back[place[: len(keys)]] = place[len(keys) :]
     return every, place[route], back
 
 
-def _turns(number: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+def _turns(number: NDArray[np.int32], count: int) -> NDArray[np.int64]:
     """How many of the same number stand before each."""
     offset, order = by_key(number, count)
     turn = np.empty(len(number), dtype=np.int64)
@@ -189,10 +170,10 @@ def _turns(number: NDArray[np.int64], count: int) -> NDArray[np.int64]:
 
 def _offsets(
     lids: Lids | ArrayLike,
-    ops: NDArray[np.int64],
+    ops: NDArray[np.int32],
     num_ops: int,
     pairs: NDArray[np.int64],
-    number: NDArray[np.int64],
+    number: NDArray[np.int32],
     turn: NDArray[np.int64],
     lmc: int,
     seed: int,
@@ -212,10 +193,5 @@ def _offsets(
             uniforms(np.uint64(seed), pairs, np.zeros_like(pairs), drawn)
             return (drawn * count).astype(np.int64)[number]
         return turn % count if lids == "spread" else np.zeros(len(ops), dtype=np.int64)
-    given = np.asarray(lids)
-    if given.shape != (num_ops,) or given.dtype.kind not in "iu":
-        raise InputError(f"lids as numbers must be {num_ops} whole numbers, one for each operation")
-    wrong = given[ops][(given[ops] < 0) | (given[ops] >= count)]
-    if len(wrong):
-        raise InputError(f"LID offset {wrong[0]}; with LMC {lmc} they are 0 to {count - 1}")
-    return given[ops].astype(np.int64)
+    given = whole_numbers(lids, "lids of the operations", shape=(num_ops,))
+    return whole_numbers(given[ops], "lids", low=0, high=count - 1, of=f"offsets of LMC {lmc}")

@@ -139,7 +139,7 @@ def simulate_packets(
     state = State.of(
         workload, network, connections, hardware, made, options, routes.num_vls, traced
     )
-    why, partial = _run(state, workload, progress)
+    why, partial = _run(state, workload, progress, _wire_bytes(workload, hosts, hardware))
     took = time.perf_counter() - began
     if why in (kernel.STUCK, kernel.NO_WAY):
         raise InputError(explain(why, fabric, routes, workload, state))
@@ -218,8 +218,20 @@ def _traced(trace: Any, workload: Workload) -> NDArray[np.uint8]:
     return marks
 
 
+def _wire_bytes(workload: Workload, hosts: NDArray[Any], hardware: Hardware) -> int:
+    """Bytes of all data packets between hosts, headers included."""
+    ops = workload.messages
+    away = hosts[workload.rank[ops]] != hosts[workload.peer[ops]]
+    size = workload.size_bytes[ops][away].astype(np.int64)
+    packets = np.maximum(-(-size // hardware.mtu_bytes), 1)
+    return int(size.sum() + hardware.header_bytes * packets.sum())
+
+
 def _run(
-    state: State, workload: Workload, progress: Callable[[Progress], None] | None
+    state: State,
+    workload: Workload,
+    progress: Callable[[Progress], None] | None,
+    wire_bytes: int,
 ) -> tuple[int, bool]:
     """Run to the end, looking at the buffers and reporting now and then.
 
@@ -238,6 +250,8 @@ def _run(
             now = Progress(
                 int(number[program.ENDED]), workload.num_ops, int(number[program.ARRIVED]),
                 messages, float(number[layout.NOW]) / PS_PER_NS,
+                # Control packets come on top of the data.
+                min(number[layout.DELIVERED_BYTES] / wire_bytes, 1.0) if wire_bytes else None,
             )  # fmt: skip
         except KeyboardInterrupt:
             return kernel.MORE, True

@@ -14,8 +14,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
+from weft.arguments import whole_numbers
 from weft.columns import Column, frame
-from weft.errors import InputError
 from weft.sim.packet.congestion import WHY_TEXT
 from weft.sim.packet.hot_spots import snapshots_of
 from weft.sim.packet.snapshots import Snapshots
@@ -259,14 +259,8 @@ def _links(result: PacketResult, links: ArrayLike | None) -> NDArray[np.int64]:
 def _numbers(given: ArrayLike | None, count: int, what: str) -> NDArray[np.int64]:
     if given is None:
         return np.arange(count, dtype=np.int64)
-    found = np.atleast_1d(np.asarray(given))
-    if found.size == 0:
-        found = found.astype(np.int64)
-    if found.ndim != 1 or found.dtype.kind not in "iu":
-        raise InputError(f"expected numbers of {what}s")
-    if found.size and not (found.min() >= 0 and found.max() < count):
-        raise InputError(f"there is no {what} {found[(found < 0) | (found >= count)][0]}")
-    return found.astype(np.int64)
+    listed: ArrayLike = [int(given)] if isinstance(given, int | np.integer) else given
+    return whole_numbers(listed, f"{what}s", low=0, high=count - 1)
 
 
 def _names(result: PacketResult, links: NDArray[np.int64], times: int) -> pl.Series:

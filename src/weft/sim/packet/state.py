@@ -25,6 +25,7 @@ from weft.sim.packet.network import aligned_rows as _rows
 from weft.sim.packet.policies import Policy, choice_of
 from weft.sim.packet.snapshots import Snapshots
 from weft.sim.packet.ways import Ways
+from weft.sim.programs import Programs
 from weft.workload import Workload
 
 #: Memory that snapshots may take.
@@ -92,25 +93,19 @@ class State:
         talks = np.zeros((max(connections.num_connections, 1), adapter.CONNECTION_WIDTH), np.int32)
         talks[:, adapter.OLDEST] = talks[:, adapter.HELD] = -1
         duration, release = picoseconds(workload.duration_ns), picoseconds(workload.release_ns)
-        waiting = np.diff(workload.dep_offset).astype(np.int32)
-        ready = np.zeros(ops + 1, dtype=np.int32)
-        free = waiting == 0
-        later = free & (release > 0) if len(release) else np.zeros(ops, dtype=bool)
-        begin = np.flatnonzero(free & ~later)
-        ready[: len(begin)] = begin
-        number[program.READY_TAIL] = len(begin)
-        timeline = np.flatnonzero(later)
-        if len(release):
-            timeline = timeline[np.argsort(release[timeline], kind="stable")]
-        processors = int(workload.cpu.max(initial=0)) + 1
-        events = 2 * ops + workload.num_ranks * processors + 16
+        programs = Programs.of(
+            workload, duration, release, connections.route, number,
+            (options["local_gbps"], 8000.0, 1.0),
+        )  # fmt: skip
         snapshot_ps = 0
         if options["snapshot_ns"] is not None:
             snapshot_ps = int(picoseconds(options["snapshot_ns"]))
-        next_sent, next_whole, pair_of, connection_of, route_of = _side_by_side(
-            np.full(ops, -1), np.full(ops, -1), connections.pair, connections.connection,
-            connections.route,
-        )  # fmt: skip
+        none = np.full(ops, -1, dtype=np.int32)
+        # A queue pair is most often a connection: then one column serves for both.
+        other = [] if connections.pair is connections.connection else [connections.pair]
+        next_sent, next_whole, route_of, connection_of, *pair_of = _side_by_side(
+            none, none, connections.route, connections.connection, *other
+        )
         route_link, route_lane, route_way, route_level = _side_by_side(
             ways.link, ways.lane, ways.way, ways.level
         )
@@ -155,8 +150,8 @@ class State:
             messages=_rows(ops, adapter.MESSAGE_WIDTH, np.int64),
             next_sent=next_sent,
             next_whole=next_whole,
-            sends=np.zeros(ops, dtype=np.uint8),
-            pair_of=pair_of,
+            sends=programs.moves[0],
+            pair_of=pair_of[0] if pair_of else connection_of,
             connection_of=connection_of,
             route_of=route_of,
             route_link=route_link,
@@ -183,24 +178,10 @@ class State:
         )
         return cls(
             net=net,
-            program=(
-                workload.kind, workload.rank, workload.size_bytes, duration, workload.match,
-                release, workload.cpu, *workload.after, connections.route,
-            ),
-            times=(
-                waiting, ready,
-                *(np.full(ops, -1, dtype=np.int64) for _ in range(4)),
-                np.zeros((workload.num_ranks, processors), dtype=np.int64),
-                np.zeros((workload.num_ranks, processors), dtype=np.int32),
-                np.zeros(ops, dtype=np.int32),
-                np.zeros(ops, dtype=np.int32),
-            ),
-            heap=(np.zeros(events, dtype=np.int64), np.zeros(events, dtype=np.int64)),
-            timeline=(timeline.astype(np.int32), release[timeline].astype(np.int64)),
-            moves=(net.sends, np.zeros(ops + 1, np.int32), np.array([options["local_gbps"]])),
+            **programs._asdict(),
             snapshot_ps=snapshot_ps,
             next_look=0 if snapshot_ps else LONGEST_RUN_PS,
-        )  # fmt: skip
+        )
 
     def step(self, instants: int) -> int:
         """Run for about so many instants; more room and snapshots are made on the way."""
@@ -283,8 +264,9 @@ class State:
         posted, ended, left, arrived = self.times[2:6]
         # Wake-ups may come after all is over.
         end = self._last() if complete else int(number[layout.NOW])
-        # What was known to come when the run was stopped has not happened.
-        ended, arrived = (np.where(times > end, -1, times) for times in (ended, arrived))
+        if not complete:
+            # What was known to come when the run was stopped has not happened.
+            ended, arrived = (np.where(times > end, -1, times) for times in (ended, arrived))
         packets, wire_bytes, wait, busy = self.counters(end)
         return {
             "posted_ps": posted, "ended_ps": ended, "left_ps": left, "arrived_ps": arrived,
@@ -408,8 +390,8 @@ def _settings(
         layout.WORDS: network.words,
         layout.CONTROL: hardware.control_bytes,
         layout.TURN_BYTES: hardware.turn_bytes,
-        layout.ADAPTER_LATENCY: picoseconds(hardware.adapter_latency_ns),
-        layout.LOCAL_LATENCY: picoseconds(options["local_latency_ns"]),
+        program.ADAPTER_LATENCY: picoseconds(hardware.adapter_latency_ns),
+        program.LOCAL_LATENCY: picoseconds(options["local_latency_ns"]),
         layout.MAX_TIME: LONGEST_RUN_PS if limit is None else picoseconds(limit),
         layout.WEIGHTED: arbitration is not None,
         layout.HIGH_LIMIT: 0 if arbitration is None else arbitration.limit,

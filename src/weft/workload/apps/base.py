@@ -29,6 +29,8 @@ application = Registry(
 MAX_RANKS = 2**20
 #: Most messages that an application sends: with their receives, some 4 GB while they are written.
 MAX_MESSAGES = 2**24
+#: Most messages of one rank: written one after the other, they take a minute.
+MAX_STEPS = 2**18
 
 
 def application_workload(spec: str, num_ranks: int, **options: Any) -> Workload:
@@ -121,13 +123,18 @@ def at_least(least: int, **options: float | None) -> None:
 
 
 def check_messages(num_ranks: int, messages: float) -> None:
-    """Refuse to write more messages than fit in memory.
+    """Refuse to write more messages than fit in memory, or take more than minutes to write.
 
     Raises
     ------
     NotApplicable
-        When there are more than `MAX_MESSAGES`.
+        When there are more than `MAX_MESSAGES`, or more than `MAX_STEPS` for each rank.
     """
+    if messages > num_ranks * float(MAX_STEPS):
+        raise NotApplicable(
+            f"each of {num_ranks} ranks sends {messages / num_ranks:,.0f} messages, and at most "
+            f"{MAX_STEPS:,} are written down one after the other; fewer iterations give fewer"
+        )
     if messages > MAX_MESSAGES:
         raise NotApplicable(
             f"{num_ranks} ranks send {messages:,.0f} messages, and at most {MAX_MESSAGES:,} are "

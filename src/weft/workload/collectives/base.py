@@ -32,7 +32,11 @@ Ints = NDArray[np.int64]
 Carries = Callable[[int], Iterable[int]]
 
 collective = Registry(
-    "collective", "weft.workload.collectives", "weft.collectives", pipeline=("group",)
+    "collective",
+    "weft.workload.collectives",
+    "weft.collectives",
+    ("group",),
+    facts=("collective", "algorithm"),
 )
 
 

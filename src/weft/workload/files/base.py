@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from weft.errors import InputError
+from weft.errors import InputError, source_name
 from weft.formats.text import read_text, write_text
 from weft.registry import Entry, Registry
 from weft.workload.workload import Workload
@@ -33,6 +33,7 @@ workload_reader = Registry(
     "weft.workload.files",
     "weft.workload_readers",
     pipeline=("text", "file"),
+    facts=("suffixes", "sniff"),
 )
 #: Fact of a writer: `suffixes` of its files.
 workload_writer = Registry(
@@ -40,6 +41,7 @@ workload_writer = Registry(
     "weft.workload.files",
     "weft.workload_writers",
     pipeline=("workload",),
+    facts=("suffixes",),
 )
 
 #: How `Workload.describe` names an operation.
@@ -69,7 +71,7 @@ def read_workload(path: str | Path, format: str | None = None, **options: Any) -
     entry = named or _recognised(text, Path(path))
     expected = None if "ranks" in entry.options else options.pop("ranks", None)
     bound = workload_reader.bind(entry, options)
-    made: Workload = entry.function(text=text, file=str(path), **bound)
+    made: Workload = entry.function(text=text, file=source_name(path), **bound)
     if expected is not None and made.num_ranks != int(expected):
         raise InputError(f"has {made.num_ranks} ranks; expected {expected}", file=path)
     return made

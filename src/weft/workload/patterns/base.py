@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.arguments import MAX_INT32, whole_number
 from weft.errors import InputError, NotApplicable
 from weft.frozen import FrozenArrays
 from weft.registry import Registry
@@ -89,8 +90,7 @@ def traffic(num_hosts: int, spec: str, **options: Any) -> Pairs:
     if twice:
         raise InputError(f"{spec}: {twice[0]} is also given as an option")
     bound = pattern.bind(entry, {**given, **options})
-    if num_hosts < 0:
-        raise InputError(f"{entry.name}: there cannot be {num_hosts} hosts")
+    whole_number(num_hosts, f"{entry.name}: the number of hosts", 0, MAX_INT32)
     if num_hosts < 2:
         raise NotApplicable(f"{entry.name} needs at least 2 hosts, and there are {num_hosts}")
     resolved = {name: bound.get(name, option.default) for name, option in entry.options.items()}

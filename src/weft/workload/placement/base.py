@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from weft.arguments import whole_number
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, NodeKind, check_fabric
 from weft.formats.hostlist import expand
@@ -126,21 +127,28 @@ class Room:
         Raises
         ------
         InputError
-            When it is none.
+            When it is none, or a machine with several adapters.
         """
-        found = find_host(self.fabric, name)
-        if found not in self._allowed:
-            raise InputError(f"host {name} is not among the {self.offered}")
+        (found,) = self._admitted(name, [find_host(self.fabric, name)])
         return found
+
+    def hosts_of(self, name: str) -> list[int]:
+        """Hosts of this name or GUID, all of a machine's, as `host` gives one."""
+        return self._admitted(name, find_hosts(self.fabric, name))
+
+    def _admitted(self, name: str, hosts: list[int]) -> list[int]:
+        if not self._allowed.issuperset(hosts):
+            raise InputError(f"host {name} is not among the {self.offered}")
+        return hosts
 
 
 def _run(distribution: str | None, seats: int) -> int:
     """Ranks that follow each other on one host before the next host has its turn."""
-    if distribution in {None, "block"}:
+    if distribution is None or distribution == "block":
         return seats
     if distribution == "cyclic":
         return 1
-    plane = _PLANE.fullmatch(distribution or "")
+    plane = _PLANE.fullmatch(distribution) if isinstance(distribution, str) else None
     if not plane:
         raise InputError(
             f"unknown distribution {distribution!r}"
@@ -212,7 +220,7 @@ def place(
         room.refuse_distribution("a list of host numbers")
         if options:
             raise InputError(f"hosts given by number take no option {next(iter(options))!r}")
-        return _checked(room, _numbers(fabric, spec, "host of a rank"), "the placement given")
+        return _checked(room, _numbers(fabric, spec, "hosts of the ranks"), "the placement given")
     entry, given = _placements.parse(spec)
     twice = sorted(given.keys() & options.keys())
     if twice:
@@ -266,9 +274,10 @@ def allowed_hosts(
     if isinstance(hosts, str):
         hosts = expand(hosts)
     if isinstance(hosts, Sequence) and any(isinstance(host, str) for host in hosts):
-        numbers = np.array([find_host(fabric, str(name)) for name in hosts], dtype=np.int32)
+        listed = [number for name in hosts for number in find_hosts(fabric, str(name))]
+        numbers = np.array(listed, dtype=np.int32)
     else:
-        numbers = _numbers(fabric, hosts, "allowed host")
+        numbers = _numbers(fabric, hosts, "allowed hosts")
     values, counts = np.unique(numbers, return_counts=True)
     if counts.max(initial=1) > 1:
         twice = fabric.host_names[values[counts > 1][0]]
@@ -288,6 +297,8 @@ def find_host(fabric: Fabric, name: str) -> int:
     try:
         node = fabric.find_node(name)
     except InputError:
+        if name in fabric.machines:
+            raise
         raise InputError(
             f"no host {name!r} in {fabric.name}{did_you_mean(name, fabric.host_names)}"
         ) from None
@@ -300,13 +311,27 @@ def find_host(fabric: Fabric, name: str) -> int:
     return host
 
 
+def find_hosts(fabric: Fabric, name: str) -> list[int]:
+    """Numbers of the host of this label or GUID, or of all adapters of the machine of this name.
+
+    Raises
+    ------
+    InputError
+        As `find_host` does.
+    """
+    try:
+        return [find_host(fabric, name)]
+    except InputError:
+        if name not in fabric.machines:
+            raise
+    _need_cables(fabric, np.array(fabric.machines[name]))
+    return fabric.machines[name]
+
+
 def _check_counts(num_ranks: int, ranks_per_host: int | None) -> None:
-    if not isinstance(num_ranks, int | np.integer) or isinstance(num_ranks, bool):
-        raise InputError(f"the number of ranks must be a whole number, not {num_ranks!r}")
-    if not 1 <= num_ranks <= MAX_RANKS:
-        raise InputError(f"the number of ranks must be 1 to {MAX_RANKS:,}, not {num_ranks}")
-    if ranks_per_host is not None and not 1 <= ranks_per_host <= MAX_RANKS:
-        raise InputError(f"ranks per host must be 1 to {MAX_RANKS:,}, not {ranks_per_host}")
+    whole_number(num_ranks, "the number of ranks", 1, MAX_RANKS)
+    if ranks_per_host is not None:
+        whole_number(ranks_per_host, "ranks per host", 1, MAX_RANKS)
 
 
 def _room(
@@ -330,15 +355,7 @@ def _room(
 
 def _numbers(fabric: Fabric, hosts: Any, what: str) -> NDArray[np.int32]:
     """Host numbers, checked to be whole and to exist; -1 stays."""
-    numbers = np.asarray(hosts)
-    if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
-        raise InputError(f"{what}: expected a list of host numbers")
-    wrong = numbers[(numbers < -1) | (numbers >= fabric.num_hosts)]
-    if len(wrong):
-        raise InputError(
-            f"{what}: {wrong[0]} is no host of {fabric.name}; hosts are 0 to {fabric.num_hosts - 1}"
-        )
-    return numbers.astype(np.int32)
+    return fabric.host_numbers(hosts, what, low=-1).astype(np.int32)
 
 
 def _need_cables(fabric: Fabric, hosts: NDArray[np.integer[Any]]) -> None:

@@ -19,7 +19,7 @@ _RANK = re.compile(r"rank\s+(\d{1,12})\s*=\s*(\S+)(?:\s+slots?\s*=\s*(\S.*))?", 
 _RELATIVE = re.compile(r"\+n(\d{1,12})", re.ASCII)
 
 
-@placement("hosts", explicit=True, positional=("list",))
+@placement("hosts", explicit=True, positional=("list",), verbatim=("list",))
 def hosts(room: Room, *, list: tuple[str, ...]) -> NDArray[np.int32]:
     """Hosts of a Slurm host list such as ``node[001-036],login2``, in its order.
 
@@ -31,7 +31,8 @@ def hosts(room: Room, *, list: tuple[str, ...]) -> NDArray[np.int32]:
         The hosts and how many ranks.
     list
         Names or GUIDs, each once, with numbers in brackets: ``n[1-3,7]``, ``n[001-036]``,
-        ``n[0-14/2]``, ``rack[0-3]n[0-9]``.
+        ``n[0-14/2]``, ``rack[0-3]n[0-9]``. The name of a machine with several adapters stands for
+        all of them; a name in double quotes is taken as it is.
 
     Raises
     ------
@@ -40,14 +41,14 @@ def hosts(room: Room, *, list: tuple[str, ...]) -> NDArray[np.int32]:
     """
     # Commas part the items of an option as well as those of a host list.
     names = expand(",".join(list))
-    numbers = np.array([room.host(name) for name in names], dtype=np.int32)
     seen: dict[int, str] = {}
-    for number, name in zip(numbers.tolist(), names, strict=True):
-        if number in seen:
-            also = "" if seen[number] == name else f", the first time as {seen[number]}"
-            raise InputError(f"host {name} is named twice{also}")
-        seen[number] = name
-    return room.fill(numbers, "hosts of the list")
+    for name in names:
+        for number in room.hosts_of(name):
+            if number in seen:
+                also = "" if seen[number] == name else f", the first time as {seen[number]}"
+                raise InputError(f"host {name} is named twice{also}")
+            seen[number] = name
+    return room.fill(np.array([*seen], dtype=np.int32), "hosts of the list")
 
 
 @placement("file", explicit=True, positional=("path",))

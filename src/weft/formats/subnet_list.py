@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from weft.errors import InputError
 from weft.fabrics import DEFAULT_RATE, Fabric, NodeKind
+from weft.formats.base import reader
 from weft.formats.labels import guid_id
 from weft.formats.netlist import Netlist, NodeRecord, PortRecord
 from weft.formats.records import kind_of
@@ -31,28 +34,23 @@ def is_subnet_list(text: str) -> bool:
     return _LINE.match(text[: text.find("\n") + 1] or text) is not None
 
 
-def read_subnet_list(path: Path) -> Fabric:
-    """The fabric that OpenSM saw, with its LIDs.
+@reader("opensm-subnet", suffixes=(".lst",), sniff=is_subnet_list)
+def read(text: str, file: str) -> Fabric:
+    """OpenSM's opensm-subnet.lst: the fabric that it saw, with its LIDs.
+
+    Parameters
+    ----------
+    text, file
+        The contents of a file and its name.
 
     Raises
     ------
     InputError
         With file and line, when the file is none of OpenSM's or its lines contradict each other.
     """
-    net = Netlist(str(path))
+    net = Netlist(file)
     number: dict[int, int] = {}
-    for line, text in enumerate(read_text(path).splitlines(), 1):
-        if not text.strip():
-            continue
-        match = _LINE.fullmatch(text)
-        if match is None:
-            raise InputError(
-                "expected both ends of a cable as OpenSM's opensm-subnet.lst has them", file=path,
-                line=line,
-            )  # fmt: skip
-        fields = match.groups()
-        near, far = fields[:10], fields[10:20]
-        width, state, speed = fields[20:]
+    for line, near, far, width, state, speed in _ends(text, file):
         guid = int(near[3], 16)
         if guid not in number:
             number[guid] = len(net.nodes)
@@ -77,6 +75,58 @@ def read_subnet_list(path: Path) -> Fabric:
             )
         )
     return net.fabric(DEFAULT_RATE)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What OpenSM saw in its last sweep.
+
+    Parameters
+    ----------
+    lid
+        Base LID by port GUID (port 0 of a switch, ports of adapters); 0 for none.
+    cables
+        Port GUID and port number at this end and at the other, once for each direction.
+    """
+
+    lid: dict[int, int]
+    cables: set[tuple[int, int, int, int]]
+
+
+def read_seen(path: Path) -> Seen:
+    """Ports, LIDs and cables of ``opensm-subnet.lst``, by port GUID.
+
+    Raises
+    ------
+    InputError
+        With file and line, when the file is none of OpenSM's.
+    """
+    seen = Seen({}, set())
+    for _, near, far, _, state, _ in _ends(read_text(path), str(path)):
+        guid = int(near[4], 16)
+        seen.lid[guid] = int(near[8], 16)
+        if state != "DWN":
+            seen.cables.add((guid, int(near[9], 16), int(far[4], 16), int(far[9], 16)))
+    return seen
+
+
+_End = tuple[str, ...]
+
+
+def _ends(text: str, file: str) -> Iterator[tuple[int, _End, _End, str, str, str]]:
+    """Each line's number, both ends, width, state and speed."""
+    for line, cable in enumerate(text.splitlines(), 1):
+        if not cable.strip():
+            continue
+        match = _LINE.fullmatch(cable)
+        if match is None:
+            raise InputError(
+                "expected both ends of a cable as OpenSM's opensm-subnet.lst has them", file=file,
+                line=line,
+            )  # fmt: skip
+        fields = match.groups()
+        width, state, speed = fields[20:]
+        yield line, fields[:10], fields[10:20], width, state, speed
 
 
 def _id(end: tuple[str, ...]) -> str:

@@ -1,0 +1,58 @@
+"""Terminals and files that cannot show all that weft prints: narrow, or without UTF-8."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import os
+import shutil
+import sys
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+#: Columns that tables and help are laid out for; below, words are cut into letters.
+LEAST_COLUMNS = 40
+MOST_COLUMNS = 10_000
+
+_NEAREST = str.maketrans(
+    {"×": "x", "→": "->", "…": "...", "–": "-", "—": "-", "−": "-", "≤": "<=", "≥": ">=", "·": "*",
+     "µ": "u", "α": "a", "β": "b", "⊕": "+"}
+)  # fmt: skip
+
+
+def _nearest(error: UnicodeError) -> tuple[str, int]:
+    """Replace what an encoding lacks by the nearest ASCII, or else a question mark."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    given = error.object[error.start : error.end].translate(_NEAREST)
+    plain = unicodedata.normalize("NFKD", given)
+    kept = (letter for letter in plain if not unicodedata.combining(letter))
+    return "".join(letter if letter.isascii() else "?" for letter in kept), error.end
+
+
+codecs.register_error("weft-nearest", _nearest)
+
+
+@contextmanager
+def printable_output() -> Iterator[None]:
+    """Print all text on standard output and standard error, whatever their encoding and width."""
+    kept = []
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            kept.append((stream, stream.errors))
+            stream.reconfigure(errors="weft-nearest")
+    said = os.environ.pop("COLUMNS", None)
+    wanted = int(said) if said is not None and said.isdecimal() else 0
+    width = wanted or shutil.get_terminal_size((LEAST_COLUMNS, 24)).columns
+    usable = min(max(width, LEAST_COLUMNS), MOST_COLUMNS)
+    if wanted or width != usable:
+        os.environ["COLUMNS"] = str(usable)
+    try:
+        yield
+    finally:
+        for stream, errors in kept:
+            stream.reconfigure(errors=errors)
+        os.environ.pop("COLUMNS", None)
+        if said is not None:
+            os.environ["COLUMNS"] = said

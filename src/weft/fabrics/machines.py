@@ -1,0 +1,86 @@
+"""Which adapters are in one machine, by system image GUIDs and by the names that drivers give."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+if TYPE_CHECKING:
+    from weft.fabrics.fabric import Fabric
+
+#: An adapter's own part of a description, as rdma-ndd ("%h %d") and the drivers write it.
+_ADAPTER = re.compile(
+    r"(\S+)\s+(HCA-\d+|(?:mlx\d|mlx\d_bond|hfi1|efa)_\d+|(?:ib|mthca|qib|ipath|irdma|bnxt_re)\d+"
+    r"|(?:ibp|ibs|rocep|rdmap)\d\w*)",
+    re.ASCII,
+)
+
+
+def adapter_parts(description: str) -> tuple[str, str] | None:
+    """Host and device in an adapter's description, such as ``node001 HCA-1``; None if neither."""
+    match = _ADAPTER.fullmatch(description)
+    return (match[1], match[2]) if match else None
+
+
+def host_part(description: str) -> str:
+    """Host name in an adapter's description: ``node001`` of ``node001 HCA-1``."""
+    parts = adapter_parts(description)
+    return parts[0] if parts else description
+
+
+def first_adapters(fabric: Fabric) -> NDArray[np.int64]:
+    """First adapter of the machine of each node, int64 [nodes]; any other node is its own.
+
+    Adapters are in one machine when they have the same system image GUID, or when their labels or
+    else descriptions name one host and a different device each (``node1 mlx5_0``, ``node1
+    mlx5_1``). Two adapters that give the same host and device show that the name is not one
+    host's, such as ``localhost``; they are not joined by it.
+    """
+    keys: dict[object, list[int]] = {}
+    devices: dict[object, set[str]] = {}
+    for node in fabric.host_nodes.tolist():
+        if fabric.system_guid[node]:
+            keys.setdefault(int(fabric.system_guid[node]), []).append(node)
+        parts = _parts(fabric, node)
+        if parts:
+            keys.setdefault(parts[0], []).append(node)
+            devices.setdefault(parts[0], set()).add(parts[1])
+    joined = [nodes for key, nodes in keys.items() if len(devices.get(key, nodes)) == len(nodes)]
+    tail = np.array([nodes[0] for nodes in joined for _ in nodes], dtype=np.int64)
+    head = np.array([node for nodes in joined for node in nodes], dtype=np.int64)
+    graph = coo_array((np.ones(len(head)), (tail, head)), shape=(fabric.num_nodes,) * 2)
+    _, part = connected_components(graph, directed=False)
+    first = np.full(fabric.num_nodes, fabric.num_nodes, dtype=np.int64)
+    np.minimum.at(first, part, np.arange(fabric.num_nodes))
+    found: NDArray[np.int64] = first[part]
+    return found
+
+
+def machines_by_name(fabric: Fabric) -> dict[str, list[int]]:
+    """Host numbers of each machine, ascending.
+
+    A machine has the host name that its first adapter's label or else description begins with. One
+    whose adapter has no such name, or shares it with another machine, goes by the adapter's label.
+    """
+    groups: dict[int, list[int]] = {}
+    for host, first in enumerate(fabric.machine[fabric.host_nodes].tolist()):
+        groups.setdefault(first, []).append(host)
+    names = {first: (_parts(fabric, first) or ("",))[0] for first in groups}
+    count = Counter(names.values())
+    return {
+        names[first]
+        if names[first] and count[names[first]] == 1
+        else fabric.node_names[first]: hosts
+        for first, hosts in groups.items()
+    }
+
+
+def _parts(fabric: Fabric, node: int) -> tuple[str, str] | None:
+    texts = (fabric.node_names[node], fabric.descriptions[node])
+    return next(filter(None, (adapter_parts(text.strip()) for text in texts)), None)

@@ -1,0 +1,382 @@
+"""Compiled kernels kept on disk, each for exactly the code that was compiled into it.
+
+Numba's own cache compares a hash of the file that holds the outermost function. A kernel also
+contains every kernel that it calls, with the constants that they read, so Numba goes on running
+old machine code after an edit of another file. Here the name of a cache file holds a fingerprint
+of all of that, taken from the functions as Python loaded them: neither times nor sizes of files
+count, and comments do not either.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import hashlib
+import os
+import pickle
+import re
+import sys
+import types
+import uuid
+import warnings
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import numba
+import numpy as np
+from numba.core import caching, config, serialize
+from numba.extending import is_jitted
+
+#: Their functions are named in a fingerprint and not looked into; their versions are part of it.
+LIBRARIES = frozenset({"builtins", "llvmlite", "math", "numba", "numpy", "operator"})
+#: What Python loads: each has cache files of its own.
+PYTHON = f"py{sys.version_info.major}{sys.version_info.minor}{getattr(sys, 'abiflags', '')}"
+#: Values whose repr says all.
+_PLAIN = (bool, int, float, complex, str, bytes, types.NoneType, types.EllipsisType)
+
+
+def njit(function: Any = None, *, cache: bool = False, **options: Any) -> Any:
+    """`numba.njit`, whose `cache=True` never loads code that was compiled from other sources.
+
+    Parameters
+    ----------
+    function
+        The kernel, where the decorator has no parentheses.
+    cache
+        Whether to keep what is compiled on disk.
+    **options
+        Of `numba.njit`.
+    """
+
+    def compiled(kernel: Any) -> Any:
+        made = numba.njit(**options)(kernel)
+        if cache and is_jitted(made):  # it is not where NUMBA_DISABLE_JIT is set
+            if isinstance(getattr(made, "_cache", None), caching.NullCache):
+                made._cache = KernelCache(made)
+            else:
+                _warn_once(f"Numba {numba.__version__} has no place for a cache")
+        return made
+
+    return compiled if function is None else compiled(function)
+
+
+def is_kept(kernel: Any) -> bool:
+    """Whether the disk holds compiled code of a kernel, for arguments of some types."""
+    kept = getattr(kernel, "_cache", None)
+    return isinstance(kept, KernelCache) and kept.holds_any()
+
+
+class KernelCache:
+    """Cache of one kernel, as Numba's dispatcher asks for it: one file per types of arguments.
+
+    Numba chooses the folder: beside the sources, the user's cache folder where that is read-only,
+    or `NUMBA_CACHE_DIR`. Files are replaced whole and never shared by two versions of a kernel, so
+    any number of processes, also of different versions of the sources, may read and write.
+
+    Parameters
+    ----------
+    kernel
+        Numba's dispatcher.
+    """
+
+    def __init__(self, kernel: Any):
+        self._kernel = kernel
+        self._enabled = True
+
+    @cached_property
+    def _numba(self) -> Any:
+        """What Numba knows of the folder and of putting code into bytes, None if it has nothing."""
+        try:
+            made = caching.FunctionCache._impl_class(self._kernel.py_func)
+            for part in ("locator", "reduce", "rebuild", "check_cachable"):
+                getattr(made, part)
+            made.locator.get_cache_path()
+        except RuntimeError:
+            _warn_once("there is no folder that can be written for it; NUMBA_CACHE_DIR names one")
+        except (AttributeError, TypeError):
+            _warn_once(f"the cache of Numba {numba.__version__} is not the one that weft knows")
+        else:
+            return made
+        return None
+
+    @cached_property
+    def _print(self) -> str | None:
+        try:
+            return fingerprint(self._kernel)
+        except TypeError as error:
+            _warn_once(str(error))
+        return None
+
+    @property
+    def cache_path(self) -> str | None:
+        """Folder of the files."""
+        return None if self._numba is None else str(self._numba.locator.get_cache_path())
+
+    @property
+    def _name(self) -> str:
+        function = self._kernel.py_func
+        module = Path(function.__code__.co_filename).stem
+        return f"{module}.{re.sub('[<>]', '', function.__qualname__)}"
+
+    def enable(self) -> None:
+        """Use the files."""
+        self._enabled = True
+
+    def disable(self) -> None:
+        """Neither read nor write any file."""
+        self._enabled = False
+
+    def flush(self) -> None:
+        """Remove the kernel's files."""
+        if self.cache_path is not None:
+            _remove(Path(self.cache_path).glob(f"{self._name}.{PYTHON}-*"))
+
+    def holds_any(self) -> bool:
+        """Whether there is a file for the present sources."""
+        if not self._enabled or self._numba is None or self._print is None:
+            return False
+        files = Path(str(self.cache_path)).glob(f"{self._name}.{PYTHON}-{self._print}-*.nbc")
+        return any(True for _ in files)
+
+    def _file(self, key: str) -> Path:
+        short = hashlib.sha256(key.encode()).hexdigest()[:16]
+        return Path(str(self.cache_path)) / f"{self._name}.{PYTHON}-{self._print}-{short}.nbc"
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Compiled code for arguments of these types, or None if it must be compiled."""
+        target_context.refresh()
+        if self._enabled and self._numba is not None and self._print is not None:
+            key = _key(sig, target_context.codegen())
+            with contextlib.suppress(OSError):
+                data = self._file(key).read_bytes()
+                digest, data = data[:32], data[32:]
+                if hashlib.sha256(data).digest() == digest:  # else it was not written whole
+                    kept, reduced = pickle.loads(data)
+                    if kept == key:
+                        return self._numba.rebuild(target_context, reduced)
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep compiled code, and remove what older sources left."""
+        if not self._enabled or self._numba is None or self._print is None:
+            return
+        if not self._numba.check_cachable(data):
+            return
+        key = _key(sig, data.codegen)
+        content = serialize.dumps((key, self._numba.reduce(data)))
+        try:
+            self._numba.locator.ensure_cache_path()
+            _replace(self._file(key), hashlib.sha256(content).digest() + content)
+        except OSError as error:
+            _warn_once(f"{self.cache_path}: {error.strerror or error}")
+            return
+        self._remove_stale()
+
+    def _remove_stale(self) -> None:
+        """Remove files of other versions of this kernel, and of kernels that its module lost."""
+        function = self._kernel.py_func
+        module, _, name = self._name.partition(".")
+        ours = re.compile(
+            rf"{re.escape(module)}\.(?P<name>.+)"
+            rf"(?:\.{PYTHON}-(?P<print>[0-9a-f]{{16}})-[0-9a-f]{{16}}\.nbc"
+            rf"|-\d+\.{PYTHON}\.(?:nbi|\d+\.nbc))"  # Numba's own, which nothing reads any more
+        )
+        stale = []
+        for path in Path(str(self.cache_path)).glob(f"{module}.*"):
+            found = ours.fullmatch(path.name)
+            if found is None:
+                continue
+            other = found["print"] != self._print
+            gone = "." not in found["name"] and found["name"] not in function.__globals__
+            if found["print"] is None or gone or (found["name"] == name and other):
+                stale.append(path)
+        _remove(stale)
+
+
+def fingerprint(kernel: Any) -> str:
+    """Digest of everything that Numba may compile into a kernel.
+
+    That is the code of the kernel and of every function that it calls, directly or not, with their
+    options, defaults and closures, the constants that they read, and the versions of the libraries.
+
+    Parameters
+    ----------
+    kernel
+        Numba's dispatcher.
+
+    Returns
+    -------
+    str
+        16 hexadecimal digits.
+
+    Raises
+    ------
+    TypeError
+        When a kernel reads something whose changes cannot be detected.
+    """
+    reached = {id(kernel)}
+    waiting, lines = [kernel], []
+    while waiting:
+        called: list[Any] = []
+        lines.append(_described(waiting.pop(), called))
+        for each in called:
+            if id(each) not in reached:
+                reached.add(id(each))
+                waiting.append(each)
+    versions = f"numba {numba.__version__} llvmlite {llvmlite.__version__} numpy {np.__version__}"
+    text = "\n".join([versions, _named(_function(kernel)), *sorted(lines)])
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
+
+
+def _function(value: Any) -> types.FunctionType:
+    """The Python function of a kernel, an intrinsic or a function."""
+    function = getattr(value, "py_func", None) or getattr(value, "__wrapped__", value)
+    assert isinstance(function, types.FunctionType)
+    return function
+
+
+def _named(value: Any) -> str:
+    return f"{value.__module__}.{value.__qualname__}"
+
+
+def _described(kernel: Any, called: list[Any]) -> str:
+    """One kernel without those that it calls, which are put on the list."""
+    function = _function(kernel)
+    names: set[str] = set()
+    code = _code(function.__code__, function.__doc__, names)
+    given: dict[str, Any] = {
+        "options": dict(getattr(kernel, "targetoptions", {})),
+        "defaults": function.__defaults__,
+        "keyword defaults": function.__kwdefaults__,
+    }
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        given[f"closure {name}"] = cell.cell_contents
+    for name in names & function.__globals__.keys():
+        value = given[f"global {name}"] = function.__globals__[name]
+        if isinstance(value, types.ModuleType) and not _of_library(value.__name__):
+            for part in names & vars(value).keys():
+                given[f"global {name}.{part}"] = vars(value)[part]
+    spelled = [
+        f"{name} = {_spelled(given[name], name, function, called)}" for name in sorted(given)
+    ]
+    return f"{_named(function)} {code} {spelled}"
+
+
+def _code(code: types.CodeType, doc: str | None, names: set[str]) -> str:
+    """Code without lines of the file and the docstring; adds the names that it reads."""
+    names.update(code.co_names)
+    constants = [
+        _code(each, None, names) if isinstance(each, types.CodeType)
+        else "None" if number == 0 and doc is not None and each == doc
+        else _constant(each)
+        for number, each in enumerate(code.co_consts)
+    ]  # fmt: skip
+    return repr((
+        code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars,
+        code.co_argcount, code.co_kwonlyargcount, code.co_flags, constants,
+    ))  # fmt: skip
+
+
+def _constant(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_constant, value))},)"
+    if isinstance(value, frozenset):
+        return f"frozenset({sorted(map(_constant, value))})"
+    return f"{type(value).__name__} {value!r}"
+
+
+def _of_library(module: str | None) -> bool:
+    return (module or "").partition(".")[0] in LIBRARIES
+
+
+def _spelled(value: Any, name: str, where: types.FunctionType, called: list[Any]) -> str:
+    """Text that differs when the value does; functions are put on the list and named."""
+
+    def again(part: Any) -> str:
+        return _spelled(part, name, where, called)
+
+    kind = type(value)
+    if is_jitted(value) or (
+        isinstance(value, types.FunctionType) and not _of_library(value.__module__)
+    ):
+        called.append(value)
+        return _named(_function(value))
+    if isinstance(getattr(value, "__wrapped__", None), types.FunctionType) and _of_library(
+        kind.__module__
+    ):  # an intrinsic
+        called.append(value)
+        return f"{kind.__name__} {_named(_function(value))}"
+    if kind in _PLAIN or isinstance(value, frozenset):
+        return _constant(value)
+    if isinstance(value, types.ModuleType):
+        return f"module {value.__name__}"
+    if isinstance(value, np.ndarray):
+        return f"array {value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
+    if isinstance(value, enum.Enum):
+        return f"{_named(kind)}.{value.name} {again(value.value)}"
+    if isinstance(value, dict):
+        return f"dict {[(again(key), again(part)) for key, part in value.items()]}"
+    if isinstance(value, (tuple, list)):
+        return f"{_named(kind)} {getattr(value, '_fields', '')} {list(map(again, value))}"
+    if isinstance(value, type):
+        if issubclass(value, enum.Enum):
+            return f"{_named(value)} {[again(each) for each in value]}"
+        if _of_library(value.__module__) or hasattr(value, "_fields"):
+            defaults = again(getattr(value, "_field_defaults", None))
+            return f"{_named(value)} {getattr(value, '_fields', '')} {defaults}"
+    elif _of_library(kind.__module__):  # types and scalars, and functions of libraries
+        text = getattr(value, "__qualname__", None) or repr(value)
+        if " at 0x" not in text:
+            return f"{kind.__qualname__} {text}"
+    raise TypeError(
+        f"{_named(where)} reads {name} of type {kind.__name__}, whose changes cannot be detected"
+    )
+
+
+def _key(sig: Any, codegen: Any) -> str:
+    """The types of arguments, the processor, and the settings of Numba that change the code."""
+    arguments = [_type(each) for each in getattr(sig, "args", sig)]
+    settings = [getattr(config, name, None) for name in ("BOUNDSCHECK", "OPT", "DEBUGINFO_DEFAULT")]
+    returned = getattr(sig, "return_type", None)
+    return repr((arguments, returned, codegen.magic_tuple(), settings))
+
+
+def _type(kind: Any) -> str:
+    """A type of Numba. Compiled code has the places of a named tuple's fields, not their names."""
+    fields = getattr(kind, "fields", None)
+    if fields is not None and isinstance(kind, numba.types.BaseTuple):
+        parts = [f"{name}: {_type(part)}" for name, part in zip(fields, kind, strict=True)]
+        return f"{_named(kind.instance_class)}({', '.join(parts)})"
+    if isinstance(kind, numba.types.BaseTuple):
+        return f"({', '.join(map(_type, kind))},)"
+    return repr(kind)
+
+
+def _replace(path: Path, content: bytes) -> None:
+    temporary = path.with_name(f"{path.name}.tmp.{uuid.uuid4().hex[:16]}")
+    try:
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    except BaseException:
+        _remove([temporary])
+        raise
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        with contextlib.suppress(OSError):  # another process was faster, or owns it
+            path.unlink()
+
+
+#: What has been warned of.
+_warned: set[str] = set()
+
+
+def _warn_once(reason: str) -> None:
+    if not _warned:
+        text = f"compiled kernels are not kept, so that each run compiles them again: {reason}"
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+    _warned.add(reason)

@@ -1,0 +1,82 @@
+"""Names made short enough for a drawing, and still different from each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+#: Letters of a label, unless names need more to stay apart.
+MOST = 22
+
+
+def short_names(names: Sequence[str], most: int = MOST) -> list[str]:
+    """Shorten long names so that no two become the same.
+
+    Names whose separators agree are compared word by word: words that are the same in all of
+    them are left out first, the longest run first. A name that is still too long loses the
+    middle, and as little of it as keeps it apart from the others.
+
+    Parameters
+    ----------
+    names
+        All names that are shown together, each once.
+    most
+        Letters of a short name at most, where that keeps names apart.
+
+    Returns
+    -------
+    list of str
+        One per name; names of at most `most` letters stay as they are.
+    """
+    words = [re.split(r"([^0-9A-Za-z]+)", name) for name in names]
+    shapes: dict[tuple[str, ...], list[int]] = {}
+    for i, name in enumerate(names):
+        if len(name) > most:
+            shapes.setdefault(tuple(words[i][1::2]), []).append(i)
+    short = list(names)
+    for members in shapes.values():
+        columns = zip(*(words[i] for i in members), strict=True)
+        same = [len(set(column)) == 1 for column in columns]
+        for i in members if len(members) > 1 else []:
+            short[i] = _without_common(words[i], same, most)
+    taken: dict[str, int] = {}
+    for text in short:
+        taken[text] = taken.get(text, 0) + 1
+    used = {text for text, count in taken.items() if count == 1 and len(text) <= most}
+    for i, name in enumerate(names):
+        if short[i] in used:
+            continue
+        room = most
+        while len(name) > room and shortened(name, room) in used:
+            room += 1
+        short[i] = shortened(name, room)
+        used.add(short[i])
+    return short
+
+
+def _without_common(words: list[str], same: list[bool], most: int) -> str:
+    """The words, the longest runs of common ones left out until the rest is short enough."""
+    runs: list[tuple[int, int]] = []
+    for at, common in enumerate(same):
+        if common and runs and runs[-1][1] == at:
+            runs[-1] = (runs[-1][0], at + 1)
+        elif common:
+            runs.append((at, at + 1))
+    runs.sort(key=lambda run: -sum(map(len, words[slice(*run)])))
+    kept = list(words)
+    for start, end in runs:
+        if sum(map(len, kept)) <= most or sum(map(len, words[start:end])) < 2:
+            break
+        text = "".join(words[start:end])
+        # What a name begins with is kept as far as there is room.
+        room = max(0, most - sum(map(len, kept)) + len(text) - 1) if start == 0 else 0
+        kept[start:end] = [text[:room] + "…"] + [""] * (end - start - 1)
+    return "".join(kept)
+
+
+def shortened(text: str, most: int = MOST) -> str:
+    """The text, its middle left out when it is longer than `most` letters."""
+    if len(text) <= most:
+        return text
+    head = -(-most * 3 // 5)
+    return f"{text[: head - 1]}…{text[len(text) - (most - head) :]}"

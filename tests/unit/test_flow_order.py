@@ -1,0 +1,193 @@
+"""Messages of a queue pair leave in order: pipelines beside closed forms, packets and LogGOPS."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.reference.loggops import replay
+
+import weft
+from weft.errors import InputError
+from weft.workload import Workload, WorkloadBuilder, load_workload
+from weft.workload.collectives import COLLECTIVES, Sizes, collective
+from weft.workload.files import write_workload
+
+#: One switch, 100 Gb/s: 12.5 bytes/ns. Two cables of 10 ns and a switch of 100 ns.
+STAR = weft.fabric("xgft:1;16;1,rate=100")
+ROUTES = weft.route(STAR, "minhop")
+ALPHA, RATE = 120.0, 12.5
+
+
+def puts(*messages: tuple[int, int, int]) -> Workload:
+    """Messages (source, destination, bytes), all posted at once; ranks are hosts."""
+    builder = WorkloadBuilder(STAR.num_hosts)
+    for message in messages:
+        builder.put(*message)
+    return builder.build()
+
+
+def times(work: Workload, **options: object) -> tuple[list[float], list[float]]:
+    """When each message left and arrived."""
+    rows = weft.simulate(STAR, ROUTES, work, latency_ns=0, **options).messages()
+    return rows["left_ns"].to_list(), rows["arrived_ns"].to_list()
+
+
+@pytest.mark.parametrize("sharing", ["maxmin", "penalty", "none"])
+def test_messages_of_a_pair_leave_one_after_the_other(sharing: str) -> None:
+    left, arrived = times(puts((0, 1, 5000), (0, 1, 10_000), (0, 1, 5000)), sharing=sharing)
+    assert left == pytest.approx([0, 400, 1200])
+    assert arrived == pytest.approx([400, 1200, 1600])
+
+
+def test_pairs_of_one_adapter_share_it() -> None:
+    # Both pairs have 15,000 bytes to send, at half the rate each.
+    left, arrived = times(puts((0, 1, 5000), (0, 1, 10_000), (0, 2, 15_000)))
+    assert left == pytest.approx([0, 800, 0])
+    assert arrived == pytest.approx([800, 2400, 2400])
+
+
+def test_packets_of_several_pairs_leave_one_after_the_other() -> None:
+    messages = [(0, peer, 1250) for peer in range(1, 6)]
+    left, arrived = times(puts(*messages))
+    assert left == pytest.approx([0, 100, 200, 300, 400])
+    assert arrived == pytest.approx([100, 200, 300, 400, 500])
+    # Larger messages share: their packets take turns.
+    assert times(puts(*messages), mtu_bytes=1249)[1] == pytest.approx([500] * 5)
+    # What is held up elsewhere holds up no packet behind it, as switches have buffers.
+    left, arrived = times(puts((0, 1, 1250), (0, 2, 1250), (3, 1, 125_000)))
+    assert left == pytest.approx([0, 100, 0])
+    assert arrived == pytest.approx([200, 250, 10_100])
+
+
+@pytest.mark.parametrize("level", ["flow", "packet"])
+def test_copies_between_two_ranks_of_a_host_follow_each_other(level: str) -> None:
+    builder = WorkloadBuilder(3)
+    for size in (5000, 0, 10_000):
+        builder.put(0, 1, size)
+    builder.put(2, 1, 5000)
+    run = weft.simulate if level == "flow" else weft.simulate_packets
+    hosts = {"local_gbps": 80, "local_latency_ns": 11}
+    found = run(STAR, ROUTES, builder.build(), [3, 3, 3], **hosts).messages()
+    assert found["left_ns"].to_list() == pytest.approx([0, 500, 500, 0])
+    assert found["arrived_ns"].to_list() == pytest.approx([511, 511, 1511, 511])
+
+
+def test_a_request_waits_for_what_its_pair_sends() -> None:
+    builder = WorkloadBuilder(2)
+    builder.isend(0, 1, 12_500)
+    builder.isend(0, 1, 25_000)
+    builder.irecv(1, 0, 12_500)
+    builder.irecv(1, 0, 25_000)
+    found = weft.simulate(STAR, ROUTES, builder.build(), latency_ns=50).messages()
+    # The first is eager. The request leaves behind it, at 1000, and comes back at 1100.
+    assert found["left_ns"].to_list() == pytest.approx([0, 1100])
+    assert found["arrived_ns"].to_list() == pytest.approx([1050, 3150])
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 16])
+@pytest.mark.parametrize("segment", [2048, 8192, 16384, 65536])
+def test_a_chain_takes_its_closed_form(segment: int, ranks: int) -> None:
+    """(p - 1 + m/s - 1) s/B + (p - 1) alpha when eager, as segments follow each other closely.
+
+    Above the eager limit the next request leaves when the segment before has left, and its answer
+    is back two latencies later: each of p - 2 + m/s segments takes 3 alpha + s/B, the last alpha of
+    which the next one's request does not wait for where a rank sends but does not receive.
+    """
+    size = 1 << 20
+    work = load_workload(f"bcast:size={size},algorithm=chain,segment={segment}", ranks)
+    found = weft.simulate(STAR, ROUTES, work).makespan_ns
+    steps = ranks - 2 + size // segment
+    if segment <= 16384:
+        assert found == pytest.approx(steps * segment / RATE + (ranks - 1) * ALPHA)
+    else:
+        each = segment / RATE + 2 * ALPHA
+        assert steps * each <= found <= steps * (each + ALPHA) + ALPHA
+
+
+#: What the levels may differ by, flow over packet.
+LEAST, MOST = 0.79, 1.16
+ENTRIES = {entry.name: entry.facts for entry in collective}
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_collectives_take_as_long_as_packet_by_packet(entry: str) -> None:
+    """Every algorithm, 12 ranks on one switch and 16 on a tree, at default settings.
+
+    They differ most where the two sides of an exchange come a round apart (recursive doubling of 12
+    ranks): whether an answer leaves before or behind the data of its queue pair is then a matter of
+    the few ns in which a request is sent, which the flow level does not count. Next come messages
+    of a few packets to several ranks, which all end together by max-min fairness and one by one
+    when packets take turns.
+    """
+    sized = COLLECTIVES[ENTRIES[entry]["collective"]].sizes is not Sizes.NONE
+    ratios = []
+    for spec, engine, ranks in (
+        ("leaf-spine:leaves=1,spines=1,hosts=12", "minhop", 12),
+        ("xgft:2;4,4;1,4", "dmodk", 16),
+    ):
+        fabric = weft.fabric(spec)
+        routes = weft.route(fabric, engine)
+        for size in ("2KiB", "24KiB", "256KiB") if sized else ("",):
+            text = f"{entry}:size={size}" if sized else entry
+            try:
+                work = load_workload(text, ranks)
+            except InputError:  # of powers of 2 only
+                work = load_workload(text, 8)
+            flow = weft.simulate(fabric, routes, work).makespan_ns
+            ratios.append(flow / weft.simulate_packets(fabric, routes, work).makespan_ns)
+    assert min(ratios) > LEAST
+    assert max(ratios) < MOST
+
+
+def wavefront(side: int, blocks: int, size: int) -> Workload:
+    """Sweeps of a grid of ranks from its four corners, as Sweep3D's without its calculations."""
+    builder = WorkloadBuilder(side * side)
+    for down, right in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
+        for row, column in np.ndindex(side, side):
+            here = row * side + column
+            before = [here - down * side] * (0 <= row - down < side)
+            before += [here - right] * (0 <= column - right < side)
+            after = [here + down * side] * (0 <= row + down < side)
+            after += [here + right] * (0 <= column + right < side)
+            for _ in range(blocks):
+                for other in before:
+                    builder.recv(here, other, size)
+                for other in after:
+                    builder.send(here, other, size)
+    return builder.build()
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "bcast:size=1MiB,algorithm=chain,segment=8KiB",
+        "bcast:size=2KiB,algorithm=binomial",
+        "allreduce:size=64KiB,algorithm=ring",
+        "allgather:size=64KiB,algorithm=ring",
+        "alltoall:size=4KiB,algorithm=pairwise",
+        "gather:size=8KiB,algorithm=binomial",
+    ],
+)
+@pytest.mark.parametrize("eager", [16384, 0])
+def test_programs_take_what_loggops_says(spec: str, eager: int, tmp_path: Path) -> None:
+    """To the last bit where a rank sends to one other at a time, by GOAL and back."""
+    work = load_workload(spec, 16)
+    write_workload(work, tmp_path / "run.goal")
+    work = load_workload(tmp_path / "run.goal")
+    expected = replay(work, latency=Fraction(120), per_byte=1 / Fraction(RATE), eager_bytes=eager)
+    found = weft.simulate(STAR, ROUTES, work, eager_bytes=eager)
+    assert found.ended_ns == pytest.approx([float(end) for end in expected], rel=1e-9)
+
+
+@pytest.mark.parametrize("size", [1000, 8000, 40_000])
+def test_wavefronts_take_what_loggops_and_packets_say(size: int) -> None:
+    work = wavefront(4, 10, size)
+    found = weft.simulate(STAR, ROUTES, work).makespan_ns
+    packet = weft.simulate_packets(STAR, ROUTES, work).makespan_ns
+    ends = replay(work, latency=Fraction(120), per_byte=1 / Fraction(RATE), eager_bytes=16384)
+    assert found == pytest.approx(packet, rel=0.07)
+    # There two messages of one interface leave one after the other, and share it here.
+    assert found == pytest.approx(float(max(ends)), rel=0.1)

@@ -1,0 +1,109 @@
+"""What `weft info` says is missing, degraded or uneven."""
+
+from pathlib import Path
+
+import pytest
+
+from weft.describe import describe
+from weft.fabrics import FabricBuilder
+from weft.formats import read_file
+from weft.irregular import NAMED, irregularities
+from weft.topology import build
+
+TREE = "xgft:3;4,4,4;1,4,4;1,1,2"
+
+
+@pytest.mark.parametrize(
+    ("spec", "cable", "name", "text"),
+    [
+        ("leaf-spine:leaves=8,spines=4,hosts=8,cables=2", "leaf2[10]", "missing cables (1)",
+         "leaf2 -- spine0: 1 of 2"),
+        ("leaf-spine:leaves=4,spines=2,hosts=3", "leaf2[4]", "missing cables (1)",
+         "leaf2 -- spine0: 0 of 1"),
+        (TREE, "s2-1[6]", "missing cables (1)", "s2-1 -- s3-0: 1 of 2"),
+        ("torus:5x5", "s0.1[2]", "missing cables (1)", "s0.1 -- s1.1: 0 of 1"),
+        ("mesh:6x6", "s1.2[2]", "missing cables (1)", "s1.2 -- s1.3: 0 of 1"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_a_missing_cable_is_named_by_its_ends(spec, cable, name, text, shuffled):
+    fabric = build(spec)
+    number = fabric.find_cable(cable)
+    ends = {fabric.node_names[fabric.link_from[2 * number + end]] for end in (0, 1)}
+    fabric = fabric.without(cables=[cable])
+    ((found, said),) = irregularities(fabric.shuffled(3) if shuffled else fabric)
+    assert found == name
+    first, _, second = said.partition(":")[0].partition(" -- ")
+    if shuffled:
+        assert said.partition(":")[2] == text.partition(":")[2]
+        return
+    assert {first, second} == ends
+    assert said.partition(":")[2] == text.partition(":")[2]
+
+
+@pytest.mark.parametrize("cable", ["leaf2[10]", "leaf2[1]"])
+def test_a_slow_cable_is_named_with_the_rate_of_its_peers(cable):
+    fabric = build("leaf-spine:leaves=8,spines=4,hosts=8,cables=2").degraded([cable], "1xHDR")
+    name = fabric.cable_name(fabric.find_cable(cable))
+    assert irregularities(fabric) == [("degraded cables (1)", f"{name} at 1xHDR, not 4xHDR")]
+    assert ("degraded cables (1)", f"{name} at 1xHDR, not 4xHDR") in describe(fabric)
+
+
+def test_one_of_two_parallel_cables_that_is_slow_is_named():
+    pair = build("leaf-spine:leaves=2,spines=1,hosts=2,cables=2").degraded(["leaf0[3]"], "4xSDR")
+    assert "leaf0[3] -- spine0[1] at 4xSDR" in dict(irregularities(pair))["degraded cables (1)"]
+
+
+def leaves(uplinks, rate_of_last="4xHDR", hosts_at="4xHDR"):
+    """Leaf switches with so many uplinks each, one to a spine in turn."""
+    made = FabricBuilder("leaves")
+    low = made.switches([f"leaf{i}" for i in range(len(uplinks))])
+    high = made.switches([f"spine{i}" for i in range(max(uplinks))])
+    for leaf, count in enumerate(uplinks):
+        rate = rate_of_last if leaf == len(uplinks) - 1 else "4xHDR"
+        made.connect([low[leaf]] * count, high[:count], rate=rate)
+    hosts = made.hosts([f"h{i}" for i in range(3 * len(uplinks))])
+    made.connect(low.repeat(3), hosts, rate=hosts_at)
+    return made.fabric()
+
+
+def test_leaf_switches_with_fewer_or_slower_uplinks_are_named():
+    found = irregularities(leaves([4, 4, 4, 4, 1]))
+    assert found == [("leaf switches with uneven uplinks (1)", "leaf4: 1 of 4 uplinks")]
+    # A leaf switch of an older generation is as fast as its ports, but not as the others.
+    found = irregularities(leaves([4, 4, 4, 4, 4], "4xEDR"))
+    assert found == [("leaf switches with uneven uplinks (1)", "leaf4: 400 of 800 Gb/s")]
+    # Adapters that are all slower than the uplinks are no fault.
+    assert irregularities(leaves([4, 4, 4, 4], hosts_at="4xEDR")) == []
+    # Where no two agree there is nothing to compare with.
+    assert irregularities(leaves([1, 2, 3, 4])) == []
+
+
+def test_only_the_first_few_are_named_and_all_are_counted():
+    tree = build("leaf-spine:leaves=12,spines=8,hosts=4")
+    gone = [f"leaf{i}[{5 + i % 8}]" for i in range(10)]
+    ((name, text),) = irregularities(tree.without(cables=gone))
+    assert name == "missing cables (10)"
+    assert len(text.splitlines()) == NAMED + 1
+    assert text.endswith(f"and {10 - NAMED} more")
+
+
+def test_the_bundled_cluster():
+    example = Path(__file__).parents[2] / "examples" / "cluster.ibnetdiscover"
+    assert irregularities(read_file(example)) == [
+        ("degraded cables (1)", "spine3[3] -- leaf2[21] at 1xHDR, not 4xEDR"),
+        ("missing cables (1)", "leaf3 -- spine2: 1 of 2"),
+        ("leaf switches with uneven uplinks (1)", "leaf-storage: 4 of 8 uplinks"),
+    ]
+
+
+def test_a_real_cluster(shared):
+    found = dict(irregularities(read_file(shared / "fabrics/psmn-x5.ibnetdiscover")))
+    assert found == {
+        "degraded cables (2)":
+            "Voltaire 4036 # 4036-8BBA[11] -- H-003048c74e4a0000[1] at 4xDDR, not 4xQDR\n"
+            "Voltaire 4036 # 4036-8BBA[29] -- H-003048c7488b0000[1] at 4xDDR, not 4xQDR",
+        "leaf switches with uneven uplinks (2)":
+            "S-0008f10500200b50: 2 of 4 switches above\n"
+            "Voltaire 4036 # 4036-8BBA: 4 of 12 uplinks",
+    }  # fmt: skip

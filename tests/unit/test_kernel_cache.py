@@ -1,0 +1,346 @@
+"""Compiled kernels are loaded again only where nothing that is compiled into them has changed."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import os
+import pkgutil
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from numba.core import caching
+from numba.extending import is_jitted
+
+import weft.kernels
+from weft.cli import common
+from weft.kernels import cache
+
+#: A package of kernels: `outer` reaches everything but `apart`.
+MINI = {
+    "steps": "STEP = 1\n",
+    "pair": (
+        "from typing import NamedTuple\n"
+        "class Pair(NamedTuple):\n    left: int\n    right: int\n"
+    ),
+    "inner": (
+        "from mini.steps import STEP\n"
+        "from weft.kernels.cache import njit\n"
+        "@njit(inline='always')\ndef add(x, by=10):\n    return x + by * STEP\n"
+    ),
+    "outer": (
+        "from mini import inner\n"
+        "from weft.kernels.cache import njit\n"
+        "@njit()\ndef middle(pair):\n    return inner.add(pair.left)\n"
+        "@njit(cache=True)\ndef outer(pair):\n    return middle(pair)\n"
+        "@njit(cache=True)\ndef apart(x):\n    return -x\n"
+    ),
+}  # fmt: skip
+#: Prints what each kernel gives, and how many were loaded.
+USE = """
+import json
+from mini.outer import apart, outer
+from mini.pair import Pair
+found = {"outer": outer(Pair(left=100, right=200)), "apart": apart(3)}
+loaded = {k.py_func.__name__: sum(k.stats.cache_hits.values()) for k in (outer, apart)}
+print(json.dumps([found, loaded]))
+"""
+
+
+class Mini:
+    """The package in a folder, run by a fresh process each time."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder / "mini"
+        self.folder.mkdir()
+        for name, text in {"__init__": "", **MINI}.items():
+            (self.folder / f"{name}.py").write_text(text)
+
+    def start(self, *options: str, **environment: str) -> subprocess.Popen[str]:
+        given = {name: text for name, text in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+        return subprocess.Popen(
+            [sys.executable, *options, "-c", USE], cwd=self.folder.parent, text=True,
+            stdout=subprocess.PIPE, env={**given, "PYTHONDONTWRITEBYTECODE": "", **environment},
+        )  # fmt: skip
+
+    def use(self, *options: str, **environment: str) -> tuple[dict[str, int], dict[str, int]]:
+        """Values of kernels, and how often each was loaded from the disk."""
+        return result(self.start(*options, **environment))
+
+    def edit(self, module: str, old: str, new: str) -> None:
+        """Replace text by as much text, and leave the time of the file as it is."""
+        path = self.folder / f"{module}.py"
+        text, before = path.read_text(), path.stat()
+        assert text.count(old) == 1
+        assert len(old) == len(new)
+        path.write_text(text.replace(old, new))
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    def files(self) -> list[str]:
+        """Names of cached files."""
+        return sorted(path.name for path in self.folder.glob("__pycache__/*.nbc*"))
+
+
+def result(process: subprocess.Popen[str]) -> Any:
+    out, _ = process.communicate()
+    assert process.returncode == 0
+    return json.loads(out)
+
+
+@pytest.fixture
+def mini(tmp_path: Path) -> Mini:
+    return Mini(tmp_path)
+
+
+def test_an_edit_of_what_a_kernel_reaches_compiles_it_and_no_other(mini: Mini) -> None:
+    assert mini.use("-B") == [{"outer": 110, "apart": -3}, {"outer": 0, "apart": 0}]
+    before = mini.files()
+    assert len(before) == 2
+    assert mini.use("-B") == [{"outer": 110, "apart": -3}, {"outer": 1, "apart": 1}]
+    mini.edit("inner", "x + by", "x - by")  # a function that is inlined
+    mini.edit("pair", "    left: int\n    right: int\n", "    right: int\n    left: int\n")
+    assert mini.use("-B") == [{"outer": 90, "apart": -3}, {"outer": 0, "apart": 1}]
+    mini.edit("steps", "1", "3")  # a constant of a module that outer does not name
+    mini.edit("outer", "return -x", "return +x")
+    assert mini.use("-B") == [{"outer": 70, "apart": 3}, {"outer": 0, "apart": 0}]
+    after = mini.files()
+    assert len(after) == 2  # what is stale is removed
+    assert not {*before} & {*after}
+
+
+def test_fields_of_a_tuple_that_move_have_it_compiled_anew(mini: Mini) -> None:
+    mini.edit("outer", "pair.left)\n@", "pair[0])  \n@")
+    assert mini.use("-B")[0]["outer"] == 110
+    mini.edit("pair", "    left: int\n    right: int\n", "    right: int\n    left: int\n")
+    found, loaded = mini.use("-B")
+    assert (found["outer"], loaded) == (210, {"outer": 0, "apart": 1})
+
+
+def test_code_that_python_itself_takes_for_fresh_spoils_no_file(mini: Mini) -> None:
+    mini.use()  # writes bytecode
+    mini.edit("inner", "x + by", "x - by")
+    found, loaded = mini.use()  # Python compares time and size alone, and runs the old bytecode
+    assert (found["outer"], loaded["outer"]) == (110, 1)
+    found, loaded = mini.use("-B", PYTHONPYCACHEPREFIX=str(mini.folder / "none"))
+    assert (found["outer"], loaded["outer"]) == (90, 0)
+
+
+def test_processes_at_once_and_a_folder_of_the_users(mini: Mini, tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    running = [mini.start(NUMBA_CACHE_DIR=str(folder)) for _ in range(3)]
+    assert [result(process)[0] for process in running] == 3 * [{"outer": 110, "apart": -3}]
+    assert mini.use(NUMBA_CACHE_DIR=str(folder))[1] == {"outer": 1, "apart": 1}
+    assert [path.suffix for path in folder.rglob("*") if path.is_file()] == 2 * [".nbc"]
+    assert mini.files() == []
+
+
+# -- one process -----------------------------------------------------------------------------------
+
+
+def module(folder: Path, text: str, name: str = "kernels") -> ModuleType:
+    """A module of kernels that this process has not seen."""
+    path = folder / f"{name}.py"
+    path.write_text(f"from weft.kernels.cache import njit\n{text}")
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    sys.dont_write_bytecode, before = True, sys.dont_write_bytecode
+    try:
+        spec.loader.exec_module(made)
+    finally:
+        sys.dont_write_bytecode = before
+    return made
+
+
+TWICE = "@njit(cache=True)\ndef twice(x):\n    return 2 * x\n"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("return x", "# nothing\n    return x", True),
+        ("'''Say.'''\n    return x", "'''Something else.'''\n    return x", True),
+        ("return x + 1", "return x + 2", False),
+        ("return x + 1", "return x + 1.0", False),
+        ("return x in {'a', 'b'}", "return x in {'a', 'c'}", False),
+        ("return (lambda: x + 1)()", "return (lambda: x + 2)()", False),
+        ("return A\nA = 5", "return A\nA = 6", False),
+        ("return A\nA = 0.0", "return A\nA = -0.0", False),
+        ("return A[0]\nA = (1, (2,))", "return A[0]\nA = (1, (3,))", False),
+        ("return A[0]\nimport numpy\nA = numpy.arange(3)",
+         "return A[0]\nimport numpy\nA = numpy.arange(4)", False),
+        ("return g(x)\ndef g(x): return h(x)\ndef h(x): return 1",
+         "return g(x)\ndef g(x): return h(x)\ndef h(x): return 2", False),
+        ("return g(x)\ndef g(x, y=1): return y", "return g(x)\ndef g(x, y=2): return y", False),
+        ("return g(x)\ndef g(x): return f(x)", "return g(x)\ndef g(x): return f(x) + 1", False),
+        ("return g(x)\ndef made(n):\n    return lambda x: x + n\ng = made(1)",
+         "return g(x)\ndef made(n):\n    return lambda x: x + n\ng = made(2)", False),
+        ("return g(x)\n@njit(boundscheck=True)\ndef g(x): return x",
+         "return g(x)\n@njit(boundscheck=False)\ndef g(x): return x", False),
+    ],
+)  # fmt: skip
+def test_a_fingerprint_follows_what_is_compiled(
+    tmp_path: Path, one: str, other: str, same: bool
+) -> None:
+    head = "@njit(cache=True)\ndef f(x):\n    "
+    first, second = (
+        cache.fingerprint(module(tmp_path, f"{head}{text}\n").f) for text in (one, other)
+    )
+    assert (first == second) is same
+
+
+def test_what_cannot_be_told_apart_is_compiled_and_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "_warned", set())
+    made = module(tmp_path, "real = object()\n" + TWICE.replace("2 * x", "2 * x.real"))
+    with pytest.raises(TypeError, match=r"kernels\.twice reads global real of type object"):
+        cache.fingerprint(made.twice)
+    with pytest.warns(RuntimeWarning, match="compiles them again: kernels"):
+        assert made.twice(4) == 8
+    assert not list(tmp_path.glob("__pycache__/*"))
+
+
+def warned(monkeypatch: pytest.MonkeyPatch, kernel: Any, match: str) -> None:
+    """Run a kernel that cannot be kept: once more there is no warning."""
+    monkeypatch.setattr(cache, "_warned", set())
+    with pytest.warns(RuntimeWarning, match=match) as seen:
+        assert [kernel(4), kernel(4.0)] == [8, 8.0]
+    assert len(seen) == 1
+    assert not cache.is_kept(kernel)
+
+
+def test_without_a_cache_kernels_run_and_a_warning_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nowhere(function: Any) -> Any:
+        raise RuntimeError("cannot cache function: no locator available")
+
+    for kind, match in (
+        (nowhere, "no folder that can be written"),
+        (lambda function: SimpleNamespace(), "is not the one that weft knows"),
+    ):
+        monkeypatch.setattr(caching.FunctionCache, "_impl_class", kind)
+        warned(monkeypatch, module(tmp_path, TWICE).twice, match)
+    monkeypatch.undo()
+    monkeypatch.setattr(caching, "NullCache", type("Another", (), {}))
+    monkeypatch.setattr(cache, "_warned", set())
+    with pytest.warns(RuntimeWarning, match="no place for a cache"):
+        made = module(tmp_path, TWICE)
+    monkeypatch.undo()
+    assert made.twice(4) == 8
+    assert not cache.is_kept(made.twice)
+
+
+def test_a_disk_that_is_full_costs_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, content: bytes) -> int:
+        path.touch()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    warned(monkeypatch, module(tmp_path, TWICE).twice, "No space left on device")
+    assert list((tmp_path / "__pycache__").iterdir()) == []
+
+
+def test_files_that_are_damaged_or_of_another_key_are_not_used(tmp_path: Path) -> None:
+    text = TWICE + TWICE.replace("twice", "thrice").replace("2", "3")
+    made = module(tmp_path, text)
+    assert (made.twice(4), made.thrice(4)) == (8, 12)
+    paths = {path.name.split(".")[1]: path for path in (tmp_path / "__pycache__").iterdir()}
+    whole = paths["twice"].read_bytes()
+    changed = bytearray(whole)
+    changed[-1] ^= 1
+    for content in (b"", whole[:-1], bytes(changed)):
+        paths["twice"].write_bytes(content)
+        again = module(tmp_path, text)
+        assert again.twice(4) == 8
+        assert not again.twice.stats.cache_hits
+        again = module(tmp_path, text)
+        assert again.twice(4) == 8
+        assert again.twice.stats.cache_hits
+    assert again.thrice(4) == 12
+    assert sum(again.thrice.stats.cache_hits.values()) == 1
+
+
+class Impatient:
+    """A timer that does not wait."""
+
+    def __init__(self, seconds: float, function: Callable[[], None]):
+        self.start = function
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+def test_a_user_hears_of_what_is_compiled_and_of_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(common.threading, "Timer", Impatient)
+    text = "@njit()\ndef one(x):\n    return x\n" + TWICE.replace("2", "one(2)")
+    said = []
+    for name in ("kernels", "kernels", "others"):
+        kernel = module(tmp_path, text, name).twice
+        with common.announced_compile(kernel if name == "others" else None):
+            assert kernel(4) == 8
+            assert kernel(5) == 10
+        said.append(capsys.readouterr().err)
+    once = "weft: compiling kernels; later runs start at once\nweft: compiling took 0 s\n"
+    assert [re.sub(r"\d+ s", "0 s", each) for each in said] == [once, "", once]
+
+
+def test_flushing_and_disabling_work_as_numbas(tmp_path: Path) -> None:
+    kernel = module(tmp_path, TWICE).twice
+    kernel(1)
+    assert cache.is_kept(kernel)
+    kernel._cache.flush()
+    assert not cache.is_kept(kernel)
+    kernel._cache.disable()
+    assert kernel(1.0) == 2
+    kernel._cache.enable()
+    assert not cache.is_kept(kernel)
+    assert kernel(1j) == 2j
+    assert cache.is_kept(kernel)
+
+
+def test_files_of_numbas_own_cache_and_of_lost_kernels_are_removed(tmp_path: Path) -> None:
+    folder = tmp_path / "__pycache__"
+    folder.mkdir()
+    stale = [
+        f"kernels.twice-3.{cache.PYTHON}.nbi", f"kernels.twice-3.{cache.PYTHON}.1.nbc",
+        f"kernels.lost.{cache.PYTHON}-{16 * '0'}-{16 * '1'}.nbc",
+        f"kernels.twice.{cache.PYTHON}-{16 * '0'}-{16 * '1'}.nbc",
+    ]  # fmt: skip
+    others = [
+        "kernels.twice-3.py27.nbi", f"kernels.njit.{cache.PYTHON}-{16 * '0'}-{16 * '1'}.nbc",
+        f"kernels_more.lost.{cache.PYTHON}-{16 * '0'}-{16 * '1'}.nbc", "kernels.cpython-311.pyc",
+    ]  # fmt: skip
+    for name in stale + others:
+        (folder / name).touch()
+    kernel = module(tmp_path, TWICE).twice
+    kernel(1)
+    kernel(1.0)
+    left = {path.name for path in folder.iterdir()}
+    assert not left & {*stale}
+    assert left >= {*others}
+    assert len(left) == len(others) + 2
+
+
+def test_every_kernel_of_weft_goes_through_the_cache() -> None:
+    names = [each.name for each in pkgutil.iter_modules(weft.kernels.__path__)]
+    modules = [importlib.import_module(f"weft.kernels.{name}") for name in names]
+    kernels = {each for made in modules for each in vars(made).values() if is_jitted(each)}
+    kept = {each for each in kernels if isinstance(each._cache, cache.KernelCache)}
+    assert len(kept) > 150
+    assert all(isinstance(each._cache, caching.NullCache) for each in kernels - kept)
+    assert len({cache.fingerprint(each) for each in kept}) == len(kept)
