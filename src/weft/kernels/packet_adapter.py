@@ -76,23 +76,25 @@ TAKEN = 3
 PAIR_WIDTH = 4
 
 # Columns of connections, int32: oldest message that has not arrived, the last one, packets sent,
-# packets that have arrived without a gap, and the packets that overtook them.
+# and packets that have arrived without a gap.
 OLDEST = 0
 NEWEST = 1
 SENT = 2
 WHOLE = 3
-HELD = 4
-HELD_BYTES = 5
-MOST_HELD = 6
-OVERTOOK = 7
-CONNECTION_WIDTH = 8
+CONNECTION_WIDTH = 4
 
-# Columns of connections whose packets may overtake each other, int64 ps: when the packets that
+# Columns of connections whose packets may overtake each other, int64. In ps: when the packets that
 # have arrived without a gap were all there, how long packets were kept, added up, and the longest.
+# Then the first of the packets that are kept, their bytes, the most bytes kept at a time, and how
+# many packets were kept.
 WHOLE_AT = 0
 KEPT = 1
 LONGEST_KEPT = 2
-KEPT_WIDTH = 4
+HELD = 3
+HELD_BYTES = 4
+MOST_HELD = 5
+OVERTOOK = 6
+KEPT_WIDTH = 8
 
 # Columns of operations, int64: bytes to send, packets to arrive, latest arrival, and when the next
 # packet could leave with nothing in its way.
@@ -351,31 +353,30 @@ def deliver(net, program, times, heap, slot, link, lane, now):
 @part_njit()
 def _overtakes(net, connection, slot, arrival):
     """Whether a packet came before one sent earlier, and has to be kept until that is there."""
-    slots = net.slots
+    slots, kept = net.slots, net.kept[connection]
     row = net.connections[connection]
     if slots[slot, SEQUENCE] != row[WHOLE]:
-        row[OVERTOOK] += 1
-        row[HELD_BYTES] += slots[slot, BYTES]
-        row[MOST_HELD] = max(row[MOST_HELD], row[HELD_BYTES])
+        kept[OVERTOOK] += 1
+        kept[HELD_BYTES] += slots[slot, BYTES]
+        kept[MOST_HELD] = max(kept[MOST_HELD], kept[HELD_BYTES])
         before = np.int64(-1)
-        after = np.int64(row[HELD])
+        after = np.int64(kept[HELD])
         while after >= 0 and slots[after, SEQUENCE] < slots[slot, SEQUENCE]:
             before = after
             after = np.int64(slots[after, NEXT])
         slots[slot, NEXT] = after
         if before < 0:
-            row[HELD] = slot
+            kept[HELD] = slot
         else:
             slots[before, NEXT] = slot
         net.slot_time[slot] = arrival
         return True
-    kept = net.kept[connection]
     kept[WHOLE_AT] = max(kept[WHOLE_AT], arrival)
     row[WHOLE] += 1
-    held = np.int64(row[HELD])
+    held = np.int64(kept[HELD])
     while held >= 0 and slots[held, SEQUENCE] == row[WHOLE]:
         row[WHOLE] += 1
-        row[HELD_BYTES] -= slots[held, BYTES]
+        kept[HELD_BYTES] -= slots[held, BYTES]
         came = net.slot_time[held]
         kept[WHOLE_AT] = max(kept[WHOLE_AT], came)
         kept[KEPT] += kept[WHOLE_AT] - came
@@ -383,7 +384,7 @@ def _overtakes(net, connection, slot, arrival):
         after = np.int64(slots[held, NEXT])
         give_slot(net, held)
         held = after
-    row[HELD] = held
+    kept[HELD] = held
     return False
 
 

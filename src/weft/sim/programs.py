@@ -49,7 +49,9 @@ class Programs(NamedTuple):
             Rate within hosts in Gb/s, units of time x Gb/s a byte, and 1 where they are whole.
         """
         ops = workload.num_ops
-        waiting = np.diff(workload.dep_offset).astype(np.int32)
+        waiting = np.subtract(
+            workload.dep_offset[1:], workload.dep_offset[:-1], dtype=np.int32, casting="same_kind"
+        )
         free = waiting == 0
         later = free & (release > 0) if len(release) else np.zeros(ops, dtype=bool)
         begin = np.flatnonzero(free & ~later)

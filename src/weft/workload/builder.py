@@ -354,17 +354,18 @@ class WorkloadBuilder(ProgramOrder):
         number = np.empty(len(order), dtype=np.int32)
         number[order] = np.arange(len(order), dtype=np.int32)
         dep_offset, dep, on_start = edge_runs(
-            len(order), number[self._edges.column(0)], number[self._edges.column(1)],
-            np.ascontiguousarray(self._edges.column(2)),
-        )  # fmt: skip
-
-        kind, peer, size, duration = (self._ops.column(at)[order] for at in (1, 2, 3, 6))
+            number, *(np.ascontiguousarray(self._edges.column(at)) for at in range(3))
+        )
+        del number
+        kind, peer, size, duration = (_placed(self._ops.column(at), order) for at in (1, 2, 3, 6))
         tag, comm, phase = (
             column if column.strides == (0,) else column[order]
             for column in map(self._ops.column, (4, 5, 7))
         )
-        release = self._ops.column(8)[order] if self._released else np.zeros(0)
-        cpu = self._ops.column(9)[order] if self._uses_cpus else np.zeros(0, dtype=np.uint8)
+        release = _placed(self._ops.column(8), order) if self._released else np.zeros(0)
+        none = np.zeros(0, dtype=np.uint8)
+        cpu = _placed(self._ops.column(9), order) if self._uses_cpus else none
+        del order
         unmatched = Workload(
             name=self.name,
             op_offset=offset,
@@ -378,7 +379,7 @@ class WorkloadBuilder(ProgramOrder):
             phase_names=tuple(self._phases),
             dep_offset=dep_offset,
             dep=dep,
-            dep_on_start=on_start if on_start.any() else on_start[:0],
+            dep_on_start=on_start,
             match=np.zeros(0, dtype=np.int32),
             release_ns=release,
             cpu=cpu,
@@ -393,3 +394,10 @@ class WorkloadBuilder(ProgramOrder):
             )
         check_order(unmatched)
         return match_messages(unmatched)
+
+
+def _placed(column: NDArray[Any], order: NDArray[np.int32]) -> NDArray[Any]:
+    """A column in another order; zeros, of which an array takes no memory, are not written."""
+    if column.strides == (0,) and len(column) and not column[0]:
+        return np.zeros(len(column), dtype=column.dtype)
+    return column[order]

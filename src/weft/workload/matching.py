@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import InputError
-from weft.kernels.dag import in_order
+from weft.kernels.dag import in_order, out_of_order
 from weft.workload.workload import Kind, Workload
 
 
@@ -20,15 +20,13 @@ def check_order(workload: Workload) -> None:
     InputError
         Naming the operations.
     """
-    waits = np.repeat(np.arange(workload.num_ops), np.diff(workload.dep_offset))
-    across = workload.rank[waits] != workload.rank[workload.dep]
-    if across.any():
-        at = int(np.argmax(across))
+    op, at, later = out_of_order(workload.op_offset, workload.dep_offset, workload.dep)
+    if op >= 0:
         raise InputError(
-            f"{workload.describe(int(waits[at]))} waits for "
-            f"{workload.describe(int(workload.dep[at]))}, of another rank; only messages join ranks"
+            f"{workload.describe(op)} waits for {workload.describe(int(workload.dep[at]))}, of "
+            "another rank; only messages join ranks"
         )
-    if np.all(workload.dep < waits):
+    if not later:
         return
     offset, after, _ = workload.after
     done = in_order(workload.num_ops, workload.dep_offset, workload.dep, offset, after)

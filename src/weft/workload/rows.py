@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-#: Rows of a table that are written out though they are all the same.
-_FEW = 256
+#: Rows for which a column has room at least, once it is written out.
+_ROOM = 256
 
 
 class Rows:
-    """A table that grows by rows one at a time or by many: lists, put into arrays now and then.
+    """A table that grows by rows one at a time or by many.
 
     Parameters
     ----------
@@ -22,9 +22,8 @@ class Rows:
     """
 
     def __init__(self, columns: Sequence[tuple[str, Any]]):
-        self._types = [dtype for _, dtype in columns]
+        self._columns = [_Column(dtype) for _, dtype in columns]
         self._lists: list[list[Any]] = [[] for _ in columns]
-        self._blocks: list[list[NDArray[Any]]] = [[] for _ in columns]
 
     def add(self, *row: Any) -> None:
         """Append one row."""
@@ -34,31 +33,54 @@ class Rows:
     def extend(self, count: int, *values: Any) -> None:
         """Append rows; what is given for a column is one value for all or one for each."""
         self._flush()
-        for blocks, value, dtype in zip(self._blocks, values, self._types, strict=True):
-            # A copy of what callers may change later; a view of what is the same for all, which
-            # takes longer to make and less memory to keep.
-            given = np.array(value, dtype=dtype)
-            if given.ndim == 0 and count <= _FEW:
-                given = np.full(count, given)
-            blocks.append(given if given.shape == (count,) else np.broadcast_to(given, count))
+        for column, value in zip(self._columns, values, strict=True):
+            column.extend(count, value)
 
     def _flush(self) -> None:
         if self._lists[0]:
-            for blocks, values, dtype in zip(self._blocks, self._lists, self._types, strict=True):
-                blocks.append(np.array(values, dtype=dtype))
+            for column, values in zip(self._columns, self._lists, strict=True):
+                column.extend(len(values), values)
                 values.clear()
 
     def column(self, number: int) -> NDArray[Any]:
-        """A column of all rows so far; a view of one value where they all have the same."""
-        self._flush()
-        blocks, dtype = [block for block in self._blocks[number] if len(block)], self._types[number]
-        if not blocks:
-            return np.zeros(0, dtype=dtype)
-        first = blocks[0][:1]
-        if all(block.strides == (0,) and block[:1] == first for block in blocks):
-            return np.broadcast_to(first[0], sum(map(len, blocks)))
-        return np.concatenate(blocks)
+        """A column of all rows so far; of one value, with a stride of 0, where all have the same.
 
-    def columns(self) -> list[NDArray[Any]]:
-        """All rows so far, an array a column."""
-        return [self.column(number) for number in range(len(self._types))]
+        Use it before rows are added: it may be a view of what moves then.
+        """
+        self._flush()
+        return self._columns[number].view()
+
+
+class _Column:
+    """Values of a column, only one of them while all are the same."""
+
+    def __init__(self, dtype: DTypeLike):
+        self._values = np.zeros(1, dtype=dtype)
+        self._count = 0
+        self._same = True
+
+    def extend(self, count: int, value: Any) -> None:
+        given = np.asarray(value, dtype=self._values.dtype)
+        if not count:
+            return
+        if self._same:
+            first = given.reshape(-1)[0]
+            if not self._count:
+                self._values[0] = first
+            if first == self._values[0] and (given.ndim == 0 or np.all(given == first)):
+                self._count += count
+                return
+        # Room for twice as many: memory is taken where it is written, and moved by its pages.
+        if self._same or self._count + count > len(self._values):
+            kept = self._values[0]
+            self._values.resize(max(2 * (self._count + count), _ROOM), refcheck=False)
+            if self._same:
+                self._values[: self._count] = kept
+                self._same = False
+        self._values[self._count : self._count + count] = given
+        self._count += count
+
+    def view(self) -> NDArray[Any]:
+        if self._same:
+            return np.broadcast_to(self._values[0], self._count)
+        return self._values[: self._count]

@@ -10,8 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.errors import InputError
 from weft.frozen import FrozenArrays
 from weft.kernels.dag import successors
+
+#: Most dependencies of a workload that runs; they are numbered in 32 bits.
+_MAX_DEPS = 2**31 - 1
 
 
 class Kind(IntEnum):
@@ -113,14 +117,19 @@ class Workload(FrozenArrays):
         return np.flatnonzero((self.kind == Kind.SEND) | (self.kind == Kind.PUT))
 
     @cached_property
-    def after(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]:
-        """Successors: int64 [ops + 1] offsets, int32 operations, whether each waits for the start.
+    def after(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]:
+        """Successors: int32 [ops + 1] offsets, int32 operations, whether each waits for the start.
 
         The last is empty when none does.
         """
-        offset, after, place = successors(self.num_ops, self.dep_offset, self.dep)
-        on_start = self.dep_on_start[place] if len(self.dep_on_start) else self.dep_on_start
-        return offset, after, on_start
+        if len(self.dep) > _MAX_DEPS:
+            raise InputError(
+                f"{self.name or 'the workload'} has {len(self.dep):,} dependencies; at most "
+                f"{_MAX_DEPS:,} can be numbered"
+            )
+        starts = len(self.dep_on_start) > 0
+        offset, after, place = successors(self.num_ops, self.dep_offset, self.dep, starts)
+        return offset, after, self.dep_on_start[place] if starts else self.dep_on_start
 
     def describe(self, op: int) -> str:
         """An operation in words: ``operation 4 of rank 2 (receive from rank 5, tag 7)``.

@@ -166,8 +166,12 @@ def simulate(
     network, taken = lay_messages(fabric, routes, workload, queues, options)
     route = np.full(workload.num_ops, program.LOCAL, dtype=np.int32)
     route[queues.ops] = taken
+    pair = np.zeros(workload.num_ops, dtype=np.int32)
+    pair[queues.ops] = queues.pair
+    num_pairs = len(queues.key)
+    del queues, taken  # with many messages, room that the run needs
     began = time.perf_counter()
-    state = _State.of(workload, network, route, queues, options)
+    state = _State.of(workload, network, route, pair, num_pairs, options)
     why = state.run(workload, progress)
     if why == kernel.STUCK and state.number[flow_events.HEAP]:
         raise InputError(
@@ -316,7 +320,8 @@ class _State:
         workload: Workload,
         network: Network,
         route: NDArray[np.int32],
-        queues: QueuePairs,
+        pair: NDArray[np.int32],
+        num_pairs: int,
         options: Mapping[str, Any],
     ) -> _State:
         """The state before anything has happened."""
@@ -332,11 +337,9 @@ class _State:
         setting[kernel.MAX_TIME] = np.inf if limit is None else limit
         setting[kernel.MTU] = 0 if alone else options["mtu_bytes"]
         number = np.zeros(kernel.NUMBERS, dtype=np.int64)
-        pair = np.zeros(workload.num_ops, dtype=np.int32)
-        pair[queues.ops] = queues.pair
         # Each queue pair sends one message at a time.
         block = 1 << kernel.BLOCK_SHIFT
-        slots = -(-max(len(queues.key), 1) // block) * block
+        slots = -(-max(num_pairs, 1) // block) * block
         return cls(
             programs=Programs.of(
                 workload, workload.duration_ns, workload.release_ns, route, number,
@@ -349,7 +352,7 @@ class _State:
                 network.source_rate_bytes_per_ns,
             ),
             pairs=(
-                pair, np.zeros(len(queues.key) + 1, dtype=np.int32), np.zeros(len(queues.key) + 1),
+                pair, np.zeros(num_pairs + 1, dtype=np.int32), np.zeros(num_pairs + 1),
                 np.zeros(int(network.route_source.max(initial=0)) + 1),
             ),
             flows=(

@@ -113,23 +113,29 @@ def connect(
         When there is to be a choice of LIDs and the routes have no LMC.
     """
     ops, source, target, pairs, number = program_pairs(workload, hosts, eager_bytes, handshake)
-    turn = np.zeros(len(ops), dtype=np.int64)
+    # With millions of messages each array counts: none is made that is not needed.
+    turn = np.zeros(0, dtype=np.int64)
     lmc = routes.lmc if isinstance(routes, TableRoutes) else 0
     if per_pair > 1 or (lmc and isinstance(lids, str) and lids == "spread"):
         turn = _turns(number, len(pairs))
-    connection = number * per_pair + turn % per_pair
-    offset = _offsets(lids, ops, workload.num_ops, pairs, number, turn, lmc, seed)
-    key = (source.astype(np.int64) * fabric.num_hosts + target << lmc) + offset
+    connection = number * per_pair + turn % per_pair if per_pair > 1 else number
+    key = source.astype(np.int64)
+    key *= fabric.num_hosts
+    key += target
+    key <<= lmc
+    key += _offsets(lids, ops, workload.num_ops, pairs, number, turn, lmc, seed)
     bound = fabric.num_hosts**2 << lmc
     keys, route = numbered(key, bound)
+    del key, turn
     back = np.zeros(1, dtype=np.int32)
     if both_ways:
         keys, route, back = _with_ways_back(keys, route, fabric.num_hosts, lmc, bound)
-    start, end = keys >> lmc, keys >> lmc
+    start, end = np.divmod(keys >> lmc, fabric.num_hosts)
     ways = lay_ways(
-        fabric, routes, network, start // fabric.num_hosts, end % fabric.num_hosts,
+        fabric, routes, network, start.astype(np.int32), end.astype(np.int32),
         ports=ports, lid_offset=keys & (1 << lmc) - 1 if lmc else 0,
     )  # fmt: skip
+    del start, end, keys
     pair = connection
     num_pairs = len(pairs) * per_pair
     if queue_pairs == "host":
@@ -177,8 +183,8 @@ def _offsets(
     turn: NDArray[np.int64],
     lmc: int,
     seed: int,
-) -> NDArray[Any]:
-    """LID offset of each message."""
+) -> NDArray[Any] | int:
+    """LID offset of each message, or of all."""
     count = 1 << lmc
     if isinstance(lids, str):
         if lids not in get_args(Lids):
@@ -192,6 +198,6 @@ def _offsets(
             drawn = np.empty(len(pairs))
             uniforms(np.uint64(seed), pairs, np.zeros_like(pairs), drawn)
             return (drawn * count).astype(np.int64)[number]
-        return turn % count if lids == "spread" else np.zeros(len(ops), dtype=np.int64)
+        return turn % count if lids == "spread" else 0
     given = whole_numbers(lids, "lids of the operations", shape=(num_ops,))
     return whole_numbers(given[ops], "lids", low=0, high=count - 1, of=f"offsets of LMC {lmc}")

@@ -8,6 +8,7 @@ import numpy as np
 
 from weft.errors import WeftError
 from weft.fabrics import Fabric
+from weft.kernels import packet_adapter as adapter
 from weft.kernels import packet_engine as kernel
 from weft.kernels import packet_layout as layout
 from weft.routes import Routes
@@ -52,8 +53,9 @@ def check_conservation(state: State) -> Mapping[str, int]:
         while note >= 0:
             back[row] += state.net.notes[note, layout.NOTE_COUNT]
             note = int(state.net.notes[note, layout.NOTE_AFTER])
-    for held in state.net.connections[:, 4]:
-        slot = int(held)
+    held = state.net.kept[:, adapter.HELD]
+    for first in held[held >= 0]:
+        slot = int(first)
         while slot >= 0:
             free[slot] = True
             slot = int(slots[slot, layout.NEXT])

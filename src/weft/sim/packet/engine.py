@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -139,6 +140,15 @@ def simulate_packets(
     state = State.of(
         workload, network, connections, hardware, made, options, routes.num_vls, traced
     )
+    # What the run has laid side by side is not kept twice.
+    net = state.net
+    connections = replace(
+        connections, route=net.route_of, connection=net.connection_of, pair=net.pair_of,
+        ways=replace(
+            connections.ways, link=net.route_link, lane=net.route_lane, way=net.route_way,
+            level=net.route_level,
+        ),
+    )  # fmt: skip
     why, partial = _run(state, workload, progress, _wire_bytes(workload, hosts, hardware))
     took = time.perf_counter() - began
     if why in (kernel.STUCK, kernel.NO_WAY):

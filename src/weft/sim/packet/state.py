@@ -91,7 +91,9 @@ class State:
         pairs = np.zeros((connections.num_pairs, adapter.PAIR_WIDTH), dtype=np.int32)
         pairs[:, adapter.FIRST] = -1
         talks = np.zeros((max(connections.num_connections, 1), adapter.CONNECTION_WIDTH), np.int32)
-        talks[:, adapter.OLDEST] = talks[:, adapter.HELD] = -1
+        talks[:, adapter.OLDEST] = -1
+        kept = _rows(len(talks) if reorders else 1, adapter.KEPT_WIDTH, np.int64)
+        kept[:, adapter.HELD] = -1
         duration, release = picoseconds(workload.duration_ns), picoseconds(workload.release_ns)
         programs = Programs.of(
             workload, duration, release, connections.route, number,
@@ -146,7 +148,7 @@ class State:
             is_dirty=np.zeros(links, dtype=np.uint8),
             pairs=pairs,
             connections=talks,
-            kept=_rows(len(talks) if reorders else 1, adapter.KEPT_WIDTH, np.int64),
+            kept=kept,
             messages=_rows(ops, adapter.MESSAGE_WIDTH, np.int64),
             next_sent=next_sent,
             next_whole=next_whole,
@@ -260,7 +262,7 @@ class State:
 
     def outcome(self, complete: bool) -> dict[str, Any]:
         """What a result says of a run that is over, or was stopped."""
-        number, talks = self.net.number, self.net.connections
+        number = self.net.number
         posted, ended, left, arrived = self.times[2:6]
         # Wake-ups may come after all is over.
         end = self._last() if complete else int(number[layout.NOW])
@@ -272,8 +274,7 @@ class State:
             "posted_ps": posted, "ended_ps": ended, "left_ps": left, "arrived_ps": arrived,
             "end_ps": end, "num_vls": int(self.net.setting[layout.LANES]),
             "packets": packets, "wire_bytes": wire_bytes, "wait_ps": wait, "busy_ps": busy,
-            "held_bytes": talks[:, adapter.MOST_HELD].copy(),
-            "overtook": talks[:, adapter.OVERTOOK].copy(),
+            "held_bytes": self._kept(adapter.MOST_HELD), "overtook": self._kept(adapter.OVERTOOK),
             "kept_ps": self._kept(adapter.KEPT), "most_kept_ps": self._kept(adapter.LONGEST_KEPT),
             "snapshots": self._snapshots(end),
             "congestion": record(self.net),
@@ -282,7 +283,7 @@ class State:
         }  # fmt: skip
 
     def _kept(self, column: int) -> NDArray[np.int64]:
-        """A column of how long connections kept packets, zeros where they come in order."""
+        """A column of what connections kept of packets, zeros where they come in order."""
         found = np.zeros(len(self.net.connections), dtype=np.int64)
         if self.net.setting[layout.REORDERS]:
             found[:] = self.net.kept[:, column]

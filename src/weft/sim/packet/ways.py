@@ -34,7 +34,7 @@ class Ways:
     kind, lane_kind
         How packets find their way and their lanes, by `weft.kernels.packet_route`.
     link, lane, level
-        int32, uint8, uint8 [routes]: the first link, the lane on it, and the service level.
+        Integers [routes]: the first link, the lane on it, and the service level.
     way
         int32 [routes]: what packets carry.
     endpoint
@@ -46,8 +46,8 @@ class Ways:
     kind: int
     lane_kind: int
     link: NDArray[np.int32]
-    lane: NDArray[np.uint8]
-    level: NDArray[np.uint8]
+    lane: NDArray[np.integer[Any]]
+    level: NDArray[np.integer[Any]]
     way: NDArray[np.int32]
     endpoint: NDArray[np.int32]
     arrays: Mapping[str, NDArray[Any]]
