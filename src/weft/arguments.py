@@ -47,6 +47,8 @@ def whole_number(value: object, what: str, low: int = 0, high: int = _INT64.max)
     except TypeError:
         raise InputError(f"{what} must be a whole number, not {shown(value)}") from None
     if not low <= number <= high:
+        if number > high == _INT64.max:
+            raise InputError(f"{what} must be at most 2^63 - 1, not {shown(number)}")
         raise InputError(f"{what} must be {_range(low, high, _INT64.max)}, not {shown(number)}")
     return number
 
@@ -137,7 +139,8 @@ def whole_numbers(
     if array.size and not low <= (least := int(array.min())) <= (most := int(array.max())) <= high:
         wrong = least if least < low else most
         there = f"{of} are {_range(max(low, 0), high)}" if of else f"expected {_range(low, high)}"
-        raise InputError(f"{what}: {shown(wrong)} is out of range; {there}")
+        where = _place(array, array == wrong)
+        raise InputError(f"{what}: {shown(wrong)}{where} is out of range; {there}")
     return array.astype(np.int64)
 
 
@@ -159,12 +162,22 @@ def finite_numbers(
     InputError
         On ragged lists, other types, another shape, NaN, infinity, or a number out of range.
     """
-    array = any_numbers(values, what, "iuf", shape, each).astype(np.float64)
-    wrong = array[~(np.isfinite(array) & (array >= low)) & ~(missing & np.isnan(array))]
-    if wrong.size:
+    given = any_numbers(values, what, "iuf", shape, each)
+    array = given.astype(np.float64)
+    wrong = ~(np.isfinite(array) & (array >= low)) & ~(missing & np.isnan(array))
+    if wrong.any():
         least = "" if low == -np.inf else f" of at least {low:g}"
-        raise InputError(f"{what}: {wrong[0]:g} is out of range; expected finite numbers{least}")
+        shown_as = f"{array[wrong][0]:g}{_place(given, wrong)}"
+        raise InputError(f"{what}: {shown_as} is out of range; expected finite numbers{least}")
     return array
+
+
+def _place(array: NDArray[Any], wrong: NDArray[np.bool_]) -> str:
+    """Where the first wrong number of an array stands, where it is one of several."""
+    if array.size == 1 or not any(array.strides):
+        return ""
+    index = [int(axis[0]) for axis in np.nonzero(wrong)]
+    return f" at index {index[0] if len(index) == 1 else tuple(index)}"
 
 
 def any_numbers(

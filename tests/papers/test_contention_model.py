@@ -138,7 +138,7 @@ def test_empty_graph() -> None:
         (([2**64], [1], 5), "sources: a number is too large"),
         (([True], [1], 5), "sources: expected whole numbers, not True"),
         (([0], [1], -1), "sizes in bytes: -1 is out of range"),
-        (([0, 0], [1, 2], [1, float("nan")]), "sizes in bytes: nan is out of range"),
+        (([0, 0], [1, 2], [1, float("nan")]), "sizes in bytes: nan at index 1 is out of range"),
         (([0], [1], float("inf")), "sizes in bytes: inf is out of range"),
         (([0], [1], 2**63), "edge 0: a size of 9.22337e.18 bytes is too large"),
         (([0], [1], 10**400), "sizes in bytes: a number is too large"),

@@ -103,6 +103,7 @@ class PlainFlow:
         handshake: bool,
         overhead_ns: float,
         mtu_bytes: int,
+        header_bytes: int,
         switch_latency_ns: float,
         local_gbps: float,
         local_latency_ns: float,
@@ -139,13 +140,15 @@ class PlainFlow:
         self.moving: dict[int, Moving] = {}
         #: What each queue pair (source rank, destination rank) has to send, and what that is.
         self.lines: dict[tuple[int, int], deque[tuple[int, str]]] = defaultdict(deque)
-        self.mtu = mtu_bytes
+        self.mtu, self.header = mtu_bytes, header_bytes
         #: Until when the copies between two ranks of one host last.
         self.copied: dict[tuple[int, int], float] = defaultdict(float)
         #: When an adapter may send the next packet.
         self.packet_at: dict[int, float] = defaultdict(float)
         #: Messages whose turn in their queue pair has come.
         self.begun: set[int] = set()
+        #: What requests and answers let begin now, as they came; and what is posted now.
+        self.let_begin: list[tuple[int, str]] = []
         self.joining: list[tuple[int, str]] = []
         #: Latest arrival of what a queue pair has sent.
         self.latest: dict[tuple[int, int], float] = defaultdict(float)
@@ -155,8 +158,8 @@ class PlainFlow:
         self.left: dict[int, float] = {}
         self.arrived: dict[int, float] = {}
         self.asked: dict[int, float] = {}
-        #: Whether the request of a rendez-vous has arrived.
-        self.requested: dict[int, bool] = {}
+        #: When the request of a rendez-vous has arrived.
+        self.requested: dict[int, float] = {}
         self.waits: dict[int, set[tuple[int, bool]]] = {}
         self.wake: dict[tuple[int, bool], list[int]] = defaultdict(list)
         for op in range(workload.num_ops):
@@ -190,7 +193,9 @@ class PlainFlow:
                 del self.moving[op]
                 self.has_left(op, "data")
                 self._next(op)
-            while self.joining or (self.queue and self.queue[0][0] <= time + slack):
+            while (
+                self.let_begin or self.joining or (self.queue and self.queue[0][0] <= time + slack)
+            ):
                 while self.queue and self.queue[0][0] <= time + slack:
                     heapq.heappop(self.queue)[-1]()
                 self._join()
@@ -258,15 +263,20 @@ class PlainFlow:
         else:
             self.at(then, lambda: self.end(op))
 
-    def _meet(self, send: int) -> None:
+    def _meet(self, send: int, comes: bool = False) -> None:
         """One more step of a rendez-vous, if both sides have come that far."""
         receive = int(self.work.match[send])
         if send in self.asked and self.handshake and send in self.ways:
             if send not in self.requested:
-                self.requested[send] = False
+                self.requested[send] = float("inf")
                 self.at(self.asked[send], lambda: self.send(send, "request"))
-            elif self.requested[send] and receive in self.started:
-                self.at(self.now, lambda: self.send(receive, "answer"))
+            elif self.requested[send] <= self.now and receive in self.started:
+                if comes:
+                    self.let_begin.append((receive, "answer"))
+                elif self.requested[send] == self.now:
+                    self.at(self.now, lambda: self.let_begin.append((receive, "answer")))
+                else:
+                    self.at(self.now, lambda: self.send(receive, "answer"))
         elif send in self.asked and receive in self.started:
             latency = self.local_latency if self.handshake else 0.0
             begin = max(self.asked[send] + latency, self.started[receive]) + latency
@@ -283,8 +293,9 @@ class PlainFlow:
         self.joining.append((op, what))
 
     def _join(self) -> None:
-        """What is posted at one moment goes into the lines in program order."""
-        joining, self.joining = sorted(self.joining), []
+        """What is posted at one moment goes into the lines in program order, before the rest."""
+        joining, self.joining = sorted(self.joining) + self.let_begin, []
+        self.let_begin = []
         for op, what in joining:
             line = self.lines[self._pair(op)]
             line.append((op, what))
@@ -305,26 +316,36 @@ class PlainFlow:
             if not line or line[0][0] in self.begun:
                 continue
             op, what = line[0]
-            if what == "data" and self.work.size_bytes[op]:
+            if what == "data":
                 self.begun.add(op)
                 begin = self.now
-                if self.sharing != "none" and self.work.size_bytes[op] <= self.mtu:
+                if self._packet(op):
                     # A packet leaves whole, behind those of its adapter's other queue pairs.
                     adapter = self.hosts[self.work.rank[op]]
                     first = next(iter(self.ways[op]))
-                    lasts = float(self.work.size_bytes[op] * self.ways[op][first])
+                    lasts = float(self._wire(op) * self.ways[op][first])
                     begin = max(begin, self.packet_at[adapter])
                     self.packet_at[adapter] = begin + lasts / self.capacity[first]
                 self.at(begin, lambda op=op: self._flow(op))
                 continue
-            if what == "data":
-                self.left[op] = self.now
             self.has_left(op, what)
             self._next(op)
 
     def _flow(self, op: int) -> None:
         self.left[op] = self.now
-        self.moving[op] = Moving(self.ways[op], float(self.work.size_bytes[op]))
+        if not self._wire(op):
+            self.has_left(op, "data")
+            self._next(op)
+            return
+        self.moving[op] = Moving(self.ways[op], float(self._wire(op)))
+
+    def _packet(self, op: int) -> bool:
+        """Whether a message leaves whole."""
+        return self.sharing != "none" and 0 < self.mtu >= int(self.work.size_bytes[op])
+
+    def _wire(self, op: int) -> int:
+        """Bytes on the wire."""
+        return int(self.work.size_bytes[op]) + self._packet(op) * self.header
 
     def has_left(self, op: int, what: str) -> None:
         """The last byte has left."""
@@ -340,11 +361,11 @@ class PlainFlow:
     def arrive(self, op: int, what: str) -> None:
         """The last byte is there."""
         if what == "request":
-            self.requested[op] = True
-            self._meet(op)
+            self.requested[op] = self.now
+            self._meet(op, comes=True)
             return
         if what == "answer":
-            self.send(int(self.work.match[op]), "data")
+            self.let_begin.append((int(self.work.match[op]), "data"))
             return
         self.arrived[op] = self.now
         if self.work.kind[op] == Kind.SEND:

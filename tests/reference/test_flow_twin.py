@@ -26,6 +26,7 @@ def test_agrees_with_plain_twin(seed: int) -> None:
         "handshake": bool(random.integers(2)),
         "overhead_ns": 0.0,
         "mtu_bytes": int(random.choice([0, 2048, 9000])),
+        "header_bytes": int(random.choice([0, 26, 700])),
         "switch_latency_ns": float(random.choice([0.0, 90.0])),
         "local_gbps": 80.0,
         "local_latency_ns": float(random.choice([0.0, 100.0])),
@@ -63,6 +64,7 @@ def test_processors_take_one_thing_at_a_time(seed: int) -> None:
     work = builder.build()
     options = {
         "eager_bytes": 5000, "handshake": True, "overhead_ns": 73.1, "mtu_bytes": 9000,
+        "header_bytes": 26,
         "switch_latency_ns": 50.0, "local_gbps": 80.0, "local_latency_ns": 10.0,
     }  # fmt: skip
     plain = PlainFlow(fabric, routes, work, [0, 1, 5, 8], sharing="maxmin", **options)

@@ -188,7 +188,7 @@ def test_spread_draws_sizes_from_a_seed() -> None:
         ("allreduce:size=1,segment=4", "'allreduce-recursive-doubling' has no option 'segment'"),
         ("allreduce:size=1,spread=0.5", "the blocks of allreduce are of one size"),
         ("alltoallv:size=1,spread=2", "spread is 2.0; expected 0 to 1"),
-        ("alltoallv:size=1,spread=1,seed=-1", "seed is -1; expected 0 or more"),
+        ("alltoallv:size=1,spread=1,seed=-1", "seed must be at least 0, not -1"),
         ("bcast:size=1,root=4", "bcast: there is no root 4 among 4 ranks"),
         ("bcast:size=1,reduce_ns_per_byte=1", "bcast combines nothing"),
         ("reduce:size=1,reduce_ns_per_byte=-1", "combining a byte cannot take -1.0 ns"),

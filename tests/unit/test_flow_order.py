@@ -51,13 +51,17 @@ def test_pairs_of_one_adapter_share_it() -> None:
 
 def test_packets_of_several_pairs_leave_one_after_the_other() -> None:
     messages = [(0, peer, 1250) for peer in range(1, 6)]
-    left, arrived = times(puts(*messages))
+    left, arrived = times(puts(*messages), header_bytes=0)
     assert left == pytest.approx([0, 100, 200, 300, 400])
     assert arrived == pytest.approx([100, 200, 300, 400, 500])
+    # Each takes its header along, and an empty one is a packet too.
+    left, arrived = times(puts(*messages, (0, 6, 0), (0, 7, 1225)), header_bytes=25)
+    assert left == pytest.approx([0, 102, 204, 306, 408, 510, 512])
+    assert arrived == pytest.approx([102, 204, 306, 408, 510, 512, 612])
     # Larger messages share: their packets take turns.
     assert times(puts(*messages), mtu_bytes=1249)[1] == pytest.approx([500] * 5)
     # What is held up elsewhere holds up no packet behind it, as switches have buffers.
-    left, arrived = times(puts((0, 1, 1250), (0, 2, 1250), (3, 1, 125_000)))
+    left, arrived = times(puts((0, 1, 1250), (0, 2, 1250), (3, 1, 125_000)), header_bytes=0)
     assert left == pytest.approx([0, 100, 0])
     assert arrived == pytest.approx([200, 250, 10_100])
 
@@ -100,15 +104,16 @@ def test_a_chain_takes_its_closed_form(segment: int, ranks: int) -> None:
     work = load_workload(f"bcast:size={size},algorithm=chain,segment={segment}", ranks)
     found = weft.simulate(STAR, ROUTES, work).makespan_ns
     steps = ranks - 2 + size // segment
+    wire = segment + 26 * (segment <= 2048)  # what is one packet takes its header along
     if segment <= 16384:
-        assert found == pytest.approx(steps * segment / RATE + (ranks - 1) * ALPHA)
+        assert found == pytest.approx(steps * wire / RATE + (ranks - 1) * ALPHA)
     else:
         each = segment / RATE + 2 * ALPHA
         assert steps * each <= found <= steps * (each + ALPHA) + ALPHA
 
 
 #: What the levels may differ by, flow over packet.
-LEAST, MOST = 0.79, 1.16
+LEAST, MOST = 0.82, 1.17
 ENTRIES = {entry.name: entry.facts for entry in collective}
 
 
@@ -116,11 +121,8 @@ ENTRIES = {entry.name: entry.facts for entry in collective}
 def test_collectives_take_as_long_as_packet_by_packet(entry: str) -> None:
     """Every algorithm, 12 ranks on one switch and 16 on a tree, at default settings.
 
-    They differ most where the two sides of an exchange come a round apart (recursive doubling of 12
-    ranks): whether an answer leaves before or behind the data of its queue pair is then a matter of
-    the few ns in which a request is sent, which the flow level does not count. Next come messages
-    of a few packets to several ranks, which all end together by max-min fairness and one by one
-    when packets take turns.
+    They differ most where messages from near and far meet, which all end together by max-min
+    fairness: packets of those near are there when the link would be idle otherwise.
     """
     sized = COLLECTIVES[ENTRIES[entry]["collective"]].sizes is not Sizes.NONE
     ratios = []
@@ -178,7 +180,7 @@ def test_programs_take_what_loggops_says(spec: str, eager: int, tmp_path: Path) 
     write_workload(work, tmp_path / "run.goal")
     work = load_workload(tmp_path / "run.goal")
     expected = replay(work, latency=Fraction(120), per_byte=1 / Fraction(RATE), eager_bytes=eager)
-    found = weft.simulate(STAR, ROUTES, work, eager_bytes=eager)
+    found = weft.simulate(STAR, ROUTES, work, eager_bytes=eager, header_bytes=0)
     assert found.ended_ns == pytest.approx([float(end) for end in expected], rel=1e-9)
 
 
@@ -188,6 +190,67 @@ def test_wavefronts_take_what_loggops_and_packets_say(size: int) -> None:
     found = weft.simulate(STAR, ROUTES, work).makespan_ns
     packet = weft.simulate_packets(STAR, ROUTES, work).makespan_ns
     ends = replay(work, latency=Fraction(120), per_byte=1 / Fraction(RATE), eager_bytes=16384)
-    assert found == pytest.approx(packet, rel=0.07)
+    assert found == pytest.approx(packet, rel=0.09)
     # There two messages of one interface leave one after the other, and share it here.
-    assert found == pytest.approx(float(max(ends)), rel=0.1)
+    bare = weft.simulate(STAR, ROUTES, work, header_bytes=0).makespan_ns
+    assert bare == pytest.approx(float(max(ends)), rel=0.1)
+
+
+@pytest.mark.parametrize("sharing", ["maxmin", "penalty", "none"])
+@pytest.mark.parametrize("ranks", [65, 128, 129])
+def test_many_queue_pairs_may_go_on_at_one_moment(sharing: str, ranks: int) -> None:
+    """Each has room for the message that leaves and the one that follows it."""
+    fabric = weft.fabric(f"xgft:1;{ranks};1,rate=100")
+    builder = WorkloadBuilder(ranks)
+    everyone = np.arange(ranks)
+    for _ in range(3):
+        builder.put(everyone, (everyone + 1) % ranks, 10_000)
+    work = builder.build()
+    found = weft.simulate(fabric, weft.route(fabric, "minhop"), work, sharing=sharing)
+    assert found.makespan_ns == pytest.approx(3 * 800 + ALPHA)
+    assert found.most_concurrent == ranks
+
+
+@pytest.mark.parametrize("late", ["send first", "receive first", "both at once"])
+@pytest.mark.parametrize("early", ["send first", "receive first", "both at once"])
+def test_an_answer_keeps_its_place_in_its_queue_pair(early: str, late: str) -> None:
+    """Two ranks exchange 256 KiB, of which one comes late.
+
+    It answers what it was asked, and asks. Behind the answer, its request finds the other side
+    sending already, whose answer waits until that is over: the two take turns.
+    """
+    size, delay = 262_144, 10_000.0
+    builder = WorkloadBuilder(2)
+    builder.calc(1, delay)
+    for rank, order in enumerate((early, late)):
+        if order == "both at once":
+            builder.sendrecv(rank, 1 - rank, size, 1 - rank, size)
+            continue
+        steps = [builder.isend, builder.irecv]
+        for post in steps if order == "send first" else steps[::-1]:
+            post(rank, 1 - rank, size)
+    work = builder.build()
+    found = weft.simulate(STAR, ROUTES, work).makespan_ns - delay
+    one = size / RATE
+    if late == "send first":
+        assert found == pytest.approx(one + 3 * ALPHA)
+    else:
+        assert found == pytest.approx(2 * one + 3 * ALPHA)
+    packet = weft.simulate_packets(STAR, ROUTES, work).makespan_ns - delay
+    assert found == pytest.approx(packet, rel=0.02)
+
+
+FLOODS = {
+    "to one": [(rank, 0) for rank in range(1, 16)] * 20,
+    "from one": [(0, rank) for rank in range(1, 16)] * 20,
+    "one pair": [(0, 1)] * 100,
+    "all to all": [(a, b) for a in range(16) for b in range(16) if a != b] * 5,
+}
+
+
+@pytest.mark.parametrize("flood", FLOODS)
+@pytest.mark.parametrize("size", [0, 1, 64, 500, 2048])
+def test_floods_of_small_messages_take_as_long_as_packet_by_packet(flood: str, size: int) -> None:
+    work = puts(*((a, b, size) for a, b in FLOODS[flood]))
+    packet = weft.simulate_packets(STAR, ROUTES, work).makespan_ns
+    assert weft.simulate(STAR, ROUTES, work).makespan_ns == pytest.approx(packet, rel=0.05)

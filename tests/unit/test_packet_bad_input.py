@@ -39,11 +39,11 @@ def one_message(size_bytes: int):
         ({"lids": [0]}, "lids of the operations: expected whole numbers, 28 of them, not 1"),
         (
             {"lids": np.full(WORK.num_ops, 1)},
-            "lids: 1 is out of range; offsets of LMC 0 are 0",
+            "lids: 1 at index 0 is out of range; offsets of LMC 0 are 0",
         ),
         ({"ports": "last"}, "unknown port policy 'last'; expected first or spread"),
-        ({"seed": -1}, "seed -1; seeds are 0 to"),
-        ({"seed": 2**63}, r"seed must be .* not 9.22e.18"),
+        ({"seed": -1}, "seed must be at least 0, not -1"),
+        ({"seed": 2**63}, r"seed must be at most 2\^63 - 1, not 9.22e.18"),
         ({"hardware": 3}, "expected Hardware, not 3"),
         ({"workload": 3}, "expected Workload, not 3"),
         ({"routes": 3}, "expected Routes, not 3"),
@@ -68,7 +68,7 @@ def one_message(size_bytes: int):
         ({"snapshot_ns": 1e30}, "snapshot_ns must be at most"),
         ({"trace": [10**9]}, "operation 1000000000 sends no message to trace"),
         ({"trace": [-1]}, "operation -1 sends no message"),
-        ({"placement": [0, 1, 2, 99]}, "99 is out of range; hosts of .* are 0 to 3"),
+        ({"placement": [0, 1, 2, 99]}, "99 at index 3 is out of range; hosts of .* are 0 to 3"),
         ({"placement": [0, 1, 2]}, "hosts of the ranks: expected whole numbers, 4 of them, not 3"),
     ],
 )

@@ -67,12 +67,12 @@ def test_a_shift_by_a_group_of_a_dragonfly() -> None:
     np.testing.assert_allclose(valiant.per_link[edge_link][following], 0, atol=1e-12)
     np.testing.assert_allclose(valiant.per_link[edge_link][between & ~following], 16 / 7)
 
-    # Going straight empties the others: by 1/8 their load, and that of the busiest cable in a
-    # group, has come down to 2.
+    # Going straight empties the others: by 1/8 their load has come down to 2, as that of the
+    # busiest cable in a group is until the direct cables carry 2, too, at 1/4.
     ugal = shifted(fabric, "ugal", 8)
-    assert ugal.straight == pytest.approx(1 / 8)
-    np.testing.assert_allclose(ugal.per_link[edge_link][following], 1)
-    np.testing.assert_allclose(ugal.per_link[edge_link][between & ~following], 2)
+    assert ugal.straight == pytest.approx(1 / 4)
+    np.testing.assert_allclose(ugal.per_link[edge_link][following], 2)
+    np.testing.assert_allclose(ugal.per_link[edge_link][between & ~following], 16 / 7 * 3 / 4)
     assert ugal.per_link[edge_link].max() == pytest.approx(2)
 
 
@@ -328,6 +328,7 @@ def test_dead_ends_and_circles_by_an_intermediate_are_found() -> None:
         ([1.0, 0.0], [1.0, 4.0], 0.25),  # level as far as that
         ([1.0, 1.0], [0.0, 2.0], 0.0),
         ([4.0, 3.0, 0.0, 0.0], [0.0, 3.0, 2.0, 6.0], 0.5),
+        ([3.0, 1.0, 0.0], [0.0, 1.0 + 3e-16, 1.25], 0.8),  # level but for rounding
     ],
 )
 def test_the_least_worst_share(none: list[float], every: list[float], share: float) -> None:

@@ -283,7 +283,7 @@ def test_host_numbers_are_a_placement() -> None:
     [
         ([0, 1], "is for 2 ranks, and there are 3"),
         ([0, -1, 2], "rank 1 has no host"),
-        ([0, 16, 2], "16 is out of range; hosts of .* are 0 to 15"),
+        ([0, 16, 2], "16 at index 1 is out of range; hosts of .* are 0 to 15"),
         ([0.0, 1.0, 2.0], "expected whole numbers"),
         ([[0, 1, 2]], "expected whole numbers"),
     ],
@@ -336,7 +336,7 @@ def test_hosts_without_a_cable_are_left_out_or_refused(tmp_path) -> None:
     ("hosts", "message"),
     [
         ("h[0-1],h0", "host h0 is given twice"),
-        ([0, 99], "allowed hosts: 99 is out of range"),
+        ([0, 99], "allowed hosts: 99 at index 1 is out of range"),
         ("h[0-99]", "no host 'h16'"),
     ],
 )

@@ -248,10 +248,10 @@ def test_calculations_and_what_is_left_of_the_time(capsys, tmp_path) -> None:
     status, _, _ = run(capsys, TREE, "--workload", goal, "--out", folder, "--latency", "200ns")
     assert status == 0
     job = pl.read_parquet(folder / "jobs.parquet").row(0, named=True)
-    # 1000 ns, then 100 B at 25 B/ns and 200 ns on the way, then 500 ns.
-    assert job["time_ns"] == pytest.approx(1704)
+    # 1000 ns, then 100 B and a header of 26 B at 25 B/ns and 200 ns on the way, then 500 ns.
+    assert job["time_ns"] == pytest.approx(1705.04)
     assert job["calculation_ns"] == pytest.approx(750)
-    assert job["communication_ns"] == pytest.approx(((1000 - 1000) + (1704 - 500)) / 2)
+    assert job["communication_ns"] == pytest.approx(((1000 - 1000) + (1705.04 - 500)) / 2)
 
 
 def test_calculations_on_several_processors_count_once_where_they_overlap(capsys, tmp_path) -> None:

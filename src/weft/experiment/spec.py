@@ -103,7 +103,7 @@ Time = Annotated[Nanoseconds, BeforeValidator(_quantity)]
 Whole = Annotated[int, BeforeValidator(_strict)]
 Number = Annotated[float, BeforeValidator(_strict)]
 Truth = Annotated[bool, BeforeValidator(_truth)]
-Seed = Annotated[Whole, Field(ge=0)]
+Seed = Annotated[Whole, Field(ge=0, lt=2**63)]
 Positive = Annotated[Whole, Field(ge=1)]
 
 
@@ -335,6 +335,7 @@ class Experiment(Part):
         return {
             **self._timed,
             "mtu_bytes": self.hardware.made.mtu_bytes,
+            "header_bytes": self.hardware.made.header_bytes,
             "switch_latency_ns": self.latency_of_switches,
             "latency_ns": self.latency,
             "multipath": self.multipath,

@@ -51,6 +51,8 @@ TOLERANCE = 3
 MAX_TIME = 4
 #: Payload of a packet; 0 where messages do not wait for those of other queue pairs.
 MTU = 5
+#: Bytes of a packet's header, which a message of one packet takes along.
+HEADER = 6
 SETTINGS = 14
 
 #: By which part the level of a link may be off, by the tolerance: measured, so that completion
@@ -68,9 +70,10 @@ def _has_left(program, setting, network, pairs, times, heap, number, moves, op, 
     pair_of, latest = pairs[0], pairs[2]
     if moves[0][op] == DATA and (kind[op] == PUT or size[op] > setting[EAGER_BYTES]):
         ends(program, times, heap, number, op, now)
-    # Messages of a queue pair arrive in order, also where their paths differ.
+    # Messages of a queue pair arrive in order, also where their paths differ or nothing lies
+    # between them: of one moment, events come in the order of their times, then of operations.
     pair = pair_of[op]
-    time = max(now + network[0][route[op]], latest[pair])
+    time = max(now + network[0][route[op]], np.nextafter(latest[pair], np.inf))
     latest[pair] = time
     if time > now:
         push_event(heap[0], heap[1], number, time, event(ARRIVE, op))
@@ -85,21 +88,19 @@ def _join(
 ):  # fmt: skip
     """Put what an operation sends at the end of its queue pair's line."""
     pair_of, last = pairs[0], pairs[1]
-    if times[4][op] >= 0:
-        # It has its turn at its adapter.
-        _flows(program, network, flows, number, maxmin, penalty, op, now)
-        return
-    # Nothing that is in this line waits for a processor, whose heaps use the same array.
-    behind = times[8]
-    if moves[0][op] == NOTHING:
-        moves[0][op] = DATA
-    behind[op] = 0
-    pair = pair_of[op]
-    before = last[pair]
-    last[pair] = op + 1
-    if before:
-        behind[before - 1] = op + 1
-    else:
+    before = np.int32(0)
+    if times[4][op] < 0:  # else it is the first, and has its turn at its adapter
+        # Nothing that is in this line waits for a processor, whose heaps use the same array.
+        behind = times[8]
+        if moves[0][op] == NOTHING:
+            moves[0][op] = DATA
+        behind[op] = 0
+        pair = pair_of[op]
+        before = last[pair]
+        last[pair] = op + 1
+        if before:
+            behind[before - 1] = op + 1
+    if not before:
         _serve(
             program, setting, network, pairs, times, heap, flows, number, moves, maxmin,
             penalty, op, now,
@@ -107,21 +108,29 @@ def _join(
 
 
 @inner_njit()
-def _sort(numbers, count):
-    """Sort the first of some numbers in place (Shell's method); most often they are in order."""
+def _sort(numbers, begin, end):
+    """Sort a run of numbers in place (Shell's method); most often they are in order."""
     ordered = True
-    for at in range(1, count):
+    for at in range(begin + 1, end):
         ordered = ordered and numbers[at - 1] <= numbers[at]
-    gap = 0 if ordered else count // 2
+    gap = 0 if ordered else (end - begin) // 2
     while gap:
-        for at in range(gap, count):
+        for at in range(begin + gap, end):
             moved = numbers[at]
             to = at
-            while to >= gap and numbers[to - gap] > moved:
+            while to >= begin + gap and numbers[to - gap] > moved:
                 numbers[to] = numbers[to - gap]
                 to -= gap
             numbers[to] = moved
         gap //= 2
+
+
+@inner_njit()
+def wire_bytes(setting, size_bytes):
+    """Bytes that cross the links: with a header where the message is one packet."""
+    if 0 < setting[MTU] >= size_bytes:
+        return size_bytes + setting[HEADER]
+    return size_bytes + 0 * setting[HEADER]
 
 
 @inner_njit()
@@ -131,19 +140,21 @@ def _serve(
     """Send the first of a queue pair's line, and those behind it until one takes time."""
     size, route, behind = program[2], program[10], times[8]
     while True:
+        wire = wire_bytes(setting, size[op])
         if moves[0][op] == DATA:
+            had_turn = times[4][op] >= 0
             times[4][op] = now
-            if size[op] > 0:
-                if size[op] <= setting[MTU]:
-                    # A packet leaves whole, behind those of its adapter's other queue pairs.
-                    adapter, free = network[2][route[op]], pairs[3]
-                    begin = max(now, free[adapter])
-                    free[adapter] = begin + size[op] / network[4][route[op]]
-                    if begin > same_until(now):
-                        times[4][op] = begin
-                        push_event(heap[0], heap[1], number, begin, event(BEGIN, op))
-                        return
-                _flows(program, network, flows, number, maxmin, penalty, op, now)
+            if 0 < setting[MTU] >= size[op] and not had_turn:
+                # A packet leaves whole, behind those of its adapter's other queue pairs.
+                adapter, free = network[2][route[op]], pairs[3]
+                begin = max(now, free[adapter])
+                free[adapter] = begin + wire / network[4][route[op]]
+                if begin > same_until(now):
+                    times[4][op] = begin
+                    push_event(heap[0], heap[1], number, begin, event(BEGIN, op))
+                    return
+            if wire > 0:
+                _flows(program, network, flows, number, maxmin, penalty, op, wire, now)
                 return
         _has_left(program, setting, network, pairs, times, heap, number, moves, op, now)
         after = np.int64(behind[op])
@@ -154,8 +165,8 @@ def _serve(
 
 
 @inner_njit()
-def _flows(program, network, flows, number, maxmin, penalty, op, now):
-    """Make a message a flow."""
+def _flows(program, network, flows, number, maxmin, penalty, op, wire, now):
+    """Make a message of so many bytes on the wire a flow."""
     way = program[10][op]
     slot_op, remaining, last, finish, rate, _, free, _, _, coming, _, current = flows
     number[FREE] -= 1
@@ -164,7 +175,7 @@ def _flows(program, network, flows, number, maxmin, penalty, op, now):
         number[FREE] = 0
         number[SLOTS] += 1
     slot_op[slot] = op
-    remaining[slot] = program[2][op]
+    remaining[slot] = wire
     last[slot] = now
     rate[slot] = 0.0
     current[slot] = 0.0
@@ -268,7 +279,7 @@ def _finished(
             changed[count] = slot_op[slot]
             count += 1
         _end_of_block(finish, block_end, block)
-    _sort(changed, count)
+    _sort(changed, 0, count)
     for at in range(count):
         op = np.int64(changed[at])
         _has_left(program, setting, network, pairs, times, heap, number, moves, op, now)
@@ -339,13 +350,13 @@ def run(
         now = clock[NOW]
         until = same_until(now)
         while number[READY_TAIL] or number[JOINING]:
+            # What is posted at one moment leaves in program order, before what arrivals let begin.
+            arrivals = number[JOINING]
             start_ready(setting, number, moves, program, times, heap, now, until)
-            # What is posted at one moment leaves in program order.
-            joined, count = 0, number[JOINING]
-            _sort(moves[1], count)
-            while joined < count:
-                op = np.int64(moves[1][joined])
-                joined += 1
+            count = number[JOINING]
+            _sort(moves[1], arrivals, count)
+            for place in range(arrivals, arrivals + count):
+                op = np.int64(moves[1][place if place < count else place - count])
                 _join(
                     program, setting, network, pairs, times, heap, flows, number, moves,
                     maxmin, penalty, op, now,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from rich.console import RenderableType
 
+from weft.arguments import whole_number
 from weft.errors import InputError
 from weft.papers import kns_report as report
 from weft.papers.base import output_folder, paper
@@ -222,8 +223,7 @@ def _check(
                 f"unknown benchmark {name!r}{did_you_mean(name, BENCHMARKS)}; there are "
                 f"{', '.join(BENCHMARKS)}"
             )
-    if seed < 0:
-        raise InputError(f"the seed must be at least 0, not {seed}")
+    whole_number(seed, "seed")
     if placements < 1:
         raise InputError(f"there must be at least 1 random placement, not {placements}")
     check_processes(processes)

@@ -20,6 +20,7 @@ import polars as pl
 from numpy.typing import NDArray
 from rich.console import RenderableType
 
+from weft.arguments import whole_number
 from weft.columns import frame
 from weft.errors import InputError
 from weft.fabrics import Fabric
@@ -278,8 +279,7 @@ def _check(
         raise InputError(f"an interval needs at least 2 seeds, not {seeds}")
     if flows < 1:
         raise InputError(f"there must be at least 1 flow, not {flows}")
-    if first_seed < 0:
-        raise InputError(f"the first seed must be at least 0, not {first_seed}")
+    whole_number(first_seed, "the first seed")
     if len(set(k)) < 2:
         raise InputError("the topology sweep needs at least two sizes k")
     for size in k:

@@ -80,7 +80,7 @@ def least_worst_share(none: NDArray[np.float64], all_: NDArray[np.float64]) -> f
     Notes
     -----
     The largest of straight lines is convex: the bracket of a falling and a rising line is cut at
-    their crossing until no line is above it.
+    their crossing until no line is above it. From there, as far as no rising line gets above it.
     """
     slope = all_ - none
     slack = 1e-12 * max(float(none.max(initial=0.0)), float(all_.max(initial=0.0)))
@@ -94,12 +94,15 @@ def least_worst_share(none: NDArray[np.float64], all_: NDArray[np.float64]) -> f
     low = worst(0.0)
     if slope[low] > 0:
         return 0.0
+    rising = slope > slack
     while True:
         x = float((none[low] - none[high]) / (slope[high] - slope[low]))
         x = min(max(x, 0.0), 1.0)
         found = worst(x)
         if none[found] + x * slope[found] <= none[high] + x * slope[high] + slack:
-            return x
+            least = none[high] + x * slope[high]
+            most = float(((least - none[rising]) / slope[rising]).min())
+            return min(most, 1.0) if most > x + 1e-9 else x  # farther by more than rounding
         if slope[found] > 0:
             high = found
         else:

@@ -219,7 +219,7 @@ def multipath_loads(
         raise NotApplicable(f"{routes.engine} draws intermediates, which no hash at a switch does")
     one_of(hash, get_args(HashName), "hash")
     parts = whole_numbers(splits, "splits [QPs, epochs]", low=1, high=MAX_INT32, shape=(None, 2))
-    seed = whole_number(seed, "seed", -(2**63), 2**64 - 1)
+    seed = whole_number(seed, "seed", 0, 2**64 - 1)
     function = HASHES[hash]
     flows = host_flows(fabric, sources, destinations)
     graph = fabric.graph
@@ -234,7 +234,7 @@ def multipath_loads(
         routes.set_id, routes.set_offset, routes.set_edge, graph.edge_row,
         graph.destination_row, out, graph.link_row, offset, grouped,
         flows.sources, flows.destinations, bin_of,
-        function.kind, np.uint64(seed % 2**64), *codes, mask, turn, counts, lost,
+        function.kind, np.uint64(seed), *codes, mask, turn, counts, lost,
     )  # fmt: skip
     if status == TOO_MANY_PATHS:
         raise NotApplicable(
@@ -313,7 +313,7 @@ def _path_codes(
         names = _md5(fabric.node_names)[fabric.endpoint_node]
         plain = [names, names, _md5(tuple(map(str, qps))), _md5(tuple(map(str, epochs)))]
     else:
-        hosts = linear_codes(np.uint64(seed % 2**64), len(fabric.endpoint_node))
+        hosts = linear_codes(np.uint64(seed), len(fabric.endpoint_node))
         each = (hosts, hosts, np.array(qps), np.array(epochs))
         plain = [codes.astype(np.uint32)[:, None] for codes in each]
     return [_times(codes, factor) for codes, factor in zip(plain, PATH_FACTORS, strict=True)]

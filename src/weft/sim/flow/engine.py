@@ -10,6 +10,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from weft.arguments import whole_number
 from weft.errors import InputError, WeftError
 from weft.fabrics import Fabric, check_fabric
 from weft.kernels import flow_engine as kernel
@@ -71,6 +72,7 @@ def simulate(
     handshake: bool = True,
     overhead_ns: Nanoseconds = 0.0,
     mtu_bytes: Bytes = 2048,
+    header_bytes: Bytes = 26,
     switch_latency_ns: Nanoseconds = 100.0,
     latency_ns: Nanoseconds | None = None,
     local_gbps: float = 100.0,
@@ -110,8 +112,9 @@ def simulate(
         A rendez-vous takes a request and an answer, of one latency each, before data leaves.
     overhead_ns
         Time of the processor at either side of each message (o of LogP).
-    mtu_bytes
-        Payload of a packet. Messages that fit one leave their adapter one after the other.
+    mtu_bytes, header_bytes
+        Payload of a packet, and what goes around it. Messages that fit one packet leave their
+        adapter one after the other, with their header; larger ones are counted without.
     switch_latency_ns
         Of each switch on the way, besides the cables'.
     latency_ns
@@ -156,7 +159,7 @@ def simulate(
             raise InputError(f"expected {kind.__name__}, not {given!r}")
     options = _checked(
         sharing=sharing, eager_bytes=eager_bytes, handshake=handshake, overhead_ns=overhead_ns,
-        mtu_bytes=mtu_bytes, switch_latency_ns=switch_latency_ns, latency_ns=latency_ns,
+        mtu_bytes=mtu_bytes, header_bytes=header_bytes, switch_latency_ns=switch_latency_ns, latency_ns=latency_ns,
         local_gbps=local_gbps, local_latency_ns=local_latency_ns, multipath=multipath,
         straight=straight, ports=ports, seed=seed, tolerance=tolerance, max_time_ns=max_time_ns,
         model=model,
@@ -211,6 +214,7 @@ def _checked(**options: Any) -> dict[str, Any]:
     hints: Mapping[str, Any] = {
         "eager_bytes": Bytes,
         "mtu_bytes": Bytes,
+        "header_bytes": Bytes,
         "overhead_ns": Nanoseconds,
         "switch_latency_ns": Nanoseconds,
         "latency_ns": Nanoseconds | None,
@@ -231,8 +235,7 @@ def _checked(**options: Any) -> dict[str, Any]:
         raise InputError(f"unknown sharing law {checked['sharing']!r}; there are {known}")
     if not 0 <= checked["tolerance"] < 1:
         raise InputError(f"a tolerance of {checked['tolerance']} is not in 0 to 1")
-    if not 0 <= checked["seed"] < 2**64:
-        raise InputError(f"seed {checked['seed']}; seeds are 0 to 2^64 - 1")
+    whole_number(checked["seed"], "seed")
     if not isinstance(checked["model"], PenaltyModel):
         raise InputError(f"expected a PenaltyModel, not {checked['model']!r}")
     if not checked["local_gbps"] > 0:
@@ -336,10 +339,12 @@ class _State:
         limit = options["max_time_ns"]
         setting[kernel.MAX_TIME] = np.inf if limit is None else limit
         setting[kernel.MTU] = 0 if alone else options["mtu_bytes"]
+        setting[kernel.HEADER] = options["header_bytes"]
         number = np.zeros(kernel.NUMBERS, dtype=np.int64)
-        # Each queue pair sends one message at a time.
+        # Each queue pair sends one message at a time; at the moment at which that has left, its
+        # slot is still taken when the next one begins.
         block = 1 << kernel.BLOCK_SHIFT
-        slots = -(-max(num_pairs, 1) // block) * block
+        slots = -(-2 * max(num_pairs, 1) // block) * block
         return cls(
             programs=Programs.of(
                 workload, workload.duration_ns, workload.release_ns, route, number,

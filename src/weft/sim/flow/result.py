@@ -24,7 +24,9 @@ LINK_COLUMNS: Mapping[str, Column] = {
         pl.String, "", "switch-switch, host-switch, switch-host, host-host or auxiliary"
     ),
     "rate_gbps": Column(pl.Float64, "Gb/s", "Data rate."),
-    "carried_bytes": Column(pl.Float64, "B", "Bytes that crossed it."),
+    "carried_bytes": Column(
+        pl.Float64, "B", "Bytes that crossed it, headers of messages of one packet included."
+    ),
     "messages": Column(pl.Int64, "", "Messages that crossed it, wholly or in part."),
     "utilisation": Column(
         pl.Float64, "", "Carried bytes over what it could carry from start to end; null if 0 ns."
@@ -71,10 +73,19 @@ class FlowResult(Replay):
     most_concurrent: int
     run_s: float
 
+    def _wire_bytes(self) -> NDArray[np.int64]:
+        """int64 [messages]: bytes with the header of those between hosts that are one packet."""
+        ops = self.workload.messages
+        size = self.workload.size_bytes[ops]
+        if self.options["sharing"] != "none":
+            packet = (self.route[ops] >= 0) & (size <= self.options["mtu_bytes"])
+            size[packet & (self.options["mtu_bytes"] > 0)] += self.options["header_bytes"]
+        return size
+
     def alone_ns(self) -> NDArray[np.float64]:
         """float64 [messages]: time that each would take if it were alone."""
         ops = self.workload.messages
-        route, size = self.route[ops], self.workload.size_bytes[ops]
+        route, size = self.route[ops], self._wire_bytes()
         away = route >= 0
         alone = size / (float(self.options["local_gbps"]) / 8) + float(
             self.options["local_latency_ns"]
@@ -87,10 +98,10 @@ class FlowResult(Replay):
 
     def links(self) -> pl.DataFrame:
         """One row a directed link; see `LINK_COLUMNS`."""
-        ops = self.workload.messages
-        ops = ops[self.route[ops] >= 0]
-        route = self.route[ops]
-        carried = carried_bytes(self.network, route, self.workload.size_bytes[ops])
+        route = self.route[self.workload.messages]
+        away = route >= 0
+        route, size = route[away], self._wire_bytes()[away]
+        carried = carried_bytes(self.network, route, size)
         per_route = np.bincount(route, minlength=self.network.num_routes)
         count = np.bincount(
             self.network.route_link,

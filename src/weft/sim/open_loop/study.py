@@ -9,6 +9,7 @@ from typing import Any, TypedDict, Unpack, get_args
 
 import numpy as np
 
+from weft.arguments import whole_number
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, check_fabric
 from weft.registry import convert, did_you_mean
@@ -162,9 +163,7 @@ class Study:
             raise InputError(f"expected a Hardware, not {hardware!r}")
         if level == "flow" and (hardware is not None or policy not in (None, NO_CHOICE)):
             raise InputError("the flow level has neither hardware nor policies")
-        seed = convert(settings.get("seed", 0), int, "seed")
-        if not 0 <= seed < 2**63:
-            raise InputError(f"seed {seed}; seeds are 0 to 2^63 - 1")
+        seed = whole_number(convert(settings.get("seed", 0), int, "seed"), "seed")
         options = _options(level, settings.get("options", {}))
         traffic = resolved(fabric, **settings)
         asked = _listed("routes", routes)

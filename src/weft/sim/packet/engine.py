@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from weft.arguments import whole_number
 from weft.errors import InputError
 from weft.fabrics import Fabric, check_fabric
 from weft.kernels import packet_engine as kernel
@@ -181,8 +182,7 @@ def _checked(**options: Any) -> dict[str, Any]:
         name: convert(value, hints[name], name) if name in hints else value
         for name, value in options.items()
     }
-    if not 0 <= checked["seed"] < 2**63:
-        raise InputError(f"seed {checked['seed']}; seeds are 0 to 2^63 - 1")
+    whole_number(checked["seed"], "seed")
     if not 0 < checked["local_gbps"] < float("inf"):
         raise InputError(f"local_gbps must be above 0, not {checked['local_gbps']}")
     if checked["snapshot_ns"] is not None and checked["snapshot_ns"] * PS_PER_NS < 1:

@@ -7,6 +7,7 @@ from typing import Any, get_type_hints
 import numpy as np
 from numpy.typing import ArrayLike
 
+from weft.arguments import whole_number
 from weft.errors import InputError
 from weft.registry import Entry, convert, did_you_mean
 from weft.units import MAX_BYTES, Bytes, Nanoseconds
@@ -208,8 +209,7 @@ def collective_workload(spec: str, num_ranks: int) -> Workload:
         raise InputError(f"{spec}: spread is {spread}; expected 0 to 1")
     if spread and not kind.uneven:
         raise InputError(f"{spec}: the blocks of {kind.name} are of one size")
-    if seed < 0:
-        raise InputError(f"{spec}: seed is {seed}; expected 0 or more")
+    whole_number(seed, f"{spec}: seed")
     draw = np.random.default_rng(seed)
     builder = WorkloadBuilder(num_ranks, name=spec)
     everyone = np.arange(num_ranks)
