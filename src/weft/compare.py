@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
@@ -11,11 +11,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from weft.advice import GAIN, PEAK_GAIN, best_and_why, recommendation
 from weft.columns import Column, frame
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, check_fabric, rates_text
 from weft.report.model import EngineVerdict, LinkUsers, Page, Run
-from weft.routes import Routes, TableRoutes
+from weft.routes import CandidateRoutes, Routes, TableRoutes
 from weft.routing import engine, route
 from weft.routing.base import never_deadlocks
 from weft.routing.validate import Validation, validate
@@ -43,16 +44,15 @@ USERS = 32
 #: Flows of an all-to-all up to which they are listed to name users host by host.
 MAX_LISTED_FLOWS = 2**22
 
-#: Shares by which static tables must be better than what OpenSM computes itself to be worth what
-#: they give up: in bisection bandwidth, or in the most loaded link under all-to-all. A leaf switch
-#: with 20 uplinks loses the first with one cable, and static tables leave the pairs whose path used
-#: it without any. The second is larger because it is about a single link and a single pattern.
-GAIN = 0.05
-PEAK_GAIN = 0.25
-#: Why a link has no users under an engine that gives sets of candidates.
+#: Why a link has no users under an engine that gives sets of candidates, some by intermediates.
 _NO_USERS = (
     "{engine} does not fix the path of a flow: each switch chooses among several ports, packet by "
     "packet. So no list tells whose flows use a link."
+)
+_NO_USERS_BY_WAY_OF = (
+    "{engine} does not fix the path of a flow: the first switch chooses whether a packet takes a "
+    "detour and by which other switch, and each one on the way chooses among several ports. So no "
+    "list tells whose flows use a link."
 )
 
 #: Among engines of equal figures: the order in which OpenSM's manual has its engines.
@@ -257,7 +257,8 @@ class Comparison:
             patterns=self.patterns,
             runs=self.runs,
             notes=self.notes,
-            answer=best_and_why(self),
+            answer=" ".join([best_and_why(self), *recommendation(self)]),
+            best=self.best.name if self.best else "",
         )
 
     def _verdict(self, outcome: Outcome) -> EngineVerdict:
@@ -507,7 +508,7 @@ def _run(
         load=load,
         users=users,
         unrouted_share=loads.unrouted / loads.flows if loads.flows else 0.0,
-        no_users="" if has_ways(routes) else _NO_USERS.format(engine=outcome.name),
+        no_users=_no_users(routes).format(engine=outcome.name),
     )
 
 
@@ -565,59 +566,9 @@ def _facts(fabric: Fabric) -> tuple[tuple[str, str], ...]:
     return tuple(facts)
 
 
-def best_and_why(result: Comparison) -> str:
-    """Which engine is best and by what, in a few sentences."""
-    best = result.best
-    if best is None or best.bisection is None or best.validation is None:
-        return "No engine gives valid routes on this fabric; the table of engines says why."
-    share = best.bisection
-    text = (
-        f"Best engine: {best.name}. It routes every pair that cables connect without a credit "
-        f"loop, and random bisections get {share.mean:.1%} of the injection rate "
-        f"({share.mean_gbps:.1f} Gb/s a host)"
-    )
-    means = [(o, o.bisection.mean) for o in result.outcomes if o.serves and o.bisection]
-    rivals = [(o, mean) for o, mean in means if o in result.candidates and o is not best]
-    left = [o for o, mean in rivals if mean == share.mean]
-    behind = [(o, mean) for o, mean in rivals if mean < share.mean]
-    if left:
-        text += f", as they do with {_few(left)}"
-    elif behind:
-        other, mean = behind[0]
-        near = mean >= share.interval[0]
-        text += f", more than with any other valid engine; next is {other.name} with {mean:.1%}" + (
-            ", which lies within the 95 % interval" if near else ""
-        )
-    text += "."
-    rows = {row["engine"]: row for row in result.table.rows(named=True)}
-    measures: tuple[tuple[str, Callable[[Outcome], object]], ...] = (
-        (
-            "its busiest link under all-to-all carries less than with {}",
-            lambda o: rows[o.name]["max load"],
-        ),
-        ("it is free of deadlock on any fabric, unlike {}", lambda o: never_deadlocks(o.name)),
-        ("it needs fewer virtual lanes than {}", lambda o: rows[o.name]["lanes"]),
-    )
-    reasons = []
-    for reason, key in measures:
-        same = [o for o in left if key(o) == key(best)]
-        if len(same) < len(left):
-            reasons.append(reason.format(_few([o for o in left if o not in same])))
-        left = same
-    if reasons:
-        text += f" It comes first because {'; '.join(reasons)}."
-    if left:
-        text += f" By these measures {_few(left)} {'are' if len(left) > 1 else 'is'} as good."
-    ahead = [(o, mean) for o, mean in means if mean > share.mean and o not in result.candidates]
-    if ahead:
-        other, mean = ahead[0]
-        text += f" {other.name} gets {mean:.1%}, but not with forwarding tables."
-    return text
-
-
-def _few(outcomes: Sequence[Outcome], most: int = 3) -> str:
-    """Names of a few engines, and how many more there are."""
-    names = [outcome.name for outcome in outcomes]
-    if len(names) > most + 1:
-        return f"{', '.join(names[:most])} and {len(names) - most} more"
-    return " and ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]
+def _no_users(routes: Routes) -> str:
+    """Why routes do not tell who uses a link; nothing where they do."""
+    if has_ways(routes):
+        return ""
+    by_way_of = isinstance(routes, CandidateRoutes) and routes.num_intermediates
+    return _NO_USERS_BY_WAY_OF if by_way_of else _NO_USERS

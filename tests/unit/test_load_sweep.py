@@ -51,8 +51,8 @@ def test_a_row_for_each_engine_and_load_with_every_column(found) -> None:
     assert row["latency_min_ns"] <= row["latency_p50_ns"] <= row["latency_p95_ns"]
     assert row["latency_p95_ns"] <= row["latency_p99_ns"] <= row["latency_p99_9_ns"]
     assert row["latency_p99_9_ns"] <= row["latency_max_ns"]
-    # 2,048 bytes at 200 Gb/s and two or four cables with one or three switches.
-    assert row["latency_min_ns"] == pytest.approx(2048 * 8 / 200 + 2 * 10 + 100)
+    # 2,048 bytes and a header at 200 Gb/s, two or four cables with one or three switches.
+    assert row["latency_min_ns"] == pytest.approx((2048 + 26) * 8 / 200 + 2 * 10 + 100)
 
 
 def test_engines_meet_equal_traffic_and_loads_do_not(found) -> None:
@@ -178,7 +178,7 @@ def test_windows_are_as_long_as_they_are_said_to_be() -> None:
         ({"measure": "0s"}, "measure must be above 0"),
         ({"warmup": "soon"}, "warmup: 'soon'"),
         ({"size": 0}, "size must be at least 1"),
-        ({"seed": -1}, "seed -1"),
+        ({"seed": -1}, "seed must be at least 0, not -1"),
         ({"interarrival": "bursty"}, "unknown interarrival"),
         ({"rate_gbps": 0.0}, "rate_gbps must be above 0"),
         ({"pattern": "unifrom"}, "unknown"),

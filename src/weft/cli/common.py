@@ -156,7 +156,10 @@ class _CompileWatch:
         """Say that kernels are being compiled, once."""
         if not self.told:
             self.told = True
-            print("weft: compiling kernels; later runs start at once", file=sys.stderr)
+            print(
+                "weft: compiling kernels, once for this kind of run; weft warmup compiles all",
+                file=sys.stderr,
+            )
 
     def notify(self, event: Any) -> None:
         """Take note of a kernel whose compilation starts or ends."""

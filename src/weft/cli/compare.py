@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import io
-import math
-import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 from cyclopts import Parameter
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from weft.advice import no_tables, recommendation, roots_taken
 from weft.cli.common import (
     NO_FAULTS,
     FabricArgument,
@@ -27,19 +24,13 @@ from weft.cli.common import (
     console,
     split_names,
 )
-from weft.compare import GAIN, PEAK_GAIN, Comparison, Outcome, cell_text, compare
+from weft.compare import Comparison, Outcome, cell_text, compare
 from weft.errors import InputError
-from weft.fabrics import Fabric
 from weft.formats.text import write_bytes, write_text
 from weft.opensm.guids import guid_list
 from weft.report.html import write as write_page
 from weft.report.model import Run
-from weft.routes import TableRoutes
 from weft.routing import engine
-from weft.routing.base import never_deadlocks
-from weft.routing.updn import chosen_roots, roots_by_distance
-from weft.subnet.osmlog import NEED_QOS
-from weft.words import few
 
 #: Columns of the engine table in a terminal; the page and --table have all.
 COLUMNS = (
@@ -151,7 +142,7 @@ def _root_list(result: Comparison) -> str:
     fabric = result.fabric
     for outcome in result.outcomes:
         if outcome.routes is not None and engine.parse(outcome.name)[0].name == "updn":
-            nodes = fabric.graph.row_node[_roots(fabric, outcome)]
+            nodes = fabric.graph.row_node[roots_taken(fabric, outcome)]
             return guid_list(fabric, nodes, kind="root")
     raise InputError("--roots: no updn among the engines compared fits this fabric")
 
@@ -161,10 +152,12 @@ def show(result: Comparison, out: Console) -> None:
     fabric = result.fabric
     out.print(f"[bold]{escape(fabric.name)}[/]")
     out.print(escape("; ".join(f"{name} {value}" for name, value in result.page().facts)))
-    out.print(_engines(result, out.width))
+    if len(result.table):
+        out.print(_engines(result, out.width))
     for line in _remarks(result):
         out.print(escape(line), soft_wrap=True)
-    out.print(_patterns(result, out.width))
+    if result.runs:
+        out.print(_patterns(result, out.width))
     for spec, text in result.patterns.items():
         if text.startswith("n/a"):
             out.print(escape(f"{spec}: {text}"), soft_wrap=True)
@@ -205,7 +198,7 @@ def _engines(result: Comparison, width: int) -> Table:
         if _table_width(needs.values()) > width:
             del needs[name]
     fits = _table_width(needs.values()) <= width
-    table = Table(title="Routing engines, best first", title_justify="left")
+    table = Table(title="Routing engines, highest ebb first", title_justify="left")
     for name in needs:
         left = name == "engine"
         table.add_column(
@@ -261,7 +254,7 @@ def advice(result: Comparison) -> list[str]:
     lines = [
         f"Best valid engine: {best.name}, with {best.bisection.mean:.1%} of the injection rate "
         f"({best.bisection.mean_gbps:.1f} Gb/s a host) over random bisections"
-        f"{_giving_the_same(equals)}."
+        f"{_giving_the_same(equals)}.{no_tables(result)}"
     ]
     rows = result.runs_table.rows(named=True)
     for row in rows:
@@ -286,7 +279,7 @@ def advice(result: Comparison) -> list[str]:
             f"({theirs.bisection.mean_gbps:.1f} Gb/s a host): the row {theirs.name}"
             f"{_giving_the_same(same)}{_within(near)}."
         )
-    lines += _recommendation(result, best)
+    lines += recommendation(result)
     apart = best.validation.num_disconnected_pairs if best.validation is not None else 0
     if apart:
         lines.append(
@@ -294,91 +287,6 @@ def advice(result: Comparison) -> list[str]:
             "engine could help."
         )
     return lines
-
-
-def _recommendation(result: Comparison, best: Outcome) -> list[str]:
-    """What to set in OpenSM, and what that gives up; nothing where OpenSM cannot route."""
-    fabric, theirs = result.fabric, result.best_of_opensm
-    if fabric.graph.num_rows > fabric.num_switches:
-        return []
-    gain = "" if theirs is None else _gain(result, best, theirs)
-    if theirs is not None and result.recommended is theirs:
-        line = f"Recommended: {_own(fabric, theirs)}. It routes again when a cable or switch fails"
-        if not never_deadlocks(theirs.name):
-            line += "; that nothing can deadlock is proven for the fabric as it is, not for then"
-        line += "."
-        if best is not theirs and isinstance(best.routes, TableRoutes):
-            line += f" Static tables of weft's {best.name} would not, "
-            line += (
-                "and are no better by any figure."
-                if best in result.equals(theirs, result.candidates)
-                else f"for {gain}. They would be recommended from {GAIN:.0%} more bandwidth or a "
-                f"{PEAK_GAIN:.0%} lower load of that link on."
-            )
-        return [line]
-    if not isinstance(best.routes, TableRoutes):
-        return []
-    export = f"weft opensm export FABRIC --engine {shlex.quote(best.name)} --out DIR"
-    lines = [f"Recommended: static tables of weft's {best.name}: {export}."]
-    if theirs is not None:
-        lines[0] += f" Over OpenSM's own {engine.parse(theirs.name)[0].name} they give {gain}."
-    elif any(o.name == engine.parse(o.name)[0].facts.get("as_opensm") for o in result.outcomes):
-        lines[0] += " No engine compared that OpenSM computes itself is valid."
-    else:
-        lines[0] += " No engine that OpenSM computes itself was compared."
-    lines.append(
-        "Given up: OpenSM keeps to static tables when a cable or switch fails. Pairs whose path "
-        "went there have none until new tables are exported and loaded, and OpenSM still reports "
-        "SUBNET UP."
-    )
-    if theirs is not None:
-        lines.append(f"To keep that: {_own(fabric, theirs)}.")
-    return lines
-
-
-def _own(fabric: Fabric, outcome: Outcome) -> str:
-    """How OpenSM is told to route with an engine of its own."""
-    name = engine.parse(outcome.name)[0].name
-    if name == "torus-2QoS":
-        command = f"weft opensm export FABRIC --engine {shlex.quote(outcome.name)} --out DIR"
-        return f"OpenSM's own {name}, with the configuration of {command}"
-    settings, command, more = [f"routing_engine {name}"], f"opensm -R {name}", ""
-    if name in NEED_QOS:
-        settings.append("qos TRUE")
-        command += " -Q"
-    if name == "updn":
-        rows = _roots(fabric, outcome)
-        names = few([fabric.node_names[fabric.graph.row_node[row]] for row in rows])
-        if np.array_equal(rows, roots_by_distance(fabric)):
-            more = f", which finds the roots itself: {len(rows)}, {names}"
-        else:
-            settings.append("root_guid_file FILE")
-            command += " -a FILE"
-            more = (
-                f", where FILE names {len(rows)} roots, {names}, as weft compare FABRIC --roots "
-                "FILE writes them"
-            )
-    return f"OpenSM's own {name}: {', '.join(settings)} in opensm.conf ({command}){more}"
-
-
-def _roots(fabric: Fabric, outcome: Outcome) -> NDArray[np.int32]:
-    """Rows of the roots that an engine ``updn`` takes, ascending."""
-    options = engine.bind(*engine.parse(outcome.name))
-    named = {key: options[key] for key in ("roots", "root_guid_file") if key in options}
-    return chosen_roots(fabric, **named)[0]
-
-
-def _gain(result: Comparison, best: Outcome, over: Outcome) -> str:
-    found = result.gain(best, over)
-    text = f"{found.bandwidth:+.1%} bisection bandwidth"
-    if not math.isnan(found.low):
-        text += f" (95 % interval {found.low:+.1%} to {found.high:+.1%})"
-    if found.peak == found.other_peak:
-        return f"{text} and the same load of the most loaded link under all-to-all"
-    return (
-        f"{text} and {found.peak:,.4g} instead of {found.other_peak:,.4g} flows on the most loaded "
-        "link under all-to-all"
-    )
 
 
 def _giving_the_same(others: Sequence[Outcome]) -> str:

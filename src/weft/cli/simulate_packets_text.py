@@ -115,7 +115,7 @@ def _hot_spots(out: Console, result: PacketResult) -> None:
     only = range(0, count, -(-count // SNAPSHOTS))
     # The interval doubles on the way where there are too many.
     apart = duration(float(np.diff(shots.time_ps, prepend=0).max()) / 1e3)
-    looked = f", {len(only)} of them" if len(only) < count else ""
+    looked = f", of which {len(only):,} were looked at" if len(only) < count else ""
     out.print(f"Congestion over {count:,} snapshots {apart} apart{looked}:")
     out.print(escape(HotSpots(result, 0, only=only).text(TREES, BUFFERS)), soft_wrap=True)
 

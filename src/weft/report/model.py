@@ -157,6 +157,8 @@ class Page:
         Lines of how this was made: options, seeds, version.
     answer
         Which engine is best and why, in a sentence or two; empty for none.
+    best
+        The engine that the answer calls best, with which the page opens; empty for the first.
     """
 
     fabric: Fabric
@@ -168,3 +170,4 @@ class Page:
     runs: tuple[Run, ...]
     notes: tuple[str, ...] = ()
     answer: str = ""
+    best: str = ""

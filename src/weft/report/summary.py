@@ -114,9 +114,9 @@ def user_line(fabric: Fabric, users: LinkUsers | None) -> str:
 
 def default_run(page: Page) -> Run | None:
     """The run that a page opens with: of the best engine that has any, its first pattern."""
-    for verdict in page.engines:
+    for name in (page.best, *(verdict.name for verdict in page.engines)):
         for pattern in page.patterns:
             for run in page.runs:
-                if (run.engine, run.pattern) == (verdict.name, pattern):
+                if (run.engine, run.pattern) == (name, pattern):
                     return run
     return page.runs[0] if page.runs else None

@@ -101,7 +101,7 @@ def least_worst_share(none: NDArray[np.float64], all_: NDArray[np.float64]) -> f
         found = worst(x)
         if none[found] + x * slope[found] <= none[high] + x * slope[high] + slack:
             least = none[high] + x * slope[high]
-            most = float(((least - none[rising]) / slope[rising]).min())
+            most = float(((least - none[rising]) / slope[rising]).min(initial=np.inf))
             return min(most, 1.0) if most > x + 1e-9 else x  # farther by more than rounding
         if slope[found] > 0:
             high = found

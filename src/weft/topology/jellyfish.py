@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from weft.arguments import whole_number
 from weft.fabrics import FabricBuilder
 from weft.topology.base import ClosedForm, at_least, need, refuse_size, topology
 from weft.topology.wiring import attach_hosts, labels
@@ -17,7 +18,8 @@ MOST_IDLE = 50
 
 def _jellyfish_counts(switches: int, degree: int, hosts: int = 1, seed: int = 0) -> ClosedForm:
     at_least(1, switches=switches, hosts=hosts)
-    at_least(0, degree=degree, seed=seed)
+    at_least(0, degree=degree)
+    whole_number(seed, "seed")
     need(
         degree < switches,
         f"degree must be below the number of switches, {switches}, not {degree}",

@@ -46,7 +46,9 @@ class ProgramOrder:
 
     def __init__(self, num_ranks: int, *, name: str = ""):
         if not isinstance(num_ranks, int | np.integer) or not 0 < num_ranks <= INT32.max:
-            raise InputError(f"a workload cannot have {num_ranks} ranks; expected 1 or more")
+            raise InputError(
+                f"a workload cannot have {num_ranks} ranks; expected 1 to {INT32.max:,}"
+            )
         self.num_ranks = int(num_ranks)
         self.name = name
         self.notes: list[str] = []
@@ -278,8 +280,10 @@ class ProgramOrder:
         given = self._each(values, len(who), what)
         if given.dtype.kind not in "iuf" and type(values) is not int:  # which may be too large
             raise InputError(f"{what} {values!r} is no number")
-        if given.dtype.kind == "f" and what != "release time" and np.any(given != np.floor(given)):
-            raise InputError(f"{what} {values!r} is no whole number")
+        part = given != np.floor(given) if given.dtype.kind == "f" else np.zeros(1, dtype=bool)
+        if what != "release time" and part.any():
+            at = int(np.argmax(part))
+            raise InputError(f"rank {who[at]}: {what} {given[at]} is no whole number")
         bad = ~np.asarray((given >= low) & (given <= high), dtype=np.bool_)
         if bad.any():
             at = int(np.argmax(bad))
@@ -298,8 +302,12 @@ class ProgramOrder:
             self._each(values, count, what)
             for values, what in ((duration_ns, "duration"), (cpu, "processor"))
         )
-        if lasts.dtype.kind not in "iuf" or not np.all((lasts >= 0) & (lasts < np.inf)):
+        if lasts.dtype.kind not in "iuf":
             raise InputError(f"a duration of {duration_ns!r} ns is not possible")
+        possible = (lasts >= 0) & (lasts < np.inf)
+        if not possible.all():
+            wrong = lasts[int(np.argmin(possible))]
+            raise InputError(f"a duration of {wrong} ns is not possible")
         whole = processor.dtype.kind in "iu" or not processor.size
         if not whole or np.any((processor < 0) | (processor > 255)):
             raise InputError(f"processor {cpu!r}; processors are 0 to 255")

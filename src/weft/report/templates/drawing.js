@@ -169,9 +169,11 @@ class Drawing extends View {
     if (this.bundled) {
       const lines = this.bundles.between.filter((bundle) => this.visibleBundle(bundle));
       const switches = this.bundles.groups.filter((group) => !group.hosts), inside = this.bundles.inside.some(Boolean);
-      parts.push(`No cable is left out: ${number(inView)} cables in view are too many to draw each. A box is a group of neighbouring switches (${plural(switches.length, "group")}) or of their hosts, and a line all cables between two boxes (${plural(lines.length, "line")}), in the colour of the busiest of them.`
+      parts.push(`No cable is left out: ${number(inView)} cables in view are too many to draw each. A box stands for switches side by side (${number(switches.length)} such boxes) or for their hosts, and a line all cables between two boxes (${plural(lines.length, "line")}), in the colour of the busiest of them.`
         + (inside ? " A box has the colour of the busiest cable inside it." : "") + " Zoom in for single cables.");
     }
+    for (const [kind, { marked, count }] of Object.entries(this.ends?.parts ?? {}))
+      if (marked < count) parts.push(`Of the ${number(count)} ${kind} of the selected link's flows the ${number(marked)} with the most are marked.`);
     return parts.filter(Boolean).join(" ");
   }
 

@@ -190,7 +190,13 @@ class App {
     if (!this.run || this.selection?.kind !== "cable") return null;
     const links = this.selection.link === undefined ? [2 * this.selection.cable, 2 * this.selection.cable + 1] : [this.selection.link];
     const nodes = (key) => links.flatMap((link) => (this.run.users.get(link)?.[key] ?? []).map(([node]) => node));
-    return { sources: nodes("sources"), destinations: nodes("destinations") };
+    const ends = { sources: nodes("sources"), destinations: nodes("destinations"), parts: {} };
+    // Of many, the page has those with the most flows only.
+    for (const [kind, key] of [["sources", "sourceCount"], ["destinations", "destinationCount"]]) {
+      const count = links.reduce((sum, link) => sum + (this.run.users.get(link)?.[key] ?? 0), 0);
+      ends.parts[kind] = { marked: ends[kind].length, count };
+    }
+    return ends;
   }
 
   rankText(link) {

@@ -159,10 +159,10 @@ def simulate(
             raise InputError(f"expected {kind.__name__}, not {given!r}")
     options = _checked(
         sharing=sharing, eager_bytes=eager_bytes, handshake=handshake, overhead_ns=overhead_ns,
-        mtu_bytes=mtu_bytes, header_bytes=header_bytes, switch_latency_ns=switch_latency_ns, latency_ns=latency_ns,
-        local_gbps=local_gbps, local_latency_ns=local_latency_ns, multipath=multipath,
-        straight=straight, ports=ports, seed=seed, tolerance=tolerance, max_time_ns=max_time_ns,
-        model=model,
+        mtu_bytes=mtu_bytes, header_bytes=header_bytes, switch_latency_ns=switch_latency_ns,
+        latency_ns=latency_ns, local_gbps=local_gbps, local_latency_ns=local_latency_ns,
+        multipath=multipath, straight=straight, ports=ports, seed=seed, tolerance=tolerance,
+        max_time_ns=max_time_ns, model=model,
     )  # fmt: skip
     hosts = host_of_rank(fabric, workload, placement)
     queues = queue_pairs(workload, hosts, options["eager_bytes"], options["handshake"])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from weft.arguments import whole_number
+from weft.arguments import whole_number, whole_numbers
 from weft.errors import InputError
 from weft.fabrics import Fabric, check_fabric
 from weft.kernels import packet_engine as kernel
@@ -218,7 +218,7 @@ def _traced(trace: Any, workload: Workload) -> NDArray[np.uint8]:
     if not len(trace):
         return np.zeros(0, dtype=np.uint8)
     marks = np.zeros(workload.num_ops, dtype=np.uint8)
-    for op in trace:
+    for op in whole_numbers(trace, "trace"):
         if op not in workload.messages:
             raise InputError(
                 f"operation {op} sends no message to trace; {workload.name or 'the workload'} has "
