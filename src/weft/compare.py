@@ -323,7 +323,7 @@ def compare(
     """
     check_fabric(fabric)
     if fabric.num_hosts < 2:
-        raise InputError(f"{fabric.name} has {fabric.num_hosts} hosts; a comparison needs two")
+        raise InputError(f"a comparison needs two hosts; {fabric.name} has {fabric.num_hosts}")
     chosen = _default_engines() if engines is None else list(dict.fromkeys(engines))
     wanted = list(PATTERNS) if patterns is None else list(dict.fromkeys(patterns))
     for name in chosen:

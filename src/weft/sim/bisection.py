@@ -67,10 +67,10 @@ class Bisection:
 
     def __repr__(self) -> str:
         low, high = self.interval
-        return (
-            f"Bisection({self.mean:.4f} of {self.injection_rate_gbps:g} Gb/s, 95 % interval "
-            f"{low:.4f} to {high:.4f}, {self.samples} samples)"
-        )
+        found = f"{self.mean:.4f} of {self.injection_rate_gbps:g} Gb/s"
+        if self.samples == 1:  # which has no interval
+            return f"Bisection({found}, 1 sample)"
+        return f"Bisection({found}, 95 % interval {low:.4f} to {high:.4f}, {self.samples} samples)"
 
 
 def bisection(
@@ -119,7 +119,7 @@ def bisection(
     seed = whole_number(seed, "seed")
     two_way = flag(two_way, "two_way")
     if fabric.num_hosts < 2:
-        raise InputError(f"{fabric.name} has {fabric.num_hosts} hosts; a bisection needs two")
+        raise InputError(f"a bisection needs two hosts; {fabric.name} has {fabric.num_hosts}")
     rate = host_rate_gbps(fabric)
     cost = rate / fabric.link_rate_gbps
     need_memory(16 * samples, f"the results of {samples:,} samples", "ask for fewer")

@@ -175,7 +175,9 @@ class _Lowering:
         said = self._header(nodes.RankCount, "count", "RANKS", 0)
         at = self._place(nodes.RankCount)
         if at == NOWHERE and asked is None:
-            raise InputError("the program has no RANKS line; say how many ranks are to run it")
+            raise InputError(
+                "the program has no RANKS line; say how many ranks are to run it (--ranks)"
+            )
         if at != NOWHERE and not 1 <= said <= MAX_LISTED:
             raise TraceError(f"RANKS {said}; expected 1 to {MAX_LISTED:,}", at)
         if at != NOWHERE and asked not in (None, said):
