@@ -83,7 +83,8 @@ def no_tables(result: Comparison) -> str:
     for outcome in result.outcomes:
         found = outcome.bisection
         if outcome.serves and found and found.mean > best.bisection.mean:
-            return f" {outcome.name} gets {found.mean:.1%}, but not with forwarding tables."
+            lacks = "with lanes" if isinstance(outcome.routes, TableRoutes) else "by paths"
+            return f" {outcome.name} gets {found.mean:.1%}, but {lacks} that OpenSM cannot load."
     return ""
 
 
@@ -106,7 +107,7 @@ def recommendation(result: Comparison) -> list[str]:
         if not never_deadlocks(theirs.name):
             line += "; that nothing can deadlock is proven for the fabric as it is, not for then"
         line += "."
-        if best is not theirs and isinstance(best.routes, TableRoutes):
+        if best not in result.valid_of_opensm and best.carried:
             line += f" Static tables of weft's {best.name} would not, "
             line += (
                 "and are no better by any figure."
@@ -115,7 +116,7 @@ def recommendation(result: Comparison) -> list[str]:
                 f"{PEAK_GAIN:.0%} lower load of that link on."
             )
         return [line]
-    if not isinstance(best.routes, TableRoutes):
+    if not best.carried:
         return []
     export = f"weft opensm export FABRIC --engine {shlex.quote(best.name)} --out DIR"
     lines = [f"Recommended: static tables of weft's {best.name}: {export}."]

@@ -24,6 +24,7 @@ from weft.sim.all_to_all import all_to_all_loads, all_to_all_users
 from weft.sim.bisection import Bisection, bisection
 from weft.sim.metrics import load_metrics
 from weft.sim.static import Loads, flow_loads, has_ways, host_flows, host_rate_gbps, link_users
+from weft.subnet.lanes import carried
 from weft.topology.measures import diameter
 from weft.workload import Pairs, pattern, traffic
 
@@ -101,7 +102,10 @@ RUN_COLUMNS = {
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What became of one engine: routes and verdict, or the reason of its refusal."""
+    """What became of one engine: routes and verdict, or the reason of its refusal.
+
+    `carried` says how OpenSM can have the routes, as `weft.subnet.lanes.carried` gives it.
+    """
 
     name: str
     summary: str
@@ -110,6 +114,7 @@ class Outcome:
     validation: Validation | None = None
     bisection: Bisection | None = None
     route_s: float = 0.0
+    carried: str = ""
 
     @property
     def serves(self) -> bool:
@@ -184,22 +189,24 @@ class Comparison:
     def valid_of_opensm(self) -> tuple[Outcome, ...]:
         """Valid engines among what OpenSM itself computes, best first."""
         theirs = {e.facts["as_opensm"] for e in engine if "as_opensm" in e.facts}
-        return tuple(o for o in self.outcomes if o.name in theirs and o.serves)
+        return tuple(
+            o for o in self.outcomes if o.serves and (o.name in theirs or o.carried == "own")
+        )
 
     @property
     def best(self) -> Outcome | None:
         """The valid engine of highest bisection bandwidth; one that a subnet manager can load.
 
-        Forwarding tables are preferred to source routes and open choices, which come first only
-        where no table is valid.
+        Tables that OpenSM can have are preferred to source routes, open choices and lanes that it
+        cannot carry, which come first only where no such tables are valid.
         """
         return next(iter(self.candidates), None)
 
     @property
     def candidates(self) -> tuple[Outcome, ...]:
-        """Valid engines of which `best` is the first: those of tables, or all where none has."""
+        """Valid engines of which `best` is the first: those that OpenSM can have, or else all."""
         valid = tuple(outcome for outcome in self.outcomes if outcome.serves)
-        return tuple(o for o in valid if isinstance(o.routes, TableRoutes)) or valid
+        return tuple(o for o in valid if o.carried) or valid
 
     @property
     def recommended(self) -> Outcome | None:
@@ -392,6 +399,7 @@ def _try(fabric: Fabric, name: str, samples: int, seed: int, two_way: bool) -> O
         validation=validate(fabric, routes),
         bisection=bisection(fabric, routes, samples, seed, two_way=two_way),
         route_s=elapsed,
+        carried=carried(fabric, routes),
     )
 
 

@@ -81,8 +81,15 @@ def irregularities(fabric: Fabric) -> list[tuple[str, str]]:
     return rows
 
 
+#: Slow cables that are exceptions however few switches there are.
+_FEW_SLOW = 2
+
+
 def slow_cables(fabric: Fabric) -> list[tuple[int, str]]:
     """Cables slower than most of their kind at both ends, with the rate of those.
+
+    Rates of which more than half of the switches have a cable are not compared: they are meant, as
+    those of slower cables between the groups of a dragonfly.
 
     Returns
     -------
@@ -113,9 +120,30 @@ def slow_cables(fabric: Fabric) -> list[tuple[int, str]]:
         kind = int(between[cable])
         judges = [node for node in ends[:, cable] if switch[node]]
         if judges and all(rate[cable] < common[kind, node] for node in judges):
-            peer = int(typical[kind, judges[0]])
-            found.append((cable, _rate(fabric, peer)))
-    return found
+            found.append((cable, int(typical[kind, judges[0]])))
+    meant = _meant(fabric, between, np.array([cable for cable, _ in found], dtype=np.int64))
+    return [
+        (cable, _rate(fabric, peer))
+        for cable, peer in found
+        if (bool(between[cable]), float(rate[cable])) not in meant
+    ]
+
+
+def _meant(fabric: Fabric, between: NDArray[np.bool_], slow: Ints) -> set[tuple[bool, float]]:
+    """Kinds and rates of slow cables that are no exception, but what most switches have."""
+    meant = set()
+    ends = np.stack((fabric.link_from[0::2], fabric.link_to[0::2])).astype(np.int64)
+    rate = fabric.cable_rate_gbps
+    for kind, value in {(bool(between[cable]), float(rate[cable])) for cable in slow}:
+        alike = slow[(between[slow] == kind) & (rate[slow] == value)]
+        having, with_one = (
+            np.unique(ends[:, cables]) for cables in (np.flatnonzero(between == kind), alike)
+        )
+        switches = fabric.node_kind == NodeKind.SWITCH
+        # One or two cables touch more than half of the switches of a small fabric.
+        if len(alike) > _FEW_SLOW and 2 * switches[with_one].sum() > switches[having].sum():
+            meant.add((kind, value))
+    return meant
 
 
 def missing_cables(fabric: Fabric, level: Ints) -> list[tuple[int, int, int, int]]:

@@ -192,8 +192,9 @@ def test_edited_tables(dumped: Path, tmp_path: Path) -> None:
     cut = load(KNS).without(cables=["r0.1[2]"])
     write_file(cut, tmp_path / "cut.ibnetdiscover", "ibnetdiscover")
     found = audit([dumped], load(str(tmp_path / "cut.ibnetdiscover")))
-    assert kinds(found) == ["unrouted", "dead port"]
+    assert kinds(found) == ["unrouted", "dead port", "stale"]
     assert "r0.1[2]" in found.findings[1].text
+    assert "OpenSM found 2 ends of cables that are not in" in found.findings[2].text
 
 
 def test_tables_that_carry_nothing(dumped: Path, tmp_path: Path) -> None:

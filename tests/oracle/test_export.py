@@ -119,7 +119,8 @@ def test_opensms_own_torus_2qos_computes_what_was_exported(tmp_path: Path) -> No
     assert isinstance(routes, TableRoutes)
     export(fabric, routes, tmp_path / "out")
     assert {entry.name for entry in (tmp_path / "out").iterdir()} == {
-        "README.txt", "guid2lid", "opensm.conf", "torus-2QoS.conf", "weft.json",
+        "README.txt", "fabric.ibnetdiscover", "guid2lid", "opensm.conf", "torus-2QoS.conf",
+        "weft.json",
     }  # fmt: skip
     assert "torus-2QoS tables configured" in (tmp_path / "out" / "README.txt").read_text()
     with live(fabric, tables=tmp_path / "out") as subnet:
@@ -199,7 +200,8 @@ def test_what_the_folder_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     readme = (out / "README.txt").read_text()
     assert command in readme
     # It is tried here, where the folder is.
-    assert f"weft opensm live torus:5x5 --tables {out} -- ibnetdiscover" in printed.out
+    network = out / "fabric.ibnetdiscover"
+    assert f"weft opensm live {network} --tables {out} -- ibnetdiscover" in printed.out
     assert f"--tables {out} --" in readme
     assert all(entry.name in readme for entry in out.iterdir() if entry.name != "README.txt")
     config = (out / "opensm.conf").read_text().splitlines()

@@ -277,6 +277,28 @@ def test_tables_that_opensm_dumped_are_loaded_again(tmp_path: Path) -> None:
         pass
 
 
+def test_an_audit_judges_the_cables_that_opensm_saw(tmp_path: Path) -> None:
+    """Static tables keep to a cable that is gone, whatever fabric they are compared with."""
+    fabric = load("xgft:2;4,4;1,2")
+    with live(fabric, routes=route(fabric, "minhop"), keep=tmp_path / "kept") as subnet:
+        subnet.unlink("s1-0[5]")
+    for given in (None, fabric):
+        found = audit([tmp_path / "kept"], fabric=given)
+        kinds = {finding.kind for finding in found.findings}
+        assert {"unrouted", "dead port"} <= kinds
+        assert ("stale" in kinds) == (given is not None)
+
+
+def test_an_export_of_a_faulty_fabric_is_tried_on_it(tmp_path: Path) -> None:
+    fabric = load("xgft:2;4,4;1,2").without(switches=["s2-1"])
+    made = export(fabric, route(fabric, "minhop"), tmp_path / "tables")
+    first = re.search(r"^weft opensm live (\S+) --tables", made.commands, re.MULTILINE)
+    assert first is not None
+    assert (
+        main(["opensm", "live", first[1], "--tables", str(tmp_path / "tables"), "--", "true"]) == 0
+    )
+
+
 @pytest.mark.parametrize("lmc", [0, 2])
 def test_routes_are_programmed_traced_and_changed(lmc: int) -> None:
     fabric = load(KNS)
@@ -458,7 +480,7 @@ def test_ports_that_have_other_guids_than_the_tables_say(
             "the subnet is not up as it should be: OpenSM did not find" in capsys.readouterr().err
         )
     # The same with the cables left out of the comparison.
-    monkeypatch.setattr("weft.subnet.verify._cable_fault", lambda *_: "")
+    monkeypatch.setattr("weft.subnet.verify.cable_faults", lambda *_: ([], ""))
     assert main([*words, str(tmp_path / "dumps"), "--engine", "ftree", "--", "true"]) == 2
     error = capsys.readouterr().err
     assert "16 of 22 ports have no LID: dgx0 mlx5_0[1]" in error

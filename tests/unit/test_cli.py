@@ -71,6 +71,20 @@ def test_engines_of_opensm_within_the_interval_of_its_best_are_named() -> None:
     assert "its 95 % interval" not in " ".join(advice(few))
 
 
+def test_lanes_that_opensm_cannot_load_are_not_recommended() -> None:
+    """Other tables than torus-2QoS of OpenSM computes: only that engine programs their lanes."""
+    result = compare(fabric("torus:4,6"), ["torus-2QoS", "torus-2QoS:balance=opensm"], samples=200)
+    text = " ".join(advice(result))
+    assert "Best valid engine: torus-2QoS:balance=opensm, with" in text
+    assert "but with lanes that OpenSM cannot load." in text
+    assert "Recommended: OpenSM's own torus-2QoS" in text
+    assert "torus-2QoS gets" in result.page().answer
+    # Where it computes the same, they are its own.
+    same = advice(compare(fabric("torus:5,5"), ["torus-2QoS"], ["all-to-all"], samples=20))
+    assert any(line.startswith("Recommended: OpenSM's own torus-2QoS") for line in same)
+    assert "Static tables" not in " ".join(same)
+
+
 def advised(spec: str, *engines: str, samples: int = 50) -> list[str]:
     result = compare(fabric(spec), engines or None, ["all-to-all"], samples=samples)
     lines = advice(result)

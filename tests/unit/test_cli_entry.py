@@ -21,10 +21,10 @@ import os, signal, sys
 class Finder:
     def find_spec(self, name, path=None, target=None):
         if name == {module!r}:
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.{sent})
 
 sys.meta_path.insert(0, Finder())
-signal.signal(signal.SIGINT, {handler})
+signal.signal(signal.{sent}, {handler})
 from weft.cli import main
 raise SystemExit(main())
 """
@@ -37,14 +37,39 @@ def python(text: str, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("module", ["cyclopts", "weft.cli.listing", "numba"])
-def test_ctrl_c_while_modules_are_imported_is_one_line(module: str) -> None:
-    text = SIGNALLED.format(module=module, handler="signal.default_int_handler")
+@pytest.mark.parametrize(
+    ("sent", "handler", "status", "word"),
+    [
+        ("SIGINT", "signal.default_int_handler", 130, "interrupted"),
+        ("SIGTERM", "signal.SIG_DFL", 143, "terminated"),
+    ],
+)
+def test_a_signal_while_modules_are_imported_is_one_line(
+    module: str, sent: str, handler: str, status: int, word: str
+) -> None:
+    text = SIGNALLED.format(module=module, sent=sent, handler=handler)
     found = python(text, "list", "engines")
-    assert (found.returncode, found.stdout, found.stderr) == (130, "", "weft: interrupted\n")
+    assert (found.returncode, found.stdout, found.stderr) == (status, "", f"weft: {word}\n")
+
+
+def test_ctrl_c_in_the_body_of_a_class_is_a_status_and_no_signal(tmp_path: Path) -> None:
+    """Python remembers such an interrupt, and ends a module that is run by the signal."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import weft.cli.app as app\n"
+        "from weft.cli.signals import stoppable\n"
+        "def info(words):\n"
+        "    return lambda *words, **options: exec('raise KeyboardInterrupt')\n"
+        "app.program = info\n"
+    )
+    path = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))
+    found = apart("-m", "weft", "info", "ring:4", PYTHONPATH=path)
+    assert found == (130, "", "weft: interrupted\n")
 
 
 def test_who_ignores_ctrl_c_goes_on_doing_so() -> None:
-    found = python(SIGNALLED.format(module="cyclopts", handler="signal.SIG_IGN"), "--version")
+    found = python(
+        SIGNALLED.format(module="cyclopts", sent="SIGINT", handler="signal.SIG_IGN"), "--version"
+    )
     assert (found.returncode, found.stdout, found.stderr) == (0, "0.1.0\n", "")
 
 

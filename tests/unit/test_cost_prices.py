@@ -296,6 +296,7 @@ def test_an_entry_that_is_missing_is_an_error(tmp_path: Path) -> None:
             r"unknown key switch\[2\].prize; \[switch\] takes",
         ),
         ("ports = 8", "ports = 0", 9, r"switch\[2\].ports: 0 does not fit: expected 1 or"),
+        ("ports = 8", "ports = 99999999999999999999", 9, r"switch\[2\].ports: .* does not fit"),
         ("ports = 8", "ports = 8.5", 9, r"switch\[2\].ports: 8.5 does not fit: expected a whole"),
         ("ports = 8", "ports = 36", 8, r"switch\[2\] prices the same as switch\[1\]"),
         ('rate = "4xHDR"', 'rate = "4xABC"', 21, r"cable\[2\].rate: unknown rate '4xABC'"),

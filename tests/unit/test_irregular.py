@@ -49,6 +49,22 @@ def test_a_slow_cable_is_named_with_the_rate_of_its_peers(cable):
     assert ("degraded cables (1)", f"{name} at 1xHDR, not 4xHDR") in describe(fabric)
 
 
+@pytest.mark.parametrize("which", ["between groups", "within groups"])
+def test_slow_cables_that_every_switch_has_are_meant(which):
+    fabric = build("dragonfly:p=2,a=4,h=2")
+    slow = []
+    for cable in range(fabric.num_cables):
+        ends = [fabric.node_names[end[2 * cable]] for end in (fabric.link_from, fabric.link_to)]
+        if all(end.startswith("s") for end in ends):
+            within = len({end.partition(".")[0] for end in ends}) == 1
+            if within == (which == "within groups"):
+                slow.append(cable)
+    assert irregularities(fabric.degraded(slow, "4xEDR")) == []
+    # Two of them alone are exceptions.
+    (said,) = irregularities(fabric.degraded(slow[:2], "4xEDR"))
+    assert said[0] == "degraded cables (2)"
+
+
 def test_one_of_two_parallel_cables_that_is_slow_is_named():
     pair = build("leaf-spine:leaves=2,spines=1,hosts=2,cables=2").degraded(["leaf0[3]"], "4xSDR")
     assert "leaf0[3] -- spine0[1] at 4xSDR" in dict(irregularities(pair))["degraded cables (1)"]

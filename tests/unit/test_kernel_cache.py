@@ -323,13 +323,17 @@ def test_files_of_numbas_own_cache_and_of_lost_kernels_are_removed(tmp_path: Pat
         f"kernels.twice-3.{cache.PYTHON}.nbi", f"kernels.twice-3.{cache.PYTHON}.1.nbc",
         f"kernels.lost.{cache.PYTHON}-{16 * '0'}-{16 * '1'}.nbc",
         f"kernels.twice.{cache.PYTHON}-{16 * '0'}-{16 * '1'}.nbc",
+        f"kernels.twice.{cache.PYTHON}-{16 * '0'}-{16 * '1'}.nbc.tmp.{16 * '2'}",
     ]  # fmt: skip
     others = [
+        f"kernels.twice.{cache.PYTHON}-{16 * '0'}-{16 * '1'}.nbc.tmp.{16 * '3'}",
         "kernels.twice-3.py27.nbi", f"kernels.njit.{cache.PYTHON}-{16 * '0'}-{16 * '1'}.nbc",
         f"kernels_more.lost.{cache.PYTHON}-{16 * '0'}-{16 * '1'}.nbc", "kernels.cpython-311.pyc",
     ]  # fmt: skip
     for name in stale + others:
         (folder / name).touch()
+    # What is being written goes when it is old: its process was killed.
+    os.utime(folder / stale[-1], (0, 0))
     kernel = module(tmp_path, TWICE).twice
     kernel(1)
     kernel(1.0)

@@ -330,6 +330,8 @@ def test_dead_ends_and_circles_by_an_intermediate_are_found() -> None:
         ([4.0, 3.0, 0.0, 0.0], [0.0, 3.0, 2.0, 6.0], 0.5),
         ([3.0, 1.0, 0.0], [0.0, 1.0 + 3e-16, 1.25], 0.8),  # level but for rounding
         ([1.0, 1.0], [1.0, 1.0 + 3e-16], 1.0),
+        ([1.0, 0.5], [1.0 + 3e-16, 0.2], 1.0),
+        ([0.3, 0.1], [0.1 + 0.2, 0.0], 1.0),
     ],
 )
 def test_the_least_worst_share(none: list[float], every: list[float], share: float) -> None:

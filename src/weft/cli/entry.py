@@ -7,12 +7,11 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from types import FrameType
 
-#: Exit status after Ctrl-C.
-INTERRUPTED = 130
-SAID = b"weft: interrupted\n"
+#: What each signal makes of a command: exit status and line.
+ENDED = {signal.SIGINT: (130, b"weft: interrupted\n"), signal.SIGTERM: (143, b"weft: terminated\n")}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,28 +31,44 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with _left_at_once() if arguments is None else nullcontext():
         from weft.cli.app import run
 
-        return run(sys.argv[1:] if arguments is None else arguments)
+        if arguments is not None:
+            return run(arguments)
+        status = run(sys.argv[1:])
+        if status in {status for status, _ in ENDED.values()}:
+            # Python would end itself by the signal where it broke off the body of a class.
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(OSError, AttributeError):
+                    stream.flush()
+            os._exit(status)
+        return status
 
 
 @contextmanager
 def _left_at_once() -> Iterator[None]:
-    """Let Ctrl-C end the process with one line.
+    """Let SIGINT and SIGTERM end the process with one line.
 
     An exception would not do: while modules are imported Python makes another of it now and then,
     a RuntimeError in the body of a class.
     """
-    before = signal.getsignal(signal.SIGINT)
-    # Whoever ignores it (nohup, a shell's background) goes on doing so.
-    if threading.current_thread() is not threading.main_thread() or before is signal.SIG_IGN:
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def leave(number: int, frame: FrameType | None) -> None:
-        os.write(2, SAID)
-        os._exit(INTERRUPTED)
+        status, said = ENDED[signal.Signals(number)]
+        os.write(2, said)
+        os._exit(status)
 
-    signal.signal(signal.SIGINT, leave)
+    # Whoever ignores a signal (nohup, a shell's background) goes on doing so.
+    before = {
+        number: handler
+        for number in ENDED
+        if (handler := signal.getsignal(number)) not in (signal.SIG_IGN, None)
+    }
+    for number in before:
+        signal.signal(number, leave)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

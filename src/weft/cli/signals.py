@@ -56,7 +56,8 @@ def stoppable() -> Iterator[None]:
     timers: list[threading.Timer] = []
 
     def again(number: int) -> None:
-        timers[:] = [each for each in timers if each.is_alive()]
+        # One that has not begun yet is about to: this signal came meanwhile.
+        timers[:] = [each for each in timers if each.ident is None or each.is_alive()]
         timers.append(threading.Timer(AGAIN_S, os.kill, (process, number)))
         timers[-1].daemon = True
         timers[-1].start()

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from weft.errors import InputError
 from weft.experiment.files import in_words
+from weft.fabrics.builder import MAX_PORTS
 from weft.formats.text import parse_toml, read_text
 from weft.units import parse_rate
 
@@ -32,13 +33,13 @@ class _Entry(BaseModel):
 class SwitchPrice(_Entry):
     """A switch with up to so many ports."""
 
-    ports: Annotated[int, Field(ge=1)]
+    ports: Annotated[int, Field(ge=1, le=MAX_PORTS)]
 
 
 class AdapterPrice(_Entry):
     """A host's adapter with up to so many ports."""
 
-    ports: Annotated[int, Field(ge=1)] = 1
+    ports: Annotated[int, Field(ge=1, le=MAX_PORTS)] = 1
 
 
 class CablePrice(_Entry):

@@ -16,6 +16,7 @@ import os
 import pickle
 import re
 import sys
+import time
 import types
 import uuid
 import warnings
@@ -32,6 +33,8 @@ from numba.extending import is_jitted
 
 #: Their functions are named in a fingerprint and not looked into; their versions are part of it.
 LIBRARIES = frozenset({"builtins", "llvmlite", "math", "numba", "numpy", "operator"})
+#: Age in seconds from which a file that is being written is taken for one of a killed process.
+UNFINISHED_S = 3600.0
 #: What Python loads: each has cache files of its own.
 PYTHON = f"py{sys.version_info.major}{sys.version_info.minor}{getattr(sys, 'abiflags', '')}"
 #: Values whose repr says all.
@@ -182,12 +185,19 @@ class KernelCache:
         ours = re.compile(
             rf"{re.escape(module)}\.(?P<name>.+)"
             rf"(?:\.{PYTHON}-(?P<print>[0-9a-f]{{16}})-[0-9a-f]{{16}}\.nbc"
+            rf"(?P<unfinished>\.tmp\.[0-9a-f]+)?"
             rf"|-\d+\.{PYTHON}\.(?:nbi|\d+\.nbc))"  # Numba's own, which nothing reads any more
         )
         stale = []
         for path in Path(str(self.cache_path)).glob(f"{module}.*"):
             found = ours.fullmatch(path.name)
             if found is None:
+                continue
+            if found["unfinished"] is not None:
+                # Of a process that was killed; another may be writing its own just now.
+                with contextlib.suppress(OSError):
+                    if path.stat().st_mtime < time.time() - UNFINISHED_S:
+                        stale.append(path)
                 continue
             other = found["print"] != self._print
             gone = "." not in found["name"] and found["name"] not in function.__globals__

@@ -89,10 +89,10 @@ def least_worst_share(none: NDArray[np.float64], all_: NDArray[np.float64]) -> f
         return int(np.argmax(none + x * slope))
 
     high = worst(1.0)
-    if slope[high] <= 0:
+    if slope[high] <= slack:
         return 1.0
     low = worst(0.0)
-    if slope[low] > 0:
+    if slope[low] > slack:
         return 0.0
     rising = slope > slack
     while True:
@@ -103,7 +103,7 @@ def least_worst_share(none: NDArray[np.float64], all_: NDArray[np.float64]) -> f
             least = none[high] + x * slope[high]
             most = float(((least - none[rising]) / slope[rising]).min(initial=np.inf))
             return min(most, 1.0) if most > x + 1e-9 else x  # farther by more than rounding
-        if slope[found] > 0:
+        if rising[found]:
             high = found
         else:
             low = found

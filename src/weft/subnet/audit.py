@@ -29,6 +29,7 @@ from weft.subnet.dumps import Dumps, find_dumps, load_tables
 from weft.subnet.folder import read_settings
 from weft.subnet.osmlog import complaints, last_sweep, version
 from weft.subnet.processes import log_text
+from weft.subnet.verify import cable_faults
 from weft.words import few
 
 #: Engines of OpenSM that give service levels to pairs and write them nowhere.
@@ -299,7 +300,8 @@ class _Auditor:
         """Compare the ports with those that OpenSM saw; their LIDs there are taken over."""
         fabric = self.fabric
         assert self.dumps.subnet
-        lid = read_seen(self.dumps.subnet).lid
+        seen = read_seen(self.dumps.subnet)
+        lid = seen.lid
         guids = port_guids(fabric).tolist()
         strangers = sorted(lid.keys() - set(guids))
         if strangers:
@@ -326,7 +328,14 @@ class _Auditor:
             names = few([destination_name(fabric, place) for place in without])
             self.wrong("LIDs", f"{len(without)} ports have no LID: {names}")
         base = np.array([lid.get(guid, 0) for guid in guids], dtype=np.int32)
-        self.fabric = replace(fabric, lid=base)
+        fabric = replace(fabric, lid=base)
+        if not strangers and not unseen:
+            missing, fault = cable_faults(fabric, seen, found)
+            if fault:
+                self.wrong("stale", fault)
+                # Routes are judged by the cables that there are.
+                fabric = fabric.without(cables=missing)
+        self.fabric = fabric
         return base
 
     def check_lids(

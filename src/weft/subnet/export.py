@@ -18,6 +18,7 @@ import numpy as np
 
 from weft.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
+from weft.formats.ibnetdiscover import write as write_network
 from weft.opensm.guid2lid import guid2lid
 from weft.opensm.lfts import lft_dump
 from weft.opensm.lids import Lids, predict_lids
@@ -38,8 +39,10 @@ from weft.subnet.folder import (
 )
 from weft.subnet.lanes import lane_files, torus_files
 
+#: The fabric as it was exported, faults and all.
+NETWORK = "fabric.ibnetdiscover"
 #: What a folder may hold besides and still be an export that a new one replaces.
-_OWN = {*FILES.values(), GUID2LID, CONFIG, README, SUMMARY}
+_OWN = {*FILES.values(), GUID2LID, CONFIG, NETWORK, README, SUMMARY}
 #: Debian's place of what OpenSM remembers.
 CACHE = "/var/cache/opensm"
 _WARNING = "WARNING: these tables were exported although they are not valid:"
@@ -200,10 +203,17 @@ def export(
     place = Path(install) if install is not None else target.absolute()
     config = _config(tables, place, found)
     names = [line.partition(" ")[0] for line in config.splitlines() if not line.startswith("#")]
-    commands = _commands(fabric, tables, place, target.absolute(), names)
+    network = {}
+    with contextlib.suppress(NotApplicable):  # as with names that InfiniBand cannot hold
+        network[NETWORK] = write_network(fabric)
+    sources = [
+        str(folder / NETWORK) if network else fabric.name for folder in (target.absolute(), place)
+    ]
+    commands = _commands(fabric, tables, place, target.absolute(), names, sources)
     texts = {
         **tables.files,
         CONFIG: config,
+        **network,
         README: _readme(fabric, table, lids, tables, place, found, commands),
         SUMMARY: _summary(fabric, table, lids, found),
     }
@@ -306,7 +316,14 @@ def _warnings(found: Validation, prefix: str = "") -> list[str]:
     return [f"{prefix}{line}" for line in (_WARNING, *(f"  {x}" for x in found.findings()))]
 
 
-def _commands(fabric: Fabric, tables: Tables, place: Path, here: Path, names: Sequence[str]) -> str:
+def _commands(
+    fabric: Fabric,
+    tables: Tables,
+    place: Path,
+    here: Path,
+    names: Sequence[str],
+    sources: Sequence[str],
+) -> str:
     """What to run, step by step: here, where the folder was written, and at its place.
 
     Parameters
@@ -317,6 +334,8 @@ def _commands(fabric: Fabric, tables: Tables, place: Path, here: Path, names: Se
         Where the folder will be on the machine of OpenSM, and where it is.
     names
         Settings of opensm.conf that the folder's lines replace.
+    sources
+        What `weft` takes for the fabric, here and at that place.
     """
     engine = tables.settings["routing_engine"]
     # With lanes none of the site's settings of lanes holds, such as those of adapters alone.
@@ -330,14 +349,14 @@ def _commands(fabric: Fabric, tables: Tables, place: Path, here: Path, names: Se
     policy = f' "$NEW/{POLICY}"' if POLICY in tables.files else ""
     return f"""\
 # 1. Try it here, without hardware. It must end with status 0.
-weft opensm live {quote(fabric.name)} --tables {quote(str(here))} -- ibnetdiscover
+weft opensm live {quote(sources[0])} --tables {quote(str(here))} -- ibnetdiscover
 
 # 2. On the machine of the master OpenSM (sminfo names it), in one shell from here on. Set these
 #    to what is there; Debian's unit writes the log to /var/log/opensm.PORTGUID.log. Stop where a
 #    command fails.
 NEW={quote(str(place))} OLD={quote(f"{place}.before")}
 CONF=/etc/opensm/opensm.conf CACHE={CACHE}
-LOG=/var/log/opensm.log DUMPS=/var/log FABRIC={quote(fabric.name)}
+LOG=/var/log/opensm.log DUMPS=/var/log FABRIC={quote(sources[1])}
 
 # 3. Save what is there, with the tables that the switches hold now.
 mkdir "$OLD"

@@ -11,7 +11,7 @@ from weft.fabrics import Fabric
 from weft.formats.text import read_text
 from weft.opensm.qos import qos_options, qos_policy
 from weft.opensm.torus_conf import TorusConf, write
-from weft.routes import TableRoutes
+from weft.routes import Routes, TableRoutes
 from weft.routing import route
 from weft.routing.structure.torus import find_tori
 from weft.routing.structure.torus_seed import configuration
@@ -40,6 +40,18 @@ def lane_files(fabric: Fabric, routes: TableRoutes) -> tuple[dict[str, str], dic
         raise NotApplicable(f"OpenSM cannot load the lanes of {routes.engine}: {reason}") from None
     settings = dict(line.split(" ", 1) for line in lines)
     return {POLICY: policy}, settings
+
+
+def carried(fabric: Fabric, routes: Routes) -> str:
+    """How OpenSM can have the routes: ``tables``, its ``own`` engine's, or not at all (empty)."""
+    if not isinstance(routes, TableRoutes):
+        return ""
+    if routes.lanes.is_uniform:
+        return "tables"
+    try:
+        return "own" if torus_files(fabric, routes) is not None else ""
+    except NotApplicable:
+        return ""
 
 
 def torus_files(

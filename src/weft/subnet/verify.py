@@ -65,7 +65,7 @@ def verify(
     seen = read_seen(folder / SUBNET)
     reached = expected.base > 0
     said = complaints(sweep.errors)
-    fault = _cable_fault(fabric, seen, reached)
+    _, fault = cable_faults(fabric, seen, reached)
     fault = fault or _lid_fault(fabric, seen, folder, expected, exact=given is not None)
     if fault:
         raise WeftError(f"the subnet is not up as it should be: {fault}{said}")
@@ -103,8 +103,23 @@ def differences(
     return np.argwhere((found.table != wanted.table) & known[:, None] & reached)
 
 
-def _cable_fault(fabric: Fabric, seen: Seen, reached: NDArray[np.bool_]) -> str:
-    """How the cables that OpenSM saw differ from those that it can reach; empty if they do not."""
+def cable_faults(fabric: Fabric, seen: Seen, reached: NDArray[np.bool_]) -> tuple[list[int], str]:
+    """How the cables that OpenSM saw differ from those that it can reach.
+
+    Parameters
+    ----------
+    fabric
+        What should be there.
+    seen
+        What OpenSM saw.
+    reached
+        bool [destinations]: ports of hosts and switches that it reached.
+
+    Returns
+    -------
+    list of int, str
+        Cables that it did not see; and what differs, empty where nothing does.
+    """
     guids, ends = port_guids(fabric), fabric.num_endpoints
     ports = fabric.num_ports[: fabric.num_switches]
     slots = fabric.port_offset[fabric.endpoint_node] + fabric.endpoint_port - 1
@@ -133,15 +148,15 @@ def _cable_fault(fabric: Fabric, seen: Seen, reached: NDArray[np.bool_]) -> str:
     missing = sorted({link >> 1 for end, link in wanted.items() if end not in seen.cables})
     if missing:
         names = few([fabric.cable_name(cable) for cable in missing])
-        return f"OpenSM did not find {len(missing)} cables: {names}"
+        return missing, f"OpenSM did not find {len(missing)} cables: {names}"
     more = sorted(seen.cables - wanted.keys())
     if more:
         near, port, far, other = more[0]
-        return (
+        return [], (
             f"OpenSM found {len(more)} ends of cables that are not in {fabric.name}, such as "
             f"{near:#018x}[{port}] to {far:#018x}[{other}]"
         )
-    return ""
+    return [], ""
 
 
 def _lid_fault(fabric: Fabric, seen: Seen, folder: Path, expected: Lids, *, exact: bool) -> str:
