@@ -29,8 +29,8 @@ def test_a_signal_waits_where_numpy_calls_back() -> None:
     assert not found[-1]
 
 
-def test_a_signal_that_came_within_numpy_ends_the_command_after_it() -> None:
-    done = []
+def struck_within_numpy(done: list[int]) -> None:
+    """Call NumPy, which calls back three times, with a signal at the first; tell of each call."""
 
     def strike(column: np.ndarray) -> np.ndarray:
         if not done:
@@ -38,8 +38,13 @@ def test_a_signal_that_came_within_numpy_ends_the_command_after_it() -> None:
         done.append(len(column))
         return column
 
+    np.apply_along_axis(strike, 0, np.ones((2, 3)))
+
+
+def test_a_signal_that_came_within_numpy_ends_the_command_after_it() -> None:
+    done: list[int] = []
     with pytest.raises(KeyboardInterrupt), stoppable():  # noqa: PT012
-        np.apply_along_axis(strike, 0, np.ones((2, 3)))
+        struck_within_numpy(done)
         assert len(done) >= 3
         time.sleep(60)
 
@@ -94,15 +99,9 @@ def test_a_signal_waits_too_where_another_is_about_to_be_sent_again(monkeypatch)
                 signal.raise_signal(signal.SIGINT)
             super().start()
 
-    def strike(column: np.ndarray) -> np.ndarray:
-        if not done:
-            os.kill(os.getpid(), signal.SIGINT)
-        done.append(len(column))
-        return column
-
     monkeypatch.setattr("weft.cli.signals.threading.Timer", Timer)
     with pytest.raises(KeyboardInterrupt), stoppable():  # noqa: PT012
-        np.apply_along_axis(strike, 0, np.ones((2, 3)))
+        struck_within_numpy(done)
         time.sleep(60)
     assert len(done) >= 3
     assert len(started) >= 2
@@ -115,17 +114,10 @@ def test_a_signal_on_its_way_again_strikes_nothing_that_comes_after(monkeypatch)
         def cancel(self) -> None:
             pass
 
-    done = []
-
-    def strike(column: np.ndarray) -> np.ndarray:
-        if not done:
-            os.kill(os.getpid(), signal.SIGINT)
-        done.append(len(column))
-        return column
-
+    done: list[int] = []
     monkeypatch.setattr("weft.cli.signals.threading.Timer", Sending)
     with stoppable():
-        np.apply_along_axis(strike, 0, np.ones((2, 3)))
+        struck_within_numpy(done)
     time.sleep(10 * AGAIN_S)
     assert len(done) >= 3
 

@@ -130,7 +130,7 @@ def wire_bytes(setting, size_bytes):
     """Bytes that cross the links: with a header where the message is one packet."""
     if 0 < setting[MTU] >= size_bytes:
         return size_bytes + setting[HEADER]
-    return size_bytes + 0 * setting[HEADER]
+    return size_bytes + 0 * setting[HEADER]  # of one type with the other
 
 
 @inner_njit()
