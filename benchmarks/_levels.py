@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import weft
 from weft import Hardware
 from weft.fabrics import Fabric
-from weft.kernels.maxmin import maxmin_add, maxmin_solve
+from weft.kernels.flow.maxmin import maxmin_add, maxmin_solve
 from weft.routes import Routes, TableRoutes, VirtualLanes
 from weft.sim.flow.maxmin import maxmin_state
 from weft.sim.flow.network import lay_routes

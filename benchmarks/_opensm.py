@@ -17,10 +17,10 @@ from datetime import datetime
 from pathlib import Path
 
 from weft.fabrics import Fabric
-from weft.formats import FormatWarning
-from weft.opensm.lfts import read_lfts
+from weft.fabrics.formats import FormatWarning
+from weft.opensm.files.lfts import read_lfts
+from weft.opensm.live.subnet import live
 from weft.routes import TableRoutes
-from weft.subnet.live import live
 
 #: Seconds after which a run of OpenSM is given up; its lash takes 1,300 for 5,832 hosts.
 LIMIT_S = 3600

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.fabrics import Fabric
-from weft.kernels.walk import path_links
+from weft.kernels.routes.walk import path_links
 from weft.routes import TableRoutes
-from weft.sim.static import walk_arrays
+from weft.sim.static.loads import walk_arrays
 from weft.workload import Workload, WorkloadBuilder
 
 #: Debian's module is for the system's Python only.

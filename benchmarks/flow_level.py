@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks._simgrid import Flows, random_flows, run_simgrid
+from weft.fabrics.topology import build
 from weft.routing import route
 from weft.sim.flow import FlowResult, IncompleteRun, simulate
-from weft.topology import build
 
 FABRIC = "xgft:2;32,32;1,32"
 TOLERANCE = 0.01

@@ -8,7 +8,7 @@ on the tree; ranks in order or in one random order, the same for all.
 from __future__ import annotations
 
 import weft
-from weft.errors import NotApplicable
+from weft.core.errors import NotApplicable
 from weft.workload import load_workload
 from weft.workload.apps import application
 

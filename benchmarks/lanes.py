@@ -10,11 +10,11 @@ from __future__ import annotations
 import weft
 from benchmarks._opensm import missing_tools, opensm_run
 from benchmarks.link_loads import best_of
-from weft.errors import NotApplicable
+from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.routes import TableRoutes
-from weft.routing.validate import validate
-from weft.sim.all_to_all import all_to_all_loads
+from weft.routing.validation.validate import validate
+from weft.sim.static.all_to_all import all_to_all_loads
 
 SPECS = [
     "kns:k=6,n=2",

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 import weft
-from weft.sim.all_to_all import all_to_all_loads
+from weft.sim.static.all_to_all import all_to_all_loads
 
 SPEC = "xgft:3;36,36,36;1,36,36"
 

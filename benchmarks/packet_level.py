@@ -18,10 +18,10 @@ from tests.reference.packet_layout import Message, compiled_functions, lay
 from tests.reference.packet_state import HOPS
 
 from weft.fabrics import Fabric
+from weft.fabrics.topology import build
 from weft.routes import CandidateRoutes, Routes
 from weft.routing import route
 from weft.sim.packet import Hardware, PacketResult, simulate_packets
-from weft.topology import build
 from weft.workload.sources import open_loop
 
 FABRIC = "xgft:3;12,12,12;1,12,12,rate=4xQDR"

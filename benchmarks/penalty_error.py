@@ -17,9 +17,11 @@ from numba import njit
 from numpy.typing import NDArray
 
 import weft
+from weft.contention import INFINIBAND
+from weft.contention.penalty_state import penalty_state
 from weft.fabrics import Fabric
-from weft.kernels.maxmin import maxmin_add, maxmin_solve
-from weft.kernels.penalty import (
+from weft.kernels.flow.maxmin import maxmin_add, maxmin_solve
+from weft.kernels.flow.penalty import (
     LINKS,
     RECEIVERS,
     RECEIVES,
@@ -30,8 +32,6 @@ from weft.kernels.penalty import (
     penalty_solve,
 )
 from weft.routes import Routes
-from weft.sim.contention import INFINIBAND
-from weft.sim.contention.sharing import penalty_state
 from weft.sim.flow.maxmin import maxmin_state
 from weft.sim.flow.network import Network, lay_routes
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import time
 
-from weft.topology import build
-from weft.topology.base import topology
+from weft.fabrics.topology import build
+from weft.fabrics.topology.family_registry import topology
 
 SPECS = (
     "xgft:3;22,22,22;1,22,22",

@@ -14,7 +14,7 @@ import sys
 import numpy as np
 
 from weft.fabrics import Fabric, FabricBuilder, NodeKind, Parts
-from weft.formats import write_file
+from weft.fabrics.formats import write_file
 
 SPINES, NEW_LEAVES, OLD_LEAVES, NODES_PER_LEAF = 4, 4, 4, 16
 

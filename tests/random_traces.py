@@ -11,7 +11,7 @@ import numpy as np
 from weft.workload import Workload, WorkloadBuilder
 from weft.workload.trace import nodes
 from weft.workload.trace.expressions import LEVELS
-from weft.workload.trace.words import COLLECTIVES
+from weft.workload.trace.keywords import COLLECTIVES
 
 T = TypeVar("T")
 NAMES = ("a", "b", "n2", "grid", "long_name", "x", "to_", "ring")

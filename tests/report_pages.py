@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import NotApplicable
+from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.report.model import EngineVerdict, LinkUsers, Page, Run
+from weft.report.comparison_data import EngineVerdict, LinkUsers, Page, Run
 from weft.routes import Routes, TableRoutes
 from weft.routing import route
-from weft.sim.static import flow_loads, host_flows, host_rate_gbps, link_users
+from weft.sim.static.loads import flow_loads, host_flows, host_rate_gbps, link_users
 
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 

@@ -11,17 +11,16 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # type checkers take it for true; `typing` is longer to import than this file
 if TYPE_CHECKING:
-    from weft.errors import InputError, NotApplicable, UnroutedWarning, WeftError
+    from weft.contention import PenaltyModel, penalties, predict
+    from weft.core.errors import InputError, NotApplicable, UnroutedWarning, WeftError
     from weft.fabrics import Fabric, FabricBuilder, LinkKind, NodeKind
-    from weft.load import fabric
+    from weft.fabrics.load import fabric
+    from weft.opensm.live.subnet import live
     from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
     from weft.routing import route
+    from weft.routing.engines.source import source_routes
     from weft.routing.lower import lower
-    from weft.routing.source import source_routes
-    from weft.routing.validate import Validation, validate
-    from weft.sim.analysis import StaticResult, analyse
-    from weft.sim.bisection import Bisection, bisection
-    from weft.sim.contention import PenaltyModel, penalties, predict
+    from weft.routing.validation.validate import Validation, validate
     from weft.sim.flow import FlowResult, simulate
     from weft.sim.packet import (
         CongestionControl,
@@ -30,31 +29,32 @@ if TYPE_CHECKING:
         VlArbitration,
         simulate_packets,
     )
-    from weft.sim.static import link_loads
-    from weft.subnet.live import live
+    from weft.sim.static.analysis import StaticResult, analyse
+    from weft.sim.static.effective_bisection import Bisection, bisection
+    from weft.sim.static.loads import link_loads
     from weft.workload import Workload, WorkloadBuilder, load_workload, traffic
 
 __version__ = "0.1.0"
 
 #: Where each public name lives: all together take a second to import, so each waits for its use.
 _HOMES = {
-    "weft.errors": ("InputError", "NotApplicable", "UnroutedWarning", "WeftError"),
+    "weft.core.errors": ("InputError", "NotApplicable", "UnroutedWarning", "WeftError"),
     "weft.fabrics": ("Fabric", "FabricBuilder", "LinkKind", "NodeKind"),
-    "weft.load": ("fabric",),
+    "weft.fabrics.load": ("fabric",),
     "weft.routes": ("CandidateRoutes", "PathRoutes", "Routes", "TableRoutes"),
     "weft.routing": ("route",),
     "weft.routing.lower": ("lower",),
-    "weft.routing.source": ("source_routes",),
-    "weft.routing.validate": ("Validation", "validate"),
-    "weft.sim.analysis": ("StaticResult", "analyse"),
-    "weft.sim.bisection": ("Bisection", "bisection"),
-    "weft.sim.contention": ("PenaltyModel", "penalties", "predict"),
+    "weft.routing.engines.source": ("source_routes",),
+    "weft.routing.validation.validate": ("Validation", "validate"),
+    "weft.sim.static.analysis": ("StaticResult", "analyse"),
+    "weft.sim.static.effective_bisection": ("Bisection", "bisection"),
+    "weft.contention": ("PenaltyModel", "penalties", "predict"),
     "weft.sim.flow": ("FlowResult", "simulate"),
     "weft.sim.packet": (
         "CongestionControl", "Hardware", "PacketResult", "VlArbitration", "simulate_packets",
     ),
-    "weft.sim.static": ("link_loads",),
-    "weft.subnet.live": ("live",),
+    "weft.sim.static.loads": ("link_loads",),
+    "weft.opensm.live.subnet": ("live",),
     "weft.workload": ("Workload", "WorkloadBuilder", "load_workload", "traffic"),
 }  # fmt: skip
 

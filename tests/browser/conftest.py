@@ -13,8 +13,8 @@ import pytest
 from playwright.sync_api import Browser, Playwright, expect, sync_playwright
 from playwright.sync_api import Page as Tab
 
-from weft.report.html import write
-from weft.report.model import Page
+from weft.report.comparison_data import Page
+from weft.report.comparison_page import write
 from weft.report.summary import hottest, scope_of
 
 #: What a page is waited for, far beyond what any needs.

@@ -14,11 +14,11 @@ from playwright.sync_api import Locator, expect
 
 from tests.browser.conftest import Report
 from tests.report_pages import comparison_page
-from weft.compare import compare
+from weft.advice.compare import compare
 from weft.fabrics import Fabric, renamed
-from weft.report.model import Page
+from weft.fabrics.topology import build
+from weft.report.comparison_data import Page
 from weft.report.summary import hottest, scope_of
-from weft.topology import build
 
 pytestmark = pytest.mark.browser
 

@@ -10,12 +10,12 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import LIMIT_MS
-from weft.report.simulation import write_simulation_report
+from weft.fabrics.topology import build
+from weft.report.simulation_page import write_simulation_report
 from weft.routing import route
 from weft.sim.packet import PacketResult, simulate_packets
 from weft.sim.packet.hot_spots import trees_at
 from weft.sim.packet.series import link_series
-from weft.topology import build
 from weft.workload import WorkloadBuilder
 
 pytestmark = pytest.mark.browser

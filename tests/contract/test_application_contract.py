@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tests.workload_runs import finish_times
 
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.workload import Kind, Workload
 from weft.workload.apps import application, application_workload
 from weft.workload.workload import same

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.reference.collectives import run_collective
 
-from weft.errors import InputError
+from weft.core.errors import InputError
 from weft.workload import WorkloadBuilder
 from weft.workload.collectives import (
     COLLECTIVES,

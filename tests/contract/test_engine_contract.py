@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from tests.random_fabrics import random_fabric
 
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
+from weft.core.registry import Entry
 from weft.fabrics import Fabric, FabricBuilder
-from weft.registry import Entry
+from weft.fabrics.topology import build, topology
 from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
 from weft.routing import engine, route
-from weft.routing.validate import validate
-from weft.sim.all_to_all import all_to_all_loads
-from weft.sim.bisection import bisection
-from weft.topology import build, topology
+from weft.routing.validation.validate import validate
+from weft.sim.static.all_to_all import all_to_all_loads
+from weft.sim.static.effective_bisection import bisection
 
 #: A tree and what needs lanes: rings, a random graph, groups.
 LANE_SPECS = (

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
-from weft.load import fabric as load
+from weft.fabrics.load import fabric as load
 from weft.workload.placement import place, placement
-from weft.workload.placement.base import is_explicit
+from weft.workload.placement.placement_registry import is_explicit
 
 NAMES = placement.names()
 PICKING = [entry.name for entry in placement if not entry.facts["explicit"]]

@@ -6,11 +6,11 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from weft.errors import InputError
+from weft.advice.irregular import irregularities
+from weft.core.errors import InputError
 from weft.fabrics import Fabric, LinkKind, NodeKind
-from weft.irregular import irregularities
-from weft.topology import ClosedForm, build, closed_form, format_spec, topology
-from weft.topology.measures import diameter, distance_counts
+from weft.fabrics.topology import ClosedForm, build, closed_form, format_spec, topology
+from weft.fabrics.topology.measures import diameter, distance_counts
 
 EXAMPLES = [(entry.name, spec) for entry in topology for spec in entry.facts["examples"]]
 examples = pytest.mark.parametrize("spec", [spec for _, spec in EXAMPLES])

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from weft.errors import NotApplicable
+from weft.core.errors import NotApplicable
+from weft.core.registry import Entry
 from weft.fabrics import Fabric, FabricBuilder
-from weft.load import fabric as load
-from weft.registry import Entry
+from weft.fabrics.load import fabric as load
 from weft.routes import TableRoutes
 from weft.routing import engine, route
-from weft.routing.base import components, never_deadlocks, sending_rows
-from weft.routing.validate import validate
+from weft.routing.engine_registry import components, never_deadlocks, sending_rows
+from weft.routing.validation.validate import validate
 
 
 def with_second_ports(spec: str, shift: int, faults: int) -> Fabric:

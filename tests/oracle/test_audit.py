@@ -12,14 +12,14 @@ import pytest
 from tests.oracle.tools import require_tools
 
 from weft.cli import main
-from weft.errors import InputError, NotApplicable
-from weft.formats import read_file, write_file
-from weft.load import fabric as load
+from weft.core.errors import InputError, NotApplicable
+from weft.fabrics.formats import read_file, write_file
+from weft.fabrics.load import fabric as load
+from weft.opensm.audit import Audit, audit
+from weft.opensm.live.subnet import live
 from weft.routes import TableRoutes
 from weft.routing import route
-from weft.routing.validate import validate
-from weft.subnet.audit import Audit, audit
-from weft.subnet.live import live
+from weft.routing.validation.validate import validate
 
 pytestmark = pytest.mark.oracle
 

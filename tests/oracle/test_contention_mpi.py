@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from tests.oracle.tools import require_tools
 
-from weft.sim.contention.measurements import MEASUREMENT_COLUMNS, read_measurements
-from weft.sim.contention.recovery import recover_penalties
+from weft.contention.measurements import MEASUREMENT_COLUMNS, read_measurements
+from weft.contention.recovery import recover_penalties
 
 pytestmark = pytest.mark.oracle
 
@@ -91,7 +91,7 @@ def test_graphs_are_measured_into_one_file_that_the_calibration_reads(tmp_path: 
 
 
 def test_what_cannot_be_run_ends_all_processes_with_one_line(tmp_path: Path) -> None:
-    program = ("-m", "weft.measure.contention")
+    program = ("-m", "weft.contention.measure")
     run = measure(2, *program, "--all", "2", "--out", "m.csv", "--size", "1KiB", folder=tmp_path)
     assert run.returncode == 2
     assert run.stderr.count("weft: error:") == 1

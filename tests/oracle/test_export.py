@@ -17,24 +17,24 @@ import pytest
 from tests.oracle.tools import LIMIT, require_tools, simulator
 
 from weft.cli import main
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
-from weft.formats import write_file
-from weft.load import fabric as load
-from weft.opensm.guid2lid import read_guid2lid
-from weft.opensm.lfts import read_lfts
-from weft.opensm.lids import predict_lids
-from weft.opensm.ports import port_guids
-from weft.opensm.qos import endpoint_sls
-from weft.opensm.sl2vl import read_sl2vl
-from weft.opensm.torus_conf import write
+from weft.fabrics.formats import write_file
+from weft.fabrics.load import fabric as load
+from weft.opensm.export import export
+from weft.opensm.files.guid2lid import read_guid2lid
+from weft.opensm.files.lfts import read_lfts
+from weft.opensm.files.lids import predict_lids
+from weft.opensm.files.ports import port_guids
+from weft.opensm.files.qos_policy import endpoint_sls
+from weft.opensm.files.sl2vl import read_sl2vl
+from weft.opensm.files.tables_folder import read_settings
+from weft.opensm.files.torus_conf import write
+from weft.opensm.live.subnet import live
 from weft.routes import Routes, TableRoutes, VirtualLanes
 from weft.routing import route
 from weft.routing.structure.torus import find_tori
 from weft.routing.structure.torus_seed import configuration
-from weft.subnet.export import export
-from weft.subnet.folder import read_settings
-from weft.subnet.live import live
 
 pytestmark = pytest.mark.oracle
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from tests.oracle.tools import LIMIT, require_tools, simulator
 
+from weft.core.units import RATE_NAMES
 from weft.fabrics import Fabric, FabricBuilder, NodeKind, Parts
-from weft.formats import FormatWarning, read_file, write_file
-from weft.formats.ibnetdiscover import read
-from weft.topology import build
-from weft.units import RATE_NAMES
+from weft.fabrics.formats import FormatWarning, read_file, write_file
+from weft.fabrics.formats.ibnetdiscover import read
+from weft.fabrics.topology import build
 
 pytestmark = pytest.mark.oracle
 

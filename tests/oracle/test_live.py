@@ -21,21 +21,21 @@ import pytest
 from tests.oracle.tools import ndr_text, require_tools
 
 from weft.cli import main
-from weft.errors import InputError, NotApplicable, WeftError
+from weft.core.errors import InputError, NotApplicable, WeftError
 from weft.fabrics import Fabric, FabricBuilder
-from weft.formats import write_file
-from weft.formats.base import FormatWarning
-from weft.formats.ibsim import simulated
-from weft.load import fabric as load
-from weft.opensm.lids import predict_lids
+from weft.fabrics.formats import write_file
+from weft.fabrics.formats.format_registry import FormatWarning
+from weft.fabrics.formats.ibsim import simulated
+from weft.fabrics.load import fabric as load
+from weft.opensm.audit import audit
+from weft.opensm.export import export
+from weft.opensm.files.lids import predict_lids
+from weft.opensm.live import guardian
+from weft.opensm.live.opensm_conf import check_settings, known_settings
+from weft.opensm.live.subnet import Subnet, live
 from weft.routes import Routes, TableRoutes
 from weft.routing import route
-from weft.routing.validate import validate
-from weft.subnet import guardian
-from weft.subnet.audit import audit
-from weft.subnet.export import export
-from weft.subnet.live import Subnet, live
-from weft.subnet.settings import check_settings, known_settings
+from weft.routing.validation.validate import validate
 
 pytestmark = pytest.mark.oracle
 
@@ -391,7 +391,7 @@ def test_a_subnet_that_holds_something_else_than_asked_is_an_error(
     changed = routes.table.copy()
     changed[0, -1] = changed[0, -1] % 4 + 1
     monkeypatch.setattr(
-        "weft.subnet.verify.read_lfts",
+        "weft.opensm.live.verify.read_lfts",
         lambda *_, **__: replace(routes, table=changed),
     )
     with (
@@ -467,8 +467,8 @@ def test_ports_that_have_other_guids_than_the_tables_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """OpenSM says that the subnet is up, and the exit status of its program is 0."""
-    monkeypatch.setattr("weft.subnet.running.simulated", lambda fabric: fabric)
-    monkeypatch.setattr("weft.subnet.running._MOST_LIDS", 30)
+    monkeypatch.setattr("weft.opensm.live.running.simulated", lambda fabric: fabric)
+    monkeypatch.setattr("weft.opensm.live.running._MOST_LIDS", 30)
     fabric = ndr(tmp_path, lids=True)
     words = ["opensm", "live", str(tmp_path / "ndr.ibnetdiscover"), "--keep"]
     for number, routes in enumerate((["--engine", "ftree"], ["--real", "updn"])):
@@ -480,7 +480,7 @@ def test_ports_that_have_other_guids_than_the_tables_say(
             "the subnet is not up as it should be: OpenSM did not find" in capsys.readouterr().err
         )
     # The same with the cables left out of the comparison.
-    monkeypatch.setattr("weft.subnet.verify.cable_faults", lambda *_: ([], ""))
+    monkeypatch.setattr("weft.opensm.live.verify.cable_faults", lambda *_: ([], ""))
     assert main([*words, str(tmp_path / "dumps"), "--engine", "ftree", "--", "true"]) == 2
     error = capsys.readouterr().err
     assert "16 of 22 ports have no LID: dgx0 mlx5_0[1]" in error
@@ -520,11 +520,11 @@ def test_cables_that_opensm_does_not_find(monkeypatch: pytest.MonkeyPatch) -> No
     name = whole.cable_name(whole.find_cable("s0.0[2]"))
     routes = route(whole, "updn:roots=center")
     with monkeypatch.context() as patch:
-        patch.setattr("weft.subnet.running.simulated", lambda _: cut)
+        patch.setattr("weft.opensm.live.running.simulated", lambda _: cut)
         with pytest.raises(WeftError, match=rf"did not find 1 cables: {re.escape(name)}"):  # noqa: SIM117
             with live(whole, routes=routes):
                 pass
-        patch.setattr("weft.subnet.running.simulated", lambda _: whole)
+        patch.setattr("weft.opensm.live.running.simulated", lambda _: whole)
         with pytest.raises(WeftError, match="found 2 ends of cables that are not in"), live(cut):
             pass
 
@@ -568,7 +568,7 @@ Ca\t2 "H1"
 """
 
 
-@pytest.mark.filterwarnings("ignore::weft.formats.FormatWarning")
+@pytest.mark.filterwarnings("ignore::weft.fabrics.formats.FormatWarning")
 def test_opensm_runs_where_port_1_has_a_cable(tmp_path: Path) -> None:
     path = tmp_path / "second.net"
     path.write_text(SECOND_PORT)
@@ -649,7 +649,7 @@ def over_once(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the time that weft waits be over as soon as a file is there, and not before."""
     hours = count(0, 3600)  # one at every look, as the file may be there at the first one
     clock = SimpleNamespace(monotonic=lambda: next(hours) if here.exists() else 0, sleep=time.sleep)
-    monkeypatch.setattr("weft.subnet.processes.time", clock)
+    monkeypatch.setattr("weft.opensm.live.processes.time", clock)
 
 
 def test_an_opensm_that_hangs_or_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -732,7 +732,7 @@ def test_a_missing_program_is_named_with_its_package(
 ) -> None:
     which = __import__("shutil").which
     monkeypatch.setattr(
-        "weft.subnet.processes.shutil.which",
+        "weft.opensm.live.processes.shutil.which",
         lambda name, **options: None if name == missing else which(name, **options),
     )
     assert main(["opensm", "live", "torus:4", "--", "true"]) == 2

@@ -10,15 +10,15 @@ import pytest
 from tests.oracle.tools import opensm_tables, require_tools
 
 from weft.cli import main
-from weft.errors import NotApplicable
+from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.load import fabric as load
+from weft.fabrics.load import fabric as load
 from weft.routes import TableRoutes
 from weft.routing import route
-from weft.routing.updn import chosen_roots
-from weft.routing.validate import validate
-from weft.sim.all_to_all import all_to_all_loads
-from weft.sim.bisection import bisection
+from weft.routing.engines.updn import chosen_roots
+from weft.routing.validation.validate import validate
+from weft.sim.static.all_to_all import all_to_all_loads
+from weft.sim.static.effective_bisection import bisection
 
 pytestmark = pytest.mark.oracle
 

@@ -14,20 +14,20 @@ import pytest
 from tests.oracle.tools import LIMIT, require_tools, simulator
 from tests.random_fabrics import random_fabric
 
-from weft.errors import WeftError
+from weft.core.errors import WeftError
 from weft.fabrics import Fabric
-from weft.formats import FormatWarning, write_file
-from weft.load import fabric as load
-from weft.opensm.guid2lid import guid2lid, read_guid2lid
-from weft.opensm.lfts import lft_dump, read_lfts
-from weft.opensm.lidmatrix import lid_matrix, read_lid_matrix, shortest_hops
-from weft.opensm.lids import Lids, predict_lids
-from weft.opensm.ports import port_guids
-from weft.opensm.qos import endpoint_sls, qos_options, qos_policy
-from weft.opensm.sl2vl import read_sl2vl, sl2vl_dump
+from weft.fabrics.formats import FormatWarning, write_file
+from weft.fabrics.load import fabric as load
+from weft.opensm.files.guid2lid import guid2lid, read_guid2lid
+from weft.opensm.files.lfts import lft_dump, read_lfts
+from weft.opensm.files.lid_matrix import lid_matrix, read_lid_matrix, shortest_hops
+from weft.opensm.files.lids import Lids, predict_lids
+from weft.opensm.files.ports import port_guids
+from weft.opensm.files.qos_policy import endpoint_sls, qos_options, qos_policy
+from weft.opensm.files.sl2vl import read_sl2vl, sl2vl_dump
+from weft.opensm.live.subnet import live
 from weft.routes import TableRoutes, VirtualLanes
 from weft.routing import route
-from weft.subnet.live import live
 
 pytestmark = pytest.mark.oracle
 

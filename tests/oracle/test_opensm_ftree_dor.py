@@ -13,13 +13,13 @@ from tests.oracle.tools import opensm_tables, require_tools
 from tests.reference.ftree import FatTree
 from tests.reference.test_ftree_twin import messy_tree
 
-from weft.errors import NotApplicable
+from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.load import fabric as load
-from weft.opensm.guids import guid_list
+from weft.fabrics.load import fabric as load
+from weft.opensm.files.guids import guid_list
 from weft.routes import TableRoutes
 from weft.routing import route
-from weft.routing.base import components
+from weft.routing.engine_registry import components
 
 pytestmark = pytest.mark.oracle
 

@@ -11,11 +11,11 @@ import pytest
 from tests.oracle.tools import opensm_tables, require_tools
 
 from weft.fabrics import Fabric
-from weft.load import fabric as load
+from weft.fabrics.load import fabric as load
 from weft.routes import TableRoutes
 from weft.routing import route
-from weft.routing.validate import validate
-from weft.sim.all_to_all import all_to_all_loads
+from weft.routing.validation.validate import validate
+from weft.sim.static.all_to_all import all_to_all_loads
 
 pytestmark = pytest.mark.oracle
 

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from tests.oracle.tools import opensm_tables, require_tools
 
-from weft.errors import NotApplicable
+from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.load import fabric as load
-from weft.opensm.guids import guid_list
+from weft.fabrics.load import fabric as load
+from weft.opensm.files.guids import guid_list
 from weft.routes import TableRoutes
 from weft.routing import route
-from weft.routing.dnup import leaf_ranks
-from weft.routing.updn import chosen_roots
-from weft.routing.validate import Validation, validate
-from weft.sim.all_to_all import all_to_all_loads
+from weft.routing.engines.dnup import leaf_ranks
+from weft.routing.engines.updn import chosen_roots
+from weft.routing.validation.validate import Validation, validate
+from weft.sim.static.all_to_all import all_to_all_loads
 
 pytestmark = pytest.mark.oracle
 

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from tests.oracle.tools import opensm_tables, require_tools
 
-from weft.errors import NotApplicable
+from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.load import fabric as load
-from weft.opensm.torus_conf import parse, write
+from weft.fabrics.load import fabric as load
+from weft.opensm.files.torus_conf import parse, write
 from weft.routes import TableRoutes
 from weft.routing import route
 from weft.routing.structure.torus import find_tori
 from weft.routing.structure.torus_seed import configuration, seeded
-from weft.routing.validate import validate
-from weft.sim.all_to_all import all_to_all_loads
+from weft.routing.validation.validate import validate
+from weft.sim.static.all_to_all import all_to_all_loads
 
 pytestmark = pytest.mark.oracle
 

@@ -7,9 +7,9 @@ import pytest
 from benchmarks._simgrid import random_flows, run_simgrid
 from tests.oracle.tools import require_simgrid
 
+from weft.fabrics.topology import build
 from weft.routing import route
 from weft.sim.flow import simulate
-from weft.topology import build
 
 pytestmark = pytest.mark.oracle
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from weft.fabrics import Fabric
-from weft.formats import FormatWarning, write_file
+from weft.fabrics.formats import FormatWarning, write_file
 
 #: Seconds after which a program that should answer at once is taken to hang.
 LIMIT = 60

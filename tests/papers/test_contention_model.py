@@ -8,8 +8,8 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import weft
-from weft.papers.contention_model import Printed, contention_model, draw_graph
-from weft.sim.contention import PAPER_INVERSE_BANDWIDTH, predict_steps
+from weft.contention import PAPER_INVERSE_BANDWIDTH, predict_steps
+from weft.studies.contention.study import Printed, contention_model, draw_graph
 
 SIZE = 20_971_520
 #: a, b, c, d, e, f of figure 3.

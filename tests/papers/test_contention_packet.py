@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from weft import predict
-from weft.papers import contention_packet as packet
-from weft.papers.contention_model import FIGURE_4, contention_model
+from weft.studies.contention import packets as packet
+from weft.studies.contention.study import FIGURE_4, contention_model
 
 LONG = next(each for each in packet.TOLD if each.hardware.turn_bytes)
 #: Out of one node to two, each of which gets a full-rate communication as well: figure 2, 4th.

@@ -20,11 +20,12 @@ from tests.oracle.test_opensm_lanes import lanes_of
 from tests.oracle.tools import opensm_tables, require_tools
 
 import weft
-from weft.errors import InputError
-from weft.papers import kns_machine as machine
-from weft.papers import kns_runs
-from weft.papers.claims import ClaimResult, NotMeasured, OutOfScope, Verdict, judge, vote
-from weft.papers.kns_benchmarks import (
+from weft.core.errors import InputError
+from weft.sim.static.loads import link_loads
+from weft.studies.claims import ClaimResult, NotMeasured, OutOfScope, Verdict, judge, vote
+from weft.studies.kns import machine
+from weft.studies.kns import runs as kns_runs
+from weft.studies.kns.benchmarks import (
     BENCHMARKS,
     METRICS,
     Times,
@@ -32,12 +33,11 @@ from weft.papers.kns_benchmarks import (
     geometric_mean,
     most_at_once,
 )
-from weft.papers.kns_evidence import EITHER, Choice, Evidence, every_choice, hold
-from weft.papers.kns_frames import RESULT_COLUMNS, RUN_COLUMNS, lanes_frame
-from weft.papers.kns_infiniband import CLAIMS, KnsStudy, kns_infiniband
-from weft.papers.kns_lash import DUMPED
-from weft.papers.kns_machine import ADAPTERS, CABLES, DATA_LANES, KNS, NETWORKS, TREE, cabled
-from weft.papers.kns_runs import (
+from weft.studies.kns.evidence import EITHER, Choice, Evidence, every_choice, hold
+from weft.studies.kns.frames import RESULT_COLUMNS, RUN_COLUMNS, lanes_frame
+from weft.studies.kns.lash_lanes import DUMPED
+from weft.studies.kns.machine import ADAPTERS, CABLES, DATA_LANES, KNS, NETWORKS, TREE, cabled
+from weft.studies.kns.runs import (
     PLACEMENTS,
     Measured,
     Run,
@@ -46,7 +46,7 @@ from weft.papers.kns_runs import (
     measure_all,
     study_runs,
 )
-from weft.sim.static import link_loads
+from weft.studies.kns.study import CLAIMS, KnsStudy, kns_infiniband
 from weft.workload import Kind, load_workload
 
 PACKETS = Setting("packet", "opensm", False)
@@ -764,7 +764,7 @@ def test_an_interrupt_before_any_run_is_one(monkeypatch, tmp_path) -> None:
 SIGNALLED = """
 import os, sys
 from weft.cli import main
-from weft.papers import kns_runs
+from weft.studies import kns_runs
 
 number = int(sys.argv.pop(1))
 told = []

@@ -12,10 +12,22 @@ import pytest
 from polars.testing import assert_frame_equal
 from tests.reference import multipath as plain
 
-from weft.errors import InputError
-from weft.papers.base import paper, write_whole
-from weft.papers.multipath_claims import CLAIMS
-from weft.papers.multipath_ecmp import (
+from weft.core.errors import InputError
+from weft.fabrics.topology import build
+from weft.routing import route
+from weft.sim.common.metrics import link_tiers, load_metrics
+from weft.sim.static.multipath import HASHES, multipath_loads
+from weft.studies.multipath.evidence import CLAIM_BASES, Evidence, excess_variation, plus_minus
+from weft.studies.multipath.frames import (
+    BASES,
+    CDF_COLUMNS,
+    CLAIM_COLUMNS,
+    METRICS,
+    RUN_COLUMNS,
+    SCHEMES,
+    SUMMARY_COLUMNS,
+)
+from weft.studies.multipath.study import (
     EPOCHS,
     QPS,
     StudyResult,
@@ -26,20 +38,8 @@ from weft.papers.multipath_ecmp import (
     study_points,
     traffic,
 )
-from weft.papers.multipath_evidence import CLAIM_BASES, Evidence, excess_variation, plus_minus
-from weft.papers.multipath_frames import (
-    BASES,
-    CDF_COLUMNS,
-    CLAIM_COLUMNS,
-    METRICS,
-    RUN_COLUMNS,
-    SCHEMES,
-    SUMMARY_COLUMNS,
-)
-from weft.routing import route
-from weft.sim.metrics import link_tiers, load_metrics
-from weft.sim.multipath import HASHES, multipath_loads
-from weft.topology import build
+from weft.studies.multipath.verdicts import CLAIMS
+from weft.studies.paper_registry import paper, write_whole
 
 PUBLISHED = Path(__file__).with_name("multipath_published.csv")
 KEYS = ["sweep", "k", "qps", "epochs", "scheme", "basis", "seed"]
@@ -228,7 +228,7 @@ def test_an_interrupt_leaves_the_seeds_that_are_done(
         made.append(arguments)
         return one(*arguments)
 
-    study = importlib.import_module("weft.papers.multipath_ecmp")
+    study = importlib.import_module("weft.studies.multipath.study")
     one = study._measure
     options = {"flows": 20, "k": (4, 6), "processes": 1}
     monkeypatch.setattr(study, "_measure", measure)

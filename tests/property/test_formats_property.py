@@ -12,22 +12,22 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
+from weft.core.units import RATE_NAMES, rate_gbps
 from weft.fabrics import Fabric, NodeKind, Parts
 from weft.fabrics.builder import cable_latency_ns
-from weft.formats import FormatWarning, reader, writer
-from weft.formats.graphml import write as write_graphml
-from weft.formats.graphviz import write as write_dot
-from weft.formats.hostlist import compress, expand
-from weft.formats.ibnetdiscover import read as read_ibnetdiscover
-from weft.formats.ibnetdiscover import write as write_ibnetdiscover
-from weft.formats.ibsim import read as read_ibsim
-from weft.formats.ibsim import write as write_ibsim
-from weft.formats.node_name_map import parse_names, with_names
-from weft.formats.node_name_map import write as write_names
-from weft.formats.slurm import write as write_slurm
-from weft.topology import build
-from weft.units import RATE_NAMES, rate_gbps
+from weft.fabrics.formats import FormatWarning, reader, writer
+from weft.fabrics.formats.graphml import write as write_graphml
+from weft.fabrics.formats.graphviz import write as write_dot
+from weft.fabrics.formats.hostlist import compress, expand
+from weft.fabrics.formats.ibnetdiscover import read as read_ibnetdiscover
+from weft.fabrics.formats.ibnetdiscover import write as write_ibnetdiscover
+from weft.fabrics.formats.ibsim import read as read_ibsim
+from weft.fabrics.formats.ibsim import write as write_ibsim
+from weft.fabrics.formats.node_name_map import parse_names, with_names
+from weft.fabrics.formats.node_name_map import write as write_names
+from weft.fabrics.formats.slurm import write as write_slurm
+from weft.fabrics.topology import build
 
 WORDS = st.text(
     st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")), min_size=1, max_size=20

@@ -12,16 +12,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.random_fabrics import random_fabric
 
-from weft.errors import InputError
+from weft.core.errors import InputError
 from weft.fabrics import Fabric
-from weft.formats import FormatWarning
-from weft.opensm.guid2lid import guid2lid, read_guid2lid
-from weft.opensm.guids import guid_list, read_guids
-from weft.opensm.lfts import lft_dump, read_lfts
-from weft.opensm.lids import Lids, predict_lids
-from weft.opensm.ports import port_guids
-from weft.opensm.qos import endpoint_sls, qos_policy
-from weft.opensm.qosread import read_qos_policy
+from weft.fabrics.formats import FormatWarning
+from weft.opensm.files.guid2lid import guid2lid, read_guid2lid
+from weft.opensm.files.guids import guid_list, read_guids
+from weft.opensm.files.lfts import lft_dump, read_lfts
+from weft.opensm.files.lids import Lids, predict_lids
+from weft.opensm.files.ports import port_guids
+from weft.opensm.files.qos_policy import endpoint_sls, qos_policy
+from weft.opensm.files.qos_reader import read_qos_policy
 from weft.routes import TableRoutes
 
 UNCHECKED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]

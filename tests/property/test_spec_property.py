@@ -7,12 +7,12 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from weft.errors import InputError
+from weft.core.errors import InputError
+from weft.core.words import quoted, unquoted
 from weft.fabrics import Fabric, FabricBuilder
+from weft.fabrics.topology import build, format_spec, topology
+from weft.fabrics.topology.measures import bisection_upper_bound, diameter, distance_counts
 from weft.routing import route
-from weft.topology import build, format_spec, topology
-from weft.topology.measures import bisection_upper_bound, diameter, distance_counts
-from weft.words import quoted, unquoted
 from weft.workload.placement import place
 
 small = st.integers(1, 4)

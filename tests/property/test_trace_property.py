@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.random_traces import Sense, Syntax, random_workload
 from tests.reference.trace import plain_workload
 
-from weft.errors import InputError, NotApplicable, WeftError
+from weft.core.errors import InputError, NotApplicable, WeftError
 from weft.workload import Workload
 from weft.workload.trace import (
     TraceError,

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.errors import InputError
+from weft.core.errors import InputError
 from weft.workload import Kind, Workload, WorkloadBuilder
-from weft.workload.files.goal import read as read_goal
-from weft.workload.files.goalwriter import write as write_goal
-from weft.workload.files.tit import read as read_tit
+from weft.workload.formats.goal import read as read_goal
+from weft.workload.formats.goal_writer import write as write_goal
+from weft.workload.formats.tit import read as read_tit
 from weft.workload.workload import same
 
 #: What files are mutated with: their words, and what stands nowhere in them.

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import networkx as nx
 
-from weft.sim.contention import INFINIBAND, PenaltyModel
+from weft.contention import INFINIBAND, PenaltyModel
 
 Edge = tuple[int, int]
 

@@ -6,11 +6,11 @@ import pytest
 from tests.random_fabrics import random_fabric
 from tests.reference import balance as plain
 from tests.reference import peaks
-from weft.errors import InputError
+from weft.core.errors import InputError
 from weft.routes import TableRoutes
 from weft.routing import route
-from weft.routing.base import lower_worst_load, worst_load
-from weft.sim.bisection import bisection
+from weft.routing.engine_registry import lower_worst_load, worst_load
+from weft.sim.static.effective_bisection import bisection
 
 #: Seeds whose tables have no tree that can avoid the peak.
 NOTHING_TO_LOWER = {23}
@@ -57,7 +57,7 @@ def test_bisections_are_those_of_plain_counting(seed: int, lmc: int, two_way: bo
 
 
 def test_candidates_share_the_bisection_of_a_single_path_fabric() -> None:
-    from weft.topology import build
+    from weft.fabrics.topology import build
 
     fabric = build("xgft:2;4,3;1,1")
     tables = bisection(fabric, route(fabric, "minhop"), samples=50, seed=2)

@@ -13,7 +13,7 @@ import weft
 from tests.reference.congestion_control import TIMER_PS, PlainRate, marked_again, ways_of
 from tests.reference.packet_cases import PLAIN, fabric_of
 from weft import CongestionControl
-from weft.kernels import packet_congestion as kernel
+from weft.kernels.packet import congestion_control as kernel
 from weft.sim.packet.congestion_control import control_state
 from weft.workload import WorkloadBuilder
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.kernels.contention_times import synchronous_times
-from weft.sim.contention import PenaltyModel, predict
-from weft.sim.contention.shapes import random_graph
+from weft.contention import PenaltyModel, predict
+from weft.contention.shapes import random_graph
+from weft.kernels.flow.contention_times import synchronous_times
 
 
 def test_times_of_many_graphs_are_those_of_each() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.reference import contention as plain
-from weft.sim.contention import (
+from weft.contention import (
     INFINIBAND,
     PenaltyModel,
     penalties,
@@ -14,9 +14,7 @@ from weft.sim.contention import (
     predict_elapsed,
     predict_steps,
 )
-from weft.sim.contention import (
-    model as contention,
-)
+from weft.contention import model as contention
 
 MODELS = [
     INFINIBAND,

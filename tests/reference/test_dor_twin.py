@@ -7,12 +7,12 @@ import pytest
 from tests.random_fabrics import random_fabric
 from tests.reference import dor as plain
 from tests.reference.routing import switch_graph
-from weft.errors import NotApplicable
+from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
-from weft.load import fabric as load
+from weft.fabrics.load import fabric as load
 from weft.routes import TableRoutes
 from weft.routing import route
-from weft.routing.dor import _factors
+from weft.routing.engines.dor import _factors
 
 
 @pytest.mark.parametrize("lmc", [0, 2])

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tests.reference.ftree import FatTree
-from weft.errors import NotApplicable
+from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
-from weft.load import fabric as load
+from weft.fabrics.load import fabric as load
 from weft.routes import TableRoutes
 from weft.routing import route
 

@@ -10,11 +10,11 @@ from tests.kns_grids import grid
 from tests.reference import hdor as plain
 from tests.reference import routing
 from weft.fabrics import Fabric
-from weft.kernels.hdor import _lightest
+from weft.fabrics.topology import build
+from weft.kernels.routing.hdor import _lightest
 from weft.routes import TableRoutes
 from weft.routing import route
 from weft.routing.structure.kns import find_kns
-from weft.topology import build
 
 
 def tables(fabric: Fabric, **options: object) -> TableRoutes:

@@ -9,8 +9,8 @@ from tests.random_fabrics import random_fabric
 from tests.reference import lanes as plain
 from weft.routes import TableRoutes, VirtualLanes
 from weft.routing import route
-from weft.routing.lanes import assign_lanes
-from weft.routing.validate import validate
+from weft.routing.lane_assignment import assign_lanes
+from weft.routing.validation.validate import validate
 
 
 @pytest.mark.parametrize("management", [False, True])

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from tests.reference.maxmin import is_max_min_fair, max_min_rates
-from weft.errors import InputError
-from weft.kernels.levels import PATIENCE
-from weft.kernels.maxmin import (
+from weft.core.errors import InputError
+from weft.kernels.flow.maxmin import (
     MOST_PATIENCE,
     maxmin_add,
     maxmin_remove,
     maxmin_solve,
 )
+from weft.kernels.flow.water_levels import PATIENCE
 from weft.sim.flow.maxmin import maxmin_state
 
 SLOTS = 48

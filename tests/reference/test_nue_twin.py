@@ -9,12 +9,12 @@ import pytest
 from tests.random_fabrics import random_fabric
 from tests.reference import nue as twin
 from weft.fabrics import Fabric
-from weft.kernels import ascending
-from weft.kernels import nue as kernels
-from weft.kernels.distances import UNREACHED
-from weft.load import fabric as load
-from weft.routing import nue as engine
-from weft.routing.base import row_sources
+from weft.fabrics.load import fabric as load
+from weft.kernels.routing import ascending
+from weft.kernels.routing import nue as kernels
+from weft.kernels.routing.distances import UNREACHED
+from weft.routing.engine_registry import row_sources
+from weft.routing.engines import nue as engine
 
 
 def channels_of(fabric: Fabric) -> twin.Channels:

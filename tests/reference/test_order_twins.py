@@ -6,13 +6,13 @@ import pytest
 from tests.random_fabrics import random_fabric
 from tests.reference import orders as plain
 from weft.fabrics import Fabric
-from weft.kernels.distances import bfs_many, updown
-from weft.kernels.opensm_ranks import EARLY, LATE, LEVEL
+from weft.fabrics.topology import build
+from weft.kernels.routing.distances import bfs_many, updown
+from weft.kernels.routing.opensm_ranks import EARLY, LATE, LEVEL
 from weft.routes import TableRoutes
 from weft.routing import route
-from weft.routing.base import components, empty_table
-from weft.routing.ranked import fill_ranked
-from weft.topology import build
+from weft.routing.engine_registry import components, empty_table
+from weft.routing.engines.ranked import fill_ranked
 
 
 def up_links(fabric: Fabric, edge_up: np.ndarray) -> dict[int, bool]:

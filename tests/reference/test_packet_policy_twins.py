@@ -9,11 +9,11 @@ import weft
 from tests.reference.packet_layout import ps
 from tests.reference.packet_policies import PlainAdaptive, PlainConga, PlainRound, Played
 from weft.fabrics import Fabric
-from weft.kernels import packet_choice as places
-from weft.kernels import packet_conga as kernel
+from weft.kernels.packet import choice as places
+from weft.kernels.packet import conga as kernel
 from weft.routes import CandidateRoutes
 from weft.sim.packet import Hardware, PacketResult
-from weft.sim.packet.policies.base import Policy, choice_of, numbered
+from weft.sim.packet.policies.policy_registry import Policy, choice_of, numbered
 from weft.workload import WorkloadBuilder
 
 TREES = ("xgft:2;3,3;1,4", "xgft:3;2,2,3;1,3,2", "xgft:3;2,3,2;1,2,3", "xgft:2;2,4;1,2")

@@ -12,17 +12,17 @@ from tests.reference import routing as tables
 from tests.reference.dependencies import dependency_graph
 from tests.reference.phases import by_random_groups
 from weft.fabrics import Fabric
-from weft.kernels.phases import spread_demand
+from weft.fabrics.topology import build
+from weft.kernels.routes.intermediates import spread_demand
 from weft.routes import CandidateRoutes
+from weft.routes.intermediates import routed_rows, turn_shares
 from weft.routing import route
-from weft.routing.phases import routed_rows, turn_shares
-from weft.routing.validate import validate
-from weft.sim.all_to_all import all_to_all_loads
-from weft.sim.bisection import bisection
+from weft.routing.validation.validate import validate
 from weft.sim.flow.network import carried_bytes, lay_routes
-from weft.sim.intermediates import round_loads
-from weft.sim.static import flow_loads, host_flows
-from weft.topology import build
+from weft.sim.static.all_to_all import all_to_all_loads
+from weft.sim.static.effective_bisection import bisection
+from weft.sim.static.intermediate_loads import round_loads
+from weft.sim.static.loads import flow_loads, host_flows
 
 SEEDS = range(12)
 

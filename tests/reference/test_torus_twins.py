@@ -9,8 +9,8 @@ import pytest
 from tests.random_fabrics import random_fabric
 from tests.reference import torus as plain
 from weft.fabrics import Fabric
-from weft.kernels.torus import edge_meets, unite_squares
-from weft.load import fabric as load
+from weft.fabrics.load import fabric as load
+from weft.kernels.routing.torus import edge_meets, unite_squares
 from weft.routes import TableRoutes
 from weft.routing import route
 from weft.routing.structure.torus import Torus, find_tori

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.workload_runs import collective_messages, finish_times, sent
 
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.workload import Kind, Workload
 from weft.workload.apps import application_workload as app
 from weft.workload.apps.grids import beside, near_cube

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 from tests.workload_runs import finish_times
 
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.workload import Kind, Workload, pattern, traffic
 from weft.workload.apps import application_workload as app
 from weft.workload.apps import pattern_workload

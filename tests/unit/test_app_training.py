@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.workload_runs import finish_times, sent
 
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.workload import Kind, Workload
 from weft.workload.apps import application_workload as app
 from weft.workload.apps.pipeline import actions

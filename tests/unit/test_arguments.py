@@ -11,14 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
-from weft import arguments
-from weft.arguments import finite_number, finite_numbers, need_memory, whole_number, whole_numbers
-from weft.errors import InputError, NotApplicable, WeftError
+from weft.contention import PenaltyModel
+from weft.core import arguments
+from weft.core.arguments import (
+    finite_number,
+    finite_numbers,
+    need_memory,
+    whole_number,
+    whole_numbers,
+)
+from weft.core.errors import InputError, NotApplicable, WeftError
 from weft.fabrics import FabricBuilder
 from weft.routing import engine, route
-from weft.sim.contention import PenaltyModel
-from weft.sim.metrics import load_metrics
-from weft.sim.multipath import multipath_loads
+from weft.sim.common.metrics import load_metrics
+from weft.sim.static.multipath import multipath_loads
 from weft.workload.placement import place
 
 TREE = weft.fabric("xgft:2;2,2;1,2")

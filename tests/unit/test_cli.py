@@ -11,13 +11,13 @@ import polars as pl
 import pytest
 from rich.console import Console
 
+from weft.advice.compare import USERS, Gain, compare
 from weft.cli import main
 from weft.cli.compare import advice
 from weft.cli.listing import KINDS, _with_defaults
-from weft.compare import USERS, Gain, compare
-from weft.load import fabric
-from weft.opensm.guids import read_guids
-from weft.registry import Entry
+from weft.core.registry import Entry
+from weft.fabrics.load import fabric
+from weft.opensm.files.guids import read_guids
 
 TREE = "xgft:2;4,4;1,4"
 
@@ -273,7 +273,7 @@ def test_no_flow_is_named_twice_or_left_out_among_the_users_of_a_link(
     whole = compare(tree, samples=2)
     if listed is not None:
         # As on a fabric whose all-to-all has more flows than are listed.
-        monkeypatch.setattr("weft.compare.MAX_LISTED_FLOWS", listed)
+        monkeypatch.setattr("weft.advice.compare.MAX_LISTED_FLOWS", listed)
     result = compare(tree, ("minhop", "updn", "dfsssp", "ecmp"), samples=2)
     named = {run.engine: run for run in whole.runs if run.pattern == "all-to-all"}
     for made in result.runs:

@@ -56,7 +56,7 @@ def test_ctrl_c_in_the_body_of_a_class_is_a_status_and_no_signal(tmp_path: Path)
     """Python remembers such an interrupt, and ends a module that is run by the signal."""
     (tmp_path / "sitecustomize.py").write_text(
         "import weft.cli.app as app\n"
-        "from weft.cli.signals import stoppable\n"
+        "from weft.core.signals import stoppable\n"
         "def info(words):\n"
         "    return lambda *words, **options: exec('raise KeyboardInterrupt')\n"
         "app.program = info\n"

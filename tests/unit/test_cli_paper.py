@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from weft.cli import main, paper
-from weft.papers import paper as papers
-from weft.registry import Entry
+from weft.core.registry import Entry
+from weft.studies import paper as papers
 
 
 def shown(capsys: pytest.CaptureFixture[str], *words: str) -> str:

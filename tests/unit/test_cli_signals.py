@@ -13,7 +13,7 @@ import time
 import numpy as np
 import pytest
 
-from weft.cli.signals import AGAIN_S, at_a_bad_time, stoppable
+from weft.core.signals import AGAIN_S, at_a_bad_time, stoppable
 
 
 def test_a_signal_waits_where_numpy_calls_back() -> None:
@@ -99,7 +99,7 @@ def test_a_signal_waits_too_where_another_is_about_to_be_sent_again(monkeypatch)
                 signal.raise_signal(signal.SIGINT)
             super().start()
 
-    monkeypatch.setattr("weft.cli.signals.threading.Timer", Timer)
+    monkeypatch.setattr("weft.core.signals.threading.Timer", Timer)
     with pytest.raises(KeyboardInterrupt), stoppable():  # noqa: PT012
         struck_within_numpy(done)
         time.sleep(60)
@@ -115,7 +115,7 @@ def test_a_signal_on_its_way_again_strikes_nothing_that_comes_after(monkeypatch)
             pass
 
     done: list[int] = []
-    monkeypatch.setattr("weft.cli.signals.threading.Timer", Sending)
+    monkeypatch.setattr("weft.core.signals.threading.Timer", Sending)
     with stoppable():
         struck_within_numpy(done)
     time.sleep(10 * AGAIN_S)
@@ -135,7 +135,7 @@ COMPILE = """
 import signal, sys, time
 import weft.cli.app as app
 from numba import njit
-from weft.cli.signals import stoppable
+from weft.core.signals import stoppable
 
 def strike(frame, event, argument):
     if frame.f_code.co_qualname == sys.argv[1]:

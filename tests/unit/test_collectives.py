@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.reference.collectives import run_collective
 
-from weft.errors import InputError
+from weft.core.errors import InputError
 from weft.workload import Kind, Workload, WorkloadBuilder
 from weft.workload.collectives import (
     algorithms,

@@ -7,11 +7,12 @@ import pytest
 from tests.packet_states import slot_run
 from tests.unit.test_deadlock_cycle import state
 
-from weft.columns import Column
-from weft.errors import InputError
+from weft.core.columns import Column
+from weft.core.errors import InputError
+from weft.fabrics.topology import build
 from weft.routing import route
 from weft.sim.packet import Hardware, simulate_packets
-from weft.sim.packet.congestion import CAUSES, congestion_trees, full_buffers
+from weft.sim.packet.congestion_trees import CAUSES, congestion_trees, full_buffers
 from weft.sim.packet.hot_spots import (
     HOT_SPOT_COLUMNS,
     NODE_COLUMNS,
@@ -20,7 +21,6 @@ from weft.sim.packet.hot_spots import (
     depth_first,
     trees_at,
 )
-from weft.topology import build
 from weft.workload import WorkloadBuilder
 
 TREE = build("xgft:2;4,4;1,2")

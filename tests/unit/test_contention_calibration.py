@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 from weft.cli import main
-from weft.errors import InputError
-from weft.sim.contention import INFINIBAND, PenaltyModel, predict
-from weft.sim.contention.accuracy import (
+from weft.contention import INFINIBAND, PenaltyModel, predict
+from weft.contention.accuracy import (
     EDGE_ERROR_COLUMNS,
     ERROR_COLUMNS,
     errors_by_edge,
     errors_by_size,
 )
-from weft.sim.contention.calibration import COEFFICIENTS, _Problem, fit
-from weft.sim.contention.coefficient_file import read_coefficients, write_coefficients
-from weft.sim.contention.measurements import Measurement, read_measurements, write_measurements
-from weft.sim.contention.recovery import as_text, survey
-from weft.sim.contention.shapes import all_shapes, random_graph
+from weft.contention.calibration import COEFFICIENTS, _Problem, fit
+from weft.contention.coefficient_file import read_coefficients, write_coefficients
+from weft.contention.measurements import Measurement, read_measurements, write_measurements
+from weft.contention.recovery import as_text, survey
+from weft.contention.shapes import all_shapes, random_graph
+from weft.core.errors import InputError
 
 SIZE = 20 * 2**20
 ALPHA = 5.105e-10

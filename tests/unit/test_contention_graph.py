@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from weft.cli import main
-from weft.errors import InputError
-from weft.sim.contention import model as contention
-from weft.sim.contention import predict_steps
-from weft.sim.contention.graph_file import (
+from weft.contention import model as contention
+from weft.contention import predict_steps
+from weft.contention.graph_file import (
     ContentionGraph,
     parse_bandwidth,
     parse_contention_graph,
     read_contention_graph,
     write_contention_graph,
 )
+from weft.core.errors import InputError
 
 FIGURE_3 = """# Figure 3
 size 20MiB          # of all
@@ -276,11 +276,11 @@ import numpy as np
 from numba.core.dispatcher import Dispatcher
 from weft.cli.warmup import warm_contention
 from weft.kernels import contention, contention_events, contention_times, penalty
-from weft.sim.contention import penalties, predict, predict_steps
-from weft.sim.contention.calibration import _Problem
-from weft.sim.contention.coefficients import INFINIBAND
-from weft.sim.contention.measurements import Measurement
-from weft.sim.contention.recovery import survey
+from weft.contention import penalties, predict, predict_steps
+from weft.contention.calibration import _Problem
+from weft.contention.coefficients import INFINIBAND
+from weft.contention.measurements import Measurement
+from weft.contention.recovery import survey
 
 def compiled():
     modules = (contention, contention_events, contention_times, penalty)

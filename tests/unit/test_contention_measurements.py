@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.errors import InputError
-from weft.sim.contention.measurements import (
+from weft.contention.measurements import (
     MEASUREMENT_COLUMNS,
     Measurement,
     read_measurements,
     write_measurements,
 )
+from weft.core.errors import InputError
 
 HEAD = "graph,edge,source,destination,size_bytes,time_s\n"
 EDGES = st.lists(

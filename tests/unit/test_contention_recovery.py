@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from weft.errors import InputError
-from weft.sim.contention import INFINIBAND, PenaltyModel, penalties, predict
-from weft.sim.contention.measurements import Measurement
-from weft.sim.contention.recovery import PENALTY_COLUMNS, as_text, recover_penalties
-from weft.sim.contention.shapes import all_shapes, random_graph, smaller_shapes
+from weft.contention import INFINIBAND, PenaltyModel, penalties, predict
+from weft.contention.measurements import Measurement
+from weft.contention.recovery import PENALTY_COLUMNS, as_text, recover_penalties
+from weft.contention.shapes import all_shapes, random_graph, smaller_shapes
+from weft.core.errors import InputError
 
 SIZE = 20 * 2**20
 ALPHA = 5.105e-10

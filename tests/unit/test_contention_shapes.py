@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from networkx.algorithms.isomorphism import numerical_edge_match
 
-from weft.errors import InputError
-from weft.sim.contention.shapes import (
+from weft.contention.shapes import (
     all_shapes,
     components,
     edge_shapes,
@@ -18,6 +17,7 @@ from weft.sim.contention.shapes import (
     shape,
     smaller_shapes,
 )
+from weft.core.errors import InputError
 
 SAME = numerical_edge_match(["parallel", "marked"], [0, 0])
 

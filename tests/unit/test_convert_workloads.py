@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from weft.cli import main
-from weft.workload.files import read_workload
+from weft.workload.formats import read_workload
 from weft.workload.load import load_workload
 from weft.workload.workload import same
 

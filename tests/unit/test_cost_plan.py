@@ -11,14 +11,14 @@ import polars as pl
 import pytest
 from tests.random_fabrics import random_fabric
 
-from weft.columns import Column
-from weft.cost import CostPlan, Layout, cables, plan
-from weft.cost.equipment import equipment
-from weft.cost.layout import UNIT_M
-from weft.cost.planning import PLACE_COLUMNS, RACK_COLUMNS, SUMMARY_COLUMNS
-from weft.errors import InputError
+from weft.core.columns import Column
+from weft.core.errors import InputError
 from weft.fabrics import Fabric, FabricBuilder, Parts
-from weft.load import fabric as load
+from weft.fabrics.load import fabric as load
+from weft.machine_room import CostPlan, Layout, cables, plan
+from weft.machine_room.equipment import equipment
+from weft.machine_room.planning import PLACE_COLUMNS, RACK_COLUMNS, SUMMARY_COLUMNS
+from weft.machine_room.room_options import UNIT_M
 
 DOCS = Path(__file__).parents[2] / "docs" / "cost.md"
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from weft.errors import InputError
-from weft.sim.packet.congestion import circles, deadlock_cycle
+from weft.core.errors import InputError
+from weft.sim.packet.congestion_trees import circles, deadlock_cycle
 
 
 def state(links, lanes, waits):

@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import FabricBuilder
-from weft.load import fabric as load
+from weft.fabrics.load import fabric as load
 from weft.routes import TableRoutes
 from weft.routing import route
-from weft.routing.base import never_deadlocks
-from weft.routing.dnup import leaf_ranks
-from weft.routing.validate import validate
-from weft.sim.all_to_all import all_to_all_loads
-from weft.sim.bisection import bisection
+from weft.routing.engine_registry import never_deadlocks
+from weft.routing.engines.dnup import leaf_ranks
+from weft.routing.validation.validate import validate
+from weft.sim.static.all_to_all import all_to_all_loads
+from weft.sim.static.effective_bisection import bisection
 
 
 def test_ranks_are_the_distance_from_the_leaves() -> None:

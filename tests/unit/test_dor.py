@@ -3,13 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import FabricBuilder
-from weft.load import fabric as load
+from weft.fabrics.load import fabric as load
 from weft.routes import TableRoutes
 from weft.routing import route
-from weft.routing.validate import validate
-from weft.sim.all_to_all import all_to_all_loads
+from weft.routing.validation.validate import validate
+from weft.sim.static.all_to_all import all_to_all_loads
 
 FREE = ["mesh:4x4", "mesh:3x4x2", "hypercube:4", "hyperx:S=4x4x2,K=1,1,2,T=3", "torus:4x4x4"]
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.errors import InputError
+from weft.core.errors import InputError
 from weft.experiment import check, read, resolved
 from weft.experiment.spec import MAX_RUNS
 

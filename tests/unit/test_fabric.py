@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from tests.random_fabrics import random_fabric
 
-from weft.errors import InputError
+from weft.core.errors import InputError
 from weft.fabrics import Fabric, FabricBuilder, LinkKind, NodeKind, Parts, renamed, with_lengths
-from weft.topology import build
+from weft.fabrics.topology import build
 
 
 def small() -> Fabric:

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 import weft
-from weft.errors import InputError, NotApplicable
-from weft.kernels import flow_engine
+from weft.core.errors import InputError, NotApplicable
+from weft.kernels.flow import engine as flow_engine
 from weft.sim.flow import IncompleteRun, Progress
 from weft.workload import Workload, WorkloadBuilder, load_workload
 

@@ -10,10 +10,10 @@ import pytest
 from tests.reference.loggops import replay
 
 import weft
-from weft.errors import InputError
+from weft.core.errors import InputError
 from weft.workload import Workload, WorkloadBuilder, load_workload
 from weft.workload.collectives import COLLECTIVES, Sizes, collective
-from weft.workload.files import write_workload
+from weft.workload.formats import write_workload
 
 #: One switch, 100 Gb/s: 12.5 bytes/ns. Two cables of 10 ns and a switch of 100 ns.
 STAR = weft.fabric("xgft:1;16;1,rate=100")

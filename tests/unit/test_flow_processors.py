@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import weft
-from weft.errors import InputError
+from weft.core.errors import InputError
 from weft.workload import WorkloadBuilder
 
 TREE = weft.fabric("xgft:2;4,4;1,4,rate=100")

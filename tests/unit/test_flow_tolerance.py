@@ -10,9 +10,9 @@ from benchmarks._simgrid import random_flows
 from numpy.typing import ArrayLike
 
 from weft.fabrics import Fabric
+from weft.fabrics.topology import build
 from weft.routing import route
 from weft.sim.flow import FlowResult, simulate
-from weft.topology import build
 from weft.workload import Workload, WorkloadBuilder, load_workload
 
 SPEC = "xgft:2;8,8;1,8"

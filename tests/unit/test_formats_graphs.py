@@ -11,13 +11,13 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from weft.errors import NotApplicable
+from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric, FabricBuilder, Parts
+from weft.fabrics.formats import read_file, write_file
+from weft.fabrics.formats.graphml import write as graphml
+from weft.fabrics.formats.graphviz import write as dot
+from weft.fabrics.topology import build
 from weft.fabrics.variants import renamed, with_lengths
-from weft.formats import read_file, write_file
-from weft.formats.graphml import write as graphml
-from weft.formats.graphviz import write as dot
-from weft.topology import build
 
 
 def as_networkx(fabric: Fabric) -> nx.MultiGraph:

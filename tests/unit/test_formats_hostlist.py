@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from weft.errors import InputError
-from weft.formats.hostlist import compress, expand
+from weft.core.errors import InputError
+from weft.fabrics.formats.hostlist import compress, expand
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder, NodeKind, Parts
-from weft.formats import FormatWarning, read_file, write_file
-from weft.formats.ibnetdiscover import read, write
-from weft.topology import build
+from weft.fabrics.formats import FormatWarning, read_file, write_file
+from weft.fabrics.formats.ibnetdiscover import read, write
+from weft.fabrics.topology import build
 
 #: Two leaves and a spine at mixed speeds, hosts with names of every sort, a SHARP aggregation
 #: node inside the spine and a router.

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import FabricBuilder, NodeKind, Parts, rate_text
+from weft.fabrics.formats import FormatWarning, read_file, write_file
+from weft.fabrics.formats.ibsim import read, write
+from weft.fabrics.topology import build
 from weft.fabrics.variants import renamed
-from weft.formats import FormatWarning, read_file, write_file
-from weft.formats.ibsim import read, write
-from weft.topology import build
 
 PLAIN = """\
 # two switches, as people write them

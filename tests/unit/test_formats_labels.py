@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from weft.fabrics import NodeKind
-from weft.formats.labels import choose_labels, guid_id, host_part, is_guid_id
+from weft.fabrics.formats.labels import choose_labels, guid_id, host_part, is_guid_id
 
 HOST, SWITCH = NodeKind.HOST, NodeKind.SWITCH
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
+from weft.fabrics.formats import FormatWarning, read_file, write_file
+from weft.fabrics.formats.node_name_map import Name, parse_names, read_names, with_names, write
+from weft.fabrics.topology import build
 from weft.fabrics.variants import renamed
-from weft.formats import FormatWarning, read_file, write_file
-from weft.formats.node_name_map import Name, parse_names, read_names, with_names, write
-from weft.topology import build
 
 
 def test_both_spellings() -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
+from weft.fabrics.formats import FormatWarning, read_file, write_file
+from weft.fabrics.formats.hostlist import expand
+from weft.fabrics.formats.slurm import write
+from weft.fabrics.topology import build
 from weft.fabrics.variants import renamed
-from weft.formats import FormatWarning, read_file, write_file
-from weft.formats.hostlist import expand
-from weft.formats.slurm import write
-from weft.topology import build
 
 
 def parse(text: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:

@@ -8,10 +8,10 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from weft.errors import NotApplicable
-from weft.formats import FormatWarning, reader, writer
-from weft.formats.hostlist import expand
-from weft.topology import build, topology
+from weft.core.errors import NotApplicable
+from weft.fabrics.formats import FormatWarning, reader, writer
+from weft.fabrics.formats.hostlist import expand
+from weft.fabrics.topology import build, topology
 
 EXAMPLES = [spec for entry in topology for spec in entry.facts.get("examples", ())]
 

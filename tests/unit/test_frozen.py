@@ -17,13 +17,13 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 
 import weft
+from weft.contention.measurements import Measurement
+from weft.core.frozen import FrozenArrays, read_only
 from weft.fabrics import Fabric, SwitchGraph
-from weft.frozen import FrozenArrays, read_only
 from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes, VirtualLanes
-from weft.sim.contention.measurements import Measurement
 from weft.workload import Workload, load_workload
 from weft.workload.jobs import Job, JobMix, combine
-from weft.workload.patterns.base import Pairs, traffic
+from weft.workload.patterns.pattern_registry import Pairs, traffic
 
 TREE = "xgft:2;4,4;1,2"
 

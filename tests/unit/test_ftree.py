@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
-from weft.load import fabric as load
-from weft.opensm.guids import guid_list
+from weft.fabrics.load import fabric as load
+from weft.opensm.files.guids import guid_list
 from weft.routes import TableRoutes
 from weft.routing import route
-from weft.routing.validate import validate
-from weft.sim.all_to_all import all_to_all_loads
+from weft.routing.validation.validate import validate
+from weft.sim.static.all_to_all import all_to_all_loads
 
 
 def ftree(fabric: Fabric, **options: Any) -> TableRoutes:

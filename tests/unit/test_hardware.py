@@ -7,7 +7,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from weft.errors import InputError
+from weft.core.errors import InputError
 from weft.experiment.spec import HardwarePart
 from weft.sim.packet import CongestionControl, Hardware, VlArbitration
 from weft.sim.packet.hardware_text import NAMES, hardware_of, lane_weights, parse_hardware

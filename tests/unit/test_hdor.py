@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from tests.kns_grids import grid
 
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder, NodeKind
 from weft.fabrics.builder import Parts
+from weft.fabrics.topology import build
 from weft.routes import TableRoutes
 from weft.routing import route
 from weft.routing.structure.kns import Kns, find_kns
-from weft.routing.validate import validate
-from weft.sim.all_to_all import all_to_all_loads
-from weft.topology import build
+from weft.routing.validation.validate import validate
+from weft.sim.static.all_to_all import all_to_all_loads
 
 
 def loads(fabric: Fabric, routes: TableRoutes) -> np.ndarray:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from weft.describe import describe
+from weft.advice.describe import describe
+from weft.advice.irregular import NAMED, irregularities
 from weft.fabrics import FabricBuilder
-from weft.formats import read_file
-from weft.irregular import NAMED, irregularities
-from weft.topology import build
+from weft.fabrics.formats import read_file
+from weft.fabrics.topology import build
 
 TREE = "xgft:3;4,4,4;1,4,4;1,1,2"
 

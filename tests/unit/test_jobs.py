@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.errors import InputError, NotApplicable
-from weft.load import fabric as load
+from weft.core.errors import InputError, NotApplicable
+from weft.fabrics.load import fabric as load
 from weft.workload import Kind, Workload, WorkloadBuilder
 from weft.workload.jobs import Job, combine
 from weft.workload.workload import same

@@ -344,8 +344,8 @@ def test_files_of_numbas_own_cache_and_of_lost_kernels_are_removed(tmp_path: Pat
 
 
 def test_every_kernel_of_weft_goes_through_the_cache() -> None:
-    names = [each.name for each in pkgutil.iter_modules(weft.kernels.__path__)]
-    modules = [importlib.import_module(f"weft.kernels.{name}") for name in names]
+    found = pkgutil.walk_packages(weft.kernels.__path__, "weft.kernels.")
+    modules = [importlib.import_module(each.name) for each in found]
     kernels = {each for made in modules for each in vars(made).values() if is_jitted(each)}
     kept = {each for each in kernels if isinstance(each._cache, cache.KernelCache)}
     assert len(kept) > 150

@@ -12,8 +12,8 @@ from numba import njit
 from tests.reference.packet_cases import PLAIN, D, L, R, fabric_of, puts
 
 import weft
-from weft.kernels import packet_lanes as kernel
-from weft.kernels import packet_layout as layout
+from weft.kernels.packet import lanes as kernel
+from weft.kernels.packet import layout
 from weft.routes import TableRoutes, VirtualLanes
 from weft.sim.packet import Hardware, PacketResult, VlArbitration
 

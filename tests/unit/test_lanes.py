@@ -9,12 +9,12 @@ import pytest
 from tests.random_fabrics import random_fabric
 
 import weft
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.routes import TableRoutes, VirtualLanes
-from weft.routing.lanes import assign_lanes
-from weft.routing.validate import validate
-from weft.sim.all_to_all import all_to_all_loads
+from weft.routing.lane_assignment import assign_lanes
+from weft.routing.validation.validate import validate
+from weft.sim.static.all_to_all import all_to_all_loads
 
 
 def with_lanes(fabric: Fabric, routes: TableRoutes, **options: object) -> tuple[TableRoutes, int]:
@@ -125,7 +125,7 @@ def test_lash_keeps_to_one_lane_on_large_fabrics_when_there_is_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fabric = weft.fabric("mesh:4x4")
-    monkeypatch.setattr("weft.routing.lash.MANY_EDGES", 0)
+    monkeypatch.setattr("weft.routing.engines.lash.MANY_EDGES", 0)
     assert weft.route(fabric, "lash", management=True).num_vls == 2
     assert weft.route(fabric, "lash", management=True, max_vls=1).num_vls == 1
 
@@ -163,7 +163,7 @@ def test_a_search_is_given_up_only_where_far_too_many_lanes_are_in_use(
     assert lanes == 5
     with pytest.raises(NotApplicable, match="about 4 or more virtual lanes would be needed, as"):
         assign_lanes(fabric, table, max_vls=1)
-    monkeypatch.setattr("weft.routing.lanes.FIRST_WORK", 0)
+    monkeypatch.setattr("weft.routing.lane_assignment.FIRST_WORK", 0)
     again, same = assign_lanes(fabric, table)
     assert same == lanes
     assert np.array_equal(again, whole)

@@ -1,4 +1,4 @@
-"""`weft.load.fabric`, and reading and writing files whatever their format."""
+"""`weft.fabrics.load.fabric`, and reading and writing files whatever their format."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
-from weft.formats import FormatWarning, read_file, reader, write_file, writer
-from weft.load import fabric
-from weft.topology import build
+from weft.fabrics.formats import FormatWarning, read_file, reader, write_file, writer
+from weft.fabrics.load import fabric
+from weft.fabrics.topology import build
 
 
 @pytest.fixture

@@ -13,13 +13,13 @@ import polars as pl
 import pytest
 
 import weft
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.report.load_curves import load_curves, write_load_curves
-from weft.sim.open_loop import SATURATION_COLUMNS, SWEEP_COLUMNS, load_sweep, saturation_load
-from weft.sim.open_loop import sweep as sweeps
-from weft.sim.open_loop.study import Study, resolved
-from weft.sim.open_loop.sweep import ends_first
 from weft.sim.packet import Hardware
+from weft.sim.sweep import SATURATION_COLUMNS, SWEEP_COLUMNS, load_sweep, saturation_load
+from weft.sim.sweep import sweep as sweeps
+from weft.sim.sweep.settings import Study, resolved
+from weft.sim.sweep.sweep import ends_first
 
 #: Four hosts a leaf with two cables up: uniform traffic saturates at 2 / (4 * 12 / 15) = 0.625.
 TREE = "xgft:2;4,4;1,2"

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from weft.errors import InputError
-from weft.measure.binding import Graph, Machine, bind, machines_of
-from weft.measure.plan import GraphOptions, read_graphs
-from weft.sim.contention.shapes import all_shapes, shape
+from weft.contention.measure_binding import Graph, Machine, bind, machines_of
+from weft.contention.measure_plan import GraphOptions, read_graphs
+from weft.contention.shapes import all_shapes, shape
+from weft.core.errors import InputError
 
 SIZE = 20 * 2**20
 THREE = [Machine("a", [0, 3, 6]), Machine("b", [1, 4, 7]), Machine("c", [2, 5])]

@@ -8,8 +8,8 @@ from tests.random_fabrics import random_fabric
 
 import weft
 from weft.fabrics import Fabric, FabricBuilder
-from weft.topology import build, closed_form
-from weft.topology.measures import (
+from weft.fabrics.topology import build, closed_form
+from weft.fabrics.topology.measures import (
     average_distance,
     bisection_upper_bound,
     diameter,
@@ -100,7 +100,7 @@ def test_distances_when_the_search_goes_in_several_parts(monkeypatch):
     fabric = build("torus:dims=9x8,hosts=2").with_faults(cables=9, seed=1)
     expected = distance_counts(fabric).tolist()
     assert expected == plain_counts(fabric)
-    monkeypatch.setattr("weft.topology.measures.GATHER_BYTES", 1)
+    monkeypatch.setattr("weft.fabrics.topology.measures.GATHER_BYTES", 1)
     assert distance_counts(fabric).tolist() == expected
 
 

@@ -9,15 +9,16 @@ import polars as pl
 import pytest
 from tests.random_fabrics import random_fabric
 
-from weft.columns import Column, frame
-from weft.errors import InputError, NotApplicable
+from weft.core.columns import Column, frame
+from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder, NodeKind, Parts
 from weft.routes import Routes
 from weft.routing import route
-from weft.sim import analysis, metrics
-from weft.sim.analysis import StaticResult, analyse, analyse_all_to_all
-from weft.sim.bisection import bisection
-from weft.sim.metrics import ecdf, load_metrics
+from weft.sim.common import metrics
+from weft.sim.common.metrics import ecdf, load_metrics
+from weft.sim.static import analysis
+from weft.sim.static.analysis import StaticResult, analyse, analyse_all_to_all
+from weft.sim.static.effective_bisection import bisection
 from weft.workload import traffic
 
 DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"

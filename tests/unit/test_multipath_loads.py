@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from tests.reference.multipath import all_paths
 
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
+from weft.fabrics.topology import build
 from weft.routes import CandidateRoutes
 from weft.routing import route
-from weft.sim.metrics import link_tiers
-from weft.sim.multipath import HASHES, Scheme, multipath_loads
-from weft.sim.static import link_loads
-from weft.topology import build
+from weft.sim.common.metrics import link_tiers
+from weft.sim.static.loads import link_loads
+from weft.sim.static.multipath import HASHES, Scheme, multipath_loads
 
 SPLITS = [(1, 1), (1, 20), (8, 1), (8, 20), (30, 3)]
 

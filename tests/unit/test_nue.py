@@ -8,13 +8,13 @@ import pytest
 from tests.random_fabrics import random_fabric
 from tests.reference.routing import host_paths
 
-from weft.errors import InputError
+from weft.core.errors import InputError
 from weft.fabrics import Fabric, FabricBuilder
-from weft.load import fabric as load
+from weft.fabrics.load import fabric as load
 from weft.routes import TableRoutes
 from weft.routing import route
-from weft.routing.validate import validate
-from weft.sim.all_to_all import all_to_all_loads
+from weft.routing.validation.validate import validate
+from weft.sim.static.all_to_all import all_to_all_loads
 
 
 def nue(fabric: Fabric, **options: object) -> TableRoutes:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from weft.errors import InputError
-from weft.sim.open_loop import measure
-from weft.sim.open_loop.overload import Messages
-from weft.sim.open_loop.saturation import bisect
-from weft.sim.open_loop.statistics import batch_means, mser, student_t, trend
+from weft.core.errors import InputError
+from weft.sim.sweep import measure
+from weft.sim.sweep.overload import Messages
+from weft.sim.sweep.saturation import bisect
+from weft.sim.sweep.statistics import batch_means, mser, student_t, trend
 
 
 def queues(load: float, sources: int, until: float, seed: int):

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import weft
-from weft.sim.open_loop import load_sweep, saturation_load
-from weft.sim.open_loop.levels import Network, measure_load
-from weft.sim.open_loop.study import resolved
 from weft.sim.packet import Hardware
+from weft.sim.sweep import load_sweep, saturation_load
+from weft.sim.sweep.one_load import Network, measure_load
+from weft.sim.sweep.settings import resolved
 
 #: Of a packet of 2,048 bytes with its header on a cable of 200 Gb/s.
 PACKET_NS = 8 * (2048 + 26) / 200

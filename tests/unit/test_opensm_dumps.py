@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
-from weft.load import fabric as load
-from weft.opensm.lfts import lft_dump
-from weft.opensm.lidmatrix import lid_matrix, read_lid_matrix, shortest_hops
-from weft.opensm.lids import Lids, predict_lids
-from weft.opensm.sl2vl import read_sl2vl, sl2vl_dump
+from weft.fabrics.load import fabric as load
+from weft.opensm.files.lfts import lft_dump
+from weft.opensm.files.lid_matrix import lid_matrix, read_lid_matrix, shortest_hops
+from weft.opensm.files.lids import Lids, predict_lids
+from weft.opensm.files.sl2vl import read_sl2vl, sl2vl_dump
 from weft.routes import TableRoutes, VirtualLanes
 from weft.routing import route
 

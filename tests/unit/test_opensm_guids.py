@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from weft.errors import InputError
+from weft.core.errors import InputError
 from weft.fabrics import Fabric, FabricBuilder, NodeKind
-from weft.formats import FormatWarning
-from weft.opensm.guids import GuidKind, guid_list, read_guids
-from weft.opensm.ports import by_port_guid, port_guids
+from weft.fabrics.formats import FormatWarning
+from weft.opensm.files.guids import GuidKind, guid_list, read_guids
+from weft.opensm.files.ports import by_port_guid, port_guids
 
 
 def cluster() -> Fabric:

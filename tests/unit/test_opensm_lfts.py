@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
-from weft.formats import FormatWarning
-from weft.load import fabric as load
-from weft.opensm.lfts import lft_dump, read_lfts
-from weft.opensm.lids import Lids, predict_lids
+from weft.fabrics.formats import FormatWarning
+from weft.fabrics.load import fabric as load
+from weft.opensm.files.lfts import lft_dump, read_lfts
+from weft.opensm.files.lids import Lids, predict_lids
 from weft.routes import TableRoutes
 from weft.routing import route
-from weft.routing.validate import validate
+from weft.routing.validation.validate import validate
 
 
 def pair() -> Fabric:
@@ -320,7 +320,7 @@ def test_the_engine_takes_the_file_and_says_so_without_one(tmp_path: Path) -> No
 def test_long_files_are_read_piece_by_piece(
     chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("weft.opensm.lftlines._CHUNK", chunk)
+    monkeypatch.setattr("weft.opensm.files.lft_lines._CHUNK", chunk)
     assert read_lfts(pair(), write(tmp_path, OPENSM)).table.tolist() == TABLE
     with pytest.raises(InputError, match=r":16: the table of .* has 6 rows, and its end says 8"):
         read_lfts(pair(), write(tmp_path, OPENSM[: -len("6 lids dumped\n")] + "8 lids dumped\n"))

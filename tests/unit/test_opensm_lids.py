@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
-from weft.load import fabric as load
-from weft.opensm.guid2lid import guid2lid, read_guid2lid
-from weft.opensm.lids import predict_lids, with_lids
+from weft.fabrics.load import fabric as load
+from weft.opensm.files.guid2lid import guid2lid, read_guid2lid
+from weft.opensm.files.lids import predict_lids, with_lids
 
 
 def line() -> Fabric:

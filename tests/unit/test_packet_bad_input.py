@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.sim.packet import Hardware, StopRun, VlArbitration, simulate_packets
 from weft.workload import WorkloadBuilder, load_workload
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.kernels import packet_engine
+from weft.kernels.packet import engine as packet_engine
 from weft.sim.packet import PacketResult
 
 FULL = {

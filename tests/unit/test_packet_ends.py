@@ -14,8 +14,8 @@ import weft
 from weft import CongestionControl, InputError
 from weft.cli.simulate_packets_text import packet_lines
 from weft.sim.flow.engine import Progress
-from weft.sim.open_loop.levels import Network
 from weft.sim.packet import StopRun, state
+from weft.sim.sweep.one_load import Network
 
 #: From a first byte's leaving a host to the last one's arrival behind one switch.
 THROUGH = L + R + L + D

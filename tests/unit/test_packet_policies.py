@@ -7,7 +7,7 @@ import pytest
 from tests.packet_runs import fabric_of, puts
 
 import weft
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.routing.structure.fat_tree import find_levels
 from weft.sim.packet import PacketResult

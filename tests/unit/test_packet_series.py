@@ -8,8 +8,9 @@ import polars as pl
 import pytest
 from tests.packet_states import slot_run
 
-from weft.columns import Column
-from weft.errors import InputError
+from weft.core.columns import Column
+from weft.core.errors import InputError
+from weft.fabrics.topology import build
 from weft.routing import route
 from weft.sim.packet import Hardware, simulate_packets
 from weft.sim.packet.series import (
@@ -27,7 +28,6 @@ from weft.sim.packet.timelines import (
     rank_spans,
     timelines,
 )
-from weft.topology import build
 from weft.workload import WorkloadBuilder
 
 TREE = build("xgft:2;4,4;1,2")

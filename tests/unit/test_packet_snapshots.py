@@ -9,7 +9,7 @@ import pytest
 from tests.packet_runs import PLAIN, D, L, R, fabric_of, puts, run
 
 import weft
-from weft.kernels import packet_view
+from weft.kernels.packet import view as packet_view
 from weft.sim.packet import state
 
 

@@ -8,9 +8,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.workload.patterns import Pairs, pattern, traffic
-from weft.workload.patterns.base import MAX_FLOWS
+from weft.workload.patterns.pattern_registry import MAX_FLOWS
 
 
 def as_map(flows: Pairs) -> dict[int, int]:

@@ -10,16 +10,16 @@ import pytest
 from tests.work import lines_run
 
 import weft
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.routes import CandidateRoutes
 from weft.routing import route
 from weft.routing.structure.groups import find_dragonfly, find_grid, find_megafly
-from weft.routing.validate import validate
-from weft.sim.all_to_all import all_to_all_loads
-from weft.sim.intermediates import least_worst_share
-from weft.sim.multipath import multipath_loads
-from weft.sim.static import Loads, flow_loads, host_flows
+from weft.routing.validation.validate import validate
+from weft.sim.static.all_to_all import all_to_all_loads
+from weft.sim.static.intermediate_loads import least_worst_share
+from weft.sim.static.loads import Loads, flow_loads, host_flows
+from weft.sim.static.multipath import multipath_loads
 
 
 def candidates(fabric: Fabric, spec: str) -> CandidateRoutes:

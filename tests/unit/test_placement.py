@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
-from weft.formats import reader, writer
-from weft.formats.hostlist import compress
-from weft.load import fabric as load
+from weft.fabrics.formats import reader, writer
+from weft.fabrics.formats.hostlist import compress
+from weft.fabrics.load import fabric as load
 from weft.workload.placement import place
 
 TREE = load("xgft:2;4,4;1,4")  # leaf l has the hosts h4l to h4l+3

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from weft.errors import InputError
-from weft.pool import cores, held_signals, run_all
+from weft.core.errors import InputError
+from weft.core.pool import cores, held_signals, run_all
 
 Watch = Callable[[Any], None]
 
@@ -129,8 +129,8 @@ def test_there_are_cores() -> None:
 SIGNALLED = """
 import os, signal, sys
 from tests.unit.test_pool import linger
-from weft.cli.signals import ended_by, stoppable
-from weft.pool import run_all
+from weft.core.signals import ended_by, stoppable
+from weft.core.pool import run_all
 
 number = int(sys.argv[1])
 with stoppable():

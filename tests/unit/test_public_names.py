@@ -36,7 +36,7 @@ def test_type_checkers_and_programs_see_the_same_names() -> None:
 
 
 def test_modules_are_attributes_and_what_is_not_there_is_said() -> None:
-    assert weft.cost is importlib.import_module("weft.cost")
+    assert weft.machine_room is importlib.import_module("weft.machine_room")
     with pytest.raises(AttributeError, match="module 'weft' has no attribute 'nothing'"):
         _ = weft.nothing  # type: ignore[attr-defined]
     with pytest.raises(ImportError, match="cannot import name 'nothing'"):

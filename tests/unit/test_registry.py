@@ -7,13 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from weft.errors import InputError, PluginWarning
-from weft.registry import Registry, did_you_mean
+from weft.core.errors import InputError, PluginWarning
+from weft.core.registry import Registry, did_you_mean
 
 
 def registry(monkeypatch: pytest.MonkeyPatch, *points: object) -> Registry:
     """A registry over a package that registers nothing in it, and these entry points."""
-    monkeypatch.setattr("weft.registry.entry_points", lambda group: points)
+    monkeypatch.setattr("weft.core.registry.entry_points", lambda group: points)
     return Registry("thing", "weft.workload", "weft.things", ("fabric",), ("form",))
 
 

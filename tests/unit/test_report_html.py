@@ -12,10 +12,11 @@ import pytest
 from tests.random_fabrics import random_fabric
 from tests.report_pages import comparison_page, run_of
 
-from weft.errors import InputError
+from weft.core.errors import InputError
 from weft.fabrics import Fabric, FabricBuilder, renamed
-from weft.report.html import render, write
-from weft.report.model import LISTED_USERS, EngineVerdict, LinkUsers
+from weft.fabrics.topology import build
+from weft.report.comparison_data import LISTED_USERS, EngineVerdict, LinkUsers
+from weft.report.comparison_page import render, write
 from weft.report.packing import coded, packed, script_json
 from weft.report.summary import (
     CURVE_POINTS,
@@ -27,7 +28,6 @@ from weft.report.summary import (
     user_line,
 )
 from weft.routing import route
-from weft.topology import build
 
 HOSTILE = (
     "</script><script>alert(1)</script>",
@@ -240,7 +240,7 @@ def test_hostile_names_stay_text():
 
 
 def test_real_cluster_is_small(shared):
-    from weft.formats.ibnetdiscover import read
+    from weft.fabrics.formats.ibnetdiscover import read
 
     path = shared / "fabrics" / "psmn-x5.ibnetdiscover"
     fabric = read(path.read_text(), str(path))

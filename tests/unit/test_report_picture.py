@@ -3,11 +3,11 @@ import struct
 import numpy as np
 import pytest
 
-from weft.errors import InputError
+from weft.core.errors import InputError
+from weft.fabrics.topology import build
 from weft.report.labels import MOST, short_names, shortened
 from weft.report.layout import layout
 from weft.report.picture import PIECES, cable_curves, draw_png
-from weft.topology import build
 
 
 def test_picture_is_a_png_and_the_same_each_time(tmp_path):

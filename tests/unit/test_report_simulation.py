@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from tests.unit.test_report_html import HOSTILE, Document, unpacked, with_hostile_names
 
-from weft.errors import InputError
+from weft.core.errors import InputError
+from weft.fabrics.topology import build
 from weft.report import simulation_data
 from weft.report.hops import hops_text
-from weft.report.simulation import (
+from weft.report.simulation_page import (
     facts,
     render_simulation,
     size_text,
@@ -23,7 +24,6 @@ from weft.report.simulation import (
 from weft.routing import route
 from weft.sim.packet import simulate_packets
 from weft.sim.packet.hot_spots import trees_at
-from weft.topology import build
 from weft.workload import WorkloadBuilder
 
 TREE = build("xgft:2;4,4;1,2")

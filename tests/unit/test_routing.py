@@ -6,21 +6,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from weft.compare import compare
-from weft.errors import InputError, NotApplicable, UnroutedWarning
+from weft.advice.compare import compare
+from weft.core.errors import InputError, NotApplicable, UnroutedWarning
+from weft.core.registry import Entry
 from weft.fabrics import Fabric, FabricBuilder
-from weft.registry import Entry
+from weft.fabrics.topology import build
+from weft.opensm.live.subnet import live
 from weft.routes import CandidateRoutes, TableRoutes
 from weft.routing import engine as engines
 from weft.routing import route
+from weft.routing.engines.updn import chosen_roots, roots_by_distance
 from weft.routing.structure.fat_tree import find_fat_tree
-from weft.routing.updn import chosen_roots, roots_by_distance
-from weft.routing.validate import reached_rows, validate
-from weft.sim.all_to_all import all_to_all_loads
-from weft.sim.bisection import bisection
-from weft.sim.static import contention, host_flows, link_loads
-from weft.subnet.live import live
-from weft.topology import build
+from weft.routing.validation.validate import reached_rows, validate
+from weft.sim.static.all_to_all import all_to_all_loads
+from weft.sim.static.effective_bisection import bisection
+from weft.sim.static.loads import contention, host_flows, link_loads
 
 
 def ring(size: int) -> Fabric:

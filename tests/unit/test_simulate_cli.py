@@ -13,8 +13,8 @@ from tests.simulate_runs import RING, TREE, TWO_JOBS, experiment, run
 import weft
 from weft.cli import simulate as command
 from weft.experiment import check, read
+from weft.experiment.result_tables import JOB_COLUMNS, RUN_COLUMNS, TABLES
 from weft.experiment.run import perform
-from weft.experiment.tables import JOB_COLUMNS, RUN_COLUMNS, TABLES
 from weft.workload import load_workload
 from weft.workload.placement import place
 
@@ -116,7 +116,7 @@ def test_a_wrong_placement_or_workload_is_found_before_anything_runs(
     def never(*arguments: object, **options: object) -> None:
         raise AssertionError("a run has begun")
 
-    monkeypatch.setattr("weft.experiment.levels.simulate", never)
+    monkeypatch.setattr("weft.experiment.run_level.simulate", never)
     words = (TREE, "--workload", RING, "--ranks", 4, "--placement", "linear", "--engine", "updn")
     for more, message in (
         (("--placement", "hosts:list=h[2-4],h99"), "no host 'h99'"),

@@ -14,11 +14,11 @@ import pytest
 from tests.simulate_runs import TOLD, TREE, experiment, run
 
 import weft
-from weft.cli.signals import ended_by, stoppable
+from weft.core.signals import ended_by, stoppable
 from weft.experiment import check, read, resolved
-from weft.experiment.levels import run_level
+from weft.experiment.result_tables import TABLES
 from weft.experiment.run import perform
-from weft.experiment.tables import TABLES
+from weft.experiment.run_level import run_level
 from weft.sim.packet import Hardware, VlArbitration
 from weft.workload import load_workload
 
@@ -426,14 +426,14 @@ def test_runs_come_from_python_too() -> None:
 #: Prints which kernels runs had to compile for other arguments than those of `weft warmup`.
 AFTER_WARMUP = """
 import importlib, pkgutil
-import weft, weft.kernels
+import weft, weft.kernels.packet
 from numba.core.dispatcher import Dispatcher
 from weft.cli.warmup import warm_packets
 from weft.sim.packet import CongestionControl, Hardware
 from weft.workload import load_workload
 
-names = [m.name for m in pkgutil.iter_modules(weft.kernels.__path__) if "packet" in m.name]
-modules = [importlib.import_module("weft.kernels." + name) for name in names]
+names = [m.name for m in pkgutil.iter_modules(weft.kernels.packet.__path__)]
+modules = [importlib.import_module("weft.kernels.packet." + name) for name in names]
 
 def compiled():
     return {

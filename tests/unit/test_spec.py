@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from weft.errors import InputError
+from weft.core.errors import InputError
 from weft.fabrics import FabricBuilder, LinkKind
-from weft.topology import build, closed_form, format_spec, topology
+from weft.fabrics.topology import build, closed_form, format_spec, topology
 
 
 @pytest.mark.parametrize(

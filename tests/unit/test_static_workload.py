@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from weft.errors import InputError
-from weft.load import fabric as load
+from weft.core.errors import InputError
+from weft.fabrics.load import fabric as load
 from weft.routing import route
-from weft.sim.analysis import analyse
-from weft.sim.phases import (
+from weft.sim.static.analysis import analyse
+from weft.sim.static.phases import (
     LINK_COLUMNS,
     MESSAGE_COLUMNS,
     PHASE_COLUMNS,

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from weft.cli.opensm_live import settings
-from weft.errors import InputError
-from weft.load import fabric as load
-from weft.opensm.lfts import lft_dump
-from weft.opensm.lids import predict_lids
-from weft.opensm.ports import port_guids
+from weft.core.errors import InputError
+from weft.fabrics.load import fabric as load
+from weft.opensm.files.dumps import find_dumps, load_tables
+from weft.opensm.files.lfts import lft_dump
+from weft.opensm.files.lids import predict_lids
+from weft.opensm.files.ports import port_guids
+from weft.opensm.files.tables_folder import LFTS, read_settings, read_tables
 from weft.routes import TableRoutes
 from weft.routing import route
-from weft.subnet.dumps import find_dumps, load_tables
-from weft.subnet.folder import LFTS, read_settings, read_tables
 
 CONFIG = """\
 # a comment

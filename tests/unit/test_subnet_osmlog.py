@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from weft.subnet.osmlog import complaints, is_log, last_error, last_sweep, sweeps, version
+from weft.opensm.files.osm_log import complaints, is_log, last_error, last_sweep, sweeps, version
 
 
 def lines(*said: str) -> str:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from weft.errors import WeftError
-from weft.subnet import guardian
-from weft.subnet.processes import (
+from weft.core.errors import WeftError
+from weft.opensm.live import guardian
+from weft.opensm.live.processes import (
     Processes,
     ending,
     find_program,
@@ -82,7 +82,7 @@ def test_the_guardian_acts_when_its_parent_is_killed(tmp_path: Path) -> None:
         "import os, sys\n"
         "from pathlib import Path\n"
         "from weft.subnet import guardian\n"
-        "from weft.subnet.processes import Processes\n"
+        "from weft.opensm.live.processes import Processes\n"
         "p = Processes(None)\n"
         "e = {**os.environ, guardian.MARK: p.token}\n"
         "p.start(['sleep', '100'], p.folder / 'log', e)\n"

@@ -2,11 +2,11 @@ import struct
 
 import pytest
 
-from weft.errors import InputError
+from weft.core.errors import InputError
+from weft.fabrics.topology import build
 from weft.report.timeline_picture import draw_timelines
 from weft.routing import route
 from weft.sim.packet import simulate_packets
-from weft.topology import build
 from weft.workload import load_workload
 
 

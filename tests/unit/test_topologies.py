@@ -13,8 +13,8 @@ from scipy.sparse.csgraph import breadth_first_order
 from tests.fabric_views import neighbours, switch_graph, switch_links
 
 from weft.fabrics import LinkKind
-from weft.topology import build, closed_form
-from weft.topology.measures import diameter
+from weft.fabrics.topology import build, closed_form
+from weft.fabrics.topology.measures import diameter
 
 # -- trees ---------------------------------------------------------------------------------------
 

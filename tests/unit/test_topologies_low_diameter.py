@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from tests.fabric_views import neighbours, switch_graph, switch_links
 
-from weft.topology import build
-from weft.topology.jellyfish import random_regular_graph
-from weft.topology.measures import diameter
-from weft.topology.slimfly import finite_field, generator_sets, prime_power
+from weft.fabrics.topology import build
+from weft.fabrics.topology.jellyfish import random_regular_graph
+from weft.fabrics.topology.measures import diameter
+from weft.fabrics.topology.slimfly import finite_field, generator_sets, prime_power
 
 # -- dragonflies ---------------------------------------------------------------------------------
 

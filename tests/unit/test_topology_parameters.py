@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from weft.errors import InputError
-from weft.topology import build
+from weft.core.errors import InputError
+from weft.fabrics.topology import build
 
 
 @pytest.mark.parametrize(

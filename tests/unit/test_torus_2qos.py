@@ -5,16 +5,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
-from weft.load import fabric as load
-from weft.opensm.torus_conf import parse, write
+from weft.fabrics.load import fabric as load
+from weft.opensm.files.torus_conf import parse, write
 from weft.routes import TableRoutes
 from weft.routing import route
 from weft.routing.structure.torus import Torus, find_tori, is_whole
 from weft.routing.structure.torus_seed import configuration, seeded
-from weft.routing.validate import Validation, validate
-from weft.sim.all_to_all import all_to_all_loads
+from weft.routing.validation.validate import Validation, validate
+from weft.sim.static.all_to_all import all_to_all_loads
 
 
 def one(fabric: Fabric) -> Torus:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from weft.errors import InputError
-from weft.opensm.torus_conf import Seed, SeedLink, TorusConf, parse, read, write
+from weft.core.errors import InputError
+from weft.opensm.files.torus_conf import Seed, SeedLink, TorusConf, parse, read, write
 
 WHOLE = """\
 # A 4x5 torus in y and z.

@@ -9,9 +9,9 @@ import pytest
 from tests.work import lines_run
 
 from weft.cli import main
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.workload import Workload, WorkloadBuilder
-from weft.workload.files import read_workload, write_workload
+from weft.workload.formats import read_workload, write_workload
 from weft.workload.trace import TraceError, dense_text, folded_text, trace_workload
 from weft.workload.workload import same
 

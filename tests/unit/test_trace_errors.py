@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.work import lines_run
 
-from weft.errors import InputError
+from weft.core.errors import InputError
 from weft.workload.trace import TraceError, parse, trace_workload
 
 #: A program for four ranks, the line and column at fault (None: the whole line), and how the

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.workload import Kind, Workload, WorkloadBuilder
 from weft.workload.collectives import collective_on
 from weft.workload.trace import (
@@ -20,7 +20,7 @@ from weft.workload.trace import (
     parse,
     trace_workload,
 )
-from weft.workload.trace.words import (
+from weft.workload.trace.keywords import (
     COLLECTIVES,
     DEFINITIONS,
     FUNCTIONS,

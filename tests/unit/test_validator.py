@@ -7,15 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from weft.errors import InputError
+from weft.core.errors import InputError
 from weft.fabrics import Fabric, FabricBuilder, Parts
+from weft.fabrics.topology import build
 from weft.routes import CandidateRoutes, Routes, TableRoutes, VirtualLanes
 from weft.routing import route
-from weft.routing.validate import validate
-from weft.sim.all_to_all import all_to_all_loads
-from weft.sim.bisection import bisection
-from weft.sim.static import link_loads
-from weft.topology import build
+from weft.routing.validation.validate import validate
+from weft.sim.static.all_to_all import all_to_all_loads
+from weft.sim.static.effective_bisection import bisection
+from weft.sim.static.loads import link_loads
 
 
 def tables(fabric: Fabric, engine: str = "minhop", **options: object) -> TableRoutes:

@@ -10,17 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.workload import Kind, WorkloadBuilder
 from weft.workload.collectives import collective_on
-from weft.workload.files import (
+from weft.workload.formats import (
     read_workload,
     workload_reader,
     workload_writer,
     write_workload,
 )
-from weft.workload.files.goal import read as read_goal
-from weft.workload.files.goalwriter import write as write_goal
+from weft.workload.formats.goal import read as read_goal
+from weft.workload.formats.goal_writer import write as write_goal
 from weft.workload.workload import same
 
 DOCS = Path(__file__).parents[2] / "docs" / "workload-files.md"

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from weft.errors import InputError
+from weft.core.errors import InputError
 from weft.workload import Kind, WorkloadBuilder
 from weft.workload.workload import same
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from weft.errors import InputError
-from weft.registry import convert
-from weft.units import Bytes, Nanoseconds
+from weft.core.errors import InputError
+from weft.core.registry import convert
+from weft.core.units import Bytes, Nanoseconds
 from weft.workload import Kind, WorkloadBuilder
 
 Write = Callable[[WorkloadBuilder], object]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.errors import InputError
-from weft.kernels.dag import edge_runs, out_of_order, successors
+from weft.core.errors import InputError
+from weft.kernels.program.dag import edge_runs, out_of_order, successors
 from weft.workload import WorkloadBuilder, workload
 from weft.workload.rows import Rows
 

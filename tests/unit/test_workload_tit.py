@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from weft.errors import InputError
+from weft.core.errors import InputError
 from weft.workload import Kind, Workload, WorkloadBuilder
 from weft.workload.collectives import collective_on
-from weft.workload.files import read_workload
-from weft.workload.files.tit import read as read_tit
-from weft.workload.files.titactions import TYPE_BYTES
+from weft.workload.formats import read_workload
+from weft.workload.formats.tit import read as read_tit
+from weft.workload.formats.tit_actions import TYPE_BYTES
 from weft.workload.workload import same
 
 

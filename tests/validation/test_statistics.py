@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from weft.kernels.bisection import random_matching
+from weft.fabrics.topology import build
+from weft.kernels.routes.effective_bisection import random_matching
 from weft.routing import route
-from weft.sim.bisection import bisection
-from weft.topology import build
+from weft.sim.static.effective_bisection import bisection
 
 pytestmark = pytest.mark.slow
 

@@ -14,8 +14,8 @@ import cyclopts
 from weft import __version__
 from weft.cli.mistakes import attached, explained
 from weft.cli.output import printable_output
-from weft.cli.signals import ended_by, stoppable
-from weft.errors import WeftError
+from weft.core.errors import WeftError
+from weft.core.signals import ended_by, stoppable
 
 #: Exit status when the input or the command line is at fault.
 BAD_INPUT = 2

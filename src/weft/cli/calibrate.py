@@ -12,17 +12,17 @@ from rich.markup import escape
 from rich.table import Table
 
 from weft.cli.common import Whole, announced_compile, check_files, console
-from weft.formats.text import write_text
-from weft.sim.contention.calibration import COEFFICIENTS, Calibration, fit
-from weft.sim.contention.coefficient_file import read_coefficients, write_coefficients
-from weft.sim.contention.coefficients import INFINIBAND
-from weft.sim.contention.measurements import read_measurements
+from weft.contention.calibration import COEFFICIENTS, Calibration, fit
+from weft.contention.coefficient_file import read_coefficients, write_coefficients
+from weft.contention.coefficients import INFINIBAND
+from weft.contention.measurements import read_measurements
+from weft.core.files import write_text
 
 
 def calibrate_command(
     file: Annotated[
         Path,
-        Parameter(help="Measurements, such as `python -m weft.measure.contention` writes."),
+        Parameter(help="Measurements, such as `python -m weft.contention.measure` writes."),
     ],
     /,
     *,

@@ -15,9 +15,9 @@ from typing import Annotated, Any
 from cyclopts import Parameter, Token
 from rich.console import Console
 
-from weft.errors import STANDARD_INPUT, InputError
+from weft.core.errors import STANDARD_INPUT, InputError
 from weft.fabrics import Fabric
-from weft.load import fabric as load_fabric
+from weft.fabrics.load import fabric as load_fabric
 
 #: Seconds that a kernel may take to compile before a user is told.
 PATIENCE_S = 3.0

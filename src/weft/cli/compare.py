@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from weft.advice import no_tables, recommendation, roots_taken
+from weft.advice.compare import Comparison, Outcome, cell_text, compare
+from weft.advice.recommendation import no_tables, recommendation, roots_taken
 from weft.cli.common import (
     NO_FAULTS,
     FabricArgument,
@@ -24,12 +25,11 @@ from weft.cli.common import (
     console,
     split_names,
 )
-from weft.compare import Comparison, Outcome, cell_text, compare
-from weft.errors import InputError
-from weft.formats.text import write_bytes, write_text
-from weft.opensm.guids import guid_list
-from weft.report.html import write as write_page
-from weft.report.model import Run
+from weft.core.errors import InputError
+from weft.core.files import write_bytes, write_text
+from weft.opensm.files.guids import guid_list
+from weft.report.comparison_data import Run
+from weft.report.comparison_page import write as write_page
 from weft.routing import engine
 
 #: Columns of the engine table in a terminal; the page and --table have all.

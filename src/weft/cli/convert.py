@@ -10,13 +10,13 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from weft.cli.common import NO_FAULTS, FabricOptions, Whole, check_files
-from weft.errors import InputError
-from weft.formats import write_file, writer
-from weft.formats.files import by_suffix
-from weft.registry import did_you_mean
+from weft.core.errors import InputError
+from weft.core.registry import did_you_mean
+from weft.fabrics.formats import write_file, writer
+from weft.fabrics.formats.read_write import by_suffix
 from weft.workload import Workload
-from weft.workload.files import workload_reader, workload_writer, write_workload
-from weft.workload.files.base import writer_of
+from weft.workload.formats import workload_reader, workload_writer, write_workload
+from weft.workload.formats.workload_format_registry import writer_of
 from weft.workload.load import load_workload
 
 

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from weft.cli.common import NO_FAULTS, FabricArgument, FabricOptions, Whole, check_files
 from weft.cli.docstrings import meanings
-from weft.cost import Layout, plan
+from weft.machine_room import Layout, plan
 
 #: Types of options for the types of a layout.
 _OPTION: dict[Any, Any] = {int: Whole, int | None: Whole | None}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.markup import escape
 from rich.table import Table
 
+from weft.advice.describe import describe
 from weft.cli.common import NO_FAULTS, FabricArgument, FabricOptions, announced_compile, console
-from weft.describe import describe
 
 
 def info_command(fabric: FabricArgument, /, *, options: FabricOptions = NO_FAULTS) -> int:

@@ -13,18 +13,18 @@ from rich.table import Table
 
 from weft.cli.common import console
 from weft.cli.docstrings import parameters, sections
-from weft.errors import InputError
-from weft.formats import reader, writer
-from weft.papers import paper
-from weft.registry import Entry, Registry, did_you_mean
+from weft.core.errors import InputError
+from weft.core.registry import Entry, Registry, did_you_mean
+from weft.core.units import Bytes, Nanoseconds
+from weft.fabrics.formats import reader, writer
+from weft.fabrics.topology import topology
 from weft.routing import engine
 from weft.sim.packet.policies import policy
-from weft.topology import topology
-from weft.units import Bytes, Nanoseconds
+from weft.studies import paper
 from weft.workload import pattern
 from weft.workload.apps import application
 from weft.workload.collectives import collective
-from weft.workload.files import workload_reader, workload_writer
+from weft.workload.formats import workload_reader, workload_writer
 from weft.workload.placement import placement
 
 KINDS: dict[str, Registry] = {

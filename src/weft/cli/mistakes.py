@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import cyclopts
 
-from weft.errors import STANDARD_INPUT
+from weft.core.errors import STANDARD_INPUT
 
 #: A number below zero, with a unit or in a list as well, or a word for whether a flag holds: what
 #: looks like that after an option is its value.
@@ -97,6 +97,6 @@ def _expected(hint: Any, value: str) -> str:
 
 
 def _meant(name: str, names: Iterable[str]) -> str:
-    from weft.registry import did_you_mean  # only now: it takes longer to import than the rest
+    from weft.core.registry import did_you_mean  # only now: it takes longer to import than the rest
 
     return did_you_mean(name, names)

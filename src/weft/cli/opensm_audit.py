@@ -10,10 +10,10 @@ from cyclopts import Parameter
 from rich.markup import escape
 
 from weft.cli.common import announced_compile, check_files, console
-from weft.errors import STANDARD_INPUT, InputError
-from weft.formats.text import write_text
-from weft.load import fabric as load_fabric
-from weft.subnet.audit import audit
+from weft.core.errors import STANDARD_INPUT, InputError
+from weft.core.files import write_text
+from weft.fabrics.load import fabric as load_fabric
+from weft.opensm.audit import audit
 
 
 def audit_command(

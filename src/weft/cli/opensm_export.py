@@ -15,10 +15,10 @@ from weft.cli.common import (
     announced_compile,
 )
 from weft.fabrics import Fabric
-from weft.opensm.lids import MAX_LMC
+from weft.opensm.export import check_lids, check_target, export
+from weft.opensm.files.lids import MAX_LMC
 from weft.routing import engine as _engines
 from weft.routing import route
-from weft.subnet.export import check_lids, check_target, export
 
 
 def export_command(

@@ -18,11 +18,11 @@ from weft.cli.common import (
     announced_compile,
     check_folder,
 )
-from weft.errors import InputError
+from weft.core.errors import InputError
+from weft.opensm.live.processes import check_limit
+from weft.opensm.live.subnet import TIMEOUT_S, Subnet, live
 from weft.routes import Routes
 from weft.routing import route
-from weft.subnet.live import TIMEOUT_S, Subnet, live
-from weft.subnet.processes import check_limit
 
 
 def live_command(

@@ -12,10 +12,10 @@ import cyclopts
 
 from weft.cli.common import Whole, announced_compile, check_folder
 from weft.cli.docstrings import meanings, sections
-from weft.cli.signals import ended_by
-from weft.errors import InputError
-from weft.papers import paper
-from weft.registry import Entry, convert
+from weft.core.errors import InputError
+from weft.core.registry import Entry, convert
+from weft.core.signals import ended_by
+from weft.studies import paper
 
 #: Options of these types are such on the command line; lists are text with commas.
 _KINDS: dict[Any, Any] = {

@@ -13,21 +13,21 @@ from rich.markup import escape
 from rich.table import Table
 
 from weft.cli.common import announced_compile, console
-from weft.errors import InputError
-from weft.registry import did_you_mean
-from weft.sim.contention import (
+from weft.contention import (
     INFINIBAND,
     PAPER_INVERSE_BANDWIDTH,
     ContentionSteps,
     PenaltyModel,
 )
-from weft.sim.contention.coefficient_file import read_coefficients
-from weft.sim.contention.graph_file import (
+from weft.contention.coefficient_file import read_coefficients
+from weft.contention.graph_file import (
     ContentionGraph,
     parse_bandwidth,
     read_contention_graph,
 )
-from weft.sim.contention.model import predict_elapsed, predict_steps
+from weft.contention.model import predict_elapsed, predict_steps
+from weft.core.errors import InputError
+from weft.core.registry import did_you_mean
 
 #: Of graphs of more edges the table has no column of penalties: each edge could have thousands.
 MOST_PENALTIES = 1000

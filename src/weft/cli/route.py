@@ -16,7 +16,7 @@ from weft.cli.common import (
     split_names,
 )
 from weft.routing import route
-from weft.routing.validate import validate
+from weft.routing.validation.validate import validate
 
 
 def route_command(

@@ -20,16 +20,16 @@ from weft.cli.common import (
     check_folder,
     console,
 )
-from weft.cli.signals import ended_by
 from weft.cli.simulate_options import NO_OPTIONS, RunOptions, given_options
 from weft.cli.simulate_text import reasons, show
-from weft.errors import InputError
+from weft.core.errors import InputError
+from weft.core.pool import held_signals
+from weft.core.signals import ended_by
 from weft.experiment import Experiment, check, read
+from weft.experiment.result_tables import brief
 from weft.experiment.run import Outcome, Stage, perform
 from weft.experiment.store import Store
-from weft.experiment.tables import brief
-from weft.pool import held_signals
-from weft.report.simulation import write_simulation_report
+from weft.report.simulation_page import write_simulation_report
 from weft.sim.packet import PacketResult
 
 #: What a run has of which there is a result.

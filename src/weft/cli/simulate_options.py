@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from weft.cli.common import split_names
-from weft.errors import InputError
+from weft.core.errors import InputError
 from weft.sim.packet.hardware_text import parse_hardware
 
 

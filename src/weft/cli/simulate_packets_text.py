@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from weft.experiment.levels import duration
+from weft.experiment.run_level import duration
 from weft.report.hops import hops_text
 from weft.sim.packet import PacketResult
 from weft.sim.packet.hot_spots import HotSpots

@@ -12,10 +12,10 @@ from rich.table import Table
 
 from weft.cli.simulate_packets_text import packet_details
 from weft.experiment import Experiment
-from weft.experiment.levels import duration
+from weft.experiment.result_tables import job_rows, run_row, tables
 from weft.experiment.run import Outcome
+from weft.experiment.run_level import duration
 from weft.experiment.spec import FLOW_ONLY, PACKET_ONLY, TIMED_ONLY
-from weft.experiment.tables import job_rows, run_row, tables
 from weft.sim.packet import PacketResult
 
 #: Phases and links of one run that are printed; the tables have all.

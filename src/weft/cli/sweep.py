@@ -27,18 +27,19 @@ from weft.cli.common import (
     console,
     split_names,
 )
-from weft.cli.signals import ended_by
-from weft.errors import InputError
-from weft.experiment.levels import duration
-from weft.formats.text import write_bytes, write_text
-from weft.kernels import flow_engine, packet_engine
-from weft.registry import convert
+from weft.core.errors import InputError
+from weft.core.files import write_bytes, write_text
+from weft.core.registry import convert
+from weft.core.signals import ended_by
+from weft.core.units import Bytes, Nanoseconds
+from weft.experiment.run_level import duration
+from weft.kernels.flow import engine as flow_engine
+from weft.kernels.packet import engine as packet_engine
 from weft.report.load_curves import SUFFIXES, write_load_curves
-from weft.sim.open_loop import SWEEP_COLUMNS, SweepSettings, load_sweep, saturation_load
-from weft.sim.open_loop.levels import Level
 from weft.sim.packet import Hardware
 from weft.sim.packet.hardware_text import hardware_of, parse_hardware
-from weft.units import Bytes, Nanoseconds
+from weft.sim.sweep import SWEEP_COLUMNS, SweepSettings, load_sweep, saturation_load
+from weft.sim.sweep.one_load import Level
 from weft.workload.sources import Distribution
 
 #: Exit status when no run has a result.

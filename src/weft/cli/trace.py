@@ -11,10 +11,10 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from weft.cli.common import Whole, check_files, console
-from weft.errors import InputError
-from weft.formats.text import read_text, write_text
+from weft.core.errors import InputError
+from weft.core.files import read_text, write_text
 from weft.workload import Workload
-from weft.workload.files import read_workload
+from weft.workload.formats import read_workload
 from weft.workload.trace import dense_text, folded_text, format_program, parse
 
 trace_app = cyclopts.App(

@@ -7,20 +7,20 @@ from typing import get_args
 
 import numpy as np
 
-from weft.compare import compare
+from weft.advice.compare import compare
+from weft.contention import INFINIBAND, penalties, predict
 from weft.fabrics import FabricBuilder
-from weft.kernels.contention_times import synchronous_times
-from weft.papers import paper
+from weft.fabrics.topology import build
+from weft.kernels.flow.contention_times import synchronous_times
 from weft.routes import PathRoutes
 from weft.routing import route
 from weft.routing.lower import lower
-from weft.routing.validate import validate
-from weft.sim.contention import INFINIBAND, penalties, predict
+from weft.routing.validation.validate import validate
 from weft.sim.flow import simulate
 from weft.sim.flow.sharing import Sharing
 from weft.sim.packet import Hardware, VlArbitration, simulate_packets
-from weft.sim.phases import analyse_workload
-from weft.topology import build
+from weft.sim.static.phases import analyse_workload
+from weft.studies import paper
 from weft.workload import load_workload
 
 

@@ -1,7 +1,7 @@
 """Experiments: a fabric, engines, jobs and levels, run in every combination that is listed."""
 
-from weft.experiment.files import check, read, resolved
 from weft.experiment.run import Outcome, perform
 from weft.experiment.spec import Experiment
+from weft.experiment.toml_file import check, read, resolved
 
 __all__ = ["Experiment", "Outcome", "check", "perform", "read", "resolved"]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from weft.columns import Column
-from weft.sim import replay
+from weft.core.columns import Column
+from weft.sim.common import replay
 from weft.sim.packet import PacketResult
 from weft.sim.packet import result as packet
 from weft.sim.packet.series import link_series

@@ -8,23 +8,23 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from weft.errors import InputError, NotApplicable
-from weft.experiment.levels import Result, duration, run_level
+from weft.contention import INFINIBAND, PenaltyModel
+from weft.contention.coefficient_file import read_coefficients
+from weft.core.errors import InputError, NotApplicable
+from weft.core.files import is_source
+from weft.experiment.run_level import Result, duration, run_level
 from weft.experiment.spec import Experiment, FabricPart, FaultsPart, JobPart, Run
 from weft.fabrics import Fabric
-from weft.formats.text import is_source
-from weft.load import fabric as load_fabric
+from weft.fabrics.load import fabric as load_fabric
 from weft.routes import Routes
 from weft.routing import engine as engines
 from weft.routing import route
-from weft.sim.contention import INFINIBAND, PenaltyModel
-from weft.sim.contention.coefficient_file import read_coefficients
 from weft.sim.flow import FlowResult, IncompleteRun, Progress
 from weft.sim.packet.policies import policy as policies
 from weft.workload import Workload, WorkloadBuilder, load_workload
 from weft.workload.jobs import Job, JobMix, combine, place_jobs
 from weft.workload.placement import placement as placements
-from weft.workload.placement.base import allowed_hosts
+from weft.workload.placement.placement_registry import allowed_hosts
 
 #: Operations of workloads that are kept for later runs, some 0.6 GB of them.
 _KEPT_OPS = 10_000_000
@@ -156,7 +156,8 @@ class Outcome:
     seconds
         Time that the level took.
     row, jobs
-        Its rows in the tables of runs and jobs, once `weft.experiment.tables.brief` has made them.
+        Its rows in the tables of runs and jobs, once `weft.experiment.result_tables.brief` has
+        made them.
     """
 
     run: Run

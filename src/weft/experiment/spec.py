@@ -16,7 +16,8 @@ from pydantic import (
     model_validator,
 )
 
-from weft.errors import InputError
+from weft.core.errors import InputError
+from weft.core.units import Bytes, Nanoseconds
 from weft.routing import engine as engines
 from weft.sim.flow.network import Multipath
 from weft.sim.flow.sharing import Sharing
@@ -26,8 +27,7 @@ from weft.sim.packet.hardware import LONGEST_NS, Hardware, QueuePairs, Queues
 from weft.sim.packet.hardware_text import hardware_of
 from weft.sim.packet.limits import LONGEST_OPTIONS_NS
 from weft.sim.packet.policies import policy as policies
-from weft.sim.static import Ports
-from weft.units import Bytes, Nanoseconds
+from weft.sim.static.loads import Ports
 
 #: More runs than anybody reads the table of.
 MAX_RUNS = 10_000

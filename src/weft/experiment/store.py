@@ -11,14 +11,21 @@ from typing import Any, Literal
 
 import polars as pl
 
-from weft.columns import Column
-from weft.errors import InputError
-from weft.experiment.files import from_anywhere, resolved
+from weft.core.columns import Column
+from weft.core.errors import InputError
 from weft.experiment.packet_tables import NAMES as PACKET_NAMES
+from weft.experiment.result_tables import (
+    JOB_COLUMNS,
+    RUN_COLUMNS,
+    TABLES,
+    job_rows,
+    of_columns,
+    run_row,
+)
+from weft.experiment.result_tables import tables as tables_of
 from weft.experiment.run import Outcome
 from weft.experiment.spec import Experiment
-from weft.experiment.tables import JOB_COLUMNS, RUN_COLUMNS, TABLES, job_rows, of_columns, run_row
-from weft.experiment.tables import tables as tables_of
+from weft.experiment.toml_file import from_anywhere, resolved
 
 Format = Literal["parquet", "csv"]
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from weft.arguments import MAX_INT32, finite_numbers, whole_number, whole_numbers
-from weft.errors import InputError
+from weft.core.arguments import MAX_INT32, finite_numbers, whole_number, whole_numbers
+from weft.core.errors import InputError
+from weft.core.units import DEFAULT_LENGTH_M, LATENCY_NS_PER_M, RATE_NAMES, parse_rate, rate_gbps
 from weft.fabrics.fabric import Fabric, NodeKind
-from weft.units import DEFAULT_LENGTH_M, LATENCY_NS_PER_M, RATE_NAMES, parse_rate, rate_gbps
 
 #: The GUIDs that ibsim gives to a file without any.
 SWITCH_GUID = 0x200000

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from weft.arguments import whole_numbers
-from weft.errors import InputError
+from weft.core.arguments import whole_numbers
+from weft.core.errors import InputError
+from weft.core.frozen import FrozenArrays, read_only
+from weft.core.registry import did_you_mean
+from weft.core.words import few, quoted, unquoted
 from weft.fabrics.graph import SwitchGraph
 from weft.fabrics.machines import first_adapters, machines_by_name
-from weft.frozen import FrozenArrays, read_only
-from weft.registry import did_you_mean
-from weft.words import few, quoted, unquoted
 
 
 class NodeKind(IntEnum):
@@ -96,7 +96,7 @@ class Fabric(FrozenArrays):
     cable_rate_gbps
         float64 [cables]: data rate of each direction.
     cable_rate_code
-        uint8 [cables]: index in `weft.units.RATE_NAMES`, 0 where the rate has no name.
+        uint8 [cables]: index in `weft.core.units.RATE_NAMES`, 0 where the rate has no name.
     cable_length_m, cable_latency_ns
         float64 [cables]; a length is NaN where unknown.
     level

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.arguments import need_memory
-from weft.frozen import FrozenArrays, read_only
-from weft.kernels.distances import bfs_many
+from weft.core.arguments import need_memory
+from weft.core.frozen import FrozenArrays, read_only
+from weft.kernels.routing.distances import bfs_many
 
 if TYPE_CHECKING:
     from weft.fabrics.fabric import Fabric
@@ -97,7 +97,8 @@ class SwitchGraph(FrozenArrays):
         Returns
         -------
         ndarray
-            uint16 [given rows, rows], `weft.kernels.distances.UNREACHED` where there is no path.
+            uint16 [given rows, rows], `weft.kernels.routing.distances.UNREACHED` where there is no
+            path.
 
         Raises
         ------

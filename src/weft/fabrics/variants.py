@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.arguments import whole_number, whole_numbers
-from weft.errors import InputError
+from weft.core.arguments import whole_number, whole_numbers
+from weft.core.errors import InputError
+from weft.core.units import parse_rate
 from weft.fabrics.builder import Parts, cable_latency_ns, default_guids, set_rate
 from weft.fabrics.fabric import Fabric, LinkKind, NodeKind
-from weft.units import parse_rate
 
 
 def _one_or_more(things: int | str | Iterable[int | str]) -> Iterable[int | str]:

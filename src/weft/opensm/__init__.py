@@ -1,1 +1,1 @@
-"""OpenSM's files as data: forwarding tables, LIDs, GUID lists, service levels, options."""
+"""OpenSM: its files as data, exports and audits, and the real program on a simulated fabric."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from weft.errors import InputError
+from weft.core.errors import InputError
 
 if TYPE_CHECKING:
     from weft.sim.packet.result import PacketResult

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from weft.errors import InputError
-from weft.formats.text import write_bytes
+from weft.core.errors import InputError
+from weft.core.files import write_bytes
 from weft.report.colours import LIGHT_SERIES
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def load_curves(
     Parameters
     ----------
     sweeps
-        Frames of `weft.sim.open_loop.SWEEP_COLUMNS`; every combination of fabric, engine, policy,
+        Frames of `weft.sim.sweep.SWEEP_COLUMNS`; every combination of fabric, engine, policy,
         pattern, size, hardware, level and rate is a curve. Rows without a result are left out.
     labels
         Of the curves, in order; left out, what tells them apart.

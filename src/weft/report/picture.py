@@ -13,9 +13,9 @@ from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
-from weft.errors import InputError
+from weft.core.errors import InputError
+from weft.core.files import write_bytes
 from weft.fabrics import Fabric, LinkKind, NodeKind
-from weft.formats.text import write_bytes
 from weft.report.colours import LIGHT_IDLE, LIGHT_PART, scale
 from weft.report.labels import short_names
 from weft.report.layout import Layout, layout

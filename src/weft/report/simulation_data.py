@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.report.packing import packed
-from weft.sim.packet.congestion import CAUSES, CongestionTree
+from weft.sim.packet.congestion_trees import CAUSES, CongestionTree
 from weft.sim.packet.hot_spots import adapter_ends, snapshots_of
 from weft.sim.packet.timelines import STATES, rank_spans
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.fabrics import Fabric, LinkKind, NodeKind
-from weft.report.model import LinkUsers, Page, Run
-from weft.sim.metrics import ecdf, load_metrics
+from weft.report.comparison_data import LinkUsers, Page, Run
+from weft.sim.common.metrics import ecdf, load_metrics
 
 #: Rows of the list of hottest links.
 HOTTEST = 20

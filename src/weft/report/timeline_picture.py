@@ -13,10 +13,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from weft.errors import InputError
-from weft.formats.text import write_bytes
+from weft.core.errors import InputError
+from weft.core.files import write_bytes
 from weft.report.colours import LIGHT_SERIES
-from weft.report.simulation import time_text
+from weft.report.simulation_page import time_text
 from weft.sim.packet.timelines import rank_spans, timelines
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
-from weft.kernels.lower import colour_paths, join_rows
+from weft.kernels.routing.lower import colour_paths, join_rows
 from weft.routes import PathRoutes, TableRoutes
-from weft.routing.base import (
+from weft.routing.engine_registry import (
     check_lmc,
     destination_ports,
     empty_table,

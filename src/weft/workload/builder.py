@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from weft.errors import InputError
-from weft.kernels.dag import by_key, edge_runs
-from weft.units import MAX_BYTES, MAX_TOTAL_BYTES
+from weft.core.errors import InputError
+from weft.core.units import MAX_BYTES, MAX_TOTAL_BYTES
+from weft.kernels.program.dag import by_key, edge_runs
 from weft.workload.matching import check_order, match_messages
 from weft.workload.program_order import INT32, NONE, ProgramOrder
 from weft.workload.rank_program import RankProgram

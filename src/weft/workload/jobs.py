@@ -10,12 +10,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
+from weft.core.frozen import FrozenArrays
+from weft.core.registry import did_you_mean
 from weft.fabrics import Fabric, check_fabric
-from weft.frozen import FrozenArrays
-from weft.registry import did_you_mean
 from weft.workload.placement import place
-from weft.workload.placement.base import MAX_RANKS, allowed_hosts, is_explicit
+from weft.workload.placement.placement_registry import MAX_RANKS, allowed_hosts, is_explicit
 from weft.workload.workload import Kind, Workload
 
 #: Whether ranks of several jobs may run on one host.

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from weft.errors import InputError
-from weft.formats.text import is_source
-from weft.registry import did_you_mean
-from weft.units import parse_bytes
+from weft.core.errors import InputError
+from weft.core.files import is_source
+from weft.core.registry import did_you_mean
+from weft.core.units import parse_bytes
 from weft.workload.apps import application, application_workload
 from weft.workload.apps.one_shot import pattern_workload
 from weft.workload.collectives import COLLECTIVES, collective, collective_workload
-from weft.workload.files import read_workload
+from weft.workload.formats import read_workload
 from weft.workload.patterns import pattern
 from weft.workload.workload import Workload
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import InputError
-from weft.kernels.dag import in_order, out_of_order
+from weft.core.errors import InputError
+from weft.kernels.program.dag import in_order, out_of_order
 from weft.workload.workload import Kind, Workload
 
 

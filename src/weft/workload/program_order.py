@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from weft.errors import InputError
-from weft.units import MAX_BYTES
+from weft.core.errors import InputError
+from weft.core.units import MAX_BYTES
 from weft.workload.rows import Rows
 from weft.workload.workload import Kind
 

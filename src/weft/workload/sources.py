@@ -8,9 +8,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.arguments import finite_number, need_memory, whole_number
-from weft.errors import InputError, NotApplicable
-from weft.units import MAX_BYTES, parse_bytes, parse_duration_ns
+from weft.core.arguments import finite_number, need_memory, whole_number
+from weft.core.errors import InputError, NotApplicable
+from weft.core.units import MAX_BYTES, parse_bytes, parse_duration_ns
 from weft.workload.patterns import pattern, traffic
 from weft.workload.workload import Kind, Workload
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import InputError
-from weft.frozen import FrozenArrays
-from weft.kernels.dag import successors
+from weft.core.errors import InputError
+from weft.core.frozen import FrozenArrays
+from weft.kernels.program.dag import successors
 
 #: Most dependencies of a workload that runs; they are numbered in 32 bits.
 _MAX_DEPS = 2**31 - 1

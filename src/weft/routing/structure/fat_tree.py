@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from weft.errors import NotApplicable
+from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.kernels.distances import UNREACHED
+from weft.kernels.routing.distances import UNREACHED
 
 
 @dataclass(frozen=True, eq=False)

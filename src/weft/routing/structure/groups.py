@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
-from weft.errors import NotApplicable
+from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.kernels.distances import bfs_many
-from weft.routing.base import row_sources
+from weft.kernels.routing.distances import bfs_many
+from weft.routing.engine_registry import row_sources
 
 #: Switches taken into a clique, beside ten times those that there are, after which the search for
 #: groups of one size gives up; a dragonfly's groups take each switch once. Some 0.2 s.
@@ -302,7 +302,7 @@ def group_distances(fabric: Fabric, group: NDArray[np.int32]) -> NDArray[np.uint
     Returns
     -------
     ndarray
-        uint16 [groups, groups]: `weft.kernels.distances.UNREACHED` where there is no path.
+        uint16 [groups, groups]: `weft.kernels.routing.distances.UNREACHED` where there is no path.
     """
     joined = csr_array(_joined(fabric, group))
     hops = np.empty(joined.shape, dtype=np.uint16)

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
-from weft.errors import NotApplicable
+from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.routing.base import sending_rows
+from weft.routing.engine_registry import sending_rows
 
 #: Least share of the grid's places that routers must fill, and of their ways into lines that must
 #: be cabled. Far below what faults leave; what falls short is another topology.

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import NotApplicable
+from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.routing.base import components
+from weft.routing.engine_registry import components
 from weft.routing.structure.torus_steps import TRUST, Links, Steps, links_of, squares_of, steps_of
 
 #: Dimensions that are looked for; two switches per dimension count half, since two such

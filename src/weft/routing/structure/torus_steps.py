@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import NotApplicable
+from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.kernels.torus import edge_meets, unite_squares
+from weft.kernels.routing.torus import edge_meets, unite_squares
 
 #: Ways to read squares of which some may be missing, in turn: at how many switches two steps that
 #: have a third one at their side must meet to go straight on, and whether steps that have none do

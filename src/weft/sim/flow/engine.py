@@ -10,20 +10,21 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from weft.arguments import whole_number
-from weft.errors import InputError, WeftError
+from weft.contention import INFINIBAND, PenaltyModel
+from weft.core.arguments import whole_number
+from weft.core.errors import InputError, WeftError
+from weft.core.registry import convert
+from weft.core.units import Bytes, Nanoseconds
 from weft.fabrics import Fabric, check_fabric
-from weft.kernels import flow_engine as kernel
-from weft.kernels import flow_events, program
-from weft.registry import convert
+from weft.kernels.flow import engine as kernel
+from weft.kernels.program import events as flow_events
+from weft.kernels.program import operations as program
 from weft.routes import CandidateRoutes, Routes
-from weft.sim.contention import INFINIBAND, PenaltyModel
+from weft.sim.common.programs import Programs, QueuePairs, numbered, queue_pairs
 from weft.sim.flow.network import Multipath, Network, lay_routes
 from weft.sim.flow.result import FlowResult
 from weft.sim.flow.sharing import Sharing, sharing_states
-from weft.sim.programs import Programs, QueuePairs, numbered, queue_pairs
-from weft.sim.static import Ports
-from weft.units import Bytes, Nanoseconds
+from weft.sim.static.loads import Ports
 from weft.workload import Kind, Workload
 from weft.workload.placement import place
 
@@ -306,7 +307,7 @@ def lay_messages(
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    """Everything that the kernel works on; see `weft.kernels.flow_engine.run`."""
+    """Everything that the kernel works on; see `weft.kernels.flow.engine.run`."""
 
     programs: Programs
     setting: NDArray[np.float64]

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.kernels.levels import BASE, DIGITS, LAST_BUCKET, PATIENCE, SHIFT
-from weft.kernels.maxmin import MOST_PATIENCE
-from weft.sim.slots import slot_shift
+from weft.contention.slots import slot_shift
+from weft.kernels.flow.maxmin import MOST_PATIENCE
+from weft.kernels.flow.water_levels import BASE, DIGITS, LAST_BUCKET, PATIENCE, SHIFT
 
 #: Entries of a link's list of flows are 32-bit numbers.
 _MOST_ENTRIES = 2**31
@@ -23,7 +23,7 @@ def maxmin_state(
     route_share: NDArray[np.float64],
     max_flows: int,
 ) -> tuple[NDArray[Any], ...]:
-    """State of `weft.kernels.maxmin` with no flow in it.
+    """State of `weft.kernels.flow.maxmin` with no flow in it.
 
     Parameters
     ----------

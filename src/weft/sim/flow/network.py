@@ -8,12 +8,12 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
-from weft.kernels.flow_routes import hashed_routes, split_routes, table_routes
+from weft.kernels.routes.route_links import hashed_routes, split_routes, table_routes
 from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
-from weft.routing.phases import routed_rows
-from weft.sim.static import (
+from weft.routes.intermediates import routed_rows
+from weft.sim.static.loads import (
     Flows,
     Ports,
     endpoint_out,
@@ -114,7 +114,7 @@ def lay_routes(
     seed
         Of the hash.
     ports, lid_offset
-        See `weft.sim.static.host_flows`.
+        See `weft.sim.static.loads.host_flows`.
     switch_latency_ns
         Added to the cables' latencies for each switch on the way.
     latency_ns

@@ -10,11 +10,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weft.columns import Column, frame
+from weft.core.columns import Column, frame
 from weft.fabrics import Fabric
+from weft.sim.common.metrics import link_kinds
+from weft.sim.common.replay import Replay, ratio
 from weft.sim.flow.network import Network, carried_bytes
-from weft.sim.metrics import link_kinds
-from weft.sim.replay import Replay, ratio
 from weft.workload import Workload
 
 LINK_COLUMNS: Mapping[str, Column] = {

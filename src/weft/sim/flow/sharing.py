@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weft.errors import NotApplicable
-from weft.sim.contention import INFINIBAND, PenaltyModel
-from weft.sim.contention.sharing import penalty_state
+from weft.contention import INFINIBAND, PenaltyModel
+from weft.contention.penalty_state import penalty_state
+from weft.core.errors import NotApplicable
 from weft.sim.flow.maxmin import maxmin_state
 from weft.sim.flow.network import Network
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.kernels.packet_alone import first_ways, zero_load
+from weft.kernels.packet.alone import first_ways, zero_load
 from weft.sim.packet.hardware import Hardware
+from weft.sim.packet.message_routes import Ways
 from weft.sim.packet.network import PacketNetwork, picoseconds
-from weft.sim.packet.ways import Ways
 
 
 def alone_ps(

@@ -8,11 +8,11 @@ from typing import Any, Literal, get_args, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import InputError
-from weft.kernels import packet_congestion as kernel
-from weft.kernels import packet_layout as layout
-from weft.kernels.packet_net import Net
-from weft.registry import convert
+from weft.core.errors import InputError
+from weft.core.registry import convert
+from weft.kernels.packet import congestion_control as kernel
+from weft.kernels.packet import layout
+from weft.kernels.packet.net import Net
 from weft.sim.packet.pairs import pairs
 
 Victims = Literal["none", "hosts", "all"]
@@ -179,7 +179,7 @@ def control_state(
     num_links: int,
     num_lanes: int,
 ) -> dict[str, NDArray[Any]]:
-    """Arrays of `weft.kernels.packet_net.Net` by name, for `weft.kernels.packet_congestion`."""
+    """Arrays of `weft.kernels.packet.net.Net` by name, for its congestion control."""
     rules = np.zeros(kernel.RULES, dtype=np.int64)
     pairs = groups = lanes = 1
     least = 0

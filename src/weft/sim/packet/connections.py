@@ -8,19 +8,19 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from weft.arguments import whole_numbers
-from weft.errors import InputError, NotApplicable
+from weft.core.arguments import whole_numbers
+from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
-from weft.kernels import program
-from weft.kernels.dag import by_key
 from weft.kernels.draws import uniforms
+from weft.kernels.program import operations as program
+from weft.kernels.program.dag import by_key
 from weft.routes import Routes, TableRoutes
+from weft.sim.common.programs import numbered
+from weft.sim.common.programs import queue_pairs as program_pairs
 from weft.sim.packet.hardware import QueuePairs
+from weft.sim.packet.message_routes import Ways, lay_ways
 from weft.sim.packet.network import PacketNetwork
-from weft.sim.packet.ways import Ways, lay_ways
-from weft.sim.programs import numbered
-from weft.sim.programs import queue_pairs as program_pairs
-from weft.sim.static import Ports
+from weft.sim.static.loads import Ports
 from weft.workload import Workload
 
 Lids = Literal["first", "hash", "spread"]

@@ -6,14 +6,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from weft.errors import WeftError
+from weft.core.errors import WeftError
 from weft.fabrics import Fabric
-from weft.kernels import packet_adapter as adapter
-from weft.kernels import packet_engine as kernel
-from weft.kernels import packet_layout as layout
+from weft.kernels.packet import adapter, layout
+from weft.kernels.packet import engine as kernel
 from weft.routes import Routes
 from weft.sim.flow.engine import deadlock_of_ranks
-from weft.sim.packet.congestion import Buffer, deadlock_cycle
+from weft.sim.packet.congestion_trees import Buffer, deadlock_cycle
 from weft.sim.packet.network import PS_PER_NS
 from weft.sim.packet.state import State
 from weft.workload import Workload

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from weft.arguments import whole_number, whole_numbers
-from weft.errors import InputError
+from weft.core.arguments import whole_number, whole_numbers
+from weft.core.errors import InputError
+from weft.core.registry import convert
+from weft.core.units import Bytes, Nanoseconds
 from weft.fabrics import Fabric, check_fabric
-from weft.kernels import packet_engine as kernel
-from weft.kernels import packet_layout as layout
-from weft.kernels import program
-from weft.registry import convert
+from weft.kernels.packet import engine as kernel
+from weft.kernels.packet import layout
+from weft.kernels.program import operations as program
 from weft.routes import Routes
 from weft.sim.flow.engine import Progress, host_of_rank
 from weft.sim.packet.connections import Lids, connect
@@ -32,8 +33,7 @@ from weft.sim.packet.network import PS_PER_NS, PacketNetwork
 from weft.sim.packet.policies import bind
 from weft.sim.packet.result import PacketResult
 from weft.sim.packet.state import State
-from weft.sim.static import Ports
-from weft.units import Bytes, Nanoseconds
+from weft.sim.static.loads import Ports
 from weft.workload import Workload
 
 #: Seconds between two reports of progress, about.

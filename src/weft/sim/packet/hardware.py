@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args, get_type_hints
 
-from weft.errors import InputError
-from weft.registry import convert
+from weft.core.errors import InputError
+from weft.core.registry import convert
+from weft.core.units import Bytes, Nanoseconds
 from weft.sim.packet.congestion_control import CongestionControl
 from weft.sim.packet.pairs import pairs
-from weft.units import Bytes, Nanoseconds
 
 Queues = Literal["input", "voq"]
 QueuePairs = Literal["pair", "host"]

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from weft.errors import InputError
-from weft.registry import did_you_mean
+from weft.core.errors import InputError
+from weft.core.registry import did_you_mean
 from weft.sim.packet.congestion_control import CongestionControl
 from weft.sim.packet.hardware import Hardware, LaneWeights, VlArbitration
 

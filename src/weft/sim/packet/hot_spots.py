@@ -11,9 +11,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weft.columns import Column, frame
-from weft.errors import InputError
-from weft.sim.packet.congestion import (
+from weft.core.columns import Column, frame
+from weft.core.errors import InputError
+from weft.sim.packet.congestion_trees import (
     BUSY,
     CAUSES,
     NO_CREDITS,

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import InputError
+from weft.core.errors import InputError
 from weft.fabrics import Fabric
-from weft.kernels import program
+from weft.kernels.program import operations as program
 from weft.sim.packet.connections import Connections
 from weft.sim.packet.hardware import LONGEST_NS, Hardware
 from weft.workload import Workload

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import InputError
+from weft.core.errors import InputError
 from weft.fabrics import Fabric
-from weft.kernels import packet_layout as layout
-from weft.kernels.packet_lanes import rounded
+from weft.kernels.packet import layout
+from weft.kernels.packet.lanes import rounded
 from weft.sim.packet.hardware import MAX_NODE_CREDITS, Hardware
 
 PS_PER_NS = 1000
@@ -47,7 +47,7 @@ class PacketNetwork:
     num_fabric_links
         Those of the fabric.
     fixed, spans
-        int32 [links, LINK_WIDTH] and int64 [spans, SPAN_WIDTH], by `weft.kernels.packet_layout`.
+        int32 [links, LINK_WIDTH] and int64 [spans, SPAN_WIDTH], by `weft.kernels.packet.layout`.
     rate_gbps
         float64 [links].
     memory_gbps

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import InputError
+from weft.core.errors import InputError
 
 
 def pairs(given: Any, table: str, entry_is: str) -> tuple[tuple[int, int], ...]:

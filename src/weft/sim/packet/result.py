@@ -10,11 +10,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weft.columns import Column, frame
-from weft.errors import NotApplicable
+from weft.core.columns import Column, frame
+from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.kernels import program
-from weft.sim.metrics import link_kinds
+from weft.kernels.program import operations as program
+from weft.sim.common.metrics import link_kinds
+from weft.sim.common.replay import Replay, ratio, totals
 from weft.sim.packet.congestion_control import CongestionRecord
 from weft.sim.packet.connections import Connections
 from weft.sim.packet.hardware import Hardware
@@ -22,7 +23,6 @@ from weft.sim.packet.network import PacketNetwork
 from weft.sim.packet.policies import policy as policies
 from weft.sim.packet.snapshots import Snapshots
 from weft.sim.packet.throttling import throttling
-from weft.sim.replay import Replay, ratio, totals
 from weft.workload import Workload
 
 LINK_COLUMNS: Mapping[str, Column] = {

@@ -14,9 +14,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from weft.arguments import whole_numbers
-from weft.columns import Column, frame
-from weft.sim.packet.congestion import WHY_TEXT
+from weft.core.arguments import whole_numbers
+from weft.core.columns import Column, frame
+from weft.sim.packet.congestion_trees import WHY_TEXT
 from weft.sim.packet.hot_spots import snapshots_of
 from weft.sim.packet.snapshots import Snapshots
 

@@ -28,7 +28,7 @@ class Snapshots:
         at the far end of each link waits to leave, of several queues the one that waits longest;
         -1 where nothing waits.
     why
-        uint8 [moments, links, lanes]: what it waits for, by `weft.kernels.packet_view`.
+        uint8 [moments, links, lanes]: what it waits for, by `weft.kernels.packet.view`.
     """
 
     time_ps: NDArray[np.int64]

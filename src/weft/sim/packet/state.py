@@ -9,23 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.kernels import packet_adapter as adapter
-from weft.kernels import packet_engine as kernel
-from weft.kernels import packet_layout as layout
-from weft.kernels import packet_queue as queue
-from weft.kernels import packet_view as view
-from weft.kernels import program
-from weft.kernels.packet_net import Net
+from weft.kernels.packet import adapter, layout, queue, view
+from weft.kernels.packet import engine as kernel
+from weft.kernels.packet.net import Net
+from weft.kernels.program import operations as program
+from weft.sim.common.programs import Programs
 from weft.sim.packet.congestion_control import control_state, record
 from weft.sim.packet.connections import Connections
 from weft.sim.packet.hardware import Hardware
 from weft.sim.packet.limits import LONGEST_RUN_PS
+from weft.sim.packet.message_routes import Ways
 from weft.sim.packet.network import PacketNetwork, picoseconds
 from weft.sim.packet.network import aligned_rows as _rows
 from weft.sim.packet.policies import Policy, choice_of
 from weft.sim.packet.snapshots import Snapshots
-from weft.sim.packet.ways import Ways
-from weft.sim.programs import Programs
 from weft.workload import Workload
 
 #: Memory that snapshots may take.
@@ -39,7 +36,7 @@ _IN_BUCKET = 6
 
 @dataclass(eq=False)
 class State:
-    """State of a run; see `weft.kernels.packet_engine.run` for the arrays.
+    """State of a run; see `weft.kernels.packet.engine.run` for the arrays.
 
     `cut_short` says that the last step ended before as many instants as it was asked for.
     """

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weft.columns import Column, frame
-from weft.kernels import program
+from weft.core.columns import Column, frame
+from weft.kernels.program import operations as program
 from weft.sim.packet.congestion_control import CongestionRecord
 from weft.sim.packet.connections import Connections
 from weft.workload import Workload

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weft.columns import Column, frame
+from weft.core.columns import Column, frame
 from weft.workload import Kind
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ An application is added by a file with one function::
         return builder.build()
 """
 
-from weft.workload.apps.base import application, application_workload
+from weft.workload.apps.application_registry import application, application_workload
 from weft.workload.apps.one_shot import pattern_workload
 
 __all__ = ["application", "application_workload", "pattern_workload"]

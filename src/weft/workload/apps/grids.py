@@ -12,7 +12,7 @@ from math import inf, isqrt, prod
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 
 
 @cache

@@ -8,8 +8,8 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.units import Bytes
-from weft.workload.apps.base import (
+from weft.core.units import Bytes
+from weft.workload.apps.application_registry import (
     allreduce,
     application,
     at_least,

@@ -8,15 +8,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import InputError
-from weft.units import Bytes
-from weft.workload.apps.base import (
+from weft.core.errors import InputError
+from weft.core.units import Bytes
+from weft.workload.apps.application_registry import (
     application,
     at_least,
     check_messages,
     numbered,
 )
-from weft.workload.apps.base import (
+from weft.workload.apps.application_registry import (
     barrier as wait_for_all,
 )
 from weft.workload.builder import WorkloadBuilder

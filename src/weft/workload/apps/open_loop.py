@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from weft.units import Bytes, Nanoseconds
-from weft.workload.apps.base import application
+from weft.core.units import Bytes, Nanoseconds
+from weft.workload.apps.application_registry import application
 from weft.workload.apps.one_shot import pattern_spec
 from weft.workload.patterns import pattern as patterns
 from weft.workload.sources import Distribution

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import NotApplicable
-from weft.units import Bytes
-from weft.workload.apps.base import (
+from weft.core.errors import NotApplicable
+from weft.core.units import Bytes
+from weft.workload.apps.application_registry import (
     application,
     at_least,
     barrier,

@@ -7,7 +7,7 @@ from math import gcd, lcm
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.workload.apps.base import (
+from weft.workload.apps.application_registry import (
     application,
     at_least,
     barrier,

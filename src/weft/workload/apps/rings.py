@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.units import Bytes
-from weft.workload.apps.base import (
+from weft.core.units import Bytes
+from weft.workload.apps.application_registry import (
     application,
     at_least,
     barrier,

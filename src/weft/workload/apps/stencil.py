@@ -7,9 +7,9 @@ from math import prod
 
 import numpy as np
 
-from weft.errors import InputError
-from weft.units import Bytes, Nanoseconds
-from weft.workload.apps.base import (
+from weft.core.errors import InputError
+from weft.core.units import Bytes, Nanoseconds
+from weft.workload.apps.application_registry import (
     application,
     at_least,
     check_messages,

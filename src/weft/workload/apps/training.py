@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from weft.units import MAX_BYTES
-from weft.workload.apps.base import at_least, everyone, need, numbered
+from weft.core.units import MAX_BYTES
+from weft.workload.apps.application_registry import at_least, everyone, need, numbered
 from weft.workload.builder import WorkloadBuilder
 from weft.workload.workload import Kind
 

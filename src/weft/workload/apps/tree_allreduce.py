@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.units import Bytes, Nanoseconds
-from weft.workload.apps.base import application, at_least, check_messages, everyone
+from weft.core.units import Bytes, Nanoseconds
+from weft.workload.apps.application_registry import application, at_least, check_messages, everyone
 from weft.workload.apps.training import (
     BUCKET_BYTES,
     FIRST_BUCKET_BYTES,

@@ -10,7 +10,7 @@ An algorithm is added by a file with one function, which names ranks by their pl
             )
 """
 
-from weft.workload.collectives.base import (
+from weft.workload.collectives.collective_registry import (
     COLLECTIVES,
     Collective,
     Group,
@@ -19,7 +19,7 @@ from weft.workload.collectives.base import (
     algorithm,
     collective,
 )
-from weft.workload.collectives.lower import (
+from weft.workload.collectives.lowering import (
     algorithms,
     collective_on,
     collective_workload,

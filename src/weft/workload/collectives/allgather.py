@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from weft.workload.collectives.base import Carries, Group, algorithm
 from weft.workload.collectives.blocks import Blocks, Fold, powers
+from weft.workload.collectives.collective_registry import Carries, Group, algorithm
 
 
 def ring_steps(group: Group, blocks: Blocks) -> None:

@@ -6,8 +6,8 @@ import numpy as np
 
 from weft.workload.collectives import bcast, reduce
 from weft.workload.collectives.allgather import ring_steps
-from weft.workload.collectives.base import Group, algorithm
 from weft.workload.collectives.blocks import Blocks, Fold, evenly, powers
+from weft.workload.collectives.collective_registry import Group, algorithm
 from weft.workload.collectives.reduce_scatter import ring_reduce_steps
 
 

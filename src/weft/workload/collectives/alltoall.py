@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.errors import InputError
-from weft.workload.collectives.base import Carries, Group, algorithm
+from weft.core.errors import InputError
 from weft.workload.collectives.blocks import is_power_of_two, powers
+from weft.workload.collectives.collective_registry import Carries, Group, algorithm
 
 
 def _shifted(n: int, step: int) -> Carries:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.workload.collectives.base import Group, algorithm
 from weft.workload.collectives.blocks import powers, tree
+from weft.workload.collectives.collective_registry import Group, algorithm
 
 
 def _news(_: int) -> tuple[int]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.errors import InputError
-from weft.units import Bytes
+from weft.core.errors import InputError
+from weft.core.units import Bytes
 from weft.workload.collectives.allgather import doubling_steps, ring_steps
-from weft.workload.collectives.base import Carries, Group, algorithm
 from weft.workload.collectives.blocks import Blocks, rounded_up, tree
+from weft.workload.collectives.collective_registry import Carries, Group, algorithm
 from weft.workload.collectives.rooted import scatter_steps
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.workload.collectives.base import Carries, Group, Ints, algorithm
 from weft.workload.collectives.blocks import Blocks, Fold, evenly, powers, tree
+from weft.workload.collectives.collective_registry import Carries, Group, Ints, algorithm
 
 
 def _whole(_: int) -> tuple[int]:

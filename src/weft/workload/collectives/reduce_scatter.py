@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.workload.collectives.base import Carries, Group, algorithm
 from weft.workload.collectives.blocks import Blocks, Fold, powers
+from weft.workload.collectives.collective_registry import Carries, Group, algorithm
 
 
 def ring_reduce_steps(group: Group, blocks: Blocks) -> None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.workload.collectives.base import Carries, Group, algorithm
 from weft.workload.collectives.blocks import Blocks, tree
+from weft.workload.collectives.collective_registry import Carries, Group, algorithm
 
 
 def _share(group: Group, first: int, share: int) -> Carries:

@@ -8,6 +8,6 @@ A pattern is added by a file with one function::
         return Pairs(sources, np.zeros_like(sources))
 """
 
-from weft.workload.patterns.base import Pairs, pattern, traffic
+from weft.workload.patterns.pattern_registry import Pairs, pattern, traffic
 
 __all__ = ["Pairs", "pattern", "traffic"]

@@ -10,8 +10,8 @@ from math import isqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import NotApplicable
-from weft.workload.patterns.base import Pairs, pattern, permutation
+from weft.core.errors import NotApplicable
+from weft.workload.patterns.pattern_registry import Pairs, pattern, permutation
 
 DALLY = "Dally and Towles 2004, table 3.1"
 

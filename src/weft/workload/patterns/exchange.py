@@ -5,8 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import NotApplicable
-from weft.workload.patterns.base import Pairs, check_flows, generator, pattern, permutation
+from weft.core.errors import NotApplicable
+from weft.workload.patterns.pattern_registry import (
+    Pairs,
+    check_flows,
+    generator,
+    pattern,
+    permutation,
+)
 
 B_EFF = "Rabenseifner and Koniges 2001 (b_eff); Luszczek et al. 2006 (HPC Challenge)"
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import NotApplicable
-from weft.workload.patterns.base import Pairs, check_flows, grid, pattern, permutation
+from weft.core.errors import NotApplicable
+from weft.workload.patterns.pattern_registry import Pairs, check_flows, grid, pattern, permutation
 
 DALLY = "Dally and Towles 2004, table 3.1"
 

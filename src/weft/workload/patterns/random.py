@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import NotApplicable
-from weft.workload.patterns.base import (
+from weft.core.errors import NotApplicable
+from weft.workload.patterns.pattern_registry import (
     Pairs,
     check_flows,
     generator,

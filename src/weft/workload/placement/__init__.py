@@ -10,6 +10,6 @@ The fact `explicit` says that the user's text names the hosts, rather than the s
 them from those that are allowed.
 """
 
-from weft.workload.placement.base import Room, place, placement
+from weft.workload.placement.placement_registry import Room, place, placement
 
 __all__ = ["Room", "place", "placement"]

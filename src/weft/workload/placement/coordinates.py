@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
-from weft.workload.placement.base import Room, placement
 from weft.workload.placement.leaves import leaf_nodes
+from weft.workload.placement.placement_registry import Room, placement
 
 
 @placement("coordinates", explicit=False)

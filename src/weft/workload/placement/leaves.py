@@ -7,10 +7,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
-from weft.workload.patterns.base import generator
-from weft.workload.placement.base import Room, placement
+from weft.workload.patterns.pattern_registry import generator
+from weft.workload.placement.placement_registry import Room, placement
 
 Order = Literal["hosts", "number", "most", "random"]
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import InputError
-from weft.formats.hostlist import expand
-from weft.formats.text import read_text
-from weft.workload.placement.base import MAX_RANKS, Room, placement
+from weft.core.errors import InputError
+from weft.core.files import read_text
+from weft.fabrics.formats.hostlist import expand
+from weft.workload.placement.placement_registry import MAX_RANKS, Room, placement
 
 #: Open MPI's: rank 3=node07 slot=1:0-2
 _RANK = re.compile(r"rank\s+(\d{1,12})\s*=\s*(\S+)(?:\s+slots?\s*=\s*(\S.*))?", re.ASCII)

@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.workload.patterns.base import generator
-from weft.workload.placement.base import Room, placement
+from weft.workload.patterns.pattern_registry import generator
+from weft.workload.placement.placement_registry import Room, placement
 
 
 @placement("linear", explicit=False)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from weft.registry import did_you_mean
+from weft.core.registry import did_you_mean
 from weft.workload.trace import nodes
 from weft.workload.trace.errors import Place, TraceError
-from weft.workload.trace.words import FUNCTIONS, PEER, SCOPE_FUNCTIONS
+from weft.workload.trace.keywords import FUNCTIONS, PEER, SCOPE_FUNCTIONS
 
 _TOP_ONLY = (
     nodes.Title, nodes.RankCount, nodes.Seed, nodes.Param, nodes.Communicator, nodes.DefineScope,

@@ -10,10 +10,10 @@ from weft.workload.builder import WorkloadBuilder
 from weft.workload.collectives import COLLECTIVES, Sizes, collective_on, default_algorithm
 from weft.workload.trace import nodes
 from weft.workload.trace.errors import TraceError
+from weft.workload.trace.keywords import PEER
 from weft.workload.trace.quantities import BYTES
 from weft.workload.trace.scopes import Ints
 from weft.workload.trace.values import Context, Value, whole
-from weft.workload.trace.words import PEER
 
 #: Algorithms in which each rank sends to each other.
 _QUADRATIC = ("ring", "pairwise")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from weft.errors import NotApplicable
-from weft.formats.base import printable
+from weft.core.errors import NotApplicable
+from weft.fabrics.formats.format_registry import printable
 from weft.workload.trace.steps import CALC, SENDRECV, WAIT, WAITALL, RankReader, Step, StepColumns
 from weft.workload.workload import Workload
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import InputError
+from weft.core.errors import InputError
 from weft.workload.builder import WorkloadBuilder
 from weft.workload.program_order import NONE
 from weft.workload.trace.scopes import Ints

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from weft.errors import InputError
+from weft.core.errors import InputError
 
 
 class Place(NamedTuple):

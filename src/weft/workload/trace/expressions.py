@@ -8,9 +8,9 @@ from typing import NoReturn
 
 from weft.workload.trace import nodes
 from weft.workload.trace.errors import TraceError
+from weft.workload.trace.keywords import FUNCTIONS, MAX_DEPTH, OPTIONS
 from weft.workload.trace.lexer import Token
 from weft.workload.trace.quantities import quantity
-from weft.workload.trace.words import FUNCTIONS, MAX_DEPTH, OPTIONS
 
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 #: How tightly operators bind; `not` is 3 and the sign 7.

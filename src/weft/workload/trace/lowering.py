@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.workload.builder import WorkloadBuilder
 from weft.workload.trace import nodes
 from weft.workload.trace.analysis import all_statements, check_constant, check_names

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeVar
 
-from weft.registry import did_you_mean
+from weft.core.registry import did_you_mean
 from weft.workload.trace import nodes
 from weft.workload.trace.errors import TraceError
 from weft.workload.trace.expressions import ExpressionParser
+from weft.workload.trace.keywords import COLLECTIVES, DEFINITIONS, HEADS, MAX_DEPTH, reserved
 from weft.workload.trace.lexer import Token, tokens
-from weft.workload.trace.words import COLLECTIVES, DEFINITIONS, HEADS, MAX_DEPTH, reserved
 
 T = TypeVar("T")
 

@@ -24,7 +24,7 @@ _TIME = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 
 
 @lru_cache(maxsize=4096)
 def quantity(text: str) -> tuple[int | float, str]:
-    """Value of a number and what it measures; the units are those of `weft.units`.
+    """Value of a number and what it measures; the units are those of `weft.core.units`.
 
     Raises
     ------

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from weft.errors import NotApplicable
+from weft.core.errors import NotApplicable
 from weft.workload.workload import Kind, Workload
 
 #: Statements that a step can be, besides those of messages.

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.registry import did_you_mean
+from weft.core.registry import did_you_mean
 from weft.workload.trace import nodes
 from weft.workload.trace.errors import Place, TraceError
 from weft.workload.trace.quantities import LIMIT, PLAIN, quantity

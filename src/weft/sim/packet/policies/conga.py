@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from weft.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable
+from weft.core.units import Nanoseconds
 from weft.fabrics import Fabric
-from weft.kernels import packet_choice as kernel
-from weft.kernels.tree_ways import first_not_down
+from weft.kernels.packet import choice as kernel
+from weft.kernels.routing.tree_descent import first_not_down
 from weft.routes import CandidateRoutes
 from weft.routing.structure.fat_tree import find_levels
 from weft.sim.packet.network import picoseconds
-from weft.sim.packet.policies.base import Policy, numbered, policy
-from weft.units import Nanoseconds
+from weft.sim.packet.policies.policy_registry import Policy, numbered, policy
 
 #: What middle switches of three levels do.
 Middle = Literal["conga", "ecmp"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from weft.errors import InputError
-from weft.kernels import packet_choice as kernel
+from weft.core.errors import InputError
+from weft.core.units import Nanoseconds
+from weft.kernels.packet import choice as kernel
 from weft.sim.packet.network import picoseconds
-from weft.sim.packet.policies.base import Policy, numbered, policy
-from weft.units import Nanoseconds
+from weft.sim.packet.policies.policy_registry import Policy, numbered, policy
 
 
 @policy("flowlet")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from weft.errors import InputError
-from weft.kernels import packet_choice as kernel
-from weft.sim.packet.policies.base import Policy, policy
+from weft.core.errors import InputError
+from weft.kernels.packet import choice as kernel
+from weft.sim.packet.policies.policy_registry import Policy, policy
 
 
 @policy("deterministic")

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import InputError
+from weft.core.errors import InputError
+from weft.core.units import Bytes
 from weft.fabrics import Fabric
-from weft.kernels import packet_choice as kernel
+from weft.kernels.packet import choice as kernel
 from weft.routes import CandidateRoutes
-from weft.routing.phases import longest_ways
+from weft.routes.intermediates import longest_ways
 from weft.sim.packet.policies.adaptive import BY, By
-from weft.sim.packet.policies.base import Policy, numbered, policy
-from weft.units import Bytes
+from weft.sim.packet.policies.policy_registry import Policy, numbered, policy
 
 
 @policy("valiant")

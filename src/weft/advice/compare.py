@@ -1,0 +1,589 @@
+"""The main job: which engine suits a fabric, and where does it congest?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from weft.advice.recommendation import GAIN, PEAK_GAIN, best_and_why, recommendation
+from weft.core.columns import Column, frame
+from weft.core.errors import InputError, NotApplicable
+from weft.fabrics import Fabric, check_fabric, rates_text
+from weft.fabrics.topology.measures import diameter
+from weft.opensm.lane_files import carried
+from weft.report.comparison_data import EngineVerdict, LinkUsers, Page, Run
+from weft.routes import CandidateRoutes, Routes, TableRoutes
+from weft.routing import engine, route
+from weft.routing.engine_registry import never_deadlocks
+from weft.routing.validation.validate import Validation, validate
+from weft.sim.common.metrics import load_metrics
+from weft.sim.static.all_to_all import all_to_all_loads, all_to_all_users
+from weft.sim.static.effective_bisection import Bisection, bisection
+from weft.sim.static.loads import (
+    Loads,
+    flow_loads,
+    has_ways,
+    host_flows,
+    host_rate_gbps,
+    link_users,
+)
+from weft.workload import Pairs, pattern, traffic
+
+PATTERNS = (
+    "all-to-all",
+    "random-permutation",
+    "ring-random",
+    "shift",
+    "bit-reversal",
+    "transpose",
+    "tornado",
+    "hot-spot",
+)
+#: Links of each run whose users are listed.
+BUSIEST = 24
+#: Flows over a link up to which its users are named host by host, beyond by their switches.
+USERS = 32
+#: Flows of an all-to-all up to which they are listed to name users host by host.
+MAX_LISTED_FLOWS = 2**22
+
+#: Why a link has no users under an engine that gives sets of candidates, some by intermediates.
+_NO_USERS = (
+    "{engine} does not fix the path of a flow: each switch chooses among several ports, packet by "
+    "packet. So no list tells whose flows use a link."
+)
+_NO_USERS_BY_WAY_OF = (
+    "{engine} does not fix the path of a flow: the first switch chooses whether a packet takes a "
+    "detour and by which other switch, and each one on the way chooses among several ports. So no "
+    "list tells whose flows use a link."
+)
+
+#: Among engines of equal figures: the order in which OpenSM's manual has its engines.
+CLASSIC = ("minhop", "updn", "dnup", "ftree", "lash", "dor", "torus-2QoS", "dfsssp", "sssp")
+
+#: Columns of `Comparison.table`, one row per engine that fits.
+ENGINE_COLUMNS = {
+    "engine": Column(pl.String, "", "routing engine, with the options given"),
+    "valid": Column(
+        pl.Boolean, "", "all pairs that cables connect routed, no forwarding loop, no credit loop"
+    ),
+    "unrouted": Column(pl.Int64, "pairs", "ordered host pairs without a path"),
+    "deadlock": Column(pl.Int64, "", "credit loops: sets of channels that can wait for each other"),
+    "lanes": Column(pl.Int64, "", "virtual lanes in use"),
+    "mean hops": Column(pl.Float64, "links", "mean path of a host pair, cables to hosts included"),
+    "max hops": Column(pl.Int64, "links", "longest path of a host pair"),
+    "minimal": Column(pl.Float64, "share", "paths that are shortest ones"),
+    "ebb": Column(
+        pl.Float64, "share", "effective bisection bandwidth: mean share of the injection rate"
+    ),
+    "ebb low": Column(pl.Float64, "share", "lower end of its 95 % interval"),
+    "ebb high": Column(pl.Float64, "share", "upper end of its 95 % interval"),
+    "max load": Column(
+        pl.Float64,
+        "flows",
+        "all-to-all: most on a link between forwarding nodes, over its relative rate",
+    ),
+    "p99 load": Column(pl.Float64, "flows", "all-to-all: 99th percentile of the same"),
+    "cv": Column(pl.Float64, "ratio", "all-to-all: standard deviation over mean of the same"),
+    "used": Column(
+        pl.Float64, "share", "all-to-all: links between forwarding nodes that carry anything"
+    ),
+}
+
+#: Columns of `Comparison.runs_table`, one row per engine and pattern that ran.
+RUN_COLUMNS = {
+    "engine": ENGINE_COLUMNS["engine"],
+    "pattern": Column(pl.String, "", "traffic pattern"),
+    "contention": Column(
+        pl.Float64, "flows", "most that shares one link, over the link's relative rate"
+    ),
+    "unrouted": Column(pl.Float64, "share", "flows without a path"),
+    "hottest": Column(pl.String, "", "the link between forwarding nodes that carries most, if any"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What became of one engine: routes and verdict, or the reason of its refusal.
+
+    `carried` says how OpenSM can have the routes, as `weft.opensm.lane_files.carried` gives it.
+    """
+
+    name: str
+    summary: str
+    refusal: str = ""
+    routes: Routes | None = None
+    validation: Validation | None = None
+    bisection: Bisection | None = None
+    route_s: float = 0.0
+    carried: str = ""
+
+    @property
+    def serves(self) -> bool:
+        """It routes, safely, every pair that cables connect, and there are such pairs."""
+        found = self.validation
+        return found is not None and found.ok_where_connected and bool(found.hops.any())
+
+
+@dataclass(frozen=True)
+class Gain:
+    """By how much one engine is better than another.
+
+    Parameters
+    ----------
+    bandwidth
+        Effective bisection bandwidth: mean over the other's, less 1.
+    low, high
+        95 % interval of that, from the differences in each random bisection, which are the same
+        for all engines; NaN for a single one.
+    peak, other_peak
+        All-to-all: flows on the most loaded link between forwarding nodes, of this engine and of
+        the other. They are exact.
+    """
+
+    bandwidth: float
+    low: float
+    high: float
+    peak: float
+    other_peak: float
+
+    @property
+    def significant(self) -> bool:
+        """`GAIN` is below the interval of the bandwidth, or the peak is lower by `PEAK_GAIN`."""
+        return self.low >= GAIN or self.peak <= (1 - PEAK_GAIN) * self.other_peak
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Engines compared on one fabric.
+
+    Parameters
+    ----------
+    fabric
+        What they were compared on.
+    outcomes
+        Engines that fit, best first, then those that refused. Of equals those come first that
+        cannot deadlock on any fabric, then those of fewer lanes, then those of `CLASSIC`.
+    patterns
+        Pattern -> what it is, or why it does not exist here.
+    runs
+        Loads of every engine that fits under every pattern that exists.
+    table, runs_table
+        Frames of `ENGINE_COLUMNS` and `RUN_COLUMNS`.
+    notes
+        How it was made.
+    """
+
+    fabric: Fabric
+    outcomes: tuple[Outcome, ...]
+    patterns: dict[str, str]
+    runs: tuple[Run, ...]
+    table: pl.DataFrame
+    runs_table: pl.DataFrame
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def best_of_opensm(self) -> Outcome | None:
+        """The valid engine of highest bisection bandwidth among what OpenSM itself computes."""
+        return next(iter(self.valid_of_opensm), None)
+
+    @property
+    def valid_of_opensm(self) -> tuple[Outcome, ...]:
+        """Valid engines among what OpenSM itself computes, best first."""
+        theirs = {e.facts["as_opensm"] for e in engine if "as_opensm" in e.facts}
+        return tuple(
+            o for o in self.outcomes if o.serves and (o.name in theirs or o.carried == "own")
+        )
+
+    @property
+    def best(self) -> Outcome | None:
+        """The valid engine of highest bisection bandwidth; one that a subnet manager can load.
+
+        Tables that OpenSM can have are preferred to source routes, open choices and lanes that it
+        cannot carry, which come first only where no such tables are valid.
+        """
+        return next(iter(self.candidates), None)
+
+    @property
+    def candidates(self) -> tuple[Outcome, ...]:
+        """Valid engines of which `best` is the first: those that OpenSM can have, or else all."""
+        valid = tuple(outcome for outcome in self.outcomes if outcome.serves)
+        return tuple(o for o in valid if o.carried) or valid
+
+    @property
+    def recommended(self) -> Outcome | None:
+        """What to set: the best engine that OpenSM computes itself, which follows failures.
+
+        Another one only where its gain over that one is significant, or OpenSM has none.
+        """
+        best, theirs = self.best, self.best_of_opensm
+        if best is None or theirs is None:
+            return best
+        return best if self.gain(best, theirs).significant else theirs
+
+    def gain(self, of: Outcome, over: Outcome) -> Gain:
+        """By how much one engine is better than another, both with routes."""
+        assert of.bisection is not None
+        assert over.bisection is not None
+        mean = over.bisection.mean
+        difference = replace(
+            of.bisection, per_sample=of.bisection.per_sample - over.bisection.per_sample
+        )
+        share = [
+            value / mean if mean else float("nan")
+            for value in (difference.mean, *difference.interval)
+        ]
+        peaks = [
+            float(self.table.row(by_predicate=pl.col("engine") == o.name, named=True)["max load"])
+            for o in (of, over)
+        ]
+        return Gain(*share, *peaks)
+
+    def equals(self, of: Outcome, among: Sequence[Outcome]) -> tuple[Outcome, ...]:
+        """The other engines whose every figure, contention under each pattern too, is the same."""
+        return tuple(o for o in among if o is not of and self._figures(o) == self._figures(of))
+
+    def _figures(self, outcome: Outcome) -> tuple[object, ...]:
+        mine = pl.col("engine") == outcome.name
+        rows = (
+            table.filter(mine).drop("engine", "hottest", strict=False).rows()
+            for table in (self.table, self.runs_table)
+        )
+        return tuple(rows)
+
+    def page(self) -> Page:
+        """The comparison as a page to draw."""
+        return Page(
+            fabric=self.fabric,
+            title=f"Routing engines on {self.fabric.name}",
+            facts=_facts(self.fabric),
+            columns={
+                name: f"{column.meaning} [{column.unit}]" if column.unit else column.meaning
+                for name, column in ENGINE_COLUMNS.items()
+                if name != "valid"
+            },
+            engines=tuple(self._verdict(outcome) for outcome in self.outcomes),
+            patterns=self.patterns,
+            runs=self.runs,
+            notes=self.notes,
+            answer=" ".join([best_and_why(self), *recommendation(self)]),
+            best=self.best.name if self.best else "",
+        )
+
+    def _verdict(self, outcome: Outcome) -> EngineVerdict:
+        if outcome.validation is None:
+            return EngineVerdict(outcome.name, outcome.summary, refusal=outcome.refusal)
+        row = self.table.row(by_predicate=pl.col("engine") == outcome.name, named=True)
+        notes = outcome.routes.notes if outcome.routes else ()
+        return EngineVerdict(
+            outcome.name,
+            outcome.summary,
+            ok=outcome.validation.ok_where_connected,
+            findings=(*outcome.validation.findings(), *notes),
+            # The page has a badge for validity.
+            cells={name: cell_text(name, row[name]) for name in row if name != "valid"},
+        )
+
+
+def cell_text(column: str, value: object) -> str:
+    """A value of the engine table as people read it."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "NO"
+    if isinstance(value, float):
+        if column in {"minimal", "used"}:
+            return f"{value:.1%}"
+        digits = 3 if column.startswith(("ebb", "cv")) else 2 if abs(value) < 1000 else 0
+        return f"{value:,.{digits}f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def compare(
+    fabric: Fabric,
+    engines: Sequence[str] | None = None,
+    patterns: Sequence[str] | None = None,
+    *,
+    samples: int = 1000,
+    seed: int = 0,
+    two_way: bool = False,
+) -> Comparison:
+    """Route a fabric with every engine that fits, validate, and load it with traffic.
+
+    Parameters
+    ----------
+    fabric
+        What to compare on.
+    engines
+        Which engines, with options as in ``"updn:roots=center"``; all when left out, with
+        what OpenSM's own counting would give beside weft's, and that one too where ``updn``
+        finds no roots.
+    patterns
+        Which traffic patterns, with options as in ``"shift:offset=3"``; a choice when left out.
+    samples, seed
+        Of the effective bisection bandwidth; the seed also serves patterns that take one.
+    two_way
+        Bisections in which both halves send at the same time.
+
+    Raises
+    ------
+    InputError
+        On an unknown engine, pattern or option, or a fabric with fewer than two hosts.
+    """
+    check_fabric(fabric)
+    if fabric.num_hosts < 2:
+        raise InputError(f"a comparison needs two hosts; {fabric.name} has {fabric.num_hosts}")
+    chosen = _default_engines() if engines is None else list(dict.fromkeys(engines))
+    wanted = list(PATTERNS) if patterns is None else list(dict.fromkeys(patterns))
+    for name in chosen:
+        entry, given = engine.parse(name)
+        engine.bind(entry, given)
+    for spec in wanted:
+        entry, given = pattern.parse(spec)
+        pattern.bind(entry, given)
+    outcomes = [_try(fabric, name, samples, seed, two_way) for name in chosen]
+    if engines is None and any(o.name == "updn" and o.refusal for o in outcomes):
+        # A fabric without natural roots can still be routed without deadlock from its middle.
+        outcomes.append(_try(fabric, "updn:roots=center", samples, seed, two_way))
+    whole = {o.name: all_to_all_loads(fabric, o.routes) for o in outcomes if o.routes}
+    described, runs = _run_patterns(fabric, outcomes, wanted, seed, whole)
+    rows = {o.name: _row(fabric, o, whole[o.name].per_link) for o in outcomes if o.routes}
+    outcomes.sort(key=lambda outcome: _rank(outcome, rows.get(outcome.name)))
+    order = [outcome.name for outcome in outcomes]
+    runs.sort(key=lambda run: order.index(run.engine))
+    kept = [rows[name] for name in order if name in rows]
+    return Comparison(
+        fabric=fabric,
+        outcomes=tuple(outcomes),
+        patterns=described,
+        runs=tuple(runs),
+        table=frame(ENGINE_COLUMNS, {k: [row[k] for row in kept] for k in ENGINE_COLUMNS}),
+        runs_table=_runs_table(fabric, runs),
+        notes=(
+            f"Effective bisection bandwidth: {samples} random {'two-way ' if two_way else ''}"
+            f"bisections, seed {seed}; a share "
+            f"of 1 is {host_rate_gbps(fabric):g} Gb/s.",
+            "A load is the number of flows over a link, times the fastest host cable's rate over "
+            "the link's rate. All flows of a pattern send at once; time, queues and message "
+            "sizes are left out.",
+            "balance=opensm gives the tables that OpenSM itself computes; without it weft "
+            "counts the flows on links.",
+            "Candidates (ecmp, valiant, ugal) are split equally at every hop for loads, and taken "
+            "at random for the bisection bandwidth; intermediates alike. ugal sends the share of "
+            "each pattern straight that makes its largest load least.",
+        ),
+    )
+
+
+def _default_engines() -> list[str]:
+    """Every engine but those that need a file, and what the real OpenSM makes of those it has."""
+    specs = [e.name for e in engine if "needs" not in e.facts]
+    theirs = (e.facts["as_opensm"] for e in engine if "as_opensm" in e.facts)
+    return list(dict.fromkeys((*specs, *theirs)))
+
+
+def _try(fabric: Fabric, name: str, samples: int, seed: int, two_way: bool) -> Outcome:
+    entry = engine.parse(name)[0]
+    summary = entry.summary
+    if name == entry.facts.get("as_opensm"):
+        summary = f"What OpenSM's own {entry.name} computes."
+    start = perf_counter()
+    try:
+        routes = route(fabric, name)
+    except NotApplicable as reason:
+        text = str(reason).removeprefix(f"{entry.name}: ")
+        return Outcome(name, summary, refusal=text)
+    elapsed = perf_counter() - start
+    return Outcome(
+        name,
+        summary,
+        routes=routes,
+        validation=validate(fabric, routes),
+        bisection=bisection(fabric, routes, samples, seed, two_way=two_way),
+        route_s=elapsed,
+        carried=carried(fabric, routes),
+    )
+
+
+def _rank(outcome: Outcome, row: dict[str, object] | None) -> tuple[object, ...]:
+    if row is None or outcome.validation is None or outcome.bisection is None:
+        return (2, outcome.name)
+    entry = engine.parse(outcome.name)[0]
+    return (
+        0 if outcome.validation.ok_where_connected else 1,
+        -outcome.bisection.mean,
+        row["max load"],
+        not never_deadlocks(outcome.name),
+        outcome.validation.lanes,
+        CLASSIC.index(entry.name) if entry.name in CLASSIC else len(CLASSIC),
+        outcome.name,
+    )
+
+
+def relative_loads(fabric: Fabric, flows: NDArray[Any]) -> NDArray[np.float64]:
+    """Flows over each link, times the fastest host cable's rate over the link's."""
+    share = host_rate_gbps(fabric) / fabric.link_rate_gbps
+    loads: NDArray[np.float64] = flows.astype(np.float64) * share
+    return loads
+
+
+def inner_links(fabric: Fabric) -> NDArray[np.bool_]:
+    """Bool [links]: the link joins two nodes that forward, so that routing decides its load."""
+    inner: NDArray[np.bool_] = fabric.forwards[fabric.link_from] & fabric.forwards[fabric.link_to]
+    return inner
+
+
+def _row(fabric: Fabric, outcome: Outcome, flows: NDArray[Any]) -> dict[str, object]:
+    found, ebb = outcome.validation, outcome.bisection
+    assert found is not None
+    assert ebb is not None
+    between = relative_loads(fabric, flows)[inner_links(fabric)]
+    metrics = load_metrics(between).row(0, named=True)
+    return {
+        "engine": outcome.name,
+        "valid": found.ok_where_connected,
+        "unrouted": found.num_unrouted_pairs,
+        "deadlock": len(found.credit_loops),
+        "lanes": found.lanes,
+        "mean hops": found.mean_hops,
+        "max hops": found.max_hops,
+        "minimal": found.minimal_share,
+        "ebb": ebb.mean,
+        "ebb low": ebb.interval[0],
+        "ebb high": ebb.interval[1],
+        "max load": metrics["max"],
+        "p99 load": metrics["p99"],
+        "cv": metrics["cv"],
+        "used": metrics["used"],
+    }
+
+
+def _run_patterns(
+    fabric: Fabric,
+    outcomes: Sequence[Outcome],
+    wanted: Sequence[str],
+    seed: int,
+    all_to_all: Mapping[str, Loads],
+) -> tuple[dict[str, str], list[Run]]:
+    described: dict[str, str] = {}
+    runs: list[Run] = []
+    for spec in wanted:
+        entry, given = pattern.parse(spec)
+        described[spec] = entry.summary
+        options = {"seed": seed} if "seed" in entry.options and "seed" not in given else {}
+        # The loads of an all-to-all are there already; its list only tells who uses a link.
+        known = all_to_all if entry.name == "all-to-all" else {}
+        pairs: Pairs | None = None
+        if not known or fabric.num_hosts * (fabric.num_hosts - 1) <= MAX_LISTED_FLOWS:
+            try:
+                pairs = traffic(fabric.num_hosts, spec, **options)
+            except NotApplicable as reason:
+                described[spec] = f"n/a: {reason}"
+                continue
+        runs.extend(
+            _run(fabric, outcome, spec, pairs, known.get(outcome.name))
+            for outcome in outcomes
+            if outcome.routes is not None
+        )
+    return described, runs
+
+
+def _run(
+    fabric: Fabric, outcome: Outcome, spec: str, pairs: Pairs | None, loads: Loads | None
+) -> Run:
+    """One engine under one pattern, given as its flows, its loads, or both."""
+    routes = outcome.routes
+    assert routes is not None
+    flows = None
+    if pairs is not None:
+        lmc = routes.lmc if isinstance(routes, TableRoutes) else 0
+        flows = host_flows(fabric, *pairs, lmc=lmc)
+        loads = loads or flow_loads(fabric, routes, flows)
+    assert loads is not None
+    load = relative_loads(fabric, loads.per_link)
+    users: dict[int, LinkUsers] = {}
+    if has_ways(routes):
+        busiest = _busiest(fabric, load)
+        if flows is not None and pairs is not None:
+            through = link_users(fabric, routes, flows, busiest)
+            listed = [_users(fabric, pairs.sources[f], pairs.destinations[f]) for f in through]
+        else:
+            groups = all_to_all_users(fabric, routes, busiest)
+            listed = [LinkUsers.of(g.source, g.destination, g.flows) for g in groups]
+        users = dict(zip(busiest.tolist(), listed, strict=True))
+    return Run(
+        engine=outcome.name,
+        pattern=spec,
+        flows=loads.per_link.astype(np.float64),
+        load=load,
+        users=users,
+        unrouted_share=loads.unrouted / loads.flows if loads.flows else 0.0,
+        no_users=_no_users(routes).format(engine=outcome.name),
+    )
+
+
+def _busiest(fabric: Fabric, load: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The links between switches that carry most, both ways of each cable, and a few of hosts."""
+    chosen = []
+    for inter in (True, False):
+        links = np.flatnonzero((inner_links(fabric) == inter) & (load > 0))
+        chosen.append(links[np.argsort(-load[links], kind="stable")][:BUSIEST])
+    links = np.unique(np.concatenate(chosen))
+    return np.unique(np.concatenate((links, links ^ 1)))
+
+
+def _users(
+    fabric: Fabric, sources: NDArray[np.int64], destinations: NDArray[np.int64]
+) -> LinkUsers:
+    """Users host by host when they are few, else by the switches that the hosts hang from."""
+    node = fabric.host_nodes
+    if len(sources) > USERS:
+        node = fabric.graph.row_node[fabric.graph.destination_row[fabric.host_endpoint]]
+    return LinkUsers.of(node[sources], node[destinations], np.ones(len(sources), dtype=np.int64))
+
+
+def _runs_table(fabric: Fabric, runs: Sequence[Run]) -> pl.DataFrame:
+    between = np.flatnonzero(inner_links(fabric))
+    hottest = []
+    for run in runs:
+        load = run.load[between]
+        found = len(load) > 0 and load.max() > 0
+        hottest.append(fabric.link_name(int(between[np.argmax(load)])) if found else None)
+    return frame(
+        RUN_COLUMNS,
+        {
+            "engine": [run.engine for run in runs],
+            "pattern": [run.pattern for run in runs],
+            "contention": [float(run.load.max(initial=0.0)) for run in runs],
+            "unrouted": [run.unrouted_share for run in runs],
+            "hottest": hottest,
+        },
+    )
+
+
+def _facts(fabric: Fabric) -> tuple[tuple[str, str], ...]:
+    span = diameter(fabric)
+    facts = [
+        ("hosts", f"{fabric.num_hosts:,}"),
+        ("switches", f"{fabric.num_switches:,}"),
+        ("cables", f"{fabric.num_cables:,}"),
+        ("rates", rates_text(fabric)),
+        ("diameter", "split" if span is None else f"{span} links between hosts"),
+    ]
+    alone = int((fabric.host_endpoint < 0).sum())
+    if alone:
+        facts.append(("hosts without a cable", f"{alone:,}"))
+    return tuple(facts)
+
+
+def _no_users(routes: Routes) -> str:
+    """Why routes do not tell who uses a link; nothing where they do."""
+    if has_ways(routes):
+        return ""
+    by_way_of = isinstance(routes, CandidateRoutes) and routes.num_intermediates
+    return _NO_USERS_BY_WAY_OF if by_way_of else _NO_USERS

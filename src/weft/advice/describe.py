@@ -1,0 +1,90 @@
+"""What a fabric is, in rows of name and value."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft.advice.irregular import irregularities
+from weft.core.errors import NotApplicable
+from weft.fabrics import Fabric, rates_text
+from weft.fabrics.topology import closed_form
+from weft.fabrics.topology.measures import average_distance, bisection_upper_bound, diameter
+from weft.routing import route
+from weft.routing.structure.fat_tree import find_fat_tree
+from weft.sim.static.all_to_all import all_to_all_loads
+
+#: Switches beyond which the bisection is not searched for: the search takes minutes.
+MAX_SEARCH = 1500
+
+
+def bisection_lower_bound(fabric: Fabric) -> int | None:
+    """Cables that any split of the hosts in equal halves must cut, by counting flows.
+
+    All-to-all traffic split over all shortest paths sends at most L flows over one direction of
+    a cable, and half times half of the flows cross any such split each way; so it cuts at least
+    that many over L.
+
+    Returns
+    -------
+    int or None
+        None when some pair of hosts is not connected.
+    """
+    loads = all_to_all_loads(fabric, route(fabric, "ecmp"))
+    if loads.unrouted or not loads.per_link.any():
+        return None
+    half = fabric.num_hosts // 2
+    return int(np.ceil(half * (fabric.num_hosts - half) / loads.per_link.max() - 1e-9))
+
+
+def describe(fabric: Fabric) -> list[tuple[str, str]]:
+    """Rows of name and value that describe a fabric."""
+    ports = np.bincount(fabric.num_ports[: fabric.num_switches])
+    rows = [
+        ("name", fabric.name),
+        ("hosts", f"{fabric.num_hosts:,}"),
+        ("switches", f"{fabric.num_switches:,}"),
+        (
+            "switch ports",
+            ", ".join(f"{ports[p]:,} of {p}" for p in np.flatnonzero(ports)) or "none",
+        ),
+        ("cables", f"{fabric.num_cables:,}"),
+        ("rates", rates_text(fabric)),
+    ]
+    auxiliary = fabric.num_nodes - fabric.num_switches - fabric.num_hosts
+    if auxiliary:
+        rows.append(("adapters that are no hosts", f"{auxiliary:,}"))
+    alone = int((fabric.host_endpoint < 0).sum())
+    if alone:
+        rows.append(("hosts without a cable", f"{alone:,}"))
+    if fabric.num_hosts > 1:
+        span, mean = diameter(fabric), average_distance(fabric)
+        rows.append(("diameter", "split" if span is None else f"{span} links, host to host"))
+        if mean is not None:
+            rows.append(("mean distance", f"{mean:.3f} links, host to host"))
+    rows.extend(_bisection_rows(fabric))
+    try:
+        tree = find_fat_tree(fabric)
+        form = "; ".join(",".join(map(str, values)) for values in (tree.m, tree.w, tree.p))
+        rows.append(("recognised as", f"PGFT({len(tree.m)}; {form})"))
+    except NotApplicable as reason:
+        rows.append(("not a complete fat tree", str(reason)))
+    rows.extend(irregularities(fabric))
+    return rows
+
+
+def _bisection_rows(fabric: Fabric) -> list[tuple[str, str]]:
+    said = closed_form(fabric)
+    rows = []
+    if said is not None and said.bisection_cables is not None:
+        rows.append(("bisection", f"{said.bisection_cables:,} cables ({said.source})"))
+        return rows
+    if fabric.num_switches > MAX_SEARCH:
+        return [("bisection", f"not searched for beyond {MAX_SEARCH:,} switches")]
+    if fabric.num_hosts < 2:
+        return []
+    low = bisection_lower_bound(fabric) if fabric.num_switches else None
+    high = bisection_upper_bound(fabric)
+    text = f"at most {high:,} cable{'' if high == 1 else 's'} (best split found)"
+    if low is not None:
+        text = f"at least {low:,} (all-to-all over shortest paths), " + text
+    return [("bisection bounds", text)]

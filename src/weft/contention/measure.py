@@ -1,0 +1,376 @@
+"""Measure contention graphs on a cluster: ``mpirun -n 64 python -m weft.contention.measure``.
+
+The benchmark of section 3.3 of M. Martinasso and J.-F. Mehaut, "A contention-aware performance
+model for HPC-based networks" (Euro-Par 2011): each communication of a graph has a process that
+sends and one that receives, on the machines that stand for its nodes; all start together and send
+messages of one size. `docs/calibration.md` says how to use it. This is the only module that needs
+mpi4py (``pip install 'weft[mpi]'``).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import cyclopts
+import numpy as np
+from cyclopts import Parameter
+from numpy.typing import NDArray
+
+from weft.contention.measure_binding import Graph, Machine, bind, degrees, machines_of
+from weft.contention.measure_plan import GraphOptions
+from weft.contention.measurements import Measurement, write_measurements
+from weft.core.errors import InputError, WeftError
+from weft.core.registry import convert
+from weft.core.units import Bytes
+
+#: Seconds that processes have at first to learn when to start, and the most they ever get.
+_LEAD_S, _MOST_LEAD_S = 0.001, 0.05
+#: A process that begins later than this after the common start was told too late.
+_LATE_S = 20e-6
+#: Exchanges by which the clocks of two processes are compared; the quickest one counts.
+_CLOCK_EXCHANGES = 5
+#: Messages are counted in 32 bits by MPI before version 4.
+_LARGEST_SIZE = 2**31 - 1
+_CLOCK_TAG = 32_000
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How each graph is measured."""
+
+    size_bytes: int
+    repetitions: int
+    warmup: int
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; every process of an MPI job calls this.
+
+    Parameters
+    ----------
+    arguments
+        Words of the command line; the process's own when left out.
+
+    Returns
+    -------
+    int
+        Exit status: 0, or 2 on bad input with one line on standard error.
+    """
+    speaker, mpi = True, None
+    try:
+        mpi = _load_mpi()
+        speaker = mpi.COMM_WORLD.rank == 0
+        if not speaker:
+            sys.stdout = open("/dev/null", "w")  # noqa: SIM115 - help is printed once
+        app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+    except cyclopts.CycloptsError as error:
+        return _fail(" ".join(str(error).split()), speaker)
+    except WeftError as error:
+        return _fail(str(error), speaker)
+    except Exception:
+        if mpi is None:
+            raise
+        # The others wait for this process, so all must end.
+        traceback.print_exc()
+        mpi.COMM_WORLD.Abort(1)
+    return 0
+
+
+def _fail(text: str, speaker: bool) -> int:
+    if speaker:
+        print(f"weft: error: {text}", file=sys.stderr)
+    return 2
+
+
+def _load_mpi() -> Any:
+    """mpi4py's MPI module, with MPI initialised."""
+    try:
+        import mpi4py
+
+        mpi4py.rc.threads = False  # locks cost time, and one thread is all there is
+        from mpi4py import MPI
+    except ImportError as error:
+        raise InputError(
+            f"mpi4py cannot be imported ({error}); install it with: pip install 'weft[mpi]'"
+        ) from None
+    except RuntimeError as error:
+        raise InputError(f"no MPI library can be loaded: {error}") from None
+    return MPI
+
+
+app = cyclopts.App(
+    name="python -m weft.contention.measure",
+    help="Measure contention graphs on the machines of an MPI job, for weft calibrate.",
+    help_format="markdown",
+    version_flags=(),
+    default_parameter=Parameter(negative=(), show_default=lambda value: value or None),
+)
+
+
+@app.default
+def measure_command(
+    *,
+    out: Annotated[
+        Path | None, Parameter(help="The file of measurements to write (comma-separated).")
+    ] = None,
+    graphs: Annotated[GraphOptions, Parameter(name="*")] = GraphOptions(),  # noqa: B008 - frozen
+    size: Annotated[str, Parameter(help="Size of every message, in bytes or as 20MiB.")] = "20MiB",
+    repetitions: Annotated[int, Parameter(help="Measured runs of each graph.")] = 20,
+    warmup: Annotated[int, Parameter(help="Runs of each graph before the measured ones.")] = 3,
+    share_machines: Annotated[
+        bool,
+        Parameter(help="Let several nodes of a graph share a machine: a trial without a cluster."),
+    ] = False,
+    machine_names: Annotated[
+        bool, Parameter(help="Write the names of the machines into the file.")
+    ] = False,
+    plan: Annotated[
+        bool, Parameter(help="Say which machines and processes are needed, and measure nothing.")
+    ] = False,
+) -> None:
+    """Run contention graphs, each communication between two processes of its own."""
+    mpi = _load_mpi()
+    world = mpi.COMM_WORLD
+    machines = machines_of(world.allgather(mpi.Get_processor_name()))
+    job: tuple[list[tuple[Graph, list[tuple[int, int]]]], Protocol] | str | None = None
+    if world.rank == 0:
+        # What only this process finds out must reach the others before they wait for more.
+        try:
+            protocol = _protocol(convert(size, Bytes, "--size"), repetitions, warmup)
+            chosen = graphs.graphs(protocol.size_bytes)
+            if plan:
+                print(_needs(chosen))
+            else:
+                _refuse_place(out)
+                job = [(g, bind(g, machines, share_machines)) for g in chosen], protocol
+        except WeftError as error:
+            job = str(error)
+    job = world.bcast(job, root=0)
+    if isinstance(job, str):
+        raise InputError(job)
+    if job is None:
+        return
+    bound, protocol = job
+    measured = _run(mpi, bound, protocol)
+    failure: str | None = None
+    if world.rank == 0:
+        assert out is not None
+        facts = _facts(mpi, machines, protocol, share_machines, machine_names)
+        try:
+            write_measurements(out, measured, {**facts, **graphs.facts()})
+            print(f"{len(measured)} graphs: {out}")
+        except WeftError as error:
+            failure = str(error)
+    failure = world.bcast(failure, root=0)
+    if failure is not None:
+        raise InputError(failure)
+
+
+def _refuse_place(out: Path | None) -> None:
+    """Raise where the file could not be written after hours of measuring."""
+    if out is None:
+        raise InputError("expected --out with the file to write, or --plan")
+    if out.is_dir():
+        raise InputError("is a folder, not a file", file=out)
+    if not os.access(out.resolve().parent, os.W_OK):
+        raise InputError("its folder is not there or cannot be written to", file=out)
+
+
+def _protocol(size: int, repetitions: int, warmup: int) -> Protocol:
+    if not 1 <= size <= _LARGEST_SIZE:
+        raise InputError(f"--size: {size} bytes; expected 1 to {_LARGEST_SIZE}")
+    if repetitions < 1 or warmup < 0:
+        raise InputError(
+            f"{repetitions} repetitions after {warmup} for warming up; expected at least 1 and 0"
+        )
+    return Protocol(size, repetitions, warmup)
+
+
+def _needs(graphs: Sequence[Graph]) -> str:
+    machines = max(max(degrees(graph)) for graph in graphs) + 1
+    processes = max(max(degrees(graph).values()) for graph in graphs)
+    edges = max(len(graph.sources) for graph in graphs)
+    return (
+        f"graphs: {len(graphs)}, edges of the largest: {edges}, machines: {machines}, "
+        f"processes on each: {processes}"
+    )
+
+
+def _facts(
+    mpi: Any, machines: Sequence[Machine], protocol: Protocol, shared: bool, named: bool
+) -> dict[str, object]:
+    """What the head of the file says about the run."""
+    import mpi4py
+
+    facts: dict[str, object] = {
+        "program": "weft.contention.measure",
+        "weft": version("weft"),
+        "mpi4py": mpi4py.__version__,
+        "mpi": mpi.Get_library_version().strip().rstrip("\0").splitlines()[0],
+        "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "processes": mpi.COMM_WORLD.size,
+        "machines": len(machines),
+        "shared_machines": "yes" if shared else "no",
+        "size_bytes": protocol.size_bytes,
+        "repetitions": protocol.repetitions,
+        "warmup": protocol.warmup,
+    }
+    if named:
+        facts["machine_names"] = " ".join(machine.name for machine in machines)
+    return facts
+
+
+def _run(
+    mpi: Any, bound: Sequence[tuple[Graph, list[tuple[int, int]]]], protocol: Protocol
+) -> list[Measurement]:
+    """Measure all graphs; rank 0 gets the results."""
+    world = mpi.COMM_WORLD
+    buffer = np.ones(protocol.size_bytes, dtype=np.uint8)
+    measured: list[Measurement] = []
+    said = time.monotonic()
+    for number, (graph, ends) in enumerate(bound):
+        role = next((edge for edge, pair in enumerate(ends) if world.rank in pair), None)
+        active = world.Split(mpi.UNDEFINED if role is None else 0, world.rank)
+        rows: NDArray[np.float64] | None = None
+        if role is not None:
+            runner = _Runner(mpi, active, world, ends[role], role, buffer)
+            runner.run(protocol.warmup)
+            rows = runner.run(protocol.repetitions)
+            active.Free()
+        gathered = world.gather(rows, root=0)
+        if world.rank == 0:
+            measured.append(_measurement(graph, ends, gathered, protocol))
+            if time.monotonic() - said > 10:
+                said = time.monotonic()
+                print(f"weft: {number + 1} of {len(bound)} graphs", file=sys.stderr, flush=True)
+    return measured
+
+
+class _Runner:
+    """One process's part in the communications of a graph.
+
+    Parameters
+    ----------
+    mpi
+        mpi4py's MPI module.
+    active
+        Communicator of the processes of this graph.
+    world
+        Communicator by whose ranks `ends` goes.
+    ends
+        Sender and receiver of this process's edge.
+    edge
+        Its number.
+    buffer
+        The message.
+    """
+
+    def __init__(
+        self,
+        mpi: Any,
+        active: Any,
+        world: Any,
+        ends: tuple[int, int],
+        edge: int,
+        buffer: NDArray[np.uint8],
+    ):
+        self._mpi, self._active, self._world = mpi, active, world
+        self._ends, self._edge, self._buffer = ends, edge, buffer
+        self._sends = world.rank == ends[0]
+        self._lead = _LEAD_S
+
+    def run(self, repetitions: int) -> NDArray[np.float64]:
+        """Start delay of the sender, or completion time of the receiver, of each repetition."""
+        found = np.zeros(repetitions)
+        at = 0
+        while at < repetitions:
+            value, delay = self._once()
+            late = self._active.allreduce(delay, op=self._mpi.MAX)
+            if late > _LATE_S and self._lead < _MOST_LEAD_S:
+                self._lead *= 2  # the same in all processes
+                continue
+            found[at] = value
+            at += 1
+        return found
+
+    def _once(self) -> tuple[float, float]:
+        """What this process measures, and how late it began."""
+        offset = self._clock_offset()
+        request = None
+        if not self._sends:
+            request = self._world.Irecv(self._buffer, source=self._ends[0], tag=self._edge)
+        self._active.Barrier()
+        now = self._mpi.Wtime
+        # Agreed on the clock of the first process, then kept on each one's own.
+        start = self._active.bcast(now() + self._lead, root=0) + offset
+        time.sleep(max(start - now() - _LEAD_S, 0.0))
+        while now() < start:
+            pass
+        delay = now() - start
+        if request is None:
+            self._world.Send(self._buffer, dest=self._ends[1], tag=self._edge)
+            return delay, delay
+        request.Wait()
+        return now() - start, delay
+
+    def _clock_offset(self) -> float:
+        """Clock of this process less that of the first one [s]."""
+        active, now = self._active, self._mpi.Wtime
+        if active.rank:
+            for _ in range(_CLOCK_EXCHANGES):
+                active.recv(source=0, tag=_CLOCK_TAG)
+                active.send(now(), dest=0, tag=_CLOCK_TAG)
+            offset: float = active.recv(source=0, tag=_CLOCK_TAG)
+            return offset
+        for other in range(1, active.size):
+            best, offset = np.inf, 0.0
+            for _ in range(_CLOCK_EXCHANGES):
+                before = now()
+                active.send(None, dest=other, tag=_CLOCK_TAG)
+                there = active.recv(source=other, tag=_CLOCK_TAG)
+                after = now()
+                if after - before < best:
+                    best, offset = after - before, there - (before + after) / 2
+            active.send(offset, dest=other, tag=_CLOCK_TAG)
+        return 0.0
+
+
+def _measurement(
+    graph: Graph,
+    ends: Sequence[tuple[int, int]],
+    gathered: Sequence[NDArray[np.float64] | None],
+    protocol: Protocol,
+) -> Measurement:
+    """Statistics of the repetitions of one graph."""
+    starts = np.array([gathered[sender] for sender, _ in ends])
+    times = np.array([gathered[receiver] for _, receiver in ends])
+    lower, median, upper = np.quantile(times, [0.25, 0.5, 0.75], axis=1)
+    edges = len(ends)
+    return Measurement(
+        graph.name,
+        np.array(graph.sources),
+        np.array(graph.destinations),
+        np.full(edges, protocol.size_bytes),
+        median,
+        np.median(starts, axis=1),
+        {
+            "lower_s": lower,
+            "upper_s": upper,
+            "min_s": times.min(axis=1),
+            "max_s": times.max(axis=1),
+            "repetitions": np.full(edges, float(protocol.repetitions)),
+        },
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

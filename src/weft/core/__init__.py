@@ -1,0 +1,1 @@
+"""What every package uses: errors, units, the registry, frozen arrays, whole files, signals."""

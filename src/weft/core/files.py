@@ -1,0 +1,147 @@
+"""Text files: reading them whole, and writing them so that no half of one is ever seen."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any, TextIO
+from weakref import WeakSet
+
+from weft.core.errors import STANDARD_INPUT, InputError
+
+#: Standard inputs that have been read.
+_read: WeakSet[TextIO] = WeakSet()
+
+
+def read_text(path: str | Path) -> str:
+    """Contents of a text file or pipe, or of standard input where the path is ``-``.
+
+    Raises
+    ------
+    InputError
+        When there is no such file, it cannot be read, is no text in UTF-8, or is empty.
+    """
+    try:
+        if str(path) in STANDARD_INPUT:
+            data = _standard_input()
+        else:
+            mode = os.stat(path).st_mode
+            if stat.S_ISDIR(mode):
+                raise InputError("is a folder, not a file", file=path)
+            if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
+                raise InputError("is a device, not a file", file=path)
+            data = Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", file=path) from None
+    except ValueError:
+        raise InputError(f"{str(path)!r} is no file name") from None
+    if not data or data.isspace():
+        raise InputError("is empty", file=path)
+    if b"\0" in data:
+        raise InputError("is a binary file; expected text in UTF-8", file=path)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"byte {data[error.start]:#04x} is not UTF-8; expected text in UTF-8",
+            file=path,
+            line=line,
+        ) from None
+
+
+def parse_toml(text: str, path: str | Path) -> dict[str, Any]:
+    """What a TOML file holds.
+
+    Raises
+    ------
+    InputError
+        With file and, where it is known, line: when it is no TOML, nests too deeply, or has a
+        number of thousands of digits.
+    """
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        what, _, where = str(error).partition(" (at ")
+        at = re.fullmatch(r"line (\d+), column (\d+)\)", where)
+        line = int(at[1]) if at else len(text.rstrip().split("\n"))
+        column = f", column {at[2]}" if at else ""
+        raise InputError(f"is no TOML: {what}{column}", file=path, line=line) from None
+    except RecursionError:
+        raise InputError("is nested too deeply", file=path) from None
+    except ValueError:
+        raise InputError("has a number of thousands of digits", file=path) from None
+
+
+def is_source(text: str | Path) -> bool:
+    """Whether a text names something to read: a file, a folder, or standard input."""
+    return str(text) in STANDARD_INPUT or os.path.exists(text)
+
+
+def _standard_input() -> bytes:
+    """All of standard input, once."""
+    stream = sys.stdin
+    if stream is None or stream.closed:
+        raise InputError("is closed", file=STANDARD_INPUT[0])
+    if stream.isatty():
+        raise InputError("is a terminal; pipe a file into it", file=STANDARD_INPUT[0])
+    if stream in _read:
+        raise InputError("can stand for one file only", file=STANDARD_INPUT[0])
+    _read.add(stream)
+    return stream.buffer.read()
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text file as UTF-8; see `write_bytes`.
+
+    Raises
+    ------
+    InputError
+        When the file cannot be written; what was there before is then unchanged.
+    """
+    try:
+        data = text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise InputError("cannot be written: half a surrogate pair in a name", file=path) from None
+    write_bytes(path, data)
+
+
+def write_bytes(path: str | Path, data: bytes) -> None:
+    """Write a file under a temporary name, then rename it over what was there.
+
+    Pipes and devices such as ``/dev/stdout`` are written to directly.
+
+    Raises
+    ------
+    InputError
+        When the file cannot be written; what was there before is then unchanged.
+    """
+    try:
+        if str(path) in STANDARD_INPUT:
+            raise InputError("is read; expected a file to write", file=path)
+        target = Path(path).resolve()
+        if target.exists() and not target.is_file():
+            if target.is_dir():
+                raise InputError("is a folder, not a file", file=path)
+            target.write_bytes(data)
+            return
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        try:
+            with temporary.open("xb") as stream:
+                stream.write(data)
+            if target.exists():
+                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+            temporary.replace(target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", file=path) from None
+    except ValueError:
+        raise InputError(f"{str(path)!r} is no file name") from None

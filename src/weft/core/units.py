@@ -1,0 +1,171 @@
+"""Units and the InfiniBand link rates.
+
+A rate is the data rate after line coding, in Gb/s, as `ibstat` prints it: 8b/10b up to QDR
+(4xQDR signals 40 Gb/s and carries 32), 64b/66b from FDR10 on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from functools import cache
+from numbers import Real
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
+
+from weft.core.arguments import finite_number, shown
+from weft.core.errors import InputError
+
+LANE_RATE_GBPS = {
+    "SDR": 2.0,
+    "DDR": 4.0,
+    "QDR": 8.0,
+    "FDR10": 10.0,
+    "FDR": 14.0625 * 64 / 66,
+    "EDR": 25.0,
+    "HDR": 50.0,
+    "NDR": 100.0,
+    "XDR": 200.0,
+}
+WIDTHS = (1, 2, 4, 8, 12)
+
+#: Every InfiniBand rate name; a cable keeps the index of its name, 0 for a rate without one.
+RATE_NAMES: tuple[str, ...] = (
+    "",
+    *(f"{width}x{speed}" for speed in LANE_RATE_GBPS for width in WIDTHS),
+)
+
+#: Propagation delay of copper and fibre alike, close to 1 / (0.66 c).
+LATENCY_NS_PER_M = 5.0
+#: Length assumed for a cable that nobody measured.
+DEFAULT_LENGTH_M = 2.0
+
+_RATE = re.compile(r"(?:(\d+)x)?([A-Za-z]+\d*)")
+
+
+@cache
+def rate_code(text: str) -> int:
+    """Index in `RATE_NAMES` of a rate such as ``4xQDR``; a speed alone (``HDR``) means 4x.
+
+    Raises
+    ------
+    InputError
+        When the text is not an InfiniBand rate.
+    """
+    match = _RATE.fullmatch(text.strip())
+    if match:
+        name = f"{int(match[1] or 4)}x{match[2].upper()}"
+        if name in RATE_NAMES:
+            return RATE_NAMES.index(name)
+    raise InputError(
+        f"unknown rate {text!r}; expected a width and a speed such as 4xQDR, "
+        f"with width 1, 2, 4, 8 or 12 and speed {', '.join(LANE_RATE_GBPS)}"
+    )
+
+
+@cache
+def rate_gbps(code: int) -> float:
+    """Data rate in Gb/s of an index in `RATE_NAMES` (not 0, which names no rate)."""
+    width, speed = RATE_NAMES[code].split("x", 1)
+    return int(width) * LANE_RATE_GBPS[speed]
+
+
+def parse_rate(value: str | float) -> tuple[float, int]:
+    """Rate in Gb/s and its index in `RATE_NAMES` (0 when it has no name).
+
+    Parameters
+    ----------
+    value
+        ``"4xHDR"``, ``"HDR"``, or a number of Gb/s.
+    """
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            code = rate_code(value)
+            return rate_gbps(code), code
+    return finite_number(value, "a rate in Gb/s", above=True), 0
+
+
+# -- quantities that users write as text -----------------------------------------------------------
+
+_QUANTITY = re.compile(r"\s*((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([a-zµ]*)\s*", re.IGNORECASE)
+_BYTES = {
+    "": 1, "b": 1, "byte": 1, "bytes": 1,
+    "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
+    "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40,
+    "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40,
+}  # fmt: skip
+_NS = {"": 1.0, "ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9, "min": 6e10, "h": 3.6e12}
+#: Largest size of a message, and of all messages of a workload: sums stay within 64 bits.
+MAX_BYTES = 2**56
+MAX_TOTAL_BYTES = 2**62
+
+
+def parse_bytes(value: object) -> int:
+    """A size in bytes: a whole number, or text such as ``64KiB``, ``1 MB``, ``4k``.
+
+    ``k m g t`` alone are powers of 1,024, as message sizes are meant in benchmarks; ``kB MB GB TB``
+    are powers of 1,000 and ``KiB MiB GiB TiB`` powers of 1,024, whatever their case.
+
+    Raises
+    ------
+    ValueError
+        When it is no size, is negative, no whole number of bytes, or above 2^56.
+    """
+    if isinstance(value, bool) or not isinstance(value, str | Real):
+        raise ValueError("a size is a number of bytes, such as 4096 or 64KiB")
+    size: Any
+    if isinstance(value, str):
+        match = _QUANTITY.fullmatch(value)
+        factor = _BYTES.get(match[2].lower()) if match else None
+        if not match or factor is None:
+            what = "a positive number of bytes" if _is_negative(value) else "bytes"
+            raise ValueError(
+                f"{shown(value)} is no size; expected {what} such as 4096, 64KiB or 1MB"
+            )
+        whole = match[1].isdigit() and len(match[1]) < 20  # digits that 64 bits may hold
+        size = (int(match[1]) if whole else float(match[1])) * factor
+    else:
+        size = value
+    if not 0 <= size <= MAX_BYTES:
+        raise ValueError(f"a size of {shown(value)} is not possible; expected 0 to 2^56 bytes")
+    if size != int(size):
+        raise ValueError(f"{shown(value)} is no whole number of bytes")
+    return int(size)
+
+
+def parse_duration_ns(value: object) -> float:
+    """A duration in nanoseconds: a number, or text such as ``10us``, ``1.5 ms``, ``2s``.
+
+    Raises
+    ------
+    ValueError
+        When it is no duration, negative or not finite.
+    """
+    if isinstance(value, bool) or not isinstance(value, str | Real):
+        raise ValueError("a duration is a number of ns, or text such as 10us")
+    if isinstance(value, str):
+        match = _QUANTITY.fullmatch(value)
+        factor = _NS.get(match[2].lower()) if match else None
+        if not match or factor is None:
+            what = "a positive time" if _is_negative(value) else "ns, or a unit"
+            raise ValueError(f"{shown(value)} is no duration; expected {what} as in 10us or 2ms")
+        duration = float(match[1]) * factor
+    else:
+        duration = float("inf")
+        with contextlib.suppress(OverflowError):  # a whole number beyond all floats
+            duration = float(value)
+    if not 0 <= duration < float("inf"):
+        raise ValueError(f"a duration of {shown(value)} is not possible; expected a positive time")
+    return duration
+
+
+def _is_negative(text: str) -> bool:
+    return text.strip().startswith("-") and _QUANTITY.fullmatch(text.strip()[1:]) is not None
+
+
+#: Options of these types take numbers or text with a unit.
+Bytes = Annotated[int, BeforeValidator(parse_bytes)]
+Nanoseconds = Annotated[float, BeforeValidator(parse_duration_ns)]

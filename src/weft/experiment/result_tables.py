@@ -1,0 +1,408 @@
+"""Tables of an experiment's outcomes, with the meaning of every column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from weft.core.columns import Column, frame
+from weft.experiment import packet_tables as packets
+from weft.experiment.run import Outcome
+from weft.sim.common import replay
+from weft.sim.flow import FlowResult
+from weft.sim.flow import result as flow
+from weft.sim.packet import PacketResult
+from weft.sim.packet import result as packet
+from weft.sim.packet.series import LINK_SERIES_COLUMNS
+from weft.sim.static import phases as static
+from weft.sim.static.phases import StaticWorkload
+from weft.workload import Kind
+from weft.workload.jobs import JobMix
+
+_RUN = Column(pl.Int32, "", "number of the run, from 1")
+_JOB = Column(pl.String, "", "name of the job")
+
+#: What levels say of messages; null where a level does not know.
+_MESSAGES = {
+    "messages": Column(pl.Int64, "", "messages sent"),
+    "size_bytes": Column(pl.Int64, "B", "their sum"),
+    "mean_message_ns": Column(
+        pl.Float64, "ns", "flow and packet level: mean time from a message's leaving to its arrival"
+    ),
+    "max_message_ns": Column(pl.Float64, "ns", "flow and packet level: longest of it"),
+    "mean_slowdown": Column(
+        pl.Float64, "", "flow and packet level: mean of that time over what it would be alone"
+    ),
+    "mean_contention": Column(
+        pl.Float64,
+        "flows",
+        "static level: mean over messages between hosts of the largest load on the way, among the "
+        "messages of their phase; null where routes leave the way open",
+    ),
+    "max_contention": Column(pl.Float64, "flows", "static level: largest of it"),
+    "bound_ns": Column(
+        pl.Float64,
+        "ns",
+        "static level: sum over phases of how long the busiest link of each needs for its bytes, "
+        "which is what it takes at least where phases follow each other",
+    ),
+}
+
+#: Columns of the table of runs, one row each.
+RUN_COLUMNS: Mapping[str, Column] = {
+    "run": _RUN,
+    "engine": Column(pl.String, "", "routing engine, with its options"),
+    "level": Column(pl.String, "", "level of detail: flow, packet or static"),
+    "sharing": Column(pl.String, "", "flow level: law by which messages share links"),
+    "policy": Column(pl.String, "", "packet level: policy of packets where routes leave a choice"),
+    "workload": Column(pl.String, "", "workloads of the jobs, joined by +"),
+    "placement": Column(pl.String, "", "placements of the jobs, joined by + unless all are one"),
+    "status": Column(pl.String, "", "complete, partial, stopped, does not fit, failed or not run"),
+    "reason": Column(pl.String, "", "why there is no result or part of one; null if complete"),
+    "makespan_ns": Column(
+        pl.Float64,
+        "ns",
+        "flow and packet level: from 0 to the end of the last operation or arrival",
+    ),
+    "communication_ns": Column(
+        pl.Float64,
+        "ns",
+        "flow and packet level: mean over ranks of `communication_ns` as the table of jobs has it",
+    ),
+    **_MESSAGES,
+    "bound_ns": Column(
+        pl.Float64,
+        "ns",
+        "static level: largest over jobs of their start and bound, so what all of it takes at "
+        "least where the phases of each job follow each other",
+    ),
+    "busiest_link": Column(pl.String, "", "link that is busy for the largest share of the time"),
+    "busiest_share": Column(
+        pl.Float64,
+        "",
+        "flow level: carried bytes over what that link could carry from start to end; packet "
+        "level: part of that time in which packets leave by it",
+    ),
+    "end_ns": Column(
+        pl.Float64, "ns", "packet level: simulated time at the end, of a partial run until then"
+    ),
+    "packets": Column(pl.Int64, "", "packet level: packets injected, control packets included"),
+    "in_flight_packets": Column(
+        pl.Int64, "", "packet level: those not delivered at the end; 0 if complete"
+    ),
+    "packet_hops": Column(pl.Int64, "", "packet level: links that packets left by, added up"),
+    "mean_wait_ns": Column(
+        pl.Float64,
+        "ns",
+        "packet level: mean over those of the time from when a packet could have left with nothing "
+        "in its way until it left",
+    ),
+    "overtook_packets": Column(
+        pl.Int64,
+        "",
+        "packet level: packets that came before one sent earlier, which receivers kept; null where "
+        "policy keeps their order",
+    ),
+    "most_held_bytes": Column(
+        pl.Int64, "B", "packet level: most that one receiver kept of one connection for that"
+    ),
+    "kept_ns": Column(
+        pl.Float64,
+        "ns",
+        "packet level: how long receivers kept such packets until all before them were there, "
+        "added up",
+    ),
+}
+
+#: Columns of the table of jobs, one row for each job of each complete run.
+JOB_COLUMNS: Mapping[str, Column] = {
+    "run": _RUN,
+    "job": _JOB,
+    "workload": Column(pl.String, "", "its workload, with all options"),
+    "placement": Column(pl.String, "", "its placement, as given"),
+    "ranks": Column(pl.Int32, "", "number of ranks"),
+    "hosts": Column(pl.Int32, "", "number of hosts that they are on"),
+    "start_ns": Column(pl.Float64, "ns", "when the job starts"),
+    "end_ns": Column(
+        pl.Float64,
+        "ns",
+        "flow and packet level: end of its last operation or arrival of its last message",
+    ),
+    "time_ns": Column(pl.Float64, "ns", "flow and packet level: from its start to its end"),
+    "calculation_ns": Column(
+        pl.Float64,
+        "ns",
+        "flow and packet level: mean over ranks of the time in which any calculation runs",
+    ),
+    "communication_ns": Column(
+        pl.Float64,
+        "ns",
+        "flow and packet level: mean over ranks of the rest, until the rank's last operation",
+    ),
+    **_MESSAGES,
+}
+
+_OF_RANKS = {"source_rank", "destination_rank", "rank"}
+
+
+def _with_job(columns: Mapping[str, Column]) -> dict[str, Column]:
+    """Columns of a level's table, of which ranks are those of a job."""
+    told = {
+        name: column._replace(meaning=f"{column.meaning.rstrip('.')}, numbered in its job")
+        if name in _OF_RANKS
+        else column
+        for name, column in columns.items()
+    }
+    return {"run": _RUN, "job": _JOB, **told}
+
+
+_HOST_NAME = Column(pl.String, "", "label of that host")
+_PLACED = {name: replay.RANK_COLUMNS[name] for name in ("rank", "host")}
+
+#: Columns of every table, by level and name of the table.
+TABLES: Mapping[tuple[str, str], Mapping[str, Column]] = {
+    ("flow", "phases"): _with_job(replay.PHASE_COLUMNS),
+    ("flow", "messages"): _with_job(replay.MESSAGE_COLUMNS),
+    ("flow", "ranks"): _with_job({**_PLACED, "host_name": _HOST_NAME, **replay.RANK_COLUMNS}),
+    ("flow", "links"): {"run": _RUN, **flow.LINK_COLUMNS},
+    ("packet", "phases"): _with_job(replay.PHASE_COLUMNS),
+    ("packet", "messages"): _with_job(replay.MESSAGE_COLUMNS),
+    ("packet", "ranks"): _with_job({**_PLACED, "host_name": _HOST_NAME, **replay.RANK_COLUMNS}),
+    ("packet", "links"): {"run": _RUN, **packet.LINK_COLUMNS},
+    ("packet", "queues"): {"run": _RUN, **packet.QUEUE_COLUMNS},
+    ("packet", "hops"): _with_job(packets.HOP_COLUMNS),
+    ("packet", "series"): {"run": _RUN, **LINK_SERIES_COLUMNS},
+    ("static", "phases"): _with_job(static.PHASE_COLUMNS),
+    ("static", "messages"): _with_job(static.MESSAGE_COLUMNS),
+    ("static", "ranks"): _with_job({**_PLACED, "host_name": _HOST_NAME}),
+    ("static", "links"): {"run": _RUN, **static.LINK_COLUMNS},
+}
+
+
+def run_row(outcome: Outcome) -> dict[str, Any]:
+    """The row of a run in the table of runs."""
+    run = outcome.run
+    row: dict[str, Any] = dict.fromkeys(RUN_COLUMNS)
+    row |= {
+        "run": run.number,
+        "engine": run.engine,
+        "level": run.level,
+        "sharing": run.sharing,
+        "policy": run.policy,
+        "workload": run.workloads,
+        "placement": run.placements,
+        "status": outcome.status,
+        "reason": outcome.reason or None,
+    }
+    result, mix = outcome.result, outcome.mix
+    if result is None or mix is None:
+        return row
+    every = np.ones(len(mix.workload.messages), dtype=bool)
+    if isinstance(result, StaticWorkload):
+        row |= _static(result, every, np.arange(len(mix.workload.phase_names)))
+        row["bound_ns"] = max(job["start_ns"] + job["bound_ns"] for job in job_rows(outcome))
+        busiest = result.links.sort("busy_ns", descending=True, maintain_order=True).head(1)
+        if len(busiest) and busiest["busy_ns"][0]:
+            row["busiest_link"] = result.fabric.link_name(int(busiest["link"][0]))
+        return row
+    row |= _timed(result, every)
+    if outcome.status == "complete":
+        calculation, until = _times(result)
+        row |= {
+            "makespan_ns": result.makespan_ns,
+            "communication_ns": float(
+                np.mean(until - mix.start_ns[mix.job] - calculation) if len(until) else 0.0
+            ),
+        }
+    if isinstance(result, PacketResult):
+        row |= packets.row(result)
+    busiest = result.links().sort("utilisation", descending=True, nulls_last=True).head(1)
+    if len(busiest) and busiest["utilisation"][0]:
+        row["busiest_link"] = busiest["name"][0]
+        row["busiest_share"] = busiest["utilisation"][0]
+    return row
+
+
+def job_rows(outcome: Outcome) -> list[dict[str, Any]]:
+    """Rows of a run in the table of jobs; none where there is no result."""
+    result, mix = outcome.result, outcome.mix
+    if result is None or mix is None:
+        return []
+    work = mix.workload
+    job_of_message = mix.job[work.rank[work.messages]]
+    calculation, until = (None, None) if isinstance(result, StaticWorkload) else _times(result)
+    rows = []
+    for number, name in enumerate(mix.names):
+        ranks = slice(int(mix.first_rank[number]), int(mix.first_rank[number + 1]))
+        mine = job_of_message == number
+        start = float(mix.start_ns[number])
+        row: dict[str, Any] = dict.fromkeys(JOB_COLUMNS)
+        row |= {
+            "run": outcome.run.number,
+            "job": name,
+            "workload": mix.workloads[number],
+            "placement": outcome.run.jobs[number][1],
+            "ranks": ranks.stop - ranks.start,
+            "hosts": len(np.unique(mix.hosts[ranks])),
+            "start_ns": start,
+        }
+        if isinstance(result, StaticWorkload):
+            phases = np.arange(mix.first_phase[number], mix.first_phase[number + 1])
+            row |= _static(result, mine, phases)
+        elif outcome.status != "complete":
+            row |= _timed(result, mine)
+        elif calculation is not None and until is not None:
+            arrived = result.arrived_ns[work.messages[mine]].max(initial=start)
+            end = max(float(until[ranks].max(initial=start)), float(arrived))
+            row |= _timed(result, mine)
+            row |= {
+                "end_ns": end,
+                "time_ns": end - start,
+                "calculation_ns": float(calculation[ranks].mean()),
+                "communication_ns": float((until[ranks] - start - calculation[ranks]).mean()),
+            }
+        rows.append(row)
+    return rows
+
+
+def brief(outcome: Outcome) -> Outcome:
+    """The outcome with its rows of the tables, without the result and the jobs' operations."""
+    jobs = tuple(job_rows(outcome))
+    return replace(outcome, row=run_row(outcome), jobs=jobs, result=None, mix=None)
+
+
+def of_columns(columns: Mapping[str, Column], rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
+    """A frame of rows."""
+    listed = list(rows)
+    return frame(columns, {name: [row[name] for row in listed] for name in columns})
+
+
+def tables(
+    outcome: Outcome,
+    only: Collection[str] = ("phases", "messages", "ranks", "links", *packets.NAMES),
+) -> dict[str, pl.DataFrame]:
+    """The tables of one run, or some of them."""
+    result, mix = outcome.result, outcome.mix
+    if result is None or mix is None:
+        return {}
+    if isinstance(result, StaticWorkload):
+        numbers = np.arange(len(mix.hosts), dtype=np.int32)
+        makers: dict[str, Callable[[], pl.DataFrame]] = {
+            "phases": lambda: result.phases,
+            "messages": lambda: result.messages,
+            "ranks": lambda: pl.DataFrame({"rank": numbers, "host": mix.hosts}),
+            "links": lambda: result.links,
+        }
+    else:
+        makers = {
+            "phases": result.phases,
+            "messages": result.messages,
+            "ranks": result.ranks,
+            "links": result.links,
+        }
+        if isinstance(result, PacketResult):
+            makers |= packets.makers(result)
+    made = {name: make() for name, make in makers.items() if name in only}
+    names = np.array(mix.names, dtype=object)
+    work = mix.workload
+    phases: dict[str, tuple[str | None, str]] = {
+        name: _own_phase(mix, at) for at, name in enumerate(work.phase_names)
+    }
+    phases[static.TOGETHER] = None, static.TOGETHER
+    new: dict[str, list[pl.Series]] = {"links": [], "queues": [], "series": []}
+    if "messages" in made:
+        new["messages"] = [pl.Series("job", names[mix.job[work.rank[work.messages]]].tolist())]
+    if "hops" in made:
+        of_hops = work.rank[made["hops"]["message"].to_numpy()]
+        new["hops"] = [pl.Series("job", names[mix.job[of_hops]].tolist())]
+    if "ranks" in made:
+        hosts = np.array(result.fabric.host_names, dtype=object)
+        new["ranks"] = [
+            pl.Series("job", names[mix.job].tolist()),
+            pl.Series("host_name", hosts[mix.hosts].tolist()),
+        ]
+    if "phases" in made:
+        jobs = [phases[name][0] for name in made["phases"]["phase"]]
+        new["phases"] = [pl.Series("job", jobs, pl.String)]
+    own = {name: phase for name, (_, phase) in phases.items()}
+    run = pl.lit(outcome.run.number, pl.Int32).alias("run")
+    return {
+        name: table.with_columns(
+            run,
+            *new[name],
+            *(pl.col("phase").replace(own) for _ in range("phase" in table.columns)),
+            *(
+                pl.Series(column, mix.rank_in_job[table[column].to_numpy()], dtype=pl.Int32)
+                for column in sorted(_OF_RANKS & set(table.columns))
+            ),
+        ).select(list(TABLES[outcome.run.level, name]))
+        for name, table in made.items()
+    }
+
+
+def _own_phase(mix: JobMix, phase: int) -> tuple[str, str]:
+    """The job of a phase, and what the phase is called there."""
+    job = mix.names[int(np.searchsorted(mix.first_phase, phase, side="right")) - 1]
+    name = mix.workload.phase_names[phase]
+    if len(mix.names) > 1:
+        name = "" if name == job else name.removeprefix(f"{job}: ")
+    return job, name
+
+
+def _timed(result: FlowResult | PacketResult, mine: NDArray[np.bool_]) -> dict[str, Any]:
+    """What the levels that have time say of some messages; times are of those that arrived."""
+    ops = result.workload.messages[mine]
+    arrived = result.arrived_ns[ops] >= 0
+    took = (result.arrived_ns[ops] - result.left_ns[ops])[arrived]
+    alone = result.alone_ns()[mine][arrived]
+    timed = alone > 0
+    return {
+        "messages": len(ops),
+        "size_bytes": int(result.workload.size_bytes[ops].sum()),
+        "mean_message_ns": float(took.mean()) if len(took) else None,
+        "max_message_ns": float(took.max()) if len(took) else None,
+        "mean_slowdown": float((took[timed] / alone[timed]).mean()) if timed.any() else None,
+    }
+
+
+def _static(
+    result: StaticWorkload, mine: NDArray[np.bool_], phases: NDArray[np.integer[Any]]
+) -> dict[str, Any]:
+    """What the static level says of some messages, which are those of some phases."""
+    work = result.workload
+    ops = work.messages[mine]
+    away = result.hosts[work.rank[ops]] != result.hosts[work.peer[ops]]
+    meets = result.contention[mine][away] if len(result.contention) else np.zeros(0)
+    names = [work.phase_names[phase] for phase in phases]
+    rows = result.phases.filter(pl.col("phase").is_in(names))
+    return {
+        "messages": len(ops),
+        "size_bytes": int(work.size_bytes[ops].sum()),
+        "mean_contention": float(meets.mean()) if len(meets) else None,
+        "max_contention": rows["max_contention"].max(),
+        "bound_ns": float(rows["bound_ns"].sum()),
+    }
+
+
+def _times(result: FlowResult | PacketResult) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Of each rank: time in which any of its calculations runs, and end of its last operation."""
+    work = result.workload
+    until = np.zeros(work.num_ranks)
+    np.maximum.at(until, work.rank, result.ended_ns)
+    calc = np.flatnonzero((work.kind == Kind.CALC) & (work.duration_ns > 0))
+    rank, begin, end = work.rank[calc], result.posted_ns[calc], result.ended_ns[calc]
+    if len(work.cpu):
+        # Several processors may be at work at once: count only what no earlier one covers.
+        order = np.lexsort((begin, rank))
+        rank, begin, end = rank[order], begin[order], end[order]
+        shift = rank * (result.makespan_ns + 1.0)
+        covered = np.maximum.accumulate(end + shift)
+        begin = np.maximum(begin, np.concatenate(([-np.inf], covered[:-1])) - shift)
+        end = np.maximum(begin, end)
+    time: NDArray[Any] = np.bincount(rank, weights=end - begin, minlength=work.num_ranks)
+    return time.astype(np.float64), until

@@ -1,0 +1,178 @@
+"""One run at one level of detail: what comes out of it, or why nothing does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from weft.contention import PenaltyModel
+from weft.core.errors import InputError
+from weft.experiment.spec import NO_CHOICE, Experiment, Run
+from weft.fabrics import Fabric
+from weft.routes import Routes
+from weft.sim.flow import FlowResult, IncompleteRun, Progress, simulate
+from weft.sim.packet import PacketResult, StopRun, simulate_packets
+from weft.sim.packet.network import PS_PER_NS
+from weft.sim.static.phases import StaticWorkload, analyse_workload
+from weft.workload.jobs import JobMix
+
+Result = FlowResult | PacketResult | StaticWorkload
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What a level found.
+
+    Parameters
+    ----------
+    result
+        What the level gives.
+    partial
+        Why it ends early, empty where it does not.
+    interrupted
+        Whether the user ended it.
+    """
+
+    result: Result
+    partial: str = ""
+    interrupted: bool = False
+
+
+def duration(nanoseconds: float) -> str:
+    """A time in the unit that suits it: ``1.25 ms``."""
+    for unit, factor in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if nanoseconds >= factor:
+            return f"{nanoseconds / factor:.4g} {unit}"
+    return f"{nanoseconds:.4g} ns"
+
+
+def run_level(
+    experiment: Experiment,
+    run: Run,
+    fabric: Fabric,
+    routes: Routes,
+    mix: JobMix,
+    model: PenaltyModel,
+    at: Callable[[str, Progress | None], None],
+) -> Found:
+    """Make one run.
+
+    Raises
+    ------
+    IncompleteRun
+        When a limit stops a run of the flow level.
+    InputError, NotApplicable
+        As the levels do.
+    """
+    if run.level == "static":
+        return Found(
+            analyse_workload(fabric, routes, mix.workload, mix.hosts, ports=experiment.ports)
+        )
+    if run.level == "packet":
+        return _packets(experiment, run, fabric, routes, mix, at)
+    clock = _Clock(experiment.max_seconds)
+
+    def watched(progress: Progress) -> None:
+        at("running", progress)
+        if clock.is_over():
+            raise IncompleteRun(
+                f"stopped after {clock.text}, {_so_far(progress)}; there is no result"
+            )
+
+    return Found(
+        simulate(
+            fabric, routes, mix.workload, mix.hosts, sharing=run.sharing or "maxmin", model=model,
+            progress=watched, **experiment.flow_options,
+        )
+    )  # fmt: skip
+
+
+def _packets(
+    experiment: Experiment,
+    run: Run,
+    fabric: Fabric,
+    routes: Routes,
+    mix: JobMix,
+    at: Callable[[str, Progress | None], None],
+) -> Found:
+    """A run of the packet level, of which also a part is a result."""
+    clock = _Clock(experiment.max_seconds)
+    out_of_seconds = interrupted = False
+
+    def watched(progress: Progress) -> None:
+        nonlocal out_of_seconds, interrupted
+        try:
+            at("running", progress)
+        except KeyboardInterrupt:
+            interrupted = True
+            raise StopRun from None
+        if clock.is_over():
+            out_of_seconds = True
+            raise StopRun
+
+    result = simulate_packets(
+        fabric, routes, mix.workload, mix.hosts, policy=run.policy or NO_CHOICE,
+        trace=[traced(text, mix) for text in experiment.trace], progress=watched,
+        **experiment.packet_options,
+    )  # fmt: skip
+    if result.complete:
+        return Found(result, interrupted=interrupted)
+    limit = experiment.max_time
+    timed_out = limit is not None and result.end_ps >= round(limit * PS_PER_NS)
+    interrupted = not (out_of_seconds or timed_out)
+    why = f"stopped after {clock.text}" if out_of_seconds else "stopped"
+    if interrupted:
+        why = "interrupted"
+    messages = mix.workload.messages
+    arrived = int((result.arrived_ps[messages] >= 0).sum())
+    now = Progress(0, 0, arrived, len(messages), result.end_ps / PS_PER_NS)
+    return Found(result, f"{why}, {_so_far(now)}; what is known until then is kept", interrupted)
+
+
+class _Clock:
+    """Time that a run may take."""
+
+    def __init__(self, limit_s: float | None):
+        self._limit_s, self._began = limit_s, time.perf_counter()
+        self.text = f"{limit_s:g} s on the clock" if limit_s is not None else ""
+
+    def is_over(self) -> bool:
+        return self._limit_s is not None and time.perf_counter() - self._began > self._limit_s
+
+
+def _so_far(now: Progress) -> str:
+    return (
+        f"at {duration(now.now_ns)} of simulated time: {now.arrived:,} of {now.messages:,} "
+        "messages had arrived"
+    )
+
+
+def traced(text: str, mix: JobMix) -> int:
+    """The operation that sends a message given as ``RANK:N`` or ``JOB:RANK:N``.
+
+    Raises
+    ------
+    InputError
+        When there is none.
+    """
+    *names, rank_text, number_text = text.rsplit(":", 2)
+    if not names and len(mix.names) > 1:
+        raise InputError(
+            f"trace {text}: there are several jobs, so expected JOB:RANK:N with one of "
+            f"{', '.join(mix.names)}"
+        )
+    if names and names[0] not in mix.names:
+        raise InputError(f"trace {text}: there is no job {names[0]!r}; {', '.join(mix.names)} run")
+    job = mix.names.index(names[0]) if names else 0
+    rank, number = int(rank_text), int(number_text)
+    first, last = int(mix.first_rank[job]), int(mix.first_rank[job + 1])
+    if rank >= last - first:
+        raise InputError(f"trace {text}: ranks are 0 to {last - first - 1}")
+    work = mix.workload
+    mine = work.messages[work.rank[work.messages] == first + rank]
+    if number >= len(mine):
+        raise InputError(
+            f"trace {text}: rank {rank} sends {len(mine)} messages, and numbers count from 0"
+        )
+    return int(mine[number])

@@ -1,0 +1,142 @@
+"""Slurm's bracketed host lists: ``node[001-003,7],login``.
+
+A range keeps its lower end's width, padded with zeros: ``[8-10]`` is 8, 9, 10 and ``[08-10]`` is
+08, 09, 10. A name may have several brackets, the last of which counts fastest. ClusterShell's steps
+are read too (``n[0-6/2]`` is n0, n2, n4, n6), and never written, since Slurm knows none; so are
+names in double quotes, which are taken as they are (``"rack 1, node 2"``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import product
+
+from weft.core.errors import InputError
+from weft.core.words import quote_end, unquoted
+
+#: More hosts than any one list needs; a range beyond it is a mistake.
+MAX_HOSTS = 1_000_000
+
+_NAME = re.compile(r"[^\s,\[\]=#]+")
+#: Trailing digits, at most as many as a 63-bit integer holds.
+_TAIL = re.compile(r"(.*?)(\d{1,18})", re.ASCII | re.DOTALL)
+_RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18})(?:/(\d{1,18}))?)?", re.ASCII)
+_PIECE = re.compile(r"\[([^\[\]]*)\]|([^\[\],]+)")
+
+
+def compress(names: Iterable[str]) -> str:
+    """One host list of all names, each once, in natural order.
+
+    Raises
+    ------
+    InputError
+        On a name that cannot stand in a host list: empty, or with white space or ``, [ ] = #``.
+    """
+    groups: dict[str, set[str]] = {}
+    whole: set[str] = set()
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise InputError(f"{name!r} cannot stand in a host list")
+        tail = _TAIL.fullmatch(name)
+        if tail:
+            groups.setdefault(tail[1], set()).add(tail[2])
+        else:
+            whole.add(name)
+    parts = {prefix: _bracket(prefix, digits) for prefix, digits in groups.items()}
+    parts.update({name: name for name in whole if name not in parts})
+    both = [name for name in whole if name in groups]
+    return ",".join([parts[key] for key in sorted(parts)] + sorted(both))
+
+
+def _bracket(prefix: str, digits: set[str]) -> str:
+    if len(digits) == 1:
+        return prefix + next(iter(digits))
+    runs = []
+    left = set(digits)
+    for start in sorted(digits, key=lambda text: (int(text), len(text))):
+        if start not in left:
+            continue
+        width = len(start)
+        last = start
+        while last in left:
+            left.remove(last)
+            end, last = last, f"{int(last) + 1:0{width}d}"
+        runs.append(start if end == start else f"{start}-{end}")
+    return f"{prefix}[{','.join(runs)}]"
+
+
+def expand(text: str) -> list[str]:
+    """Names in a host list, in its order.
+
+    Raises
+    ------
+    InputError
+        When brackets or ranges are malformed, or there are more than `MAX_HOSTS` names.
+    """
+    names: list[str] = []
+    for item in _items(text):
+        names.extend("".join(parts) for parts in product(*_pieces(item, text)))
+        _limit(len(names), text)
+    return names
+
+
+def _items(text: str) -> Iterator[str]:
+    """Split at the commas that stand outside brackets and quotes."""
+    start, at, depth = 0, 0, 0
+    while at <= len(text):
+        character = text[at : at + 1] or ","
+        if character == '"' and not text[start:at].strip():
+            at = quote_end(text, at)
+            continue
+        depth += (character == "[") - (character == "]")
+        if depth > 1:
+            raise InputError(f"host list {text[:80]!r}: the brackets stand inside brackets")
+        if depth < 0:
+            break
+        if character == "," and not depth:
+            if not text[start:at].strip():
+                raise InputError(f"host list {text[:80]!r}: a name is missing")
+            yield text[start:at].strip()
+            start = at + 1
+        at += 1
+    if depth:
+        raise InputError(f"host list {text[:80]!r}: the brackets do not match")
+
+
+def _pieces(item: str, text: str) -> list[list[str]]:
+    if item.startswith('"'):
+        return [[unquoted(item)]]
+    pieces: list[list[str]] = []
+    count = 1
+    for match in _PIECE.finditer(item):
+        piece = _numbers(match[1], text) if match[2] is None else [match[2]]
+        count *= len(piece)
+        _limit(count, text)
+        pieces.append(piece)
+    return pieces
+
+
+def _numbers(inside: str, text: str) -> list[str]:
+    numbers: list[str] = []
+    for part in inside.split(","):
+        match = _RANGE.fullmatch(part.strip())
+        if not match:
+            raise InputError(
+                f"host list {text[:80]!r}: expected numbers and ranges such as 1-3,7 between "
+                f"brackets, found {part[:20]!r}"
+            )
+        low, high, step = match[1], match[2] or match[1], int(match[3] or 1)
+        if int(high) < int(low):
+            raise InputError(f"host list {text[:80]!r}: range {part.strip()} runs backwards")
+        if step == 0:
+            raise InputError(f"host list {text[:80]!r}: range {part.strip()} has steps of 0")
+        steps = range(int(low), int(high) + 1, step)
+        _limit(len(numbers) + len(steps), text)
+        numbers += [f"{n:0{len(low)}d}" for n in steps]
+    return numbers
+
+
+def _limit(count: int, text: str) -> None:
+    if count > MAX_HOSTS:
+        raise InputError(f"host list {text[:80]!r} has more than {MAX_HOSTS:,} names")

@@ -1,0 +1,281 @@
+"""Output of infiniband-diags' ``ibnetdiscover``, read and written."""
+
+from __future__ import annotations
+
+import re
+
+from weft.fabrics import DEFAULT_RATE, Fabric, NodeKind
+from weft.fabrics.formats.format_registry import reader, warn, writer
+from weft.fabrics.formats.labels import is_guid_id
+from weft.fabrics.formats.netlist import Netlist, NodeRecord, PortRecord
+from weft.fabrics.formats.record_writer import RecordWriter
+from weft.fabrics.formats.records import (
+    GROUPING,
+    GUID_KEYS,
+    HEADER,
+    HEADER_COMMENT,
+    KEY,
+    MAX_LINE,
+    PORT,
+    PORT_COMMENT,
+    is_ibnetdiscover,
+    kind_of,
+    lines_of,
+    shown,
+)
+
+#: How ibnetdiscover, libibnetdisc and libibmad report trouble on standard error, which is often
+#: redirected into the same file.
+_MESSAGE = re.compile(
+    r"ibwarn: \[\d+\] "
+    r"|(?:[\w.+~-]*/)*+(?:ibnetdisc|query_smp|chassis|ibnetdisc_cache)\.c:\d+; "
+    r"|WARNING failed (?:line|to parse node name map|to open node name map)\b"
+)
+#: What -s prints on the way.
+_PROGRESS = re.compile(
+    r"DR path slid \d+; dlid \d+; [\d,]+ -> (?:new|known) [A-Za-z ]+ \{[0-9a-f]{16}\} portnum .*"
+)
+#: What it says last when it gives up.
+_FATAL = re.compile(r"ibpanic: \[\d+\] |iberror: ")
+
+_TYPE_LETTER = {"Switch": "S", "Ca": "H", "Rt": "R"}
+
+
+@reader("ibnetdiscover", suffixes=(".ibnetdiscover", ".topo", ".topofile"), sniff=is_ibnetdiscover)
+def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Fabric:
+    """Output of ``ibnetdiscover``, with or without ``-g`` and ``-f``.
+
+    Messages of the program and its libraries that were redirected into the file are set aside and
+    reported as a `FormatWarning`. SHARP aggregation nodes and routers become auxiliary nodes.
+
+    Parameters
+    ----------
+    text, file
+        Contents of the file and its name.
+    rate
+        Rate of cables of which neither line names one.
+
+    Raises
+    ------
+    InputError
+        With file and line, at the first line that is neither, or that contradicts another.
+    """
+    return _Reader(file).read(text).fabric(rate)
+
+
+class _Reader:
+    """State between the lines of one file."""
+
+    def __init__(self, file: str):
+        self.net = Netlist(file)
+        #: Key lines since the last record, with the line of each.
+        self.keys: dict[str, tuple[int, int]] = {}
+        self.port_guid: int | None = None
+        self.messages: list[tuple[int, str]] = []
+
+    def read(self, text: str) -> Netlist:
+        lines = lines_of(text)
+        at = 0
+        while at < len(lines):
+            number, line = at + 1, lines[at]
+            at += 1
+            if len(line) > MAX_LINE:
+                self.net.fail(f"the line is longer than {MAX_LINE} characters", number)
+            if not self.take(number, line):
+                at = self.take_message(lines, at)
+        if self.keys:
+            self.net.fail("the file ends within a record; it may be cut short", len(lines))
+        if self.messages:
+            shown_lines = "".join(f"\n  line {at}: {text}" for at, text in self.messages[:5])
+            more = len(self.messages) - 5
+            warn(
+                self.net.file,
+                f"{len(self.messages)} lines are messages of ibnetdiscover, not topology; nodes "
+                f"that did not answer may be missing:{shown_lines}"
+                + (f"\n  and {more} more" if more > 0 else ""),
+            )
+        return self.net
+
+    def take(self, number: int, line: str) -> bool:
+        """Take a line; False when it is no line of topology, or a message stands in it."""
+        match = PORT.fullmatch(line)
+        if match:
+            return self.take_port(number, match)
+        match = HEADER.fullmatch(line)
+        if match:
+            return self.take_header(number, match)
+        if _MESSAGE.search(line):
+            return False
+        match = KEY.fullmatch(line)
+        if match:
+            self.take_key(number, match)
+            return True
+        return (
+            not line
+            or line.lstrip().startswith("#")
+            or any(form.fullmatch(line) for form in (GROUPING, _PROGRESS))
+        )
+
+    def take_key(self, number: int, match: re.Match[str]) -> None:
+        key = match["key"]
+        if key in self.keys:
+            self.net.fail(f"{key} is given twice for one node", number)
+        if match["port_guid"]:
+            if key != "switchguid":
+                self.net.fail(f"{key} takes no port GUID in parentheses", number)
+            self.port_guid = int(match["port_guid"], 16)
+        self.keys[key] = int(match["value"], 16), number
+
+    def take_header(self, number: int, match: re.Match[str]) -> bool:
+        node_type, node_id = match["type"], match["id"]
+        comment = HEADER_COMMENT.fullmatch(match["comment"] or '""')
+        if not comment and _MESSAGE.search(match.string):
+            return False
+        letter = _TYPE_LETTER.get(node_type)
+        if letter is None or not is_guid_id(node_id) or node_id[0] != letter:
+            self.net.fail(
+                f"node id {node_id!r} of type {node_type} is not one of ibnetdiscover's; expected "
+                f'such as Switch 36 "S-0008f10500108c5c", Ca … "H-…" or Rt … "R-…" '
+                f"(other ids may be in the ibsim format)",
+                number,
+            )
+        guid = int(node_id[2:], 16)
+        keys, port_guid = self.keys, self.port_guid
+        self.keys, self.port_guid = {}, None
+        for key in GUID_KEYS.values():
+            if key not in keys:
+                continue
+            value, line = keys[key]
+            if key != GUID_KEYS[node_type] or value != guid:
+                self.net.fail(f"{key} {value:#x} does not fit the record of {node_id}", line)
+        if not comment:
+            self.net.fail(
+                f"malformed comment {shown(match['comment'])}; expected "
+                f'# "description"{" base port 0 lid LID lmc LMC" * (node_type == "Switch")}',
+                number,
+            )
+        vendor, device = keys.get("vendid", (0, 0))[0], keys.get("devid", (0, 0))[0]
+        self.net.add_node(
+            NodeRecord(
+                line=number,
+                kind=kind_of(node_type, comment["description"], vendor, device),
+                ports=int(match["ports"]),
+                id=node_id,
+                guid=guid,
+                description=comment["description"],
+                lid=int(comment["lid"] or -1),
+                lmc=int(comment["lmc"] or 0),
+                port_guid=port_guid,
+                system_guid=keys.get("sysimgguid", (0, 0))[0],
+                vendor_id=vendor,
+                device_id=device,
+            )
+        )
+        return True
+
+    def take_port(self, number: int, match: re.Match[str]) -> bool:
+        net = self.net
+        port, guid, peer, peer_port, peer_guid, options, text = match.groups()
+        comment = PORT_COMMENT.fullmatch(text if text is not None else '"" lid 0')
+        if not comment and _MESSAGE.search(match.string):
+            return False
+        if not net.nodes or self.keys:
+            net.fail("a port line outside a record; expected a Switch, Ca or Rt line first", number)
+        if peer_port is None or options:
+            net.fail(
+                'malformed port line; expected [port] "node id"[port] # "description" lid LID rate',
+                number,
+            )
+        if not comment:
+            net.fail(
+                f'malformed comment {shown(text or "")}; expected # "description" lid LID rate',
+                number,
+            )
+        lid, lmc, _, peer_lid, rate = comment.groups()
+        own_lmc = int(lmc or 0)
+        net.ports.append(
+            PortRecord(
+                number,
+                len(net.nodes) - 1,
+                int(port),
+                peer,
+                int(peer_port),
+                net.rate(rate, number) if rate else -1,
+                net.lid(int(lid), own_lmc, number) if lid else -1,
+                own_lmc,
+                int(guid, 16) if guid else None,
+                net.lid(int(peer_lid), 0, number) if text is not None else -1,
+                int(peer_guid, 16) if peer_guid else None,
+            )
+        )
+        return True
+
+    def take_message(self, lines: list[str], at: int) -> int:
+        """Set aside a message that begins in line `at`; returns how many lines are then read.
+
+        A message in the middle of a line has cut that line in two: its rest follows on the next
+        line that is no message, unless that is a line of its own.
+        """
+        line = lines[at - 1]
+        fatal = _FATAL.search(line)
+        if fatal:
+            self.net.fail(
+                f"ibnetdiscover failed, and its output is not complete: {line[fatal.start() :]}", at
+            )
+        found = _MESSAGE.search(line)
+        if not found:
+            self.net.fail(
+                f"expected a record of ibnetdiscover (Switch, Ca or Rt, then a line per port), "
+                f"found {shown(line)}",
+                at,
+            )
+        self.messages.append((at, line[found.start() :]))
+        head, number = line[: found.start()], at
+        if not head:
+            return at
+        while at < len(lines) and _MESSAGE.match(lines[at]):
+            self.messages.append((at + 1, lines[at]))
+            at += 1
+        rest = lines[at] if at < len(lines) else ""
+        apart = any(form.fullmatch(rest) for form in (PORT, KEY, HEADER))
+        whole = head.rstrip() if apart else head + rest
+        if len(whole) > MAX_LINE or not self.take(number, whole):
+            self.net.fail(f"expected a record of ibnetdiscover, found {shown(whole)}", number)
+        return at if apart else at + 1
+
+
+@writer("ibnetdiscover", suffixes=(".ibnetdiscover", ".topo", ".topofile"))
+def write(fabric: Fabric) -> str:
+    """What ``ibnetdiscover`` would print of the fabric, which ibsim accepts too.
+
+    Raises
+    ------
+    NotApplicable
+        When a rate has no InfiniBand name, a node more than 254 ports, or a description more than
+        64 bytes or unprintable characters.
+    """
+    out = RecordWriter(fabric, "ibnetdiscover")
+    first = fabric.num_switches if fabric.num_hosts else 0
+    slot = int(fabric.port_offset[first])
+    out.lines += [
+        "#",
+        "# Topology file: generated by weft",
+        "#",
+        f"# Initiated from node {int(fabric.node_guid[first]):016x} "
+        f"port {int(fabric.port_guid[slot]):016x}",
+    ]
+    for node in range(fabric.num_nodes):
+        key = GUID_KEYS[out.types[node]]
+        guid = int(fabric.node_guid[node])
+        system = int(fabric.system_guid[node])
+        out.lines += [
+            "",
+            f"vendid={int(fabric.vendor_id[node]):#x}",
+            f"devid={int(fabric.device_id[node]):#x}",
+        ]
+        if system:
+            out.lines.append(f"sysimgguid={system:#x}")
+        port_guid = f"({out.guids[node, 0]:x})" if fabric.node_kind[node] == NodeKind.SWITCH else ""
+        out.lines.append(f"{key}={guid:#x}{port_guid}")
+        out.record(node)
+    return out.text()

@@ -1,0 +1,375 @@
+"""Nodes and ports as the records of a file state them, and the fabric that they agree on.
+
+ibnetdiscover and ibsim describe a fabric by one record per node that lists its cabled ports; each
+cable stands in the records of both its ends. `Netlist` collects the records of either format and
+joins the ends, or says where they contradict each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.errors import InputError
+from weft.core.units import RATE_NAMES, parse_rate, rate_code, rate_gbps
+from weft.fabrics import Fabric, NodeKind, Parts
+from weft.fabrics.builder import cable_latency_ns
+from weft.fabrics.formats.format_registry import warn
+from weft.fabrics.formats.labels import choose_labels
+
+#: Largest unicast LID.
+MAX_LID = 0xBFFF
+#: What ports that no subnet manager has visited may show instead of 0.
+PERMISSIVE_LID = 0xFFFF
+#: A node's ports are numbered by 8 bits, and 255 means all of them.
+MAX_PORTS = 254
+
+_GUID_MASK = (1 << 64) - 1
+
+
+@dataclass
+class NodeRecord:
+    """The head of one record."""
+
+    line: int
+    kind: NodeKind
+    ports: int
+    id: str
+    guid: int
+    description: str
+    lid: int = -1
+    lmc: int = 0
+    port_guid: int | None = None
+    system_guid: int = 0
+    vendor_id: int = 0
+    device_id: int = 0
+
+
+class PortRecord(NamedTuple):
+    """One cabled port as a record lists it; -1 and None where the line does not say."""
+
+    line: int
+    node: int
+    port: int
+    peer: str
+    peer_port: int
+    rate_code: int = -1
+    lid: int = -1
+    lmc: int = 0
+    guid: int | None = None
+    peer_lid: int = -1
+    peer_guid: int | None = None
+
+
+@dataclass
+class Netlist:
+    """Records of one file.
+
+    Parameters
+    ----------
+    file
+        Name that errors carry.
+    """
+
+    file: str
+    nodes: list[NodeRecord] = field(default_factory=list)
+    ports: list[PortRecord] = field(default_factory=list)
+    _by_id: dict[str, int] = field(default_factory=dict)
+    _by_guid: dict[int, int] = field(default_factory=dict)
+    _rates: dict[str, int] = field(default_factory=dict)
+
+    def fail(self, message: str, line: int | None = None) -> NoReturn:
+        """Refuse the file.
+
+        Raises
+        ------
+        InputError
+            Always.
+        """
+        raise InputError(message, file=self.file, line=line)
+
+    def add_node(self, record: NodeRecord) -> None:
+        """Take the head of the next record."""
+        if not 1 <= record.ports <= MAX_PORTS:
+            self.fail(
+                f"{record.id} has {record.ports} ports; expected 1 to {MAX_PORTS}", record.line
+            )
+        first = self._by_id.get(record.id, -1)
+        if first >= 0:
+            self.fail(
+                f"node id {record.id!r} is declared twice; the first time in line "
+                f"{self.nodes[first].line}",
+                record.line,
+            )
+        first = self._by_guid.get(record.guid, -1)
+        if first >= 0:
+            self.fail(
+                f"{record.id!r} has the GUID {record.guid:#x} of {self.nodes[first].id!r} in line "
+                f"{self.nodes[first].line}",
+                record.line,
+            )
+        if not 0 < record.guid <= _GUID_MASK:
+            self.fail(f"{record.id} has the GUID {record.guid:#x}, which is none", record.line)
+        for what, value in (("vendid", record.vendor_id), ("devid", record.device_id)):
+            if value >> 32:
+                self.fail(f"{what} {value:#x} is out of range; expected 32 bits", record.line)
+        record.lid = self.lid(record.lid, record.lmc, record.line)
+        self._by_id[record.id] = self._by_guid[record.guid] = len(self.nodes)
+        self.nodes.append(record)
+
+    def rate(self, text: str, line: int) -> int:
+        """Index in `RATE_NAMES` of a rate that a line names."""
+        code = self._rates.get(text)
+        if code is None:
+            try:
+                code = self._rates[text] = rate_code(text)
+            except InputError as error:
+                self.fail(error.message, line)
+        return code
+
+    def lid(self, lid: int, lmc: int, line: int) -> int:
+        """A LID that may be used: 0 when none is assigned, -1 when the line names none."""
+        if lid == PERMISSIVE_LID:
+            return 0
+        if not 0 <= lmc <= 7:
+            self.fail(f"LMC {lmc} is out of range; expected 0 to 7", line)
+        if lid + (1 << lmc) - 1 > MAX_LID:
+            self.fail(
+                f"LID {lid} with LMC {lmc} is no unicast LID; expected at most {MAX_LID}", line
+            )
+        return lid
+
+    # -- joining -----------------------------------------------------------------------------
+
+    def fabric(self, default_rate: str) -> Fabric:
+        """Join both ends of every cable.
+
+        Parameters
+        ----------
+        default_rate
+            Rate of cables whose lines name none; using it is a `FormatWarning`.
+
+        Raises
+        ------
+        InputError
+            With the line, when ends disagree or a port, GUID or LID is used twice.
+        """
+        default_gbps, default_code = parse_rate(default_rate)
+        if not self.nodes:
+            self.fail("there is no record of a switch or adapter in it")
+        ends = _Ends(self)
+        cable = np.flatnonzero(ends.slot < ends.peer_slot)
+        other = ends.line_at[ends.peer_slot[cable]]
+        code = np.maximum(ends.rate_code[cable], ends.rate_code[other])
+        unknown = np.flatnonzero(code < 0)
+        if len(unknown):
+            warn(
+                self.file,
+                f"{len(unknown)} of {len(code)} cables name no rate; taken as {default_rate}",
+            )
+        gbps_of = np.array([0.0, *(rate_gbps(known) for known in range(1, len(RATE_NAMES)))])
+        gbps = gbps_of[np.maximum(code, 0)]
+        gbps[unknown], code[unknown] = default_gbps, default_code
+        kinds = np.array([node.kind for node in self.nodes], dtype=np.uint8)
+        length = np.full(len(cable), np.nan)
+        count = len(self.nodes)
+        return Parts(
+            name=self.file,
+            kind=kinds,
+            names=choose_labels(
+                kinds.tolist(),
+                [node.id for node in self.nodes],
+                [node.description for node in self.nodes],
+            ),
+            ports=np.array([node.ports for node in self.nodes], dtype=np.int32),
+            a_node=ends.node[cable],
+            a_port=ends.port[cable],
+            b_node=ends.node[other],
+            b_port=ends.port[other],
+            rate_gbps=gbps,
+            rate_code=code.astype(np.uint8),
+            length_m=length,
+            latency_ns=cable_latency_ns(length),
+            guid=np.array([node.guid for node in self.nodes], dtype=np.uint64),
+            forwards=kinds == NodeKind.SWITCH,
+            level=np.full(count, -1, dtype=np.int8),
+            coordinates=np.zeros((count, 0), dtype=np.int32),
+            descriptions=[node.description for node in self.nodes],
+            system_guid=np.array([node.system_guid for node in self.nodes], dtype=np.uint64),
+            vendor_id=np.array([node.vendor_id for node in self.nodes], dtype=np.uint32),
+            device_id=np.array([node.device_id for node in self.nodes], dtype=np.uint32),
+            port_guid=self._port_guids(ends),
+            lid=self._lids(ends),
+        ).assemble()
+
+    def _port_guids(self, ends: _Ends) -> dict[tuple[int, int], int]:
+        """Port GUIDs that are not the node's GUID (switch) or that plus the port (adapter)."""
+        odd: dict[tuple[int, int], int] = {}
+        for number, node in enumerate(self.nodes):
+            own = node.port_guid
+            if own is not None and node.kind == NodeKind.SWITCH and own != node.guid:
+                odd.update({(number, port): own for port in range(1, node.ports + 1)})
+        used: dict[int, PortRecord] = {}
+        for at, port in enumerate(self.ports):
+            node = self.nodes[port.node]
+            if node.kind == NodeKind.SWITCH:
+                continue
+            usual = (node.guid + port.port) & _GUID_MASK
+            peer = self.ports[ends.line_at[ends.peer_slot[at]]]
+            guid = peer.peer_guid if port.guid is None else port.guid
+            if guid is None:
+                guid = usual
+            elif guid != usual:
+                odd[port.node, port.port] = guid
+            first = used.setdefault(guid, port)
+            if first is not port:
+                self.fail(
+                    f"port GUID {guid:#x} of {node.id}[{port.port}] is also that of "
+                    f"{self.nodes[first.node].id}[{first.port}] in line {first.line}",
+                    port.line,
+                )
+        return odd
+
+    def _lids(self, ends: _Ends) -> dict[tuple[int, int], tuple[int, int]]:
+        lids: dict[tuple[int, int], tuple[int, int]] = {}
+        where: dict[tuple[int, int], int] = {}
+        for number, node in enumerate(self.nodes):
+            if node.lid > 0:
+                lids[number, 0], where[number, 0] = (node.lid, node.lmc), node.line
+        for at, port in enumerate(self.ports):
+            if self.nodes[port.node].kind == NodeKind.SWITCH:
+                continue
+            peer = self.ports[ends.line_at[ends.peer_slot[at]]]
+            lid, lmc = (port.lid, port.lmc) if port.lid >= 0 else (peer.peer_lid, 0)
+            if lid > 0:
+                lids[port.node, port.port], where[port.node, port.port] = (lid, lmc), port.line
+        last, owner = 0, (-1, -1)
+        for end, (lid, lmc) in sorted(lids.items(), key=lambda item: (item[1], item[0])):
+            if lid <= last:
+                self.fail(
+                    f"LID {lid} of {self._end(*end)} is also one of {self._end(*owner)} in line "
+                    f"{where[owner]}",
+                    where[end],
+                )
+            last, owner = lid + (1 << lmc) - 1, end
+        return lids
+
+    def _end(self, node: int, port: int) -> str:
+        return f"{self.nodes[node].id}[{port}]" if port else self.nodes[node].id
+
+
+class _Ends:
+    """Every listed port, each with the listing of the port at the other end of its cable.
+
+    Parameters
+    ----------
+    net
+        Records whose ends must agree.
+
+    Raises
+    ------
+    InputError
+        At the first line that does not.
+    """
+
+    def __init__(self, net: Netlist):
+        self.net = net
+        listed = net.ports
+        columns: list[Sequence[int]] = [
+            [port.line for port in listed],
+            [port.node for port in listed],
+            [port.port for port in listed],
+            [net._by_id.get(port.peer, -1) for port in listed],
+            [port.peer_port for port in listed],
+            [port.rate_code for port in listed],
+        ]
+        self.line, self.node, self.port, peer, peer_port, self.rate_code = (
+            np.array(column, dtype=np.int32) for column in columns
+        )
+        ports = np.array([node.ports for node in net.nodes], dtype=np.int64)
+        offset = np.zeros(len(ports) + 1, dtype=np.int64)
+        np.cumsum(ports, out=offset[1:])
+
+        for at in _first(peer < 0):
+            net.fail(
+                f"the cable leads to node {listed[at].peer!r}, and no record declares that; "
+                f"the file may be cut short",
+                listed[at].line,
+            )
+        for node, port in ((self.node, self.port), (peer, peer_port)):
+            for at in _first((port < 1) | (port > ports[node])):
+                net.fail(
+                    f"{net.nodes[node[at]].id} has {ports[node[at]]} ports, and this line names "
+                    f"port {port[at]}",
+                    listed[at].line,
+                )
+        self.slot = offset[self.node] + self.port - 1
+        self.peer_slot = offset[peer] + peer_port - 1
+        #: Number of the listing of each slot, -1 where none lists it.
+        self.line_at = np.full(int(offset[-1]), -1, dtype=np.int64)
+        self.line_at[self.slot[::-1]] = np.arange(len(listed))[::-1]
+        for at in _first(self.line_at[self.slot] != np.arange(len(listed))):
+            net.fail(
+                f"port {self._own(at)} is listed twice; the first time in line "
+                f"{listed[self.line_at[self.slot[at]]].line}",
+                listed[at].line,
+            )
+        for at in _first(self.slot == self.peer_slot):
+            net.fail(f"a cable leads from port {self._own(at)} to itself", listed[at].line)
+        back = self.line_at[self.peer_slot]
+        for at in _first(back < 0):
+            net.fail(
+                f"the cable from {self._own(at)} to {self._peer(at)} is listed at this end only: "
+                f"{listed[at].peer} lists no cable in port {listed[at].peer_port}",
+                listed[at].line,
+            )
+        for at in _first(self.peer_slot[back] != self.slot):
+            net.fail(
+                f"the ends of a cable disagree: here {self._own(at)} leads to {self._peer(at)}, "
+                f"but in line {listed[back[at]].line} that port leads to {self._peer(back[at])}",
+                listed[at].line,
+            )
+        rate, other = self.rate_code, self.rate_code[back]
+        for at in _first((rate >= 0) & (other >= 0) & (rate != other)):
+            net.fail(
+                f"the ends of a cable disagree: {self._own(at)} runs at {RATE_NAMES[rate[at]]} "
+                f"here, and its other end {self._peer(at)} at {RATE_NAMES[other[at]]} in line "
+                f"{listed[back[at]].line}",
+                listed[at].line,
+            )
+        for at, back_at in enumerate(back.tolist()):
+            self._agree(listed[at], listed[back_at])
+
+    def _agree(self, port: PortRecord, peer: PortRecord) -> None:
+        """Check what a line says of the port at the other end."""
+        node = self.net.nodes[peer.node]
+        switch = node.kind == NodeKind.SWITCH
+        own_lid = node.lid if switch else peer.lid
+        for what, said, own in (
+            ("port GUID", port.peer_guid, node.port_guid if switch else peer.guid),
+            ("LID", None if port.peer_lid < 0 else port.peer_lid, None if own_lid < 0 else own_lid),
+        ):
+            if said is not None and own is not None and said != own:
+                form = "#x" if what == "port GUID" else "d"
+                self.net.fail(
+                    f"the ends of a cable disagree: {what} {said:{form}} is said of {port.peer} "
+                    f"here, and {own:{form}} in line {node.line if switch else peer.line}",
+                    port.line,
+                )
+
+    def _own(self, at: int) -> str:
+        port = self.net.ports[at]
+        return f"{self.net.nodes[port.node].id}[{port.port}]"
+
+    def _peer(self, at: int) -> str:
+        port = self.net.ports[at]
+        return f"{port.peer}[{port.peer_port}]"
+
+
+def _first(bad: NDArray[np.bool_]) -> list[int]:
+    """Number of the first line that is bad, if one is."""
+    return [int(at) for at in np.flatnonzero(bad)[:1]]

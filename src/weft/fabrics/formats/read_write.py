@@ -1,0 +1,107 @@
+"""Reading a fabric from a file and writing one to a file, in any registered format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from weft.core.errors import InputError, source_name
+from weft.core.files import read_text, write_text
+from weft.core.registry import Entry
+from weft.fabrics import Fabric
+from weft.fabrics.formats.format_registry import reader, writer
+from weft.fabrics.formats.node_name_map import parse_names, read_names, with_names
+
+
+def read_file(
+    path: str | Path,
+    format: str | None = None,
+    names: str | Path | None = None,
+    **options: Any,
+) -> Fabric:
+    """Read a fabric from a file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    format
+        Name of its format; left out, the contents tell.
+    names
+        A node-name-map file whose names become the labels.
+    options
+        Options of the format.
+
+    Raises
+    ------
+    InputError
+        With file and line, when the file cannot be used.
+    """
+    named = None if format is None else reader[format]
+    text = read_text(path)
+    entry = named or _sniffed(text, path)
+    bound = reader.bind(entry, options)
+    given = None if names is None else read_names(names)
+    fabric: Fabric = entry.function(text=text, file=source_name(path), **bound)
+    return fabric if given is None else with_names(fabric, given, str(names))
+
+
+def _sniffed(text: str, path: str | Path) -> Entry:
+    fitting = [entry for entry in reader if entry.facts["sniff"](text)]
+    if len(fitting) > 1:
+        by_name = [e for e in fitting if str(path).endswith(tuple(e.facts["suffixes"]))]
+        fitting = by_name if len(by_name) == 1 else fitting
+    if len(fitting) == 1:
+        return fitting[0]
+    known = ", ".join(reader.names())
+    if fitting:
+        could_be = " or ".join(entry.name for entry in fitting)
+        raise InputError(f"could be {could_be}; name the format", file=path)
+    try:
+        parse_names(text, str(path))
+    except InputError:
+        raise InputError(
+            f"is in no format that weft can read; it reads {known}", file=path
+        ) from None
+    raise InputError("is a node-name-map, which names the nodes of a fabric in a file", file=path)
+
+
+def write_file(fabric: Fabric, path: str | Path, format: str | None = None, **options: Any) -> None:
+    """Write a fabric to a file, which is complete or not there at all.
+
+    Parameters
+    ----------
+    fabric
+        What to write.
+    path
+        The file; an old one is replaced once the new one is complete.
+    format
+        Name of the format; left out, the end of the file name tells.
+    options
+        Options of the format.
+
+    Raises
+    ------
+    InputError
+        When the format is not known, an option does not fit, or the file cannot be written.
+    NotApplicable
+        When the format cannot state something of the fabric.
+    """
+    entry = by_suffix(path) if format is None else writer[format]
+    text: str = entry.function(fabric=fabric, **writer.bind(entry, options))
+    write_text(path, text)
+
+
+def by_suffix(path: str | Path) -> Entry:
+    """The format to write that the end of a file name tells.
+
+    Raises
+    ------
+    InputError
+        When it tells none.
+    """
+    for entry in writer:
+        if str(path).endswith(tuple(entry.facts["suffixes"])):
+            return entry
+    ends = ", ".join(f"{e.name} ({' '.join(e.facts['suffixes'])})" for e in writer)
+    raise InputError(f"the name tells no format; name one of {ends}", file=path)

@@ -1,0 +1,152 @@
+"""The fabric as OpenSM dumps it, ``opensm-subnet.lst``: a line for each end of each cable."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from weft.core.errors import InputError
+from weft.core.files import read_text
+from weft.fabrics import DEFAULT_RATE, Fabric, NodeKind
+from weft.fabrics.formats.format_registry import reader
+from weft.fabrics.formats.labels import guid_id
+from weft.fabrics.formats.netlist import Netlist, NodeRecord, PortRecord
+from weft.fabrics.formats.records import kind_of
+
+#: One end. All numbers are hexadecimal, the port and the count of ports included.
+_END = (
+    r"\{ (SW|CA|Rt|RT|\*\*)[A-Z-]* Ports:([0-9A-F]{2}) SystemGUID:([0-9a-f]{16}) "
+    r"NodeGUID:([0-9a-f]{16}) PortGUID:([0-9a-f]{16}) VenID:([0-9A-F]+) DevID:([0-9A-F]+) "
+    r"Rev:[0-9A-F]+ \{(.*?)\} LID:([0-9A-F]{4}) PN:([0-9A-F]{2}) \}"
+)
+_LINE = re.compile(_END + " " + _END + r" PHY=(\S+) LOG=(\S+) SPD=(\S+)\s*")
+_SPEED = {
+    "2.5": "SDR", "5": "DDR", "10": "QDR", "FDR10": "FDR10", "14": "FDR", "25": "EDR",
+    "50": "HDR", "100": "NDR",
+}  # fmt: skip
+_TYPE = {"SW": "Switch", "CA": "Ca"}
+
+
+def is_subnet_list(text: str) -> bool:
+    """Whether a text looks like opensm-subnet.lst."""
+    return _LINE.match(text[: text.find("\n") + 1] or text) is not None
+
+
+@reader("opensm-subnet", suffixes=(".lst",), sniff=is_subnet_list)
+def read(text: str, file: str) -> Fabric:
+    """OpenSM's opensm-subnet.lst: the fabric that it saw, with its LIDs.
+
+    Parameters
+    ----------
+    text, file
+        The contents of a file and its name.
+
+    Raises
+    ------
+    InputError
+        With file and line, when the file is none of OpenSM's or its lines contradict each other.
+    """
+    net = Netlist(file)
+    number: dict[int, int] = {}
+    for line, near, far, width, state, speed in _ends(text, file):
+        guid = int(near[3], 16)
+        if guid not in number:
+            number[guid] = len(net.nodes)
+            net.add_node(_node(near, line))
+        if state == "DWN":
+            continue
+        switch = near[0] == "SW"
+        rate = net.rate(f"{width}{_SPEED[speed]}", line) if speed in _SPEED else -1
+        net.ports.append(
+            PortRecord(
+                line,
+                number[guid],
+                int(near[9], 16),
+                _id(far),
+                int(far[9], 16),
+                rate,
+                -1 if switch else int(near[8], 16),
+                0,
+                None if switch else int(near[4], 16),
+                int(far[8], 16),
+                None if far[0] == "SW" else int(far[4], 16),
+            )
+        )
+    return net.fabric(DEFAULT_RATE)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What OpenSM saw in its last sweep.
+
+    Parameters
+    ----------
+    lid
+        Base LID by port GUID (port 0 of a switch, ports of adapters); 0 for none.
+    cables
+        Port GUID and port number at this end and at the other, once for each direction.
+    """
+
+    lid: dict[int, int]
+    cables: set[tuple[int, int, int, int]]
+
+
+def read_seen(path: Path) -> Seen:
+    """Ports, LIDs and cables of ``opensm-subnet.lst``, by port GUID.
+
+    Raises
+    ------
+    InputError
+        With file and line, when the file is none of OpenSM's.
+    """
+    seen = Seen({}, set())
+    for _, near, far, _, state, _ in _ends(read_text(path), str(path)):
+        guid = int(near[4], 16)
+        seen.lid[guid] = int(near[8], 16)
+        if state != "DWN":
+            seen.cables.add((guid, int(near[9], 16), int(far[4], 16), int(far[9], 16)))
+    return seen
+
+
+_End = tuple[str, ...]
+
+
+def _ends(text: str, file: str) -> Iterator[tuple[int, _End, _End, str, str, str]]:
+    """Each line's number, both ends, width, state and speed."""
+    for line, cable in enumerate(text.splitlines(), 1):
+        if not cable.strip():
+            continue
+        match = _LINE.fullmatch(cable)
+        if match is None:
+            raise InputError(
+                "expected both ends of a cable as OpenSM's opensm-subnet.lst has them", file=file,
+                line=line,
+            )  # fmt: skip
+        fields = match.groups()
+        width, state, speed = fields[20:]
+        yield line, fields[:10], fields[10:20], width, state, speed
+
+
+def _id(end: tuple[str, ...]) -> str:
+    kind = NodeKind.SWITCH if end[0] == "SW" else NodeKind.HOST
+    return guid_id(kind, int(end[3], 16), router=end[0] not in _TYPE)
+
+
+def _node(end: tuple[str, ...], line: int) -> NodeRecord:
+    vendor, device = int(end[5], 16), int(end[6], 16)
+    switch = end[0] == "SW"
+    return NodeRecord(
+        line=line,
+        kind=kind_of(_TYPE.get(end[0], "Rt"), end[7], vendor, device),
+        ports=int(end[1], 16),
+        id=_id(end),
+        guid=int(end[3], 16),
+        description=end[7],
+        lid=int(end[8], 16) if switch else -1,
+        port_guid=int(end[4], 16) if switch else None,
+        system_guid=int(end[2], 16),
+        vendor_id=vendor,
+        device_id=device,
+    )

@@ -1,0 +1,57 @@
+"""A fabric from whatever a user typed: a file or the spec of a topology."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from weft.core.errors import InputError
+from weft.core.files import is_source
+from weft.core.registry import did_you_mean
+from weft.fabrics import Fabric
+from weft.fabrics.formats import read_file
+from weft.fabrics.formats.node_name_map import read_names, with_names
+from weft.fabrics.topology import build, topology
+
+
+def fabric(
+    spec_or_path: str | Path,
+    *,
+    format: str | None = None,
+    names: str | Path | None = None,
+) -> Fabric:
+    """Read a fabric from a file, or build the topology that a spec describes.
+
+    Parameters
+    ----------
+    spec_or_path
+        A file (``"-"`` is standard input), or a spec such as ``"xgft:3;6,6,6;1,6,6"``. A text that
+        is both is the file; a `Path` is never a spec.
+    format
+        Format of the file (``"ibnetdiscover"``, ``"ibsim"``); left out, its contents tell.
+    names
+        A node-name-map file whose names become the labels.
+
+    Raises
+    ------
+    InputError
+        When it is neither, or the file or spec cannot be used.
+
+    Examples
+    --------
+    >>> fabric("kary-n-tree:k=4,n=2")
+    Fabric('kary-n-tree:k=4,n=2': 16 hosts, 8 switches, 32 cables)
+    """
+    if not isinstance(spec_or_path, str | Path):
+        raise InputError(f"expected a file or a spec, not {spec_or_path!r}")
+    if isinstance(spec_or_path, Path) or format is not None or is_source(spec_or_path):
+        return read_file(spec_or_path, format, names)
+    family = spec_or_path.partition(":")[0].strip()
+    if family not in topology:
+        known = ", ".join(topology.names())
+        raise InputError(
+            f"{spec_or_path!r} is neither a file nor a topology: no such file, and no family "
+            f"{family!r}{did_you_mean(family, topology.names())}; there are {known}"
+        )
+    given = None if names is None else read_names(names)
+    built = build(spec_or_path)
+    return built if given is None else with_names(built, given, str(names))

@@ -1,0 +1,274 @@
+"""Dragonflies: groups of switches, and cables that join every group with every other."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.fabrics import FabricBuilder
+from weft.fabrics.topology.family_registry import ClosedForm, at_least, need, refuse_size, topology
+from weft.fabrics.topology.wiring import attach_hosts, cliques, connect_copies, labels
+
+Arrangement = Literal["absolute", "palmtree"]
+
+
+def _rounds(groups: int, ends: int) -> int:
+    """Cables between any two groups that have `ends` global ports each."""
+    return ends // (groups - 1) if groups > 1 else 0
+
+
+def _group_check(g: int | None, ends: int, formula: str) -> int:
+    groups = ends + 1 if g is None else g
+    at_least(1, g=groups)
+    need(
+        groups <= ends + 1,
+        f"g must be at most {formula} + 1 = {ends + 1}, so that a group reaches every other one, "
+        f"not {groups}",
+    )
+    return groups
+
+
+def global_ends(
+    groups: int, ends: int, arrangement: Arrangement
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Which global ports of which groups are cabled together.
+
+    The ports of a group are numbered 0 to ends - 1, switch by switch, and used in rounds of
+    groups - 1. In the *absolute* arrangement port j of a round leads to group j, or j + 1 from
+    group j on. In the *palmtree* arrangement port j of group i leads to group i - j - 1, modulo
+    the groups. Ports left over by the last full round stay empty.
+
+    Returns
+    -------
+    a_group, a_end, b_group, b_end
+        int64 [cables] each, the lower group first.
+    """
+    low, high = np.triu_indices(groups, k=1)
+    if arrangement == "absolute":
+        low_end, high_end = high - 1, low
+    else:
+        low_end, high_end = (low - high - 1) % groups, high - low - 1
+    rounds = _rounds(groups, ends)
+    step = np.repeat(np.arange(rounds), len(low)) * (groups - 1)
+    return (
+        np.tile(low, rounds),
+        np.tile(low_end, rounds) + step,
+        np.tile(high, rounds),
+        np.tile(high_end, rounds) + step,
+    )
+
+
+def _dragonfly_counts(
+    p: int,
+    a: int,
+    h: int,
+    g: int | None = None,
+    arrangement: Arrangement = "absolute",
+    cables: int = 1,
+) -> ClosedForm:
+    at_least(1, p=p, a=a, h=h, cables=cables)
+    groups = _group_check(g, a * h, "a·h")
+    rounds = _rounds(groups, a * h)
+    between = groups * (groups - 1) // 2 * rounds
+    # Besides l-g-l a pair may have a g-g path over a third group, of which a switch has at most
+    # h (h - 1); when it has more switches than that behind other switches' global cables, or only
+    # one group is there, the diameter is sure.
+    diameter = None
+    if groups == 1:
+        diameter = 3 if a > 1 else 2
+    elif rounds == 1 and (groups - 1 - min(h, groups - 1)) * (a - 1) > h * (h - 1):
+        diameter = 5
+    return ClosedForm(
+        hosts=p * a * groups,
+        switches=a * groups,
+        cables=p * a * groups + groups * (a * (a - 1) // 2) * cables + between,
+        diameter=diameter,
+        bisection_cables=None,
+        radix=p + (a - 1) * cables + h,
+        source="Kim, Dally, Scott and Abts 2008",
+    )
+
+
+@topology(
+    "dragonfly",
+    positional=("p", "a", "h", "g"),
+    examples=(
+        "dragonfly:p=2,a=4,h=2",
+        "dragonfly:p=2,a=4,h=2,arrangement=palmtree",
+        "dragonfly:p=1,a=3,h=2,g=4,arrangement=palmtree",
+        "dragonfly:p=1,a=4,h=3,g=6,cables=2",
+        "dragonfly:p=3,a=2,h=1",
+        "dragonfly:p=2,a=5,h=1,g=1",
+    ),
+    closed_form=_dragonfly_counts,
+)
+def dragonfly(
+    p: int,
+    a: int,
+    h: int,
+    g: int | None = None,
+    arrangement: Arrangement = "absolute",
+    cables: int = 1,
+) -> FabricBuilder:
+    """Dragonfly: g groups of a switches, all to all within a group and between the groups.
+
+    Any two groups are joined by ah / (g - 1) cables, rounded down; ports that this leaves over
+    stay empty. Switch ``s{group}.{switch}`` and its hosts have the coordinates (group, switch).
+    Ports 1 to p lead to the hosts, the next a - 1 (times `cables`) to the others of the group in
+    their order, the last h are global: port t of switch r is number r h + t of its group.
+
+    Parameters
+    ----------
+    p
+        Hosts of each switch.
+    a
+        Switches of each group.
+    h
+        Global ports of each switch.
+    g
+        Groups, at most and by default a h + 1.
+    arrangement
+        Which global port leads to which group. ``absolute``: port j of group i to group j, or
+        j + 1 when j >= i. ``palmtree``: to group i - j - 1, modulo g.
+    cables
+        Parallel cables of each pair in a group; global ones follow from h.
+
+    Raises
+    ------
+    InputError
+        When a value is below 1 or there are more groups than a group can reach.
+    """
+    form = _dragonfly_counts(p, a, h, g, arrangement, cables)
+    refuse_size(form)
+    groups = form.switches // a
+    where = np.stack(np.divmod(np.arange(a * groups), a), axis=1)
+    build = FabricBuilder("", dimensions=2)
+    names = labels("", *where.T)
+    switches = build.switches(
+        ["s" + name for name in names], ports=p + (a - 1) * cables + h, coordinates=where
+    )
+    attach_hosts(build, switches, p, names=names, coordinates=where)
+    cliques(build, switches.reshape(groups, a), first_port=p + 1, cables=cables)
+    _join_groups(build, switches.reshape(groups, a), h, p + (a - 1) * cables + 1, arrangement)
+    return build
+
+
+def _join_groups(
+    build: FabricBuilder,
+    members: NDArray[np.int32],
+    h: int,
+    first_port: int,
+    arrangement: Arrangement,
+) -> None:
+    groups, size = members.shape
+    a_group, a_end, b_group, b_end = global_ends(groups, size * h, arrangement)
+    build.connect(
+        members[a_group, a_end // h],
+        members[b_group, b_end // h],
+        a_ports=first_port + a_end % h,
+        b_ports=first_port + b_end % h,
+    )
+
+
+def _megafly_counts(
+    p: int,
+    leaves: int,
+    spines: int,
+    h: int,
+    g: int | None = None,
+    arrangement: Arrangement = "absolute",
+    cables: int = 1,
+) -> ClosedForm:
+    at_least(1, p=p, leaves=leaves, spines=spines, h=h, cables=cables)
+    groups = _group_check(g, spines * h, "spines·h")
+    within = groups * leaves * spines * cables
+    between = groups * (groups - 1) // 2 * _rounds(groups, spines * h)
+    return ClosedForm(
+        hosts=p * leaves * groups,
+        switches=(leaves + spines) * groups,
+        cables=p * leaves * groups + within + between,
+        diameter=5 if groups > 1 else (4 if leaves > 1 else 2),
+        bisection_cables=None,
+        radix=max(p + spines * cables, leaves * cables + h),
+        source="Flajslik et al. 2018 (Megafly); Shpiner et al. 2017 (Dragonfly+)",
+    )
+
+
+@topology(
+    "megafly",
+    aliases=("dragonfly+", "dragonfly-plus"),
+    positional=("p", "leaves", "spines", "h", "g"),
+    examples=(
+        "megafly:p=2,leaves=4,spines=4,h=2",
+        "megafly:p=2,leaves=3,spines=2,h=2,g=3,arrangement=palmtree",
+        "megafly:p=1,leaves=2,spines=3,h=1,cables=2",
+        "megafly:p=2,leaves=3,spines=2,h=1,g=1",
+    ),
+    closed_form=_megafly_counts,
+)
+def megafly(
+    p: int,
+    leaves: int,
+    spines: int,
+    h: int,
+    g: int | None = None,
+    arrangement: Arrangement = "absolute",
+    cables: int = 1,
+) -> FabricBuilder:
+    """Megafly, or Dragonfly+: a dragonfly whose groups are leaves under spines.
+
+    Hosts hang from leaves, every leaf of a group is joined to every spine of it, and spines have
+    the global ports, arranged as in `dragonfly`. Leaf ``leaf{group}.{i}``, spine
+    ``spine{group}.{i}`` and the hosts of a leaf have the coordinates (group, tier, i), with tier 0
+    for leaves and hosts and 1 for spines. Leaf ports: hosts, then spines. Spine ports: leaves,
+    then global ones.
+
+    Parameters
+    ----------
+    p
+        Hosts of each leaf.
+    leaves, spines
+        Switches of each tier in a group.
+    h
+        Global ports of each spine.
+    g
+        Groups, at most and by default spines times h plus 1.
+    arrangement
+        As in `dragonfly`.
+    cables
+        Parallel cables of each leaf and spine.
+
+    Raises
+    ------
+    InputError
+        When a value is below 1 or there are more groups than a group can reach.
+    """
+    refuse_size(_megafly_counts(p, leaves, spines, h, g, arrangement, cables))
+    groups = spines * h + 1 if g is None else g
+    build = FabricBuilder("", dimensions=3)
+    tiers = []
+    for tier, (kind, size, ports) in enumerate(
+        (("leaf", leaves, p + spines * cables), ("spine", spines, leaves * cables + h))
+    ):
+        group, number = np.divmod(np.arange(groups * size), size)
+        where = np.stack((group, np.full(len(group), tier), number), axis=1)
+        names = labels("", group, number)
+        nodes = build.switches([kind + name for name in names], ports=ports, coordinates=where)
+        if tier == 0:
+            attach_hosts(build, nodes, p, names=names, coordinates=where)
+        tiers.append(nodes.reshape(groups, size))
+    low, high = tiers
+    leaf, spine = (ends.reshape(-1) for ends in np.indices((leaves, spines)))
+    connect_copies(
+        build,
+        low[:, leaf].reshape(-1),
+        high[:, spine].reshape(-1),
+        np.tile(p + 1 + spine, groups),
+        np.tile(1 + leaf, groups),
+        cables=cables,
+        strides=(spines, leaves),
+    )
+    _join_groups(build, high, h, leaves * cables + 1, arrangement)
+    return build

@@ -1,0 +1,184 @@
+"""The registry of topologies, and the one syntax in which all of them are asked for.
+
+A spec is ``family:arguments``. Arguments are key=value pairs separated by commas; a value may be
+a list (``m=6,6,6``) or dimensions (``4x4x4``). A family may also take its leading arguments by
+position, separated by semicolons: ``xgft:3;6,6,6;1,6,6`` is ``xgft:h=3,m=6,6,6,w=1,6,6``.
+Every family takes `rate` (all cables) and `host_rate` (cables to hosts) besides its own keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weft.core.errors import InputError
+from weft.core.registry import Entry, Registry
+from weft.fabrics import Fabric, FabricBuilder, NodeKind, Parts
+from weft.fabrics.builder import MAX_PORTS, set_rate
+
+topology = Registry("topology", "weft.fabrics.topology", "weft.topologies")
+
+_COMMON = ("rate", "host_rate")
+
+#: Most nodes, and most cables, of a generated fabric: more would not fit a usual machine.
+MOST = 20_000_000
+
+
+@dataclass(frozen=True)
+class ClosedForm:
+    """What the literature says of a topology, independent of how weft builds it.
+
+    Parameters
+    ----------
+    hosts, switches, cables
+        Counts; `cables` includes those to hosts.
+    diameter
+        Most links on a shortest path between two hosts, cables to hosts included, or None.
+    bisection_cables
+        Fewest cables, those to hosts included, whose loss leaves no path between two halves of
+        the hosts (sizes one apart when their number is odd), or None where nobody has proved it.
+    radix
+        Ports of the largest switch, or None.
+    source
+        Where the numbers come from.
+    """
+
+    hosts: int
+    switches: int
+    cables: int
+    diameter: int | None = None
+    bisection_cables: int | None = None
+    radix: int | None = None
+    source: str = ""
+
+
+def build(spec: str) -> Fabric:
+    """Build the fabric that a spec describes.
+
+    Raises
+    ------
+    InputError
+        On an unknown family, a malformed spec or impossible parameters.
+    """
+    entry, given = topology.parse(spec)
+    rates = {key: given.pop(key) for key in _COMMON if key in given}
+    bound = topology.bind(entry, given)
+    try:
+        builder = entry.function(**bound)
+    except InputError as error:
+        raise InputError(f"{spec}: {error}") from None
+    return _finish(builder, spec, entry, bound, rates)
+
+
+def _finish(
+    builder: FabricBuilder,
+    spec: str,
+    entry: Entry,
+    bound: Mapping[str, Any],
+    rates: Mapping[str, str],
+) -> Fabric:
+    parts: Parts = builder.parts(entry.name, complete(entry, bound))
+    parts.name = spec
+    for node in np.flatnonzero(parts.ports > MAX_PORTS)[:1]:
+        raise InputError(
+            f"{spec}: {parts.names[node]} would have {parts.ports[node]:,} ports; "
+            f"a node has at most {MAX_PORTS:,}"
+        )
+    if "rate" in rates:
+        set_rate(parts, np.arange(len(parts.a_node)), rates["rate"])
+    if "host_rate" in rates:
+        host = parts.kind == NodeKind.HOST
+        set_rate(parts, np.flatnonzero(host[parts.a_node] | host[parts.b_node]), rates["host_rate"])
+    return parts.assemble()
+
+
+def complete(entry: Entry, bound: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments given and the defaults of the others."""
+    return {name: bound.get(name, option.default) for name, option in entry.options.items()}
+
+
+def format_spec(family: str, parameters: Mapping[str, Any]) -> str:
+    """Write a family and its parameters as the spec that asks for them.
+
+    Parameters
+    ----------
+    family
+        Name of a topology.
+    parameters
+        As `Fabric.parameters` has them; those equal to the default are left out.
+
+    Returns
+    -------
+    str
+        ``family:key=value,…``, which `build` takes.
+    """
+    options = topology[family].options
+    words = []
+    for key, value in parameters.items():
+        if value == options[key].default:
+            continue
+        text = ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+        words.append(f"{key}={text}")
+    return ":".join([family, *([",".join(words)] if words else [])])
+
+
+def closed_form(fabric: Fabric) -> ClosedForm | None:
+    """What the literature says of a generated fabric; None for one read from a file or altered."""
+    if not fabric.family:
+        return None
+    formula = topology[fabric.family].facts.get("closed_form")
+    if formula is None:
+        return None
+    form: ClosedForm = formula(**fabric.parameters)
+    counts = (fabric.num_hosts, fabric.num_switches, fabric.num_cables)
+    return form if counts == (form.hosts, form.switches, form.cables) else None
+
+
+def need(condition: bool | np.bool_, message: str) -> None:
+    """Refuse impossible parameters.
+
+    Raises
+    ------
+    InputError
+        With the message, when the condition does not hold.
+    """
+    if not condition:
+        raise InputError(message)
+
+
+def at_least(least: int, **values: int | Sequence[int]) -> None:
+    """Refuse parameters, or members of lists, below `least` or beyond `MOST`.
+
+    Raises
+    ------
+    InputError
+        That names the parameter and its value.
+    """
+    for name, value in values.items():
+        need(not isinstance(value, Sequence) or len(value) > 0, f"{name} must not be empty")
+        for number in value if isinstance(value, Sequence) else (value,):
+            need(number >= least, f"{name} must be at least {least}, not {number}")
+            need(number <= MOST, f"{name} must be at most {MOST:,}, not {number}")
+
+
+def refuse_size(form: ClosedForm) -> None:
+    """Refuse what has fewer than two hosts or would not fit in memory, before it is built.
+
+    Raises
+    ------
+    InputError
+        With the counts.
+    """
+    need(form.hosts >= 2, "this would be one host; a fabric needs two or more")
+    need(
+        max(form.hosts + form.switches, form.cables) <= MOST,
+        f"this would be {_count(form.hosts)} hosts, {_count(form.switches)} switches and "
+        f"{_count(form.cables)} cables; at most {MOST:,} nodes and as many cables are built",
+    )
+
+
+def _count(number: int) -> str:
+    return f"{number:,}" if number < 10**15 else f"over 10^{len(str(number)) - 1}"

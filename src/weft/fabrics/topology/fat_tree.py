@@ -1,0 +1,134 @@
+"""The fat trees of data centres: Al-Fares' three tiers, and leaves under spines."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.fabrics import FabricBuilder
+from weft.fabrics.topology.family_registry import ClosedForm, at_least, need, refuse_size, topology
+from weft.fabrics.topology.wiring import labels
+from weft.fabrics.topology.xgft import halved, tree
+
+
+def _fat_tree_counts(k: int, hosts: int | None = None, cables: int = 1) -> ClosedForm:
+    at_least(2, k=k)
+    need(k % 2 == 0, f"k must be even, since half the ports lead up, not {k}")
+    at_least(1, cables=cables, hosts=k // 2 if hosts is None else hosts)
+    per_edge = k // 2 if hosts is None else hosts
+    total = per_edge * k * k // 2
+    between = k**3 // 4 * cables
+    return ClosedForm(
+        hosts=total,
+        switches=5 * k * k // 4,
+        cables=total + 2 * between,
+        diameter=6,
+        bisection_cables=halved([total, between, between], k),
+        radix=max(k * cables, per_edge + k // 2 * cables),
+        source="Al-Fares, Loukissas and Vahdat 2008",
+    )
+
+
+@topology(
+    "fat-tree",
+    aliases=("k-ary-fat-tree",),
+    positional=("k",),
+    examples=("fat-tree:k=4", "fat-tree:8", "fat-tree:k=4,hosts=3,cables=2", "fat-tree:k=2"),
+    closed_form=_fat_tree_counts,
+)
+def fat_tree(k: int, hosts: int | None = None, cables: int = 1) -> FabricBuilder:
+    """Three-tier k-ary fat tree: k pods of k/2 edge and k/2 aggregation switches under a core.
+
+    Core switch i of group j, ``core{j}.{i}``, is joined to aggregation switch j of every pod,
+    ``agg{pod}.{j}``; that one to every edge switch of its pod, ``edge{pod}.{e}``. It is
+    XGFT(3; k/2,k/2,k; 1,k/2,k/2), whose digits are the coordinates.
+
+    Ports come as in the paper: port i + 1 of a core switch leads to pod i; lower ports lead down
+    and the others up, both in the order of the switches they lead to.
+
+    Parameters
+    ----------
+    k
+        Ports of a switch, even.
+    hosts
+        Hosts of each edge switch, else k/2.
+    cables
+        Parallel cables between two switches.
+
+    Raises
+    ------
+    InputError
+        When k is odd or below 2, or another value below 1.
+    """
+    refuse_size(_fat_tree_counts(k, hosts, cables))
+    half = k // 2
+    per_edge = half if hosts is None else hosts
+    return tree((per_edge, half, k), (1, half, half), (1, cables, cables), _three_tier_names)
+
+
+def _three_tier_names(level: int, digits: NDArray[np.int64]) -> list[str]:
+    a, b, c = digits.T
+    if level == 0:
+        return labels("h", c, b, a)
+    if level == 1:
+        return labels("edge", c, b)
+    return labels("agg", c, b) if level == 2 else labels("core", b, c)
+
+
+def _leaf_spine_counts(leaves: int, spines: int, hosts: int, cables: int = 1) -> ClosedForm:
+    at_least(1, leaves=leaves, spines=spines, hosts=hosts, cables=cables)
+    total = hosts * leaves
+    between = leaves * spines * cables
+    return ClosedForm(
+        hosts=total,
+        switches=leaves + spines,
+        cables=total + between,
+        diameter=4 if leaves > 1 else 2,
+        bisection_cables=halved([total, between], leaves),
+        radix=max(hosts + spines * cables, leaves * cables),
+        source="Clos 1953, folded",
+    )
+
+
+@topology(
+    "leaf-spine",
+    aliases=("folded-clos", "clos"),
+    positional=("leaves", "spines", "hosts"),
+    examples=(
+        "leaf-spine:leaves=4,spines=2,hosts=3",
+        "leaf-spine:leaves=6,spines=3,hosts=4,cables=2",
+        "leaf-spine:3;2;2",
+        "leaf-spine:leaves=1,spines=1,hosts=4",
+    ),
+    closed_form=_leaf_spine_counts,
+)
+def leaf_spine(leaves: int, spines: int, hosts: int, cables: int = 1) -> FabricBuilder:
+    """Leaf switches, each joined to every spine switch: a folded Clos network of two tiers.
+
+    It is XGFT(2; hosts,leaves; 1,spines) with parallel cables, whose digits are the coordinates
+    and whose port order it has: a leaf's ports 1 to `hosts` lead to its hosts, the next ones to
+    spine 0, 1, … and again for each further parallel cable.
+
+    Parameters
+    ----------
+    leaves, spines
+        Switches of each tier.
+    hosts
+        Hosts of each leaf.
+    cables
+        Parallel cables between a leaf and a spine.
+
+    Raises
+    ------
+    InputError
+        When a value is below 1.
+    """
+    refuse_size(_leaf_spine_counts(leaves, spines, hosts, cables))
+
+    def names(level: int, digits: NDArray[np.int64]) -> list[str]:
+        a, b = digits.T
+        if level == 0:
+            return labels("h", b, a)
+        return labels("leaf", b) if level == 1 else labels("spine", b)
+
+    return tree((hosts, leaves), (1, spines), (1, cables), names)

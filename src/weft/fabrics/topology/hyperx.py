@@ -1,0 +1,148 @@
+"""HyperX and the flattened butterflies: grids whose every line is joined all to all."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import prod
+
+import numpy as np
+
+from weft.fabrics import FabricBuilder
+from weft.fabrics.topology.family_registry import ClosedForm, at_least, need, refuse_size, topology
+from weft.fabrics.topology.torus import MOST_DIMENSIONS, bisection_by_load
+from weft.fabrics.topology.wiring import attach_hosts, cliques, labels, mixed_radix
+
+
+def _multiplicities(S: tuple[int, ...], K: tuple[int, ...]) -> tuple[int, ...]:
+    return K * len(S) if len(K) == 1 else K
+
+
+def _hyperx_counts(S: tuple[int, ...], K: tuple[int, ...] = (1,), T: int = 1) -> ClosedForm:
+    at_least(1, S=S, K=K, T=T)
+    need(len(S) <= MOST_DIMENSIONS, f"S can have at most {MOST_DIMENSIONS} dimensions")
+    need(
+        len(K) in (1, len(S)),
+        f"K needs one value, or one per dimension of S, {len(S)}, not {len(K)}",
+    )
+    switches = prod(S)
+    grid = list(zip(S, _multiplicities(S, K), strict=True))
+    # A cable between two switches of a line carries each way the pairs of their two hyperplanes.
+    load = max(Fraction(2 * switches, size * k) if size > 1 else Fraction(0) for size, k in grid)
+    cuts = [switches * size * k // 4 for size, k in grid if size % 2 == 0]
+    return ClosedForm(
+        hosts=switches * T,
+        switches=switches,
+        cables=switches * T + sum(switches * (size - 1) // 2 * k for size, k in grid),
+        diameter=2 + sum(size > 1 for size in S),
+        bisection_cables=bisection_by_load(switches, T, load, min(cuts, default=None)),
+        radix=T + sum((size - 1) * k for size, k in grid),
+        source="Ahn, Binkert, Davis, McLaren and Schreiber 2009",
+    )
+
+
+@topology(
+    "hyperx",
+    positional=("S", "K", "T"),
+    examples=(
+        "hyperx:4x4",
+        "hyperx:S=4x4x2,K=1,1,2,T=3",
+        "hyperx:3x3;2;2",
+        "hyperx:S=5,T=4",
+        "hyperx:S=2x3x1,K=2",
+    ),
+    closed_form=_hyperx_counts,
+)
+def hyperx(S: tuple[int, ...], K: tuple[int, ...] = (1,), T: int = 1) -> FabricBuilder:
+    """HyperX(L, S, K, T): switches on a grid, each joined to all others of its lines.
+
+    Switch ``s{x}.{y}…`` and its hosts have the coordinates (x, y, …); x counts fastest. Ports 1 to
+    T lead to the hosts; then come, dimension by dimension, the S - 1 ports to the others of the
+    line in the order of their coordinate, K times over.
+
+    Parameters
+    ----------
+    S
+        Switches in each dimension; their number is L.
+    K
+        Parallel cables of each dimension, or one value for all.
+    T
+        Hosts of each switch.
+
+    Raises
+    ------
+    InputError
+        When a value is below 1 or K has not one value per dimension.
+    """
+    refuse_size(_hyperx_counts(S, K, T))
+    return _all_to_all_lines(S, _multiplicities(S, K), T)
+
+
+def _all_to_all_lines(S: tuple[int, ...], K: tuple[int, ...], hosts: int) -> FabricBuilder:
+    count = prod(S)
+    where = mixed_radix(np.arange(count), S)
+    build = FabricBuilder("", dimensions=len(S))
+    names = labels("", *where.T)
+    switches = build.switches(["s" + name for name in names], coordinates=where)
+    attach_hosts(build, switches, hosts, names=names, coordinates=where)
+    port = hosts + 1
+    # Axis d of this array is dimension d, so its lines are what is left when it comes last.
+    grid = switches.reshape(S, order="F")
+    for d, (size, k) in enumerate(zip(S, K, strict=True)):
+        lines = np.moveaxis(grid, d, -1).reshape(-1, size)
+        cliques(build, lines, first_port=port, cables=k)
+        port += (size - 1) * k
+    return build
+
+
+def _butterfly_counts(k: int, n: int, hosts: int | None = None, cables: int = 1) -> ClosedForm:
+    at_least(2, k=k, n=n)
+    per_switch = k if hosts is None else hosts
+    at_least(1, cables=cables, hosts=per_switch)
+    need(n <= MOST_DIMENSIONS, f"n must be at most {MOST_DIMENSIONS}, not {n}")
+    switches = k ** (n - 1)
+    load = Fraction(2 * switches, k * cables)
+    cut = switches * k * cables // 4 if k % 2 == 0 else None
+    return ClosedForm(
+        hosts=switches * per_switch,
+        switches=switches,
+        cables=switches * per_switch + (n - 1) * switches * (k - 1) // 2 * cables,
+        diameter=n + 1,
+        bisection_cables=bisection_by_load(switches, per_switch, load, cut),
+        radix=per_switch + (n - 1) * (k - 1) * cables,
+        source="Kim, Dally and Abts 2007",
+    )
+
+
+@topology(
+    "flattened-butterfly",
+    positional=("k", "n"),
+    examples=(
+        "flattened-butterfly:k=4,n=3",
+        "flattened-butterfly:k=3,n=2",
+        "flattened-butterfly:k=2,n=4,hosts=1,cables=2",
+    ),
+    closed_form=_butterfly_counts,
+)
+def flattened_butterfly(k: int, n: int, hosts: int | None = None, cables: int = 1) -> FabricBuilder:
+    """k-ary n-flat: k^n hosts on k^(n-1) switches in n - 1 dimensions, each line all to all.
+
+    It is HyperX(n - 1, k, 1, k), whose names, coordinates and ports it has.
+
+    Parameters
+    ----------
+    k
+        Switches in each dimension.
+    n
+        Dimensions, plus one for the hosts.
+    hosts
+        Hosts of each switch, else k.
+    cables
+        Parallel cables between two switches.
+
+    Raises
+    ------
+    InputError
+        When k or n is below 2, or another value below 1.
+    """
+    refuse_size(_butterfly_counts(k, n, hosts, cables))
+    return _all_to_all_lines((k,) * (n - 1), (cables,) * (n - 1), k if hosts is None else hosts)

@@ -1,0 +1,208 @@
+"""Jellyfish: a random regular graph of switches."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from weft.core.arguments import whole_number
+from weft.fabrics import FabricBuilder
+from weft.fabrics.topology.family_registry import ClosedForm, at_least, need, refuse_size, topology
+from weft.fabrics.topology.wiring import attach_hosts, labels
+
+#: Rounds of exchanges without any success after which all ends are paired anew.
+MOST_IDLE = 50
+
+
+def _jellyfish_counts(switches: int, degree: int, hosts: int = 1, seed: int = 0) -> ClosedForm:
+    at_least(1, switches=switches, hosts=hosts)
+    at_least(0, degree=degree)
+    whole_number(seed, "seed")
+    need(
+        degree < switches,
+        f"degree must be below the number of switches, {switches}, not {degree}",
+    )
+    need(
+        switches * degree % 2 == 0,
+        f"switches times degree must be even, since a cable has two ends, not "
+        f"{switches} times {degree}",
+    )
+    need(
+        degree > 1 or switches == degree + 1,
+        f"degree must be at least 2 to join {switches} switches, not {degree}",
+    )
+    return ClosedForm(
+        hosts=switches * hosts,
+        switches=switches,
+        cables=switches * hosts + switches * degree // 2,
+        diameter=None,
+        bisection_cables=None,
+        radix=hosts + degree,
+        source="Singla, Hong, Popa and Godfrey 2012",
+    )
+
+
+@topology(
+    "jellyfish",
+    positional=("switches", "degree", "hosts", "seed"),
+    examples=(
+        "jellyfish:switches=20,degree=4,hosts=2",
+        "jellyfish:switches=20,degree=4,hosts=2,seed=7",
+        "jellyfish:switches=50,degree=2",
+        "jellyfish:switches=12,degree=9",
+        "jellyfish:switches=8,degree=7,hosts=3",
+    ),
+    closed_form=_jellyfish_counts,
+)
+def jellyfish(switches: int, degree: int, hosts: int = 1, seed: int = 0) -> FabricBuilder:
+    """Jellyfish: every switch joined to `degree` others at random, with no two cables alike.
+
+    Free ports are paired at random; cables that would join a switch to itself or repeat another
+    are exchanged with random ones until none is left, and so are cables of separate parts. That
+    ends in exactly the degree wanted and one connected graph, where the paper's own procedure may
+    leave a port free. Nodes have no coordinates. Ports 1 to `hosts` lead to the hosts, the others
+    to the switches in ascending order.
+
+    Parameters
+    ----------
+    switches
+        Switches.
+    degree
+        Cables of each to other switches.
+    hosts
+        Hosts of each switch.
+    seed
+        Equal seeds give equal fabrics.
+
+    Raises
+    ------
+    InputError
+        When no connected graph has that degree, or a value is too small.
+    """
+    refuse_size(_jellyfish_counts(switches, degree, hosts, seed))
+    edges = random_regular_graph(switches, degree, seed)
+    build = FabricBuilder("")
+    names = labels("", np.arange(switches))
+    nodes = build.switches(["s" + name for name in names], ports=hosts + degree)
+    attach_hosts(build, nodes, hosts, names=names)
+    # Rank of each end among the cables of its switch, by the switch at the other end.
+    ends = np.concatenate((edges, edges[:, ::-1]))
+    order = np.lexsort((ends[:, 1], ends[:, 0]))
+    port = np.empty(len(ends), dtype=np.int64)
+    port[order] = hosts + 1 + np.arange(len(ends)) % max(degree, 1)
+    build.connect(
+        nodes[edges[:, 0]],
+        nodes[edges[:, 1]],
+        a_ports=port[: len(edges)],
+        b_ports=port[len(edges) :],
+    )
+    return build
+
+
+def random_regular_graph(nodes: int, degree: int, seed: int) -> NDArray[np.int64]:
+    """Draw a simple, connected graph of exactly this degree.
+
+    Parameters
+    ----------
+    nodes, degree
+        As `jellyfish` checks them.
+    seed
+        Of the random numbers.
+
+    Returns
+    -------
+    ndarray
+        int64 [edges, 2], each with its lower node first, sorted.
+    """
+    random = np.random.default_rng(seed)
+    # Exchanging bad pairs stalls in a dense graph, so the complement of a sparse one stands in;
+    # it is connected, since its degree is at least half of its nodes.
+    if 2 * degree >= nodes:
+        return _complement(nodes, _simple(nodes, nodes - 1 - degree, random))
+    return _connected(nodes, _simple(nodes, degree, random), random)
+
+
+def _keys(nodes: int, edges: NDArray[np.int64]) -> NDArray[np.int64]:
+    keys: NDArray[np.int64] = edges.min(axis=1) * nodes + edges.max(axis=1)
+    return keys
+
+
+def _simple(nodes: int, degree: int, random: np.random.Generator) -> NDArray[np.int64]:
+    """Pair all ends at random, then exchange ends until no pair is a loop or a repetition."""
+    ends = np.repeat(np.arange(nodes), degree)
+    while True:
+        edges = random.permutation(ends).reshape(-1, 2)
+        idle = 0
+        while idle < MOST_IDLE:
+            bad = _bad(nodes, edges)
+            if not len(bad):
+                return edges
+            idle = 0 if _exchange(nodes, edges, bad, random) else idle + 1
+
+
+def _bad(nodes: int, edges: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Pairs of a node with itself, and all but the first of equal pairs."""
+    keys = _keys(nodes, edges)
+    order = np.argsort(keys, kind="stable")
+    again = edges[:, 0] == edges[:, 1]
+    again[order[1:]] |= keys[order[1:]] == keys[order[:-1]]
+    return np.flatnonzero(again)
+
+
+def _exchange(
+    nodes: int, edges: NDArray[np.int64], bad: NDArray[np.int64], random: np.random.Generator
+) -> bool:
+    """Exchange an end of each bad pair with a good one, in place, where that makes two new pairs.
+
+    Returns whether any pair changed.
+    """
+    partner = random.choice(len(edges), size=len(bad), replace=False)
+    free = ~np.isin(partner, bad)
+    bad, partner = bad[free], partner[free]
+    flip = random.integers(0, 2, size=len(bad))
+    first = np.stack((edges[bad, 0], edges[partner, flip]), axis=1)
+    second = np.stack((edges[bad, 1], edges[partner, 1 - flip]), axis=1)
+    new = np.concatenate((first, second))
+    keys = _keys(nodes, new)
+    _, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    fine = (new[:, 0] != new[:, 1]) & (counts[inverse] == 1) & ~np.isin(keys, _keys(nodes, edges))
+    fine = fine[: len(bad)] & fine[len(bad) :]
+    edges[bad[fine]], edges[partner[fine]] = first[fine], second[fine]
+    return bool(fine.any())
+
+
+def _parts(nodes: int, edges: NDArray[np.int64]) -> tuple[int, NDArray[np.int32]]:
+    graph = coo_array((np.ones(len(edges), dtype=np.int8), edges.T), shape=(nodes, nodes))
+    count, label = connected_components(graph, directed=False)
+    return count, label
+
+
+def _connected(
+    nodes: int, edges: NDArray[np.int64], random: np.random.Generator
+) -> NDArray[np.int64]:
+    """Join separate parts, each by exchanging an end of two cables; no cable can repeat by it."""
+    count, label = _parts(nodes, edges)
+    while count > 1:
+        part = label[edges[:, 0]]
+        here = random.choice(np.flatnonzero(part == 0))
+        there = random.choice(np.flatnonzero(part == 1))
+        trial = edges.copy()
+        trial[here, 1], trial[there, 1] = edges[there, 1], edges[here, 1]
+        now, label_now = _parts(nodes, trial)
+        # With no cycle through either cable the exchange would only move the split elsewhere.
+        if now < count:
+            edges, count, label = trial, now, label_now
+    return _sorted(edges)
+
+
+def _complement(nodes: int, edges: NDArray[np.int64]) -> NDArray[np.int64]:
+    low, high = np.triu_indices(nodes, k=1)
+    everything = np.stack((low, high), axis=1)
+    return everything[~np.isin(_keys(nodes, everything), _keys(nodes, edges))]
+
+
+def _sorted(edges: NDArray[np.int64]) -> NDArray[np.int64]:
+    edges = np.sort(edges, axis=1)
+    return edges[np.lexsort((edges[:, 1], edges[:, 0]))]

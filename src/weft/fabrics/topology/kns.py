@@ -1,0 +1,295 @@
+"""KNS, the k-ary n-direct s-indirect family, and BCube, which is one of its members."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.fabrics import FabricBuilder
+from weft.fabrics.topology.family_registry import ClosedForm, at_least, need, refuse_size, topology
+from weft.fabrics.topology.wiring import from_mixed_radix, labels, mixed_radix
+from weft.fabrics.topology.xgft import MOST_LEVELS, level_pairs
+
+
+@dataclass(frozen=True)
+class Line:
+    """The indirect network of one line: a PGFT whose leaves are the routers of the line."""
+
+    m: tuple[int, ...]
+    w: tuple[int, ...]
+    p: tuple[int, ...]
+
+    @property
+    def stages(self) -> int:
+        """Stages of switches."""
+        return len(self.m)
+
+
+def _line(k: int, s: int | None, d: int | None, cables: int) -> Line:
+    """Work out the network that joins the k routers of a line, `cables` each, at d-port switches.
+
+    Raises
+    ------
+    InputError
+        When s stages do not fit, or fewer would do.
+    """
+    ends = k * cables
+    ports = ends if d is None else d
+    if ends <= ports:
+        need(s in (None, 1), f"s must be 1, since one switch of {ports} ports joins a line")
+        return Line((k,), (1,), (cables,))
+    half = ports // 2
+    need(ports >= 4, f"a line of {ends} cables needs switches of more than d = {ports} ports")
+    need(ports % 2 == 0, f"d must be even, since half the ports lead up, not {ports}")
+    stages = 2
+    while 2 * half**stages < ends:
+        stages += 1
+    holds = f"lines of {2 * half ** (stages - 1) + 1} to {2 * half**stages} cables"
+    need(
+        s in (None, stages),
+        f"s must be {stages} for k = {k}: {stages} stages of {ports}-port switches join {holds}, "
+        f"and this one has {ends}",
+    )
+    need(
+        half % cables == 0,
+        f"cables must divide d/2 = {half}, the ports of a switch that lead down, not {cables}",
+    )
+    block = half // cables * half ** (stages - 2)
+    need(
+        k % block == 0,
+        f"k must be a multiple of {block}, the routers below one switch of stage {stages - 1}, "
+        f"not {k}",
+    )
+    blocks = k // block
+    # Every switch of the stage below the top has half its ports up: as many parallel cables to
+    # each top switch as its ports allow, which leaves the fewest top switches.
+    copies = max(c for c in range(1, half + 1) if half % c == 0 and blocks * c <= ports)
+    middle = stages - 2
+    return Line(
+        (half // cables, *(half,) * middle, blocks),
+        (1, *(half,) * middle, half // copies),
+        (cables, *(1,) * middle, copies),
+    )
+
+
+Router = Literal["switch", "adapter"]
+
+
+def _kns_counts(
+    k: int,
+    n: int,
+    s: int | None = None,
+    d: int | None = None,
+    hosts: int = 1,
+    cables: int = 1,
+    router: Router = "switch",
+) -> ClosedForm:
+    at_least(2, k=k, d=k * cables if d is None else d)
+    at_least(1, n=n, s=1 if s is None else s, hosts=hosts, cables=cables)
+    need(n <= MOST_LEVELS, f"n must be at most {MOST_LEVELS}, not {n}")
+    need(
+        router == "switch" or hosts == 1,
+        f"hosts must be 1 when the host's own adapter is the router, not {hosts}",
+    )
+    line = _line(k, s, d, cables)
+    ends, ports = k * cables, k * cables if d is None else d
+    stages = line.stages
+    # A stage below the top has d/2 ports down per switch; the top stage the fewest that the
+    # parallel cables allow. Every stage of a line takes as many cables as the line has ends.
+    tops = ends // (line.m[-1] * line.p[-1])
+    per_line = (stages - 1) * (2 * ends // ports) + tops
+    routers = k**n
+    switched = router == "switch"
+    return ClosedForm(
+        hosts=routers * hosts,
+        switches=n * k ** (n - 1) * per_line + (routers if switched else 0),
+        cables=n * routers * stages * cables + (routers * hosts if switched else 0),
+        diameter=2 * n * stages + (2 if switched else 0),
+        bisection_cables=None,
+        radix=max(ports, hosts + n * cables if switched else 0),
+        source="Peñaranda et al. 2016; KNS on InfiniBand, sections 2.2 and 3.4",
+    )
+
+
+@topology(
+    "kns",
+    positional=("k", "n", "s", "d"),
+    examples=(
+        "kns:k=6,n=2",
+        "kns:k=4,n=2",
+        "kns:k=3,n=3,hosts=2,cables=2",
+        "kns:k=16,n=2,s=2,d=8",
+        "kns:k=12,n=1,s=3,d=4",
+        "kns:k=8,n=2,s=2,d=4",
+        "kns:k=6,n=2,d=4,cables=2",
+        "kns:k=4,n=2,router=adapter",
+        "kns:k=8,n=2,d=4,router=adapter",
+        "kns:k=3,n=2,d=8",
+    ),
+    closed_form=_kns_counts,
+)
+def kns(
+    k: int,
+    n: int,
+    s: int | None = None,
+    d: int | None = None,
+    hosts: int = 1,
+    cables: int = 1,
+    router: Router = "switch",
+) -> FabricBuilder:
+    """KNS: k^n routers on a grid, each line of k of them joined by a small indirect network.
+
+    Each of the n k^(n-1) lines has one switch when its cables fit d ports, else a fat tree of s
+    stages of d-port switches. Below the top a switch has half its ports down and half up, and
+    the top stage all of them down as far as the number of blocks below lets parallel cables fill
+    them, so that a line keeps its full bisection: k = 16 with d = 8 takes four leaf switches with
+    four routers each under two top switches, two cables between each pair.
+
+    Names are the paper's, with dots for its brackets: router ``r{r(n-1)}…{r1}.{r0}``, line switch
+    ``s{d}.{p}``, with p the number that the other digits of its routers form. The switches of a
+    longer line are ``s{d}.{p}.{stage}.{i}``. Coordinate i is digit i, so dimension 0 is the last
+    digit of a name and counts fastest; a line switch has -1 in its own dimension.
+
+    Ports of a router: its hosts, then `cables` ports for each dimension in order. Ports of a
+    line's switch: those down in the order of what is below, once per parallel cable, then up.
+
+    Parameters
+    ----------
+    k
+        Routers in each dimension.
+    n
+        Dimensions.
+    s
+        Stages of each line; worked out from k and d where left out.
+    d
+        Ports of a line's switch; just enough for one stage where left out.
+    hosts
+        Hosts of each router.
+    cables
+        Parallel cables between a router and each of its lines.
+    router
+        ``switch``: the router is a switch with hosts on it, as InfiniBand needs. ``adapter``: the
+        host's own adapter forwards, so a host has n ports (times `cables`) and no router.
+
+    Raises
+    ------
+    InputError
+        When s stages of d-port switches do not join k routers evenly, or a value is too small.
+    """
+    refuse_size(_kns_counts(k, n, s, d, hosts, cables, router))
+    return lines_of(k, n, _line(k, s, d, cables), d or 0, hosts if router == "switch" else 0)
+
+
+def lines_of(k: int, n: int, line: Line, ports: int, hosts: int) -> FabricBuilder:
+    """Build k^n routers and their lines.
+
+    Parameters
+    ----------
+    k, n
+        Routers in each dimension, dimensions.
+    line
+        What joins a line.
+    ports
+        Ports of a line's switch; 0 for as many as it uses.
+    hosts
+        Hosts of each router; 0 when the routers are the hosts.
+    """
+    where = mixed_radix(np.arange(k**n), (k,) * n)
+    names = labels("", *where.T[::-1])
+    build = FabricBuilder("", dimensions=n)
+    if hosts:
+        routers = build.switches(["r" + name for name in names], coordinates=where)
+        suffixes = [""] if hosts == 1 else [f".{i}" for i in range(hosts)]
+        terminals = build.hosts(
+            [f"h{name}{suffix}" for name in names for suffix in suffixes],
+            coordinates=np.repeat(where, hosts, axis=0),
+        )
+        build.connect(np.repeat(routers, hosts), terminals)
+    else:
+        routers = build.hosts(["h" + name for name in names], coordinates=where, forwards=True)
+    for dimension in range(n):
+        _add_lines(build, routers, where, dimension, k, line, ports)
+    return build
+
+
+def _add_lines(
+    build: FabricBuilder,
+    routers: NDArray[np.int32],
+    where: NDArray[np.int64],
+    dimension: int,
+    k: int,
+    line: Line,
+    ports: int,
+) -> None:
+    """Add the k^(n-1) lines of a dimension, all at once: stage by stage, line by line."""
+    n = where.shape[1]
+    others = np.delete(where, dimension, axis=1)
+    position = from_mixed_radix(others, (k,) * (n - 1))
+    lines = k ** (n - 1)
+    members = np.empty((lines, k), dtype=np.int32)
+    members[position, where[:, dimension]] = routers
+    spot = np.insert(mixed_radix(np.arange(lines), (k,) * (n - 1)), dimension, -1, axis=1)
+
+    below = members
+    for stage in range(1, line.stages + 1):
+        count = prod(line.m[stage:]) * prod(line.w[:stage])
+        number = np.arange(lines * count)
+        columns = [np.full(len(number), dimension), number // count]
+        if line.stages > 1:
+            columns += [np.full(len(number), stage), number % count]
+        here = build.switches(
+            labels("s", *columns), ports=ports, coordinates=np.repeat(spot, count, axis=0)
+        ).reshape(lines, count)
+        child, parent = level_pairs(line.m, line.w, stage)
+        for _ in range(line.p[stage - 1]):
+            build.connect(here[:, parent], below[:, child])
+        below = here
+
+
+def _bcube_counts(n: int, k: int) -> ClosedForm:
+    at_least(2, n=n)
+    at_least(0, k=k)
+    need(k < MOST_LEVELS, f"k must be below {MOST_LEVELS}, not {k}")
+    return ClosedForm(
+        hosts=n ** (k + 1),
+        switches=(k + 1) * n**k,
+        cables=(k + 1) * n ** (k + 1),
+        diameter=2 * (k + 1),
+        bisection_cables=None,
+        radix=n,
+        source="Guo et al. 2009",
+    )
+
+
+@topology(
+    "bcube",
+    positional=("n", "k"),
+    examples=("bcube:n=4,k=1", "bcube:n=2,k=3", "bcube:n=3,k=2", "bcube:n=5,k=0"),
+    closed_form=_bcube_counts,
+)
+def bcube(n: int, k: int) -> FabricBuilder:
+    """BCube_k: n^(k+1) hosts with k + 1 ports each, joined by k + 1 levels of n-port switches.
+
+    Hosts forward. It is the KNS whose routers are the hosts' own adapters, with n in each of
+    k + 1 dimensions: host ``h{ak}…{a0}`` and switch ``s{level}.{number}`` are joined when the
+    digits of the host without digit `level` form that number. Coordinate i is digit i, -1 for a
+    switch of level i. Host port i + 1 leads to level i; switch port a + 1 to the host with digit a.
+
+    Parameters
+    ----------
+    n
+        Ports of a switch.
+    k
+        Levels of switches, less one.
+
+    Raises
+    ------
+    InputError
+        When n is below 2 or k below 0.
+    """
+    refuse_size(_bcube_counts(n, k))
+    return lines_of(n, k + 1, Line((n,), (1,), (1,)), 0, 0)

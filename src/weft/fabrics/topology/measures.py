@@ -1,0 +1,227 @@
+"""What any fabric measures: distances between hosts, and cables across its best bisection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.fabrics import Fabric
+from weft.fabrics.topology.bisection import bisection_upper_bound
+
+__all__ = ["average_distance", "bisection_upper_bound", "diameter", "distance_counts"]
+
+#: Most bytes of the array that one step of the search from many hosts at once gathers.
+GATHER_BYTES = 64 << 20
+
+
+def diameter(fabric: Fabric) -> int | None:
+    """Most links on a shortest path between two hosts, cables to hosts included.
+
+    Returns
+    -------
+    int or None
+        None when some two hosts have no path; 0 when there are fewer than two hosts.
+    """
+    counts = distance_counts(fabric)
+    if counts.sum() < fabric.num_hosts * (fabric.num_hosts - 1):
+        return None
+    return int(np.flatnonzero(counts)[-1]) if counts.any() else 0
+
+
+def average_distance(fabric: Fabric) -> float | None:
+    """Mean number of links on a shortest path, over all ordered pairs of different hosts.
+
+    Returns
+    -------
+    float or None
+        None when some two hosts have no path, or there are fewer than two.
+    """
+    counts = distance_counts(fabric)
+    pairs = fabric.num_hosts * (fabric.num_hosts - 1)
+    if counts.sum() < pairs or pairs == 0:
+        return None
+    return float(counts @ np.arange(len(counts))) / pairs
+
+
+def distance_counts(fabric: Fabric) -> NDArray[np.int64]:
+    """How many ordered pairs of different hosts are how many links apart.
+
+    Paths lead through switches and hosts that forward, never through a host that does not. Pairs
+    without a path are counted nowhere.
+
+    Returns
+    -------
+    ndarray
+        int64 [longest distance + 1].
+
+    Notes
+    -----
+    Hosts on the same switches are alike, so the search starts once for each such group: a bit per
+    group and forwarding node, spread over all links of the fabric at once, level by level. Costs
+    levels times links times groups / 64.
+    """
+    ends = _Ends.of(fabric)
+    offset, neighbour = _adjacency(fabric)
+    counts = np.zeros(1, dtype=np.int64)
+    words = max(1, GATHER_BYTES // (8 * max(len(neighbour), 1)))
+    for start in range(0, ends.num_groups, 64 * words):
+        sources = np.arange(start, min(start + 64 * words, ends.num_groups))
+        part = _counts_from(ends, sources, offset, neighbour)
+        counts, part = sorted((counts, part), key=len, reverse=True)
+        counts[: len(part)] += part
+    return counts[: np.flatnonzero(counts).max(initial=0) + 1]
+
+
+def _adjacency(fabric: Fabric) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """CSR of the forwarding nodes that each one is cabled to, parallel cables once."""
+    graph = fabric.graph
+    rows = graph.num_rows
+    tail = np.repeat(np.arange(rows, dtype=np.int64), np.diff(graph.edge_offset))
+    tail, head = np.divmod(np.unique(tail * rows + graph.edge_row), max(rows, 1))
+    return np.searchsorted(tail, np.arange(rows + 1)), head
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """Groups of hosts that are cabled alike.
+
+    Parameters
+    ----------
+    size
+        int64 [groups]: hosts of each group.
+    reach
+        int64 [groups]: links from a host to its rows: 0 for a host that forwards, else 1.
+    offset, row
+        CSR: the rows that a group's hosts are cabled to, or are.
+    direct
+        int64 [pairs, 2]: groups of one host each that a cable joins without a row between.
+    """
+
+    size: NDArray[np.int64]
+    reach: NDArray[np.int64]
+    offset: NDArray[np.int64]
+    row: NDArray[np.int64]
+    direct: NDArray[np.int64]
+
+    @property
+    def num_groups(self) -> int:
+        return len(self.size)
+
+    @cached_property
+    def tail(self) -> NDArray[np.int64]:
+        """Group of each entry of `row`."""
+        return np.repeat(np.arange(self.num_groups), np.diff(self.offset))
+
+    @classmethod
+    def of(cls, fabric: Fabric) -> _Ends:
+        first = fabric.num_switches
+        hosts = fabric.num_hosts
+        node_row, link_row = fabric.graph.node_row, fabric.graph.link_row
+        forwards = fabric.forwards[first : first + hosts]
+        host = fabric.link_from.astype(np.int64) - first
+        mine = (host >= 0) & (host < hosts)
+        mine[mine] &= ~forwards[host[mine]]
+
+        up = mine & (link_row >= 0)
+        pairs = np.stack((host[up], link_row[up]), axis=1)
+        own = np.flatnonzero(forwards)
+        pairs = np.concatenate((pairs, np.stack((own, node_row[first + own]), axis=1)))
+        pairs = np.unique(pairs, axis=0).astype(np.int64)
+
+        there = fabric.link_to.astype(np.int64) - first
+        beside = mine & (link_row < 0) & (there >= 0) & (there < hosts)
+        direct = np.stack((host[beside], there[beside]), axis=1)
+
+        # Hosts are alike when their rows are; those with a cable of their own to a host are not.
+        degree = np.bincount(pairs[:, 0], minlength=hosts)
+        where = np.arange(len(pairs)) - np.repeat(np.cumsum(degree) - degree, degree)
+        key = np.full((hosts, 2 + int(degree.max(initial=0))), -1, dtype=np.int64)
+        key[:, 0] = ~forwards
+        key[direct[:, 0], 1] = direct[:, 0]
+        key[pairs[:, 0], 2 + where] = pairs[:, 1]
+        groups, group, size = np.unique(key, axis=0, return_inverse=True, return_counts=True)
+        group = group.reshape(-1)
+        rows = groups[:, 2:]
+        return cls(
+            size=size.astype(np.int64),
+            reach=groups[:, 0],
+            offset=np.concatenate(([0], np.cumsum((rows >= 0).sum(axis=1)))),
+            row=rows[rows >= 0],
+            direct=np.unique(group[direct], axis=0),
+        )
+
+
+def _counts_from(
+    ends: _Ends,
+    sources: NDArray[np.int64],
+    offset: NDArray[np.int64],
+    neighbour: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Pairs by distance from the hosts of some groups to all hosts."""
+    rows = len(offset) - 1
+    words = -(-len(sources) // 64)
+    bit = np.uint64(1) << (np.arange(len(sources)) % 64).astype(np.uint64)
+    word = np.arange(len(sources)) // 64
+
+    seen = np.zeros((rows, words), dtype=np.uint64)
+    entry = np.flatnonzero((ends.tail >= sources[0]) & (ends.tail <= sources[-1]))
+    column = ends.tail[entry] - sources[0]
+    np.bitwise_or.at(seen, (ends.row[entry], word[column]), bit[column])
+    front = seen.copy()
+
+    done = np.zeros((ends.num_groups, words), dtype=np.uint64)
+    counts = np.zeros(3, dtype=np.int64)
+    for source, target in ends.direct.tolist():
+        if sources[0] <= source <= sources[-1]:
+            done[target, word[source - sources[0]]] |= bit[source - sources[0]]
+            counts[1] += 1
+    # A host is no pair with itself, which level 0 below counts it as.
+    selves = sources[np.diff(ends.offset)[sources] > 0]
+    np.subtract.at(counts, 2 * ends.reach[selves], ends.size[selves])
+
+    masks = [np.zeros(words, dtype=np.uint64) for _ in range(2)]
+    for reach, mask in enumerate(masks):
+        chosen = ends.reach[sources] == reach
+        np.bitwise_or.at(mask, word[chosen], bit[chosen])
+    joined = np.flatnonzero(np.diff(offset))
+    level = 0
+    while front.any():
+        new = _any_row(front, ends) & ~done
+        done |= new
+        if level + 3 > len(counts):
+            counts = np.concatenate((counts, np.zeros(len(counts), dtype=np.int64)))
+        for reach, mask in enumerate(masks):
+            pairs = _pairs(new & mask, ends, sources)
+            for there in range(2):
+                counts[level + reach + there] += pairs[ends.reach == there].sum()
+        spread = np.zeros_like(front)
+        if len(joined):
+            spread[joined] = np.bitwise_or.reduceat(front[neighbour], offset[joined], axis=0)
+        front = spread & ~seen
+        seen |= front
+        level += 1
+    return counts
+
+
+def _any_row(front: NDArray[np.uint64], ends: _Ends) -> NDArray[np.uint64]:
+    """Bits that any row of each group has, uint64 [groups, words]."""
+    found = np.zeros((ends.num_groups, front.shape[1]), dtype=np.uint64)
+    joined = np.flatnonzero(np.diff(ends.offset))
+    if len(joined):
+        found[joined] = np.bitwise_or.reduceat(front[ends.row], ends.offset[joined], axis=0)
+    return found
+
+
+def _pairs(bits: NDArray[np.uint64], ends: _Ends, sources: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Pairs of hosts that the bits of each target group stand for, int64 [groups]."""
+    sizes = ends.size[sources]
+    if (sizes == sizes[0]).all():
+        found = np.bitwise_count(bits).sum(axis=1, dtype=np.int64) * sizes[0]
+    else:
+        single = np.unpackbits(bits.astype("<u8").view(np.uint8), axis=1, bitorder="little")
+        found = single[:, : len(sources)] @ sizes
+    pairs: NDArray[np.int64] = found * ends.size
+    return pairs

@@ -1,0 +1,129 @@
+"""Slimmed fat trees: fewer cables towards the root than towards the hosts."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.fabrics import FabricBuilder
+from weft.fabrics.topology.family_registry import ClosedForm, at_least, need, refuse_size, topology
+from weft.fabrics.topology.wiring import labels
+from weft.fabrics.topology.xgft import MOST_LEVELS, halved, tree, xgft
+
+
+def _thin_counts(k: int, up: int, n: int, hosts: int | None = None, cables: int = 1) -> ClosedForm:
+    at_least(2, k=k)
+    at_least(1, up=up, n=n, cables=cables, hosts=k if hosts is None else hosts)
+    need(up <= k, f"up must be at most k = {k} for the tree to be slimmed, not {up}")
+    need(n <= MOST_LEVELS, f"n must be at most {MOST_LEVELS}, not {n}")
+    per_leaf = k if hosts is None else hosts
+    total = per_leaf * k ** (n - 1)
+    between = [k ** (n - i) * up**i * cables for i in range(1, n)]
+    return ClosedForm(
+        hosts=total,
+        switches=sum(k ** (n - 1 - i) * up**i for i in range(n)),
+        cables=total + sum(between),
+        diameter=2 * n,
+        bisection_cables=halved([total, *between], k if n > 1 else per_leaf),
+        radix=max(per_leaf + up * cables, (k + up) * cables if n > 2 else k * cables)
+        if n > 1
+        else per_leaf,
+        source="Navaridas et al. 2010 (thin trees)",
+    )
+
+
+@topology(
+    "slimmed-fat-tree",
+    aliases=("sft", "thin-tree"),
+    positional=("k", "up", "n"),
+    examples=(
+        "slimmed-fat-tree:k=4,up=2,n=3",
+        "slimmed-fat-tree:k=4,up=1,n=3,cables=2",
+        "slimmed-fat-tree:k=2,up=1,n=4,hosts=3",
+    ),
+    closed_form=_thin_counts,
+)
+def slimmed_fat_tree(
+    k: int, up: int, n: int, hosts: int | None = None, cables: int = 1
+) -> FabricBuilder:
+    """k:k'-ary n-thin tree: n levels of switches with k ports down and k' = `up` ports up.
+
+    It is XGFT(n; k..k; 1,k'..k') and has its names, coordinates and port order; any other way to
+    slim a tree is an `xgft` with the numbers wanted.
+
+    Parameters
+    ----------
+    k
+        Ports down.
+    up
+        Ports up, at most k; k / up is the slimming factor of each level.
+    n
+        Levels of switches.
+    hosts
+        Hosts of each leaf switch, else k.
+    cables
+        Parallel cables between two switches.
+
+    Raises
+    ------
+    InputError
+        When k is below 2, `up` above k or another value below 1.
+    """
+    refuse_size(_thin_counts(k, up, n, hosts, cables))
+    per_leaf = k if hosts is None else hosts
+    return xgft(n, (per_leaf, *(k,) * (n - 1)), (1, *(up,) * (n - 1)), (1, *(cables,) * (n - 1)))
+
+
+def _cellia_counts(nodes: int = 45) -> ClosedForm:
+    need(nodes in (36, 45), f"nodes must be 45, or 36 with one less per leaf, not {nodes}")
+    return ClosedForm(
+        hosts=nodes,
+        switches=9 + 9 + 3,
+        cables=nodes + 27 + 18,
+        diameter=6,
+        bisection_cables=None,
+        radix=8,
+        source="the slimmed fat tree of the CELLIA cluster, as read here",
+    )
+
+
+@topology(
+    "cellia",
+    positional=("nodes",),
+    examples=("cellia:nodes=45", "cellia:nodes=36"),
+    closed_form=_cellia_counts,
+)
+def cellia(nodes: int = 45) -> FabricBuilder:
+    """The slimmed fat tree of the CELLIA cluster: 21 switches of 8 ports in stages of 9, 9 and 3.
+
+    The paper has three groups of three leaf switches with five hosts each, 45 in all, and says
+    that parallel cables join the switches of the upper stages; the 36-host version pulls one host
+    from each leaf. Its figure is lost, but eight ports leave little choice. A leaf has 5 hosts
+    and so 3 cables up, one to each of the three middle switches of its group. The three top
+    switches have 24 ports for nine middle switches, so each middle switch gets two cables up
+    (three would need 27 ports), and since those are parallel they end at one top switch: middle
+    switch j of each group at top switch j. A top switch then uses 6 of its ports and a middle
+    switch 5. This is PGFT(3; 5,3,3; 1,3,1; 1,1,2), whose digits are the coordinates and whose
+    port order it has.
+
+    Parameters
+    ----------
+    nodes
+        45 or 36.
+
+    Raises
+    ------
+    InputError
+        On any other number of nodes.
+    """
+    refuse_size(_cellia_counts(nodes))
+    return tree((nodes // 9, 3, 3), (1, 3, 1), (1, 1, 2), _names, ports=8)
+
+
+def _names(level: int, digits: NDArray[np.int64]) -> list[str]:
+    a, b, c = digits.T
+    if level == 0:
+        return labels("h", c, b, a)
+    if level == 1:
+        return labels("leaf", c, b)
+    return labels("mid", c, b) if level == 2 else labels("top", b)

@@ -1,0 +1,225 @@
+"""Extended generalised fat trees with parallel cables, and the k-ary n-trees among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.fabrics import FabricBuilder
+from weft.fabrics.topology.family_registry import ClosedForm, at_least, need, refuse_size, topology
+from weft.fabrics.topology.wiring import from_mixed_radix, mixed_radix
+
+Ints = tuple[int, ...]
+
+#: Most levels of any recursive family: one more than two children per node could ever fill.
+MOST_LEVELS = 64
+
+
+def _check(h: int, m: Ints, w: Ints, p: Ints | None) -> None:
+    at_least(1, h=h)
+    need(h <= MOST_LEVELS, f"h must be at most {MOST_LEVELS}, not {h}")
+    for key, values in (("m", m), ("w", w), ("p", (1,) * h if p is None else p)):
+        need(len(values) == h, f"{key} needs one value per level, {h}, not {len(values)}")
+        at_least(1, **{key: values})
+
+
+def level_sizes(m: Ints, w: Ints) -> list[int]:
+    """Nodes at each level, hosts (level 0) first."""
+    return [prod(m[level:]) * prod(w[:level]) for level in range(len(m) + 1)]
+
+
+def halved(per_level: list[int], top_children: int) -> int | None:
+    """Bisection of an XGFT from the cables below each level of switches.
+
+    With an even number of top subtrees it is half the smallest level, host cables included: that
+    many part the subtrees in two halves, and pairing the hosts of any two halves at one flow each,
+    spread over all ways up, loads no cable of level i by more than hosts / cables of the level.
+    """
+    return min(per_level) // 2 if top_children % 2 == 0 else None
+
+
+def _xgft_counts(h: int, m: Ints, w: Ints, p: Ints | None = None) -> ClosedForm:
+    _check(h, m, w, p)
+    copies = p or (1,) * h
+    # Öhring's formulas: level i has (m(i+1)…mh)(w1…wi) nodes with mi children each.
+    per_level = [prod(m[i:]) * prod(w[: i + 1]) * copies[i] for i in range(h)]
+    downs = [m[i] * copies[i] for i in range(h)]
+    ups = [*(w[i] * copies[i] for i in range(1, h)), 0]
+    farthest = max((level for level in range(1, h + 1) if m[level - 1] > 1), default=0)
+    return ClosedForm(
+        hosts=prod(m),
+        switches=sum(prod(m[i + 1 :]) * prod(w[: i + 1]) for i in range(h)),
+        cables=sum(per_level),
+        diameter=2 * farthest,
+        bisection_cables=halved(per_level, m[-1]),
+        radix=max(map(sum, zip(downs, ups, strict=True))),
+        source="Öhring et al. 1995 (XGFT); Zahavi 2010 (parallel cables)",
+    )
+
+
+@topology(
+    "xgft",
+    aliases=("pgft",),
+    positional=("h", "m", "w", "p"),
+    examples=(
+        "xgft:2;4,4;1,2",
+        "xgft:3;2,3,4;1,2,3",
+        "xgft:2;4,4;1,2;1,2",
+        "xgft:1;8;1",
+        "xgft:2;3,4;2,2;2,1",
+        "xgft:3;2,2,1;1,2,2",
+    ),
+    closed_form=_xgft_counts,
+)
+def xgft(
+    h: int, m: tuple[int, ...], w: tuple[int, ...], p: tuple[int, ...] | None = None
+) -> FabricBuilder:
+    """XGFT(h; m1..mh; w1..wh): h levels of switches, mi children and wi parents at level i.
+
+    A node of level l is the digits (x1..xl, y(l+1)..yh): x(i) < w(i) tells which of the parallel
+    subtrees it stands in, y(i) < m(i) which child. It is joined to the nodes of level l + 1 that
+    agree in all digits but digit l + 1. Those digits are its coordinates, the first one counting
+    fastest, so that the hosts of a leaf switch are neighbours in number.
+
+    Ports 1 to m(l) p(l) of a switch of level l lead down and the others up. Copy c of the cable to
+    child y is port c m(l) + y + 1; copy c of the cable to parent x is the up port number
+    c w(l+1) + x, as Zahavi numbers them. A host has w1 p1 ports.
+
+    Parameters
+    ----------
+    h
+        Levels of switches.
+    m
+        Children of a node of level i, i = 1..h.
+    w
+        Parents of a node of level i - 1; w1 is the number of leaf switches a host is joined to.
+    p
+        Parallel cables between a node of level i - 1 and each parent (PGFT); 1 where left out.
+
+    Raises
+    ------
+    InputError
+        When a list has not one value per level, or a value is below 1.
+    """
+    refuse_size(_xgft_counts(h, m, w, p))
+    return tree(m, w, p or (1,) * h, lambda level, digits: _names(level, len(digits)))
+
+
+def _names(level: int, count: int) -> list[str]:
+    return [f"h{i}" if level == 0 else f"s{level}-{i}" for i in range(count)]
+
+
+def tree(
+    m: Ints,
+    w: Ints,
+    p: Ints,
+    names: Callable[[int, NDArray[np.int64]], list[str]],
+    *,
+    ports: int = 0,
+) -> FabricBuilder:
+    """Build a PGFT.
+
+    Parameters
+    ----------
+    m, w, p
+        As `xgft` takes them; checked already.
+    names
+        Labels of a level from the level and the digits, int64 [nodes, h], of its nodes.
+    ports
+        Ports of every switch; 0 for as many as it uses.
+    """
+    h = len(m)
+    build = FabricBuilder("", dimensions=h)
+    previous = np.zeros(0, dtype=np.int32)
+    for level in range(h + 1):
+        radix = (*w[:level], *m[level:])
+        digits = mixed_radix(np.arange(prod(radix)), radix)
+        texts = names(level, digits)
+        if level == 0:
+            nodes = build.hosts(texts, level=0, coordinates=digits)
+        else:
+            nodes = build.switches(texts, ports=ports, level=level, coordinates=digits)
+            child, parent = level_pairs(m, w, level)
+            for _ in range(p[level - 1]):
+                build.connect(nodes[parent], previous[child])
+        previous = nodes
+    return build
+
+
+def level_pairs(m: Ints, w: Ints, level: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Which nodes of a level of an XGFT each node of the level below is joined to.
+
+    Pairs come by child, then by parent, so free ports taken in this order count up with the
+    digit by which the parents of one child, and the children of one parent, differ.
+
+    Returns
+    -------
+    child, parent
+        int64 [pairs] each: numbers within level - 1 and within `level`.
+    """
+    ways = w[level - 1]
+    below = (*w[: level - 1], *m[level - 1 :])
+    digits = np.repeat(mixed_radix(np.arange(prod(below)), below), ways, axis=0)
+    child = np.repeat(np.arange(prod(below)), ways)
+    digits[:, level - 1] = np.tile(np.arange(ways), prod(below))
+    return child, from_mixed_radix(digits, (*w[:level], *m[level:]))
+
+
+def _kary_counts(k: int, n: int, hosts: int | None = None, cables: int = 1) -> ClosedForm:
+    at_least(2, k=k)
+    at_least(1, n=n, cables=cables, hosts=k if hosts is None else hosts)
+    need(n <= MOST_LEVELS, f"n must be at most {MOST_LEVELS}, not {n}")
+    per_leaf = k if hosts is None else hosts
+    total = per_leaf * k ** (n - 1)
+    between = k**n * cables
+    return ClosedForm(
+        hosts=total,
+        switches=n * k ** (n - 1),
+        cables=total + (n - 1) * between,
+        diameter=2 * n,
+        bisection_cables=halved([total, *[between] * (n - 1)], k if n > 1 else per_leaf),
+        radix=max(per_leaf + k * cables, 2 * k * cables if n > 2 else 0) if n > 1 else per_leaf,
+        source="Petrini and Vanneschi 1997",
+    )
+
+
+@topology(
+    "kary-n-tree",
+    aliases=("knt",),
+    positional=("k", "n"),
+    examples=(
+        "kary-n-tree:k=4,n=2",
+        "kary-n-tree:k=2,n=4",
+        "kary-n-tree:k=3,n=3",
+        "kary-n-tree:k=4,n=2,hosts=2,cables=3",
+        "kary-n-tree:k=6,n=1",
+    ),
+    closed_form=_kary_counts,
+)
+def kary_n_tree(k: int, n: int, hosts: int | None = None, cables: int = 1) -> FabricBuilder:
+    """k-ary n-tree: k^n hosts on n levels of k^(n-1) switches with k ports each way.
+
+    It is XGFT(n; k..k; 1,k..k) and has its names, coordinates and port order.
+
+    Parameters
+    ----------
+    k
+        Half the ports of a switch.
+    n
+        Levels of switches.
+    hosts
+        Hosts of each leaf switch, else k.
+    cables
+        Parallel cables between two switches.
+
+    Raises
+    ------
+    InputError
+        When k is below 2 or another value below 1.
+    """
+    refuse_size(_kary_counts(k, n, hosts, cables))
+    per_leaf = k if hosts is None else hosts
+    return xgft(n, (per_leaf, *(k,) * (n - 1)), (1, *(k,) * (n - 1)), (1, *(cables,) * (n - 1)))

@@ -1,0 +1,1 @@
+"""Kernels of the flow level and of contention graphs."""

@@ -1,0 +1,267 @@
+"""Penalties of a contention graph, and its solution from one step to the next.
+
+`coefficients` holds, in this order, out_offset, out_weight, in_weight, in_exponent,
+full_rate_weight, balanced_weight and back_pressure; the formula they stand in is written out in
+`weft.contention.coefficients`. Nodes are numbered from 0; sources and destinations share the
+numbers, though a node that sends is never compared with itself as a receiver.
+"""
+
+import numpy as np
+
+from weft.kernels.cache import njit
+
+#: Two events of a step count as one when they are closer than this part of it: edges that are
+#: alike finish together, whatever the order in which their penalties were added up.
+SAME = 1e-12
+
+
+@njit(cache=True, inline="always")
+def demand(coefficients, out):
+    """What an edge asks of its receiver when its source has `out` outgoing edges."""
+    exponent = coefficients[3]
+    if exponent == 1.0:
+        return 1.0 / out
+    return out**-exponent
+
+
+@njit(cache=True, inline="always")
+def full_rate_penalty(coefficients, out, here, total, most):
+    """Penalty of an edge by its conflicts with full-rate senders alone: rho' of rule (b).
+
+    `here` are those at its own destination, `total` those at all destinations of its source's
+    `out` edges, `most` the largest number at one of them.
+    """
+    share = coefficients[0] + coefficients[1] * out
+    back = coefficients[6]
+    own = max(1.0, share + coefficients[2] * (here + back * (total - here)))
+    top = max(1.0, share + coefficients[2] * (back * total + (1.0 - back) * most))
+    return own + back * (top - own)
+
+
+@njit(cache=True, inline="always")
+def added_penalty(coefficients, out, others, conflict, conflicts, into, least, most, full, slower):
+    """What conflicts at receivers add to the share of the sending adapter: k, at least 0.
+
+    Parameters
+    ----------
+    out
+        Outgoing edges of its source.
+    others
+        Edges of other sources into its destination.
+    conflict, conflicts
+        Their demand, and the sum of such demands over all edges of the source.
+    into, least, most
+        Edges into the destination, and the fewest and most outgoing edges of a source of them.
+    full
+        How many of them come from sources of one outgoing edge.
+    slower
+        Largest rho' among those that do not.
+    """
+    if others == 0:
+        return 0.0
+    added = coefficients[2] * (conflict + coefficients[6] * (conflicts - conflict))
+    if into <= out and least == out and most == out:
+        return added * coefficients[5]
+    if out == 1 and full == 1 and slower > 1.0:
+        return min(added, coefficients[4] / (slower - 1.0))
+    return added
+
+
+@njit(cache=True)
+def group(key, count):
+    """Edges by key: offsets int64 [count + 1] and edge numbers, in the order given."""
+    offset = np.zeros(count + 1, dtype=np.int64)
+    for e in range(len(key)):
+        offset[key[e] + 1] += 1
+    for v in range(count):
+        offset[v + 1] += offset[v]
+    place = offset[:-1].copy()
+    edges = np.empty(len(key), dtype=np.int32)
+    for e in range(len(key)):
+        edges[place[key[e]]] = e
+        place[key[e]] += 1
+    return offset, edges
+
+
+@njit(cache=True)
+def work_space(nodes):
+    """Arrays that `active_penalties` counts in: ints and floats per node."""
+    return np.zeros((8, nodes), dtype=np.int32), np.zeros((3, nodes), dtype=np.float64)
+
+
+@njit(cache=True)
+def active_penalties(
+    source, destination, offset, edges, active, coefficients, integers, floats, penalty
+):
+    """Write the penalties of the active edges; those of others keep what they hold.
+
+    `offset` and `edges` group all edges by source.
+    """
+    nodes = len(offset) - 1
+    out, into, full, least, most = (
+        integers[0], integers[1], integers[2], integers[3], integers[4]
+    )  # fmt: skip
+    full_total, full_most, parallel = integers[5], integers[6], integers[7]
+    asked, conflicts, slower = floats[0], floats[1], floats[2]
+    back = coefficients[6]
+    for v in range(nodes):
+        out[v] = into[v] = full[v] = most[v] = full_total[v] = full_most[v] = 0
+        least[v] = len(source) + 1
+        asked[v] = conflicts[v] = slower[v] = 0.0
+    for e in range(len(source)):
+        if active[e]:
+            out[source[e]] += 1
+            into[destination[e]] += 1
+    for e in range(len(source)):
+        if active[e]:
+            s, d = source[e], destination[e]
+            asked[d] += demand(coefficients, out[s])
+            least[d] = min(least[d], out[s])
+            most[d] = max(most[d], out[s])
+            if out[s] == 1:
+                full[d] += 1
+    for e in range(len(source)):
+        s, d = source[e], destination[e]
+        if active[e] and out[s] > 1:
+            full_total[s] += full[d]
+            full_most[s] = max(full_most[s], full[d])
+    for e in range(len(source)):
+        s, d = source[e], destination[e]
+        if active[e] and out[s] > 1 and full[d] == 1:
+            rho = full_rate_penalty(coefficients, out[s], full[d], full_total[s], full_most[s])
+            slower[d] = max(slower[d], rho)
+    for s in range(nodes):
+        if out[s] == 0:
+            continue
+        each = demand(coefficients, out[s])
+        for i in range(offset[s], offset[s + 1]):
+            if active[edges[i]]:
+                parallel[destination[edges[i]]] += 1
+        for i in range(offset[s], offset[s + 1]):
+            e = edges[i]
+            d = destination[e]
+            if active[e] and into[d] > parallel[d]:
+                conflicts[s] += max(0.0, asked[d] - parallel[d] * each)
+        top = 1.0
+        for i in range(offset[s], offset[s + 1]):
+            e = edges[i]
+            if active[e]:
+                d = destination[e]
+                others = into[d] - parallel[d]
+                added = added_penalty(
+                    coefficients, out[s], others, max(0.0, asked[d] - parallel[d] * each),
+                    conflicts[s], into[d], least[d], most[d], full[d], slower[d],
+                )  # fmt: skip
+                penalty[e] = max(1.0, coefficients[0] + coefficients[1] * out[s] + added)
+                top = max(top, penalty[e])
+        for i in range(offset[s], offset[s + 1]):
+            e = edges[i]
+            if active[e]:
+                penalty[e] += back * (top - penalty[e])
+                parallel[destination[e]] = 0
+
+
+@njit(cache=True)
+def graph_penalties(source, destination, nodes, coefficients, penalty):
+    """Write the penalty of every edge of a contention graph."""
+    offset, edges = group(source, nodes)
+    integers, floats = work_space(nodes)
+    active = np.ones(len(source), dtype=np.bool_)
+    active_penalties(
+        source, destination, offset, edges, active, coefficients, integers, floats, penalty
+    )
+
+
+@njit(cache=True, inline="always")
+def clock_sum(high, low, passed):
+    """The time `high` + `low` and some more, as two numbers again, without loss.
+
+    Steps of microseconds stay exact on a clock that counts from 1970, or beside an edge of days.
+    """
+    more = low + passed
+    total = high + more
+    part = total - high
+    return total, (high - (total - part)) + (more - part)
+
+
+@njit(cache=True, inline="always")
+def end_of_step(now, beyond, shortest, following):
+    """How long a step lasts, and the clock at its end.
+
+    `shortest` is what its first edge to complete needs, `following` when another starts next. The
+    two count as one event when rounding alone parts them.
+    """
+    gap = (following - now) - beyond
+    if gap < shortest * (1.0 - SAME):
+        return gap, following, 0.0
+    now, beyond = clock_sum(now, beyond, shortest)
+    if gap <= shortest * (1.0 + SAME) and (following - now) - beyond > 0.0:
+        now, beyond = following, 0.0
+    return shortest, now, beyond
+
+
+@njit(cache=True)
+def solve_steps(
+    source, destination, nodes, size, start, order, inverse_bandwidth, coefficients,
+    completion, elapsed, step_end, step_penalty, step_remaining,
+):  # fmt: skip
+    """Step through a dynamic contention graph; write times, return the steps.
+
+    A step lasts until an edge completes or starts. `order` lists edges by start. An edge of no
+    size completes as it starts and delays nobody. `completion` receives times on the clock of
+    `start`, and `elapsed` what passed since the edge's own start, which that clock may be too
+    coarse for. When `step_end` has room, every step leaves its end there, the penalties (nan for
+    an edge that is not there) in `step_penalty[step]` and what is left to send in
+    `step_remaining[step]`.
+    """
+    count = len(source)
+    offset, edges = group(source, nodes)
+    integers, floats = work_space(nodes)
+    active = np.zeros(count, dtype=np.bool_)
+    penalty = np.full(count, np.nan)
+    remaining = size.copy()
+    steps, following, running = 0, 0, 0
+    now, beyond = 0.0, 0.0
+    while following < count or running > 0:
+        if running == 0:
+            now, beyond = start[order[following]], 0.0
+        while following < count and (start[order[following]] - now) - beyond <= 0.0:
+            e = order[following]
+            following += 1
+            if remaining[e] > 0.0:
+                active[e] = True
+                running += 1
+            else:
+                completion[e] = start[e]
+                elapsed[e] = 0.0
+        if running == 0:
+            continue
+        active_penalties(
+            source, destination, offset, edges, active, coefficients, integers, floats, penalty
+        )
+        shortest = np.inf
+        for e in range(count):
+            if active[e]:
+                shortest = min(shortest, remaining[e] * penalty[e] * inverse_bandwidth)
+        if len(step_end) > 0:
+            for e in range(count):
+                step_penalty[steps, e] = penalty[e] if active[e] else np.nan
+        later = start[order[following]] if following < count else np.inf
+        passed, now, beyond = end_of_step(now, beyond, shortest, later)
+        for e in range(count):
+            if active[e]:
+                needed = remaining[e] * penalty[e] * inverse_bandwidth
+                if needed <= passed * (1.0 + SAME):
+                    remaining[e] = 0.0
+                    completion[e] = now
+                    elapsed[e] = (now - start[e]) + beyond
+                    active[e] = False
+                    running -= 1
+                else:
+                    remaining[e] -= passed / (penalty[e] * inverse_bandwidth)
+        if len(step_end) > 0:
+            step_end[steps] = now
+            for e in range(count):
+                step_remaining[steps, e] = remaining[e]
+        steps += 1
+    return steps

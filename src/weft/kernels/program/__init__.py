@@ -1,0 +1,1 @@
+"""Kernels of programs of ranks, which all levels over time share."""

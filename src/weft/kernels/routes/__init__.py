@@ -1,0 +1,1 @@
+"""Kernels that follow routes: links, loads, dependencies."""

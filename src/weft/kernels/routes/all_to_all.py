@@ -1,0 +1,131 @@
+"""All hosts to all hosts, destination by destination: a tree of counts instead of single flows."""
+
+import numpy as np
+
+from weft.kernels.cache import njit
+from weft.kernels.routes.walk import consumes
+
+
+@njit(cache=True)
+def all_to_all_table_loads(
+    table,
+    lids,
+    lid_row,
+    lid_link,
+    row_base,
+    row_link,
+    link_row,
+    row_sources,
+    no_path,
+    loads,
+):
+    """Add the flows of every source row to every listed LID, and return flows undelivered.
+
+    row_sources[r] hosts send through row r; the host behind LID i is one of those of row
+    lid_row[i] and sends nothing to itself. Loads of the links from hosts to rows are not added:
+    they do not depend on the routes.
+    """
+    rows = len(row_base) - 1
+    following = np.empty(rows, dtype=np.int32)
+    by_link = np.empty(rows, dtype=np.int32)
+    waits = np.empty(rows, dtype=np.int32)
+    flow = np.empty(rows, dtype=np.int64)
+    ready = np.empty(rows, dtype=np.int32)
+    senders = np.int64(0)
+    for row in range(rows):
+        senders += row_sources[row]
+    lost = np.int64(0)
+    for i in range(len(lids)):
+        goal = lid_row[i]
+        if goal < 0:
+            continue
+        line = table[lids[i]]
+        waits[:] = 0
+        for row in range(rows):
+            following[row] = -1
+            by_link[row] = -1
+            flow[row] = row_sources[row]
+            port = line[row]
+            if consumes(port, row, goal, lid_link[i]):
+                continue
+            base = row_base[row]
+            if port != no_path and base + port < row_base[row + 1]:
+                link = row_link[base + port]
+                if link >= 0:
+                    by_link[row] = link
+                    following[row] = link_row[link]
+                    if link_row[link] >= 0:
+                        waits[link_row[link]] += 1
+        flow[goal] -= 1
+        count = 0
+        for row in range(rows):
+            if waits[row] == 0:
+                ready[count] = row
+                count += 1
+        at = 0
+        while at < count:
+            row = ready[at]
+            at += 1
+            if following[row] >= 0:
+                flow[following[row]] += flow[row]
+                waits[following[row]] -= 1
+                if waits[following[row]] == 0:
+                    ready[count] = following[row]
+                    count += 1
+        delivers = consumes(line[goal], goal, goal, lid_link[i])
+        if lid_link[i] >= 0:
+            delivers = by_link[goal] == lid_link[i]
+        arrived = flow[goal] if delivers and waits[goal] == 0 else 0
+        if arrived != senders - 1:
+            lost += _only_delivered(goal, delivers, following, row_sources, flow, ready, waits)
+        for row in range(rows):
+            if by_link[row] >= 0 and flow[row] > 0:
+                loads[by_link[row]] += flow[row]
+    return lost
+
+
+@njit(cache=True)
+def _only_delivered(goal, delivers, following, row_sources, flow, ready, state):
+    """Recount the flows of the rows whose way arrives; returns how many flows do not.
+
+    delivers says whether the goal hands over what reaches it.
+    """
+    rows = len(following)
+    state[:] = 0
+    for start in range(rows):
+        depth = 0
+        row = start
+        verdict = 0
+        while True:
+            if state[row] != 0:
+                verdict = state[row] if state[row] != 3 else 2
+                break
+            if row == goal and delivers:
+                verdict = 1
+                state[row] = 1
+                break
+            state[row] = 3
+            ready[depth] = row
+            depth += 1
+            if following[row] < 0:
+                verdict = 2
+                break
+            row = following[row]
+        for k in range(depth):
+            state[ready[k]] = verdict
+    lost = np.int64(0)
+    for row in range(rows):
+        flow[row] = 0
+    for start in range(rows):
+        own = row_sources[start] - (1 if start == goal else 0)
+        if own == 0:
+            continue
+        if state[start] != 1:
+            lost += own
+            continue
+        row = start
+        flow[row] += own
+        while row != goal:
+            row = following[row]
+            flow[row] += own
+    return lost

@@ -1,0 +1,264 @@
+"""Packets that each switch sends on by a hash: how often every edge is chosen."""
+
+import numpy as np
+
+from weft.kernels.cache import njit
+from weft.kernels.hashing import GOLDEN, five_tuple_crc32, five_tuple_prefix, splitmix64
+from weft.kernels.routes.split import finish_order
+
+IDEAL = 0
+#: Of path numbers: the sum of four codes modulo the number of paths.
+NUMBERED = 1
+CRC = 2
+
+UDP = 17
+ROCE_PORT = 4791
+#: 10.0.0.0: endpoint ``e`` has the address 10.0.0.1 + e.
+FIRST_ADDRESS = 0x0A000001
+#: RoCEv2 senders vary the lower 14 bits of a source port from here (49152) upwards.
+FIRST_SOURCE_PORT = 0xC000
+
+#: Two more bits than a residue modulo a path count up to this one has fit 64 bits.
+MOST_PATHS = 1 << 61
+
+DONE = 0
+TOO_MANY_PATHS = 1
+STUCK = 2
+
+
+@njit(cache=True)
+def flow_key(key, flow):
+    """State from which all choices of a flow come."""
+    return splitmix64(np.uint64(key) + np.uint64(flow) * GOLDEN)
+
+
+@njit(cache=True)
+def flowlet_hash(state, qp, epoch):
+    """64 random bits of one epoch of one QP; no two of a flow are mixed from the same state."""
+    return splitmix64(state ^ ((np.uint64(qp) << np.uint64(32)) | np.uint64(epoch)))
+
+
+@njit(cache=True)
+def linear_codes(key, count):
+    """31 random bits that stand for each endpoint's name, uint32 [count]."""
+    codes = np.empty(count, dtype=np.uint32)
+    for endpoint in range(count):
+        state = np.uint64(key) ^ (np.uint64(endpoint) * GOLDEN)
+        codes[endpoint] = np.uint32(splitmix64(state) >> np.uint64(33))
+    return codes
+
+
+@njit(cache=True)
+def residue(limbs, modulus):
+    """A number of 32-bit limbs, lowest first, modulo at most MOST_PATHS."""
+    # The rest and the bits that are appended to it have to fit 64 bits.
+    width = np.uint64(32) if modulus <= np.uint64(1 << 32) else np.uint64(2)
+    mask = (np.uint64(1) << width) - np.uint64(1)
+    rest = np.uint64(0)
+    for place in range(len(limbs) - 1, -1, -1):
+        shift = np.uint64(32)
+        while shift > np.uint64(0):
+            shift -= width
+            piece = (np.uint64(limbs[place]) >> shift) & mask
+            rest = ((rest << width) | piece) % modulus
+    return rest
+
+
+@njit(cache=True, nogil=True)
+def hashed_counts(
+    set_id,
+    set_offset,
+    set_edge,
+    edge_row,
+    target_row,
+    endpoint_out,
+    link_row,
+    group_offset,
+    group_flow,
+    sources,
+    destinations,
+    bin_of,
+    hashing,
+    key,
+    source_code,
+    destination_code,
+    qp_code,
+    epoch_code,
+    row_mask,
+    row_turn,
+    counts,
+    lost,
+):
+    """Walk every (flow, QP, epoch) once and count in counts[bin, edge] the edges that it takes.
+
+    bin_of[qp, epoch] says where a walk counts, -1 to leave it out. Flows come grouped by the row
+    that their destination hangs from: group_flow[group_offset[g]:group_offset[g + 1]]. The codes
+    are uint32 [endpoints, QPs or epochs, limbs] for `residue`, for NUMBERED only. A flow
+    without a path is set in `lost` and counts nowhere. Returns (DONE, -1), or with the flow in
+    question TOO_MANY_PATHS to number them (NUMBERED only), or STUCK when candidates lead into a
+    dead end or a loop; `counts` is then of no use.
+    """
+    rows = len(group_offset) - 1
+    walk = np.empty(rows + 1, dtype=np.int32)
+    ways = np.full(rows, -1, dtype=np.int64)
+    state = np.zeros(rows, dtype=np.uint8)
+    order = np.empty(rows, dtype=np.int32)
+    stack = np.empty(rows, dtype=np.int32)
+    cursor = np.empty(rows, dtype=np.int32)
+    # Residues of the codes of QPs and epochs, modulo the number of paths of the latest flow.
+    modulus = np.uint64(0)
+    qp_rest = np.zeros(bin_of.shape[0], dtype=np.uint64)
+    epoch_rest = np.zeros(bin_of.shape[1], dtype=np.uint64)
+    for g in range(rows):
+        known = 0
+        for i in range(group_offset[g], group_offset[g + 1]):
+            f = group_flow[i]
+            s, d = sources[f], destinations[f]
+            out = endpoint_out[s]
+            first = link_row[out] if out >= 0 else target_row[s]
+            if first < 0 or (first != g and set_id[g, first] < 0):
+                lost[f] = True
+                continue
+            if first == g:
+                continue
+            from_flow = flow_key(key, f)
+            paths = np.uint64(1)
+            number = np.uint64(0)
+            prefix = np.uint32(0)
+            if hashing == NUMBERED:
+                if state[first] == 0:
+                    was = known
+                    known = finish_order(
+                        first,
+                        g,
+                        set_id,
+                        set_offset,
+                        set_edge,
+                        edge_row,
+                        state,
+                        order,
+                        known,
+                        stack,
+                        cursor,
+                    )
+                    if not _count_paths(
+                        order[was:known], g, set_id, set_offset, set_edge, edge_row, ways
+                    ):
+                        return TOO_MANY_PATHS, f
+                if ways[first] == 0:
+                    return STUCK, f
+                paths = np.uint64(ways[first])
+                if paths != modulus:
+                    modulus = paths
+                    for qp in range(bin_of.shape[0]):
+                        qp_rest[qp] = residue(qp_code[qp], paths)
+                    for epoch in range(bin_of.shape[1]):
+                        epoch_rest[epoch] = residue(epoch_code[epoch], paths)
+                number = residue(source_code[s], paths) + residue(destination_code[d], paths)
+                number %= paths
+            elif hashing == CRC:
+                prefix = five_tuple_prefix(FIRST_ADDRESS + s, FIRST_ADDRESS + d, UDP)
+            for qp in range(bin_of.shape[0]):
+                for epoch in range(bin_of.shape[1]):
+                    place = bin_of[qp, epoch]
+                    if place < 0:
+                        continue
+                    if hashing == NUMBERED:
+                        value = number + qp_rest[qp]
+                        if value >= paths:
+                            value -= paths
+                        value += epoch_rest[epoch]
+                        if value >= paths:
+                            value -= paths
+                    else:
+                        value = flowlet_hash(from_flow, qp, epoch)
+                        if hashing == CRC:
+                            port = np.uint64(FIRST_SOURCE_PORT) | (value >> np.uint64(50))
+                            value = np.uint64(five_tuple_crc32(prefix, port, ROCE_PORT))
+                    hops = _walk(
+                        first,
+                        g,
+                        set_id,
+                        set_offset,
+                        set_edge,
+                        edge_row,
+                        hashing,
+                        value,
+                        row_mask,
+                        row_turn,
+                        ways,
+                        walk,
+                    )
+                    if hops < 0:
+                        return STUCK, f
+                    for hop in range(hops):
+                        counts[place, walk[hop]] += 1
+        for i in range(known):
+            state[order[i]] = 0
+            ways[order[i]] = -1
+    return DONE, -1
+
+
+@njit(cache=True)
+def _walk(
+    row,
+    g,
+    set_id,
+    set_offset,
+    set_edge,
+    edge_row,
+    hashing,
+    value,
+    row_mask,
+    row_turn,
+    ways,
+    walk,
+):
+    """Write the edges that a packet takes to row g; return how many, -1 when it does not arrive."""
+    hops = 0
+    while row != g:
+        choice = set_id[g, row]
+        if choice < 0 or hops == len(walk):
+            return -1
+        start = set_offset[choice]
+        width = set_offset[choice + 1] - start
+        pick = np.int64(0)
+        if width > 1:
+            if hashing == IDEAL:
+                # The upper 32 bits as a fraction of 1, times the number of candidates.
+                pick = np.int64(((value >> np.uint64(32)) * np.uint64(width)) >> np.uint64(32))
+                value = splitmix64(value)
+            elif hashing == NUMBERED:
+                through = np.uint64(ways[edge_row[set_edge[start]]])
+                while value >= through:
+                    value -= through
+                    pick += 1
+                    through = np.uint64(ways[edge_row[set_edge[start + pick]]])
+            else:
+                turn = np.uint32(row_turn[row])
+                mine = np.uint32(value) ^ row_mask[row]
+                mine = (mine >> turn) | (mine << ((np.uint32(32) - turn) & np.uint32(31)))
+                pick = np.int64(np.uint32(mine) % np.uint32(width))
+        edge = set_edge[start + pick]
+        walk[hops] = edge
+        hops += 1
+        row = edge_row[edge]
+    return hops
+
+
+@njit(cache=True)
+def _count_paths(order, g, set_id, set_offset, set_edge, edge_row, ways):
+    """Number of paths to g from each row; `order` has a row after all that it can send to."""
+    for i in range(len(order)):
+        row = order[i]
+        if row == g:
+            ways[row] = 1
+            continue
+        choice = set_id[g, row]
+        total = np.int64(0)
+        for k in range(set_offset[choice], set_offset[choice + 1]):
+            total += ways[edge_row[set_edge[k]]]
+            if total > MOST_PATHS:
+                return False
+        ways[row] = total
+    return True

@@ -1,0 +1,85 @@
+"""Sets of shortest-path edges, one per (target, row), kept once each."""
+
+import numpy as np
+
+from weft.kernels.cache import njit
+from weft.kernels.routing.distances import bfs, next_edges
+
+
+@njit(cache=True)
+def shortest_path_sets(edge_offset, edge_row, targets, set_id):
+    """Fill set_id[target, row] and return the CSR of the sets, offsets and edges.
+
+    A set is looked up by a hash of its edges and compared edge by edge, so equal sets get one
+    number and unequal ones never share it. Numbers go by first use.
+    """
+    rows = len(edge_offset) - 1
+    hops = np.empty(rows, dtype=np.uint16)
+    down = np.zeros(rows, dtype=np.uint8)
+    edge_up = np.zeros(0, dtype=np.uint8)
+    queue = np.empty(rows, dtype=np.int32)
+    first = np.empty(rows + 1, dtype=np.int32)
+    edges = np.empty(len(edge_row), dtype=np.int32)
+    offset = np.zeros(1024, dtype=np.int32)
+    members = np.empty(4096, dtype=np.int32)
+    sets = 0
+    slots = np.full(4096, -1, dtype=np.int32)
+    for i in range(len(targets)):
+        g = targets[i]
+        count = bfs(edge_offset, edge_row, g, hops, queue)
+        next_edges(edge_offset, edge_row, edge_up, False, hops, down, queue, count, first, edges)
+        for q in range(1, count):
+            start, stop = first[q], first[q + 1]
+            slot = _find(slots, offset, members, edges, start, stop)
+            if slots[slot] < 0:
+                if sets + 2 > len(offset):
+                    offset = _grown(offset)
+                while offset[sets] + stop - start > len(members):
+                    members = _grown(members)
+                for k in range(start, stop):
+                    members[offset[sets] + k - start] = edges[k]
+                offset[sets + 1] = offset[sets] + stop - start
+                slots[slot] = sets
+                sets += 1
+                if 2 * sets > len(slots):
+                    slots = _rehashed(slots, sets, offset, members)
+                    slot = _find(slots, offset, members, edges, start, stop)
+            set_id[g, queue[q]] = slots[slot]
+    return offset[: sets + 1].copy(), members[: offset[sets]].copy()
+
+
+@njit(cache=True)
+def _find(slots, offset, members, edges, start, stop):
+    code = np.uint64(stop - start)
+    for k in range(start, stop):
+        code = (code ^ np.uint64(edges[k])) * np.uint64(0x9E3779B97F4A7C15)
+        code ^= code >> np.uint64(29)
+    slot = np.int64(code & np.uint64(len(slots) - 1))
+    while slots[slot] >= 0:
+        s = slots[slot]
+        if offset[s + 1] - offset[s] == stop - start:
+            same = True
+            for k in range(start, stop):
+                if members[offset[s] + k - start] != edges[k]:
+                    same = False
+                    break
+            if same:
+                break
+        slot = (slot + 1) & (len(slots) - 1)
+    return slot
+
+
+@njit(cache=True)
+def _grown(array):
+    bigger = np.empty(2 * len(array), dtype=np.int32)
+    bigger[: len(array)] = array
+    return bigger
+
+
+@njit(cache=True)
+def _rehashed(slots, sets, offset, members):
+    bigger = np.full(2 * len(slots), -1, dtype=np.int32)
+    for s in range(sets):
+        slot = _find(bigger, offset, members, members, offset[s], offset[s + 1])
+        bigger[slot] = s
+    return bigger

@@ -1,0 +1,150 @@
+"""Dimension order: of the shortest ways those of the first dimension, and what dimensions are."""
+
+import numpy as np
+
+from weft.kernels.cache import njit
+from weft.kernels.routing.distances import bfs
+
+
+@njit(cache=True)
+def dimension_tables(
+    edge_offset,
+    edge_row,
+    edge_port,
+    edge_key,
+    order,
+    destination_row,
+    destination_port,
+    num_endpoints,
+    lmc,
+    no_path,
+    table,
+):
+    """Fill tables so that every row sends by the first key that starts a shortest path.
+
+    Edges of one row with one key share what goes to their dimension: the one behind which fewest
+    LIDs are goes first, of equals the one that this destination's LIDs took least, of equals the
+    lowest port. Destinations are served in the order given, once for each offset of their LIDs;
+    switches (d >= num_endpoints) count for nothing and have one way for all their LIDs.
+    """
+    rows = len(edge_offset) - 1
+    lids = 1 << lmc
+    hops = np.empty(rows, dtype=np.uint16)
+    queue = np.empty(rows, dtype=np.int32)
+    behind = np.zeros(len(edge_row), dtype=np.int64)
+    first = np.zeros(rows + 1, dtype=np.int32)
+    edges = np.empty(len(edge_row), dtype=np.int32)
+    for offset in range(lids):
+        count = 0
+        before = -1
+        for d in order:
+            weighs = d < num_endpoints
+            if offset > 0 and not weighs:
+                continue
+            g = destination_row[d]
+            if g != before:
+                count = bfs(edge_offset, edge_row, g, hops, queue)
+                _next_edges(edge_offset, edge_row, edge_key, hops, queue, count, first, edges)
+                before = g
+            line = table[(d << lmc) + offset]
+            line[:] = no_path
+            line[g] = destination_port[d]
+            for i in range(1, count):
+                row = queue[i]
+                best = -1
+                least = taken = 1 << 62
+                for k in range(first[i], first[i + 1]):
+                    e = edges[k]
+                    again = 0
+                    for other in range(offset):
+                        if table[(d << lmc) + other, row] == edge_port[e]:
+                            again += 1
+                    if behind[e] < least:
+                        least = behind[e]
+                        best = e
+                        taken = min(taken, again)
+                    elif behind[e] == least and again < taken:
+                        taken = again
+                        best = e
+                line[row] = edge_port[best]
+                if weighs:
+                    behind[best] += 1
+            if not weighs:
+                for other in range(1, lids):
+                    table[(d << lmc) + other] = line
+
+
+@njit(cache=True)
+def _next_edges(edge_offset, edge_row, edge_key, hops, queue, count, first, edges):
+    """List edges[first[i]:first[i + 1]] of least key that lead row queue[i] nearer, by port."""
+    first[1] = 0
+    for i in range(1, count):
+        row = queue[i]
+        near = hops[row] - 1
+        key = -1
+        stop = first[i]
+        for e in range(edge_offset[row], edge_offset[row + 1]):
+            if hops[edge_row[e]] != near:
+                continue
+            if key < 0 or edge_key[e] < key:
+                key = edge_key[e]
+                stop = first[i]
+            if edge_key[e] == key:
+                edges[stop] = e
+                stop += 1
+        first[i + 1] = stop
+
+
+@njit(cache=True)
+def _find(parent, e):
+    while parent[e] != e:
+        parent[e] = parent[parent[e]]
+        e = parent[e]
+    return e
+
+
+@njit(cache=True)
+def _join(parent, a, b):
+    a, b = _find(parent, a), _find(parent, b)
+    if a < b:
+        parent[b] = a
+    else:
+        parent[a] = b
+
+
+@njit(cache=True)
+def product_classes(edge_offset, edge_row, edge_tail, hops, parent):
+    """Join the edges of a connected graph that lie in one factor of it as a Cartesian product.
+
+    parent[e], changed in place, ends as the first edge of the class of e; hops[r, s] is the
+    distance. Edges xy and uv are of one class when d(x, u) + d(y, v) differs from
+    d(x, v) + d(y, u), where it is enough that one of them is of a spanning tree, and so are xy
+    and xz when x is the only neighbour of both y and z. The classes are what follows from these.
+    """
+    rows = len(edge_offset) - 1
+    edges = len(edge_row)
+    for e in range(edges):
+        parent[e] = e
+    # The tree of first edges towards row 0.
+    for x in range(1, rows):
+        tree = edge_offset[x]
+        while hops[0, edge_row[tree]] + 1 != hops[0, x]:
+            tree += 1
+        y = edge_row[tree]
+        for f in range(edges):
+            u, v = edge_tail[f], edge_row[f]
+            if np.int64(hops[x, u]) + hops[y, v] != np.int64(hops[x, v]) + hops[y, u]:
+                _join(parent, tree, f)
+    for x in range(rows):
+        for e in range(edge_offset[x], edge_offset[x + 1]):
+            for f in range(e + 1, edge_offset[x + 1]):
+                y, z = edge_row[e], edge_row[f]
+                common = 0
+                for k in range(edge_offset[y], edge_offset[y + 1]):
+                    if edge_row[k] != x and hops[edge_row[k], z] == 1:
+                        common += 1
+                        break
+                if y == z or common == 0:
+                    _join(parent, e, f)
+    for e in range(edges):
+        parent[e] = _find(parent, e)

@@ -1,0 +1,403 @@
+"""Shortest paths chosen together with their lanes, one destination switch after the other."""
+
+import numpy as np
+
+from weft.kernels.cache import njit
+from weft.kernels.routing.distances import bfs, next_edges
+from weft.kernels.routing.lane_assignment import empty_behind, insert_wait, take_way
+
+
+@njit(cache=True)
+def layered_paths(
+    edge_offset,
+    edge_row,
+    edge_tail,
+    edge_back,
+    edge_cost,
+    first_wait,
+    targets,
+    counts,
+    flow_from,
+    flow_to,
+    frugal,
+    max_lanes,
+    place,
+    load,
+    chosen,
+    lane_of,
+):
+    """Choose the edge by which each row sends to each target, and the lane of the way.
+
+    Every row takes, from the target outwards, a shortest path in the lowest lane that has one
+    without a cycle; among those the one whose links carry least so far, or with frugal first one
+    whose dependencies that lane holds already.
+
+    Parameters
+    ----------
+    edge_offset, edge_row, edge_tail
+        As in `SwitchGraph`.
+    edge_back, first_wait, counts, max_lanes, place
+        As for `weft.kernels.routing.lane_assignment.fit_ways`.
+    edge_cost
+        float64 [edges]: what a flow on the edge weighs.
+    targets
+        int32: rows to reach.
+    flow_from, flow_to
+        int64 [rows]: flows from each row to a target, times this for each target.
+    load
+        int64 [edges]: flows on each edge, added to.
+    chosen
+        int32 [targets, rows]: the edges, -1 where there is no way; filled.
+    lane_of
+        uint8 [targets, rows]: the lane of each way, max_lanes when none takes it; filled.
+    """
+    rows = len(edge_offset) - 1
+    edges = len(edge_row)
+    hops = np.empty(rows, dtype=np.uint16)
+    down = np.empty(rows, dtype=np.uint8)
+    queue = np.empty(rows, dtype=np.int32)
+    first = np.empty(rows + 1, dtype=np.int32)
+    options = np.empty(edges, dtype=np.int32)
+    prices = np.empty(edges, dtype=np.float64)
+    cost = np.empty(rows, dtype=np.float64)
+    flow = np.empty(rows, dtype=np.int64)
+    held = np.zeros(first_wait[edges], dtype=np.uint16)
+    barred = np.zeros(first_wait[edges], dtype=np.uint16)
+    held_by = np.empty(rows, dtype=np.uint16)
+    barred_from = np.empty(rows, dtype=np.uint16)
+    fresh = np.empty(rows, dtype=np.int64)
+    mark = np.zeros(edges, dtype=np.uint8)
+    later = np.empty(edges, dtype=np.int32)
+    earlier = np.empty(edges, dtype=np.int32)
+    room = np.empty(edges, dtype=np.int32)
+    behind = empty_behind(max_lanes, edges)
+    effort = np.zeros(max_lanes, dtype=np.int64)
+    everything = np.uint16((1 << max_lanes) - 1)
+    for t in range(len(targets)):
+        goal = targets[t]
+        ahead = chosen[t]
+        ahead[:] = -1
+        lane_of[t, :] = 0
+        count = bfs(edge_offset, edge_row, goal, hops, queue)
+        next_edges(edge_offset, edge_row, down, False, hops, down, queue, count, first, options)
+        cost[goal] = 0.0
+        held_by[goal] = everything
+        barred_from[goal] = 0
+        for i in range(1, count):
+            row = queue[i]
+            _sort_by_price(options, first[i], first[i + 1], edge_row, edge_cost, load, cost, prices)
+            found = max_lanes
+            best = options[first[i]]
+            lane = 0
+            while lane < max_lanes and found == max_lanes:
+                bit = np.uint16(1 << lane)
+                for turn in range(2):
+                    for k in range(first[i], first[i + 1]):
+                        edge = options[k]
+                        nearer = edge_row[edge]
+                        is_held, is_barred = held_by[nearer], barred_from[nearer]
+                        if nearer != goal:
+                            wait = first_wait[edge] + ahead[nearer] - edge_offset[nearer]
+                            is_held &= held[wait]
+                            is_barred |= barred[wait]
+                        if is_held & bit:
+                            found = lane
+                        elif is_barred & bit or (frugal and turn == 0):
+                            continue
+                        elif not counts[row] or not flow_to[goal]:
+                            found = lane
+                        else:
+                            ahead[row] = edge
+                            if take_way(
+                                row, lane, ahead, edge_offset, edge_row, edge_tail, edge_back,
+                                first_wait, held, barred, place[lane], fresh, mark, later,
+                                earlier, room, behind, effort,
+                            ) > 0:  # fmt: skip
+                                found = lane
+                        if found < max_lanes:
+                            best = edge
+                            break
+                    if found < max_lanes or not frugal:
+                        break
+                lane += 1
+            ahead[row] = best
+            nearer = edge_row[best]
+            cost[row] = cost[nearer] + load[best] * edge_cost[best]
+            held_by[row], barred_from[row] = held_by[nearer], barred_from[nearer]
+            if nearer != goal:
+                wait = first_wait[best] + ahead[nearer] - edge_offset[nearer]
+                held_by[row] &= held[wait]
+                barred_from[row] |= barred[wait]
+            if counts[row] and flow_to[goal]:
+                lane_of[t, row] = found
+        for i in range(count):
+            flow[queue[i]] = flow_from[queue[i]] * flow_to[goal]
+        for i in range(count - 1, 0, -1):
+            edge = ahead[queue[i]]
+            load[edge] += flow[queue[i]]
+            flow[edge_row[edge]] += flow[queue[i]]
+
+
+@njit(cache=True)
+def _sort_by_price(options, start, stop, edge_row, edge_cost, load, cost, prices):
+    """Sort a run of edges by what the way over each costs, cheapest first, equals as they were."""
+    for k in range(start, stop):
+        edge = options[k]
+        price = cost[edge_row[edge]] + load[edge] * edge_cost[edge]
+        j = k
+        while j > start and prices[j - 1] > price:
+            options[j] = options[j - 1]
+            prices[j] = prices[j - 1]
+            j -= 1
+        options[j] = edge
+        prices[j] = price
+
+
+@njit(cache=True)
+def spread_ways(
+    edge_offset,
+    edge_row,
+    edge_port,
+    edge_cost,
+    row_base,
+    slot_edge,
+    lids,
+    lid_row,
+    counts,
+    flow_from,
+    place,
+    passes,
+    load,
+    table,
+    lane_of,
+):
+    """Choose the ways to each LID anew among those that go forward in the order of some lane.
+
+    Parameters
+    ----------
+    edge_offset, edge_row, edge_port, edge_cost, row_base, slot_edge, counts, flow_from
+        As for `layered_paths` and in `SwitchGraph`.
+    lids, lid_row
+        int32: lines of the table, and the row that each leads to; those of one row together.
+    place
+        int32 [lanes, edges]: the order of each lane.
+    passes
+        How often each line is chosen.
+    load
+        int64 [edges]: flows on each edge, kept up to date.
+    table
+        Lines whose ways all go forward in one lane or another; changed to ways whose links carry
+        less, where all rows that count find such a way, too.
+    lane_of
+        uint8 [lids, rows]: the lowest lane of each way that counts, else 0; filled.
+    """
+    rows = len(row_base) - 1
+    hops = np.empty(rows, dtype=np.uint16)
+    down = np.empty(rows, dtype=np.uint8)
+    queue = np.empty(rows, dtype=np.int32)
+    first = np.empty(rows + 1, dtype=np.int32)
+    options = np.empty(len(edge_row), dtype=np.int32)
+    cost = np.empty(rows, dtype=np.float64)
+    flow = np.empty(rows, dtype=np.int64)
+    before = np.empty(rows, dtype=np.int32)
+    ahead = np.empty(rows, dtype=np.int32)
+    lanes = np.empty(rows, dtype=np.uint16)
+    count = 0
+    for turn in range(passes + 1):
+        goal = -1
+        for i in range(len(lids)):
+            line = table[lids[i]]
+            if lid_row[i] != goal:
+                goal = lid_row[i]
+                count = bfs(edge_offset, edge_row, goal, hops, queue)
+                next_edges(
+                    edge_offset, edge_row, down, False, hops, down, queue, count, first, options
+                )
+            for k in range(1, count):
+                before[queue[k]] = slot_edge[row_base[queue[k]] + line[queue[k]]]
+            if turn == passes:
+                _forward_lanes(queue, count, edge_row, place, before, lanes)
+                lane_of[i, :] = 0
+                for k in range(count):
+                    if counts[queue[k]]:
+                        lane_of[i, queue[k]] = _lowest(lanes[queue[k]])
+                continue
+            _carry(queue, count, before, edge_row, flow_from, flow, load, -1)
+            chosen = before
+            if _cheapest_forward(
+                queue, count, first, options, edge_row, edge_cost, counts, place, load, cost,
+                lanes, ahead,
+            ):  # fmt: skip
+                chosen = ahead
+                for k in range(1, count):
+                    line[queue[k]] = edge_port[ahead[queue[k]]]
+            _carry(queue, count, chosen, edge_row, flow_from, flow, load, 1)
+
+
+@njit(cache=True)
+def _cheapest_forward(
+    queue, count, first, options, edge_row, edge_cost, counts, place, load, cost, lanes, ahead
+):
+    """Choose an edge for every row but the first; False when one that counts finds none."""
+    goal = queue[0]
+    cost[goal] = 0.0
+    lanes[goal] = (1 << len(place)) - 1
+    for k in range(1, count):
+        row = queue[k]
+        least = np.inf
+        best = -1
+        best_lanes = np.uint16(0)
+        for j in range(first[k], first[k + 1]):
+            edge = options[j]
+            nearer = edge_row[edge]
+            here = cost[nearer] + load[edge] * edge_cost[edge]
+            if best >= 0 and here >= least and best_lanes:
+                continue
+            forward = lanes[nearer]
+            if nearer != goal:
+                forward &= _forward(place, edge, ahead[nearer])
+            # Any way that goes forward is better than none that does.
+            if best < 0 or (forward and (here < least or not best_lanes)) or (
+                not forward and not best_lanes and here < least
+            ):  # fmt: skip
+                best, least, best_lanes = edge, here, forward
+        if counts[row] and not best_lanes:
+            return False
+        ahead[row] = best
+        cost[row] = least
+        lanes[row] = best_lanes
+    return True
+
+
+@njit(cache=True)
+def _forward_lanes(queue, count, edge_row, place, ahead, lanes):
+    """Find the lanes in whose order each row's way goes forward, as bits."""
+    lanes[queue[0]] = (1 << len(place)) - 1
+    for k in range(1, count):
+        row = queue[k]
+        nearer = edge_row[ahead[row]]
+        lanes[row] = lanes[nearer]
+        if nearer != queue[0]:
+            lanes[row] &= _forward(place, ahead[row], ahead[nearer])
+
+
+@njit(cache=True)
+def _forward(place, edge, following):
+    bits = np.uint16(0)
+    for lane in range(len(place)):
+        if place[lane, edge] < place[lane, following]:
+            bits |= np.uint16(1 << lane)
+    return bits
+
+
+@njit(cache=True)
+def _lowest(bits):
+    lane = 0
+    while lane < 15 and not bits & (1 << lane):
+        lane += 1
+    return lane
+
+
+@njit(cache=True)
+def _carry(queue, count, chosen, edge_row, flow_from, flow, load, sign):
+    """Add a tree's flows to the loads, or with sign -1 take them away."""
+    for k in range(count):
+        flow[queue[k]] = flow_from[queue[k]]
+    for k in range(count - 1, 0, -1):
+        edge = chosen[queue[k]]
+        load[edge] += sign * flow[queue[k]]
+        flow[edge_row[edge]] += flow[queue[k]]
+
+
+@njit(cache=True)
+def widen_orders(
+    edge_offset,
+    edge_row,
+    edge_tail,
+    edge_back,
+    first_wait,
+    targets,
+    counts,
+    sources,
+    row_base,
+    slot_edge,
+    table,
+    lids,
+    lanes,
+    place,
+):
+    """Change the order of each lane so that more shortest ways go forward in it.
+
+    Every dependency of a shortest way from a source to a target is added to each lane that takes
+    it without a cycle.
+
+    Parameters
+    ----------
+    edge_offset, edge_row, edge_tail, edge_back, first_wait, targets, counts
+        As for `layered_paths`.
+    sources
+        uint8 [rows]: 1 for the sources.
+    row_base, slot_edge, table, lids
+        As for `weft.kernels.routing.lane_assignment.fit_ways`: the ways that are there.
+    lanes
+        uint8 [lids, rows]: their lanes.
+    place
+        int32 [lanes, edges]: in which their dependencies go forward, and still do afterwards.
+    """
+    rows = len(row_base) - 1
+    edges = len(edge_row)
+    hops = np.empty(rows, dtype=np.uint16)
+    down = np.empty(rows, dtype=np.uint8)
+    queue = np.empty(rows, dtype=np.int32)
+    first = np.empty(rows + 1, dtype=np.int32)
+    options = np.empty(edges, dtype=np.int32)
+    position = np.empty(rows, dtype=np.int32)
+    met = np.empty(rows, dtype=np.uint8)
+    held = np.zeros(first_wait[edges], dtype=np.uint16)
+    tried = np.zeros(first_wait[edges], dtype=np.uint8)
+    mark = np.zeros(edges, dtype=np.uint8)
+    later = np.empty(edges, dtype=np.int32)
+    earlier = np.empty(edges, dtype=np.int32)
+    room = np.empty(edges, dtype=np.int32)
+    for i in range(len(lids)):
+        line = table[lids[i]]
+        for start in range(rows):
+            row = start
+            before = -1
+            while counts[start]:
+                slot = row_base[row] + line[row]
+                edge = slot_edge[slot] if slot < row_base[row + 1] else -1
+                if edge < 0:
+                    break
+                if before >= 0:
+                    wait = first_wait[before] + edge - edge_offset[row]
+                    held[wait] |= np.uint16(1 << lanes[i, start])
+                before = edge
+                row = edge_row[edge]
+    for t in range(len(targets)):
+        goal = targets[t]
+        count = bfs(edge_offset, edge_row, goal, hops, queue)
+        next_edges(edge_offset, edge_row, down, False, hops, down, queue, count, first, options)
+        for k in range(count):
+            position[queue[k]] = k
+            met[queue[k]] = sources[queue[k]]
+        for k in range(count - 1, 0, -1):
+            if not met[queue[k]]:
+                continue
+            for j in range(first[k], first[k + 1]):
+                edge = options[j]
+                nearer = edge_row[edge]
+                met[nearer] = 1
+                at = position[nearer]
+                for m in range(first[at], first[at + 1]):
+                    wait = first_wait[edge] + options[m] - edge_offset[nearer]
+                    if tried[wait]:
+                        continue
+                    tried[wait] = 1
+                    for lane in range(len(place)):
+                        bit = np.uint16(1 << lane)
+                        if not held[wait] & bit and insert_wait(
+                            edge, options[m], bit, edge_offset, edge_row, edge_tail, edge_back,
+                            first_wait, held, place[lane], mark, later, earlier, room,
+                        ) > 0:  # fmt: skip
+                            held[wait] |= bit

@@ -1,0 +1,365 @@
+"""Nue: trees towards destinations inside the channel dependency graph, which stays acyclic.
+
+A channel is an edge of the fabric's graph. The dependency of channel f on a channel e that leaves
+the head of f is number ``dependency[f] + e - edge_offset[edge_row[f]]``. Each virtual lane has an
+order of all channels, ``order[channel]`` and its inverse ``channel_at[place]``, in which every
+used dependency leads to a later channel.
+"""
+
+import numpy as np
+
+from weft.kernels.cache import njit
+from weft.kernels.routing.distances import UNREACHED
+
+#: States of a dependency.
+UNUSED, USED, BLOCKED = 0, 1, 2
+
+
+@njit(cache=True)
+def _sort(values, count):
+    """Sort the first values in place (Shell 1959; numpy's sort takes a second to compile)."""
+    gap = 1
+    while gap < count:
+        gap = 3 * gap + 1
+    while gap > 1:
+        gap //= 3
+        for i in range(gap, count):
+            value = values[i]
+            at = i
+            while at >= gap and values[at - gap] > value:
+                values[at] = values[at - gap]
+                at -= gap
+            values[at] = value
+
+
+@njit(cache=True)
+def _admit(f, e, graph, state, order, channel_at, space, trail):
+    """Whether channel f may wait for e; it is marked as used, or as blocked if it closes a cycle.
+
+    When the order says e before f, what follows e is searched for f, up to the place of f. If it
+    is not there, what precedes f and what follows e change places (Pearce and Kelly 2006).
+    trail[0] counts the dependencies that were marked, listed from trail[1] on.
+    """
+    edge_offset, edge_row, edge_tail, reverse, dependency = graph
+    seen, stack, after, before, moved = space
+    head = edge_row[f]
+    which = dependency[f] + e - edge_offset[head]
+    if state[which] != UNUSED:
+        return state[which] == USED
+    trail[0] += 1
+    trail[trail[0]] = which
+    first, last = order[e], order[f]
+    if first < last:
+        state[which] = BLOCKED
+        seen[0] += 1
+        mark = seen[0]
+        following = 0
+        stack[0] = e
+        seen[e + 1] = mark
+        top = 1
+        while top > 0:
+            top -= 1
+            channel = stack[top]
+            after[following] = order[channel]
+            following += 1
+            row = edge_row[channel]
+            for other in range(edge_offset[row], edge_offset[row + 1]):
+                if (
+                    state[dependency[channel] + other - edge_offset[row]] == USED
+                    and seen[other + 1] != mark
+                    and order[other] <= last
+                ):
+                    if other == f:
+                        return False
+                    seen[other + 1] = mark
+                    stack[top] = other
+                    top += 1
+        preceding = 0
+        stack[0] = f
+        seen[f + 1] = mark
+        top = 1
+        while top > 0:
+            top -= 1
+            channel = stack[top]
+            before[preceding] = order[channel]
+            preceding += 1
+            row = edge_tail[channel]
+            for out in range(edge_offset[row], edge_offset[row + 1]):
+                other = reverse[out]
+                if (
+                    seen[other + 1] != mark
+                    and order[other] >= first
+                    and state[dependency[other] + channel - edge_offset[row]] == USED
+                ):
+                    seen[other + 1] = mark
+                    stack[top] = other
+                    top += 1
+        _sort(before, preceding)
+        _sort(after, following)
+        for i in range(preceding):
+            moved[i] = channel_at[before[i]]
+        for i in range(following):
+            moved[preceding + i] = channel_at[after[i]]
+        b, a = 0, 0
+        for i in range(preceding + following):
+            if a == following or (b < preceding and before[b] < after[a]):
+                place = before[b]
+                b += 1
+            else:
+                place = after[a]
+                a += 1
+            channel_at[place] = moved[i]
+            order[moved[i]] = place
+    state[which] = USED
+    return True
+
+
+@njit(cache=True)
+def _take_back(state, trail, since):
+    """Forget the dependencies that were marked after the first `since`."""
+    for i in range(since + 1, trail[0] + 1):
+        state[trail[i]] = UNUSED
+    trail[0] = since
+
+
+@njit(cache=True)
+def _turn(row, other_way, by, level, graph, hops, chosen, state, order, channel_at, space, trail):
+    """Whether a row can leave by other_way instead, for channel `by` and all that already enter."""
+    edge_offset, edge_row, _, reverse, _ = graph
+    onward = chosen[edge_row[other_way]]
+    since = trail[0]
+    fits = _admit(np.int32(by), np.int32(other_way), graph, state, order, channel_at, space, trail)
+    if fits and onward >= 0:
+        fits = _admit(
+            np.int32(other_way), np.int32(onward), graph, state, order, channel_at, space, trail
+        )
+    if fits:
+        for out in range(edge_offset[row], edge_offset[row + 1]):
+            entering = reverse[out]
+            child = edge_row[out]
+            if hops[child] == level and chosen[child] == entering:
+                fits = _admit(
+                    np.int32(entering),
+                    np.int32(other_way),
+                    graph,
+                    state,
+                    order,
+                    channel_at,
+                    space,
+                    trail,
+                )
+                if not fits:
+                    break
+    if not fits:
+        _take_back(state, trail, since)
+    return fits
+
+
+@njit(cache=True)
+def _grow(
+    goal, limit, weight, distances, graph, edge_cost, load, state, order, channel_at, space, trail,
+    tree,
+):  # fmt: skip
+    """Choose an edge for each row towards the goal, level by level, as lanes' dependencies allow.
+
+    Each row takes the cheapest way to a row one level nearer whose dependency is admitted. Where
+    all are blocked, a row nearer may be turned to another of its shortest ways (local
+    backtracking); where that fails too, the row waits for the next level. Returns the number of
+    rows reached, which are listed by level, and the links by which the ways exceed the shortest,
+    times their rows' weights; it gives up when that reaches the limit, which is what is returned
+    when a row of positive weight is not reached.
+    """
+    edge_offset, edge_row, _, _, dependency = graph
+    hops, chosen, cost, rows, waiting = tree
+    hops[:] = -1
+    hops[goal] = 0
+    chosen[goal] = -1
+    cost[goal] = 0.0
+    rows[0] = goal
+    start, count, level = 0, 1, 0
+    excess = np.int64(0)
+    while start < count and excess < limit:
+        stop = count
+        level += 1
+        waits = 0
+        for q in range(start, stop):
+            for out in range(edge_offset[rows[q]], edge_offset[rows[q] + 1]):
+                row = edge_row[out]
+                if hops[row] != -1:
+                    continue
+                while hops[row] == -1:
+                    best = -1
+                    least = np.inf
+                    for e in range(edge_offset[row], edge_offset[row + 1]):
+                        other = edge_row[e]
+                        if hops[other] != level - 1:
+                            continue
+                        onward = chosen[other]
+                        if (
+                            onward >= 0
+                            and state[dependency[e] + onward - edge_offset[other]] == BLOCKED
+                        ):
+                            continue
+                        here = cost[other] + load[e] * edge_cost[e]
+                        if here < least:
+                            least = here
+                            best = e
+                    if best < 0:
+                        break
+                    onward = chosen[edge_row[best]]
+                    if onward < 0 or _admit(
+                        np.int32(best),
+                        np.int32(onward),
+                        graph,
+                        state,
+                        order,
+                        channel_at,
+                        space,
+                        trail,
+                    ):
+                        hops[row] = level
+                        chosen[row] = best
+                        cost[row] = least
+                        rows[count] = row
+                        count += 1
+                if hops[row] == -1:
+                    hops[row] = -2  # tried on this level
+                    waiting[waits] = row
+                    waits += 1
+        for i in range(waits):
+            row = waiting[i]
+            for e in range(edge_offset[row], edge_offset[row + 1]):
+                middle = edge_row[e]
+                if hops[row] != -2 or level < 2 or hops[middle] != level - 1:
+                    continue
+                for way in range(edge_offset[middle], edge_offset[middle + 1]):
+                    if (
+                        hops[edge_row[way]] == level - 2
+                        and way != chosen[middle]
+                        and _turn(
+                            middle, way, e, level,
+                            graph, hops, chosen, state, order, channel_at, space, trail,
+                        )
+                    ):  # fmt: skip
+                        chosen[middle] = way
+                        cost[middle] = cost[edge_row[way]] + load[way] * edge_cost[way]
+                        hops[row] = level
+                        chosen[row] = e
+                        cost[row] = cost[middle] + load[e] * edge_cost[e]
+                        rows[count] = row
+                        count += 1
+                        break
+            if hops[row] == -2:
+                hops[row] = -1
+        for i in range(stop, count):
+            excess += weight[rows[i]] * (level - np.int64(distances[goal, rows[i]]))
+        start = stop
+    for row in range(len(hops)):
+        if weight[row] > 0 and hops[row] < 0 and distances[goal, row] != UNREACHED:
+            excess = limit
+    return count, min(excess, limit)
+
+
+@njit(cache=True)
+def share_lanes(
+    edge_offset,
+    edge_row,
+    edge_tail,
+    reverse,
+    dependency,
+    edge_cost,
+    row_sources,
+    weight,
+    distances,
+    goals,
+    parent,
+    wanted,
+    aimed,
+    load,
+    state,
+    order,
+    channel_at,
+    lane,
+):
+    """Grow a tree towards each goal in a lane where it fits, and mark the dependencies it needs.
+
+    A lane v first gets all dependencies of the ways along the escape tree, parent[row] being a
+    row's channel towards its root, that lead through the rows wanted[v, row] and towards those
+    that are aimed[v, row] at. Then each goal (a row, once for each destination that hangs from it)
+    whose lane is not given takes the first lane that serves all rows of positive weight by
+    shortest paths; where none does, the lane of least detours among those that reach all rows,
+    and else the last, in which the escape tree must lead there. state uint8 [lanes, dependencies],
+    order and channel_at int32 [lanes, channels], lane int32 [rows], -1 where it is not given, and
+    load, what the trees carried, are changed in place.
+    """
+    graph = (edge_offset, edge_row, edge_tail, reverse, dependency)
+    rows, channels, lanes = len(edge_offset) - 1, len(edge_row), len(state)
+    space = (
+        np.zeros(channels + 1, dtype=np.int32),
+        np.empty(channels, dtype=np.int32),
+        np.empty(channels, dtype=np.int32),
+        np.empty(channels, dtype=np.int32),
+        np.empty(channels, dtype=np.int32),
+    )
+    hops = np.empty(rows, dtype=np.int32)
+    chosen = np.empty(rows, dtype=np.int32)
+    listed = np.empty(rows, dtype=np.int32)
+    tree = (
+        hops,
+        chosen,
+        np.empty(rows, dtype=np.float64),
+        listed,
+        np.empty(channels + 1, dtype=np.int32),
+    )
+    flow = np.empty(rows, dtype=np.int64)
+    # A tree marks each dependency once, and again at most once for every way that is taken back.
+    trail = np.zeros(state.shape[1] + 1, dtype=np.int32)
+    for v in range(lanes):
+        for row in range(rows):
+            for way in range(edge_offset[row], edge_offset[row + 1]):
+                below = edge_row[way]
+                if way != parent[row] and (parent[below] != reverse[way] or not aimed[v, below]):
+                    continue
+                if not wanted[v, row]:
+                    continue
+                for back in range(edge_offset[row], edge_offset[row + 1]):
+                    source = edge_row[back]
+                    if back == way or (
+                        back != parent[row]
+                        and (parent[source] != reverse[back] or not wanted[v, source])
+                    ):
+                        continue
+                    trail[0] = 0
+                    _admit(
+                        np.int32(reverse[back]), np.int32(way), graph,
+                        state[v], order[v], channel_at[v], space, trail,
+                    )  # fmt: skip
+    no_limit = np.int64(np.iinfo(np.int64).max)
+    for goal in goals:
+        if lane[goal] < 0:
+            lane[goal] = lanes - 1
+            least = no_limit
+            for turn in range(2 * lanes):  # first look for a lane without any detour
+                v = turn % lanes
+                trail[0] = 0
+                _, excess = _grow(
+                    goal, np.int64(1) if turn < lanes else least, weight, distances,
+                    graph, edge_cost, load, state[v], order[v], channel_at[v], space, trail, tree,
+                )  # fmt: skip
+                _take_back(state[v], trail, 0)
+                if excess < (1 if turn < lanes else least):
+                    lane[goal], least = v, excess
+                    if excess == 0:
+                        break
+        v = lane[goal]
+        trail[0] = 0
+        count, _ = _grow(
+            goal, no_limit, weight, distances,
+            graph, edge_cost, load, state[v], order[v], channel_at[v], space, trail, tree,
+        )  # fmt: skip
+        for i in range(count):
+            flow[listed[i]] = row_sources[listed[i]]
+        for i in range(count - 1, 0, -1):
+            e = chosen[listed[i]]
+            load[e] += flow[listed[i]]
+            flow[edge_row[e]] += flow[listed[i]]

@@ -1,0 +1,178 @@
+"""Lowering the worst link load of tables by choosing single trees anew."""
+
+import numpy as np
+
+from weft.kernels.cache import njit
+from weft.kernels.routing.distances import bfs, next_edges, updown
+from weft.kernels.routing.tables import carry, sort_by_hops
+
+#: A peak that more than one in so many edges share is the topology's, not a tree's.
+SHARED = 8
+#: Loads closer than this share are the same.
+SAME = 1e-9
+#: Loads below the peak that are looked at when it does not give way.
+DEPTH = 6
+
+
+@njit(cache=True)
+def lower_peaks(
+    edge_offset,
+    edge_row,
+    edge_port,
+    edge_up,
+    ordered,
+    edge_cost,
+    edge_tail,
+    row_base,
+    slot_edge,
+    component_size,
+    row_sources,
+    target_offset,
+    target_destination,
+    num_endpoints,
+    rounds,
+    load,
+    table,
+):
+    """Lead trees around the edges of the largest load times cost, as long as that lowers it.
+
+    Arguments as of `weft.kernels.routing.tables.balanced_tables`, after it and without an LMC; load
+    holds the flows that table puts on each edge, and both are changed in place. A tree is chosen
+    anew when it uses an edge of the peak, and stays only when it then uses none. When no tree is
+    left that can, the next lower load counts as the peak, down to `DEPTH` of them, since room there may
+    help above. Nothing changes when so many edges share the peak that the topology must be why.
+    Return the number of trees that changed.
+    """
+    rows = len(edge_offset) - 1
+    hops = np.empty(rows, dtype=np.uint16)
+    down = np.empty(rows, dtype=np.uint8)
+    queue = np.empty(rows, dtype=np.int32)
+    first = np.empty(rows + 1, dtype=np.int32)
+    edges = np.empty(len(edge_row), dtype=np.int32)
+    before = np.empty(rows, dtype=np.int32)
+    chosen = np.empty(rows, dtype=np.int32)
+    flow = np.empty(rows, dtype=np.int64)
+    cost = np.empty(rows, dtype=np.float64)
+    over = np.empty(rows, dtype=np.int32)
+    hot = np.empty(len(edge_row) // SHARED + 1, dtype=np.int32)
+    changed = 0
+    depth = 0
+    below = np.inf
+    for _ in range(rounds):
+        peak = 0.0
+        for e in range(len(load)):
+            here = load[e] * edge_cost[e]
+            if here < below:
+                peak = max(peak, here)
+        limit = peak * (1.0 - SAME)
+        hots = 0
+        for e in range(len(load)):
+            if load[e] * edge_cost[e] >= limit:
+                if hots == len(hot) - 1:
+                    return changed
+                hot[hots] = e
+                hots += 1
+        if peak == 0.0:
+            return changed
+        moved = 0
+        for g in range(rows):
+            count = 0
+            for t in range(target_offset[g], target_offset[g + 1]):
+                d = target_destination[t]
+                if d >= num_endpoints:
+                    continue
+                line = table[d]
+                uses = False
+                for h in range(hots):
+                    e = hot[h]
+                    if line[edge_tail[e]] == edge_port[e] and load[e] * edge_cost[e] >= limit:
+                        uses = True
+                        break
+                if not uses:
+                    continue
+                if count == 0:
+                    if ordered:
+                        count = updown(
+                            edge_offset, edge_row, edge_up, g, component_size[g], hops, down, queue
+                        )
+                        sort_by_hops(queue, count, hops, first)
+                    else:
+                        count = bfs(edge_offset, edge_row, g, hops, queue)
+                    next_edges(
+                        edge_offset, edge_row, edge_up, ordered, hops, down, queue, count, first,
+                        edges,
+                    )  # fmt: skip
+                for i in range(1, count):
+                    before[i] = slot_edge[row_base[queue[i]] + line[queue[i]]]
+                _subtrees(queue, count, before, edge_row, row_sources, flow)
+                used = _over(queue, count, before, flow, load, edge_cost, limit)
+                carry(queue, count, before, edge_row, row_sources, flow, load, -1)
+                _around(
+                    queue, count, first, edges, edge_row, edge_cost, load, flow, limit, cost, over,
+                    chosen,
+                )  # fmt: skip
+                carry(queue, count, chosen, edge_row, row_sources, flow, load, 1)
+                left = _over(queue, count, chosen, flow, load, edge_cost, limit)
+                if left == 0 and used > 0:
+                    for i in range(1, count):
+                        line[queue[i]] = edge_port[chosen[i]]
+                    moved += 1
+                else:
+                    carry(queue, count, chosen, edge_row, row_sources, flow, load, -1)
+                    carry(queue, count, before, edge_row, row_sources, flow, load, 1)
+        changed += moved
+        if moved:
+            depth, below = 0, np.inf
+        elif depth < DEPTH:
+            depth, below = depth + 1, limit
+        else:
+            break
+    return changed
+
+
+@njit(cache=True)
+def _subtrees(queue, count, chosen, edge_row, row_sources, flow):
+    """Flows that every row of a tree passes on."""
+    for i in range(count):
+        flow[queue[i]] = row_sources[queue[i]]
+    for i in range(count - 1, 0, -1):
+        flow[edge_row[chosen[i]]] += flow[queue[i]]
+
+
+@njit(cache=True)
+def _over(queue, count, chosen, flow, load, edge_cost, limit):
+    """Count the edges of a tree whose load times cost reaches the limit."""
+    over = 0
+    for i in range(1, count):
+        if flow[queue[i]] and load[chosen[i]] * edge_cost[chosen[i]] >= limit:
+            over += 1
+    return over
+
+
+@njit(cache=True)
+def _around(queue, count, first, edges, edge_row, edge_cost, load, flow, limit, cost, over, chosen):
+    """Choose every row's edge by the fewest links over the limit, then by the least cost.
+
+    What a row would add is taken to be what it carried before.
+    """
+    cost[queue[0]] = 0.0
+    over[queue[0]] = 0
+    for i in range(1, count):
+        row = queue[i]
+        least = np.inf
+        fewest = len(queue) + 1
+        best = edges[first[i]]
+        for k in range(first[i], first[i + 1]):
+            e = edges[k]
+            other = edge_row[e]
+            here = cost[other] + load[e] * edge_cost[e]
+            beyond = over[other]
+            if flow[row] and (load[e] + flow[row]) * edge_cost[e] >= limit:
+                beyond += 1
+            if beyond < fewest or (beyond == fewest and here < least):
+                fewest = beyond
+                least = here
+                best = e
+        cost[row] = least
+        over[row] = fewest
+        chosen[i] = best

@@ -1,0 +1,380 @@
+"""The cost plan of a fabric: racks, cables, counts, and money where the user gives prices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from weft.core.columns import Column, frame
+from weft.core.errors import InputError
+from weft.core.files import write_text
+from weft.fabrics import Fabric, NodeKind, with_lengths
+from weft.machine_room.cables import (
+    INTERNAL,
+    bought_m,
+    cable_kinds,
+    cabling_list,
+    rack_names,
+)
+from weft.machine_room.equipment import Equipment, equipment, orders
+from weft.machine_room.prices import Prices
+from weft.machine_room.racks import Packer, Placement
+from weft.machine_room.room_options import Layout
+
+#: Columns of `CostPlan.summary`, one row per thing that is bought.
+SUMMARY_COLUMNS = {
+    "category": Column(pl.String, "", "switch, adapter, cable, rack, or internal (not bought)"),
+    "item": Column(pl.String, "", "what it is"),
+    "count": Column(pl.Int64, "", "how many"),
+    "ports": Column(pl.Int64, "", "ports of each as bought; null for cables and racks"),
+    "ports_needed": Column(pl.Int64, "", "ports of each in the fabric; null for cables and racks"),
+    "ports_used": Column(pl.Int64, "", "ports with a cable, of all of them together"),
+    "ports_free": Column(pl.Int64, "", "ports without, of all of them together"),
+    "kind": Column(pl.String, "", "of a cable: copper or optical"),
+    "rate": Column(pl.String, "", "of a cable: name of the data rate"),
+    "length_m": Column(pl.Float64, "m", "of a cable: its length"),
+    "price": Column(pl.Float64, "currency", "of one; null without a price"),
+    "cost": Column(pl.Float64, "currency", "of all of them; null without a price"),
+    "power_w": Column(pl.Float64, "W", "of all of them; null where the price file does not say"),
+}
+
+#: Columns of `CostPlan.racks`, one row per rack.
+RACK_COLUMNS = {
+    "rack": Column(pl.String, "", "name: a letter for the row, the place in it"),
+    "row": Column(pl.Int32, "", "row, from 1"),
+    "place": Column(pl.Int32, "", "place in the row, from 1"),
+    "x_m": Column(pl.Float64, "m", "along the row, from the first rack"),
+    "y_m": Column(pl.Float64, "m", "across the rows, from the first row"),
+    "role": Column(pl.String, "", "switches, hosts or mixed"),
+    "switches": Column(pl.Int32, "", "switch boxes in it"),
+    "hosts": Column(pl.Int32, "", "hosts in it, however many adapters each has"),
+    "units_used": Column(pl.Int32, "U", "units taken"),
+    "units_free": Column(pl.Int32, "U", "units left"),
+    "cables_within": Column(pl.Int32, "", "cables with both ends in it, internal ones left out"),
+    "cables_out": Column(pl.Int32, "", "cables that leave it over the tray"),
+}
+
+#: Columns of `CostPlan.places`, one row per node.
+PLACE_COLUMNS = {
+    "node": Column(pl.String, "", "label"),
+    "kind": Column(pl.String, "", "switch, host or auxiliary"),
+    "rack": Column(pl.String, "", "its rack; null for an auxiliary adapter without a cable"),
+    "unit": Column(pl.Int32, "U", "lowest unit of its box, from 1 at the bottom"),
+    "units": Column(pl.Int32, "U", "height of its box"),
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CostPlan:
+    """Racks, cabling and counts of a fabric.
+
+    Parameters
+    ----------
+    fabric
+        The fabric with the planned cable lengths and the latencies that follow from them.
+    layout
+        The options, all of them.
+    leaves, order
+        What became of the options that leave a choice: where the switches with hosts are, and
+        the order of the switches along the racks.
+    cables
+        The cabling list: columns of `weft.machine_room.cables.CABLE_COLUMNS`.
+    summary, racks, places
+        Columns of `SUMMARY_COLUMNS`, `RACK_COLUMNS` and `PLACE_COLUMNS`.
+    currency
+        Of the prices, None without any.
+    unpriced
+        Categories that the price file leaves out.
+    """
+
+    fabric: Fabric
+    layout: Layout
+    leaves: str
+    order: str
+    cables: pl.DataFrame
+    summary: pl.DataFrame
+    racks: pl.DataFrame
+    places: pl.DataFrame
+    currency: str | None
+    unpriced: tuple[str, ...]
+
+    @property
+    def total_cost(self) -> float | None:
+        """Cost of everything that has a price; None without prices."""
+        return None if self.currency is None else float(self.summary["cost"].sum())
+
+    @property
+    def num_hosts(self) -> int:
+        """Hosts; one with several adapters counts once."""
+        return int(self.racks["hosts"].sum())
+
+    @property
+    def cost_per_host(self) -> float | None:
+        """Total cost over hosts; None without prices or hosts."""
+        total = self.total_cost
+        return total / self.num_hosts if total is not None and self.num_hosts else None
+
+    @property
+    def power_w(self) -> float | None:
+        """Power of everything whose power the price file gives; None when it gives none."""
+        known = self.summary["power_w"].drop_nulls()
+        return float(known.sum()) if len(known) else None
+
+    @property
+    def cable_m(self) -> float:
+        """Length of all cables to be bought together."""
+        return float(self.cables.filter(pl.col("kind") != INTERNAL)["length_m"].sum())
+
+    def write_cables(self, path: str | Path) -> None:
+        """Write the cabling list as CSV, one line per cable.
+
+        Raises
+        ------
+        InputError
+            When the file cannot be written; what was there before is then unchanged.
+        """
+        write_text(path, self.cables.write_csv())
+
+    def text(self) -> str:
+        """The plan on a page, as `weft cost` prints it."""
+        from weft.machine_room.page import page
+
+        return page(self)
+
+    def __repr__(self) -> str:
+        cost = "" if self.total_cost is None else f", {self.total_cost:,.0f} {self.currency}"
+        return (
+            f"CostPlan({self.fabric.name!r}: {len(self.racks)} racks, {len(self.cables)} cables, "
+            f"{self.cable_m:,.0f} m{cost})"
+        )
+
+
+def plan(
+    fabric: Fabric,
+    *,
+    prices: Prices | str | Path | None = None,
+    layout: Layout | None = None,
+    **options: Any,
+) -> CostPlan:
+    """Put a fabric into racks, and work out its cables, their lengths and what it all costs.
+
+    Lengths that the fabric knows already are kept; those of the others follow from the racks.
+
+    Parameters
+    ----------
+    fabric
+        Any fabric, generated or read from a file, with or without tree levels.
+    prices
+        A price file, or what was read from one; without it there is no money in the plan.
+    layout
+        The machine room, or its options one by one:
+    **options
+        Options of `weft.machine_room.room_options.Layout`.
+
+    Returns
+    -------
+    CostPlan
+        The same for the same fabric and options.
+
+    Raises
+    ------
+    InputError
+        On an option or price file that cannot be, equipment that does not fit, or a cable longer
+        than any that is sold.
+    """
+    if layout is not None and options:
+        raise InputError(f"give a layout or its options, not both: {', '.join(options)}")
+    layout = Layout.of(options) if layout is None else layout
+    price_list = Prices.read(prices) if isinstance(prices, str | Path) else prices
+    gear = equipment(fabric, layout, price_list)
+    packer = Packer(gear, layout)
+    order, place = _shortest(gear, layout, packer)
+
+    route_m = place.route_m(gear, layout)
+    length_m = bought_m(gear, layout, route_m)
+    kinds = cable_kinds(gear, layout, length_m)
+    cables = cabling_list(gear, place, route_m, length_m, kinds)
+    rows = [
+        *_equipment_rows(gear, price_list),
+        *_cable_rows(cables),
+        _row("rack", "rack", place.num_racks),
+    ]
+    unpriced = _put_prices(rows, price_list) if price_list else ()
+    return CostPlan(
+        fabric=with_lengths(fabric, length_m),
+        layout=layout,
+        leaves=packer.leaves,
+        order=order,
+        cables=cables,
+        summary=frame(SUMMARY_COLUMNS, {name: [r[name] for r in rows] for name in SUMMARY_COLUMNS}),
+        racks=_racks(gear, layout, place),
+        places=_places(fabric, place),
+        currency=price_list.currency if price_list else None,
+        unpriced=unpriced,
+    )
+
+
+def _shortest(gear: Equipment, layout: Layout, packer: Packer) -> tuple[str, Placement]:
+    """The order, among those asked for, with the least length to buy; the first when equal."""
+    best: tuple[tuple[float, float], str, Placement] | None = None
+    refusal: InputError | None = None
+    for name, groups in orders(gear, layout.order):
+        place = packer.place(groups)
+        route_m = place.route_m(gear, layout)
+        try:
+            length_m = bought_m(gear, layout, route_m)
+        except InputError as error:
+            refusal = refusal or error
+            continue
+        total = (round(float(length_m.sum()), 6), round(float(route_m.sum()), 6))
+        if best is None or total < best[0]:
+            best = (total, name, place)
+    if best is None:
+        raise refusal or AssertionError("there is no order to place anything in")
+    return best[1], best[2]
+
+
+def _row(category: str, item: str, count: int, **columns: Any) -> dict[str, Any]:
+    return {
+        **dict.fromkeys(SUMMARY_COLUMNS),
+        "category": category,
+        "item": item,
+        "count": count,
+        **columns,
+    }
+
+
+def _equipment_rows(gear: Equipment, prices: Prices | None) -> Iterator[dict[str, Any]]:
+    """Switches by ports and adapters by ports, largest first."""
+    fabric = gear.fabric
+    outside = np.repeat(~gear.inside, 2)
+    plugged = np.bincount(fabric.link_from[outside], minlength=fabric.num_nodes)
+    box_used = np.array([plugged[list(nodes)].sum() for nodes in gear.box_nodes], dtype=np.int64)
+    members = np.array([len(nodes) for nodes in gear.box_nodes], dtype=np.int64)
+    shapes = np.stack((gear.box_bought, gear.box_ports, members), axis=1)
+    for ports, needed, inside in sorted(set(map(tuple, shapes.tolist())), reverse=True):
+        here = np.all(shapes == (ports, needed, inside), axis=1)
+        name = "switch" + (f", {inside} in one chassis" if inside > 1 else "")
+        yield _product("switch", name, int(here.sum()), ports, needed, int(box_used[here].sum()))
+    ports_of = fabric.num_ports[fabric.host_nodes]
+    for needed in sorted(set(ports_of.tolist()), reverse=True):
+        hosts = fabric.host_nodes[ports_of == needed]
+        product = prices.of_adapter(needed) if prices else None
+        ports = product.ports if product else needed
+        used = int(plugged[hosts].sum())
+        yield _product("adapter", "host adapter", len(hosts), ports, needed, used)
+
+
+def _product(
+    category: str, name: str, count: int, ports: int, needed: int, used: int
+) -> dict[str, Any]:
+    """A row of what has ports; the item says where more are bought than the fabric has."""
+    more = "" if ports == needed else f" for {needed} port{'s' if needed > 1 else ''}"
+    return _row(
+        category, f"{ports}-port {name}{more}", count,
+        ports=ports, ports_needed=needed, ports_used=used, ports_free=ports * count - used,
+    )  # fmt: skip
+
+
+def _cable_rows(cables: pl.DataFrame) -> Iterator[dict[str, Any]]:
+    """Cables by kind, rate and length, and how many there are inside chassis."""
+    counted = (
+        cables.group_by("kind", "rate_gbps", "rate", "length_m")
+        .len()
+        .sort("kind", "rate_gbps", "rate", "length_m")
+    )
+    inside = 0
+    for kind, gbps, rate, length, count in counted.rows():
+        if kind == INTERNAL:
+            inside += count
+            continue
+        yield _row(
+            "cable", f"{length:g} m {kind} {rate}", count,
+            kind=kind, rate=rate, length_m=length, _gbps=gbps,
+        )  # fmt: skip
+    if inside:
+        yield _row("internal", "connection inside a chassis or switch", inside)
+
+
+def _put_prices(rows: list[dict[str, Any]], prices: Prices) -> tuple[str, ...]:
+    """Fill in price, cost and power; returns the categories without prices.
+
+    Raises
+    ------
+    InputError
+        When a section of the price file lacks what is needed.
+    """
+    missing: dict[str, list[str]] = {}
+    unpriced: list[str] = []
+    for row in rows:
+        category = row["category"]
+        if category == "internal":
+            continue
+        if getattr(prices, category) is None:
+            if category not in unpriced:
+                unpriced.append(category)
+            continue
+        if category == "cable":
+            entry: Any = prices.of_cable(row["kind"], row["_gbps"], row["length_m"])
+        elif category == "rack":
+            entry = prices.rack
+        else:
+            entry = getattr(prices, f"of_{category}")(row["ports"])
+        if entry is None:
+            missing.setdefault(category, []).append(row["item"])
+            continue
+        per_m = entry.price_per_m * row["length_m"] if category == "cable" else 0.0
+        row["price"] = entry.price + per_m
+        row["cost"] = row["price"] * row["count"]
+        row["power_w"] = None if entry.power_w is None else entry.power_w * row["count"]
+    for category, items in missing.items():
+        more = f" and {len(items) - 3} more" if len(items) > 3 else ""
+        raise InputError(
+            f"no [[{category}]] entry fits {'; '.join(items[:3])}{more}", file=prices.file
+        )
+    return tuple(unpriced)
+
+
+def _racks(gear: Equipment, layout: Layout, place: Placement) -> pl.DataFrame:
+    fabric = gear.fabric
+    racks = place.num_racks
+    first = [nodes[0] for nodes in gear.box_nodes]
+    switches = np.bincount(place.node_rack[first], minlength=racks)
+    hosts = np.bincount(place.node_rack[gear.machines], minlength=racks)
+    ends = place.node_rack[fabric.link_from.reshape(-1, 2)[~gear.inside]]
+    same = ends[:, 0] == ends[:, 1]
+    role = np.where(hosts == 0, "switches", np.where(switches == 0, "hosts", "mixed"))
+    data: Mapping[str, Any] = {
+        "rack": rack_names(place),
+        "row": place.rack_row + 1,
+        "place": place.rack_column + 1,
+        "x_m": np.round(place.rack_column * layout.rack_pitch_m, 6),
+        "y_m": np.round(place.rack_row * layout.row_spacing_m, 6),
+        "role": pl.Series(role.tolist(), dtype=pl.String),
+        "switches": switches.astype(np.int32),
+        "hosts": hosts.astype(np.int32),
+        "units_used": place.rack_used,
+        "units_free": layout.rack_units - place.rack_used,
+        "cables_within": np.bincount(ends[same, 0], minlength=racks).astype(np.int32),
+        "cables_out": np.bincount(ends[~same].reshape(-1), minlength=racks).astype(np.int32),
+    }
+    return frame(RACK_COLUMNS, data)
+
+
+def _places(fabric: Fabric, place: Placement) -> pl.DataFrame:
+    names = pl.Series([*rack_names(place), None], dtype=pl.String)
+    return frame(
+        PLACE_COLUMNS,
+        {
+            "node": pl.Series(fabric.node_names, dtype=pl.String),
+            "kind": [NodeKind(kind).name.lower() for kind in fabric.node_kind.tolist()],
+            "rack": names.gather(place.node_rack.astype(np.int64) % (place.num_racks + 1)),
+            "unit": place.node_unit,
+            "units": place.node_height,
+        },
+    )

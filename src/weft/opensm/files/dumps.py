@@ -1,0 +1,273 @@
+"""What a running OpenSM dumped: which file is what, and its tables as far as they make sense."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.errors import InputError
+from weft.core.files import read_text
+from weft.core.words import few
+from weft.fabrics import Fabric
+from weft.fabrics.formats.subnet_list import is_subnet_list
+from weft.opensm.files.lft_lines import NO_PATH, parse_dump
+from weft.opensm.files.osm_log import is_log
+from weft.opensm.files.ports import by_port_guid, destination_name
+from weft.opensm.files.tables_folder import CONFIG, DUMP, GUID2LID, LFTS, POLICY, SUBNET
+from weft.routes import TableRoutes
+
+#: Names that OpenSM and weft give to files, by what they are; earlier names go first.
+_NAMES = {
+    "lfts": (DUMP, LFTS, "opensm.fdbs"),
+    "sl2vl": ("opensm-sl2vl.dump",),
+    "log": ("opensm.log",),
+    "guid2lid": (GUID2LID,),
+    "subnet": (SUBNET,),
+    "policy": (POLICY,),
+    "config": (CONFIG,),
+}
+_GUID2LID = re.compile(r"0x[0-9a-fA-F]{16} 0x[0-9a-fA-F]{4} 0x[0-9a-fA-F]{4}\s")
+_LANES_FOLLOW = "#in out :"
+
+
+@dataclass(frozen=True)
+class Dumps:
+    """Files of one subnet manager; None where there is none."""
+
+    lfts: Path | None = None
+    sl2vl: Path | None = None
+    log: Path | None = None
+    guid2lid: Path | None = None
+    subnet: Path | None = None
+    policy: Path | None = None
+    config: Path | None = None
+
+
+def find_dumps(paths: Iterable[Path]) -> Dumps:
+    """Tell files apart, by OpenSM's names in folders and else by their contents.
+
+    Raises
+    ------
+    InputError
+        When there is no such file or folder, one cannot be told, or two are of one kind.
+    """
+    found: dict[str, Path] = {}
+    for path in paths:
+        if path.is_dir():
+            for kind, names in _NAMES.items():
+                here = next((path / name for name in names if (path / name).is_file()), None)
+                if here is not None and here.stat().st_size:
+                    found.setdefault(kind, here)
+        else:
+            kind = _kind(path)
+            if kind in found and not found[kind].samefile(path):
+                raise InputError(f"is a second file of the kind of {found[kind]}", file=path)
+            found[kind] = path
+    return Dumps(**found)
+
+
+def _kind(path: Path) -> str:
+    for kind, names in _NAMES.items():
+        if path.name in names and path.is_file():
+            return kind
+    text = read_text(path)
+    if is_subnet_list(text):
+        return "subnet"
+    if "Unicast lids" in text or text.startswith("dump_ucast_routes"):
+        return "lfts"
+    if _LANES_FOLLOW in text:
+        return "sl2vl"
+    if is_log(text):
+        return "log"
+    if _GUID2LID.match(text):
+        return "guid2lid"
+    if "qos-levels" in text:
+        return "policy"
+    if re.search(r"^routing_engine\b", text, re.MULTILINE):
+        return "config"
+    raise InputError(
+        "is no file of OpenSM's: no dump of tables, lanes, LIDs or cables, no log and no "
+        "configuration",
+        file=path,
+    )
+
+
+@dataclass
+class Loaded:
+    """Tables of a dump, and what is wrong with them.
+
+    Parameters
+    ----------
+    routes
+        What could be made out.
+    base
+        int32 [destinations]: LIDs that the dump gives to ports, 0 where it does not say.
+    problems
+        A kind and a sentence each.
+    """
+
+    routes: TableRoutes
+    base: NDArray[np.int32]
+    problems: list[tuple[str, str]] = field(default_factory=list)
+
+
+def load_tables(fabric: Fabric, path: Path, spans: dict[int, tuple[int, int]]) -> Loaded:
+    """Tables of a dump, of whatever quality.
+
+    Parameters
+    ----------
+    fabric
+        What they are to be of.
+    path
+        The dump.
+    spans
+        First and last LID by port GUID from elsewhere, for rows without a GUID.
+
+    Raises
+    ------
+    InputError
+        With file and line, when it is no dump, was cut off, or has nothing to do with the fabric.
+    """
+    dump = parse_dump(read_text(path), str(path))
+    of_guid = by_port_guid(fabric)
+    place_of = {guid: s for s, guid in enumerate(fabric.node_guid[: fabric.num_switches].tolist())}
+    problems: list[tuple[str, str]] = []
+    strangers = [block for block in dump.blocks if block.guid not in place_of]
+    if len(strangers) == len(dump.blocks):
+        raise InputError(f"none of its switches is in {fabric.name}", file=path)
+    if strangers:
+        names = few([block.name or f"{block.guid:#018x}" for block in strangers])
+        problems.append(
+            ("stale", f"tables of {len(strangers)} switches that are not in the fabric: {names}")
+        )
+    destination, lid_of, unknown = _keys(fabric, dump.keys, of_guid, spans)
+    if unknown:
+        problems.append(
+            ("stale", f"rows for {len(unknown)} LIDs of ports that are not in the fabric: "
+             f"{few([str(lid) for lid in sorted(unknown)])}")
+        )  # fmt: skip
+    lmc, base = _lids(fabric, destination, lid_of)
+    problems += _lid_problems(fabric, dump.keys, destination, lid_of, lmc)
+    place = np.full(len(dump.keys), -1, dtype=np.int64)
+    known = np.flatnonzero(destination >= 0)
+    wide = destination[known] < fabric.num_endpoints
+    offset = np.where(wide, lid_of[known] & ((1 << lmc) - 1), 0)
+    place[known] = (destination[known] << lmc) + offset
+    dtype = fabric.graph.port_dtype
+    empty = np.iinfo(dtype).max
+    table = np.full((fabric.num_destinations << lmc, fabric.graph.num_rows), empty, dtype=dtype)
+    dead: list[str] = []
+    seen = set()
+    for block in dump.blocks:
+        if block.guid not in place_of:
+            continue
+        switch = place_of[block.guid]
+        if switch in seen:
+            raise InputError(
+                f"{fabric.node_names[switch]} has a second table", file=path, line=block.line
+            )
+        seen.add(switch)
+        rows = place[np.array(block.keys, dtype=np.int64)]
+        ports = np.array(block.ports, dtype=np.int64)
+        used = (rows >= 0) & (ports != NO_PATH)
+        rows, ports = rows[used], ports[used]
+        slots = fabric.port_offset[switch] + ports - 1
+        there = ports <= fabric.num_ports[switch]
+        joined = there.copy()
+        outer = np.flatnonzero(there & (ports > 0))
+        joined[outer] = fabric.port_link[slots[outer]] >= 0
+        dead += [fabric.port_name(switch, int(port)) for port in np.unique(ports[~joined])]
+        table[rows[there], switch] = ports[there]
+    missing = [fabric.node_names[s] for s in range(fabric.num_switches) if s not in seen]
+    if missing:
+        problems.append(
+            (
+                "no table",
+                f"{len(missing)} of {fabric.num_switches} switches have no table: {few(missing)}",
+            )
+        )
+    if dead:
+        problems.append(
+            ("dead port", f"entries send to {len(dead)} ports without a cable: {few(dead)}")
+        )
+    own = table[fabric.num_endpoints << lmc :].reshape(fabric.num_switches, 1 << lmc, -1)
+    own[:, 1:] = own[:, :1]
+    routes = TableRoutes("the tables", fabric.digest, table=table, lmc=lmc)
+    return Loaded(routes, base, problems)
+
+
+def _keys(
+    fabric: Fabric,
+    keys: list[tuple[int, int]],
+    of_guid: dict[int, int],
+    spans: dict[int, tuple[int, int]],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], set[int]]:
+    """Destination of each key, its LID, and LIDs of unknown ports."""
+    by_lid: dict[int, int] = {}
+    for guid, (first, last) in spans.items():
+        if guid in of_guid:
+            by_lid.update(dict.fromkeys(range(first, last + 1), of_guid[guid]))
+    for place, (lid, lmc) in enumerate(zip(fabric.lid.tolist(), fabric.lmc.tolist(), strict=True)):
+        if lid:
+            by_lid.update({lid + offset: place for offset in range(1 << lmc)})
+    destination = np.full(len(keys), -1, dtype=np.int64)
+    unknown = set()
+    for number, (lid, guid) in enumerate(keys):
+        place = of_guid.get(guid, -1) if guid >= 0 else by_lid.get(lid, -1)
+        destination[number] = place
+        if place < 0 and lid:
+            unknown.add(lid)
+    return destination, np.array([lid for lid, _ in keys], dtype=np.int64), unknown
+
+
+def _lids(
+    fabric: Fabric, destination: NDArray[np.int64], lid_of: NDArray[np.int64]
+) -> tuple[int, NDArray[np.int32]]:
+    """LMC and base LIDs that the keys show."""
+    base = np.zeros(fabric.num_destinations, dtype=np.int32)
+    known = destination >= 0
+    low = np.full(fabric.num_destinations, 1 << 20, dtype=np.int64)
+    high = np.zeros(fabric.num_destinations, dtype=np.int64)
+    np.minimum.at(low, destination[known], lid_of[known])
+    np.maximum.at(high, destination[known], lid_of[known])
+    named = high > 0
+    base[named] = low[named]
+    spread = (high - low)[: fabric.num_endpoints][named[: fabric.num_endpoints]]
+    lmc = int(np.median(spread)).bit_length() if len(spread) else 0
+    return min(lmc, 7), base
+
+
+def _lid_problems(
+    fabric: Fabric,
+    keys: list[tuple[int, int]],
+    destination: NDArray[np.int64],
+    lid_of: NDArray[np.int64],
+    lmc: int,
+) -> list[tuple[str, str]]:
+    """LIDs of two ports in the tables, and ports that have LIDs of more than one range there."""
+    owner: dict[int, int] = {}
+    shared = []
+    for lid, guid in keys:
+        if guid >= 0 and owner.setdefault(lid, guid) != guid:
+            shared.append(f"LID {lid} of {owner[lid]:#018x} and {guid:#018x}")
+    known = destination >= 0
+    width = np.where(destination[known] < fabric.num_endpoints, lmc, 0)
+    ranges = np.unique(np.stack((destination[known], lid_of[known] >> width)), axis=1)[0]
+    torn = np.unique(ranges[1:][ranges[1:] == ranges[:-1]])
+    problems = []
+    if shared:
+        problems.append(("LIDs", f"the tables give {len(shared)} LIDs to two ports: {few(shared)}"))
+    if len(torn):
+        names = few([destination_name(fabric, int(port)) for port in torn])
+        problems.append(
+            (
+                "LIDs",
+                f"{len(torn)} ports have other LIDs in some tables than in others: {names}",
+            )
+        )
+    return problems

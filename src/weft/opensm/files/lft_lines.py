@@ -1,0 +1,276 @@
+"""Dumps of forwarding tables, line by line: what they say, whoever wrote them.
+
+Read are OpenSM's ``opensm-lfts.dump`` and ``opensm.fdbs``, the output of ``ibroute``, ``dump_fts``
+and ``dump_lfts.sh`` with and without their options, and files written by hand for OpenSM's ``-U``::
+
+    Unicast lids [0-6] of switch Lid 2 guid 0x0000000000200000 ('SW1'):
+    0x0001 001 # Channel Adapter portguid 0x0000000000100001: 'H1'
+    0x0002 000 # Switch portguid 0x0000000000200000: 'SW1'
+    6 lids dumped
+
+OpenSM's count is the highest LID, that of infiniband-diags the rows.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import repeat
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.errors import InputError
+from weft.fabrics.formats.format_registry import warn
+from weft.opensm.files.ports import MAX_LID
+
+_HEADER = re.compile(
+    r"Unicast lids\b(?:\s*\[(?:0x)?0*-(?P<hex>0x)?(?P<last>[0-9a-fA-F]{1,5})\])?.*? guid "
+    r"0x(?P<guid>[0-9a-fA-F]{1,16})(?:\s+(?P<name>.*?))?:?"
+)
+_OWN_LID = re.compile(r"switch Lid (0x[0-9a-fA-F]{1,4}|\d{1,5})\b")
+_FDB_HEADER = re.compile(r"dump_ucast_routes: Switch 0x([0-9a-fA-F]{1,16})")
+_FOOTER = re.compile(r"(\d{1,6}) (valid )?lids dumped")
+_LID = re.compile(r"0x([0-9a-fA-F]{1,4})")
+_GUID = re.compile(r"portguid 0x([0-9a-fA-F]{1,16})(?:[:\s)]|$)")
+#: What stands above the rows, and dump_lfts.sh's and OpenSM's other headings.
+_HEADINGS = re.compile(r"Lid\s+Out\s+Destination|Port\s+Info|LID\s+: Port : Hops : Optimal")
+
+#: Largest port number that a row can have, and what says "no path".
+NO_PATH = 255
+
+
+def shown(line: str) -> str:
+    """A line as an error message quotes it."""
+    line = line.strip()
+    return repr(line if len(line) <= 80 else line[:77] + "...")
+
+
+@dataclass
+class Block:
+    """The rows of one switch: numbers of keys in `Dump.keys`, ports and lines."""
+
+    guid: int
+    name: str
+    line: int
+    #: Its LID and the highest LID of the table as the heading states them, -1 where it does not.
+    lid: int
+    last: int
+    keys: array[int] = field(default_factory=lambda: array("i"))
+    ports: array[int] = field(default_factory=lambda: array("i"))
+    lines: array[int] = field(default_factory=lambda: array("i"))
+    closed: bool = False
+
+
+@dataclass
+class Dump:
+    """A whole file.
+
+    Parameters
+    ----------
+    blocks
+        One per switch, in the order of the file.
+    keys
+        Each LID with the port GUID that a row states beside it, -1 for a bare one.
+    """
+
+    blocks: list[Block]
+    keys: list[tuple[int, int]]
+
+
+#: Characters that are taken apart into lines at a time.
+_CHUNK = 1 << 16
+
+
+def _pieces(text: str) -> Iterator[list[str]]:
+    """Lines of a text, some at a time: dumps have hundreds of megabytes."""
+    start = 0
+    while start <= len(text):
+        end = text.find("\n", start + _CHUNK)
+        end = len(text) if end < 0 else end
+        yield text[start:end].split("\n")
+        start = end + 1
+
+
+class _Parser:
+    def __init__(self, file: str):
+        self.file = file
+        self.blocks: list[Block] = []
+        self.keys: list[tuple[int, int]] = []
+        self.number: dict[tuple[int, int], int] = {}
+        #: Numbers of keys by the two texts that make one, and ports by theirs.
+        self.known: dict[tuple[str, str], int] = {}
+        self.ports = {f"{port:03}": port for port in range(NO_PATH + 1)}
+        self.strange: list[tuple[int, str]] = []
+        #: Key * 256 + port of each line that was a row: all tables have much the same lines.
+        self.rows: dict[str, int] = {}
+
+    def fail(self, message: str, line: int) -> InputError:
+        return InputError(message, file=self.file, line=line)
+
+    def parse(self, text: str) -> Dump:
+        number = 0
+        for lines in _pieces(text):
+            codes = np.fromiter(map(self.rows.get, lines, repeat(-1)), np.int64, len(lines))
+            start = 0
+            for new in np.flatnonzero(codes < 0).tolist():
+                self._known_rows(codes[start:new], lines[start], number + start + 1)
+                self._line(lines[new], number + new + 1)
+                start = new + 1
+            if start < len(lines):
+                self._known_rows(codes[start:], lines[start], number + start + 1)
+            number += len(lines)
+        if not self.blocks:
+            raise InputError(
+                "is no dump of forwarding tables; expected lines as OpenSM or ibroute write them, "
+                "'Unicast lids [0-6] of switch Lid 2 guid 0x0002c9020020d3c8:' and '0x0001 001'",
+                file=self.file,
+            )
+        self._check_end(text, number)
+        return Dump(self.blocks, self.keys)
+
+    def _known_rows(self, codes: NDArray[np.int64], first: str, number: int) -> None:
+        """Add rows that stood elsewhere before, the first of them in a line of that number."""
+        if len(codes):
+            block = self._block(first, number)
+            block.keys.frombytes((codes >> 8).astype(np.intc).tobytes())
+            block.ports.frombytes((codes & 255).astype(np.intc).tobytes())
+            block.lines.frombytes(np.arange(number, number + len(codes), dtype=np.intc).tobytes())
+
+    def _line(self, raw: str, number: int) -> None:
+        line = raw.strip()
+        if raw in self.rows:
+            self._add(self.rows[raw], raw, number)
+        elif line.startswith("0x"):
+            self._row(line, raw, number)
+        elif line and not line.startswith("#"):
+            self._other(line, number)
+
+    def _block(self, line: str, number: int) -> Block:
+        """The table that a row belongs to."""
+        if not self.blocks or self.blocks[-1].closed:
+            raise self.fail(f"the row {shown(line)} belongs to no switch", number)
+        return self.blocks[-1]
+
+    def _row(self, line: str, raw: str, number: int) -> None:
+        words = line.split(None, 2)
+        lid, port = words[0], words[1] if len(words) > 1 else ""
+        tail = words[2] if len(words) > 2 else ""
+        if port == ":":  # opensm.fdbs
+            port, _, tail = tail.partition(" ")
+            if port == "UNREACHABLE":
+                return
+            tail = ""
+        self._block(line, number)
+        key = self.known.get((lid, tail), -1)
+        if key < 0:
+            key = self._key(lid, tail, line, number)
+        value = self.ports.get(port, -1)
+        if value < 0:
+            if not (port.isascii() and port.isdecimal() and int(port) <= NO_PATH):
+                raise self.fail(f"expected a LID and a port, found {shown(line)}", number)
+            value = int(port)
+        self.rows[raw] = key << 8 | value
+        self._add(key << 8 | value, line, number)
+
+    def _add(self, code: int, line: str, number: int) -> None:
+        block = self._block(line, number)
+        block.keys.append(code >> 8)
+        block.ports.append(code & 255)
+        block.lines.append(number)
+
+    def _key(self, lid: str, tail: str, line: str, number: int) -> int:
+        match = _LID.fullmatch(lid)
+        guid = _GUID.search(tail)
+        if match is None or (guid is None and "portguid" in tail.partition("'")[0]):
+            raise self.fail(f"expected a LID and a port, found {shown(line)}", number)
+        value = int(match[1], 16)
+        if value > MAX_LID:
+            raise self.fail(f"LID {value:#06x} is no unicast LID; they end at 0xbfff", number)
+        key = value, int(guid[1], 16) if guid else -1
+        if key not in self.number:
+            self.number[key] = len(self.keys)
+            self.keys.append(key)
+        self.known[lid, tail] = self.number[key]
+        return self.number[key]
+
+    def _other(self, line: str, number: int) -> None:
+        if line.startswith("Unicast lids"):
+            self._header(line, number)
+        elif line.startswith("dump_ucast_routes:"):
+            match = _FDB_HEADER.fullmatch(line)
+            if match is None:
+                raise self.fail(f"expected the GUID of a switch, found {shown(line)}", number)
+            self.blocks.append(Block(int(match[1], 16), "", number, -1, -1))
+        elif line.startswith("Multicast mlids"):
+            raise self.fail("is a dump of multicast tables; expected unicast ones", number)
+        elif match := _FOOTER.fullmatch(line):
+            self._footer(int(match[1]), bool(match[2]), number)
+        elif not _HEADINGS.fullmatch(line):
+            self.strange.append((number, line))
+
+    def _header(self, line: str, number: int) -> None:
+        match = _HEADER.fullmatch(line)
+        if match is None:
+            raise self.fail(
+                f"expected the GUID of a switch, as in 'Unicast lids [0-6] of switch Lid 2 guid "
+                f"0x0002c9020020d3c8:', found {shown(line)}",
+                number,
+            )
+        own = _OWN_LID.search(line)
+        last = -1
+        if match["last"]:
+            is_hex = match["hex"] or not match["last"].isdecimal()
+            last = int(match["last"], 16 if is_hex else 10)
+        name = (match["name"] or "").removeprefix("(").removesuffix(")").strip("'")
+        guid = int(match["guid"], 16)
+        self.blocks.append(Block(guid, name, number, int(own[1], 0) if own else -1, last))
+
+    def _footer(self, count: int, valid: bool, number: int) -> None:
+        if not self.blocks or self.blocks[-1].closed:
+            raise self.fail("a count of rows belongs to no switch", number)
+        block = self.blocks[-1]
+        rows = len(block.keys)
+        if count != rows and (valid or count != block.last):
+            raise self.fail(
+                f"the table of switch {block.guid:#018x} has {rows} rows, and its end says "
+                f"{count}; part of the file is missing",
+                number,
+            )
+        block.closed = True
+
+    def _check_end(self, text: str, number: int) -> None:
+        """Refuse a file that was cut off; say what was passed over."""
+        counted = sum(block.closed for block in self.blocks)
+        cut = next((block for block in self.blocks if not block.closed), None)
+        if counted and cut is not None:
+            raise self.fail(
+                f"the table of switch {cut.guid:#018x} that begins here has no end such as "
+                "'6 lids dumped'; part of the file is missing",
+                cut.line,
+            )
+        rows = self.blocks[-1].lines
+        if len(rows) and rows[-1] == number:  # no line end behind it
+            raise self.fail("the file ends within a line; part of it is missing", number)
+        if self.strange:
+            line, first = self.strange[0]
+            warn(
+                self.file,
+                f"{len(self.strange)} lines are no part of a table and were passed over, the "
+                f"first in line {line}: {shown(first)}",
+            )
+
+
+def parse_dump(text: str, file: str) -> Dump:
+    """What a dump says.
+
+    Lines that no dump has, such as messages of the tools, are passed over with a `FormatWarning`.
+
+    Raises
+    ------
+    InputError
+        With file and line, when it is no dump, was cut off, or has a malformed row.
+    """
+    return _Parser(file).parse(text)

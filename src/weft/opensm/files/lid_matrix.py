@@ -1,0 +1,182 @@
+"""OpenSM's matrix of hops, ``opensm-lid-matrix.dump``, which it takes back with ``-M``.
+
+Each switch has a row per switch LID: the least hops, then the hops by each of its ports, in
+hexadecimal, ``ff`` where there is no way::
+
+    Switch: guid 0x0000000000200000
+    0x0002: 00 ff ff 02 # portguid 0x0000000000200000
+    0x0003: 01 ff ff 01 # portguid 0x0000000000200001
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.errors import InputError, NotApplicable
+from weft.core.files import read_text
+from weft.fabrics import Fabric
+from weft.kernels.routing.distances import UNREACHED
+from weft.opensm.files.lft_lines import shown
+from weft.opensm.files.lids import Lids, predict_lids
+from weft.opensm.files.ports import port_guids, refuse_forwarding_hosts
+
+#: Hops where there is no way.
+NO_WAY = 255
+
+_HEADER = re.compile(r"Switch: guid 0x([0-9a-fA-F]{1,16})")
+_ROW = re.compile(
+    r"0x([0-9a-fA-F]{1,4}):((?:\s+[0-9a-fA-F]{2})+)(?:\s*# portguid 0x([0-9a-fA-F]{1,16}))?"
+)
+
+
+def shortest_hops(fabric: Fabric) -> NDArray[np.uint8]:
+    """Hops from each switch to each by each port, as OpenSM's minhop counts them.
+
+    Parameters
+    ----------
+    fabric
+        Any fabric whose hosts do not forward.
+
+    Returns
+    -------
+    NDArray
+        uint8 [switches, switches, 1 + most ports]: by the switch, the target and the port; port 0
+        is the least of all, and 255 says that there is no way.
+
+    Raises
+    ------
+    NotApplicable
+        When a host forwards, or a way is longer than a byte can say.
+    """
+    refuse_forwarding_hosts(fabric)
+    graph, count = fabric.graph, fabric.num_switches
+    graph.need_memory(count, graph.max_port + 1, "hops by port")
+    hops = graph.hops()
+    far = hops[hops != UNREACHED].max(initial=0)
+    if far >= NO_WAY - 1:
+        raise NotApplicable(f"{fabric.name} has ways of {far} hops, and OpenSM counts to 254")
+    least = np.where(hops == UNREACHED, NO_WAY, hops).astype(np.uint8)
+    found = np.full((count, count, graph.max_port + 1), NO_WAY, dtype=np.uint8)
+    found[:, :, 0] = least.T
+    # hops are symmetric: what is far from a switch is as far to it.
+    by_port = least[graph.edge_row]
+    by_port[by_port != NO_WAY] += 1
+    found[graph.edge_tail, :, graph.edge_port] = by_port
+    return found
+
+
+def lid_matrix(
+    fabric: Fabric, hops: NDArray[np.uint8] | None = None, lids: Lids | None = None
+) -> str:
+    """The dump of a matrix of hops.
+
+    Parameters
+    ----------
+    fabric
+        What it is of.
+    hops
+        As of `shortest_hops`, which is taken when left out.
+    lids
+        Switches without a LID are left out; those that OpenSM would assign when not given.
+
+    Raises
+    ------
+    NotApplicable
+        As for `shortest_hops`.
+    """
+    hops = shortest_hops(fabric) if hops is None else hops
+    lids = predict_lids(fabric) if lids is None else lids
+    base = lids.base[fabric.num_endpoints :]
+    guids = port_guids(fabric)[fabric.num_endpoints :]
+    digits = [f" {value:02x}" for value in range(NO_WAY + 1)]
+    targets = [target for target in np.argsort(base, kind="stable").tolist() if base[target]]
+    parts = []
+    order = np.argsort(fabric.node_guid[: fabric.num_switches].byteswap(), kind="stable")
+    for switch in order.tolist():
+        if not base[switch]:
+            continue
+        parts.append(f"Switch: guid 0x{fabric.node_guid[switch]:016x}\n")
+        ports = int(fabric.num_ports[switch]) + 1
+        for target in targets:
+            if hops[switch, target, 0] == NO_WAY:
+                continue
+            row = "".join(digits[value] for value in hops[switch, target, :ports].tolist())
+            parts.append(f"0x{base[target]:04x}:{row} # portguid 0x{guids[target]:016x}\n")
+    return "".join(parts)
+
+
+def read_lid_matrix(
+    fabric: Fabric, path: str | Path, *, lids: Lids | None = None
+) -> NDArray[np.uint8]:
+    """Hops from each switch to each by each port from a dump.
+
+    Parameters
+    ----------
+    fabric
+        What it is of.
+    path
+        The dump.
+    lids
+        Whose LIDs rows without a port GUID name; left out, the fabric's, else what OpenSM would
+        assign. Rows with one hold whatever the LIDs, as do those of tables; OpenSM itself forgets
+        that for this file, and takes the LID literally.
+
+    Returns
+    -------
+    NDArray
+        As of `shortest_hops`; 255 where the file says nothing.
+
+    Raises
+    ------
+    InputError
+        With file and line: a malformed line, a switch of another fabric or two entries of one, more
+        ports than the switch has, a LID or GUID of no switch.
+    NotApplicable
+        When a host forwards.
+    """
+    refuse_forwarding_hosts(fabric)
+    if lids is None:
+        lids = Lids(fabric.lid, fabric.lmc) if fabric.lid.any() else predict_lids(fabric)
+    of_lid = {int(lid): n for n, lid in enumerate(lids.base[fabric.num_endpoints :]) if lid}
+    of_guid = {int(guid): n for n, guid in enumerate(port_guids(fabric)[fabric.num_endpoints :])}
+    of_node = {int(guid): n for n, guid in enumerate(fabric.node_guid[: fabric.num_switches])}
+    count = fabric.num_switches
+    found = np.full((count, count, fabric.graph.max_port + 1), NO_WAY, dtype=np.uint8)
+    switch = -1
+    seen: set[tuple[int, int]] = set()
+    for number, raw in enumerate(read_text(path).split("\n"), 1):
+        line = raw.strip()
+        if not line or line.startswith("#"):
+            continue
+        header, row = _HEADER.fullmatch(line), _ROW.fullmatch(line)
+        problem = ""
+        if header:
+            switch = of_node.get(int(header[1], 16), -1)
+            if switch < 0:
+                problem = f"switch 0x{header[1]} is not in {fabric.name}"
+        elif row is None or switch < 0:
+            problem = f"expected 'Switch: guid 0x…' or a row of hops, found {shown(line)}"
+        else:
+            target = of_lid.get(int(row[1], 16), -1)
+            if row[3]:
+                target = of_guid.get(int(row[3], 16), -1)
+            values = [int(value, 16) for value in row[2].split()]
+            name = fabric.node_names[switch]
+            if target < 0:
+                problem = f"LID {int(row[1], 16)} is of no switch of {fabric.name}"
+            elif len(values) > fabric.num_ports[switch] + 1:
+                problem = f"{len(values) - 1} ports, and {name} has {fabric.num_ports[switch]}"
+            elif (switch, target) in seen:
+                problem = f"{name} has hops to {fabric.node_names[target]} already"
+            else:
+                seen.add((switch, target))
+                found[switch, target, : len(values)] = values
+        if problem:
+            raise InputError(problem, file=path, line=number)
+    if not seen:
+        raise InputError("has no row of hops", file=path)
+    return found

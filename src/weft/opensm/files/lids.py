@@ -1,0 +1,316 @@
+"""The LIDs that OpenSM gives, foreseen from the fabric, what its ports have and what it remembers.
+
+OpenSM 3.3.23 assigns LIDs in the first sweep, so that tables, lanes and policies can be written for
+LIDs that do not exist yet. Its rules, found in its LID manager and checked against the real one:
+
+- The subnet manager's own port is served first, then all ports that it can reach in the order of
+  their GUIDs, the bytes of which count from the last to the first.
+- An adapter port takes 2^LMC LIDs, a switch one, unless its port 0 is enhanced and ``lmc_esp0`` is
+  set.
+- A port that OpenSM remembers (``guid2lid``) gets the LID remembered, if that is aligned to the LMC
+  and as many were remembered as are needed; of more, the first 2^LMC count.
+- Any other port keeps the LID it has, if that is aligned and none of the LIDs that it would take is
+  remembered for another port or was given before.
+- Every other port takes the lowest aligned LIDs of the first range that is free. What is skipped to
+  align them is lost: switches do not fill the holes.
+- Which ranges are free is settled before any is given: all but the LIDs remembered and those that
+  ports have and can keep. Where LIDs of two ports overlap, the later port hides the earlier one
+  here, and the earlier one's LID can be given away a second time. OpenSM really does that, so
+  `Lids.clashes` says which ports share a LID.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from weft.core.errors import InputError, NotApplicable
+from weft.fabrics import Fabric, NodeKind
+from weft.opensm.files.ports import MAX_LID, port_guids
+
+#: An LMC is three bits.
+MAX_LMC = 7
+
+
+@dataclass(frozen=True, eq=False)
+class Lids:
+    """Base LID and LMC of each destination.
+
+    Parameters
+    ----------
+    base
+        int32 [destinations]; 0 where the subnet manager cannot reach the port.
+    lmc
+        uint8 [destinations].
+    """
+
+    base: NDArray[np.int32]
+    lmc: NDArray[np.uint8]
+
+    @property
+    def clashes(self) -> list[tuple[int, int, int]]:
+        """Each LID that two destinations have, with both of them, in the order of LIDs."""
+        holder: dict[int, int] = {}
+        found = []
+        for destination, (base, lmc) in enumerate(
+            zip(self.base.tolist(), self.lmc.tolist(), strict=True)
+        ):
+            for lid in range(base, base + (1 << lmc)) if base else ():
+                first = holder.setdefault(lid, destination)
+                if first != destination:
+                    found.append((lid, first, destination))
+        return sorted(found)
+
+    def of(self, fabric: Fabric) -> Fabric:
+        """The fabric with these LIDs in the place of its own."""
+        return replace(fabric, lid=self.base.copy(), lmc=self.lmc.copy())
+
+
+def predict_lids(
+    fabric: Fabric,
+    *,
+    lmc: int = 0,
+    sm: str | int | None = None,
+    cache: Mapping[int, tuple[int, int]] | None = None,
+    wide_switches: Collection[int] = (),
+    reassign: bool = False,
+    max_lid: int = MAX_LID,
+) -> Lids:
+    """LIDs that OpenSM 3.3.23 assigns in its first sweep.
+
+    Parameters
+    ----------
+    fabric
+        Any fabric; its LIDs are what the ports have now.
+    lmc
+        The LMC that OpenSM is told (``-l``).
+    sm
+        Node on which it runs, by number, name or GUID, at its first port that has a cable. Left
+        out, the first host that has one in port 1, which is the only port that a program on ibsim
+        can use; else the first with any.
+    cache
+        First and last LID by port GUID that it remembers from before, such as from
+        `weft.opensm.files.guid2lid.read_guid2lid`.
+    wide_switches
+        Switches that take 2^LMC LIDs, because their port 0 is enhanced and ``lmc_esp0`` is set.
+    reassign
+        Whether what ports have and the cache says is forgotten (``-r``).
+    max_lid
+        Largest LID that the switches' tables hold.
+
+    Raises
+    ------
+    InputError
+        When the LMC is not 0 to 7, there is no such node or it has no cable, or entries of the
+        cache overlap.
+    NotApplicable
+        When there are more LIDs than tables hold, or no host to run on.
+    """
+    if not 0 <= lmc <= MAX_LMC:
+        raise InputError(f"lmc must be 0 to {MAX_LMC}, not {lmc}")
+    own = _own_port(fabric, sm)
+    ports = _Ports.of(fabric)
+    lmcs = np.full(len(ports.guid), lmc)
+    lmcs[fabric.num_endpoints : fabric.num_destinations] = 0
+    lmcs[fabric.num_endpoints + np.array(list(wide_switches), dtype=np.int64)] = lmc
+    manager = _Manager(fabric.name, max_lid, ports, lmcs.tolist(), lmc)
+    if not reassign:
+        manager.remember(dict(cache or {}))
+        manager.have[: len(fabric.lid)] = fabric.lid.tolist()
+        manager.had_lmc[: len(fabric.lmc)] = fabric.lmc.tolist()
+    found = np.flatnonzero(_reached(fabric, ports, own))
+    order = found[np.argsort(ports.guid[found].byteswap(), kind="stable")]
+    manager.sweep(order.tolist())
+    for port in [own, *order[order != own].tolist()]:
+        manager.serve(port)
+    base = np.array(manager.given[: fabric.num_destinations], dtype=np.int32)
+    return Lids(base, np.where(base > 0, lmcs[: len(base)], 0).astype(np.uint8))
+
+
+def with_lids(fabric: Fabric, *, lmc: int = 0, sm: str | int | None = None) -> Fabric:
+    """The fabric as OpenSM leaves it after its first sweep; see `predict_lids`."""
+    return predict_lids(fabric, lmc=lmc, sm=sm).of(fabric)
+
+
+def _own_port(fabric: Fabric, sm: str | int | None) -> int:
+    """Destination of the port that the subnet manager sends from."""
+    if sm is None:
+        endpoints = fabric.host_endpoint[fabric.host_endpoint >= 0]
+        if not len(endpoints):
+            raise NotApplicable(f"{fabric.name} has no host with a cable to run OpenSM on")
+        return int(endpoints[np.argmax(fabric.endpoint_port[endpoints] == 1)])
+    node = fabric.find_node(sm) if isinstance(sm, str) else sm
+    if not 0 <= node < fabric.num_nodes:
+        raise InputError(f"{fabric.name} has nodes 0 to {fabric.num_nodes - 1}, not {node}")
+    if fabric.node_kind[node] == NodeKind.SWITCH:
+        return fabric.num_endpoints + node
+    ports = np.flatnonzero(fabric.endpoint_node == node)
+    if not len(ports):
+        raise InputError(f"{fabric.node_names[node]} has no cable, so OpenSM cannot run on it")
+    return int(ports[0])
+
+
+@dataclass(frozen=True, eq=False)
+class _Ports:
+    """Ports that have LIDs: the destinations, then other cabled ports of hosts that forward."""
+
+    guid: NDArray[np.uint64]
+    #: The node at the other end of the cable, -1 for a switch's port 0.
+    peer: NDArray[np.int32]
+    peer_port: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, fabric: Fabric) -> _Ports:
+        slot_node = np.repeat(np.arange(fabric.num_nodes), fabric.num_ports)
+        cabled = (fabric.port_link >= 0) & (fabric.node_kind[slot_node] != NodeKind.SWITCH)
+        slots = fabric.port_offset[fabric.endpoint_node] + fabric.endpoint_port - 1
+        others = np.setdiff1d(np.flatnonzero(cabled), slots)
+        guid = np.concatenate((port_guids(fabric), fabric.port_guid[others]))
+        peer = np.full(len(guid), -1, dtype=np.int32)
+        peer_port = np.zeros(len(guid), dtype=np.int32)
+        adapters = np.concatenate(
+            (np.arange(len(slots)), np.arange(len(guid) - len(others), len(guid)))
+        )
+        links = fabric.port_link[np.concatenate((slots, others))]
+        peer[adapters] = fabric.link_to[links]
+        peer_port[adapters] = fabric.link_to_port[links]
+        return cls(guid, peer, peer_port)
+
+
+def _reached(fabric: Fabric, ports: _Ports, own: int) -> NDArray[np.bool_]:
+    """What directed packets from a port come to, through switches only: bool [ports]."""
+    switches = fabric.num_switches
+    inner = np.flatnonzero((fabric.link_from < switches) & (fabric.link_to < switches))
+    joined = csr_array(
+        (np.ones(len(inner), np.uint8), (fabric.link_from[inner], fabric.link_to[inner])),
+        shape=(switches, switches),
+    )
+    label = connected_components(joined, directed=False)[1]
+    part = np.full(len(ports.guid), -1, dtype=np.int64)
+    behind = (ports.peer >= 0) & (ports.peer < switches)
+    part[behind] = label[ports.peer[behind]]
+    part[fabric.num_endpoints : fabric.num_destinations] = label
+    reached: NDArray[np.bool_] = part == part[own]
+    if part[own] < 0:  # two adapters back to back
+        slot = fabric.port_offset[ports.peer[own]] + ports.peer_port[own] - 1
+        reached = ports.guid == fabric.port_guid[slot]
+        reached[own] = True
+    return reached
+
+
+@dataclass
+class _Range:
+    first: int
+    last: int
+
+
+class _Manager:
+    """State of the LID manager during one sweep."""
+
+    def __init__(self, name: str, max_lid: int, ports: _Ports, lmcs: list[int], lmc: int):
+        self.name, self.max_lid, self.lmc = name, max_lid, lmc
+        self.guid: list[int] = ports.guid.tolist()
+        self.is_switch: list[bool] = (ports.peer < 0).tolist()
+        self.lmcs = lmcs
+        #: What each port has before.
+        self.have = [0] * len(lmcs)
+        self.had_lmc = [0] * len(lmcs)
+        self.given = [0] * len(lmcs)
+        self.cache: dict[int, tuple[int, int]] = {}
+        self.used = bytearray(max(max_lid, MAX_LID) + (2 << MAX_LMC))
+        self.free: list[_Range] = []
+        #: Where the search for so many LIDs begins: ranges only shrink.
+        self.start: dict[int, int] = {}
+
+    def remember(self, cache: dict[int, tuple[int, int]]) -> None:
+        """Take in the ranges remembered, but for those that are no ranges or not aligned."""
+        owner: dict[int, int] = {}
+        size = 1 << self.lmc
+        for guid, (first, last) in cache.items():
+            bad = not guid or not 0 < first <= last <= self.max_lid
+            if bad or (first != last and first & (size - 1)):
+                continue
+            kept = min(last, first + size - 1)
+            self.cache[guid] = first, kept
+            for lid in range(first, kept + 1):
+                if owner.setdefault(lid, guid) != guid:
+                    raise InputError(
+                        f"LID {lid} is remembered for both {owner[lid]:#018x} and {guid:#018x}"
+                    )
+                self.used[lid] = 1
+
+    def sweep(self, ports: list[int]) -> None:
+        """Find the ranges of LIDs that are neither remembered nor going to be kept."""
+        holder: dict[int, int] = {}
+        for port in ports:
+            for lid in self._range(port):
+                holder[lid] = port
+            guid, size = self.guid[port], 1 << self.lmcs[port]
+            if size > 1 and guid in self.cache:
+                first, last = self.cache[guid]
+                if first & (size - 1) or last - first + 1 < size:
+                    del self.cache[guid]
+                    self.used[first : last + 1] = bytes(last + 1 - first)
+        lid = 1
+        while lid <= self.max_lid:
+            end = self._kept_until(lid, holder)
+            if end < lid:
+                if self.free and self.free[-1].last == lid - 1:
+                    self.free[-1].last = lid
+                else:
+                    self.free.append(_Range(lid, lid))
+                end = lid
+            lid = end + 1
+
+    def _range(self, port: int) -> range:
+        """LIDs that a port has now; an end that is no unicast LID counts as 0."""
+        first = self.have[port]
+        last = first + (1 << self.had_lmc[port]) - 1
+        return range(first if first <= MAX_LID else 0, (last if last <= MAX_LID else 0) + 1)
+
+    def _kept_until(self, lid: int, holder: dict[int, int]) -> int:
+        """Last of the LIDs from this one on that are taken together, 0 when it is free."""
+        if self.used[lid]:
+            return lid
+        port = holder.get(lid)
+        if port is None or self.guid[port] in self.cache:
+            return 0
+        first, size = self.have[port], 1 << self.lmcs[port]
+        if first & (size - 1):
+            return 0
+        if size == 1 and self.is_switch[port]:
+            size = 1 << self.had_lmc[port]
+        last = first + size - 1
+        keeps = first <= lid <= last and not any(self.used[first + 1 : last + 1])
+        return last if keeps else 0
+
+    def serve(self, port: int) -> None:
+        """Give a port its LIDs."""
+        guid, size = self.guid[port], 1 << self.lmcs[port]
+        lid = self.have[port]
+        if guid in self.cache:
+            lid = self.cache[guid][0]
+        elif not lid or lid & (size - 1) or any(self.used[lid : lid + size]):
+            lid = self._first_free(size)
+        self.given[port] = lid
+        self.used[lid : lid + size] = b"\1" * size
+
+    def _first_free(self, size: int) -> int:
+        """Take the lowest aligned LIDs of the first range that has so many."""
+        for at in range(self.start.get(size, 0), len(self.free)):
+            found = self.free[at]
+            lid = -(-found.first // size) * size
+            if lid + size - 1 <= found.last:
+                found.first = lid + size
+                self.start[size] = at
+                return lid
+        wanted = sum(1 << lmc for lmc in self.lmcs)
+        raise NotApplicable(
+            f"{self.name} needs {wanted} LIDs with LMC {self.lmc}, which do not fit into 1 to "
+            f"{self.max_lid}"
+        )

@@ -1,0 +1,363 @@
+"""ibsim and OpenSM as they run: starting them, waiting for sweeps, ibsim's console."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weft.core.errors import InputError, NotApplicable, WeftError
+from weft.core.files import read_text, write_text
+from weft.fabrics import Fabric
+from weft.fabrics.formats import FormatWarning, write_file
+from weft.fabrics.formats.ibsim import simulated
+from weft.opensm.files.guid2lid import read_guid2lid
+from weft.opensm.files.lfts import read_lfts
+from weft.opensm.files.lids import Lids, predict_lids
+from weft.opensm.files.osm_log import NEED_QOS, Sweep, is_foreign, last_error, sweeps, version
+from weft.opensm.files.tables_folder import FILES, GUID2LID, LFTS, TORUS, Tables
+from weft.opensm.live import guardian
+from weft.opensm.live.opensm_conf import check_settings, torus_text
+from weft.opensm.live.processes import (
+    Processes,
+    ending,
+    log_text,
+    search_path,
+    tail,
+    wait_for,
+    write_all,
+)
+from weft.routes import TableRoutes
+
+#: Settings of opensm.conf on which weft relies.
+_OURS = {
+    "routing_engine", "sweep_interval", "sweep_on_trap", "log_file", "log_flags", "dump_files_dir",
+    "force_log_flush", "accum_log_file", "daemon", "lfts_file", "lmc",
+}  # fmt: skip
+#: What ibsim's tables hold at most, one entry per LID.
+_MOST_LIDS = 49152
+_HEAD = re.compile(r'^(?:Switch|Ca|Hca|Rt)\t\d+ "([^"]+)"', re.MULTILINE)
+_PROMPT = "sim> "
+
+
+class Running:
+    """The programs behind a `weft.opensm.live.subnet.Subnet`."""
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        engine: str,
+        processes: Processes,
+        programs: Mapping[str, str],
+        library: str,
+        timeout_s: float,
+    ):
+        self.whole = fabric
+        self.engine = engine
+        self.folder = processes.folder
+        self.timeout_s = timeout_s
+        self.log = self.folder / "opensm.log"
+        self._processes = processes
+        self._programs = programs
+        self._pulled: dict[int, str] = {}
+        #: Tables that OpenSM was given to load.
+        self._given: TableRoutes | None = None
+        #: What weft added by itself, for the user to know.
+        self.notes: list[str] = []
+        self.pairs = 0
+        #: What is wrong with the subnet although it is up.
+        self.problems: tuple[str, ...] = ()
+        self.environment = {
+            **os.environ,
+            "PATH": search_path(),
+            "LD_PRELOAD": library,
+            "IBSIM_SOCKNAME": f"weft-{processes.token[:12]}",
+            "OSM_CACHE_DIR": str(self.folder),
+            "OSM_TMP_DIR": str(self.folder),
+            guardian.MARK: processes.token,
+        }
+
+    @property
+    def fabric(self) -> Fabric:
+        """What is simulated now, without the cables that are pulled."""
+        if not self._pulled:
+            return self.whole
+        return self.whole.without(cables=self._pulled)
+
+    @property
+    def version(self) -> str:
+        """Version of OpenSM, such as ``3.3.23``."""
+        return version(log_text(self.log))
+
+    @property
+    def ended(self) -> str:
+        """What is no longer up and how it ended; empty while both programs run."""
+        programs = {"ibsim": self._sim, "OpenSM": self._sm}
+        status = {name: process.poll() for name, process in programs.items()}
+        return " and ".join(
+            f"{x} ended with {ending(n)}" for x, n in status.items() if n is not None
+        )
+
+    # -- starting ----------------------------------------------------------------------------
+
+    def _start(
+        self,
+        own: int,
+        tables: Tables | None,
+        lmc: int | None,
+        qos: bool | None,
+        options: dict[str, Any],
+    ) -> None:
+        settings: dict[str, Any] = {"lmc": 0}
+        if self.engine in NEED_QOS:
+            settings["qos"] = "TRUE"
+        path = None
+        if tables is not None:
+            settings |= self._lay_out(tables)
+            if LFTS in tables.files:
+                path = tables.source or self.folder / LFTS
+        if path is not None and tables is not None and "lmc" not in tables.settings:
+            settings["lmc"] = read_lfts(self.fabric, path, lmc=lmc).lmc
+        if lmc is not None:
+            if tables is not None and lmc != int(settings["lmc"]):
+                raise InputError(f"the tables are for LMC {settings['lmc']}, not {lmc}")
+            settings["lmc"] = lmc
+        if qos is not None:
+            settings["qos"] = str(qos).upper()
+        for name in _OURS & options.keys():
+            raise InputError(f"{name} is set by weft, and cannot be an option")
+        check_settings(options, self._programs["opensm"])
+        if self.engine == "torus-2QoS":
+            self._tell_torus(str(options.get("torus_config", "")))
+        self._simulate(own, int(settings["lmc"]))
+        if path is not None:
+            self._given = read_lfts(
+                self.fabric, path, lids=self._expected, lmc=int(settings["lmc"])
+            )
+        self._manage({**settings, **{name: _from_here(text) for name, text in options.items()}})
+
+    def _lay_out(self, tables: Tables) -> dict[str, str]:
+        """Put files where OpenSM looks for them; the settings that go with them."""
+        for name, text in tables.files.items():
+            write_text(self.folder / name, text)
+        named = {
+            setting: str(self.folder / name)
+            for setting, name in FILES.items()
+            if name in tables.files
+        }
+        return {**tables.settings, **named}
+
+    def _tell_torus(self, given: str) -> None:
+        """Give torus-2QoS the configuration without which it gives up."""
+        path = self.folder / TORUS
+        if given:
+            if not Path(given).is_file():
+                raise InputError("there is no such file for torus_config", file=given)
+        elif not path.exists():
+            write_text(path, torus_text(self.fabric))
+            self.notes.append(f"no torus_config was given; OpenSM has weft's, {path}")
+
+    def _simulate(self, own: int, lmc: int) -> None:
+        """Start ibsim."""
+        fabric = self.fabric
+        net = self.folder / "net.txt"
+        shown = simulated(fabric)
+        other = int(np.count_nonzero(shown.node_guid != fabric.node_guid))
+        if other:
+            self.notes.append(
+                f"{other} adapters have other node GUIDs here, from which ibsim makes the port "
+                "GUIDs that they have"
+            )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FormatWarning)
+            write_file(shown, net, "ibsim")
+        self._ids = _HEAD.findall(read_text(net))
+        self._own = own
+        self.environment["SIM_HOST"] = self._ids[own]
+        memory = self.folder / GUID2LID
+        self._lmc = lmc
+        #: LIDs that the ports are to have; with an engine of OpenSM's own, which have any.
+        self._expected = self._expect(read_guid2lid(memory) if memory.exists() else {})
+        # -P counts switch ports and port 0 of each, and adapter ports.
+        ports = int(fabric.num_ports.sum()) + fabric.num_switches
+        room = int(self._expected.base.max()) + (2 << lmc) + 64
+        sizes = [f"-N{fabric.num_nodes + 1}", f"-S{fabric.num_switches + 1}", f"-P{ports + 1}"]
+        sizes.append(f"-L{min(_MOST_LIDS, max(room, 1024))}")
+        self._sim_log = self.folder / "ibsim.log"
+        self._sim = self._processes.start(
+            [self._programs["ibsim"], "-s", *sizes, str(net)],
+            self._sim_log,
+            {name: text for name, text in self.environment.items() if name != "LD_PRELOAD"},
+            stdin=subprocess.PIPE,
+        )
+        wait_for(
+            lambda: _PROMPT in log_text(self._sim_log),
+            self._sim,
+            [self._sim_log],
+            self.timeout_s,
+            f"ibsim did not take up {fabric.name}",
+        )
+
+    def _expect(self, cache: Mapping[int, tuple[int, int]]) -> Lids:
+        """LIDs that OpenSM gives to what it reaches now, with a memory of LIDs."""
+        return predict_lids(self.fabric, lmc=self._lmc, sm=self._own, cache=cache)
+
+    def _manage(self, settings: Mapping[str, Any]) -> None:
+        """Start OpenSM, and wait until it has programmed the tables asked for."""
+        folder = self.folder
+        config = {
+            "routing_engine": self.engine,
+            # Nothing happens unless it is asked for: one sweep for each SIGHUP.
+            "sweep_interval": 0,
+            "sweep_on_trap": "FALSE",
+            "log_file": self.log,
+            "log_flags": "0x43",
+            "force_log_flush": "TRUE",
+            "accum_log_file": "FALSE",
+            "dump_files_dir": folder,
+            # Not those of this machine's own subnet.
+            "partition_config_file": folder / "partitions.conf",
+            "per_module_logging_file": folder / "per-module-logging.conf",
+            "prefix_routes_file": folder / "prefix-routes.conf",
+            "qos_policy_file": folder / "qos-policy.conf",
+            "torus_config": folder / "torus-2QoS.conf",
+            **settings,
+        }
+        path = folder / "opensm.conf"
+        write_text(path, "".join(f"{name} {value}\n" for name, value in config.items()))
+        self._sm_output = folder / "opensm.out"
+        self._sm = self._processes.start(
+            [self._programs["opensm"], "-F", str(path)],
+            self._sm_output,
+            self.environment,
+            stdin=subprocess.DEVNULL,
+        )
+        self._await_sweep(0, f"OpenSM did not bring up {self.fabric.name}")
+
+    def _await_sweep(self, start: int, what: str) -> None:
+        """Wait until a sweep that began after a place in the log is over, and judge it."""
+
+        def done() -> bool:
+            return any(sweep.up for sweep in sweeps(log_text(self.log, start)))
+
+        def hint() -> str:
+            if not is_foreign(log_text(self.log)):
+                return ""
+            return (
+                f"; weft understands no line of {self.log.name}, whose format differs from that of "
+                "OpenSM 3.3, so it cannot tell whether the subnet is up"
+            )
+
+        wait_for(done, self._sm, [self.log, self._sm_output], self.timeout_s, what, hint)
+        self.sweep = next(s for s in sweeps(log_text(self.log, start)) if s.up)
+        if self.sweep.engine != self.engine:
+            reasons = dict(self.sweep.failed)
+            reason = reasons.get(self.engine) or last_error(log_text(self.log, start))
+            raise NotApplicable(
+                f"OpenSM's {self.engine} refuses {self.fabric.name}"
+                f"{': ' + reason if reason else ''}; it fell back to {self.sweep.engine or 'none'}"
+            )
+
+    # -- changing ----------------------------------------------------------------------------
+
+    def sweep_again(self) -> Sweep:
+        """Let OpenSM look at the whole subnet again, read its files again, and route.
+
+        Raises
+        ------
+        NotApplicable
+            When it falls back to another engine.
+        WeftError
+            When it takes too long or has ended.
+        """
+        start = self.log.stat().st_size
+        if self._sm.poll() is None:
+            os.kill(self._sm.pid, signal.SIGHUP)
+        self._await_sweep(start, "OpenSM did not finish its sweep")
+        return self.sweep
+
+    def _end_of(self, cable: int) -> str:
+        """One end of a cable as ibsim's console takes it."""
+        node = int(self.whole.link_from[2 * cable])
+        return f'"{self._ids[node]}"[{int(self.whole.link_from_port[2 * cable])}]'
+
+    def _check_running(self) -> None:
+        """Refuse what would wait for a simulator that is gone.
+
+        Raises
+        ------
+        WeftError
+            When the subnet has ended.
+        """
+        if self._sim.poll() is not None:
+            raise WeftError(f"the subnet that simulated {self.whole.name} has ended")
+
+    def _console(self, command: str) -> None:
+        """Give ibsim a command, and wait until it has done it.
+
+        Raises
+        ------
+        WeftError
+            When ibsim does not answer, or complains.
+        """
+        self._check_running()
+        start = self._sim_log.stat().st_size
+        assert self._sim.stdin
+        try:
+            write_all(self._sim.stdin, command)
+        except OSError:
+            raise WeftError(f"ibsim has ended{tail(self._sim_log)}") from None
+        wait_for(
+            lambda: _PROMPT in log_text(self._sim_log, start),
+            self._sim,
+            [self._sim_log],
+            self.timeout_s,
+            f"ibsim did not take {command!r}",
+        )
+        complaints = re.findall(r"^# (.*)", log_text(self._sim_log, start), re.MULTILINE)
+        if complaints:
+            raise WeftError(f"ibsim refuses {command!r}: {complaints[0]}")
+
+
+def _from_here(value: Any) -> Any:
+    """A file's absolute path, as OpenSM runs in another folder; other values as they are."""
+    return (
+        os.path.abspath(value) if isinstance(value, str | Path) and os.path.exists(value) else value
+    )
+
+
+def sm_node(fabric: Fabric, sm_host: str | int | None) -> int:
+    """Node that OpenSM runs on: a host with a cable in port 1, the one that ibsim gives programs.
+
+    Raises
+    ------
+    NotApplicable
+        When no host has one there.
+    InputError
+        When there is no such host, or it has none there.
+    """
+    endpoints = fabric.host_endpoint[fabric.host_endpoint >= 0]
+    usable = fabric.endpoint_node[endpoints[fabric.endpoint_port[endpoints] == 1]]
+    if sm_host is None:
+        if not len(usable):
+            raise NotApplicable(
+                f"{fabric.name} has no host with a cable in port 1, and ibsim runs OpenSM on no "
+                "other port"
+            )
+        return int(usable[0])
+    node = fabric.find_node(sm_host) if isinstance(sm_host, str) else int(sm_host)
+    if not fabric.num_switches <= node < fabric.num_switches + fabric.num_hosts:
+        raise InputError(f"OpenSM runs on a host, not on {sm_host}")
+    if node not in usable:
+        raise InputError(
+            f"{fabric.node_names[node]} has no cable in port 1, and ibsim runs OpenSM on no other "
+            "port"
+        )
+    return node

@@ -1,0 +1,185 @@
+"""Whether a simulated subnet is what was asked for, read back from what OpenSM dumped."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.errors import WeftError
+from weft.core.words import few
+from weft.fabrics import Fabric
+from weft.fabrics.formats import FormatWarning
+from weft.fabrics.formats.subnet_list import Seen, read_seen
+from weft.opensm.files.guid2lid import read_guid2lid
+from weft.opensm.files.lfts import read_lfts
+from weft.opensm.files.lids import Lids
+from weft.opensm.files.osm_log import Sweep, complaints
+from weft.opensm.files.ports import destination_name, port_guids
+from weft.opensm.files.tables_folder import DUMP, GUID2LID, SUBNET
+from weft.routes import TableRoutes
+
+
+def remembered_lids(fabric: Fabric, path: Path) -> Lids:
+    """LIDs of the ports of a fabric in a ``guid2lid`` file, 0 where it has none."""
+    spans = read_guid2lid(path)
+    base = np.zeros(fabric.num_destinations, dtype=np.int32)
+    lmc = np.zeros(len(base), dtype=np.uint8)
+    for destination, guid in enumerate(port_guids(fabric).tolist()):
+        first, last = spans.get(guid, (0, 0))
+        base[destination], lmc[destination] = first, (last - first).bit_length()
+    return Lids(base, lmc)
+
+
+def verify(
+    fabric: Fabric, folder: Path, sweep: Sweep, expected: Lids, given: TableRoutes | None
+) -> TableRoutes:
+    """Read back what OpenSM did, and refuse anything but what it was to do.
+
+    Parameters
+    ----------
+    fabric
+        What is simulated.
+    folder
+        OpenSM's dumps and its ``guid2lid``.
+    sweep
+        The sweep that wrote them.
+    expected
+        LIDs of the ports that OpenSM reaches, 0 for others. They must be those with tables that
+        were given; where OpenSM routes by itself, each of these ports must have one of its own.
+    given
+        The tables that OpenSM was given; None where it routes by itself.
+
+    Returns
+    -------
+    TableRoutes
+        What the switches hold by OpenSM's dump.
+
+    Raises
+    ------
+    WeftError
+        On the first difference: cables, LIDs, then tables, with what OpenSM logged.
+    """
+    seen = read_seen(folder / SUBNET)
+    reached = expected.base > 0
+    said = complaints(sweep.errors)
+    _, fault = cable_faults(fabric, seen, reached)
+    fault = fault or _lid_fault(fabric, seen, folder, expected, exact=given is not None)
+    if fault:
+        raise WeftError(f"the subnet is not up as it should be: {fault}{said}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FormatWarning)
+        lmc = None if given is None else given.lmc
+        found = read_lfts(fabric, folder / DUMP, lids=expected, lmc=lmc)
+    if given is not None:
+        differ = differences(fabric, expected, given, found)
+        if len(differ):
+            line, switch = (int(number) for number in differ[0])
+            ports = [
+                "no port"
+                if routes.table[line, switch] == routes.no_path
+                else f"port {routes.table[line, switch]}"
+                for routes in (given, found)
+            ]
+            raise WeftError(
+                f"OpenSM programmed {len(differ)} entries otherwise than in the tables, such as "
+                f"{fabric.node_names[switch]} towards "
+                f"{destination_name(fabric, line >> given.lmc)}: {ports[1]} instead of "
+                f"{ports[0]}{said}"
+            )
+    return found
+
+
+def differences(
+    fabric: Fabric, lids: Lids, wanted: TableRoutes, found: TableRoutes
+) -> NDArray[np.int64]:
+    """Entries of tables that differ, for the LIDs that ports have: int64 [entries, 2]."""
+    width = np.where(lids.base > 0, 1 << lids.lmc.astype(np.int64), 0)
+    offset = np.arange(1 << wanted.lmc)
+    known = (offset[None, :] < width[:, None]).reshape(-1)
+    reached = lids.base[fabric.num_endpoints :] > 0
+    return np.argwhere((found.table != wanted.table) & known[:, None] & reached)
+
+
+def cable_faults(fabric: Fabric, seen: Seen, reached: NDArray[np.bool_]) -> tuple[list[int], str]:
+    """How the cables that OpenSM saw differ from those that it can reach.
+
+    Parameters
+    ----------
+    fabric
+        What should be there.
+    seen
+        What OpenSM saw.
+    reached
+        bool [destinations]: ports of hosts and switches that it reached.
+
+    Returns
+    -------
+    list of int, str
+        Cables that it did not see; and what differs, empty where nothing does.
+    """
+    guids, ends = port_guids(fabric), fabric.num_endpoints
+    ports = fabric.num_ports[: fabric.num_switches]
+    slots = fabric.port_offset[fabric.endpoint_node] + fabric.endpoint_port - 1
+    #: By slot: the GUID of its port, or of its switch, and whether that is reached.
+    guid = fabric.port_guid.copy()
+    known = np.zeros(len(guid), dtype=np.bool_)
+    inner = int(ports.sum())
+    guid[:inner], known[:inner] = np.repeat(guids[ends:], ports), np.repeat(reached[ends:], ports)
+    known[slots] = reached[:ends]
+    start = fabric.port_offset[fabric.link_from] + fabric.link_from_port - 1
+    end = fabric.port_offset[fabric.link_to] + fabric.link_to_port - 1
+    links = np.flatnonzero(known[start])
+    wanted = dict(
+        zip(
+            zip(
+                guid[start[links]].tolist(),
+                fabric.link_from_port[links].tolist(),
+                guid[end[links]].tolist(),
+                fabric.link_to_port[links].tolist(),
+                strict=True,
+            ),
+            links.tolist(),
+            strict=True,
+        )
+    )
+    missing = sorted({link >> 1 for end, link in wanted.items() if end not in seen.cables})
+    if missing:
+        names = few([fabric.cable_name(cable) for cable in missing])
+        return missing, f"OpenSM did not find {len(missing)} cables: {names}"
+    more = sorted(seen.cables - wanted.keys())
+    if more:
+        near, port, far, other = more[0]
+        return [], (
+            f"OpenSM found {len(more)} ends of cables that are not in {fabric.name}, such as "
+            f"{near:#018x}[{port}] to {far:#018x}[{other}]"
+        )
+    return [], ""
+
+
+def _lid_fault(fabric: Fabric, seen: Seen, folder: Path, expected: Lids, *, exact: bool) -> str:
+    """How the LIDs in force differ from those expected; empty if they do not."""
+    guids = port_guids(fabric).tolist()
+    base = np.array([seen.lid.get(guid, 0) for guid in guids], dtype=np.int32)
+    memory = remembered_lids(fabric, folder / GUID2LID)
+    reached = expected.base > 0
+    without = np.flatnonzero(reached & (base == 0))
+    if len(without):
+        names = few([destination_name(fabric, int(port)) for port in without])
+        return f"{len(without)} of {reached.sum()} ports have no LID: {names}"
+    for what, lids in (("have", base), ("are remembered with", memory.base)):
+        differ = np.flatnonzero(reached & (lids != (expected.base if exact else base)))
+        if len(differ):
+            at = int(differ[0])
+            wanted = expected.base[at] if exact else base[at]
+            return (
+                f"{len(differ)} of {reached.sum()} ports {what} another LID than they should, such "
+                f"as {destination_name(fabric, at)}: {lids[at]} instead of {wanted}"
+            )
+    shared = [
+        f"LID {lid} of {destination_name(fabric, a)} and {destination_name(fabric, b)}"
+        for lid, a, b in Lids(base, memory.lmc).clashes
+    ]
+    return f"{len(shared)} LIDs are of two ports: {few(shared)}" if shared else ""

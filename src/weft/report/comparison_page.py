@@ -1,0 +1,184 @@
+"""`render` and `write`: a comparison as one self-contained HTML file.
+
+The page holds everything that it shows and asks no network for anything; its content security
+policy forbids it to. Drawing and chart are its own canvas and SVG: a plotting library inlined
+would weigh more than most pages do.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+from markupsafe import Markup
+
+from weft.core.files import write_text
+from weft.fabrics import Fabric
+from weft.report.comparison_data import LinkUsers, Page, Ranking, Run
+from weft.report.layout import Layout, layout
+from weft.report.packing import coded, packed, script_json
+from weft.report.parts import content_hash, drawing_facts, fabric_blob, template
+from weft.report.summary import (
+    STATISTICS,
+    Scope,
+    curve,
+    default_run,
+    hottest,
+    rounded,
+    scope_of,
+    statistics,
+    usable_links,
+    user_line,
+)
+from weft.sim.static.loads import host_rate_gbps
+
+SCRIPTS = ("data.js", "view.js", "drawing.js", "chart.js", "panels.js", "main.js")
+
+
+def write(page: Page, path: str | Path) -> None:
+    """Write a comparison as an HTML file, which appears whole or not at all.
+
+    Raises
+    ------
+    InputError
+        When the file cannot be written.
+    """
+    write_text(path, render(page))
+
+
+def render(page: Page) -> str:
+    """A comparison as the text of an HTML file; equal pages give equal text.
+
+    Raises
+    ------
+    ValueError
+        When a run does not fit the fabric or holds a load that is no number.
+    """
+    fabric = page.fabric
+    for run in page.runs:
+        _check(fabric, run)
+    scope = scope_of(fabric)
+    drawing = layout(fabric)
+    opening = default_run(page)
+    style = template("style.css")
+    script = '(() => {\n"use strict";\n' + "\n".join(map(template, SCRIPTS)) + "})();\n"
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    text = environment.from_string(template("page.html")).render(
+        page=page,
+        # The name of the engine heads each row as it is.
+        columns={name: text for name, text in page.columns.items() if name.lower() != "engine"},
+        ran={run.engine for run in page.runs},
+        fitting=[verdict for verdict in page.engines if not verdict.refusal],
+        refused=[verdict for verdict in page.engines if verdict.refusal],
+        patterns=_patterns(page),
+        statistics=STATISTICS,
+        hottest=_plain_hottest(fabric, opening, scope),
+        default_run=opening,
+        load_text=_load_text(fabric),
+        data=Markup(script_json(_data(page, scope, drawing, opening))),
+        fabric_blob=Markup(fabric_blob(fabric, drawing)),
+        run_blobs=[Markup(_run_blob(run)) for run in page.runs],
+        style=Markup(style),
+        style_hash=content_hash(style),
+        script=Markup(script),
+        script_hash=content_hash(script),
+    )
+    # Names read from files may hold what UTF-8 cannot: such letters become question marks.
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _check(fabric: Fabric, run: Run) -> None:
+    for name, values in (("flows", run.flows), ("load", run.load)):
+        if np.shape(values) != (fabric.num_links,):
+            raise ValueError(f"{name} of {run.engine} must have {fabric.num_links} values")
+        if not np.all(np.isfinite(values)) or np.min(values, initial=0.0) < 0:
+            raise ValueError(f"{name} of {run.engine} must be finite and not negative")
+
+
+def _load_text(fabric: Fabric) -> str:
+    return (
+        "A load of 1 is one flow on a link as fast as the fastest host cable "
+        f"({host_rate_gbps(fabric):g} Gb/s); flows over a link share its rate."
+    )
+
+
+def _patterns(page: Page) -> list[dict[str, Any]]:
+    ran = {run.pattern for run in page.runs}
+    return [
+        {"name": name, "text": text.removeprefix("n/a: "), "ran": name in ran}
+        for name, text in page.patterns.items()
+    ]
+
+
+def _plain_hottest(fabric: Fabric, run: Run | None, scope: Scope) -> list[dict[str, str]]:
+    """The list of hottest links for a browser without scripts."""
+    if run is None:
+        return []
+    return [
+        {
+            "name": fabric.link_name(link),
+            "load": f"{run.load[link]:.4g}",
+            "flows": f"{run.flows[link]:.4g}",
+            "users": user_line(fabric, run.users.get(link)),
+        }
+        for link in hottest(run.load, scope.links)
+    ]
+
+
+def _data(page: Page, scope: Scope, drawing: Layout, opening: Run | None) -> dict[str, Any]:
+    fabric = page.fabric
+    ran = {run.engine for run in page.runs}
+    return {
+        "engines": [
+            {"name": e.name, "ran": e.name in ran, "refused": bool(e.refusal)} for e in page.engines
+        ],
+        "patterns": _patterns(page),
+        "runs": [_run_facts(fabric, run, scope) for run in page.runs],
+        "defaultRun": -1 if opening is None else [run is opening for run in page.runs].index(True),
+        "scope": scope.name,
+        "scopeIsAll": scope.whole,
+        **drawing_facts(fabric, drawing),
+    }
+
+
+def _run_facts(fabric: Fabric, run: Run, scope: Scope) -> dict[str, Any]:
+    load = run.load[scope.links]
+    return {
+        "engineName": run.engine,
+        "patternName": run.pattern,
+        "unrouted": rounded(run.unrouted_share, 6),
+        "stats": {
+            key: None if value is None else rounded(value)
+            for key, value in statistics(load).items()
+        },
+        "cdf": curve(load),
+        "topScope": rounded(load.max(initial=0.0)),
+        "topAll": rounded(run.load.max(initial=0.0)),
+        "hottest": hottest(run.load, scope.links),
+        "hottestAll": hottest(run.load, usable_links(fabric)),
+        "noUsers": run.no_users,
+    }
+
+
+def _run_blob(run: Run) -> str:
+    same = np.array_equal(run.flows, run.load)
+    arrays = coded("load", run.load) | ({} if same else coded("flows", run.flows))
+    users = [_users(link, users) for link, users in sorted(run.users.items())]
+    return packed(arrays, {"sameAsLoad": same, "users": users})
+
+
+def _users(link: int, users: LinkUsers) -> dict[str, Any]:
+    def rows(of: Ranking) -> list[list[int]]:
+        return np.column_stack((of.nodes, of.flows)).tolist()  # type: ignore[no-any-return]
+
+    return {
+        "link": int(link),
+        "pairs": rows(users.pairs),
+        "sources": rows(users.sources),
+        "destinations": rows(users.destinations),
+        "pairCount": users.pairs.count,
+        "sourceCount": users.sources.count,
+        "destinationCount": users.destinations.count,
+    }

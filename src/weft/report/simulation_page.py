@@ -1,0 +1,240 @@
+"""`write_simulation_report`: a run of the packet level as one self-contained HTML file.
+
+A slider moves through the run; the drawing, the congestion trees and the time of ranks follow it.
+Like the page of a comparison it holds all that it shows and asks no network for anything.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+import numpy as np
+import polars as pl
+from markupsafe import Markup
+
+from weft.core.errors import InputError
+from weft.core.files import write_text
+from weft.report.layout import layout
+from weft.report.packing import script_json
+from weft.report.parts import content_hash, drawing_facts, fabric_blob, template
+from weft.report.simulation_data import (
+    busiest_links,
+    frames_blob,
+    moments,
+    ranks_blob,
+    trees_blob,
+)
+from weft.sim.packet.hot_spots import HotSpots, snapshots_of, trees_at
+
+if TYPE_CHECKING:
+    from weft.sim.packet.result import PacketResult
+
+SCRIPTS = (
+    "data.js", "view.js", "drawing.js", "chart.js", "panels.js", "simulation_data.js",
+    "simulation_drawing.js", "simulation_time.js", "simulation_main.js",
+)  # fmt: skip
+#: Rows of the table of busiest links.
+BUSIEST = 20
+#: Rows of the table of phases.
+PHASES = 60
+
+
+def write_simulation_report(result: PacketResult, path: str | Path) -> int:
+    """Write a page that shows a run over time; it appears whole or not at all.
+
+    Parameters
+    ----------
+    result
+        A run with snapshots: ``simulate_packets(..., snapshot_ns=...)``.
+    path
+        Where the HTML file goes.
+
+    Returns
+    -------
+    int
+        Its size in bytes.
+
+    Raises
+    ------
+    InputError
+        When the run has no snapshots, or the file cannot be written.
+    """
+    text = render_simulation(result)
+    write_text(path, text)
+    return len(text.encode("utf-8"))
+
+
+def render_simulation(result: PacketResult, title: str = "") -> str:
+    """The page as text; equal runs give equal text but for the time that the run took.
+
+    Parameters
+    ----------
+    result
+        A run with snapshots.
+    title
+        Heading; the workload and fabric when empty.
+
+    Raises
+    ------
+    InputError
+        When the run has no snapshots.
+    """
+    fabric, shots = result.fabric, snapshots_of(result)
+    if np.count_nonzero(shots.time_ps) < 2:
+        raise InputError("one snapshot shows nothing over time; choose a smaller snapshot_ns")
+    drawing, shown = layout(fabric), moments(result)
+    trees = [trees_at(result, int(at)) for at in shown.chosen]
+    blobs = {
+        "weft-fabric": fabric_blob(fabric, drawing),
+        "weft-frames": frames_blob(result, shown),
+        "weft-trees": trees_blob(result, shown, trees),
+        "weft-ranks": ranks_blob(result, shown),
+    }
+    inside = range(fabric.num_links, len(result.busy_ps))
+    # The page opens where there is most to see: buffers in congestion trees, or traffic.
+    carried = np.diff(shots.busy_ps[shown.chosen].sum(axis=1), prepend=0)
+    use = carried / (shown.end_ps - shown.begin_ps)
+    stuck = [sum(map(len, each)) for each in trees]
+    opening = max(range(len(trees)), key=lambda at: (stuck[at], use[at], -at))
+    data = {
+        **drawing_facts(fabric, drawing),
+        "scopeIsAll": True,
+        "lanes": result.num_vls,
+        "endNs": float(result.makespan_ns),
+        "firstFrame": opening,
+        "strips": busiest_links(result),
+        "insideNames": {link: result.link_name(link) for link in inside},
+        "hostNames": fabric.host_names,
+    }
+    spots = HotSpots(result, 0, only=shown.chosen.tolist())
+    style = template("style.css") + template("simulation.css")
+    script = '(() => {\n"use strict";\n' + "\n".join(map(template, SCRIPTS)) + "})();\n"
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    text = environment.from_string(template("simulation.html")).render(
+        title=title or f"{result.workload.name or 'Workload'} on {fabric.name}",
+        facts=facts(result),
+        partial=not result.complete,
+        end=time_text(result.end_ps / 1e3),
+        links=_busiest(result),
+        phases=_phases(result),
+        hot_spots=spots.text(most_trees=12, most_nodes=24),
+        notes=[*_notes(result), *shown.notes],
+        data=Markup(script_json(data)),
+        blobs={name: Markup(blob) for name, blob in blobs.items()},
+        style=Markup(style),
+        style_hash=content_hash(style),
+        script=Markup(script),
+        script_hash=content_hash(script),
+    )
+    # Names read from files may hold what UTF-8 cannot: such letters become question marks.
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def facts(result: PacketResult) -> list[tuple[str, str]]:
+    """Summary figures: name and value."""
+    work, ops = result.workload, result.workload.messages
+    arrived = ops[result.arrived_ps[ops] >= 0]
+    took = (result.arrived_ps[arrived] - result.posted_ps[arrived]) / 1e3
+    size = int(work.size_bytes[arrived].sum())
+    missing = f", {len(arrived):,} arrived" if len(arrived) < len(ops) else ""
+    rows = [
+        ("time", time_text(result.makespan_ns)),
+        ("ranks", f"{work.num_ranks:,}"),
+        ("messages", f"{len(ops):,}" + missing),
+        ("payload", size_text(size)),
+        ("delivered", f"{size * 8 / result.makespan_ns:.4g} Gb/s" if result.makespan_ns else "–"),
+    ]
+    if len(took):
+        percentiles = np.percentile(took, [50, 99])
+        rows.append(
+            (
+                "posted to arrived: mean, p50, p99, longest",
+                ", ".join(time_text(t) for t in (took.mean(), *percentiles, took.max())),
+            )
+        )
+    rows.append(("packet-hops", f"{result.num_hops:,}"))
+    for link in busiest_links(result, 1):
+        share = result.busy_ps[link] / max(result.end_ps, 1)
+        rows.append(("busiest link", f"{result.link_name(link)}, {share_text(share)}"))
+    rows.append(("routes, policy", f"{result.engine}, {result.policy}"))
+    rows.append(("lanes", f"{result.num_vls}"))
+    return rows
+
+
+def time_text(time_ns: float) -> str:
+    """A time in the unit that suits it."""
+    for factor, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
+        if time_ns >= factor:
+            return f"{time_ns / factor:.4g} {unit}"
+    return f"{time_ns:.4g} ns"
+
+
+def _known_time(time_ns: float | None) -> str:
+    """A time, or a dash where the run ended before it was known."""
+    return "–" if time_ns is None else time_text(time_ns)
+
+
+def size_text(size_bytes: int) -> str:
+    """A size in the unit that suits it, powers of 1,024."""
+    for power, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
+        if size_bytes >= 1024**power:
+            return f"{size_bytes / 1024**power:.4g} {unit}"
+    return f"{size_bytes} B"
+
+
+def share_text(share: float) -> str:
+    """A share in percent."""
+    return "under 0.1%" if 0 < share < 0.001 else f"{share:.1%}"
+
+
+def _busiest(result: PacketResult) -> list[dict[str, str]]:
+    end = max(result.end_ps, 1)
+    rows = []
+    for link in busiest_links(result, BUSIEST):
+        packets, wait = int(result.packets[link].sum()), int(result.wait_ps[link].sum())
+        rows.append(
+            {
+                "link": str(link),
+                "name": result.link_name(link),
+                "use": share_text(result.busy_ps[link] / end),
+                "bytes": size_text(int(result.wire_bytes[link].sum())),
+                "packets": f"{packets:,}",
+                "wait": time_text(float(f"{wait / 1e3 / packets:.3g}")) if packets else "–",
+            }
+        )
+    return rows
+
+
+def _phases(result: PacketResult) -> list[dict[str, str]]:
+    """Named phases of the workload, by their begin."""
+    named = result.phases().filter(pl.col("phase") != "").sort("begin_ns", maintain_order=True)
+    return [
+        {
+            "name": row["phase"],
+            "begin": _known_time(row["begin_ns"]),
+            "span": _known_time(row["span_ns"]),
+            "messages": f"{row['messages']:,}",
+            "size": size_text(row["size_bytes"]),
+            "slowdown": "–" if row["mean_slowdown"] is None else f"{row['mean_slowdown']:.3g}",
+        }
+        for row in named.head(PHASES).iter_rows(named=True)
+    ]
+
+
+def _notes(result: PacketResult) -> list[str]:
+    """How the run was made."""
+    shots = snapshots_of(result)
+    settings: dict[str, Any] = result.hardware.table()
+    said = ", ".join(f"{key} {value}" for key, value in settings.items() if value is not None)
+    options = ", ".join(f"{key} {value}" for key, value in result.options.items())
+    phases = sum(name != "" for name in result.workload.phase_names)
+    return [
+        f"Hardware: {said}.",
+        *([f"Options: {options}."] if options else []),
+        f"{np.count_nonzero(shots.time_ps):,} snapshots after the start, the last at "
+        f"{time_text(shots.time_ps[-1] / 1e3)}. Utilisation and waits are those of the interval "
+        "that a snapshot closes; buffers and congestion trees are those of the snapshot itself.",
+        *([f"Of {phases:,} phases the first {PHASES} are listed."] if phases > PHASES else []),
+    ]

@@ -1,0 +1,99 @@
+"""dmodk: D-mod-K, the destination's number decides the way up."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.fabrics import Fabric
+from weft.kernels.routing.tables import dmodk_tables
+from weft.routes import Routes, TableRoutes
+from weft.routing.engine_registry import check_lmc, empty_table, engine, fill_balanced, provenance
+from weft.routing.structure.fat_tree import FatTree, find_fat_tree
+
+
+@engine("dmodk", deadlock_free=True, lmc=True)
+def dmodk(fabric: Fabric, *, lmc: int = 0) -> Routes:
+    """D-mod-K on complete fat trees: free of contention for shifts and all-to-all phases.
+
+    On the way to host number d a switch of level l takes its up-port number
+    floor(d / (w1 w2 … wl)) mod (w(l+1) p(l+1)); on the way down the child is given and the copy
+    of a parallel cable is the one that the way up would take.
+
+    Parameters
+    ----------
+    fabric
+        A complete XGFT or PGFT, recognised without labels; slimmed ones too.
+    lmc
+        Each endpoint gets 2^lmc LIDs; offset o is routed as host d + o would be.
+
+    Raises
+    ------
+    NotApplicable
+        On anything else, with what is missing.
+
+    Notes
+    -----
+    Hosts are numbered subtree by subtree in the order of the fabric. Management traffic, which
+    must also go down and up again, takes balanced shortest paths. Source: Zahavi, Fat-Trees
+    Routing and Node Ordering, 2010; Gomez et al. 2007.
+    """
+    check_lmc(fabric, lmc)
+    table = empty_table(fabric, lmc)
+    tree = find_fat_tree(fabric)
+    fill_balanced(fabric, table, lmc=lmc, passes=1, destinations=_others(fabric, tree))
+    hosts = np.flatnonzero(tree.rank >= 0)
+    lids = ((hosts[:, None] << lmc) + np.arange(1 << lmc)).reshape(-1)
+    # Hosts come first among endpoints, and each has just one: their lines are the first.
+    assert lids[-1] == len(lids) - 1
+    _fill(fabric, tree, table[: len(lids)], lmc)
+    return TableRoutes(
+        **provenance(fabric, "dmodk", notes=(_describe(tree),)), table=table, lmc=lmc
+    )
+
+
+def _others(fabric: Fabric, tree: FatTree) -> NDArray[np.int64]:
+    """Destinations that are no hosts: switches and auxiliary adapters."""
+    other = np.ones(fabric.num_destinations, dtype=bool)
+    other[np.flatnonzero(tree.rank >= 0)] = False
+    return np.flatnonzero(other)
+
+
+def _describe(tree: FatTree) -> str:
+    lists = [",".join(map(str, values)) for values in (tree.m, tree.w, tree.p)]
+    if set(tree.p) == {1}:
+        return f"found XGFT({len(tree.m)}; {lists[0]}; {lists[1]})"
+    return f"found PGFT({len(tree.m)}; {'; '.join(lists)})"
+
+
+def _fill(fabric: Fabric, tree: FatTree, table: NDArray[np.unsignedinteger], lmc: int) -> None:
+    graph = fabric.graph
+    rows = graph.num_rows
+    level = tree.level.astype(np.int64)
+    w = np.array([prod(tree.w[:at]) for at in range(len(tree.m) + 1)], dtype=np.int64)
+    below = np.array([prod(tree.m[:at]) for at in range(len(tree.m) + 1)], dtype=np.int64)
+    parallel = np.array((0, *tree.p), dtype=np.int64)
+    rank = tree.rank[tree.rank >= 0]
+
+    down: list[NDArray[np.int32]] = []
+    host_port = np.zeros(len(rank), dtype=np.int32)
+    links = graph.destination_link[np.flatnonzero(tree.rank >= 0)]
+    host_port[rank] = fabric.link_from_port[links]
+    for row in range(rows):
+        if level[row] == 1:
+            down.append(host_port[tree.start[row] : tree.end[row]])
+        else:
+            down.append(graph.edge_port[tree.down_edges[row]])
+    up = [graph.edge_port[edges] for edges in tree.up_edges]
+    dmodk_tables(
+        rank, tree.start, tree.end, below[level - 1], w[level],
+        _offsets(up), np.concatenate(up).astype(np.int32),
+        _offsets(down), np.concatenate(down).astype(np.int32),
+        w[level], parallel[level], lmc, int(np.iinfo(table.dtype).max), table,
+    )  # fmt: skip
+
+
+def _offsets(parts: list[NDArray[np.int32]]) -> NDArray[np.int32]:
+    return np.cumsum([0, *(len(part) for part in parts)]).astype(np.int32)

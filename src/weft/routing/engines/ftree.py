@@ -1,0 +1,463 @@
+"""ftree: fat-tree routing of the real OpenSM, for shifts and all-to-all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.errors import InputError, NotApplicable
+from weft.core.words import few
+from weft.fabrics import Fabric
+from weft.kernels.routing.ftree import ftree_tables
+from weft.opensm.files.guids import listed_nodes
+from weft.routes import Routes, TableRoutes
+from weft.routing.engine_registry import (
+    components,
+    destination_ports,
+    empty_table,
+    engine,
+    provenance,
+    sending_rows,
+)
+from weft.routing.engines.ftree_index import (
+    DOWN,
+    INDEX_BYTES,
+    SIDEWAYS,
+    PortGroups,
+    by_guid,
+    check_pure,
+    find_families,
+    find_ranks,
+    group_ports,
+    index_rows,
+)
+from weft.routing.validation.deadlock import credit_loops
+
+#: Names of an option that a refusal writes out, to be used as they stand.
+MOST_LISTED = 8
+
+
+@engine("ftree", deadlock_free=True, lmc=False, as_opensm="ftree")
+def ftree(
+    fabric: Fabric,
+    *,
+    roots: tuple[str, ...] = ("auto",),
+    compute: tuple[str, ...] = (),
+    io: tuple[str, ...] = (),
+    max_reverse_hops: int = 0,
+    pure: bool = True,
+    connect_roots: bool = False,
+) -> Routes:
+    """Fat trees for shifts and all-to-all; OpenSM's engine of this name, entry by entry.
+
+    Hosts are routed leaf by leaf. On the way from a host up the tree every switch takes the
+    parent that is least loaded so far, which is where the traffic to that host comes down; each
+    switch passed sends those below it the same way. Hosts that a leaf lacks are counted as if
+    they were there, so that the order of shifts is kept.
+
+    Parameters
+    ----------
+    fabric
+        A fat tree whose hosts do not forward.
+    roots
+        Names or GUIDs of the top switches, or ``@FILE`` for OpenSM's root file (``-a``); ``auto``
+        takes those farthest from all adapters.
+    compute
+        Compute nodes: names or GUIDs of nodes or ports, or ``@FILE`` (OpenSM's ``-u``); empty for
+        all that are not `io`. Others are routed after them and need not hang from leaves.
+    io
+        Input/output nodes, likewise (``-G``).
+    max_reverse_hops
+        How often the way to an `io` node may turn from down to up again (``-H``).
+    pure
+        Refuse trees whose switches of one level differ, as OpenSM does where no roots are given.
+        False routes incomplete and faulty trees, too.
+    connect_roots
+        Give switches that no way up and down joins a way over the last leaf (``-z``); only
+        management traffic can use it, and it can deadlock.
+
+    Raises
+    ------
+    NotApplicable
+        When the fabric is no fat tree, with what is wrong, or when OpenSM's rules would leave
+        hosts without a path or ways that can deadlock. OpenSM takes another engine in the first
+        case, and keeps silent in the others.
+    InputError
+        When a name is unknown or of the wrong kind, or `max_reverse_hops` is negative.
+
+    Notes
+    -----
+    Where adapters hang from switches that have switches below them, or cables join leaves,
+    OpenSM's order of ports depends on addresses in memory; here adapters come last. It refuses
+    an LMC, and so does this. Source: Zahavi et al., Optimized InfiniBand fat-tree routing for
+    shift all-to-all communication patterns, 2009, as OpenSM does it.
+    """
+    if max_reverse_hops < 0:
+        raise InputError(f"max_reverse_hops must not be negative, but is {max_reverse_hops}")
+    _check_kind(fabric)
+    named = None
+    if roots != ("auto",):
+        nodes = listed_nodes(fabric, roots, kind="root", what="ftree: option roots")
+        named = np.unique(fabric.graph.node_row[nodes])
+    is_compute, is_io = _roles(fabric, compute, io)
+    settings = _Settings(max_reverse_hops, pure, connect_roots)
+    try:
+        table, trees = _route(fabric, named, is_compute, is_io, settings)
+    except _OddLeafError as refusal:
+        advice = _advice(fabric, named, is_compute, is_io, settings, by_name=not compute)
+        raise NotApplicable(f"{refusal}; {advice}") from None
+    notes = []
+    for tree in trees:
+        counts = np.bincount(tree.rank[tree.rank >= 0])
+        notes.append(f"switches by level, top first: {', '.join(map(str, counts))}")
+    routes = TableRoutes(**provenance(fabric, "ftree", notes=tuple(notes)), table=table)
+    if max_reverse_hops or any(tree.groups.count(SIDEWAYS).any() for tree in trees):
+        _refuse_credit_loops(fabric, routes)
+    return routes
+
+
+class _OddLeafError(NotApplicable):
+    """Compute nodes hang from switches of several levels."""
+
+
+@dataclass(frozen=True)
+class _Settings:
+    max_reverse_hops: int
+    pure: bool
+    connect_roots: bool
+
+
+def _route(
+    fabric: Fabric,
+    roots: NDArray[np.int32] | None,
+    is_compute: NDArray[np.bool_],
+    is_io: NDArray[np.bool_],
+    settings: _Settings,
+) -> tuple[NDArray[np.unsignedinteger[Any]], list[_Tree]]:
+    """The tables, and the trees that they were made from."""
+    table = empty_table(fabric)
+    label = components(fabric)
+    rows = fabric.graph.destination_row[: fabric.num_endpoints]
+    parts = np.unique(label[rows[rows >= 0]])
+    if not len(parts):
+        raise NotApplicable("a fat tree needs switches and hosts")
+    sizes = np.bincount(label)
+    trees = [
+        _find_tree(fabric, label == part, roots, is_compute, is_io, settings.pure)
+        for part in parts
+        if sizes[part] > 1
+    ]
+    if not trees:
+        raise NotApplicable("no two switches are joined, so there is no tree")
+    alone = np.flatnonzero((rows >= 0) & (sizes[label[rows]] == 1))
+    table[alone, rows[alone]] = destination_ports(fabric)[alone]
+    table[fabric.num_endpoints + fabric.graph.row_node, np.arange(fabric.graph.num_rows)] = 0
+    for tree in trees:
+        _fill(fabric, tree, settings.max_reverse_hops, table)
+        if settings.connect_roots:
+            _connect_roots(fabric, tree, table)
+    _refuse_gaps(fabric, table)
+    return table, trees
+
+
+def _advice(
+    fabric: Fabric,
+    roots: NDArray[np.int32] | None,
+    is_compute: NDArray[np.bool_],
+    is_io: NDArray[np.bool_],
+    settings: _Settings,
+    *,
+    by_name: bool,
+) -> str:
+    """Options that route what has compute nodes on several levels, tried before they are named.
+
+    Adapters of no host, and those of switches with few, may be what hangs from the upper levels.
+    """
+    rows = fabric.graph.destination_row[: fabric.num_endpoints]
+    compute = np.flatnonzero(is_compute & (rows >= 0))
+    adapters = np.bincount(rows[compute], minlength=fabric.graph.num_rows)
+    sparse = adapters < np.median(adapters[adapters > 0]) / 2
+    asides = [
+        compute[:0],
+        compute[compute >= fabric.num_host_endpoints],
+        compute[(compute >= fabric.num_host_endpoints) | sparse[rows[compute]]],
+    ]
+    tried = -1
+    for aside in asides if by_name else asides[:1]:
+        if len(aside) == tried:
+            continue
+        tried = len(aside)
+        left = is_compute.copy()
+        left[aside] = False
+        if not left.any():
+            continue
+        top = _farthest(fabric, left) if roots is None else roots
+        others = is_io.copy()
+        others[aside] = True
+        try:
+            _route(fabric, top, left, others, settings)
+        except NotApplicable:
+            continue
+        nodes = np.unique(fabric.graph.row_node[top]).tolist()
+        names = "roots=" + _listed(fabric, nodes)
+        if by_name and others.any():
+            io = _listed(fabric, np.unique(fabric.endpoint_node[others]).tolist())
+            names = f"io={io};{names}"
+        return f"{names} would do"
+    return "name the roots, and which adapters are io nodes or compute nodes"
+
+
+def _listed(fabric: Fabric, nodes: list[int]) -> str:
+    """Nodes as an option takes them, or the first of many and their number."""
+    names = list(map(fabric.option_name, nodes))
+    return ",".join(names) if len(names) <= MOST_LISTED else few(names)
+
+
+def _farthest(fabric: Fabric, is_compute: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """Of each connected part the rows farthest from all rows with compute nodes."""
+    graph = fabric.graph
+    rows = graph.destination_row[: fabric.num_endpoints]
+    leaves = np.unique(rows[is_compute & (rows >= 0)]).astype(np.int32)
+    hops = graph.hops(leaves)
+    nearest = hops.min(axis=0)
+    label = components(fabric)
+    farthest = np.zeros(label.max(initial=0) + 1, dtype=np.uint16)
+    np.maximum.at(farthest, label, nearest)
+    found: NDArray[np.int32] = np.flatnonzero(nearest == farthest[label]).astype(np.int32)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Tree:
+    """A fat tree, one connected part of a fabric, as OpenSM sees it.
+
+    rank int32 [rows], -1 outside; leaf_rows: the leaves in the order of their indices, with
+    switches without compute nodes between them; is_leaf bool [rows], of those with any;
+    compute, others: endpoints that are compute nodes, and that are none; is_io bool [endpoints].
+    """
+
+    rank: NDArray[np.int32]
+    groups: PortGroups
+    leaf_rows: NDArray[np.intp]
+    is_leaf: NDArray[np.bool_]
+    is_compute: NDArray[np.bool_]
+    others: NDArray[np.intp]
+    is_io: NDArray[np.bool_]
+    leaf_rank: int
+
+
+def _find_tree(
+    fabric: Fabric,
+    part: NDArray[np.bool_],
+    roots: NDArray[np.int32] | None,
+    is_compute: NDArray[np.bool_],
+    is_io: NDArray[np.bool_],
+    pure: bool,
+) -> _Tree:
+    graph = fabric.graph
+    nodes = graph.row_node
+    rows = graph.destination_row[: fabric.num_endpoints]
+    first = fabric.node_names[nodes[np.flatnonzero(part)[0]]]
+    if roots is not None:
+        roots = roots[part[roots]]
+        if not len(roots):
+            raise NotApplicable(f"the part of the fabric with switch {first} has no root")
+    rank = find_ranks(fabric, part, roots)
+    ends = np.flatnonzero(part[rows] & (rows >= 0))
+    if len(ends) < 2 or rank.max() == 0:
+        raise NotApplicable(
+            f"switch {first}, and all that are joined to it, are no tree of several levels: "
+            "no switch is farther from the hosts than others"
+        )
+    compute = ends[is_compute[ends]]
+    if not len(compute):
+        raise NotApplicable(f"no compute node is joined to switch {first}")
+    leaf_rank = int(rank.max())
+    if roots is not None:
+        leaf_rank = int(rank[rows[compute[by_guid(fabric, fabric.endpoint_node[compute])[0]]]])
+    if not 1 <= leaf_rank < INDEX_BYTES:
+        raise NotApplicable(f"a fat tree has 2 to {INDEX_BYTES} levels, not {leaf_rank + 1}")
+    leaves = np.unique(rows[compute])
+    odd = leaves[rank[leaves] != leaf_rank]
+    if len(odd):
+        raise _OddLeafError(_odd_leaf(fabric, rank, compute))
+    is_leaf = np.zeros(graph.num_rows, dtype=bool)
+    is_leaf[leaves] = True
+    start = int(leaves[by_guid(fabric, nodes[leaves])[0]])
+    groups, index = index_rows(rank, group_ports(fabric, rank), start, leaf_rank)
+    level = np.flatnonzero(rank == leaf_rank)
+    level = level[by_guid(fabric, nodes[level])]
+    level = level[np.argsort(index[level], kind="stable")]
+    real = np.flatnonzero(is_leaf[level])
+    if len(real) < 2:
+        raise NotApplicable(
+            f"only switch {fabric.node_names[nodes[level[real[0]]]]} has compute nodes; a fat "
+            "tree has several leaves"
+        )
+    if pure and roots is None:
+        check_pure(fabric, rank, groups, leaf_rank)
+    return _Tree(
+        rank=rank,
+        groups=groups,
+        leaf_rows=level[real[0] : real[-1] + 1],
+        is_leaf=is_leaf,
+        is_compute=is_compute,
+        others=ends[~is_compute[ends]],
+        is_io=is_io,
+        leaf_rank=leaf_rank,
+    )
+
+
+def _odd_leaf(fabric: Fabric, rank: NDArray[np.int32], compute: NDArray[np.intp]) -> str:
+    """Which compute node hangs from another level than most."""
+    rows = fabric.graph.destination_row[compute]
+    counts = np.bincount(rank[rows])
+    usual = int(np.argmax(counts))
+    names, row_node = fabric.node_names, fabric.graph.row_node
+    off = np.flatnonzero(rank[rows] != usual)
+    if not len(off):
+        below = names[row_node[np.argmax(rank)]]
+        return (
+            f"switch {below} is on level {rank.max()}, below all compute nodes on level {usual}, "
+            "counted from the roots as 0"
+        )
+    node, row = fabric.endpoint_node[compute[off[0]]], rows[off[0]]
+    return (
+        f"{names[node]} ({fabric.node_guid[node]:#x}) hangs from switch {names[row_node[row]]} on "
+        f"level {rank[row]}, and most compute nodes from level {usual}, counted from the roots as 0"
+    )
+
+
+def _fill(
+    fabric: Fabric, tree: _Tree, max_reverse_hops: int, table: NDArray[np.unsignedinteger[Any]]
+) -> None:
+    groups = tree.groups
+    ftree_tables(
+        tree.rank, int(tree.rank.max()) + 1, tree.is_leaf, groups.start, groups.order.copy(),
+        groups.head, groups.place, groups.port_start, groups.remote_port, find_families(groups),
+        *_jobs(fabric, tree, max_reverse_hops), int(np.iinfo(table.dtype).max), table,
+    )  # fmt: skip
+
+
+def _check_kind(fabric: Fabric) -> None:
+    """Refuse what cannot be a fat tree whatever its cables."""
+    graph = fabric.graph
+    if graph.num_rows != fabric.num_switches:
+        name = fabric.node_names[graph.row_node[fabric.num_switches]]
+        raise NotApplicable(f"hosts of a fat tree do not forward, as {name} does")
+    if fabric.num_switches < 2:
+        raise NotApplicable("a fat tree has at least two switches")
+    if fabric.num_nodes - fabric.num_switches < 2:
+        raise NotApplicable("a fat tree has at least two hosts")
+    direct = np.flatnonzero(fabric.link_kind == 3)
+    if len(direct):
+        raise NotApplicable(
+            f"{fabric.cable_name(int(direct[0]) >> 1)} joins two adapters: this is no fat tree"
+        )
+
+
+def _roles(
+    fabric: Fabric, compute: Sequence[str], io: Sequence[str]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which endpoints are compute nodes, and which input/output nodes; a named one is the first."""
+    named, is_io = np.zeros((2, fabric.num_endpoints), dtype=bool)
+    if compute:
+        named[listed_nodes(fabric, compute, kind="cn", what="ftree: option compute")] = True
+    if io:
+        is_io[listed_nodes(fabric, io, kind="io", what="ftree: option io")] = True
+        is_io &= ~named
+    return (named if compute else ~is_io), is_io
+
+
+def _jobs(
+    fabric: Fabric, tree: _Tree, max_reverse_hops: int
+) -> tuple[
+    NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]
+]:
+    """Destination, row, port, whether it counts, and turns, of all that is routed, in order."""
+    graph = fabric.graph
+    ports = destination_ports(fabric)
+    on_leaf = []
+    for row in tree.leaf_rows:
+        ends = tree.groups.endpoint[tree.groups.of(int(row), DOWN)]
+        ends = ends[ends >= 0]
+        on_leaf.append(ends[tree.is_compute[ends]])
+    most = max(len(ends) for ends in on_leaf)
+    compute = np.full((len(on_leaf), most), -1, dtype=np.int64)
+    for ends, line in zip(on_leaf, compute, strict=True):
+        line[: len(ends)] = ends
+
+    rows = graph.destination_row[: fabric.num_endpoints]
+    others = tree.others[by_guid(fabric, fabric.endpoint_node[tree.others])]
+    switches = np.flatnonzero(tree.rank >= 0)
+    switches = switches[by_guid(fabric, graph.row_node[switches])]
+
+    own = fabric.num_endpoints + graph.row_node[switches]
+    destination: NDArray[np.int64] = np.concatenate((compute.reshape(-1), others, own))
+    row = np.concatenate((np.repeat(tree.leaf_rows, most), rows[others], switches))
+    missing = destination < 0
+    port = np.where(missing, 1, ports[destination])
+    main = np.ones(len(row), dtype=np.int32)
+    main[len(row) - len(own) :] = 0
+    credit = np.zeros(len(row), dtype=np.int32)
+    credit[compute.size : compute.size + len(others)] = max_reverse_hops * tree.is_io[others]
+    return (
+        destination.astype(np.int32),
+        row.astype(np.int32),
+        port.astype(np.int32),
+        main,
+        credit,
+    )
+
+
+def _connect_roots(fabric: Fabric, tree: _Tree, table: NDArray[np.unsignedinteger[Any]]) -> None:
+    """Send what a switch above the leaves cannot reach to the last leaf, where that can."""
+    last = int(tree.leaf_rows[-1])
+    nodes = fabric.graph.row_node
+    above = np.flatnonzero((tree.rank >= 0) & (tree.rank < tree.leaf_rank))
+    no_path = np.iinfo(table.dtype).max
+    towards = table[fabric.num_endpoints + nodes[last]]
+    for destination in range(fabric.num_endpoints, fabric.num_destinations):
+        line = table[destination]
+        if line[last] != no_path:
+            gaps = above[line[above] == no_path]
+            line[gaps] = towards[gaps]
+
+
+def _refuse_gaps(fabric: Fabric, table: NDArray[np.unsignedinteger[Any]]) -> None:
+    """Refuse tables that leave hosts without a path though cables join them."""
+    graph = fabric.graph
+    leaves = sending_rows(fabric)
+    label = components(fabric)
+    no_path = np.iinfo(table.dtype).max
+    rows = graph.destination_row[: fabric.num_host_endpoints]
+    count, first = 0, ("", "")
+    for begin in range(0, len(rows), 4096):
+        part = rows[begin : begin + 4096]
+        missing = table[begin : begin + len(part)][:, leaves] == no_path
+        if not missing.any():
+            continue
+        gaps = np.argwhere(missing & (label[part][:, None] == label[leaves]) & (part >= 0)[:, None])
+        if len(gaps) and not count:
+            host = fabric.endpoint_node[begin + gaps[0, 0]]
+            leaf = graph.row_node[leaves[gaps[0, 1]]]
+            first = (fabric.node_names[leaf], fabric.node_names[host])
+        count += len(gaps)
+    if count:
+        raise NotApplicable(
+            f"{count} ways from a switch to a host would have to go up again, such as from "
+            f"{first[0]} to {first[1]}; OpenSM leaves them out"
+        )
+
+
+def _refuse_credit_loops(fabric: Fabric, routes: TableRoutes) -> None:
+    loops, _ = credit_loops(fabric, routes)
+    if loops:
+        raise NotApplicable(
+            "with cables within a level, or turns from down to up, OpenSM's ways can deadlock: "
+            f"{loops[0].text(fabric)}"
+        )

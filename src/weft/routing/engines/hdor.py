@@ -1,0 +1,284 @@
+"""hdor: Hybrid-DOR, dimension order routing over the lines of a KNS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.errors import InputError
+from weft.fabrics import Fabric
+from weft.kernels.routing.distances import bfs_many
+from weft.kernels.routing.hdor import hdor_tables, inner_ways
+from weft.routes import Routes, TableRoutes, VirtualLanes
+from weft.routing.engine_registry import (
+    PASSES,
+    destination_ports,
+    destinations_by_row,
+    empty_table,
+    engine,
+    provenance,
+    row_sources,
+)
+from weft.routing.lane_assignment import Ways, check_vls, edges_back, refuse_lanes
+from weft.routing.structure.kns import Kns, find_kns
+
+#: Which dimension a way crosses first: the one with the shortest lines, or with the longest.
+Order = Literal["ascending", "descending"]
+
+
+@engine("hdor", deadlock_free=True, lmc=False)
+def hdor(
+    fabric: Fabric,
+    *,
+    order: Order = "ascending",
+    lanes: int = 1,
+    max_vls: int = 8,
+    management: bool = False,
+) -> Routes:
+    """Hybrid-DOR on KNS networks: routers correct one coordinate after the other, line by line.
+
+    Parameters
+    ----------
+    fabric
+        A KNS of any number of dimensions, whole or damaged, recognised without labels; BCube, and
+        other members of the family whose hosts forward, too.
+    order
+        Dimensions by the length of their lines, shortest or longest first; of equal ones the one
+        of the lowest switch number comes first.
+    lanes
+        Virtual lanes over which destinations are spread, so that fewer flows wait behind flows
+        that leave by another port. Lanes that faults call for are taken out of these when
+        `max_vls` would not hold both.
+    max_vls
+        Lanes that there are, 1 to 15.
+    management
+        Let no ways from or to switches wait in a circle, either. They must turn against the order
+        and so take lanes of their own.
+
+    Returns
+    -------
+    TableRoutes
+        On one lane, or `lanes`, where nothing is missing. Faults make some ways turn against the
+        order; those that could wait in a circle get more lanes.
+
+    Raises
+    ------
+    NotApplicable
+        When the fabric is no KNS, with what is at odds; or when faults call for more lanes than
+        `max_vls`, with the number.
+    InputError
+        When `max_vls` is not 1 to 15, or `lanes` not 1 to `max_vls`.
+
+    Notes
+    -----
+    Every way crosses as few lines as cables allow, and of these ways as few turns against the
+    order as a way by tables can. Where nothing is missing that is dimension order itself, which
+    no two ways can deadlock: each waits for lines of later dimensions only, and inside a line
+    goes up first and then down. Source: KNS on InfiniBand, sections 2.2 and 3.2.2 to 3.2.4
+    (algorithms 1 and 2); Peñaranda et al. 2016.
+    """
+    check_vls(max_vls)
+    if not 1 <= lanes <= max_vls:
+        raise InputError(f"lanes must be 1 to max_vls={max_vls}, not {lanes}")
+    table = empty_table(fabric)
+    kns = find_kns(fabric)
+    turns = _fill(fabric, kns, order, table)
+    ways = Ways.of(fabric, table, 0, management)
+    groups = (turns[fabric.graph.destination_row[ways.lines]] > 0).astype(np.uint8)
+    notes = [kns.describe()]
+    sl, used = np.zeros((), dtype=np.uint8), 1
+    # Switches inside lines, which management reaches, may have no way that keeps to up and down.
+    if management or groups[:, ways.counts > 0].any():
+        by_way = ways.fewest(max_vls, groups)[0]
+        used = int(by_way.max(initial=0)) + 1
+        refuse_lanes(used, max_vls)
+        if used > 1:
+            sl = ways.service_levels(by_way)
+            notes.append(f"faults or management call for {used} lanes")
+    spread = min(lanes, max_vls - used + 1)
+    if spread > 1:
+        # Any part of the ways of a lane is as free of circles as they all are.
+        own = _lane_of_destination(fabric, kns, spread)
+        sl = own if used == 1 else np.where(sl > 0, sl + np.uint8(spread - 1), own)
+    if spread < lanes:
+        notes.append(f"{spread} lanes are left to spread destinations over, not {lanes}")
+    return TableRoutes(
+        **provenance(fabric, "hdor", notes=tuple(notes)),
+        table=table, sl=sl, lanes=VirtualLanes.uniform(range(int(sl.max(initial=0)) + 1)),
+    )  # fmt: skip
+
+
+def _lane_of_destination(fabric: Fabric, kns: Kns, lanes: int) -> NDArray[np.uint8]:
+    """A lane for each destination, uint8 [destinations].
+
+    The number is a sum of multiples of the coordinates and of the number among the hosts of a
+    router, so that destinations that differ in one of them only part, as far as there are lanes:
+    these share most cables before they part.
+    """
+    rows = fabric.graph.destination_row
+    order = np.argsort(rows, kind="stable")
+    place = np.empty(len(rows), dtype=np.int64)
+    place[order] = np.arange(len(rows)) - np.searchsorted(rows[order], rows[order])
+    hosts = int(row_sources(fabric).max(initial=1))
+    lane = place * _multiple(prod(kns.sizes), hosts, lanes)
+    of_row = np.zeros(fabric.graph.num_rows, dtype=np.int64)
+    apart = 1
+    for axis in reversed(range(len(kns.sizes))):
+        size = kns.sizes[axis]
+        of_row[kns.routers] += kns.coordinates[:, axis] * _multiple(apart, size, lanes)
+        apart *= size
+    return ((lane + of_row[rows]) % lanes).astype(np.uint8)
+
+
+def _multiple(apart: int, size: int, lanes: int) -> int:
+    """What to multiply a digit by: the numbers told apart so far, or what spreads it over lanes."""
+    return apart if apart * size <= lanes else max(1, lanes // size)
+
+
+def _fill(
+    fabric: Fabric, kns: Kns, order: Order, table: NDArray[np.unsignedinteger[Any]]
+) -> NDArray[np.uint8]:
+    """Fill the tables; uint8 [rows, rows]: turns against the order on the way to one from another.
+
+    See `weft.kernels.routing.hdor.hdor_tables`.
+    """
+    graph = fabric.graph
+    position = kns.dimension if order == "ascending" else len(kns.sizes) - 1 - kns.dimension
+    inner = _inside_lines(fabric, kns)
+    node_offset, node_joint = _joints_of_nodes(fabric, kns, position)
+    edge_offset, edges = _edges_of_joints(fabric, kns)
+    offset, listed = destinations_by_row(fabric, np.arange(fabric.num_destinations))
+    # Where all cables and switches are single there is nothing to choose again.
+    choice = len(inner.order) > kns.num_lines or len(edges) > len(kns.joint_router)
+    passes = PASSES if choice else 1
+    steps = np.empty((graph.num_rows if choice else 0, len(node_offset) - 1), dtype=np.int32)
+    graph.need_memory(graph.num_rows, 1, "turns")
+    turns = np.empty((graph.num_rows, graph.num_rows), dtype=np.uint8)
+    hdor_tables(
+        graph.edge_offset, graph.edge_row, graph.edge_port, edges_back(fabric), inner.edge_up,
+        1.0 / fabric.link_rate_gbps[graph.edge_link], graph.row_base, graph.slot_edge,
+        kns.line, inner.start, inner.switches, inner.rank, inner.base,
+        inner.hops, inner.down, inner.order, node_offset, node_joint,
+        kns.joint_router, kns.joint_line, kns.joint_switch, edge_offset, edges,
+        position, row_sources(fabric), _target_rows(fabric, kns), offset, listed,
+        destination_ports(fabric), fabric.num_endpoints, passes, int(np.iinfo(table.dtype).max),
+        np.zeros(len(graph.edge_row), dtype=np.int64), steps, turns, table,
+    )  # fmt: skip
+    return turns
+
+
+def _target_rows(fabric: Fabric, kns: Kns) -> NDArray[np.int32]:
+    """All rows in the order in which their trees are chosen, routers first.
+
+    Routers come by their places, the first dimension counting fastest, and those of one switch of
+    a longer line in a row: trees that follow each other then part on the way up, as D-mod-K's do.
+    """
+    keys = np.empty_like(kns.coordinates)
+    router = np.searchsorted(kns.routers, kns.joint_router)
+    for axis, size in enumerate(kns.sizes):
+        joints = np.flatnonzero(kns.dimension[kns.joint_line] == axis)
+        fullest = np.argmax(np.bincount(kns.joint_line[joints], minlength=kns.num_lines))
+        joints = joints[kns.joint_line[joints] == fullest]
+        switch = np.full(size, fabric.graph.num_rows, dtype=np.int64)
+        switch[kns.coordinates[router[joints], axis]] = kns.joint_switch[joints]
+        place = np.argsort(np.argsort(switch, kind="stable"), kind="stable")
+        keys[:, axis] = place[kns.coordinates[:, axis]]
+    routers = kns.routers[np.lexsort(keys.T)]
+    return np.concatenate((routers, np.flatnonzero(kns.line >= 0))).astype(np.int32)
+
+
+def _joints_of_nodes(
+    fabric: Fabric, kns: Kns, position: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """CSR over rows, then lines: joints of a router by dimension, of a line by coordinate."""
+    rows = fabric.graph.num_rows
+    nodes = np.concatenate((kns.joint_router, rows + kns.joint_line))
+    router = np.searchsorted(kns.routers, kns.joint_router)
+    axis = np.minimum(kns.dimension[kns.joint_line], len(kns.sizes) - 1)
+    along = kns.coordinates[router, axis]
+    order = np.lexsort((np.concatenate((position[kns.joint_line], along)), nodes))
+    offset = np.zeros(rows + kns.num_lines + 1, dtype=np.int32)
+    np.cumsum(np.bincount(nodes, minlength=rows + kns.num_lines), out=offset[1:])
+    return offset, (order % len(kns.joint_router)).astype(np.int32)
+
+
+def _edges_of_joints(fabric: Fabric, kns: Kns) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """CSR over joints: the edges from the router to the line, by port."""
+    graph = fabric.graph
+    edges = np.flatnonzero((kns.line[graph.edge_tail] < 0) & (kns.line[graph.edge_row] >= 0))
+    rows = np.int64(graph.num_rows)
+    key = kns.line[graph.edge_row[edges]] * rows + graph.edge_tail[edges]
+    joint = np.searchsorted(kns.joint_line * rows + kns.joint_router, key)
+    offset = np.zeros(len(kns.joint_router) + 1, dtype=np.int32)
+    np.cumsum(np.bincount(joint, minlength=len(kns.joint_router)), out=offset[1:])
+    return offset, edges[np.argsort(joint, kind="stable")].astype(np.int32)
+
+
+@dataclass(frozen=True)
+class _Inside:
+    """The lines from inside, as `weft.kernels.routing.hdor` describes them."""
+
+    start: NDArray[np.int32]
+    switches: NDArray[np.int32]
+    rank: NDArray[np.int32]
+    base: NDArray[np.int64]
+    hops: NDArray[np.uint16]
+    down: NDArray[np.uint8]
+    order: NDArray[np.int32]
+    edge_up: NDArray[np.uint8]
+
+
+def _inside_lines(fabric: Fabric, kns: Kns) -> _Inside:
+    """Work out the legal ways inside lines.
+
+    Up leads away from the routers. Where faults have left a tree whose switches that way do not
+    all join, up leads to one of its tops instead, which joins whatever cables do.
+    """
+    graph = fabric.graph
+    switches: NDArray[np.int32] = np.flatnonzero(kns.line >= 0).astype(np.int32)
+    switches = switches[np.argsort(kns.line[switches], kind="stable")]
+    line = kns.line[switches]
+    start = np.zeros(kns.num_lines + 1, dtype=np.int32)
+    np.cumsum(np.bincount(line, minlength=kns.num_lines), out=start[1:])
+    number = np.full(graph.num_rows, -1, dtype=np.int32)
+    number[switches] = np.arange(len(switches), dtype=np.int32)
+    rank = (number[switches] - start[line]).astype(np.int32)
+    sizes = np.diff(start)[line].astype(np.int64)
+    base = np.cumsum(sizes) - sizes
+    hops = np.empty(int(sizes.sum()), dtype=np.uint16)
+    down = np.empty(len(hops), dtype=np.uint8)
+    order = np.empty(len(hops), dtype=np.int32)
+
+    edges = np.flatnonzero((number[graph.edge_tail] >= 0) & (number[graph.edge_row] >= 0))
+    edges = edges[np.argsort(number[graph.edge_tail[edges]], kind="stable")]
+    tail, head = number[graph.edge_tail[edges]], number[graph.edge_row[edges]]
+    offset = np.zeros(len(switches) + 1, dtype=np.int32)
+    np.cumsum(np.bincount(tail, minlength=len(switches)), out=offset[1:])
+    has_joints = np.isin(switches, kns.joint_switch).astype(np.uint8)
+    height = kns.stage[switches].astype(np.int64)
+    lost = np.ones(kns.num_lines, dtype=np.int64)
+    rooted = False
+    while lost.any():
+        up = (height[head] > height[tail]) | ((height[head] == height[tail]) & (head > tail))
+        inner_ways(
+            offset, head, up.astype(np.uint8), start, rank, line, has_joints, base,
+            hops, down, order, lost,
+        )  # fmt: skip
+        assert not (rooted and lost.any())
+        for torn in np.flatnonzero(lost):
+            run = slice(start[torn], start[torn + 1])
+            top = np.array([start[torn] + int(np.argmax(height[run]))], dtype=np.int32)
+            away = np.empty((1, len(switches)), dtype=np.uint16)
+            bfs_many(offset, head, top, away)
+            height[run] = -away[0, run].astype(np.int64)
+        rooted = True
+    edge_up = np.zeros(len(graph.edge_row), dtype=np.uint8)
+    edge_up[edges] = up
+    rank_of_row = np.zeros(graph.num_rows, dtype=np.int32)
+    base_of_row = np.zeros(graph.num_rows, dtype=np.int64)
+    rank_of_row[switches], base_of_row[switches] = rank, base
+    return _Inside(start, switches, rank_of_row, base_of_row, hops, down, order, edge_up)

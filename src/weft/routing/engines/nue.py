@@ -1,0 +1,364 @@
+"""nue: trees inside the channel dependency graph, free of deadlock with any number of lanes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import depth_first_order
+
+from weft.core.errors import InputError, NotApplicable
+from weft.fabrics import Fabric
+from weft.kernels.routing.ascending import lead_in, ordered_tables
+from weft.kernels.routing.distances import UNREACHED
+from weft.kernels.routing.nue import share_lanes
+from weft.routes import Routes, TableRoutes, VirtualLanes
+from weft.routing.engine_registry import (
+    check_lmc,
+    components,
+    destination_ports,
+    destinations_by_row,
+    edge_loads,
+    empty_table,
+    engine,
+    provenance,
+    row_sources,
+    sending_rows,
+    worst_load,
+)
+from weft.routing.engines.sssp import sssp_table
+from weft.routing.lane_assignment import assign_lanes, check_vls
+
+#: Passes of balancing; the later ones cost little, and shuffled fat trees need five.
+PASSES = 5
+
+#: Several orders of the destinations are tried while that takes no more steps, a second or two.
+#: A destination takes about this many at each channel, besides one for each pass: most go into
+#: keeping the order of the channels.
+WORK = 50_000_000
+STEPS = 100
+
+#: Each destination is tried in each lane up to this many destinations times channels times lanes.
+TRIALS = 1_000_000
+
+#: More lanes than one are used where the worst load times the mean length falls by this factor.
+LANES_PAY = 1.05
+
+
+@engine("nue", deadlock_free=True, lmc=True)
+def nue(
+    fabric: Fabric,
+    *,
+    max_vls: int = 8,
+    management: bool = False,
+    lmc: int = 0,
+    passes: int = PASSES,
+) -> Routes:
+    """Nue: short balanced paths that fit into the given lanes, even one, on any topology.
+
+    Parameters
+    ----------
+    fabric
+        Any fabric.
+    max_vls
+        Virtual lanes that it may use, 1 to 15. It uses one where more would not make the ways
+        shorter or better balanced by 5 %.
+    management
+        Keep the ways from and to switches free of deadlock, too, not only those between hosts.
+    lmc
+        Each endpoint gets 2^lmc LIDs, each balanced on its own.
+    passes
+        How often each destination's paths are balanced.
+
+    Raises
+    ------
+    NotApplicable
+        When the fabric has nothing that forwards.
+    InputError
+        When an option is out of range.
+
+    Notes
+    -----
+    In each lane the dependencies between channels that ways may use stay free of cycles: a new
+    one is checked against an order of all channels, which is kept (Pearce and Kelly 2006). Trees
+    grow from the destinations outwards, each row by the cheapest channel of the fewest hops whose
+    dependency is allowed; where all are blocked, a row nearer the destination turns to another of
+    its ways (local backtracking). An escape tree, from the most central row, whose dependencies
+    are allowed beforehand, keeps every host within reach. A destination goes to the first lane
+    that serves it by shortest ways alone, or else to that of least detours, or they are divided
+    evenly. In the end each lane has an order of its channels; all ways over ascending channels are
+    free of deadlock, and among these the tables are balanced anew. Both ways of sharing the lanes
+    are tried, and one lane, with several orders of the destinations while the fabric is small;
+    where it is large and no fat tree, only the last with all lanes. So are the ways of `sssp`,
+    should they need one lane only. The attempt whose worst link
+    load times mean length is least is taken.
+
+    Source: Domke, Hoefler and Matsuoka, HPDC 2016; OpenSM's ``nue``, which has one lane as its
+    default, divides the destinations evenly, and does not balance again.
+    """
+    check_lmc(fabric, lmc)
+    check_vls(max_vls)
+    if passes < 1:
+        raise InputError(f"passes must be at least 1, not {passes}")
+    empty_table(fabric)
+    problem = _Problem.of(fabric, management)
+    channels = len(fabric.graph.edge_row)
+    steps = (fabric.num_endpoints << lmc) * channels * (passes + STEPS)
+    trials = len(problem.goals) * channels * max_vls
+    best: _Found | None = None
+    large = steps > WORK
+    if large:
+        best = problem.route(problem.goals, 1, lmc, passes, grow=False)
+    if best is None or best.total > problem.shortest << lmc:
+        for order in problem.orders()[: max(1, WORK // max(steps, 1))]:
+            ways = [(1, False), (max_vls, False), (max_vls, True)]
+            for lanes, divide in ways[:1] if max_vls == 1 else ways[2 * large :]:
+                if lanes > 1 and not divide and trials > TRIALS:
+                    continue
+                found = problem.route(order, lanes, lmc, passes, divide=divide)
+                if best is None or found.cost < best.cost:
+                    best = found
+    assert best is not None
+    if not large and (short := problem.shortest_ways(lmc, passes)) and short.cost < best.cost:
+        best = short
+    sl: NDArray[np.uint8] = np.zeros((), dtype=np.uint8)
+    if best.lanes > 1:
+        rows = fabric.graph.destination_row
+        sl = np.where(rows >= 0, best.lane[rows], 0).astype(np.uint8).repeat(1 << lmc)
+    return TableRoutes(
+        **provenance(fabric, "nue"),
+        table=best.table,
+        lmc=lmc,
+        sl=sl,
+        lanes=VirtualLanes.uniform(range(best.lanes)),
+    )
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Tables, with the lane of each row's destinations.
+
+    Parameters
+    ----------
+    table
+        As `TableRoutes.table`.
+    lane
+        int32 [rows].
+    lanes
+        How many there are.
+    worst, total
+        The greatest load of a link, times its cost, and the sum of all loads.
+    """
+
+    table: NDArray[np.unsignedinteger[Any]]
+    lane: NDArray[np.int32]
+    lanes: int
+    worst: float
+    total: float
+
+    @property
+    def cost(self) -> float:
+        """What is to be least: concentrated ways are bad, and long ones, and lanes for nothing."""
+        return self.worst * self.total * (LANES_PAY if self.lanes > 1 else 1)
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """What all attempts at one fabric share.
+
+    Parameters
+    ----------
+    fabric
+        What to route.
+    management
+        Whether all rows count.
+    distances
+        uint16 [rows, rows]: hops.
+    weight
+        int64 [rows]: hosts that send through a row, 0 where its ways do not count.
+    goals
+        int32: the rows to whose destinations ways count, ascending.
+    root
+        int32 [rows]: the most central row of each row's connected part.
+    """
+
+    fabric: Fabric
+    management: bool
+    distances: NDArray[np.uint16]
+    weight: NDArray[np.int64]
+    goals: NDArray[np.int32]
+    root: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, fabric: Fabric, management: bool) -> _Problem:
+        graph = fabric.graph
+        every = np.arange(graph.num_rows, dtype=np.int32)
+        distances = graph.hops()
+        weight = row_sources(fabric)
+        counts = every if management else sending_rows(fabric)
+        weight[counts] = np.maximum(weight[counts], 1)
+        ends = fabric.num_destinations if management else fabric.num_endpoints
+        goals = np.unique(graph.destination_row[:ends])
+        far = np.where(distances == UNREACHED, 0, distances).astype(np.float64) @ weight
+        label = components(fabric)
+        by_part = np.lexsort((every, far, label))
+        root = by_part[np.searchsorted(label[by_part], label)]
+        return cls(
+            fabric=fabric,
+            management=management,
+            distances=distances,
+            weight=weight,
+            goals=goals[goals >= 0].astype(np.int32),
+            root=root.astype(np.int32),
+        )
+
+    @cached_property
+    def depth(self) -> NDArray[np.int64]:
+        """Hops of each row from the root of its part, int64 [rows]."""
+        every = np.arange(len(self.root))
+        return self.distances[self.root, every].astype(np.int64)
+
+    @cached_property
+    def shortest(self) -> int:
+        """Sum of the hops of all flows if each took a shortest way."""
+        rows = self.fabric.graph.destination_row[: self.fabric.num_endpoints]
+        ends = np.bincount(rows[rows >= 0], minlength=len(self.root))
+        hops = np.where(self.distances == UNREACHED, 0, self.distances).astype(np.int64)
+        return int(ends @ (hops @ row_sources(self.fabric)))
+
+    def orders(self) -> list[NDArray[np.int32]]:
+        """The goals depth first, from the root outwards, by number and from the outside inwards."""
+        graph = self.fabric.graph
+        matrix = csr_array(
+            (np.ones(len(graph.edge_row), np.uint8), graph.edge_row, graph.edge_offset),
+            shape=(graph.num_rows, graph.num_rows),
+        )
+        parts = [
+            depth_first_order(matrix, root, return_predecessors=False)
+            for root in np.unique(self.root)
+        ]
+        place = np.empty(graph.num_rows, dtype=np.int64)
+        place[np.concatenate(parts)] = np.arange(graph.num_rows)
+        depth = self.depth[self.goals]
+        found: list[NDArray[np.int32]] = []
+        for key in (place[self.goals], depth, np.zeros_like(depth), -depth):
+            order = self.goals[np.argsort(key, kind="stable")]
+            if not any(np.array_equal(order, other) for other in found):
+                found.append(order)
+        return found
+
+    def start_order(self) -> NDArray[np.int32]:
+        """All channels as up*/down* would have them, int32 [channels], the earliest first.
+
+        Rows farthest from the hosts are highest, as in trees, and among equals those near the root.
+        """
+        graph = self.fabric.graph
+        sending = np.flatnonzero(self.weight)
+        height = self.distances[:, sending].min(axis=1, initial=UNREACHED).astype(np.int64)
+        rank = np.empty(graph.num_rows, dtype=np.int64)
+        rank[np.lexsort((self.depth, -height))] = np.arange(graph.num_rows)
+        tail, head = rank[graph.edge_tail], rank[graph.edge_row]
+        key = np.where(head < tail, -tail, graph.num_rows + tail)
+        return np.argsort(key, kind="stable").astype(np.int32)
+
+    @cached_property
+    def parent(self) -> NDArray[np.int32]:
+        """int32 [rows]: a row's channel one hop towards its root, -1 at roots."""
+        graph = self.fabric.graph
+        channel = np.full(graph.num_rows, -1, dtype=np.int32)
+        nearer = np.flatnonzero(self.depth[graph.edge_row] < self.depth[graph.edge_tail])
+        rows, first = np.unique(graph.edge_tail[nearer], return_index=True)
+        channel[rows] = nearer[first]
+        return channel
+
+    def escape(self, goals: NDArray[np.int32]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Rows on ways along the tree to these goals, and those on its branches to the goals."""
+        aimed = np.zeros(len(self.root), dtype=np.uint8)
+        aimed[goals] = 1
+        wanted = (self.weight > 0).astype(np.uint8) | aimed
+        if not len(goals):
+            return np.zeros_like(wanted), aimed
+        for depth in range(int(self.depth.max(initial=0)), 0, -1):
+            level = np.flatnonzero(self.depth == depth)
+            for marks in (wanted, aimed):
+                marks[self.fabric.graph.edge_row[self.parent[level[marks[level] > 0]]]] = 1
+        return wanted, aimed
+
+    def shortest_ways(self, lmc: int, passes: int) -> _Found | None:
+        """The shortest ways of `sssp`, when they happen to need no second lane."""
+        fabric = self.fabric
+        table = sssp_table(fabric, "flows", lmc, passes)
+        try:
+            assign_lanes(fabric, table, lmc=lmc, max_vls=1, management=self.management)
+        except NotApplicable:
+            return None
+        loads = edge_loads(fabric, table, lmc)
+        return _Found(
+            table,
+            np.zeros(len(self.root), dtype=np.int32),
+            1,
+            worst_load(fabric, table, lmc)[0],
+            float(loads.sum()),
+        )
+
+    def route(
+        self,
+        order: NDArray[np.int32],
+        lanes: int,
+        lmc: int,
+        passes: int,
+        *,
+        divide: bool = False,
+        grow: bool = True,
+    ) -> _Found:
+        """Tables over at most so many lanes, with the goals served in this order.
+
+        The goals are divided evenly over the lanes, or each goes where it fits. With grow False
+        no trees are grown: the ways are those of the first order of channels and the escape tree,
+        which are all the shortest ones in a fat tree.
+        """
+        fabric, graph = self.fabric, self.fabric.graph
+        channels = len(graph.edge_row)
+        reverse = graph.edge_of_link[graph.edge_link ^ 1]
+        dependency = np.zeros(channels + 1, dtype=np.int64)
+        np.cumsum(np.diff(graph.edge_offset)[graph.edge_row], out=dependency[1:])
+        edge_cost = 1.0 / fabric.link_rate_gbps[graph.edge_link]
+        sources = row_sources(fabric)
+        ends = np.bincount(
+            graph.destination_row[: fabric.num_endpoints] + 1, minlength=graph.num_rows + 1
+        )[1:]
+        channel_at = np.tile(self.start_order(), (lanes, 1))
+        place = np.empty_like(channel_at)
+        place[:, channel_at[0]] = np.arange(channels, dtype=np.int32)
+        lane = np.full(graph.num_rows, -1, dtype=np.int32)
+        aims = [order[:0]] * (lanes - 1) + [order]
+        if divide:
+            aims = np.array_split(order, lanes)
+            lane[order] = np.arange(lanes, dtype=np.int32).repeat([len(part) for part in aims])
+        wanted, aimed = (np.array(marks) for marks in zip(*map(self.escape, aims), strict=True))
+        share_lanes(
+            graph.edge_offset, graph.edge_row, graph.edge_tail, reverse, dependency, edge_cost,
+            sources, self.weight, self.distances, order.repeat(np.maximum(ends[order], 1) * grow),
+            self.parent, wanted, aimed, np.zeros(channels, dtype=np.int64),
+            np.zeros((lanes, int(dependency[-1])), dtype=np.uint8), place, channel_at, lane,
+        )  # fmt: skip
+        used = np.unique(lane[lane >= 0]) if (lane >= 0).any() else np.zeros(1, dtype=np.int32)
+        lane = np.where(lane < 0, 0, np.searchsorted(used, lane)).astype(np.int32)
+        offset, listed = destinations_by_row(fabric, np.arange(fabric.num_destinations))
+        table = empty_table(fabric, lmc)
+        best = table.copy()
+        no_path = int(np.iinfo(table.dtype).max)
+        worst, total = ordered_tables(
+            graph.edge_offset, graph.edge_row, graph.edge_tail, reverse, graph.edge_port,
+            edge_cost, graph.row_base, graph.slot_edge, sources, self.weight, self.distances,
+            np.arange(graph.num_rows, dtype=np.int32), lane, place[used], channel_at[used],
+            offset, listed, destination_ports(fabric), fabric.num_endpoints, lmc, passes, no_path,
+            np.zeros(channels, dtype=np.int64), table, best,
+        )  # fmt: skip
+        lead_in(graph.edge_offset, graph.edge_row, graph.edge_port, reverse,
+                graph.destination_row, lmc, no_path, best)  # fmt: skip
+        return _Found(best, lane, len(used), worst, total)

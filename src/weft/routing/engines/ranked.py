@@ -1,0 +1,80 @@
+"""What updn and dnup share: OpenSM's tables of ranked switches, and the ways that ranks bar."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.errors import NotApplicable
+from weft.fabrics import Fabric
+from weft.kernels.routing.opensm_ranks import MOST_HOPS, ranked_tables
+from weft.routing.engine_registry import (
+    components,
+    destination_ports,
+    destinations_by_row,
+    empty_table,
+    row_adapters,
+    sending_rows,
+)
+
+
+def fill_ranked(
+    fabric: Fabric,
+    table: NDArray[np.unsignedinteger[Any]],
+    step: NDArray[np.uint8],
+    most_hops: int = MOST_HOPS,
+) -> None:
+    """Fill tables as OpenSM's updn and dnup do; see `weft.kernels.routing.opensm_ranks`.
+
+    The order of switches and ports is that of `weft.routing.engine_registry.fill_counted`.
+    """
+    graph = fabric.graph
+    offset, listed = destinations_by_row(fabric, np.arange(fabric.num_destinations))
+    ports = destination_ports(fabric)
+    listed = listed[np.lexsort((ports[listed], graph.destination_row[listed]))]
+    guid = fabric.node_guid[graph.row_node].byteswap()
+    ranked_tables(
+        graph.edge_offset, graph.edge_row, graph.edge_port,
+        graph.edge_of_link[graph.edge_link ^ 1], step,
+        np.lexsort((guid, -row_adapters(fabric))).astype(np.int32), offset, listed, ports,
+        fabric.num_endpoints, most_hops, int(np.iinfo(table.dtype).max), table,
+    )  # fmt: skip
+
+
+def refuse_long(fabric: Fabric, step: NDArray[np.uint8], example: str) -> None:
+    """Refuse ways that ranked tables lack only because OpenSM counts no more hops.
+
+    Raises
+    ------
+    NotApplicable
+        When without its limit no way is missing.
+    """
+    table = empty_table(fabric)
+    fill_ranked(fabric, table, step, 2 * len(step) + MOST_HOPS)
+    if not missing_ways(fabric, table, 0)[0]:
+        raise NotApplicable(
+            f"OpenSM counts up to {MOST_HOPS} hops, and some ways are longer, such as {example}"
+        )
+
+
+def missing_ways(
+    fabric: Fabric, table: NDArray[np.unsignedinteger[Any]], lmc: int
+) -> tuple[int, str]:
+    """How many ways from sending switches to hosts have no entry though cabled, and one of them.
+
+    Every port of a host counts: each is an address, and may send.
+    """
+    graph = fabric.graph
+    leaves = sending_rows(fabric)
+    hosts = np.flatnonzero(graph.destination_row[: fabric.num_host_endpoints] >= 0)
+    label = components(fabric)
+    joined = label[graph.destination_row[hosts]][:, None] == label[leaves]
+    missing = table[hosts << lmc][:, leaves] == np.iinfo(table.dtype).max
+    gaps = np.argwhere(missing & joined)
+    if not len(gaps):
+        return 0, ""
+    leaf = fabric.node_names[graph.row_node[leaves[gaps[0, 1]]]]
+    host = fabric.node_names[fabric.endpoint_node[hosts[gaps[0, 0]]]]
+    return len(gaps), f"from {leaf} to {host}"

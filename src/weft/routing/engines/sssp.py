@@ -1,0 +1,115 @@
+"""sssp: shortest paths whose links grow dearer with every way over them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.errors import InputError
+from weft.fabrics import Fabric
+from weft.kernels.routing.dijkstra import weighted_tables
+from weft.routes import TableRoutes
+from weft.routing.engine_registry import (
+    PASSES,
+    Balance,
+    check_lmc,
+    destination_ports,
+    empty_table,
+    engine,
+    fill_balanced,
+    lower_worst_load,
+    provenance,
+    row_adapters,
+    worst_load,
+)
+
+#: A peak that fewer of the edges share may be chance.
+LONELY_PEAK = 1 / 8
+
+
+@engine("sssp", deadlock_free=False, lmc=True, as_opensm="sssp:balance=opensm")
+def sssp(
+    fabric: Fabric, *, balance: Balance = "flows", lmc: int = 0, passes: int = PASSES
+) -> TableRoutes:
+    """Shortest paths chosen one destination after the other by the weights of all links so far.
+
+    Parameters
+    ----------
+    fabric
+        Any fabric.
+    balance
+        ``flows`` weighs a link by the host pairs over it, divided by its rate, and chooses the
+        paths of each destination again when those of the others are there. Where then a few
+        links carry the most, it starts from the real one's tables, too, and takes the better.
+        ``opensm`` weighs as the real one does: every switch counts for its adapters and one
+        more, ways to switches count too, nothing is chosen again; entry by entry its tables.
+    lmc
+        Each endpoint gets 2^lmc LIDs, each routed on its own.
+    passes
+        How often each destination's paths are chosen, with ``flows``.
+
+    Raises
+    ------
+    NotApplicable
+        When the fabric has nothing that forwards.
+    InputError
+        When an option is out of range.
+
+    Notes
+    -----
+    A link weighs so much at first that no detour pays, as in OpenSM's ``sssp``. Source: Hoefler,
+    Schneider and Lumsdaine 2009.
+    """
+    return TableRoutes(
+        **provenance(fabric, "sssp"), table=sssp_table(fabric, balance, lmc, passes), lmc=lmc
+    )
+
+
+def sssp_table(
+    fabric: Fabric, balance: Balance, lmc: int, passes: int
+) -> NDArray[np.unsignedinteger[Any]]:
+    """Tables of `sssp`, of which `dfsssp` makes lanes."""
+    check_lmc(fabric, lmc)
+    if passes < 1:
+        raise InputError(f"passes must be at least 1, not {passes}")
+    table = empty_table(fabric, lmc)
+    if balance == "opensm":
+        _fill_weighted(fabric, table, lmc)
+        return table
+    fill_balanced(fabric, table, lmc=lmc, passes=passes)
+    if lmc or passes == 1:
+        return table
+    worst, share = worst_load(fabric, table)
+    if share < LONELY_PEAK:
+        # No structure holds the peak up, so that another start may end lower.
+        other = empty_table(fabric)
+        _fill_weighted(fabric, other, 0)
+        lower_worst_load(fabric, other)
+        if worst_load(fabric, other)[0] < worst:
+            return other
+    return table
+
+
+def _fill_weighted(fabric: Fabric, table: NDArray[np.unsignedinteger[Any]], lmc: int) -> None:
+    """Fill tables in OpenSM's order of switches and ports; see `weighted_tables`."""
+    graph = fabric.graph
+    guid = fabric.node_guid[graph.row_node].byteswap()
+    rank_row = np.argsort(guid, kind="stable").astype(np.int32)
+    row_rank = np.empty_like(rank_row)
+    row_rank[rank_row] = np.arange(graph.num_rows)
+    # A switch's own port 0 has one LID whatever the LMC.
+    row_weight = (row_adapters(fabric) << lmc) + 1
+    total = int(row_weight.sum())
+    ports = destination_ports(fabric)
+    destinations = np.flatnonzero(graph.destination_row >= 0)
+    row = graph.destination_row[destinations]
+    switch = destinations >= fabric.num_endpoints
+    turn = np.lexsort((ports[destinations], row_rank[row], -row_weight[row], switch))
+    weighted_tables(
+        graph.edge_offset, graph.edge_row, graph.edge_port,
+        graph.edge_of_link[graph.edge_link ^ 1], row_rank, rank_row, row_weight, total * total,
+        destinations[turn].astype(np.int32), graph.destination_row, ports,
+        (graph.destination_link >= 0).astype(np.uint8), lmc, int(np.iinfo(table.dtype).max), table,
+    )  # fmt: skip

@@ -1,0 +1,394 @@
+"""torus-2QoS: dimension-order routing whose SLs and VLs keep rings from deadlocking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.errors import InputError, NotApplicable
+from weft.fabrics import Fabric
+from weft.kernels.routing.torus import torus_tables
+from weft.opensm.files.torus_conf import AXES, TorusConf, read
+from weft.routes import NUM_SLS, Routes, TableRoutes, VirtualLanes
+from weft.routing.engine_registry import (
+    Balance,
+    destination_ports,
+    destinations_by_row,
+    empty_table,
+    engine,
+    provenance,
+    row_sources,
+)
+from weft.routing.lane_assignment import assign_lanes, check_vls
+from weft.routing.structure.torus import Torus, find_tori, is_whole
+from weft.routing.structure.torus_seed import discovery_order, seeded, three_dimensions
+from weft.routing.validation.deadlock import credit_loops
+
+#: The SL and VL bits of the quality of service level, and the VL bit of turns against the order.
+QOS_SL = 8
+QOS_VL = 4
+TURN_VL = 2
+
+
+@engine("torus-2QoS", deadlock_free=True, lmc=False, as_opensm="torus-2QoS:balance=opensm")
+def torus_2qos(
+    fabric: Fabric,
+    *,
+    conf: str = "",
+    balance: Balance = "flows",
+    qos_level: int = 0,
+    max_vls: int = 8,
+    management: bool = False,
+) -> Routes:
+    """OpenSM's torus-2QoS: dimension order on tori and meshes, recognised without labels.
+
+    Parameters
+    ----------
+    fabric
+        A torus, mesh or mixture of up to six dimensions; switches and cables may be missing.
+    conf
+        A torus-2QoS.conf, whose seed and datelines then give the coordinates.
+    balance
+        ``flows`` shares the ties of even rings between both ways and parallel cables by flows;
+        ``opensm`` takes OpenSM's way and its turns.
+    qos_level
+        0 or 1: the level that all traffic is routed on; 1 takes SLs 8 to 15 and VLs 4 to 7.
+    max_vls
+        Virtual lanes that the fabric has, 1 to 15. Rings of four and more need 2, ways around
+        missing switches 4, and quality of service 8.
+    management
+        Prove the routes around missing parts free of deadlock with those from and to switches.
+
+    Raises
+    ------
+    NotApplicable
+        On what is no torus; when more lanes or SL bits are needed than there are; as OpenSM's or
+        with a configuration or level, when too much is missing for the SLs to prevent deadlock.
+    InputError
+        On a bad value, or a configuration that is wrong or not the fabric's.
+
+    Notes
+    -----
+    SL bit d says that a path crosses the dateline of dimension d, between its last and first
+    switch; a switch sends on VL 1 of a dimension when the bit is set. A ring that is cut is gone
+    round the other way. Where the switch at which a path would turn is missing, it turns before
+    that, and the VL is 2 higher after a turn against the order of dimensions. What even then has
+    no way takes a neighbour's. All that is proved before it is given; where the proof fails for
+    every order of dimensions, the ways get lanes one by one as `dfsssp` gives them. Source:
+    torus-2QoS(8); Dally and Seitz 1987.
+    """
+    if qos_level not in (0, 1):
+        raise InputError(f"qos_level must be 0 or 1, not {qos_level}")
+    check_vls(max_vls)
+    if qos_level and max_vls < 2 * QOS_VL:
+        raise NotApplicable(
+            f"two quality of service levels need {2 * QOS_VL} virtual lanes; max_vls is {max_vls}"
+        )
+    empty_table(fabric)
+    settings = _Settings(balance, qos_level, max_vls, management, read(conf) if conf else None)
+    tori = find_tori(fabric)
+    whole = all(is_whole(fabric, torus) for torus in tori)
+    if settings.conf is not None:
+        tori = _as_configured(fabric, tori, settings.conf)
+    reason = ""
+    first: TableRoutes | None = None
+    for layout, last_first in _layouts(tori, settings, whole):
+        routes = _routed(fabric, layout, settings, whole, last_first)
+        if whole:
+            return routes
+        cycles, lanes = credit_loops(fabric, routes, management=management)
+        if not cycles and lanes <= max_vls:
+            return routes
+        first = first or routes
+        reason = reason or (
+            cycles[0].text(fabric) if cycles else f"{lanes} lanes, more than max_vls {max_vls}"
+        )
+    if first is not None and not (settings.as_opensm or settings.conf or qos_level):
+        sl, lanes = assign_lanes(fabric, first.table, max_vls=max_vls, management=management)
+        note = f"its SLs cannot make the ways around that safe; they have {lanes} lanes way by way"
+        return replace(
+            first,
+            sl=sl,
+            lanes=VirtualLanes.uniform(range(lanes)),
+            notes=(*first.notes, note),
+        )
+    what = " and ".join(torus.text() for torus in tori if torus.radix)
+    raise NotApplicable(
+        f"so much of the {what} is missing that the ways around it could deadlock: {reason}"
+    )
+
+
+@dataclass(frozen=True)
+class _Settings:
+    balance: Balance
+    qos_level: int
+    max_vls: int
+    management: bool
+    conf: TorusConf | None
+
+    @property
+    def as_opensm(self) -> bool:
+        return self.balance == "opensm"
+
+
+def _as_configured(fabric: Fabric, tori: list[Torus], conf: TorusConf) -> list[Torus]:
+    torus = seeded(fabric, tori, conf)
+    others = [part for part in tori if part.rows[0] not in torus.rows]
+    joined = next((part for part in others if len(part.rows) > 1), None)
+    if joined is not None:
+        name = fabric.node_names[fabric.graph.row_node[joined.rows[0]]]
+        raise NotApplicable(f"{name} is in a part of the fabric that the seed does not reach")
+    return [torus, *others]
+
+
+def _layouts(
+    tori: list[Torus], settings: _Settings, whole: bool
+) -> Iterator[tuple[list[Torus], bool]]:
+    """Ways to lay the tori out in coordinates and to mend ways, the ones with fewest lanes first.
+
+    When nothing is missing the first one serves; the others are there to be tried.
+    """
+    folded = [torus.folded() for torus in tori]
+    if settings.conf is not None or settings.as_opensm:
+        most = max(len(torus.radix) for torus in folded)
+        if settings.conf is None and most > 3:
+            raise NotApplicable(f"OpenSM's torus-2QoS has three dimensions, not {most}")
+        given = tori if settings.conf is not None else [three_dimensions(one) for one in folded]
+        yield given, False
+        yield given, True
+        return
+    if whole:
+        # Two switches in a dimension need no second lane, as a ring of four does.
+        yield [two if any(one.wraps) else one for one, two in zip(tori, folded, strict=True)], False
+        return
+    variants = [folded]
+    if any(len(one.radix) != len(two.radix) for one, two in zip(tori, folded, strict=True)):
+        variants.append(tori)
+    for variant in variants:
+        for last in range(max(len(torus.radix) for torus in variant) - 1, -1, -1):
+            for last_first in (False, True):
+                yield [_with_last(torus, last) for torus in variant], last_first
+
+
+def _with_last(torus: Torus, last: int) -> Torus:
+    """The same with another dimension last in the order."""
+    count = len(torus.radix)
+    if last >= count:
+        return torus
+    order = [d for d in range(count) if d != last] + [last]
+    return torus.arranged(order, [0] * count, [1] * count)
+
+
+def _routed(
+    fabric: Fabric, tori: list[Torus], settings: _Settings, whole: bool, last_first: bool
+) -> TableRoutes:
+    table = empty_table(fabric)
+    sl = np.zeros((fabric.graph.num_rows, fabric.num_destinations), dtype=np.uint8)
+    dimension = np.full(len(fabric.graph.row_link), -1, dtype=np.int16)
+    bit = np.full(NUM_SLS, -1, dtype=np.int16)
+    lanes = 1
+    for torus in tori:
+        dated = _dated(torus, settings)
+        if len(torus.rows) > 1 and any(dated):
+            lanes = 2
+        places = _sl_bits(torus, dated, settings)
+        bit[: len(places)] = np.maximum(bit[: len(places)], places)
+        _fill(fabric, torus, settings, whole, last_first, places, table, sl, dimension)
+    if lanes > settings.max_vls:
+        raise NotApplicable(f"a ring needs {lanes} virtual lanes; max_vls is {settings.max_vls}")
+    turns = settings.max_vls >= 2 * TURN_VL and (settings.as_opensm or not whole)
+    levels = settings.max_vls >= 2 * QOS_VL and (settings.as_opensm or settings.qos_level == 1)
+    if settings.qos_level:
+        sl |= QOS_SL
+    found = " and ".join(_as_folded(torus) for torus in tori)
+    lost = "" if whole else ", of which something is missing"
+    return TableRoutes(
+        **provenance(fabric, "torus-2QoS", notes=(f"found a {found}{lost}",)),
+        table=table,
+        sl=sl,
+        lanes=_lanes(fabric, dimension, bit, turns, levels)
+        if lanes > 1 or turns or levels
+        else VirtualLanes.uniform(),
+    )
+
+
+def _as_folded(torus: Torus) -> str:
+    folded = torus.folded().text()
+    return folded if folded == torus.text() else f"{folded}, laid out as a {torus.text()}"
+
+
+def _dated(torus: Torus, settings: _Settings) -> list[bool]:
+    """Dimensions whose SL bit is set when a path crosses the dateline.
+
+    A path takes one step at most of a ring of three, so that such rings cannot deadlock.
+    """
+    if settings.as_opensm:
+        return [size > 2 for size in torus.radix]
+    return [wrap and size > 3 for size, wrap in zip(torus.radix, torus.wraps, strict=True)]
+
+
+def _sl_bits(torus: Torus, dated: list[bool], settings: _Settings) -> NDArray[np.int16]:
+    """The SL bit of each dimension, its own number where that goes, else -1."""
+    room = 3 if settings.qos_level or settings.as_opensm else 4
+    if len(dated) <= room:
+        return np.arange(len(dated), dtype=np.int16)
+    if sum(dated) > room:
+        raise NotApplicable(
+            f"a {torus.text()} needs {sum(dated)} SL bits for the datelines of its rings; "
+            f"there are {room}"
+        )
+    places = np.full(len(dated), -1, dtype=np.int16)
+    places[dated] = np.arange(sum(dated))
+    return places
+
+
+def _fill(
+    fabric: Fabric,
+    torus: Torus,
+    settings: _Settings,
+    whole: bool,
+    last_first: bool,
+    bits: NDArray[np.int16],
+    table: NDArray[np.unsignedinteger[Any]],
+    sl: NDArray[np.uint8],
+    dimension: NDArray[np.int16],
+) -> None:
+    """Fill tables and SLs of one torus, and the dimension of each port slot of its rows."""
+    graph = fabric.graph
+    count, size = len(torus.rows), len(torus.radix)
+    radix = np.array(torus.radix, dtype=np.int32)
+    stride = np.ones(size, dtype=np.int32)
+    np.cumprod(radix[:-1], out=stride[1:])
+    grid = np.full(prod(torus.radix), -1, dtype=np.int32)
+    grid[torus.coordinate @ stride] = np.arange(count)
+
+    place = np.full(graph.num_rows, -1, dtype=np.int32)
+    place[torus.rows] = np.arange(count)
+    tail, head = place[graph.edge_tail], place[graph.edge_row]
+    edges = np.flatnonzero((tail >= 0) & (head >= 0) & (tail != head))
+    tail, head = tail[edges], head[edges]
+    moved = torus.coordinate[head] - torus.coordinate[tail]
+    along = np.abs(moved).argmax(axis=1) if size else np.zeros(len(edges), dtype=np.int64)
+    length = moved[np.arange(len(edges)), along] if size else np.zeros(0, dtype=np.int32)
+    up = (length == 1) | ((length < -1) & (length == 1 - radix[along]))
+    group = tail.astype(np.int64) * 2 * size + 2 * along + up
+    dimension[graph.row_base[graph.edge_tail[edges]] + graph.edge_port[edges]] = along
+
+    # Of parallel cables OpenSM keeps those that go down by the port at their far end.
+    port = graph.edge_port[edges]
+    far = fabric.link_to_port[graph.edge_link[edges]].astype(np.int32)
+    order = np.lexsort((np.where(up | (not settings.as_opensm), port, far), group))
+    offset = np.zeros(count * 2 * size + 1, dtype=np.int32)
+    np.cumsum(np.bincount(group, minlength=count * 2 * size), out=offset[1:])
+    step = np.full((count, 2 * size), -1, dtype=np.int32)
+    step.reshape(-1)[group] = head
+    listed_offset, listed = destinations_by_row(fabric, np.arange(fabric.num_destinations))
+    ports = destination_ports(fabric)
+    listed, listed_offset = _of_rows(torus.rows, listed_offset, listed, ports, settings)
+    dated = _dated(torus, settings)
+    torus_tables(
+        radix,
+        np.array([1 if settings.as_opensm else wrap for wrap in torus.wraps], dtype=np.uint8),
+        not settings.as_opensm,
+        whole,
+        last_first,
+        torus.coordinate,
+        stride,
+        grid,
+        step,
+        _reach(step, radix),
+        torus.rows,
+        offset,
+        port[order].astype(np.int32),
+        1.0 / fabric.link_rate_gbps[graph.edge_link[edges[order]]],
+        _target_order(fabric, torus, settings, bool((np.diff(offset) > 1).any())),
+        (torus.coordinate.sum(axis=1) & 1).astype(np.uint8),
+        listed_offset,
+        listed,
+        ports[listed],
+        fabric.num_endpoints,
+        row_sources(fabric)[torus.rows],
+        np.where(dated, 1 << np.maximum(bits, 0), 0).astype(np.uint8),
+        table,
+        sl,
+    )
+
+
+def _of_rows(
+    rows: NDArray[np.int32],
+    offset: NDArray[np.int32],
+    listed: NDArray[np.int32],
+    ports: NDArray[np.int32],
+    settings: _Settings,
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Destinations that hang from the given rows, by port, and their CSR offsets."""
+    order = settings.conf.port_order if settings.conf is not None else ()
+    rank = {port: number for number, port in enumerate(order)}
+    parts = []
+    for row in rows.tolist():
+        part = listed[offset[row] : offset[row + 1]]
+        keys = [rank.get(int(port), len(rank) + int(port)) for port in ports[part]]
+        parts.append(part[np.argsort(keys, kind="stable")])
+    sizes = [0, *(len(part) for part in parts)]
+    return np.concatenate(parts), np.cumsum(sizes).astype(np.int32)
+
+
+def _reach(step: NDArray[np.int32], radix: NDArray[np.int32]) -> NDArray[np.int32]:
+    """How many steps each row can go in each direction, at most once round."""
+    reach = np.zeros(step.shape, dtype=np.int32)
+    for group in range(step.shape[1]):
+        at = np.arange(len(step), dtype=np.int32)
+        for _ in range(int(radix[group // 2]) - 1):
+            at = np.where(at >= 0, step[at, group], -1)
+            reach[:, group] += at >= 0
+    return reach
+
+
+def _target_order(
+    fabric: Fabric, torus: Torus, settings: _Settings, parallel: bool
+) -> NDArray[np.int32]:
+    """Rows in the order in which ways to them are chosen, x counting fastest or as OpenSM's."""
+    if not torus.radix:
+        return np.zeros(len(torus.rows), dtype=np.int32)
+    if settings.as_opensm and parallel and len(torus.radix) == len(AXES):
+        return discovery_order(fabric, torus, settings.conf)
+    return np.lexsort(torus.coordinate.T).astype(np.int32)
+
+
+def _lanes(
+    fabric: Fabric,
+    dimension: NDArray[np.int16],
+    bit: NDArray[np.int16],
+    turns: bool,
+    levels: bool,
+) -> VirtualLanes:
+    """SL to VL of every (row, in port, out port) by the dimensions of the two ports."""
+    graph = fabric.graph
+    dimensions = int(dimension.max(initial=-1)) + 1
+    sl = np.arange(NUM_SLS)
+    level = (sl & QOS_SL != 0).astype(np.uint8) if levels else np.zeros(NUM_SLS, dtype=np.uint8)
+    # Two tables for each dimension, with and without a turn against the order; then one for
+    # ports that lead to adapters, where OpenSM's two levels are VLs 0 and 1.
+    tables = np.empty((2 * dimensions + 1, NUM_SLS), dtype=np.uint8)
+    for d in range(dimensions):
+        dateline = (sl >> bit[d]) & 1 if bit[d] >= 0 else np.zeros(NUM_SLS, dtype=np.int64)
+        tables[2 * d] = dateline + QOS_VL * level
+        tables[2 * d + 1] = tables[2 * d] + (TURN_VL if turns else 0)
+    tables[-1] = level
+    ports = np.diff(graph.row_base)
+    base = np.zeros(len(ports), dtype=np.int64)
+    np.cumsum(ports[:-1].astype(np.int64) ** 2, out=base[1:])
+    index = np.empty(int((ports.astype(np.int64) ** 2).sum()), dtype=np.int32)
+    for row, (first, width) in enumerate(
+        zip(graph.row_base.tolist(), ports.tolist(), strict=False)
+    ):
+        own = dimension[first : first + width].astype(np.int32)
+        against = (own[:, None] > own[None, :]).astype(np.int32)
+        table = np.where(own[None, :] >= 0, 2 * own[None, :] + against, 2 * dimensions)
+        index[base[row] : base[row] + width * width] = table.reshape(-1)
+    return VirtualLanes(tables, index, base, ports.astype(np.int32))

@@ -1,0 +1,1 @@
+"""Whether routes deliver, and the proof that they cannot deadlock."""

@@ -1,0 +1,233 @@
+"""Proof of deadlock freedom: the channel dependency graph over (directed link, VL) is acyclic.
+
+Dally and Seitz 1987. Dependencies that cross lanes are part of the one graph, so routes that
+change lane on the way are judged as a whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import breadth_first_order, connected_components
+
+from weft.core.errors import NotApplicable
+from weft.fabrics import Fabric
+from weft.kernels.routes.dependencies import (
+    candidate_dependencies,
+    list_dependencies,
+    strip_acyclic,
+    table_dependencies,
+)
+from weft.kernels.routes.intermediates import phase_dependencies
+from weft.kernels.routes.paths import path_dependencies
+from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes, VirtualLanes
+from weft.routing.engine_registry import sending_rows
+
+
+class CreditLoop(list[tuple[int, int]]):
+    """A cycle of channels, each (directed link, VL), that wait for each other in this order."""
+
+    def text(self, fabric: Fabric) -> str:
+        """The cycle switch by switch: ``a[1] -> b[2] on VL 0 waits for …``."""
+        steps = [f"{fabric.link_name(link)} (VL {lane})" for link, lane in self]
+        return " waits for ".join([*steps, steps[0]])
+
+
+def credit_loops(
+    fabric: Fabric, routes: Routes, *, management: bool = False
+) -> tuple[list[CreditLoop], int]:
+    """Cycles of the channel dependency graph, and the number of lanes in use.
+
+    Parameters
+    ----------
+    fabric, routes
+        What to judge; only routes from hosts to hosts count, between any ports of theirs,
+    management
+        unless traffic from and to switches is to count too.
+
+    Returns
+    -------
+    list of CreditLoop
+        A shortest cycle through one channel of each strongly connected set; empty proves that
+        the routes cannot deadlock.
+    int
+        Virtual lanes that carry traffic between switches, at least 1.
+    """
+    graph, vls = fabric.graph, routes.num_vls
+    if not len(graph.edge_row):
+        return [], 1
+    first_bit, bits, used = dependencies(fabric, routes, management=management)
+    in_use = max(int(used.reshape(-1, vls).any(axis=0).sum()), 1)
+    stays = strip_acyclic(graph.edge_offset, graph.edge_row, vls, first_bit, bits, used)
+    if not stays.any():
+        return [], in_use
+    none = np.zeros(0, dtype=np.int32)
+    arguments = (graph.edge_offset, graph.edge_row, vls, first_bit, bits, stays)
+    count = list_dependencies(*arguments, none, none)
+    tails, heads = np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32)
+    list_dependencies(*arguments, tails, heads)
+    channels = np.unique(np.concatenate((tails, heads)))
+    waits = csr_array(
+        (
+            np.ones(count, dtype=np.uint8),
+            (np.searchsorted(channels, tails), np.searchsorted(channels, heads)),
+        ),
+        shape=(len(channels), len(channels)),
+    )
+    return [
+        CreditLoop((int(graph.edge_link[c // vls]), int(c % vls)) for c in channels[cycle])
+        for cycle in _one_cycle_each(waits)
+    ], in_use
+
+
+def on_one_lane(routes: Routes) -> Routes:
+    """The same paths, all on VL 0.
+
+    Every cycle of channels follows a cycle of links. So when these routes have none, the paths have
+    none on any lanes.
+    """
+    lane: dict[str, Any] = {"sl": np.zeros((), np.uint8), "lanes": VirtualLanes.uniform()}
+    if isinstance(routes, CandidateRoutes):
+        lane["set_lane"] = np.zeros(0, dtype=np.uint8)
+    return replace(routes, **lane)
+
+
+def dependencies(
+    fabric: Fabric, routes: Routes, *, management: bool = False
+) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint8]]:
+    """The channel dependency graph as `weft.kernels.routes.dependencies` keeps it.
+
+    Parameters
+    ----------
+    fabric, routes, management
+        As for `credit_loops`.
+
+    Returns
+    -------
+    ndarray
+        int64 [edges + 1]: where the bits of each edge's channels begin.
+    ndarray
+        uint8: the bits, eight to a byte.
+    ndarray
+        uint8 [edges * lanes]: 1 for each channel that carries traffic.
+    """
+    graph, vls = fabric.graph, routes.num_vls
+    degree = np.diff(graph.edge_offset)[graph.edge_row].astype(np.int64)
+    first_bit = np.zeros(len(degree) + 1, dtype=np.int64)
+    np.cumsum(degree * vls * vls, out=first_bit[1:])
+    bits = np.zeros(int(first_bit[-1] >> 3) + 1, dtype=np.uint8)
+    used = np.zeros(len(degree) * vls, dtype=np.uint8)
+    if isinstance(routes, TableRoutes):
+        _of_tables(fabric, routes, management, first_bit, bits, used)
+    elif isinstance(routes, CandidateRoutes):
+        _of_candidates(fabric, routes, management, first_bit, bits, used)
+    elif isinstance(routes, PathRoutes):
+        _of_paths(fabric, routes, first_bit, bits, used)
+    else:
+        raise NotApplicable(f"{routes.engine} gives no ways to judge")
+    return first_bit, bits, used
+
+
+def _of_tables(
+    fabric: Fabric,
+    routes: TableRoutes,
+    management: bool,
+    first_bit: NDArray[np.int64],
+    bits: NDArray[np.uint8],
+    used: NDArray[np.uint8],
+) -> None:
+    graph = fabric.graph
+    per_lid = 1 << routes.lmc
+    last = fabric.num_destinations if management else fabric.num_host_endpoints
+    destinations = np.flatnonzero(graph.destination_row[:last] >= 0)
+    lids = ((destinations[:, None] << routes.lmc) + np.arange(per_lid)).reshape(-1)
+    # Every destination sends, from its row, where its packets come in by the port that it is on.
+    rows, senders = graph.destination_row[destinations], destinations
+    links = graph.destination_link[destinations]
+    ports = np.where(links >= 0, fabric.link_from_port[links], 0)
+    if routes.lanes.is_uniform:
+        # The port by which a packet comes in does not matter: one start for each row.
+        rows, first, count = np.unique(rows, return_index=True, return_counts=True)
+        ports, senders = np.zeros(len(rows)), np.where(count > 1, -1, senders[first])
+    sl = np.atleast_2d(np.asarray(routes.sl, dtype=np.uint8))
+    table_dependencies(
+        routes.table, lids.astype(np.int32), graph.row_base, graph.row_link, graph.edge_of_link,
+        graph.edge_offset, graph.edge_row, fabric.link_to_port[graph.edge_link].astype(np.int32),
+        rows.astype(np.int32), ports.astype(np.int32), senders.astype(np.int32), sl, routes.lmc,
+        routes.no_path, routes.lanes.tables, routes.lanes.index, routes.lanes.base,
+        routes.lanes.ports, routes.num_vls, first_bit, bits, used,
+    )  # fmt: skip
+
+
+def _of_paths(
+    fabric: Fabric,
+    routes: PathRoutes,
+    first_bit: NDArray[np.int64],
+    bits: NDArray[np.uint8],
+    used: NDArray[np.uint8],
+) -> None:
+    graph = fabric.graph
+    source = routes.pair // fabric.num_host_endpoints
+    row = graph.destination_row[source]
+    link = graph.destination_link[source]
+    port = np.where(link >= 0, fabric.link_from_port[link], 0)
+    path_dependencies(
+        row, port.astype(np.int32), np.broadcast_to(routes.sl, len(row)),
+        routes.offset, routes.edge, graph.edge_offset, graph.edge_row, graph.edge_port,
+        fabric.link_to_port[graph.edge_link].astype(np.int32),
+        routes.lanes.tables, routes.lanes.index, routes.lanes.base, routes.lanes.ports,
+        routes.num_vls, first_bit, bits, used,
+    )  # fmt: skip
+
+
+def _of_candidates(
+    fabric: Fabric,
+    routes: CandidateRoutes,
+    management: bool,
+    first_bit: NDArray[np.int64],
+    bits: NDArray[np.uint8],
+    used: NDArray[np.uint8],
+) -> None:
+    graph = fabric.graph
+    rows = sending_rows(fabric)
+    if management:
+        rows = np.arange(graph.num_rows, dtype=np.int32)
+    lane = int(routes.lanes.tables[0, int(routes.sl)])
+    sets = (routes.set_id, routes.set_offset, routes.set_edge, routes.set_lane)
+    if routes.num_intermediates:
+        phase_dependencies(
+            *sets, routes.via, routes.via_set, routes.direct, graph.edge_offset, graph.edge_row,
+            rows, lane, routes.num_vls, first_bit, bits, used,
+        )  # fmt: skip
+        return
+    candidate_dependencies(
+        *sets, rows, graph.edge_offset, graph.edge_row, rows, lane, routes.num_vls,
+        first_bit, bits, used,
+    )  # fmt: skip
+
+
+def _one_cycle_each(waits: csr_array) -> list[NDArray[np.intp]]:
+    """A shortest cycle through the first node of every strongly connected set of a graph.
+
+    A node alone is such a set when it waits for itself, as a cable between two ports of one switch
+    makes it.
+    """
+    _, label = connected_components(waits, directed=True, connection="strong")
+    knotted = np.bincount(label) > 1
+    knotted[label[waits.diagonal() > 0]] = True
+    cycles = []
+    for component in np.flatnonzero(knotted):
+        members = np.flatnonzero(label == component)
+        inside = waits[members][:, members]
+        order, before = breadth_first_order(inside, 0, return_predecessors=True)
+        back = set(inside[:, [0]].nonzero()[0].tolist())
+        closing = next(node for node in order if int(node) in back)
+        path = [int(closing)]
+        while path[-1] != 0:
+            path.append(int(before[path[-1]]))
+        cycles.append(members[np.array(path[::-1])])
+    return cycles

@@ -1,0 +1,170 @@
+"""Distributions of link loads and of what flows meet, as numbers and as empirical CDFs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike, NDArray
+
+from weft.core.arguments import finite_numbers
+from weft.core.columns import Column, frame
+from weft.fabrics import Fabric, NodeKind
+
+_LOAD = "flows"
+
+#: Columns of `load_metrics`.
+LOAD_COLUMNS = {
+    "count": Column(pl.Int64, "", "number of values"),
+    "used": Column(pl.Float64, "share", "share of the values that are above 0; null without any"),
+    "mean": Column(pl.Float64, _LOAD, "mean; null without values"),
+    "cv": Column(pl.Float64, "ratio", "population standard deviation over mean; null at mean 0"),
+    "p50": Column(pl.Float64, _LOAD, "median"),
+    "p90": Column(pl.Float64, _LOAD, "90th percentile"),
+    "p99": Column(pl.Float64, _LOAD, "99th percentile"),
+    "max": Column(pl.Float64, _LOAD, "largest value"),
+}
+
+#: Columns of `metrics_by_scope`.
+METRIC_COLUMNS = {
+    "by": Column(pl.String, "", "what the links are told apart by: all, kind or tier"),
+    "scope": Column(pl.String, "", "which links: all, a kind, or a direction between two levels"),
+    **LOAD_COLUMNS,
+}
+
+#: Columns of `ecdf`.
+ECDF_COLUMNS = {
+    "value": Column(pl.Float64, "as given", "a value that occurs, ascending"),
+    "share": Column(pl.Float64, "share", "share of the values that are at most this one"),
+}
+
+KIND_NAMES = ("switch-switch", "host-switch", "switch-host", "host-host")
+#: Kind of a link of an auxiliary adapter, which no flow can use.
+AUXILIARY = "auxiliary"
+
+
+def load_metrics(values: ArrayLike) -> pl.DataFrame:
+    """Distribution of link loads, or of any values of at least 0, in one row.
+
+    Parameters
+    ----------
+    values
+        [values], finite numbers.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns of `LOAD_COLUMNS`. Percentiles interpolate linearly between order statistics
+        (type 7 of Hyndman and Fan 1996, numpy's default).
+
+    Raises
+    ------
+    InputError
+        When a value is not a finite number.
+    """
+    return frame(LOAD_COLUMNS, {name: [value] for name, value in _distribution(values).items()})
+
+
+def _distribution(values: ArrayLike) -> dict[str, float | None]:
+    numbers = finite_numbers(values, "values of a distribution", low=-np.inf)
+    if not numbers.size:
+        return {"count": 0} | dict.fromkeys(list(LOAD_COLUMNS)[1:])
+    mean = float(numbers.mean())
+    p50, p90, p99 = np.percentile(numbers, [50, 90, 99]).tolist()
+    return {
+        "count": len(numbers),
+        "used": np.count_nonzero(numbers > 0) / len(numbers),
+        "mean": mean,
+        "cv": float(numbers.std()) / mean if mean else None,
+        "p50": p50,
+        "p90": p90,
+        "p99": p99,
+        "max": float(numbers.max()),
+    }
+
+
+def ecdf(values: ArrayLike) -> pl.DataFrame:
+    """Empirical cumulative distribution, one row per value that occurs.
+
+    Parameters
+    ----------
+    values
+        [values], finite numbers.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns of `ECDF_COLUMNS`; draw it as steps that rise at each value.
+
+    Raises
+    ------
+    InputError
+        When a value is not a finite number.
+    """
+    numbers = finite_numbers(values, "values of a distribution", low=-np.inf)
+    distinct, counts = np.unique(numbers, return_counts=True)
+    return frame(ECDF_COLUMNS, {"value": distinct, "share": np.cumsum(counts) / counts.sum()})
+
+
+def link_kinds(fabric: Fabric) -> NDArray[Any]:
+    """Kind of each directed link as text: one of `KIND_NAMES` or `AUXILIARY`, [links]."""
+    kinds = np.array(KIND_NAMES, dtype=object)[fabric.link_kind]
+    auxiliary = fabric.node_kind == NodeKind.AUXILIARY
+    kinds[auxiliary[fabric.link_from] | auxiliary[fabric.link_to]] = AUXILIARY
+    return kinds
+
+
+def link_tiers(fabric: Fabric) -> NDArray[Any]:
+    """Direction and levels of each directed link, [links]; None where it joins no two levels.
+
+    ``up 1-2`` leads from a node of level 1 to one of level 2, ``down 2-1`` back; hosts are at
+    level 0.
+    """
+    tail = fabric.level[fabric.link_from].astype(np.int64)
+    head = fabric.level[fabric.link_to].astype(np.int64)
+    tiers = np.full(fabric.num_links, None, dtype=object)
+    known = (tail >= 0) & (head >= 0) & (tail != head)
+    for low, high in np.unique(np.stack((tail[known], head[known]), axis=1), axis=0).tolist():
+        here = known & (tail == low) & (head == high)
+        tiers[here] = f"up {low}-{high}" if low < high else f"down {low}-{high}"
+    return tiers
+
+
+def scopes(fabric: Fabric) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
+    """Groups of links to look at: (told apart by, name, bool [links]).
+
+    All links that flows may use, then each kind there is, then each tier of a fabric with
+    levels, upwards first. Links of auxiliary adapters are in none.
+    """
+    kinds, tiers = link_kinds(fabric), link_tiers(fabric)
+    useful = kinds != AUXILIARY
+    yield "all", "all", useful
+    for kind in KIND_NAMES:
+        if np.any(kinds == kind):
+            yield "kind", kind, kinds == kind
+    names = {tier for tier in tiers[useful] if tier is not None}
+    for tier in sorted(names, key=lambda name: (name.startswith("down"), name)):
+        yield "tier", tier, useful & (tiers == tier)
+
+
+def metrics_by_scope(fabric: Fabric, load: NDArray[np.float64]) -> pl.DataFrame:
+    """Distribution of a load per directed link over all links, by kind and by tier.
+
+    Parameters
+    ----------
+    fabric
+        Whose links they are.
+    load
+        float64 [links].
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns of `METRIC_COLUMNS`, one row for each of `scopes`.
+    """
+    rows = [
+        {"by": by, "scope": name, **_distribution(load[here])} for by, name, here in scopes(fabric)
+    ]
+    return frame(METRIC_COLUMNS, {name: [row[name] for row in rows] for name in METRIC_COLUMNS})

@@ -1,0 +1,224 @@
+"""Routes of messages, as packets carry them: a LID, a run of links, or an endpoint to choose to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.errors import InputError, NotApplicable
+from weft.core.frozen import read_only
+from weft.fabrics import Fabric
+from weft.kernels.packet import choice, layout
+from weft.kernels.packet import route as kernel
+from weft.kernels.routes.route_links import table_routes
+from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
+from weft.routes.intermediates import routed_rows
+from weft.sim.packet.network import PacketNetwork
+from weft.sim.static.loads import Ports, endpoint_out, host_flows, walk_arrays
+
+#: Pairs whose ways are followed at once, when they are checked.
+_CHECKED = 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class Ways:
+    """Routes of pairs of hosts, and what nodes look up for them.
+
+    Parameters
+    ----------
+    kind, lane_kind
+        How packets find their way and their lanes, by `weft.kernels.packet.route`.
+    link, lane, level
+        Integers [routes]: the first link, the lane on it, and the service level.
+    way
+        int32 [routes]: what packets carry.
+    endpoint
+        int32 [routes]: where they go.
+    arrays
+        What `weft.kernels.packet.route.route` looks up, by their names in `Net`.
+    """
+
+    kind: int
+    lane_kind: int
+    link: NDArray[np.int32]
+    lane: NDArray[np.integer[Any]]
+    level: NDArray[np.integer[Any]]
+    way: NDArray[np.int32]
+    endpoint: NDArray[np.int32]
+    arrays: Mapping[str, NDArray[Any]]
+
+
+def lay_ways(
+    fabric: Fabric,
+    routes: Routes,
+    network: PacketNetwork,
+    sources: NDArray[Any],
+    destinations: NDArray[Any],
+    *,
+    ports: Ports = "first",
+    lid_offset: NDArray[Any] | int = 0,
+) -> Ways:
+    """Routes between pairs of hosts.
+
+    Parameters
+    ----------
+    fabric, routes, network
+        Where, and by which way.
+    sources, destinations
+        Host numbers of equal length, no host its own destination.
+    ports, lid_offset
+        See `weft.sim.static.loads.host_flows`.
+
+    Raises
+    ------
+    InputError
+        When there is no path between two of the hosts.
+    NotApplicable
+        When routes of this kind cannot be followed packet by packet.
+    """
+    routes.check(fabric)
+    graph = fabric.graph
+    lmc = routes.lmc if isinstance(routes, TableRoutes) else 0
+    flows = host_flows(fabric, sources, destinations, ports=ports, lid_offset=lid_offset, lmc=lmc)
+    start, end = flows.sources, flows.destinations
+    cabled = (start >= 0) & (end >= 0)
+    _refuse(fabric, routes, sources, destinations, ~cabled)
+    out = endpoint_out(fabric)[start]
+    row = np.where(out >= 0, graph.link_row[out], graph.destination_row[start])
+    link = np.where(out >= 0, out, network.inject[graph.destination_row[start]]).astype(np.int32)
+    last = graph.destination_link.copy()
+    inner = last < 0
+    rows = graph.destination_row[inner]
+    last[inner] = np.where(network.inject[rows] >= 0, network.inject[rows] + 1, -1)
+    tables: NDArray[Any] = np.zeros((1, 1), dtype=np.uint8)
+    runs = np.zeros(1, dtype=np.int32)
+    sets: tuple[NDArray[Any], ...] = (
+        np.full((1, 1), -1, dtype=np.int32), np.zeros(1, dtype=np.int32),
+        np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.uint8),
+    )  # fmt: skip
+    lids: NDArray[Any] = flows.lids if len(flows.lids) else end
+    way: NDArray[Any]
+    level = _levels(routes, row, lids)
+    lane_kind = choice.KEEP if routes.lanes.is_uniform else choice.BY_PORTS
+    if isinstance(routes, TableRoutes):
+        kind, way = kernel.TABLES, lids
+        _check_tables(fabric, routes, sources, destinations, start, end, flows.lids)
+        tables = routes.table if routes.table.dtype == np.uint8 else routes.table.astype(np.uint16)
+    elif isinstance(routes, PathRoutes):
+        kind = kernel.RUNS
+        path = routes.find(fabric, start, end)
+        _refuse(fabric, routes, sources, destinations, (path < 0) & (start != end))
+        way, runs = _runs(routes, graph.edge_link, path, last[end])
+        if routes.sl.ndim:
+            level = routes.sl[path]
+    elif isinstance(routes, CandidateRoutes):
+        kind, way = kernel.CANDIDATES, end
+        goal = graph.destination_row[end]
+        if routes.num_intermediates:
+            nowhere = ~routed_rows(fabric, routes)[goal, row]
+        else:
+            nowhere = (row != goal) & (routes.set_id[goal, row] < 0)
+        _refuse(fabric, routes, sources, destinations, nowhere)
+        lanes_of_sets = routes.set_lane
+        if len(lanes_of_sets):
+            lane_kind = choice.BY_CANDIDATE
+        else:
+            lanes_of_sets = np.zeros(1, dtype=np.uint8)
+        sets = routes.set_id, routes.set_offset, routes.set_edge, lanes_of_sets
+    else:
+        raise NotApplicable(f"{routes.engine} gives no ways to send packets by")
+    lanes = routes.lanes
+    first = lanes.tables[0][level]
+    index = lanes.index
+    if not lanes.is_uniform:
+        # As the first switch's own port 0 would send to the host.
+        port = network.fixed[link, layout.HEAD_PORT]
+        first = lanes.tables[index[lanes.base[row] + port], level]
+    else:
+        index = np.zeros(1, dtype=np.int32)
+    base = lanes.base if len(lanes.base) else np.zeros(1, dtype=np.int64)
+    per_row = lanes.ports if len(lanes.ports) else np.zeros(1, dtype=np.int32)
+    return Ways(
+        kind, lane_kind, link, first.astype(np.uint8), level.astype(np.uint8),
+        way.astype(np.int32), end,
+        _fixed({
+            "table": tables, "runs": runs, "set_id": sets[0], "set_offset": sets[1],
+            "set_edge": sets[2], "set_lane": sets[3], "edge_link": graph.edge_link,
+            "goal_row": graph.destination_row, "last_link": last, "lane_tables": lanes.tables,
+            "lane_index": index, "lane_base": base, "lane_ports": per_row,
+        }),
+    )  # fmt: skip
+
+
+def _fixed(arrays: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+    """The arrays, none of which can be written: to the compiler those are types of their own."""
+    return {name: read_only(np.ascontiguousarray(each).view()) for name, each in arrays.items()}
+
+
+def _levels(routes: Routes, row: NDArray[Any], lids: NDArray[Any]) -> NDArray[np.uint8]:
+    """Service level of each pair."""
+    sl = np.asarray(routes.sl, dtype=np.uint8)
+    if sl.ndim == 2:
+        return np.asarray(sl[row, lids])
+    if sl.ndim == 1 and isinstance(routes, TableRoutes):
+        return np.asarray(sl[lids])
+    return np.full(len(row), sl if sl.ndim == 0 else 0, dtype=np.uint8)
+
+
+def _runs(
+    routes: PathRoutes, edge_link: NDArray[np.int32], path: NDArray[np.int32], last: NDArray[Any]
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Where the links of each pair's path begin in one array of all, each with its last link."""
+    known = path >= 0
+    begin = np.where(known, routes.offset[path], 0)
+    length = np.where(known, routes.offset[path + 1] - begin, 0)
+    offset = np.zeros(len(path) + 1, dtype=np.int64)
+    np.cumsum(length + 1, out=offset[1:])
+    links = np.empty(offset[-1], dtype=np.int32)
+    pair = np.repeat(np.arange(len(path)), length)
+    turn = np.arange(len(pair)) - np.repeat(np.cumsum(length) - length, length)
+    links[offset[pair] + turn] = edge_link[routes.edge[begin[pair] + turn]]
+    links[offset[1:] - 1] = last
+    return offset[:-1], links
+
+
+def _check_tables(
+    fabric: Fabric,
+    routes: TableRoutes,
+    sources: NDArray[Any],
+    destinations: NDArray[Any],
+    start: NDArray[np.int32],
+    end: NDArray[np.int32],
+    lids: NDArray[np.int32],
+) -> None:
+    """Follow every way once."""
+    lost = np.zeros(len(start), dtype=bool)
+    arrays = walk_arrays(fabric, routes)
+    for first in range(0, len(start), _CHECKED):
+        part = slice(first, first + _CHECKED)
+        offset, _ = table_routes(*arrays, start[part], end[part], lids[part])
+        lost[part] = np.diff(offset) == 0
+    _refuse(fabric, routes, sources, destinations, lost)
+
+
+def _refuse(
+    fabric: Fabric,
+    routes: Routes,
+    sources: NDArray[Any],
+    destinations: NDArray[Any],
+    lost: NDArray[np.bool_],
+) -> None:
+    """Name the first pair that has no way."""
+    missing = np.flatnonzero(lost)
+    if not len(missing):
+        return
+    names = (fabric.host_names[int(ends[missing[0]])] for ends in (sources, destinations))
+    more = f", and none for {len(missing) - 1} more pairs" if len(missing) > 1 else ""
+    raise InputError(
+        f"there is no path from {' to '.join(names)} in the {routes.engine} routes of "
+        f"{fabric.name}{more}"
+    )

@@ -1,0 +1,161 @@
+"""Effective bisection bandwidth, as Netgauge's ebb measures it and ORCS computes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit  # Student's t; scipy.stats takes long to import
+
+from weft.core.arguments import flag, need_memory, whole_number
+from weft.core.errors import InputError, NotApplicable
+from weft.fabrics import Fabric
+from weft.kernels.routes.effective_bisection import (
+    candidate_bisections,
+    path_bisections,
+    table_bisections,
+)
+from weft.kernels.routes.intermediates import phase_bisections
+from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
+from weft.sim.static.loads import endpoint_out, host_rate_gbps, walk_arrays
+
+
+@dataclass(frozen=True, eq=False)
+class Bisection:
+    """Effective bisection bandwidth over random bisections.
+
+    Parameters
+    ----------
+    per_sample
+        float64 [samples]: mean share of the injection rate over the flows of each bisection.
+    injection_rate_gbps
+        What a share of 1 stands for: the data rate of the fastest host cable.
+    unrouted_share
+        Share of the flows without a path; they count with rate 0.
+    two_way
+        Both halves sent.
+    """
+
+    per_sample: NDArray[np.float64]
+    injection_rate_gbps: float
+    unrouted_share: float
+    two_way: bool
+
+    @property
+    def samples(self) -> int:
+        """Random bisections drawn."""
+        return len(self.per_sample)
+
+    @property
+    def mean(self) -> float:
+        """Mean share of the injection rate that a host gets."""
+        return float(self.per_sample.mean())
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % confidence interval of the mean (Student's t over samples)."""
+        if self.samples < 2:
+            return (float("nan"), float("nan"))
+        error = float(self.per_sample.std(ddof=1)) / np.sqrt(self.samples)
+        half = float(stdtrit(self.samples - 1, 0.975)) * error
+        return (self.mean - half, self.mean + half)
+
+    @property
+    def mean_gbps(self) -> float:
+        """Mean rate of a flow in Gb/s."""
+        return self.mean * self.injection_rate_gbps
+
+    def __float__(self) -> float:
+        return self.mean
+
+    def __repr__(self) -> str:
+        low, high = self.interval
+        found = f"{self.mean:.4f} of {self.injection_rate_gbps:g} Gb/s"
+        if self.samples == 1:  # which has no interval
+            return f"Bisection({found}, 1 sample)"
+        return f"Bisection({found}, 95 % interval {low:.4f} to {high:.4f}, {self.samples} samples)"
+
+
+def bisection(
+    fabric: Fabric,
+    routes: Routes,
+    samples: int = 1000,
+    seed: int = 0,
+    *,
+    two_way: bool = False,
+) -> Bisection:
+    """Effective bisection bandwidth.
+
+    A random half of the hosts sends to the other half, one flow to a partner each; an odd host
+    idles. A flow gets the least, over the links of its path, of the link's rate divided by the
+    flows on it. Candidates are taken at random at every hop, as an ideal hash would, and so is an
+    intermediate. A flow that may go straight as well takes the way whose most loaded link would
+    carry less: one flow after the other, and once more when all are there.
+
+    Parameters
+    ----------
+    fabric, routes
+        What to measure.
+    samples
+        Random bisections.
+    seed
+        Equal seeds give equal bisections, for every engine.
+    two_way
+        The other half sends back at the same time.
+
+    Returns
+    -------
+    Bisection
+        Mean, interval and every sample.
+
+    Raises
+    ------
+    InputError
+        With fewer than two hosts, or samples below 1.
+
+    Notes
+    -----
+    Hoefler, Schneider, Lumsdaine: Multistage switches are not crossbars, 2008 (ORCS, Netgauge).
+    """
+    routes.check(fabric)
+    samples = whole_number(samples, "samples", 1)
+    seed = whole_number(seed, "seed")
+    two_way = flag(two_way, "two_way")
+    if fabric.num_hosts < 2:
+        raise InputError(f"a bisection needs two hosts; {fabric.name} has {fabric.num_hosts}")
+    rate = host_rate_gbps(fabric)
+    cost = rate / fabric.link_rate_gbps
+    need_memory(16 * samples, f"the results of {samples:,} samples", "ask for fewer")
+    means = np.empty(samples)
+    lost = np.empty(samples, dtype=np.int64)
+    graph = fabric.graph
+    endpoints = fabric.host_endpoint
+    if isinstance(routes, TableRoutes):
+        table_bisections(
+            *walk_arrays(fabric, routes),
+            endpoints, routes.lmc, two_way, cost, seed, samples, means, lost,
+        )  # fmt: skip
+    elif isinstance(routes, CandidateRoutes):
+        sets = (routes.set_id, routes.set_offset, routes.set_edge)
+        ends = (graph.destination_row, graph.destination_link, endpoint_out(fabric), endpoints)
+        draw = (two_way, cost, seed, samples, means, lost)
+        if routes.num_intermediates:
+            phase_bisections(
+                *sets, routes.via, routes.via_set, routes.direct, graph.edge_row,
+                graph.edge_link, *ends, *draw,
+            )  # fmt: skip
+        else:
+            candidate_bisections(
+                *sets, graph.edge_row, graph.edge_link, graph.link_row, *ends, *draw
+            )
+    elif isinstance(routes, PathRoutes):
+        path_bisections(
+            routes.pair, routes.offset, routes.edge, graph.edge_link, graph.destination_link,
+            endpoint_out(fabric), fabric.num_host_endpoints, endpoints, two_way, cost, seed,
+            samples, means, lost,
+        )  # fmt: skip
+    else:
+        raise NotApplicable(f"{routes.engine} gives no ways to load links by")
+    flows = samples * (fabric.num_hosts // 2) * (2 if two_way else 1)
+    return Bisection(means, rate, float(lost.sum() / flows), two_way)

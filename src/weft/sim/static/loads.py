@@ -1,0 +1,428 @@
+"""The static level: loads and contention of flows that are all there at once.
+
+It leaves out time, queues, message sizes and start times: every flow of a set is taken to send
+together and for ever.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from weft.core.arguments import finite_numbers, one_of, whole_numbers
+from weft.core.errors import NotApplicable, UnroutedWarning
+from weft.fabrics import Fabric
+from weft.kernels.routes.paths import path_flow_cost, path_flows_through, path_loads
+from weft.kernels.routes.split import split_loads
+from weft.kernels.routes.walk import flows_through, table_flow_cost, table_loads
+from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
+from weft.routes.intermediates import routed_rows
+from weft.sim.static.intermediate_loads import round_loads
+
+Ports = Literal["first", "spread"]
+
+
+@dataclass(frozen=True, eq=False)
+class Flows:
+    """Flows between endpoints, as the kernels take them.
+
+    Parameters
+    ----------
+    sources, destinations
+        int32 [flows], endpoint numbers, -1 for a host without a cable.
+    lids
+        int32 [flows]: row of the forwarding tables for each flow; empty when the LMC is 0.
+    order
+        int32 [flows]: the flows by destination.
+    weights
+        float64 [flows], or empty for 1 each.
+    """
+
+    sources: NDArray[np.int32]
+    destinations: NDArray[np.int32]
+    lids: NDArray[np.int32]
+    order: NDArray[np.int32]
+    weights: NDArray[np.float64]
+
+
+def host_flows(
+    fabric: Fabric,
+    sources: ArrayLike,
+    destinations: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    ports: Ports = "first",
+    lid_offset: ArrayLike = 0,
+    lmc: int = 0,
+) -> Flows:
+    """Turn flows between hosts into flows between endpoints.
+
+    Parameters
+    ----------
+    fabric
+        Where the hosts are.
+    sources, destinations
+        Host numbers, equal lengths.
+    weights
+        Load of each flow, 1 where left out.
+    ports
+        Of a host with several ports: always the ``first``, or ``spread`` flow (s, d) over port
+        s + d modulo their number, at both ends.
+    lid_offset
+        Which of an endpoint's 2^lmc LIDs each flow is addressed to.
+    lmc
+        Of the routes.
+
+    Raises
+    ------
+    InputError
+        When a host number or LID offset does not exist or lengths differ.
+    """
+    source = fabric.host_numbers(sources, "sources")
+    destination = fabric.host_numbers(destinations, "destinations", count=len(source))
+    weight = np.zeros(0)
+    if weights is not None:
+        weight = finite_numbers(weights, "weights", each=len(source))
+    start, end = fabric.host_endpoint[source], fabric.host_endpoint[destination]
+    if one_of(ports, get_args(Ports), "port policy") == "spread":
+        per_host = np.bincount(
+            fabric.endpoint_node[fabric.endpoint_node < fabric.num_switches + fabric.num_hosts]
+            - fabric.num_switches,
+            minlength=fabric.num_hosts,
+        )
+        turn = source + destination
+        start = np.where(start >= 0, start + turn % np.maximum(per_host[source], 1), -1)
+        end = np.where(end >= 0, end + turn % np.maximum(per_host[destination], 1), -1)
+    offset = whole_numbers(
+        lid_offset, "LID offsets", low=0, high=(1 << lmc) - 1, each=len(source),
+        of=f"offsets of LMC {lmc}",
+    )  # fmt: skip
+    lids = np.zeros(0, dtype=np.int32)
+    if lmc:
+        lids = ((end.astype(np.int64) << lmc) + offset).astype(np.int32)
+    return Flows(
+        start.astype(np.int32),
+        end.astype(np.int32),
+        lids,
+        np.argsort(end, kind="stable").astype(np.int32),
+        weight,
+    )
+
+
+def endpoint_out(fabric: Fabric) -> NDArray[np.int32]:
+    """Link by which each destination's packets leave it, -1 when it is itself a row."""
+    link = fabric.graph.destination_link
+    return np.where(link >= 0, link ^ 1, -1).astype(np.int32)
+
+
+def walk_arrays(fabric: Fabric, routes: TableRoutes) -> tuple[Any, ...]:
+    """Arguments that every kernel of `weft.kernels.routes.walk` begins with."""
+    graph = fabric.graph
+    return (
+        routes.table,
+        graph.row_base,
+        graph.row_link,
+        graph.link_row,
+        graph.destination_row,
+        graph.destination_link,
+        endpoint_out(fabric),
+        routes.no_path,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Loads:
+    """Loads of the links and how many flows found no way.
+
+    Parameters
+    ----------
+    per_link
+        int64 [links], or float64 when flows are weighted or split.
+    flows, unrouted
+        How many there were, and how many of them load nothing for want of a path.
+    straight
+        Of the traffic that may go by an intermediate, the share that goes straight; NaN when
+        there is none, or no choice.
+    """
+
+    per_link: NDArray[Any]
+    flows: int
+    unrouted: int
+    straight: float = float("nan")
+
+
+def flow_loads(fabric: Fabric, routes: Routes, flows: Flows) -> Loads:
+    """Loads of endpoint flows; see `link_loads`."""
+    routes.check(fabric)
+    count = len(flows.sources)
+    if isinstance(routes, TableRoutes):
+        per_link: NDArray[Any] = np.zeros(
+            fabric.num_links, dtype=np.float64 if len(flows.weights) else np.int64
+        )
+        weights = flows.weights if len(flows.weights) else np.zeros(0, dtype=np.int64)
+        lost = table_loads(
+            *walk_arrays(fabric, routes),
+            flows.sources, flows.destinations, flows.lids, weights, flows.order, per_link,
+        )  # fmt: skip
+        return Loads(per_link, count, int(lost))
+    if isinstance(routes, CandidateRoutes):
+        return _split(fabric, routes, flows)
+    if isinstance(routes, PathRoutes):
+        per_link = np.zeros(fabric.num_links, dtype=np.float64 if len(flows.weights) else np.int64)
+        path, *ends = flow_paths(fabric, routes, flows)
+        weights = flows.weights if len(flows.weights) else np.zeros(0, dtype=np.int64)
+        path_loads(
+            path, *ends, weights, routes.offset, routes.edge, fabric.graph.edge_link, per_link
+        )
+        return Loads(per_link, count, int((path < 0).sum() - _staying(flows).sum()))
+    raise NotApplicable(f"{routes.engine} gives no ways to load links by")
+
+
+def _staying(flows: Flows) -> NDArray[np.bool_]:
+    """Flows of an endpoint to itself."""
+    staying: NDArray[np.bool_] = (flows.sources == flows.destinations) & (flows.sources >= 0)
+    return staying
+
+
+def flow_paths(
+    fabric: Fabric, routes: PathRoutes, flows: Flows
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+    """Path of each flow and the links from its source and to its destination, -1 for none.
+
+    A flow that stays where it is takes no path.
+    """
+    path = routes.find(fabric, flows.sources, flows.destinations)
+    path[_staying(flows)] = -1
+    out, back = endpoint_out(fabric), fabric.graph.destination_link
+    return path, out[flows.sources], back[flows.destinations]
+
+
+def _split(fabric: Fabric, routes: CandidateRoutes, flows: Flows) -> Loads:
+    graph = fabric.graph
+    per_link = np.zeros(fabric.num_links)
+    if routes.num_intermediates:
+        return _split_round(fabric, routes, flows, per_link)
+    known = (flows.sources >= 0) & (flows.destinations >= 0)
+    moving = np.flatnonzero(known & (flows.sources != flows.destinations))
+    rows = graph.destination_row[flows.destinations[moving]]
+    lost = len(flows.sources) - int(known.sum()) + int((rows < 0).sum())
+    moving, rows = moving[rows >= 0], rows[rows >= 0]
+    offset = np.zeros(graph.num_rows + 1, dtype=np.int64)
+    np.cumsum(np.bincount(rows, minlength=graph.num_rows), out=offset[1:])
+    lost += split_loads(
+        routes.set_id, routes.set_offset, routes.set_edge, graph.edge_row, graph.edge_link,
+        graph.destination_row, graph.destination_link, endpoint_out(fabric), graph.link_row,
+        offset, moving[np.argsort(rows, kind="stable")].astype(np.int32),
+        flows.sources, flows.destinations, flows.weights, per_link,
+    )  # fmt: skip
+    return Loads(per_link, len(flows.sources), int(lost))
+
+
+def _split_round(
+    fabric: Fabric, routes: CandidateRoutes, flows: Flows, per_link: NDArray[np.float64]
+) -> Loads:
+    """Loads of flows that may go by intermediates, by the traffic between rows."""
+    graph, rows = fabric.graph, fabric.graph.num_rows
+    start = graph.destination_row[flows.sources]
+    end = graph.destination_row[flows.destinations]
+    known = (flows.sources >= 0) & (flows.destinations >= 0) & (start >= 0) & (end >= 0)
+    staying = _staying(flows)
+    routed = known & ~staying
+    routed[routed] = routed_rows(fabric, routes)[end[routed], start[routed]]
+    weights = flows.weights[routed] if len(flows.weights) else np.ones(int(routed.sum()))
+    demand: NDArray[Any] = np.bincount(
+        end[routed].astype(np.int64) * rows + start[routed], weights=weights, minlength=rows**2
+    ).reshape(rows, rows)
+    edges, share = round_loads(fabric, routes, demand.astype(np.float64))
+    per_link[graph.edge_link] += edges
+    for link in (
+        endpoint_out(fabric)[flows.sources[routed]],
+        graph.destination_link[flows.destinations[routed]],
+    ):
+        np.add.at(per_link, link[link >= 0], weights[link >= 0])
+    return Loads(per_link, len(start), int((~routed & ~staying).sum()), share)
+
+
+def link_loads(
+    fabric: Fabric,
+    routes: Routes,
+    sources: ArrayLike,
+    destinations: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    ports: Ports = "first",
+    lid_offset: ArrayLike = 0,
+) -> NDArray[Any]:
+    """Flows over each directed link.
+
+    Parameters
+    ----------
+    fabric, routes
+        Where the flows go, and by which way.
+    sources, destinations
+        Host numbers of equal length; a host that sends to itself loads nothing.
+    weights
+        Load of each flow, 1 where left out.
+    ports
+        Which port of a host with several: ``first`` or ``spread``; see `host_flows`.
+    lid_offset
+        Which of the 2^LMC LIDs of the destination each flow uses.
+
+    Returns
+    -------
+    ndarray
+        [links] in the order of `Fabric.links`: int64 counts, or float64 when flows have weights
+        or are split over candidates (equally at each hop).
+
+    Raises
+    ------
+    InputError
+        On host numbers or offsets that do not exist, or routes of another fabric.
+
+    Warns
+    -----
+    UnroutedWarning
+        When some flows have no path; they load nothing.
+    """
+    lmc = routes.lmc if isinstance(routes, TableRoutes) else 0
+    flows = host_flows(
+        fabric,
+        sources,
+        destinations,
+        weights=weights,
+        ports=ports,
+        lid_offset=lid_offset,
+        lmc=lmc,
+    )
+    loads = flow_loads(fabric, routes, flows)
+    if loads.unrouted:
+        warnings.warn(
+            f"{loads.unrouted} of {loads.flows} flows have no path and load no link",
+            UnroutedWarning,
+            stacklevel=2,
+        )
+    return loads.per_link
+
+
+@dataclass(frozen=True, eq=False)
+class Contention:
+    """What each flow meets on its way.
+
+    Parameters
+    ----------
+    worst
+        float64 [flows]: the largest ratio of load to rate on its path, where 1 is a link of the
+        fabric's host rate used by one flow; NaN for a flow without a path, 0 for one that stays.
+    link
+        int32 [flows]: the link that has it, -1 where there is none.
+    hops
+        int32 [flows]: links on the path, host links included; -1 without a path.
+    """
+
+    worst: NDArray[np.float64]
+    link: NDArray[np.int32]
+    hops: NDArray[np.int32]
+
+
+def contention(
+    fabric: Fabric, routes: Routes, flows: Flows, loads: NDArray[Any] | None = None
+) -> Contention:
+    """Worst contention of each flow among all flows given.
+
+    Raises
+    ------
+    NotApplicable
+        When the routes leave the choice of path open.
+    """
+    if not has_ways(routes):
+        raise NotApplicable(f"{routes.engine} leaves the path of a flow to a policy")
+    if loads is None:
+        loads = flow_loads(fabric, routes, flows).per_link
+    count = len(flows.sources)
+    result = Contention(np.empty(count), np.empty(count, np.int32), np.empty(count, np.int32))
+    cost = loads * (host_rate_gbps(fabric) / fabric.link_rate_gbps)
+    if isinstance(routes, PathRoutes):
+        staying = _staying(flows)
+        result.worst[:] = np.where(staying, 0.0, np.nan)
+        result.link[:] = -1
+        result.hops[:] = np.where(staying, 0, -1)
+        path_flow_cost(
+            *flow_paths(fabric, routes, flows), routes.offset, routes.edge,
+            fabric.graph.edge_link, cost, result.worst, result.link, result.hops,
+        )  # fmt: skip
+        return result
+    assert isinstance(routes, TableRoutes)
+    table_flow_cost(
+        *walk_arrays(fabric, routes),
+        flows.sources, flows.destinations, flows.lids, cost, flows.order,
+        result.worst, result.link, result.hops,
+    )  # fmt: skip
+    return result
+
+
+def has_ways(routes: Routes) -> bool:
+    """Each flow's way is settled, by tables or by its source."""
+    return isinstance(routes, TableRoutes | PathRoutes)
+
+
+def host_rate_gbps(fabric: Fabric) -> float:
+    """The injection rate that contention is measured against: the fastest host cable's."""
+    graph = fabric.graph
+    out = graph.destination_link[: fabric.num_host_endpoints]
+    out = out[out >= 0]
+    if len(out):
+        return float(fabric.link_rate_gbps[out].max())
+    return float(fabric.link_rate_gbps.max(initial=1.0))
+
+
+def link_users(
+    fabric: Fabric, routes: Routes, flows: Flows, links: NDArray[np.integer[Any]]
+) -> list[NDArray[np.int32]]:
+    """The flows that cross each of some links.
+
+    Parameters
+    ----------
+    fabric, routes, flows
+        As for `flow_loads`; the routes must settle each flow's way.
+    links
+        Directed links, each at most once.
+
+    Returns
+    -------
+    list of ndarray
+        int32 flow numbers for each link, by destination.
+    """
+    wanted = np.full(fabric.num_links, -1, dtype=np.int32)
+    wanted[links] = np.arange(len(links), dtype=np.int32)
+    kernel: Any
+    arguments: tuple[Any, ...]
+    if isinstance(routes, TableRoutes):
+        kernel = flows_through
+        arguments = (
+            *walk_arrays(fabric, routes),
+            flows.sources,
+            flows.destinations,
+            flows.lids,
+            flows.order,
+            wanted,
+        )
+    elif isinstance(routes, PathRoutes):
+        kernel = path_flows_through
+        ways = flow_paths(fabric, routes, flows)
+        arguments = (
+            *ways, flows.order, routes.offset, routes.edge, fabric.graph.edge_link, wanted
+        )  # fmt: skip
+    else:
+        raise NotApplicable(f"{routes.engine} leaves the path of a flow to a policy")
+    counts = np.zeros(len(links), dtype=np.int64)
+    kernel(*arguments, counts, np.zeros(0, dtype=np.int32))
+    if not len(links):
+        return []
+    ends = np.cumsum(counts)
+    listed = np.empty(max(int(counts.sum()), 1), dtype=np.int32)
+    kernel(*arguments, ends - counts, listed)
+    return np.split(listed[: int(counts.sum())], ends[:-1])

@@ -1,0 +1,367 @@
+"""Static loads of flows that are split over queue pairs and flowlets, and hashed at each switch.
+
+A flow of load 1 is cut into equal parts, one per queue pair (QP) and flowlet epoch. The header of
+a part is hashed where there are several candidates, so each part takes one path. Nothing is
+timed: the epochs' loads are added up.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from weft.core.arguments import MAX_INT32, one_of, whole_number, whole_numbers
+from weft.core.errors import InputError, NotApplicable
+from weft.fabrics import Fabric
+from weft.kernels.routes.multipath import (
+    CRC,
+    IDEAL,
+    NUMBERED,
+    STUCK,
+    TOO_MANY_PATHS,
+    flow_key,
+    hashed_counts,
+    linear_codes,
+)
+from weft.routes import CandidateRoutes, Routes
+from weft.sim.static.loads import Flows, endpoint_out, host_flows
+
+HashName = Literal["ideal", "md5", "linear", "crc", "crc-polarised", "crc-offset"]
+
+#: Factors of the codes of source, destination, QP and epoch, whose sum modulo the number of paths
+#: is the number of a path: those of the program published with Kenzi 2026.
+PATH_FACTORS = (1315423911, 2654435761, 97531, 19260817)
+
+#: Source, destination, protocol and the two ports of an IPv4 packet.
+FIVE_TUPLE_BYTES = 13
+#: Bits by which the hash is turned from one tree level to the next under ``crc-offset``.
+TURN_PER_LEVEL = 8
+
+_SWITCH_SEEDS = 0x5EED_0F_5317C4
+
+
+class Scheme(StrEnum):
+    """How a flow may be cut into parts that are hashed one by one."""
+
+    ECMP = "ecmp"
+    FLOWLET = "flowlet"
+    E_ECMP = "e-ecmp"
+    FLOWLET_E_ECMP = "flowlet-e-ecmp"
+
+    @property
+    def label(self) -> str:
+        """Name as the literature writes it."""
+        return _LABELS[self]
+
+    def parts(self, qps: int, epochs: int) -> tuple[int, int]:
+        """QPs and epochs that the scheme makes use of, of those that there are.
+
+        Parameters
+        ----------
+        qps, epochs
+            Queue pairs of each flow, flowlet epochs of each queue pair.
+        """
+        spatial = self in (Scheme.E_ECMP, Scheme.FLOWLET_E_ECMP)
+        temporal = self in (Scheme.FLOWLET, Scheme.FLOWLET_E_ECMP)
+        return (qps if spatial else 1), (epochs if temporal else 1)
+
+
+_LABELS = {
+    Scheme.ECMP: "ECMP",
+    Scheme.FLOWLET: "Flowlet-only",
+    Scheme.E_ECMP: "e-ECMP",
+    Scheme.FLOWLET_E_ECMP: "Flowlet-based e-ECMP",
+}
+
+
+@dataclass(frozen=True)
+class HashFunction:
+    """What a switch, or the authors of a study, compute to choose among candidates.
+
+    Parameters
+    ----------
+    name
+        As users type it.
+    kind
+        Which computation: of `weft.kernels.routes.multipath`.
+    summary
+        One line.
+    by_name
+        The codes of a path number are MD5 digests of names, and so need no seed.
+    own_seed
+        Every switch starts its CRC from its own value.
+    own_offset
+        Every tier reads its index from other bits of the CRC.
+    """
+
+    name: HashName
+    kind: int
+    summary: str
+    by_name: bool = False
+    own_seed: bool = False
+    own_offset: bool = False
+
+
+HASHES = {
+    function.name: function
+    for function in (
+        HashFunction(
+            "ideal",
+            IDEAL,
+            "an independent, uniform choice at every switch for each flow, QP and epoch",
+        ),
+        HashFunction(
+            "md5",
+            NUMBERED,
+            "path number = weighted sum of the MD5 of source, destination, QP and epoch, modulo "
+            "the paths (the program published with Kenzi 2026)",
+            by_name=True,
+        ),
+        HashFunction(
+            "linear",
+            NUMBERED,
+            "as md5, with random numbers for the hosts, and QP and epoch as they are (that "
+            "program before it used MD5)",
+        ),
+        HashFunction(
+            "crc",
+            CRC,
+            "CRC-32 of the RoCEv2 five-tuple modulo the candidates; each switch has its own seed",
+            own_seed=True,
+        ),
+        HashFunction(
+            "crc-polarised",
+            CRC,
+            "CRC-32 of the RoCEv2 five-tuple modulo the candidates; one seed for all switches",
+        ),
+        HashFunction(
+            "crc-offset",
+            CRC,
+            "as crc, and each tier turns the CRC by its own offset before the modulo",
+            own_seed=True,
+            own_offset=True,
+        ),
+    )
+}
+
+
+@dataclass(frozen=True, eq=False)
+class MultipathLoads:
+    """Loads of the links under several ways to cut the same flows.
+
+    Parameters
+    ----------
+    splits
+        (QPs, epochs) of each way.
+    per_link
+        float64 [splits, links], in flows: 1 is the whole of one flow.
+    flows, unrouted
+        How many there were, and how many of them load nothing for want of a path.
+    """
+
+    splits: tuple[tuple[int, int], ...]
+    per_link: NDArray[np.float64]
+    flows: int
+    unrouted: int
+
+
+def multipath_loads(
+    fabric: Fabric,
+    routes: Routes,
+    sources: ArrayLike,
+    destinations: ArrayLike,
+    splits: Sequence[tuple[int, int]],
+    *,
+    hash: HashName = "ideal",
+    seed: int = 0,
+) -> MultipathLoads:
+    """Load of each directed link when flows are cut into parts and every part is hashed.
+
+    Part (q, e) of a flow takes the same path whatever the split, so all splits come out of one
+    pass and compare like with like.
+
+    Parameters
+    ----------
+    fabric, routes
+        Where the flows go, and the candidates to choose from.
+    sources, destinations
+        Host numbers of equal length; a host that sends to itself loads nothing.
+    splits
+        (QPs, epochs) wanted, such as ``Scheme.E_ECMP.parts(8, 20)``; each part of a flow has the
+        load 1 / (QPs * epochs).
+    hash
+        Name of one of `HASHES`.
+    seed
+        Of the hash: of the choices, of the hosts' numbers under ``linear``, of the switches' seeds
+        and of the source ports. ``md5`` has none: it hashes the names of the hosts.
+
+    Raises
+    ------
+    InputError
+        On an unknown hash, a split of less than one part, host numbers that do not exist, routes
+        of another fabric, or candidates that lead nowhere.
+    NotApplicable
+        When the routes leave no choice open, or ``md5`` or ``linear`` would have to number more
+        than 2^61 paths of one pair.
+    """
+    routes.check(fabric)
+    if not isinstance(routes, CandidateRoutes):
+        raise NotApplicable(f"{routes.engine} leaves no choice of path to hash for")
+    if routes.num_intermediates:
+        raise NotApplicable(f"{routes.engine} draws intermediates, which no hash at a switch does")
+    one_of(hash, get_args(HashName), "hash")
+    parts = whole_numbers(splits, "splits [QPs, epochs]", low=1, high=MAX_INT32, shape=(None, 2))
+    seed = whole_number(seed, "seed", 0, 2**64 - 1)
+    function = HASHES[hash]
+    flows = host_flows(fabric, sources, destinations)
+    graph = fabric.graph
+    out = endpoint_out(fabric)
+    offset, grouped, lost = _by_target(fabric, flows)
+    splits = [(qps, epochs) for qps, epochs in parts.tolist()]
+    bin_of, members = _bins(splits)
+    mask, turn = _switch_settings(fabric, function, seed)
+    codes = _path_codes(fabric, function, seed, bin_of.shape)
+    counts = np.zeros((int(bin_of.max()) + 1, len(graph.edge_row)), dtype=np.int64)
+    status, flow = hashed_counts(
+        routes.set_id, routes.set_offset, routes.set_edge, graph.edge_row,
+        graph.destination_row, out, graph.link_row, offset, grouped,
+        flows.sources, flows.destinations, bin_of,
+        function.kind, np.uint64(seed), *codes, mask, turn, counts, lost,
+    )  # fmt: skip
+    if status == TOO_MANY_PATHS:
+        raise NotApplicable(
+            f"the {hash} hash cannot number the paths of {_pair(fabric, flows, flow)}"
+        )
+    if status == STUCK:
+        raise InputError(
+            f"the {routes.engine} candidates from {_pair(fabric, flows, flow)} do not all arrive"
+        )
+    per_link = np.zeros((len(splits), fabric.num_links))
+    for i, (qps, epochs) in enumerate(splits):
+        per_link[i, graph.edge_link] = counts[members[i]].sum(axis=0) / (qps * epochs)
+    moving = np.flatnonzero(~lost & (flows.sources != flows.destinations))
+    for ends in (out[flows.sources[moving]], graph.destination_link[flows.destinations[moving]]):
+        per_link += np.bincount(ends[ends >= 0], minlength=fabric.num_links)
+    return MultipathLoads(tuple(splits), per_link, len(flows.sources), int(lost.sum()))
+
+
+def _pair(fabric: Fabric, flows: Flows, flow: int) -> str:
+    ends = fabric.endpoint_node[[flows.sources[flow], flows.destinations[flow]]]
+    return " to ".join(fabric.node_names[node] for node in ends)
+
+
+def _by_target(
+    fabric: Fabric, flows: Flows
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]:
+    """CSR of the flows by the row that their destination hangs from, and those that have none."""
+    graph = fabric.graph
+    known = (flows.sources >= 0) & (flows.destinations >= 0)
+    rows = np.where(known, graph.destination_row[flows.destinations], -1)
+    moving = np.flatnonzero((rows >= 0) & (flows.sources != flows.destinations))
+    offset = np.zeros(graph.num_rows + 1, dtype=np.int64)
+    np.cumsum(np.bincount(rows[moving], minlength=graph.num_rows), out=offset[1:])
+    grouped = moving[np.argsort(rows[moving], kind="stable")].astype(np.int32)
+    return offset, grouped, rows < 0
+
+
+def _bins(
+    splits: Sequence[tuple[int, int]],
+) -> tuple[NDArray[np.int32], list[NDArray[np.int64]]]:
+    """Smallest set of rectangles of (QP, epoch) that every split is a union of.
+
+    Returns
+    -------
+    bin_of : ndarray
+        int32 [QPs, epochs]: the rectangle that holds a part, -1 where no split needs it.
+    members : list of ndarray
+        The rectangles of each split.
+    """
+    qps = np.unique([split[0] for split in splits])
+    epochs = np.unique([split[1] for split in splits])
+    needed = np.zeros((len(qps), len(epochs)), dtype=bool)
+    for q, e in splits:
+        needed[: np.searchsorted(qps, q) + 1, : np.searchsorted(epochs, e) + 1] = True
+    number = np.full(needed.shape, -1, dtype=np.int32)
+    number[needed] = np.arange(needed.sum(), dtype=np.int32)
+    members = [
+        number[: np.searchsorted(qps, q) + 1, : np.searchsorted(epochs, e) + 1]
+        .ravel()
+        .astype(np.int64)
+        for q, e in splits
+    ]
+    row = np.searchsorted(qps, np.arange(1, qps[-1] + 1))
+    column = np.searchsorted(epochs, np.arange(1, epochs[-1] + 1))
+    return np.ascontiguousarray(number[np.ix_(row, column)]), members
+
+
+def _path_codes(
+    fabric: Fabric, function: HashFunction, seed: int, parts: tuple[int, ...]
+) -> list[NDArray[np.uint32]]:
+    """Code of each source, destination, QP and epoch times its factor, uint32 [of each, limbs]."""
+    if function.kind != NUMBERED:
+        return [np.zeros((0, 0), dtype=np.uint32)] * len(PATH_FACTORS)
+    qps, epochs = (range(count) for count in parts)
+    if function.by_name:
+        names = _md5(fabric.node_names)[fabric.endpoint_node]
+        plain = [names, names, _md5(tuple(map(str, qps))), _md5(tuple(map(str, epochs)))]
+    else:
+        hosts = linear_codes(np.uint64(seed), len(fabric.endpoint_node))
+        each = (hosts, hosts, np.array(qps), np.array(epochs))
+        plain = [codes.astype(np.uint32)[:, None] for codes in each]
+    return [_times(codes, factor) for codes, factor in zip(plain, PATH_FACTORS, strict=True)]
+
+
+@lru_cache(maxsize=16)
+def _md5(names: tuple[str, ...]) -> NDArray[np.uint32]:
+    """MD5 of each name as a number of four limbs, lowest first, uint32 [names, 4]."""
+    digests = (hashlib.md5(name.encode(), usedforsecurity=False).digest()[::-1] for name in names)
+    return np.frombuffer(b"".join(digests), dtype="<u4").reshape(-1, 4)
+
+
+def _times(limbs: NDArray[np.uint32], factor: int) -> NDArray[np.uint32]:
+    """Numbers of 32-bit limbs times a 32-bit factor, uint32 [numbers, limbs + 1]."""
+    product = np.empty((len(limbs), limbs.shape[1] + 1), dtype=np.uint32)
+    carry = np.zeros(len(limbs), dtype=np.uint64)
+    for place in range(limbs.shape[1]):
+        carry += limbs[:, place].astype(np.uint64) * np.uint64(factor)
+        product[:, place] = carry & np.uint64(0xFFFFFFFF)
+        carry >>= np.uint64(32)
+    product[:, -1] = carry
+    return product
+
+
+def switch_seeds(fabric: Fabric, seed: int) -> NDArray[np.uint32]:
+    """Value from which each row starts its CRC, uint32 [rows]."""
+    key = np.uint64((seed ^ _SWITCH_SEEDS) % 2**64)
+    drawn = [int(flow_key(key, row)) >> 32 for row in range(fabric.graph.num_rows)]
+    return np.array(drawn, dtype=np.uint32)
+
+
+def _switch_settings(
+    fabric: Fabric, function: HashFunction, seed: int
+) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
+    """What each row adds to (exclusive or) and by how many bits it turns a CRC from seed 0.
+
+    A CRC is affine: another seed changes every message's CRC by the same bits.
+    """
+    graph = fabric.graph
+    mask = np.zeros(graph.num_rows, dtype=np.uint32)
+    turn = np.zeros(graph.num_rows, dtype=np.uint8)
+    seeds = switch_seeds(fabric, seed)
+    if function.own_seed:
+        blank = bytes(FIVE_TUPLE_BYTES)
+        plain = zlib.crc32(blank)
+        mask[:] = [zlib.crc32(blank, int(start)) ^ plain for start in seeds]
+    if function.own_offset:
+        level: NDArray[Any] = fabric.level[graph.row_node].astype(np.int64)
+        # Without tiers to coordinate, each switch turns by its own amount.
+        turn[:] = np.where(level >= 0, level * TURN_PER_LEVEL, seeds % 32) % 32
+    return mask, turn

@@ -1,0 +1,198 @@
+"""One open-loop run at a level of detail: its workload, and when its messages arrived."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.errors import InputError
+from weft.fabrics import Fabric
+from weft.routes import Routes
+from weft.sim.flow import simulate
+from weft.sim.packet import Hardware, simulate_packets
+from weft.sim.packet.network import picoseconds
+from weft.sim.sweep.window_measures import OpenLoopMeasures, measure
+from weft.workload import Workload, WorkloadBuilder
+from weft.workload.patterns import pattern as patterns
+from weft.workload.sources import Distribution, open_loop
+
+Level = Literal["packet", "flow"]
+#: Called now and then while a level runs; what it raises ends the run.
+Watch = Callable[[Any], None]
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What sources send, and the windows in which it is measured.
+
+    Parameters
+    ----------
+    pattern
+        A traffic pattern with its options.
+    size, size_distribution, interarrival
+        As in `weft.workload.sources.open_loop`.
+    rate_gbps
+        Rate that a load of 1 stands for.
+    sources
+        Ranks that send.
+    warmup_ns, measure_ns
+        Messages born in the second, after the first, are measured.
+    cooldown_ns
+        How long sources go on after that, so that the last of them still meet traffic.
+    drain_ns
+        How long the run goes on after the sources stopped, at most.
+    """
+
+    pattern: str
+    size: int
+    size_distribution: Distribution
+    interarrival: Distribution
+    rate_gbps: float
+    sources: int
+    warmup_ns: float
+    measure_ns: float
+    cooldown_ns: float
+    drain_ns: float
+
+    @property
+    def stop_ns(self) -> float:
+        """When sources stop."""
+        return self.warmup_ns + self.measure_ns + self.cooldown_ns
+
+    def workload(self, num_ranks: int, load: float, seed: int) -> Workload:
+        """The messages of one load."""
+        return open_loop(
+            num_ranks,
+            self._seeded(seed),
+            load=load,
+            rate_gbps=self.rate_gbps,
+            size=self.size,
+            size_distribution=self.size_distribution,
+            interarrival=self.interarrival,
+            duration_ns=self.measure_ns + self.cooldown_ns,
+            warmup_ns=self.warmup_ns,
+            seed=seed,
+        )
+
+    def _seeded(self, seed: int) -> str:
+        """The pattern, with destinations drawn by this seed where nothing else is drawn by it."""
+        entry, given = patterns.parse(self.pattern)
+        options = entry.options
+        draws = {"flows", "seed"} <= options.keys() and not {"flows", "seed"} & given.keys()
+        # Drawn hot hosts are part of the pattern: they stay where they are at all loads.
+        if not draws or ("targets" in options and "hosts" not in given):
+            return self.pattern
+        return f"{self.pattern}{',' if given else ':'}seed={seed}"
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """What the messages cross: a fabric, routes, a policy and a level of detail.
+
+    Parameters
+    ----------
+    fabric, routes
+        Where, and by which way.
+    level
+        ``packet`` or ``flow``.
+    policy, hardware
+        Of the packet level.
+    options
+        Further ones of `simulate_packets` or `simulate`.
+    """
+
+    fabric: Fabric
+    routes: Routes
+    level: Level = "packet"
+    policy: str = "deterministic"
+    hardware: Hardware = field(default_factory=Hardware)
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def run(
+        self, workload: Workload, seed: int, max_time_ns: float | None, watch: Watch | None
+    ) -> tuple[NDArray[np.float64], float]:
+        """Run a workload; give when each operation's message arrived, negative where it did not.
+
+        Returns
+        -------
+        float64 [ops], ns
+        float
+            When the run ended, ns.
+        """
+        if self.level == "flow":
+            # Fluids always arrive, and there is nothing to keep of a run that was cut off.
+            flow = simulate(
+                self.fabric, self.routes, workload, seed=seed, progress=watch, **self.options
+            )
+            return flow.arrived_ns, flow.makespan_ns
+        result = simulate_packets(
+            self.fabric, self.routes, workload, hardware=self.hardware, policy=self.policy,
+            seed=seed, max_time_ns=max_time_ns, progress=watch, **self.options,
+        )  # fmt: skip
+        arrived = np.where(result.arrived_ps < 0, -1.0, result.arrived_ps / 1e3)
+        if result.complete:
+            return arrived, result.end_ps / 1e3
+        if max_time_ns is None or result.end_ps < int(picoseconds(max_time_ns)):
+            raise KeyboardInterrupt  # nothing else ends a run before its time
+        return arrived, max_time_ns
+
+    def try_out(self) -> None:
+        """Send one message of no bytes: compiles what is to run, and finds what cannot.
+
+        Raises
+        ------
+        InputError, NotApplicable
+            As the level does.
+        """
+        work = WorkloadBuilder(self.fabric.num_hosts)
+        work.put(0, 1, 0)
+        self.run(work.build(), 0, None, None)
+
+
+def measure_load(
+    network: Network, traffic: Traffic, load: float, seed: int, watch: Watch | None = None
+) -> OpenLoopMeasures:
+    """Run one load and measure it.
+
+    Parameters
+    ----------
+    network, traffic
+        What runs.
+    load
+        Mean rate of a source over the traffic's rate.
+    seed
+        Of times, sizes and destinations, and of the policy's draws.
+    watch
+        Called now and then with the level's progress.
+
+    Returns
+    -------
+    OpenLoopMeasures
+
+    Raises
+    ------
+    InputError, NotApplicable
+        As `open_loop` and the level do.
+    """
+    if not 0 < load < np.inf:
+        raise InputError(f"a load must be above 0, not {load}")
+    workload = traffic.workload(network.fabric.num_hosts, load, seed)
+    arrived, end = network.run(workload, seed, traffic.stop_ns + traffic.drain_ns, watch)
+    return measure(
+        workload.release_ns,
+        arrived,
+        workload.size_bytes,
+        warmup_ns=traffic.warmup_ns,
+        measure_ns=traffic.measure_ns,
+        sources=traffic.sources,
+        rate_gbps=traffic.rate_gbps,
+        sources_stop_ns=traffic.stop_ns,
+        stopped_ns=end,
+        load=load,
+        source=workload.rank,
+        destination=workload.peer,
+    )

@@ -1,0 +1,145 @@
+"""The load from which a network saturates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Unpack
+
+import numpy as np
+import polars as pl
+
+from weft.core.errors import InputError, WeftError
+from weft.core.pool import run_all
+from weft.core.registry import convert
+from weft.fabrics import Fabric
+from weft.sim.sweep.frames import SATURATION_COLUMNS, table
+from weft.sim.sweep.one_load import measure_load
+from weft.sim.sweep.settings import LOAD_STEP, Engines, Study, SweepSettings, load_value
+from weft.sim.sweep.sweep import processes_for, refuse_all_failed
+from weft.sim.sweep.window_measures import OpenLoopMeasures
+
+#: Loads of the runs of a search add up to about so many times the highest.
+_RUNS = 4
+
+
+def saturation_load(
+    fabric: Fabric,
+    routes: Engines = "minhop",
+    *,
+    resolution: float = 0.01,
+    highest: float = 1.0,
+    processes: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **settings: Unpack[SweepSettings],
+) -> pl.DataFrame:
+    """The load from which a network saturates, by bisection.
+
+    The interval between a load that does not saturate, 0 at the start, and one that does,
+    `highest` at the start, is halved until it is no wider than `resolution`. Whether a run is
+    saturated is decided as in `weft.sim.sweep.measure`. Close to the limit that depends on the
+    length of the window: a longer one tells loads apart that are closer together.
+
+    Parameters
+    ----------
+    fabric, routes, processes, progress, **settings
+        As for `load_sweep`; each combination of engine and policy is searched by itself.
+    resolution
+        Width of the interval at the end.
+    highest
+        The load that is tried first; where it does not saturate the search is over.
+
+    Returns
+    -------
+    polars.DataFrame
+        Of `SATURATION_COLUMNS`, a row for each combination.
+
+    Raises
+    ------
+    InputError, NotApplicable
+        As `load_sweep` does.
+    """
+    resolution = convert(resolution, float, "resolution")
+    if not LOAD_STEP <= resolution < np.inf:
+        raise InputError(f"a resolution must be at least {LOAD_STEP:g}, not {resolution}")
+    highest = load_value(highest)
+    study = Study.of(fabric, routes, settings)
+    tasks = [
+        (number, highest, resolution)
+        for number, each in enumerate(study.configurations)
+        if each.network is not None
+    ]
+    number = processes_for(processes, study, _RUNS * highest * len(tasks))
+    found, whole = run_all(_search, study, tasks, number, progress)
+    results = {task[0]: result for task, result in zip(tasks, found, strict=True)}
+    rows = [
+        asked | (results.get(number) or {}) for number, asked in enumerate(study.rows("search"))
+    ]
+    if whole:
+        refuse_all_failed(rows)
+    return table(SATURATION_COLUMNS, rows)
+
+
+def bisect(
+    run: Callable[[float], OpenLoopMeasures], highest: float, resolution: float
+) -> tuple[float, float | None, OpenLoopMeasures | None, int]:
+    """The interval in which saturation begins.
+
+    Parameters
+    ----------
+    run
+        Measures at a load.
+    highest
+        The load that is tried first.
+    resolution
+        Width at which to end.
+
+    Returns
+    -------
+    float
+        Highest load that did not saturate, 0 where all did.
+    float or None
+        Lowest load that did; None where `highest` did not.
+    OpenLoopMeasures or None
+        What was measured there.
+    int
+        How many runs it took.
+    """
+    at_high = run(highest)
+    if not at_high.saturated:
+        return highest, None, None, 1
+    low, high, runs = 0.0, highest, 1
+    while high - low > resolution * (1 + 1e-9):
+        middle = (low + high) / 2
+        found = run(middle)
+        runs += 1
+        if found.saturated:
+            high, at_high = middle, found
+        else:
+            low = middle
+    return low, high, at_high, runs
+
+
+def _search(
+    study: Study, task: tuple[int, float, float], watch: Callable[[Any], None]
+) -> dict[str, Any]:
+    """One search, as columns."""
+    number, highest, resolution = task
+    network = study.configurations[number].network
+    assert network is not None
+
+    def run(load: float) -> OpenLoopMeasures:
+        return measure_load(network, study.traffic, load, study.seed_of(load), watch)
+
+    try:
+        low, high, at_high, runs = bisect(run, highest, resolution)
+    except WeftError as error:
+        return {"status": "failed", "reason": str(error)}
+    return {
+        "status": "complete",
+        "reason": None,
+        "sustained_load": low,
+        "saturated_load": high,
+        "saturation_load": None if high is None else (low + high) / 2,
+        "accepted_load": None if at_high is None else at_high.accepted_load,
+        "runs": runs,
+    }

@@ -1,0 +1,238 @@
+"""Text, tables and figure of the contention-graph study."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.table import Table
+
+from weft.contention import PAPER_INVERSE_BANDWIDTH
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from weft.studies.contention.packets import PacketComparison
+    from weft.studies.contention.study import ContentionStudy
+
+NOTES = (
+    "Figure 4, graph A, edge e: the penalty is printed as 1.5, but the time beside it is "
+    "0.013382 s = 1.25 T_ref, and rule (b) gives 1 + 1/(5 - 1) = 1.25. With 1.5, e would end at "
+    "0.016059 s and a and b at 0.036400 s, which the paper has at 0.036132 s.",
+    "Rule (b), read by itself, would also hold for c and d of figure 4 A (out-degree 1), where the "
+    "paper prints 2.5 and 2.5; so it holds only where all other edges into the destination come "
+    "from sources of more than one edge.",
+    "Rule (b), with the whole penalty of the other edge, would give 1 + 1/(3.33 - 1) = 1.43 for f "
+    "of figure 3, where the paper prints 1.5 = 1 + 1/(3 - 1): of the other edge's conflicts it "
+    "counts those with full-rate senders alone.",
+    "Rule (a) is printed with an in-degree of 0, which no destination has; the text says what is "
+    "meant: no contention on the receive node.",
+    "Rule (a) makes complete bipartite graphs of m senders and n receivers n for m <= n; for "
+    "m > n >= 2 it does not apply and rule (c) gives m + n - 1, though the receivers could give "
+    "every edge 1/m. Kept as printed.",
+    "Sums of rates into a node can exceed its bandwidth: in figure 4 B, 1/5 + 3/3.5 = 1.06.",
+    "Section 3.3 prints wrong indices of T: with equation 3, m_22 = (T2 - T1)/(alpha rho_22), "
+    "m_32 = (T2 - T1)/(alpha rho_32) and m_33 = (T3 - T2)/(alpha rho_33).",
+    "20MB are 20 x 2^20 bytes (T_ref = 0.010706 s), and the 1.82 GB/s are 1.82 x 2^30 bytes/s. "
+    "alpha = 5.105e-10 has four digits: our times differ from those of figure 3 by 5e-6 at most, "
+    "and 5.10502e-10 gives all of its digits. Figure 4's times are cut, not rounded.",
+    "Figures 3 and 4 are pictures that the text does not describe; their edges are reconstructed "
+    "from the printed numbers.",
+)
+
+#: What figure 5 shows and this study cannot.
+MISSING = (
+    "Not done, for want of the paper's cluster: new measurements of figures 3, 4 and 5 and so "
+    "the errors of the predictions (in the paper at most 3 % in figure 3, 6 % in figure 4, and "
+    "below 15 % in figure 5), and the graphs of figure 5 themselves, which the paper does "
+    "not list. The graphs here are drawn anew: every edge between any two of the nodes, no node "
+    "with more than 8 edges in or out."
+)
+WITHOUT_PACKETS = (
+    "--packet-graphs 200 runs random graphs of 2 to 12 communications at the packet level and says "
+    "how far the model's times are from those."
+)
+
+
+def _figures(study: ContentionStudy) -> Table:
+    """One row per edge, step and quantity; equal rows of several edges are put together."""
+    table = Table(title="What the paper prints, and what the model gives")
+    for name in ("figure", "edges", "quantity"):
+        table.add_column(name)
+    for name in ("step", "printed", "ours", "difference", "relative"):
+        table.add_column(name, justify="right")
+    table.add_column("agrees")
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for number in study.numbers:
+        value = float(number.printed)
+        shown = f"{number.ours:,.0f}" if "bytes" in number.quantity else f"{number.ours:.7g}"
+        key: tuple[str, ...] = (
+            number.figure,
+            number.quantity,
+            "" if number.step is None else str(number.step),
+            number.printed,
+            shown,
+            f"{number.ours - value:+.2g}",
+            f"{number.ours / value - 1:+.1e}" if value else "",
+            "yes" if number.agrees else "no, see 1",
+        )
+        rows.setdefault(key, []).append(number.edge)
+    last = ""
+    for key, edges in rows.items():
+        figure, quantity, step = key[:3]
+        if last and figure != last:
+            table.add_section()
+        table.add_row(escape(figure), escape(" ".join(edges)), quantity, step, *key[3:])
+        last = figure
+    return table
+
+
+def _spread(study: ContentionStudy) -> Table:
+    table = Table(title="Figure 5: predicted times of random graphs, in T_ref")
+    for name in study.spread.columns:
+        table.add_column(name, justify="right")
+    for row in study.spread.iter_rows():
+        edges, graphs, *values, distinct = row
+        table.add_row(str(edges), str(graphs), *(f"{v:.3f}" for v in values), str(distinct))
+    return table
+
+
+def _shapes(study: ContentionStudy) -> Table:
+    table = Table(title="All connected graphs: times that can occur, in T_ref")
+    for name in ("edges", "shapes", "distinct"):
+        table.add_column(name, justify="right")
+    table.add_column("times")
+    for edges, shapes, distinct, times in study.shapes.iter_rows():
+        listed = times.split(", ")
+        shown = ", ".join(listed) if len(listed) <= 40 else f"{', '.join(listed[:39])}, ..."
+        table.add_row(str(edges), str(shapes), str(distinct), shown)
+    return table
+
+
+def _packets(found: PacketComparison) -> list[Table]:
+    variants = Table(
+        title=f"Against the packet level: {found.graphs} random graphs of 2 to 12 communications"
+    )
+    variants.add_column("variant")
+    shown = ("alone Gb/s", "mean %", "95 %", "max %", "bias %", "max-min mean %", "max-min max %")
+    for name in shown:
+        variants.add_column(name, justify="right")
+    for variant, *values in found.variants.iter_rows():
+        variants.add_row(variant, *(f"{value:.2f}" for value in values))
+    errors = Table(
+        title="The paper's coefficients by number of communications: mean and max error, %"
+    )
+    by_variant = found.errors.partition_by("variant", maintain_order=True)
+    for name in ("edges", "graphs", *(str(each["variant"][0]) for each in by_variant)):
+        errors.add_column(name, justify="right")
+    for rows in zip(*(each.iter_rows(named=True) for each in by_variant), strict=True):
+        errors.add_row(
+            str(rows[0]["edges"]),
+            str(rows[0]["graphs"]),
+            *(f"{row['mean_error']:.1f} / {row['max_error']:.0f}" for row in rows),
+        )
+    measured = Table(
+        title="What the paper measured, its model and the packet level: T_ref, error %"
+    )
+    for name in ("figure", "edge"):
+        measured.add_column(name)
+    beside = found.measured.partition_by("variant", maintain_order=True)
+    for name in ("measured", "model", *(str(each["variant"][0]) for each in beside)):
+        measured.add_column(name, justify="right")
+    for rows in zip(*(each.iter_rows(named=True) for each in beside), strict=True):
+        first = rows[0]
+        model = 100 * (first["model"] / first["measured"] - 1)
+        measured.add_row(
+            first["figure"],
+            first["edge"],
+            f"{first['measured']:.3f}",
+            f"{first['model']:.3f} {model:+.1f}",
+            *(f"{row['packets']:.3f} {row['error']:+.1f}" for row in rows),
+        )
+    coefficients = Table(title="Coefficients fitted to the packet level")
+    coefficients.add_column("coefficient")
+    fits = found.coefficients.partition_by("variant", maintain_order=True)
+    for name in ("paper", *(str(each["variant"][0]) for each in fits)):
+        coefficients.add_column(name, justify="right")
+    for rows in zip(*(each.iter_rows(named=True) for each in fits), strict=True):
+        coefficients.add_row(
+            rows[0]["coefficient"],
+            f"{rows[0]['infiniband']:g}",
+            *(f"{row['value']:.3f} +- {row['deviation']:.2g}" for row in rows),
+        )
+    fitted = Table(title="Errors before and after: mean and max, %")
+    for name in ("variant", "graphs"):
+        fitted.add_column(name)
+    for name in ("the paper's", "fitted"):
+        fitted.add_column(name, justify="right")
+    for variant, graphs, *values in found.fitted.iter_rows():
+        before, after = (f"{values[at]:.2f} / {values[at + 1]:.0f}" for at in (0, 2))
+        fitted.add_row(variant, graphs, before, after)
+    return [variants, errors, measured, coefficients, fitted]
+
+
+def parts(study: ContentionStudy) -> Iterator[RenderableType]:
+    """Tables and notes."""
+    agreeing = sum(number.agrees for number in study.numbers)
+    yield (
+        "A contention-aware performance model (Martinasso and Mehaut 2011)\n"
+        f"{agreeing} of {len(study.numbers)} printed numbers come out; messages of 20 MiB, alpha = "
+        f"{PAPER_INVERSE_BANDWIDTH} s/byte. A number agrees when it is within one unit of the last "
+        "digit printed, a time also within 1e-5.\n"
+    )
+    if study.partial:
+        yield f"Partial, interrupted: {study.partial} at the packet level\n"
+    yield _figures(study)
+    yield "Where the paper contradicts itself or leaves something open\n"
+    for number, note in enumerate(NOTES, start=1):
+        yield f"{number}. {note}"
+    yield ""
+    yield _spread(study)
+    yield (
+        "The paper: times of graphs with 1, 2 and 3 edges are rational factors of T_ref; with more "
+        "edges they are more largely spread. In the model all are rational; what changes is how "
+        "many there are:\n"
+    )
+    yield _shapes(study)
+    if study.packets is not None:
+        yield from _packets(study.packets)
+    yield MISSING
+    if study.packets is None:
+        yield WITHOUT_PACKETS
+    if study.files:
+        yield ""
+
+
+def figure_5(study: ContentionStudy) -> Figure:
+    """Predicted times by number of edges: every communication, and the median."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.5, 4.5), dpi=150, layout="constrained")
+    axes = figure.add_subplot()
+    graphs = study.parameters["graphs"]
+    # Spread sideways by the number of the graph, so that equal times can be seen.
+    times = study.times
+    beside = (times["graph"].to_numpy() + 0.5) / graphs - 0.5
+    axes.plot(
+        times["edges"].to_numpy() + 0.7 * beside,
+        times["time"].to_numpy(),
+        ".", markersize=3, color="#0072B2", alpha=0.5, label="one communication",
+    )  # fmt: skip
+    axes.plot(
+        study.spread["edges"].to_numpy(), study.spread["median"].to_numpy(),
+        "_", markersize=22, markeredgewidth=2, color="#D55E00", label="median",
+    )  # fmt: skip
+    axes.set_xlabel("communications of the graph")
+    axes.set_ylabel("predicted time / T_ref")
+    axes.set_xticks(study.spread["edges"].to_list())
+    axes.set_ylim(bottom=0)
+    axes.grid(axis="y", alpha=0.3)
+    axes.legend(loc="upper left")
+    axes.set_title(
+        f"Predicted times of {graphs} random graphs each, {study.parameters['nodes']} nodes, "
+        f"seed {study.parameters['seed']}",
+        fontsize=10,
+    )
+    return figure

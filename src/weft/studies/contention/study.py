@@ -1,0 +1,450 @@
+"""M. Martinasso, J.-F. Mehaut 2011, "A contention-aware performance model for HPC-based networks".
+
+Every number that figures 2, 3 and 4 print for the model beside what `weft.penalties` and
+`weft.predict` give, and of figure 5 what can be had without the paper's cluster: how the predicted
+times spread with the number of communications, and how far they are from the packet level's.
+`docs/contention-model.md` tells the readings, `docs/validation.md` the comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from rich.console import RenderableType
+
+from weft.contention import PAPER_INVERSE_BANDWIDTH, penalties, predict, predict_steps
+from weft.contention.shapes import all_shapes, random_graph
+from weft.core.columns import Column, frame
+from weft.core.errors import InputError
+from weft.studies.contention import packets as packet
+from weft.studies.contention import report
+from weft.studies.paper_registry import output_folder, paper
+from weft.studies.reported_study import ReportedStudy, Tables
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: The paper's messages: 20 MB are 20 MiB, as its T_ref of 0.010706 s shows.
+SIZE_BYTES = 20 * 2**20
+
+Edges = tuple[tuple[int, int], ...]
+
+#: Figure 2, from left to right; names of nodes as the paper has them.
+FIGURE_2: dict[str, tuple[tuple[str, str], ...]] = {
+    "1st": (("a", "b"), ("a", "c"), ("a", "d")),
+    "2nd": (("b", "a"), ("b", "d"), ("c", "a"), ("c", "d")),
+    "3rd": (("a", "b"), ("a", "c"), ("a", "d"), ("d", "b"), ("d", "c")),
+    "4th": (("a", "b"), ("a", "c"), ("d", "b"), ("e", "c")),
+}
+#: The paper prints these pictures only; their edges are those that give its numbers.
+FIGURE_3: Edges = ((0, 1), (0, 2), (0, 3), (4, 1), (4, 5), (6, 5))
+FIGURE_4: dict[str, Edges] = {
+    "A": ((0, 1), (0, 2), (3, 1), (4, 1), (5, 2)),
+    "B": ((0, 1), (0, 2), (3, 1), (4, 1), (5, 1)),
+}
+
+PRINTED_COLUMNS: dict[str, Column] = {
+    "figure": Column(pl.String, "", "figure of the paper, and which graph of it"),
+    "edge": Column(pl.String, "", "communication"),
+    "step": Column(pl.Int64, "", "step of the dynamic graph, from 1; null for the end"),
+    "quantity": Column(pl.String, "", "penalty, time (s), bytes left or bytes sent"),
+    "printed": Column(pl.Float64, "", "what the paper prints"),
+    "ours": Column(pl.Float64, "", "what the model gives here"),
+    "difference": Column(pl.Float64, "", "ours less printed"),
+    "relative": Column(pl.Float64, "", "the same over printed; null where that is 0"),
+    "agrees": Column(
+        pl.Boolean,
+        "",
+        "within one unit of the last digit printed; times within 1e-5 as well, since the paper's "
+        "bandwidth has four digits",
+    ),
+}
+SPREAD_COLUMNS: dict[str, Column] = {
+    "edges": Column(pl.Int64, "", "communications of a graph"),
+    "graphs": Column(pl.Int64, "", "random graphs"),
+    "min": Column(pl.Float64, "T_ref", "shortest predicted time"),
+    "p05": Column(pl.Float64, "T_ref", "5 % of the times are shorter"),
+    "median": Column(pl.Float64, "T_ref", "median time"),
+    "p95": Column(pl.Float64, "T_ref", "95 % of the times are shorter"),
+    "max": Column(pl.Float64, "T_ref", "longest time"),
+    "distinct": Column(pl.Int64, "", "different times"),
+}
+TIME_COLUMNS: dict[str, Column] = {
+    "edges": Column(pl.Int64, "", "communications of the graph"),
+    "graph": Column(pl.Int64, "", "number of the graph among those of as many edges"),
+    "edge": Column(pl.Int64, "", "number of the communication in its graph"),
+    "source": Column(pl.Int64, "", "node that sends"),
+    "destination": Column(pl.Int64, "", "node that receives"),
+    "penalty": Column(pl.Float64, "", "penalty in the first step"),
+    "time": Column(pl.Float64, "T_ref", "predicted completion"),
+}
+SHAPE_COLUMNS: dict[str, Column] = {
+    "edges": Column(pl.Int64, "", "communications of a graph"),
+    "shapes": Column(pl.Int64, "", "connected graphs, up to isomorphism, parallel edges included"),
+    "distinct": Column(pl.Int64, "", "different times that occur in them"),
+    "times": Column(pl.String, "T_ref", "the times, as fractions"),
+}
+
+
+@dataclass(frozen=True)
+class Printed:
+    """One number of the paper beside ours.
+
+    Parameters
+    ----------
+    figure, edge, step, quantity
+        Which number; see `PRINTED_COLUMNS`.
+    printed
+        As text, for its digits.
+    ours
+        What the model gives.
+    """
+
+    figure: str
+    edge: str
+    step: int | None
+    quantity: str
+    printed: str
+    ours: float
+
+    @property
+    def unit(self) -> float:
+        """One unit of the last digit printed, of which bytes have six.
+
+        Bytes sent are what such a number of bytes left leaves of the size.
+        """
+        if self.quantity.startswith("bytes"):
+            digits = len(self.printed if self.quantity == "bytes left" else str(SIZE_BYTES))
+            return 10.0 ** max(digits - 6, 0)
+        return 10.0 ** -len(self.printed.partition(".")[2])
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the two are the same number, as printed."""
+        value = float(self.printed)
+        margin = 1.0001 * self.unit
+        if self.quantity == "time":
+            margin += 1e-5 * value
+        return abs(self.ours - value) <= margin
+
+
+@dataclass(frozen=True, eq=False)
+class ContentionStudy(ReportedStudy):
+    """The study, done.
+
+    Parameters
+    ----------
+    parameters
+        All options.
+    numbers
+        Every printed number beside ours.
+    times, spread
+        Predicted times of the random graphs, and their spread by number of edges.
+    shapes
+        Times that occur in any graph of few edges.
+    packets
+        Errors against the packet level, where asked for.
+    files
+        Files written.
+    """
+
+    parameters: dict[str, int]
+    numbers: tuple[Printed, ...]
+    times: pl.DataFrame
+    spread: pl.DataFrame
+    shapes: pl.DataFrame
+    packets: packet.PacketComparison | None = None
+
+    @property
+    def partial(self) -> str:
+        """How much of the packet level there is, where an interrupt ended it; else empty."""
+        return self.packets.partial if self.packets is not None else ""
+
+    @property
+    def printed(self) -> pl.DataFrame:
+        """One row per printed number, of `PRINTED_COLUMNS`."""
+        values = [float(number.printed) for number in self.numbers]
+        return frame(
+            PRINTED_COLUMNS,
+            {
+                "figure": [number.figure for number in self.numbers],
+                "edge": [number.edge for number in self.numbers],
+                "step": [number.step for number in self.numbers],
+                "quantity": [number.quantity for number in self.numbers],
+                "printed": values,
+                "ours": [number.ours for number in self.numbers],
+                "difference": [n.ours - v for n, v in zip(self.numbers, values, strict=True)],
+                "relative": [
+                    n.ours / v - 1 if v else None for n, v in zip(self.numbers, values, strict=True)
+                ],
+                "agrees": [number.agrees for number in self.numbers],
+            },
+        )
+
+    def parts(self) -> Iterator[RenderableType]:
+        """The text: printed numbers beside ours, what contradicts what, and the spread."""
+        return report.parts(self)
+
+    def tables(self) -> Tables:
+        """What is written as Parquet and CSV."""
+        more = {} if self.packets is None else self.packets.tables()
+        return {
+            "printed": (self.printed, PRINTED_COLUMNS),
+            "times": (self.times, TIME_COLUMNS),
+            "spread": (self.spread, SPREAD_COLUMNS),
+            "shapes": (self.shapes, SHAPE_COLUMNS),
+            **more,
+        }
+
+    def figures(self) -> Iterator[tuple[str, Figure]]:
+        """Figure 5, as far as it can be had."""
+        yield "figure5", report.figure_5(self)
+
+    def __repr__(self) -> str:
+        agreeing = sum(number.agrees for number in self.numbers)
+        return f"ContentionStudy({agreeing} of {len(self.numbers)} printed numbers agree)"
+
+
+@paper("contention-model", aliases=("contention",))
+def contention_model(
+    *,
+    edges: int = 10,
+    graphs: int = 60,
+    nodes: int = 9,
+    shapes: int = 5,
+    packet_graphs: int = 0,
+    seed: int = 0,
+    out: Path | None = None,
+) -> ContentionStudy:
+    """Contention graphs and penalty coefficients on InfiniBand (Martinasso and Mehaut 2011).
+
+    Ctrl-C at the packet level ends it with the variants of hardware that were done by then.
+
+    Parameters
+    ----------
+    edges
+        Random graphs have 1 to this many communications, as in figure 5.
+    graphs
+        Random graphs for each number of communications; the paper measured 60 of 5.
+    nodes
+        Cluster nodes that they are drawn among; the paper used 9.
+    shapes
+        All connected graphs of up to this many communications are gone through, 1 to 6.
+    packet_graphs
+        Random graphs of 2 to 12 communications that run at the packet level too, on a score of
+        adapters and switches; 200 take about a minute.
+    seed
+        Of the random graphs.
+    out
+        Folder for the figure and tables; nothing is written without it.
+
+    Raises
+    ------
+    InputError
+        On parameters that make no study, or a folder that cannot be written to.
+    """
+    for name, value, low, high in (
+        ("edges", edges, 1, 200),
+        ("graphs", graphs, 1, 100_000),
+        ("nodes", nodes, 2, 10_000),
+        ("shapes", shapes, 1, 6),
+        ("packet_graphs", packet_graphs, 0, 10_000),
+        ("seed", seed, 0, 2**63 - 1),
+    ):
+        if not low <= value <= high:
+            raise InputError(f"{name} must be {low} to {high}, not {value}")
+    most = max(edges, MOST_PACKET_EDGES if packet_graphs else 0)
+    if most > 4 * nodes:
+        raise InputError(
+            f"{most} communications among {nodes} nodes would rarely leave every node at most "
+            f"{MOST_DEGREE} of them; expected at most {4 * nodes}"
+        )
+    if out is not None:
+        output_folder(out)  # before the work, not after it
+    times = _random_times(edges, graphs, nodes, seed)
+    return ContentionStudy(
+        parameters={
+            "edges": edges, "graphs": graphs, "nodes": nodes, "shapes": shapes,
+            "packet_graphs": packet_graphs, "seed": seed,
+        },
+        numbers=(*_figure_2(), *_figure_3(), *_figure_4()),
+        times=times,
+        spread=_spread(times),
+        shapes=_shapes(shapes),
+        packets=_packets(packet_graphs, nodes, seed),
+    ).written(out)  # fmt: skip
+
+
+#: Cores of a node of the paper's cluster, which bound the communications at a node (section 3.1).
+MOST_DEGREE = 8
+#: Random graphs at the packet level have 2 to so many communications, by turns.
+MOST_PACKET_EDGES = 12
+
+
+# -- what the paper prints -----------------------------------------------------------------------
+
+
+def _ends(edges: Edges) -> tuple[list[int], list[int]]:
+    return [source for source, _ in edges], [destination for _, destination in edges]
+
+
+def _figure_2() -> Iterator[Printed]:
+    printed = {
+        "1st": ("3", "3", "3"),
+        "2nd": ("2", None, "2", None),
+        "3rd": ("4", "4", "4", "2.66", "2.66"),
+        "4th": ("4", "4", "1.33", "1.33"),
+    }
+    for graph, edges in FIGURE_2.items():
+        numbered = tuple((ord(source), ord(destination)) for source, destination in edges)
+        found = penalties(*_ends(numbered))
+        for (source, destination), text, ours in zip(edges, printed[graph], found, strict=True):
+            if text is not None:
+                edge = f"({source},{destination})"
+                yield Printed(f"2, {graph} graph", edge, 1, "penalty", text, float(ours))
+
+
+def _figure_3() -> Iterator[Printed]:
+    found = predict_steps(*_ends(FIGURE_3), SIZE_BYTES, 0.0, PAPER_INVERSE_BANDWIDTH)
+    penalty = (
+        ("3.5", "3.5", "3.5", "3.33", "3.33", "1.5"),
+        ("3.5", "3.5", "3.5", "2.33", "2.33", None),
+        ("3.0", "3.0", "3.0", None, None, None),
+    )
+    left = (
+        ("11983700", "11983700", "11983700", "11534300", "11534300", "0"),
+        ("4294170", "4294170", "4294170", "0", "0", "0"),
+        ("0",) * 6,
+    )
+    time = (
+        ("0.0160590",) * 6,
+        (*("0.0297984",) * 5, "0.0160590"),
+        (*("0.0363749",) * 3, *("0.0297984",) * 2, "0.0160590"),
+    )
+    for step in range(3):
+        for edge, name in enumerate("abcdef"):
+            text = penalty[step][edge]
+            if text is not None:
+                ours = float(found.penalty[step, edge])
+                yield Printed("3", name, step + 1, "penalty", text, ours)
+            rest = float(found.remaining_bytes[step, edge])
+            yield Printed("3", name, step + 1, "bytes left", left[step][edge], rest)
+            spent = float(min(found.end_s[step], found.completion_s[edge]))
+            yield Printed("3", name, step + 1, "time", time[step][edge], spent)
+    for edge, name in enumerate("abc"):
+        sent = SIZE_BYTES - float(found.remaining_bytes[0, edge])
+        yield Printed("3 (text)", name, 1, "bytes sent", "8987820", sent)
+    alone = float(predict([0], [1], SIZE_BYTES, 0.0, PAPER_INVERSE_BANDWIDTH)[0])
+    yield Printed("3 (text)", "alone", None, "time", "0.010706", alone)
+
+
+def _figure_4() -> Iterator[Printed]:
+    printed = {
+        "A": (
+            (("5", "4", "2"),) * 2 + (("2.5", "2.5"),) * 2 + (("1.5",),),
+            ("0.036132",) * 2 + ("0.026765",) * 2 + ("0.013382",),
+        ),
+        "B": (
+            (("5", "2"),) * 2 + (("3.5",),) * 3,
+            ("0.043894",) * 2 + ("0.037471",) * 3,
+        ),
+    }
+    for graph, edges in FIGURE_4.items():
+        found = predict_steps(*_ends(edges), SIZE_BYTES, 0.0, PAPER_INVERSE_BANDWIDTH)
+        turns, times = printed[graph]
+        for edge, name in enumerate("abcde"):
+            for step, text in enumerate(turns[edge]):
+                ours = float(found.penalty[step, edge])
+                yield Printed(f"4 {graph}", name, step + 1, "penalty", text, ours)
+            when = float(found.completion_s[edge])
+            yield Printed(f"4 {graph}", name, None, "time", times[edge], when)
+
+
+# -- figure 5 --------------------------------------------------------------------------------------
+
+
+def draw_graph(edges: int, nodes: int, seed: Sequence[int]) -> tuple[list[int], list[int]]:
+    """A random graph in which no node sends or receives more than `MOST_DEGREE` communications."""
+    for attempt in range(10_000):
+        source, destination = random_graph(edges, nodes, [*seed, attempt])
+        if max(np.bincount(source).max(), np.bincount(destination).max()) <= MOST_DEGREE:
+            return source, destination
+    raise InputError(
+        f"no random graph of {edges} edges among {nodes} nodes has at most {MOST_DEGREE} at a node"
+    )
+
+
+def _random_times(edges: int, graphs: int, nodes: int, seed: int) -> pl.DataFrame:
+    rows: dict[str, list[float]] = {name: [] for name in TIME_COLUMNS}
+    for count in range(1, edges + 1):
+        for graph in range(graphs):
+            source, destination = draw_graph(count, nodes, [seed, count, graph])
+            penalty = penalties(source, destination)
+            time = predict(source, destination, 1.0, 0.0, 1.0)
+            rows["edges"] += [count] * count
+            rows["graph"] += [graph] * count
+            rows["edge"] += range(count)
+            rows["source"] += source
+            rows["destination"] += destination
+            rows["penalty"] += penalty.tolist()
+            rows["time"] += time.tolist()
+    return frame(TIME_COLUMNS, rows)
+
+
+def _packets(graphs: int, nodes: int, seed: int) -> packet.PacketComparison | None:
+    if not graphs:
+        return None
+    sizes = MOST_PACKET_EDGES - 1
+    drawn = [
+        draw_graph(2 + number % sizes, nodes, [seed, 2 + number % sizes, number // sizes])
+        for number in range(graphs)
+    ]
+    figure_4 = {graph: _ends(edges) for graph, edges in FIGURE_4.items()}
+    return packet.compare(drawn, nodes, figure_4)
+
+
+def _distinct(times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Values that differ by more than rounding, ascending."""
+    ascending = np.sort(times)
+    new = np.diff(ascending, prepend=-1.0) > 1e-9
+    return ascending[new]
+
+
+def _spread(times: pl.DataFrame) -> pl.DataFrame:
+    columns: dict[str, list[float]] = {name: [] for name in SPREAD_COLUMNS}
+    for (count,), group in times.group_by("edges", maintain_order=True):
+        values = group["time"].to_numpy()
+        low, middle, high = np.percentile(values, [5, 50, 95])
+        found = (
+            int(str(count)), group["graph"].n_unique(), values.min(), low, middle, high,
+            values.max(), len(_distinct(values)),
+        )  # fmt: skip
+        for column, value in zip(columns.values(), found, strict=True):
+            column.append(value)
+    return frame(SPREAD_COLUMNS, columns)
+
+
+def _shapes(most: int) -> pl.DataFrame:
+    times: dict[int, list[NDArray[np.float64]]] = {}
+    for shape in all_shapes(most):
+        times.setdefault(len(shape), []).append(predict(*_ends(tuple(shape)), 1.0, 0.0, 1.0))
+    distinct = {count: _distinct(np.concatenate(found)) for count, found in times.items()}
+    return frame(
+        SHAPE_COLUMNS,
+        {
+            "edges": list(times),
+            "shapes": [len(found) for found in times.values()],
+            "distinct": [len(found) for found in distinct.values()],
+            "times": [
+                ", ".join(str(Fraction(value).limit_denominator(10_000)) for value in found)
+                for found in distinct.values()
+            ],
+        },
+    )

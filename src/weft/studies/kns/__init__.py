@@ -1,0 +1,3 @@
+"""The study of KNS and Hybrid-DOR on InfiniBand."""
+
+from weft.studies.kns import study as study

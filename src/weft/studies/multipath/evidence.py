@@ -1,0 +1,271 @@
+"""The multipath study's numbers, and the comparisons and phrases that its claims are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from weft.sim.static.multipath import Scheme
+from weft.studies.claims import NOTHING, Comparison, interval
+
+PAPER = "cable"
+TIERS = ("edge-agg-up", "agg-core-up", "core-agg-down", "agg-edge-down")
+#: Ways to count load on which every claim is tested, the paper's first.
+CLAIM_BASES = (PAPER, *TIERS)
+
+#: An improvement is "rapid" when this share of it is there at 4 QPs, and "saturated" when the
+#: second share is.
+RAPID, SATURATED = 0.5, 0.9
+#: "High utilisation": at least this share of the links carries load.
+HIGH = 0.9
+
+Side = Literal["below", "above"]
+
+ECMP, FLOWLET, E_ECMP, BOTH = Scheme
+EQUAL = "equal-split"
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """The study's numbers as claims ask for them.
+
+    Parameters
+    ----------
+    values
+        (sweep, x, scheme, basis) -> metric -> float64 [seeds].
+    parts
+        (sweep, x, scheme) -> (QPs, epochs) that the scheme makes use of there.
+    xs
+        Sweep -> its values of x, ascending.
+    loads
+        Basis -> float64 [schemes, seeds, links] at figure 7's point.
+    schemes
+        Order of `loads`.
+    hash
+        How paths were chosen.
+    """
+
+    values: Mapping[tuple[str, int, str, str], Mapping[str, NDArray[np.float64]]]
+    parts: Mapping[tuple[str, int, str], tuple[int, int]]
+    xs: Mapping[str, tuple[int, ...]]
+    loads: Mapping[str, NDArray[np.float64]]
+    schemes: tuple[str, ...]
+    hash: str
+
+    @classmethod
+    def of(
+        cls,
+        runs: pl.DataFrame,
+        schemes: Sequence[str],
+        loads: Mapping[str, NDArray[np.float64]],
+        hash: str,
+    ) -> Evidence:
+        """From the frame of runs."""
+        values = {}
+        parts = {}
+        xs: dict[str, list[int]] = {}
+        keys = ["sweep", "k", "qps", "epochs", "scheme", "basis"]
+        for key, group in runs.group_by(keys, maintain_order=True):
+            sweep, k, qps, epochs, scheme, basis = key
+            x = {"k": k, "epochs": epochs}.get(sweep, qps)
+            ordered = group.sort("seed")
+            values[sweep, x, scheme, basis] = {
+                metric: ordered[metric].to_numpy()
+                for metric in ("mean", "p50", "p90", "p99", "max", "cv", "used")
+            }
+            if scheme != EQUAL:
+                parts[sweep, x, scheme] = Scheme(scheme).parts(qps, epochs)
+            if x not in xs.setdefault(sweep, []):
+                xs[sweep].append(x)
+        ordered_xs = {sweep: tuple(sorted(found)) for sweep, found in xs.items()}
+        return cls(values, parts, ordered_xs, loads, tuple(schemes), hash)
+
+    def at(self, sweep: str, x: int, scheme: str, basis: str, metric: str) -> NDArray[np.float64]:
+        """One value per seed."""
+        return self.values[sweep, x, scheme, basis][metric]
+
+    def shape(self, scheme: str, basis: str) -> NDArray[np.float64]:
+        """Loads at figure 7's point, [seeds, links]."""
+        found: NDArray[np.float64] = self.loads[basis][self.schemes.index(scheme)]
+        return found
+
+
+#: Metric -> how sentences call it.
+NAMES = {"cv": "CV", "p90": "p90", "max": "largest load", "used": "used share", "mean": "mean load"}
+
+
+# -- numbers to show -----------------------------------------------------------------------------
+
+
+def show(values: NDArray[Any]) -> str:
+    """A mean with its 95 % half width, to two digits of the latter."""
+    return plus_minus(*(float(number) for number in interval(values)))
+
+
+def plus_minus(mean: float, half: float) -> str:
+    """A mean and a half width, to two digits of the latter but at most five places."""
+    if half <= NOTHING:
+        return f"{mean:.4g}"
+    places = int(np.clip(1 - np.floor(np.log10(half)), 0, 5))
+    return f"{mean:.{places}f}±{half:.{places}f}"
+
+
+def trail(ev: Evidence, sweep: str, scheme: str, basis: str, metric: str) -> str:
+    """A metric along a sweep."""
+    steps = (f"{x}: {show(ev.at(sweep, x, scheme, basis, metric))}" for x in ev.xs[sweep])
+    return f"{NAMES[metric]} " + ", ".join(steps)
+
+
+def ends(ev: Evidence, sweep: str, scheme: str, basis: str, metric: str) -> str:
+    """A metric at both ends of a sweep."""
+    first, last = ev.xs[sweep][0], ev.xs[sweep][-1]
+    start, end = (ev.at(sweep, x, scheme, basis, metric) for x in (first, last))
+    return f"{show(start)} at {first}, {show(end)} at {last}"
+
+
+def change(ev: Evidence, sweep: str, a: str, b: str, basis: str, metric: str) -> str:
+    """A metric of two schemes along a sweep."""
+    pairs = (
+        f"{x}: {show(ev.at(sweep, x, a, basis, metric))} -> "
+        f"{show(ev.at(sweep, x, b, basis, metric))}"
+        for x in ev.xs[sweep]
+    )
+    return f"{NAMES[metric]} by {sweep} " + ", ".join(pairs)
+
+
+def side_by_side(ev: Evidence, sweep: str, x: int, basis: str, metric: str) -> str:
+    """A metric of all schemes at one point."""
+    return ", ".join(
+        f"{scheme.label} {show(ev.at(sweep, x, scheme, basis, metric))}" for scheme in Scheme
+    )
+
+
+# -- comparisons ---------------------------------------------------------------------------------
+
+
+def lowest(
+    ev: Evidence,
+    basis: str,
+    metric: str,
+    sweeps: Sequence[str],
+    scheme: Scheme = BOTH,
+    others: Sequence[Scheme] = (ECMP, FLOWLET, E_ECMP),
+) -> list[Comparison]:
+    """A scheme below others wherever it is not the same thing as they are."""
+    return [
+        Comparison.of(
+            f"{NAMES[metric]} of {scheme.label} minus {other.label}, {sweep} {x}",
+            ev.at(sweep, x, scheme, basis, metric) - ev.at(sweep, x, other, basis, metric),
+            "below",
+        )
+        for sweep in sweeps
+        for x in ev.xs[sweep]
+        for other in others
+        if ev.parts[sweep, x, scheme] != ev.parts[sweep, x, other]
+    ]
+
+
+def constant(ev: Evidence, basis: str, metric: str) -> list[Comparison]:
+    """ECMP along the QP sweeps."""
+    return [
+        Comparison.of(
+            f"{NAMES[metric]} of ECMP at {x} QPs minus at 1, {sweep}",
+            ev.at(sweep, x, ECMP, basis, metric) - ev.at(sweep, 1, ECMP, basis, metric),
+            "zero",
+        )
+        for sweep in ("qps", "qps-30")
+        for x in ev.xs[sweep][1:]
+    ]
+
+
+def below_first(
+    ev: Evidence, basis: str, metric: str, sweep: str, scheme: Scheme
+) -> list[Comparison]:
+    """Every point of a sweep below its first."""
+    first = ev.xs[sweep][0]
+    start = ev.at(sweep, first, scheme, basis, metric)
+    return [
+        Comparison.of(
+            f"{NAMES[metric]} of {scheme.label} at {x} minus at {first}, {sweep}",
+            ev.at(sweep, x, scheme, basis, metric) - start,
+            "below",
+        )
+        for x in ev.xs[sweep][1:]
+    ]
+
+
+def steps(
+    ev: Evidence, basis: str, metric: str, sweep: str, scheme: Scheme, wanted: Side
+) -> list[Comparison]:
+    """Every point of a sweep against the one before."""
+    return [
+        Comparison.of(
+            f"{NAMES[metric]} of {scheme.label} at {x} minus at {before}, {sweep}",
+            ev.at(sweep, x, scheme, basis, metric) - ev.at(sweep, before, scheme, basis, metric),
+            wanted,
+        )
+        for before, x in zip(ev.xs[sweep][:-1], ev.xs[sweep][1:], strict=True)
+    ]
+
+
+def reached(
+    ev: Evidence, basis: str, sweep: str, scheme: Scheme, x: int, share: float, wanted: Side
+) -> Comparison:
+    """Whether the CV has made a share of its way along a sweep at x: below zero when it has."""
+    first, last = (
+        ev.at(sweep, end, scheme, basis, "cv") for end in (ev.xs[sweep][0], ev.xs[sweep][-1])
+    )
+    here = ev.at(sweep, x, scheme, basis, "cv")
+    side = "short of" if wanted == "above" else "beyond"
+    return Comparison.of(
+        f"CV of {scheme.label} at {x}, {sweep}: {side} {share:.0%} of the way",
+        share * (first - last) - (first - here),
+        wanted,
+    )
+
+
+def way(ev: Evidence, basis: str, sweep: str, scheme: Scheme) -> str:
+    """Share of a sweep's fall in mean CV that each point has reached."""
+    mean = [float(ev.at(sweep, x, scheme, basis, "cv").mean()) for x in ev.xs[sweep]]
+    fall = mean[0] - mean[-1]
+    if abs(fall) < 1e-12:
+        return "no change"
+    shares = ((mean[0] - value) / fall for value in mean)
+    return ", ".join(f"{x}: {share:.0%}" for x, share in zip(ev.xs[sweep], shares, strict=True))
+
+
+def used_falls(ev: Evidence, basis: str) -> list[Comparison]:
+    """ECMP's used share against the size before, where not both use every link in every seed."""
+    found = []
+    for before, x in zip(ev.xs["k"][:-1], ev.xs["k"][1:], strict=True):
+        start, end = (ev.at("k", size, ECMP, basis, "used") for size in (before, x))
+        if min(start.min(), end.min()) < 1:
+            label = f"used share of ECMP at {x} minus at {before}, k"
+            found.append(Comparison.of(label, end - start, "below"))
+    largest = ev.xs["k"][-1]
+    everywhere = ev.at("k", largest, ECMP, basis, "used") - 1
+    return found or [Comparison.of(f"used share of ECMP minus 1, k {largest}", everywhere, "below")]
+
+
+def excess_variation(loads: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Standard deviation over mean of the loads' excess above the p90 of each seed.
+
+    An exponential tail has 1, a heavier one more.
+    """
+    found = []
+    for seed in loads:
+        threshold = np.percentile(seed, 90)
+        excess = seed[seed > threshold] - threshold
+        found.append(excess.std() / excess.mean() if len(excess) else 0.0)
+    return np.array(found)
+
+
+def spread(loads: NDArray[np.float64]) -> NDArray[np.float64]:
+    """p90 minus p10 of each seed: how flat the CDF is in its middle."""
+    low, high = np.percentile(loads, [10, 90], axis=1)
+    return np.asarray(high - low)

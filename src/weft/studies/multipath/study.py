@@ -1,0 +1,480 @@
+"""K. Kenzi 2026, "A routing-level comparison of ECMP, e-ECMP and flowlet-based e-ECMP".
+
+All its sweeps at its parameters, repeated over seeds, on two bases: the paper's own (both
+directions of a cable added, cables to hosts and unused cables included) and each tier of directed
+links between switches. `docs/multipath.md` tells the readings and the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import product
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from rich.console import RenderableType
+
+from weft.core.arguments import whole_number
+from weft.core.columns import frame
+from weft.core.errors import InputError
+from weft.core.pool import check_processes, cores, run_all
+from weft.fabrics import Fabric
+from weft.fabrics.topology import build
+from weft.routes import Routes
+from weft.routing import route
+from weft.sim.common.metrics import link_tiers
+from weft.sim.static.loads import link_loads
+from weft.sim.static.multipath import HashName, Scheme, multipath_loads
+from weft.studies.claims import ClaimResult, hold
+from weft.studies.multipath import report
+from weft.studies.multipath.evidence import CLAIM_BASES, EQUAL, Evidence
+from weft.studies.multipath.frames import (
+    BASES,
+    CDF_COLUMNS,
+    CLAIM_COLUMNS,
+    METRICS,
+    POINT_COLUMNS,
+    RUN_COLUMNS,
+    SCHEMES,
+    SUMMARY_COLUMNS,
+    distributions,
+    summarise,
+)
+from weft.studies.multipath.plots import figures
+from weft.studies.multipath.verdicts import CLAIMS
+from weft.studies.paper_registry import output_folder, paper
+from weft.studies.reported_study import ReportedStudy, Tables
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: The paper's parameters.
+QPS = (1, 2, 4, 8, 16, 30)
+QPS_AT_30_EPOCHS = (1, 2, 4, 8, 16)
+EPOCHS = (1, 2, 5, 10, 20, 40)
+SIZES = (4, 8, 16, 32)
+SIZE, SIZE_QPS, SIZE_EPOCHS = 8, 8, 20
+
+Sweep = Literal["qps", "qps-30", "epochs", "k", "cdf"]
+
+_TIER_OF_BASIS = {
+    "edge-agg-up": "up 1-2",
+    "agg-core-up": "up 2-3",
+    "core-agg-down": "down 3-2",
+    "agg-edge-down": "down 2-1",
+}
+
+#: Below this many path walks (some ten seconds) more processes cost more than they bring.
+_WALKS_WORTH_PROCESSES = 400_000_000
+
+
+@dataclass(frozen=True)
+class Point:
+    """One x of one sweep.
+
+    before: the smaller sizes whose traffic is drawn first, from the same generator.
+    """
+
+    sweep: Sweep
+    k: int
+    qps: int
+    epochs: int
+    before: tuple[int, ...] = ()
+
+    @property
+    def x(self) -> int:
+        """Value of the parameter that the sweep varies."""
+        return {"k": self.k, "epochs": self.epochs}.get(self.sweep, self.qps)
+
+
+def study_points(k: Sequence[int]) -> tuple[Point, ...]:
+    """Every point of every sweep and of figure 7, which shows a point of the k sweep."""
+    sizes = tuple(
+        Point("k", size, SIZE_QPS, SIZE_EPOCHS, tuple(k[:place])) for place, size in enumerate(k)
+    )
+    shown = next(
+        (point for point in sizes if point.k == SIZE), Point("k", SIZE, SIZE_QPS, SIZE_EPOCHS)
+    )
+    return (
+        *(Point("qps", SIZE, qps, SIZE_EPOCHS) for qps in QPS),
+        *(Point("qps-30", SIZE, qps, 30) for qps in QPS_AT_30_EPOCHS),
+        *(Point("epochs", SIZE, SIZE_QPS, epochs) for epochs in EPOCHS),
+        *sizes,
+        replace(shown, sweep="cdf"),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class StudyResult(ReportedStudy):
+    """The study, measured.
+
+    Parameters
+    ----------
+    parameters
+        All options, resolved.
+    runs, summary, cdf
+        Frames of `RUN_COLUMNS`, `SUMMARY_COLUMNS` and `CDF_COLUMNS` (`multipath_frames`).
+    claims
+        The paper's claims beside what was measured.
+    seeds
+        Those of which all was measured; fewer than asked for after an interrupt.
+    files
+        Files written.
+    """
+
+    parameters: dict[str, Any]
+    runs: pl.DataFrame
+    summary: pl.DataFrame
+    cdf: pl.DataFrame
+    claims: tuple[ClaimResult, ...]
+    seeds: tuple[int, ...]
+
+    @property
+    def partial(self) -> str:
+        """How many seeds there are of how many, where an interrupt ended the study; else empty."""
+        made, asked = len(self.seeds), self.parameters["seeds"]
+        return f"{made} of {asked} seeds" if made < asked else ""
+
+    @property
+    def claims_frame(self) -> pl.DataFrame:
+        """One row per claim and basis, of `CLAIM_COLUMNS`."""
+        rows = [(claim, *found) for claim in self.claims for found in claim.findings.items()]
+        return frame(
+            CLAIM_COLUMNS,
+            {
+                "id": [claim.id for claim, _, _ in rows],
+                "section": [claim.section for claim, _, _ in rows],
+                "claim": [claim.says for claim, _, _ in rows],
+                "test": [claim.test for claim, _, _ in rows],
+                "basis": [basis for _, basis, _ in rows],
+                "verdict": [str(found.verdict) for _, _, found in rows],
+                "measured": [found.measured for _, _, found in rows],
+                "deciding": [found.deciding.label for _, _, found in rows],
+                "difference": [found.deciding.mean for _, _, found in rows],
+                "ci95": [found.deciding.half for _, _, found in rows],
+                "comparisons": [found.comparisons for _, _, found in rows],
+                "against": [len(found.against) for _, _, found in rows],
+                "comment": [claim.comment for claim, _, _ in rows],
+            },
+        )
+
+    def parts(self) -> Iterator[RenderableType]:
+        """The text: the sweeps' tables, and the claims beside what was measured."""
+        return report.parts(self)
+
+    def tables(self) -> Tables:
+        """What is written as Parquet and CSV."""
+        return {
+            "runs": (self.runs, RUN_COLUMNS),
+            "summary": (self.summary, SUMMARY_COLUMNS),
+            "cdf": (self.cdf, CDF_COLUMNS),
+            "claims": (self.claims_frame, CLAIM_COLUMNS),
+        }
+
+    def figures(self) -> Iterator[tuple[str, Figure]]:
+        """The paper's figures drawn anew."""
+        return figures(self.summary, self.cdf, report.how(self))
+
+    def __repr__(self) -> str:
+        counts = self.claims_frame.filter(pl.col("basis") == "cable")["verdict"].value_counts()
+        found = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.rows()))
+        return f"StudyResult(multipath-ecmp, {self.parameters['hash']} hash: {found})"
+
+
+@paper("multipath-ecmp", aliases=("multipath",))
+def multipath_ecmp(
+    *,
+    seeds: int = 30,
+    flows: int = 2000,
+    k: tuple[int, ...] = SIZES,
+    hash: HashName = "md5",
+    first_seed: int = 0,
+    processes: int | None = None,
+    out: Path | None = None,
+) -> StudyResult:
+    """ECMP, flowlets, e-ECMP and flowlet-based e-ECMP on fat trees (Kenzi 2026).
+
+    Ctrl-C ends it with the seeds that were done at all sizes by then, when there are two.
+
+    Parameters
+    ----------
+    seeds
+        Repetitions, each with its own traffic and, where the hash has a seed, its own hash.
+    flows
+        Flows between uniformly random pairs of different hosts, load 1 each.
+    k
+        Sizes of the topology sweep; the other sweeps are at k = 8.
+    hash
+        How paths are chosen: md5 as in the published program, ideal, linear (that program's older
+        form), crc, crc-polarised or crc-offset.
+    first_seed
+        The seeds are this number and those that follow.
+    processes
+        Worker processes; left out, as many as there are cores when the study is large. The
+        result does not depend on it.
+    out
+        Folder for figures and tables; nothing is written without it.
+
+    Raises
+    ------
+    InputError
+        On parameters that make no study, or a folder that cannot be written to.
+    KeyboardInterrupt
+        When it comes before two seeds were done, which intervals need.
+    """
+    _check(seeds, flows, k, first_seed, processes)
+    if out is not None:
+        output_folder(out)  # before the work, not after it
+    sizes = tuple(sorted(set(k)))
+    points = study_points(sizes)
+    traffics = sorted({(point.k, point.before) for point in points}, reverse=True)
+    tasks = [
+        _Task(size, before, seed, flows, hash, _splits(points, size, before))
+        for seed in range(first_seed, first_seed + seeds)
+        for size, before in traffics
+    ]
+    samples = _measure_all(tasks, processes)
+    done = tuple(dict.fromkeys(task.seed for task in samples))
+    if len(done) < 2:
+        raise KeyboardInterrupt
+    runs = _runs(points, samples)
+    loads = {
+        basis: np.stack(
+            [sample.cdf_loads[basis] for task, sample in samples.items() if task.at(points[-1])],
+            axis=1,
+        )
+        for basis in BASES
+    }
+    evidence = Evidence.of(runs, SCHEMES, loads, hash)
+    return StudyResult(
+        parameters={
+            "seeds": seeds,
+            "first_seed": first_seed,
+            "flows": flows,
+            "k": sizes,
+            "hash": hash,
+        },
+        runs=runs,
+        summary=summarise(runs),
+        cdf=distributions(loads),
+        claims=hold(CLAIMS, evidence, CLAIM_BASES),
+        seeds=done,
+    ).written(out)
+
+
+#: 65,536 hosts on 5,120 switches, whose candidate sets take 0.1 GB.
+LARGEST_K = 64
+
+
+def _check(
+    seeds: int, flows: int, k: Sequence[int], first_seed: int, processes: int | None
+) -> None:
+    if seeds < 2:
+        raise InputError(f"an interval needs at least 2 seeds, not {seeds}")
+    if flows < 1:
+        raise InputError(f"there must be at least 1 flow, not {flows}")
+    whole_number(first_seed, "the first seed")
+    if len(set(k)) < 2:
+        raise InputError("the topology sweep needs at least two sizes k")
+    for size in k:
+        if size < 4 or size % 2:
+            raise InputError(f"k must be even and at least 4, not {size}")
+        if size > LARGEST_K:
+            raise InputError(
+                f"k must be at most {LARGEST_K}, not {size}: the candidate sets of a larger tree "
+                "grow with the square of its 5/4 k^2 switches"
+            )
+    check_processes(processes)
+
+
+# -- measuring ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Task:
+    """One tree, one traffic and one seed, with every split that some point asks for."""
+
+    k: int
+    before: tuple[int, ...]
+    seed: int
+    flows: int
+    hash: HashName
+    splits: tuple[tuple[int, int], ...]
+
+    def at(self, point: Point) -> bool:
+        """Whether the point has this tree and traffic."""
+        return (self.k, self.before) == (point.k, point.before)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """What one task gives.
+
+    metrics: basis -> float64 [splits + 1, METRICS], equal split last; links: basis -> how many;
+    cdf_loads: basis -> float64 [SCHEMES, links] at figure 7's point, empty for other sizes.
+    """
+
+    metrics: dict[str, NDArray[np.float64]]
+    links: dict[str, int]
+    cdf_loads: dict[str, NDArray[np.float64]]
+
+
+def _splits(
+    points: Sequence[Point], k: int, before: tuple[int, ...]
+) -> tuple[tuple[int, int], ...]:
+    return tuple(
+        sorted(
+            {
+                scheme.parts(point.qps, point.epochs)
+                for point in points
+                if (point.k, point.before) == (k, before)
+                for scheme in Scheme
+            }
+        )
+    )
+
+
+def host_names(k: int) -> list[str]:
+    """Names of the hosts of a k-ary fat tree in the published program, in the order of weft's."""
+    half = range(k // 2)
+    places = product(range(k), half, half)
+    return [f"pod_{pod}_edge_{edge}_host_{host}" for pod, edge, host in places]
+
+
+@lru_cache(maxsize=8)
+def network(k: int) -> tuple[Fabric, Routes, dict[str, NDArray[Any]]]:
+    """A fat tree, its equal-cost paths and the directed links of each directed basis.
+
+    Hosts have their names in the published program, which its hash depends on.
+    """
+    fabric = build(f"fat-tree:k={k}")
+    names = list(fabric.node_names)
+    names[fabric.num_switches : fabric.num_switches + fabric.num_hosts] = host_names(k)
+    fabric = replace(fabric, node_names=tuple(names))
+    tier = link_tiers(fabric)
+    links: dict[str, NDArray[Any]] = {
+        basis: np.flatnonzero(tier == name) for basis, name in _TIER_OF_BASIS.items()
+    }
+    return fabric, route(fabric, "ecmp"), {"directed": fabric.graph.edge_link, **links}
+
+
+def traffic(
+    k: int, flows: int, seed: int, before: tuple[int, ...] = ()
+) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    """Sources and destinations, uniform over pairs of different hosts, and a seed for the hash.
+
+    They are what the published program draws from Python's generator.
+
+    Parameters
+    ----------
+    k, flows
+        The fat tree, and how many flows.
+    seed
+        Of the generator.
+    before
+        Fat trees whose traffic is drawn first, as in a sweep over k.
+    """
+    hosts = _hosts_by_name(k)
+    pairs, _ = _drawn((*before, k), flows, seed)
+    source, destination = hosts[pairs].T
+    hashing = np.random.SeedSequence([seed, len(hosts)]).generate_state(1, np.uint64)
+    return source, destination, int(hashing[0])
+
+
+@lru_cache(maxsize=8)
+def _hosts_by_name(k: int) -> NDArray[np.int64]:
+    return np.argsort(host_names(k))
+
+
+@lru_cache(maxsize=16)
+def _drawn(sizes: tuple[int, ...], flows: int, seed: int) -> tuple[NDArray[np.int64], Any]:
+    """Ranks of the hosts' names, int64 [flows, 2], at the last size; the generator's state."""
+    random = Random(seed)
+    if len(sizes) > 1:
+        random.setstate(_drawn(sizes[:-1], flows, seed)[1])
+    hosts = range(sizes[-1] ** 3 // 4)
+    return np.array([random.sample(hosts, 2) for _ in range(flows)]), random.getstate()
+
+
+def distribution(loads: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`METRICS` of each row of loads, float64 [rows, metrics]."""
+    mean = loads.mean(axis=1)
+    p50, p90, p99 = np.percentile(loads, [50, 90, 99], axis=1)
+    cv = np.divide(loads.std(axis=1), mean, out=np.zeros(len(loads)), where=mean > 0)
+    return np.stack([mean, p50, p90, p99, loads.max(axis=1), cv, (loads > 0).mean(axis=1)], axis=1)
+
+
+def basis_loads(
+    fabric: Fabric, directed: Mapping[str, NDArray[Any]], per_link: NDArray[np.float64]
+) -> dict[str, NDArray[np.float64]]:
+    """Loads of each basis from those of the directed links, [rows, links] each."""
+    cable = per_link[:, 0::2] + per_link[:, 1::2]
+    between = np.zeros(fabric.num_cables, dtype=bool)
+    between[fabric.graph.edge_link >> 1] = True
+    found = {name: per_link[:, links] for name, links in directed.items()}
+    return {"cable": cable, "host-cable": cable[:, ~between], **found}
+
+
+def _measure(_: None, task: _Task, watch: Callable[[Any], None]) -> _Sample:
+    fabric, routes, directed = network(task.k)
+    watch(None)
+    source, destination, seed = traffic(task.k, task.flows, task.seed, task.before)
+    hashed = multipath_loads(
+        fabric, routes, source, destination, task.splits, hash=task.hash, seed=seed
+    )
+    watch(None)
+    equal = link_loads(fabric, routes, source, destination)
+    loads = basis_loads(fabric, directed, np.vstack([hashed.per_link, equal]))
+    shown = []
+    if task.k == SIZE:
+        parts = [scheme.parts(SIZE_QPS, SIZE_EPOCHS) for scheme in Scheme]
+        shown = [*(task.splits.index(each) for each in parts), len(task.splits)]
+    return _Sample(
+        {basis: distribution(loads[basis]) for basis in BASES},
+        {basis: loads[basis].shape[1] for basis in BASES},
+        {basis: loads[basis][shown] for basis in BASES},
+    )
+
+
+def _measure_all(tasks: Sequence[_Task], processes: int | None) -> dict[_Task, _Sample]:
+    """Samples of the tasks; after an interrupt those of the seeds all of whose tasks were done."""
+    if processes is None:
+        walks = sum(task.flows * max(q * e for q, e in task.splits) for task in tasks)
+        processes = cores() if walks > _WALKS_WORTH_PROCESSES else 1
+    found, _ = run_all(_measure, None, tasks, processes)
+    cut = {task.seed for task, sample in zip(tasks, found, strict=True) if sample is None}
+    return {
+        task: sample
+        for task, sample in zip(tasks, found, strict=True)
+        if sample is not None and task.seed not in cut
+    }
+
+
+# -- frames ------------------------------------------------------------------------------------
+
+
+def _runs(points: Sequence[Point], samples: Mapping[_Task, _Sample]) -> pl.DataFrame:
+    keys: dict[str, list[Any]] = {name: [] for name in (*POINT_COLUMNS, "seed", "links")}
+    values = []
+    for point in points:
+        for task, sample in samples.items():
+            if not task.at(point):
+                continue
+            for scheme in SCHEMES:
+                row = len(task.splits)
+                if scheme != EQUAL:
+                    row = task.splits.index(Scheme(scheme).parts(point.qps, point.epochs))
+                for basis in BASES:
+                    where = (point.sweep, point.k, point.qps, point.epochs, scheme, basis)
+                    entries = (*where, task.seed, sample.links[basis])
+                    for column, entry in zip(keys.values(), entries, strict=True):
+                        column.append(entry)
+                    values.append(sample.metrics[basis][row])
+    table = np.array(values)
+    return frame(RUN_COLUMNS, {**keys, **{name: table[:, i] for i, name in enumerate(METRICS)}})

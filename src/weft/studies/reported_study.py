@@ -1,0 +1,85 @@
+"""What studies share: text and files from parts, tables and figures."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import polars as pl
+from rich.console import Console, RenderableType
+
+from weft.core.columns import Column
+from weft.studies.paper_registry import output_folder, write_tables, write_whole
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Name of a table -> it and what its columns hold.
+Tables = Mapping[str, tuple[pl.DataFrame, Mapping[str, Column]]]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReportedStudy(ABC):
+    """A study that says what its text and files consist of.
+
+    Parameters
+    ----------
+    files
+        Files written.
+    """
+
+    #: Characters of a line of the text, when nothing else is asked for.
+    width: ClassVar[int] = 120
+
+    files: tuple[Path, ...] = ()
+
+    @abstractmethod
+    def parts(self) -> Iterable[RenderableType]:
+        """The text: claims beside what was measured, and tables."""
+
+    @abstractmethod
+    def tables(self) -> Tables:
+        """What is written as Parquet and CSV."""
+
+    @abstractmethod
+    def figures(self) -> Iterable[tuple[str, Figure]]:
+        """What is drawn (PNG), each with the name of its file."""
+
+    def text(self, width: int | None = None) -> str:
+        """The paper's claims beside what was measured, and the tables, as plain text."""
+        out = StringIO()
+        console = Console(
+            file=out, width=width or self.width, color_system=None, force_terminal=False,
+            highlight=False,
+        )  # fmt: skip
+        for part in self.parts():
+            console.print(part)
+        if self.files:
+            console.print(f"written to {self.files[0].parent}:", soft_wrap=True)
+            console.print(", ".join(path.name for path in self.files))
+        return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+    def write(self, out: str | Path) -> tuple[Path, ...]:
+        """Write tables, their description, figures and the text to a folder; return the files.
+
+        Raises
+        ------
+        InputError
+            When the folder cannot be made or written to.
+        """
+        folder = output_folder(out)
+        files = write_tables(folder, self.tables())
+        for name, figure in self.figures():
+            files.append(write_whole(folder / f"{name}.png", partial(figure.savefig, format="png")))
+        content = self.text().encode()
+        files.append(write_whole(folder / "report.txt", lambda handle: handle.write(content)))
+        return tuple(files)
+
+    def written(self, out: str | Path | None) -> Self:
+        """Itself with the files that it wrote; none without a folder."""
+        return self if out is None else replace(self, files=self.write(out))

@@ -1,0 +1,187 @@
+"""The registry of traffic patterns, and what they share.
+
+Entries carry two facts: `source`, where the literature defines the pattern, and `binary`, true
+for those that permute the bits of a host's number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.arguments import MAX_INT32, whole_number
+from weft.core.errors import InputError, NotApplicable
+from weft.core.frozen import FrozenArrays
+from weft.core.registry import Registry
+
+pattern = Registry(
+    "traffic pattern", "weft.workload.patterns", "weft.patterns", pipeline=("num_hosts",)
+)
+
+#: Most flows that a pattern lists: an all-to-all of 8,192 hosts, 1 GB of pairs.
+MAX_FLOWS = 2**26
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Pairs(FrozenArrays):
+    """One phase of communication: the flows that are there at once.
+
+    It unpacks into sources and destinations: ``analyse(fabric, routes, *traffic(64, "shift"))``.
+
+    Parameters
+    ----------
+    sources, destinations
+        int64 [flows], host numbers; a flow may be listed several times.
+    spec
+        The pattern with all its options, as `traffic` reads it.
+    """
+
+    sources: NDArray[np.int64]
+    destinations: NDArray[np.int64]
+    spec: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("sources", "destinations"):
+            hosts = np.ascontiguousarray(getattr(self, name), dtype=np.int64)
+            object.__setattr__(self, name, hosts)
+        super().__post_init__()
+        if self.sources.ndim != 1 or self.sources.shape != self.destinations.shape:
+            raise ValueError("a pattern must give as many destinations as sources")
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    def __iter__(self) -> Iterator[NDArray[np.int64]]:
+        return iter((self.sources, self.destinations))
+
+    def __repr__(self) -> str:
+        return f"Pairs({self.spec!r}: {len(self)} flows)"
+
+
+def traffic(num_hosts: int, spec: str, **options: Any) -> Pairs:
+    """Flows of a pattern over hosts 0 to num_hosts - 1.
+
+    A host never sends to itself: where a pattern maps a host to itself, that flow is left out.
+
+    Parameters
+    ----------
+    num_hosts
+        Hosts that take part.
+    spec
+        A pattern's name, with or without options: ``"shift"``, ``"shift:offset=3"``.
+    **options
+        Options of the pattern, besides those in the spec.
+
+    Raises
+    ------
+    InputError
+        On an unknown pattern or option, or a value that the pattern never takes.
+    NotApplicable
+        When the pattern does not exist for this number of hosts; the text gives the number and
+        the reason.
+    """
+    entry, given = pattern.parse(spec)
+    twice = sorted(given.keys() & options.keys())
+    if twice:
+        raise InputError(f"{spec}: {twice[0]} is also given as an option")
+    bound = pattern.bind(entry, {**given, **options})
+    whole_number(num_hosts, f"{entry.name}: the number of hosts", 0, MAX_INT32)
+    if num_hosts < 2:
+        raise NotApplicable(f"{entry.name} needs at least 2 hosts, and there are {num_hosts}")
+    resolved = {name: bound.get(name, option.default) for name, option in entry.options.items()}
+    try:
+        flows: Pairs = entry.function(num_hosts, **bound)
+    except InputError as error:
+        raise InputError(f"{entry.name}: {error}") from None
+    moves = flows.sources != flows.destinations
+    if not moves.any():
+        raise NotApplicable(f"{entry.name} of {num_hosts} hosts lets each send to itself")
+    if not moves.all():
+        flows = Pairs(flows.sources[moves], flows.destinations[moves])
+    return replace(flows, spec=_text(entry.name, resolved))
+
+
+def _text(name: str, options: dict[str, Any]) -> str:
+    """The spec that says all options; what is None has no text and is left out."""
+    shown = {key: value for key, value in options.items() if value is not None}
+    if not shown:
+        return name
+    return f"{name}:" + ",".join(f"{key}={_value(value)}" for key, value in shown.items())
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+# -- for the files of patterns ---------------------------------------------------------------------
+
+
+def permutation(destinations: NDArray[np.int64]) -> Pairs:
+    """One flow from every host, given its destination."""
+    return Pairs(np.arange(len(destinations)), destinations)
+
+
+def need(condition: bool, message: str) -> None:
+    """Refuse a value that no number of hosts makes right.
+
+    Raises
+    ------
+    InputError
+        With the message, when the condition does not hold.
+    """
+    if not condition:
+        raise InputError(message)
+
+
+def check_flows(name: str, num_hosts: int, flows: int) -> None:
+    """Refuse to list more flows than fit in memory.
+
+    Raises
+    ------
+    NotApplicable
+        When there are more than `MAX_FLOWS`.
+    """
+    if flows > MAX_FLOWS:
+        raise NotApplicable(
+            f"{name} of {num_hosts} hosts is {flows:,} flows, and at most {MAX_FLOWS:,} are listed"
+        )
+
+
+def grid(name: str, num_hosts: int, dims: tuple[int, ...] | None) -> tuple[int, ...]:
+    """Radices of a host's digits, least significant first; one digit where none are given.
+
+    Raises
+    ------
+    InputError
+        When a radix is not positive.
+    NotApplicable
+        When the grid has another number of places than there are hosts.
+    """
+    if dims is None:
+        return (num_hosts,)
+    need(len(dims) > 0 and min(dims) >= 1, "every one of dims must be at least 1")
+    if prod(dims) != num_hosts:
+        raise NotApplicable(
+            f"{name} over {'x'.join(map(str, dims))} needs {prod(dims)} hosts, "
+            f"and there are {num_hosts}"
+        )
+    return dims
+
+
+def generator(seed: int) -> np.random.Generator:
+    """The random numbers of a seed.
+
+    Raises
+    ------
+    InputError
+        When the seed is negative.
+    """
+    need(seed >= 0, f"seed must be at least 0, not {seed}")
+    return np.random.default_rng(seed)

@@ -1,0 +1,393 @@
+"""The registry of placements, and what they share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from weft.core.arguments import whole_number
+from weft.core.errors import InputError, NotApplicable
+from weft.core.frozen import read_only
+from weft.core.registry import Registry, did_you_mean
+from weft.fabrics import Fabric, NodeKind, check_fabric
+from weft.fabrics.formats.hostlist import expand
+
+#: Fact of a placement: `explicit`, true where the user's text names the hosts of the ranks.
+placement = Registry("placement", "weft.workload.placement", "weft.placements", pipeline=("room",))
+_placements = placement  # where a parameter has the name
+
+#: More ranks than memory holds programs for; a number beyond it is a mistake.
+MAX_RANKS = 2**26
+
+_PLANE = re.compile(r"plane=([1-9]\d{0,8})", re.ASCII)
+
+
+@dataclass(frozen=True, eq=False)
+class Room:
+    """The hosts that ranks may be placed on, and how many ranks there are.
+
+    Parameters
+    ----------
+    fabric
+        Where the hosts are.
+    num_ranks
+        Ranks to place.
+    hosts
+        int32 [allowed]: hosts that may be used, each once, in the order in which they are offered.
+    offered
+        What `hosts` are, for messages: ``"free hosts of torus:4x4"``.
+    ranks_per_host
+        Most ranks of one host; None where nobody said, which counts as 1.
+    distribution
+        How consecutive ranks fill the hosts; None where nobody said, which counts as ``block``.
+    """
+
+    fabric: Fabric
+    num_ranks: int
+    hosts: NDArray[np.int32]
+    offered: str
+    ranks_per_host: int | None = None
+    distribution: str | None = None
+
+    @cached_property
+    def _allowed(self) -> frozenset[int]:
+        return frozenset(self.hosts.tolist())
+
+    @property
+    def seats(self) -> int:
+        """Most ranks of one host."""
+        return 1 if self.ranks_per_host is None else self.ranks_per_host
+
+    def fill(self, order: NDArray[np.integer[Any]], what: str = "") -> NDArray[np.int32]:
+        """Host of each rank, on the first hosts of an order that together have a seat for each.
+
+        Parameters
+        ----------
+        order
+            Hosts, each at most once.
+        what
+            What they are, for the message; those offered when left out.
+
+        Returns
+        -------
+        ndarray
+            int32 [num_ranks].
+
+        Raises
+        ------
+        InputError
+            When there are more ranks than seats.
+        """
+        self.need(len(order), what)
+        used = order[: -(-self.num_ranks // self.seats)]
+        rank = np.arange(self.num_ranks, dtype=np.int64)
+        run = _run(self.distribution, self.seats)
+        # Rank r is in run r // run of consecutive ranks; runs are dealt to the hosts in turn.
+        return used[(rank // run) % max(len(used), 1)].astype(np.int32)
+
+    def need(self, hosts: int, what: str = "") -> None:
+        """Refuse more ranks than so many hosts have seats for.
+
+        Raises
+        ------
+        InputError
+            With how many ranks fit.
+        """
+        fit = hosts * self.seats
+        if self.num_ranks > fit:
+            each = "one rank each" if self.seats == 1 else f"{self.seats} ranks each"
+            raise InputError(
+                f"{self.num_ranks:,} ranks do not fit on the {hosts:,} {what or self.offered}, "
+                f"{each}: {fit:,} fit"
+            )
+
+    def refuse_distribution(self, what: str) -> None:
+        """Refuse a distribution where the placement says the host of each rank by itself.
+
+        Raises
+        ------
+        InputError
+            When one was given.
+        """
+        if self.distribution is not None:
+            raise InputError(
+                f"{what} says the host of each rank and takes no distribution "
+                f"({self.distribution} was given)"
+            )
+
+    def host(self, name: str) -> int:
+        """Host of this name or GUID, which must have a cable and be allowed.
+
+        Raises
+        ------
+        InputError
+            When it is none, or a machine with several adapters.
+        """
+        (found,) = self._admitted(name, [find_host(self.fabric, name)])
+        return found
+
+    def hosts_of(self, name: str) -> list[int]:
+        """Hosts of this name or GUID, all of a machine's, as `host` gives one."""
+        return self._admitted(name, find_hosts(self.fabric, name))
+
+    def _admitted(self, name: str, hosts: list[int]) -> list[int]:
+        if not self._allowed.issuperset(hosts):
+            raise InputError(f"host {name} is not among the {self.offered}")
+        return hosts
+
+
+def _run(distribution: str | None, seats: int) -> int:
+    """Ranks that follow each other on one host before the next host has its turn."""
+    if distribution is None or distribution == "block":
+        return seats
+    if distribution == "cyclic":
+        return 1
+    plane = _PLANE.fullmatch(distribution) if isinstance(distribution, str) else None
+    if not plane:
+        raise InputError(
+            f"unknown distribution {distribution!r}"
+            f"{did_you_mean(str(distribution), ['block', 'cyclic', 'plane'])}; expected block, "
+            "cyclic, or plane=N with a number of ranks"
+        )
+    run = int(plane[1])
+    if seats % run:
+        raise InputError(
+            f"distribution {distribution} needs a multiple of {run} as ranks per host, not {seats}"
+        )
+    return run
+
+
+def place(
+    fabric: Fabric,
+    num_ranks: int,
+    spec: str | ArrayLike = "linear",
+    *,
+    ranks_per_host: int | None = None,
+    distribution: str | None = None,
+    hosts: str | Sequence[str] | ArrayLike | None = None,
+    offered: str | None = None,
+    **options: Any,
+) -> NDArray[np.int32]:
+    """Host of each rank.
+
+    Parameters
+    ----------
+    fabric
+        Where the hosts are.
+    num_ranks
+        Ranks to place.
+    spec
+        A placement, by name or with options: ``"linear"``, ``"random:seed=3"``,
+        ``"hosts:node[001-036]"``; or the host number of each rank.
+    ranks_per_host
+        Most ranks of one host, 1 when left out. Where the placement itself says which rank is on
+        which host there is no limit when left out.
+    distribution
+        How consecutive ranks fill the hosts in use, in Slurm's words: ``block`` (the default)
+        fills a host before the next one, ``cyclic`` deals one rank to each host in turn, and
+        ``plane=N`` deals N. Placements that say the host of each rank take none.
+    hosts
+        Hosts that may be used, in the order in which to offer them: a Slurm host list, names or
+        GUIDs, or numbers. All hosts with a cable when left out.
+    offered
+        What `hosts` are, for messages.
+    **options
+        Options of the placement, besides those in the spec.
+
+    Returns
+    -------
+    ndarray
+        int32 [num_ranks], read-only.
+
+    Raises
+    ------
+    InputError
+        On an unknown placement, option or host, a host without a cable, more ranks than fit, or a
+        rank that is left without a host.
+    NotApplicable
+        When the fabric lacks what the placement goes by; the text gives the reason.
+    """
+    check_fabric(fabric)
+    _check_counts(num_ranks, ranks_per_host)
+    room = _room(fabric, num_ranks, hosts, offered, ranks_per_host, distribution)
+    if not isinstance(spec, str):
+        room.refuse_distribution("a list of host numbers")
+        if options:
+            raise InputError(f"hosts given by number take no option {next(iter(options))!r}")
+        return _checked(room, _numbers(fabric, spec, "hosts of the ranks"), "the placement given")
+    entry, given = _placements.parse(spec)
+    twice = sorted(given.keys() & options.keys())
+    if twice:
+        raise InputError(f"{spec}: {twice[0]} is also given as an option")
+    bound = _placements.bind(entry, {**given, **options})
+    try:
+        placed = entry.function(room, **bound)
+    except InputError as error:
+        text = f"placement {entry.name}: {error.message}"
+        raise InputError(text, file=error.file, line=error.line) from None
+    except NotApplicable as reason:
+        raise NotApplicable(f"placement {entry.name}: {reason}") from None
+    return _checked(room, placed, f"placement {entry.name}")
+
+
+def is_explicit(spec: str | ArrayLike) -> bool:
+    """Whether a placement names the hosts that it uses rather than picking among those allowed.
+
+    Raises
+    ------
+    InputError
+        On an unknown placement.
+    """
+    return not isinstance(spec, str) or bool(_placements.parse(spec)[0].facts.get("explicit"))
+
+
+def allowed_hosts(
+    fabric: Fabric, hosts: str | Sequence[str] | ArrayLike | None = None
+) -> NDArray[np.int32]:
+    """Hosts that may be used, checked: all with a cable when nothing is given.
+
+    Parameters
+    ----------
+    fabric
+        Where the hosts are.
+    hosts
+        A Slurm host list, names or GUIDs, or numbers; each at most once.
+
+    Returns
+    -------
+    ndarray
+        int32 host numbers.
+
+    Raises
+    ------
+    InputError
+        On an unknown host, one without a cable, or one given twice.
+    """
+    if hosts is None:
+        return np.flatnonzero(fabric.host_endpoint >= 0).astype(np.int32)
+    if isinstance(hosts, str):
+        hosts = expand(hosts)
+    if isinstance(hosts, Sequence) and any(isinstance(host, str) for host in hosts):
+        listed = [number for name in hosts for number in find_hosts(fabric, str(name))]
+        numbers = np.array(listed, dtype=np.int32)
+    else:
+        numbers = _numbers(fabric, hosts, "allowed hosts")
+    values, counts = np.unique(numbers, return_counts=True)
+    if counts.max(initial=1) > 1:
+        twice = fabric.host_names[values[counts > 1][0]]
+        raise InputError(f"host {twice} is given twice among the hosts that may be used")
+    _need_cables(fabric, numbers)
+    return numbers
+
+
+def find_host(fabric: Fabric, name: str) -> int:
+    """Number of the host of this name or GUID, which must have a cable.
+
+    Raises
+    ------
+    InputError
+        When there is none, it is a switch or another adapter, or it has no cable.
+    """
+    try:
+        node = fabric.find_node(name)
+    except InputError:
+        if name in fabric.machines:
+            raise
+        raise InputError(
+            f"no host {name!r} in {fabric.name}{did_you_mean(name, fabric.host_names)}"
+        ) from None
+    kind = fabric.node_kind[node]
+    if kind != NodeKind.HOST:
+        what = "a switch" if kind == NodeKind.SWITCH else "an adapter that runs no ranks"
+        raise InputError(f"{name} is {what}, no host")
+    host = node - fabric.num_switches
+    _need_cables(fabric, np.array([host]))
+    return host
+
+
+def find_hosts(fabric: Fabric, name: str) -> list[int]:
+    """Numbers of the host of this label or GUID, or of all adapters of the machine of this name.
+
+    Raises
+    ------
+    InputError
+        As `find_host` does.
+    """
+    try:
+        return [find_host(fabric, name)]
+    except InputError:
+        if name not in fabric.machines:
+            raise
+    _need_cables(fabric, np.array(fabric.machines[name]))
+    return fabric.machines[name]
+
+
+def _check_counts(num_ranks: int, ranks_per_host: int | None) -> None:
+    whole_number(num_ranks, "the number of ranks", 1, MAX_RANKS)
+    if ranks_per_host is not None:
+        whole_number(ranks_per_host, "ranks per host", 1, MAX_RANKS)
+
+
+def _room(
+    fabric: Fabric,
+    num_ranks: int,
+    hosts: str | Sequence[str] | ArrayLike | None,
+    offered: str | None,
+    ranks_per_host: int | None,
+    distribution: str | None,
+) -> Room:
+    allowed = allowed_hosts(fabric, hosts)
+    if offered is None:
+        offered = f"hosts of {fabric.name}"
+        if hosts is not None:
+            offered = "hosts that may be used"
+        elif len(allowed) < fabric.num_hosts:
+            offered += f" that have a cable (of {fabric.num_hosts:,})"
+    _run(distribution, ranks_per_host or 1)
+    return Room(fabric, int(num_ranks), allowed, offered, ranks_per_host, distribution)
+
+
+def _numbers(fabric: Fabric, hosts: Any, what: str) -> NDArray[np.int32]:
+    """Host numbers, checked to be whole and to exist; -1 stays."""
+    return fabric.host_numbers(hosts, what, low=-1).astype(np.int32)
+
+
+def _need_cables(fabric: Fabric, hosts: NDArray[np.integer[Any]]) -> None:
+    if hosts.min(initial=0) < 0:
+        raise InputError(f"-1 is no host of {fabric.name}")
+    loose = hosts[fabric.host_endpoint[hosts] < 0]
+    if len(loose):
+        raise InputError(f"host {fabric.host_names[loose[0]]} has no cable")
+
+
+def _checked(room: Room, placed: NDArray[Any], what: str) -> NDArray[np.int32]:
+    """The hosts of the ranks, once they are known to be what a placement promises."""
+    placed = np.array(placed, dtype=np.int32)
+    if placed.shape != (room.num_ranks,):
+        raise InputError(f"{what} is for {len(placed):,} ranks, and there are {room.num_ranks:,}")
+    lost = np.flatnonzero(placed < 0)
+    if len(lost):
+        raise InputError(f"{what}: rank {lost[0]} has no host")
+    _need_cables(room.fabric, placed)
+    names = room.fabric.host_names
+    barred = np.flatnonzero(~np.isin(placed, room.hosts))
+    if len(barred):
+        raise InputError(
+            f"{what}: host {names[placed[barred[0]]]} of rank {barred[0]} is not among the "
+            f"{room.offered}"
+        )
+    if room.ranks_per_host is not None:
+        load = np.bincount(placed)
+        if load.max() > room.ranks_per_host:
+            most = int(load.argmax())
+            raise InputError(
+                f"{what}: host {names[most]} has {load[most]} ranks, and at most "
+                f"{room.ranks_per_host} may share a host"
+            )
+    return read_only(placed)
