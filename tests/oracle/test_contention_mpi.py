@@ -26,13 +26,13 @@ SHIFTED = """
 import sys
 from types import SimpleNamespace
 from mpi4py import MPI
-from weft.measure import contention
+from weft.contention import measure
 
 names = {name: getattr(MPI, name) for name in dir(MPI)}
 rank = MPI.COMM_WORLD.rank
 names["Wtime"] = lambda: MPI.Wtime() + 1000 * (rank % 3)
-contention._load_mpi = lambda: SimpleNamespace(**names)
-sys.exit(contention.main())
+measure._load_mpi = lambda: SimpleNamespace(**names)
+sys.exit(measure.main())
 """
 
 

@@ -764,7 +764,7 @@ def test_an_interrupt_before_any_run_is_one(monkeypatch, tmp_path) -> None:
 SIGNALLED = """
 import os, sys
 from weft.cli import main
-from weft.studies import kns_runs
+from weft.studies.kns import runs
 
 number = int(sys.argv.pop(1))
 told = []
@@ -774,7 +774,7 @@ def tell(watch, done, runs):
         told.append(done)
         os.killpg(0, number)
 
-kns_runs.Watch.__call__ = tell
+runs.Watch.__call__ = tell
 raise SystemExit(main(sys.argv[1:]))
 """
 

@@ -81,7 +81,7 @@ def test_the_guardian_acts_when_its_parent_is_killed(tmp_path: Path) -> None:
     program = (
         "import os, sys\n"
         "from pathlib import Path\n"
-        "from weft.subnet import guardian\n"
+        "from weft.opensm.live import guardian\n"
         "from weft.opensm.live.processes import Processes\n"
         "p = Processes(None)\n"
         "e = {**os.environ, guardian.MARK: p.token}\n"
