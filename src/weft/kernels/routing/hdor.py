@@ -10,12 +10,113 @@ line how it reaches t inside the line: the hops, whether the way only goes down 
 (0) or takes what edges there are (`ANY_EDGE`), and in `inner_order` their ranks, nearest first.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from weft.kernels.cache import njit
 from weft.kernels.routing.distances import UNREACHED, updown
 
 ANY_EDGE = 2
+
+
+class Edges(NamedTuple):
+    """Links between rows.
+
+    Parameters
+    ----------
+    offset, row, port
+        int32: `weft.fabrics.SwitchGraph`'s edges by row, where they lead, and their ports.
+    back, up
+        int32 and uint8 [edges]: edge back over the same cable, and whether it leads up in a line.
+    cost
+        float64 [edges]: 1 / Gb/s.
+    row_base, of_slot
+        Edge of port ``p`` of row ``r``, at ``row_base[r] + p``.
+    """
+
+    offset: Any
+    row: Any
+    port: Any
+    back: Any
+    up: Any
+    cost: Any
+    row_base: Any
+    of_slot: Any
+
+
+class Lines(NamedTuple):
+    """Lines of switches; see the module.
+
+    Parameters
+    ----------
+    of_row, rank, base
+        int32, int32 and int64 [rows]: line of a row, -1 for a router, number among the switches
+        of its line, and where its entries in `hops`, `down` and `order` begin.
+    start, switches
+        int32: switches by line.
+    hops, down, order
+        uint16, uint8 and int32: how the switches of a line reach each other.
+    """
+
+    of_row: Any
+    rank: Any
+    base: Any
+    start: Any
+    switches: Any
+    hops: Any
+    down: Any
+    order: Any
+
+
+class Joints(NamedTuple):
+    """Ways of routers into lines; all int32.
+
+    Parameters
+    ----------
+    node_offset, of_node
+        Joints by node, a router's in the order of dimensions.
+    router, line, switch
+        Of each joint: its ends, and the switch of the line.
+    edge_offset, edges
+        Edges of each joint from the router to the line.
+    position
+        [lines]: place of a line's dimension in the order.
+    """
+
+    node_offset: Any
+    of_node: Any
+    router: Any
+    line: Any
+    switch: Any
+    edge_offset: Any
+    edges: Any
+    position: Any
+
+
+class Targets(NamedTuple):
+    """Where packets go.
+
+    Parameters
+    ----------
+    rows
+        int32: rows in the order in which their trees are chosen.
+    offset, destinations
+        int32: destinations by row.
+    ports
+        int32 [destinations]: port of the row that leads to each.
+    sources
+        int64 [rows]: hosts that send from each row.
+    num_endpoints
+        Destinations from this number on are switches.
+    """
+
+    rows: Any
+    offset: Any
+    destinations: Any
+    ports: Any
+    sources: Any
+    num_endpoints: Any
 
 
 @njit(cache=True)
@@ -83,61 +184,36 @@ def _extend(edge_offset, edge_row, hops, down, queue, count):
 
 
 @njit(cache=True)
-def hdor_tables(
-    edge_offset,
-    edge_row,
-    edge_port,
-    edge_back,
-    edge_up,
-    edge_cost,
-    row_base,
-    slot_edge,
-    line_of,
-    line_start,
-    line_switch,
-    rank,
-    inner_base,
-    inner_hops,
-    inner_down,
-    inner_order,
-    node_offset,
-    node_joint,
-    joint_router,
-    joint_line,
-    joint_switch,
-    joint_edge_offset,
-    joint_edge,
-    position,
-    row_sources,
-    target_rows,
-    target_offset,
-    target_destination,
-    destination_port,
-    num_endpoints,
-    passes,
-    no_path,
-    load,
-    steps,
-    turns,
-    table,
-):
-    """Fill the lines of all destinations, by the rows that they hang from in order of target_rows.
+def hdor_tables(edges, lines, joints, targets, passes, no_path, load, steps, turns, table):
+    """Fill the forwarding tables of all destinations, in the order of `targets.rows`.
 
-    Each way crosses the fewest lines that it can. Of these it takes one with the fewest turns
+    Each path crosses the fewest lines that it can. Of these it takes one with the fewest turns
     against the order, from a line to one of no later dimension; of these a router takes the
     earliest dimension, and a line the way out that has least such traffic so far. Of parallel
-    cables, and of the legal ways inside a line, the one is taken that carries least.
+    cables, and of the legal paths inside a line, the one is taken that carries least. The flows of
+    every tree are added to the loads; paths to switches weigh nothing.
 
-    position[l] is the place of line l's dimension in the order. node_joint lists a router's joints
-    by it. joint_edge holds a joint's edges from the router to the line, edge_back the edge back
-    over the same cable. The flows of every tree are added to the loads, one per host of
-    row_sources; ways to switches (d >= num_endpoints) weigh nothing. On every pass but the first
-    a tree keeps its joints, which steps[g] remembers, but its cables and its ways inside lines
-    are taken out and chosen anew. turns[g, r] becomes the turns against the order on the way from
-    row r to row g, 255 at most or when there is no way.
+    Parameters
+    ----------
+    edges, lines, joints, targets
+        `Edges`, `Lines`, `Joints` and `Targets`.
+    passes
+        How often each tree is chosen. On every pass but the first a tree keeps its joints, which
+        `steps` remembers, but its cables and its paths inside lines are chosen anew.
+    no_path
+        The port that stands for no path.
+    load
+        int64 [edges], of zeros: receives the flows of each edge.
+    steps
+        int32 [rows, nodes]: scratch; of no rows for a single pass.
+    turns
+        uint8 [rows, rows]: receives the turns against the order on the path to one row from
+        another, 255 at most or when there is none.
+    table
+        uint8 or uint16 [destinations, rows]: receives the ports.
     """
-    rows = len(edge_offset) - 1
-    nodes = len(node_offset) - 1
+    rows = len(edges.offset) - 1
+    nodes = len(joints.node_offset) - 1
     hops = np.empty(nodes, dtype=np.int32)
     queue = np.empty(nodes, dtype=np.int32)
     step = np.empty(nodes, dtype=np.int32)
@@ -148,80 +224,73 @@ def hdor_tables(
     passing = np.zeros(rows, dtype=np.int64)
     chosen = np.empty(rows, dtype=np.int32)
     # The rate of each joint, and the flows against the order that leave a line by it so far.
-    width = np.zeros(len(joint_router), dtype=np.float64)
-    strays = np.zeros(len(joint_router), dtype=np.float64)
-    for j in range(len(joint_router)):
-        for k in range(joint_edge_offset[j], joint_edge_offset[j + 1]):
-            width[j] += 1.0 / edge_cost[joint_edge[k]]
+    width = np.zeros(len(joints.router), dtype=np.float64)
+    strays = np.zeros(len(joints.router), dtype=np.float64)
+    for j in range(len(joints.router)):
+        for k in range(joints.edge_offset[j], joints.edge_offset[j + 1]):
+            width[j] += 1.0 / edges.cost[joints.edges[k]]
     for turn in range(passes):
-        for g in target_rows:
-            if turn and target_destination[target_offset[g]] >= num_endpoints:
+        for g in targets.rows:
+            if turn and targets.destinations[targets.offset[g]] >= targets.num_endpoints:
                 continue  # only the switch itself: its ways weigh nothing and stay
-            root = g if line_of[g] < 0 else rows + line_of[g]
-            count = _search(
-                root, rows, node_offset, node_joint, joint_router, joint_line, hops, queue
-            )
+            root = g if lines.of_row[g] < 0 else rows + lines.of_row[g]
+            count = _search(joints, root, rows, hops, queue)
             if turn == 0:
-                _choose(
-                    queue, count, rows, hops, node_offset, node_joint, joint_router, joint_line,
-                    position, width, strays, step, against,
-                )  # fmt: skip
+                _choose(joints, queue, count, rows, hops, width, strays, step, against)
                 if passes > 1:
                     steps[g] = step
-                _note_turns(queue, count, rows, line_start, line_switch, against, turns[g])
+                _note_turns(lines, queue, count, rows, against, turns[g])
             else:
                 step[:] = steps[g]
             for i in range(count):
-                flow[queue[i]] = row_sources[queue[i]] if queue[i] < rows else 0
+                flow[queue[i]] = targets.sources[queue[i]] if queue[i] < rows else 0
             for i in range(count - 1, 0, -1):
                 node = queue[i]
                 j = step[node]
-                flow[rows + joint_line[j] if node < rows else joint_router[j]] += flow[node]
-            for t in range(target_offset[g], target_offset[g + 1]):
-                d = target_destination[t]
-                weighs = d < num_endpoints
+                flow[rows + joints.line[j] if node < rows else joints.router[j]] += flow[node]
+            for t in range(targets.offset[g], targets.offset[g + 1]):
+                d = targets.destinations[t]
+                weighs = d < targets.num_endpoints
                 if turn and not weighs:
                     continue
                 line_d = table[d]
                 if turn == 0:
                     line_d[:] = no_path
-                    line_d[g] = destination_port[d]
+                    line_d[g] = targets.ports[d]
                 for i in range(count):
                     node = queue[i]
                     leave = node if node < rows else g
                     if i > 0:
                         j = step[node]
                         if node >= rows:
-                            leave = joint_switch[j]
+                            leave = joints.switch[j]
                         if turn:
-                            load[slot_edge[row_base[leave] + line_d[leave]]] -= flow[node]
+                            load[edges.of_slot[edges.row_base[leave] + line_d[leave]]] -= flow[node]
                         best = _lightest(
-                            joint_edge, joint_edge_offset[j], joint_edge_offset[j + 1],
-                            edge_back, node >= rows, flow[node], load, edge_cost,
+                            joints.edges, joints.edge_offset[j], joints.edge_offset[j + 1],
+                            edges.back, node >= rows, flow[node], load, edges.cost,
                         )  # fmt: skip
-                        line_d[leave] = edge_port[best]
+                        line_d[leave] = edges.port[best]
                         if weighs:
                             load[best] += flow[node]
                             if turn == 0 and node >= rows and against[node] > 0:
                                 strays[j] += flow[node]
                     line = node - rows
-                    if line < 0 or line_start[line + 1] - line_start[line] == 1:
+                    if line < 0 or lines.start[line + 1] - lines.start[line] == 1:
                         continue
-                    for k in range(node_offset[node], node_offset[node + 1]):
-                        j = node_joint[k]
-                        router = joint_router[j]
+                    for k in range(joints.node_offset[node], joints.node_offset[node + 1]):
+                        j = joints.of_node[k]
+                        router = joints.router[j]
                         if hops[router] > hops[node] and step[router] == j:
-                            inner_flow[joint_switch[j]] += flow[router]
+                            inner_flow[joints.switch[j]] += flow[router]
                     _inside(
-                        leave, line, turn > 0, line_start, line_switch, line_of, rank, inner_base,
-                        inner_hops, inner_down, inner_order, edge_offset, edge_row, edge_port,
-                        row_base, slot_edge, edge_up, edge_cost, weighs, load, inner_cost,
-                        inner_flow, passing, chosen, line_d,
+                        edges, lines, leave, line, turn > 0, weighs, load, inner_cost, inner_flow,
+                        passing, chosen, line_d,
                     )  # fmt: skip
 
 
 @njit(cache=True)
-def _note_turns(queue, count, rows, line_start, line_switch, against, turns):
+def _note_turns(lines, queue, count, rows, against, turns):
     """Write the turns of every row's way, those of a line for all its switches."""
     turns[:] = 255
     for i in range(count):
@@ -230,12 +299,12 @@ def _note_turns(queue, count, rows, line_start, line_switch, against, turns):
         if node < rows:
             turns[node] = found
         else:
-            for k in range(line_start[node - rows], line_start[node - rows + 1]):
-                turns[line_switch[k]] = found
+            for k in range(lines.start[node - rows], lines.start[node - rows + 1]):
+                turns[lines.switches[k]] = found
 
 
 @njit(cache=True)
-def _search(root, rows, node_offset, node_joint, joint_router, joint_line, hops, queue):
+def _search(joints, root, rows, hops, queue):
     """Breadth-first search over routers and lines; returns how many nodes the queue lists."""
     hops[:] = -1
     hops[root] = 0
@@ -244,9 +313,9 @@ def _search(root, rows, node_offset, node_joint, joint_router, joint_line, hops,
     while head < tail:
         node = queue[head]
         head += 1
-        for k in range(node_offset[node], node_offset[node + 1]):
-            j = node_joint[k]
-            other = rows + joint_line[j] if node < rows else joint_router[j]
+        for k in range(joints.node_offset[node], joints.node_offset[node + 1]):
+            j = joints.of_node[k]
+            other = rows + joints.line[j] if node < rows else joints.router[j]
             if hops[other] < 0:
                 hops[other] = hops[node] + 1
                 queue[tail] = other
@@ -255,10 +324,7 @@ def _search(root, rows, node_offset, node_joint, joint_router, joint_line, hops,
 
 
 @njit(cache=True)
-def _choose(
-    queue, count, rows, hops, node_offset, node_joint, joint_router, joint_line,
-    position, width, strays, step, against,
-):  # fmt: skip
+def _choose(joints, queue, count, rows, hops, width, strays, step, against):
     """Choose the joint by which each node but the first goes on; see `hdor_tables`."""
     step[queue[0]] = -1
     against[queue[0]] = 0
@@ -268,15 +334,18 @@ def _choose(
         fewest = np.int32(2**30)
         least = np.inf
         best = -1
-        for k in range(node_offset[node], node_offset[node + 1]):
-            j = node_joint[k]
-            other = rows + joint_line[j] if of_router else joint_router[j]
+        for k in range(joints.node_offset[node], joints.node_offset[node + 1]):
+            j = joints.of_node[k]
+            other = rows + joints.line[j] if of_router else joints.router[j]
             if hops[other] != hops[node] - 1:
                 continue
             turned = against[other]
             burden = 0.0
             if not of_router:
-                if step[other] >= 0 and position[joint_line[step[other]]] <= position[node - rows]:
+                if (
+                    step[other] >= 0
+                    and joints.position[joints.line[step[other]]] <= joints.position[node - rows]
+                ):
                     turned += 1
                 burden = strays[j] / width[j]
             if turned < fewest or (turned == fewest and burden < least):
@@ -286,13 +355,13 @@ def _choose(
 
 
 @njit(cache=True)
-def _lightest(edges, start, stop, edge_back, backwards, more, load, edge_cost):
+def _lightest(candidates, start, stop, back, backwards, more, load, cost):
     """Of parallel edges the one that is fullest last with a flow more; backwards, of those back."""
     least = np.inf
     best = -1
     for k in range(start, stop):
-        e = edge_back[edges[k]] if backwards else edges[k]
-        here = (load[e] + more) * edge_cost[e]
+        e = back[candidates[k]] if backwards else candidates[k]
+        here = (load[e] + more) * cost[e]
         if here < least:
             least = here
             best = e
@@ -301,57 +370,55 @@ def _lightest(edges, start, stop, edge_back, backwards, more, load, edge_cost):
 
 @njit(cache=True)
 def _inside(
-    leave, line, again, line_start, line_switch, line_of, rank, inner_base, inner_hops, inner_down,
-    inner_order, edge_offset, edge_row, edge_port, row_base, slot_edge, edge_up, edge_cost, weighs,
-    load, inner_cost, inner_flow, passing, chosen, line_d,
+    edges, lines, leave, line, again, weighs, load, inner_cost, inner_flow, passing, chosen, line_d,
 ):  # fmt: skip
     """Send everything inside a line to the switch where it leaves, over the lightest legal ways.
 
     inner_flow holds what comes in at each switch and is left at 0. Again means that the line of
     the table and the loads hold ways already, to be taken out and chosen anew.
     """
-    base = inner_base[leave]
-    first = line_start[line]
-    size = line_start[line + 1] - first
+    base = lines.base[leave]
+    first = lines.start[line]
+    size = lines.start[line + 1] - first
     if again:
         for i in range(size):
-            passing[line_switch[first + i]] = inner_flow[line_switch[first + i]]
+            passing[lines.switches[first + i]] = inner_flow[lines.switches[first + i]]
         for i in range(size - 1, 0, -1):
-            row = line_switch[first + inner_order[base + i]]
-            e = slot_edge[row_base[row] + line_d[row]]
+            row = lines.switches[first + lines.order[base + i]]
+            e = edges.of_slot[edges.row_base[row] + line_d[row]]
             load[e] -= passing[row]
-            passing[edge_row[e]] += passing[row]
+            passing[edges.row[e]] += passing[row]
     inner_cost[leave] = 0.0
     for i in range(1, size):
-        own = inner_order[base + i]
-        row = line_switch[first + own]
+        own = lines.order[base + i]
+        row = lines.switches[first + own]
         least = np.inf
         best = -1
-        for e in range(edge_offset[row], edge_offset[row + 1]):
-            other = edge_row[e]
-            if line_of[other] != line:
+        for e in range(edges.offset[row], edges.offset[row + 1]):
+            other = edges.row[e]
+            if lines.of_row[other] != line:
                 continue
-            ahead = base + rank[other]
-            if inner_hops[ahead] + 1 != inner_hops[base + own]:
+            ahead = base + lines.rank[other]
+            if lines.hops[ahead] + 1 != lines.hops[base + own]:
                 continue
-            legal = inner_down[base + own] == ANY_EDGE
-            if not legal and edge_up[e]:
-                legal = inner_down[base + own] == 0 and inner_down[ahead] != ANY_EDGE
+            legal = lines.down[base + own] == ANY_EDGE
+            if not legal and edges.up[e]:
+                legal = lines.down[base + own] == 0 and lines.down[ahead] != ANY_EDGE
             elif not legal:
-                legal = inner_down[base + own] == 1 and inner_down[ahead] == 1
+                legal = lines.down[base + own] == 1 and lines.down[ahead] == 1
             if not legal:
                 continue
-            here = inner_cost[other] + (load[e] + 1) * edge_cost[e]
+            here = inner_cost[other] + (load[e] + 1) * edges.cost[e]
             if here < least:
                 least = here
                 best = e
         inner_cost[row] = least
         chosen[row] = best
-        line_d[row] = edge_port[best]
+        line_d[row] = edges.port[best]
     for i in range(size - 1, 0, -1):
-        row = line_switch[first + inner_order[base + i]]
+        row = lines.switches[first + lines.order[base + i]]
         e = chosen[row]
-        inner_flow[edge_row[e]] += inner_flow[row]
+        inner_flow[edges.row[e]] += inner_flow[row]
         if weighs:
             load[e] += inner_flow[row]
         inner_flow[row] = 0

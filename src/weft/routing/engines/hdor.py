@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.kernels.routing.distances import bfs_many
-from weft.kernels.routing.hdor import hdor_tables, inner_ways
+from weft.kernels.routing.hdor import Edges, Joints, Lines, Targets, hdor_tables, inner_ways
 from weft.routes import Routes, TableRoutes, VirtualLanes
 from weft.routing.engine_registry import (
     PASSES,
@@ -148,26 +147,53 @@ def _fill(
     """
     graph = fabric.graph
     position = kns.dimension if order == "ascending" else len(kns.sizes) - 1 - kns.dimension
-    inner = _inside_lines(fabric, kns)
+    lines, edge_up = _inside_lines(fabric, kns)
     node_offset, node_joint = _joints_of_nodes(fabric, kns, position)
     edge_offset, edges = _edges_of_joints(fabric, kns)
     offset, listed = destinations_by_row(fabric, np.arange(fabric.num_destinations))
     # Where all cables and switches are single there is nothing to choose again.
-    choice = len(inner.order) > kns.num_lines or len(edges) > len(kns.joint_router)
+    choice = len(lines.order) > kns.num_lines or len(edges) > len(kns.joint_router)
     passes = PASSES if choice else 1
     steps = np.empty((graph.num_rows if choice else 0, len(node_offset) - 1), dtype=np.int32)
     graph.need_memory(graph.num_rows, 1, "turns")
     turns = np.empty((graph.num_rows, graph.num_rows), dtype=np.uint8)
     hdor_tables(
-        graph.edge_offset, graph.edge_row, graph.edge_port, edges_back(fabric), inner.edge_up,
-        1.0 / fabric.link_rate_gbps[graph.edge_link], graph.row_base, graph.slot_edge,
-        kns.line, inner.start, inner.switches, inner.rank, inner.base,
-        inner.hops, inner.down, inner.order, node_offset, node_joint,
-        kns.joint_router, kns.joint_line, kns.joint_switch, edge_offset, edges,
-        position, row_sources(fabric), _target_rows(fabric, kns), offset, listed,
-        destination_ports(fabric), fabric.num_endpoints, passes, int(np.iinfo(table.dtype).max),
-        np.zeros(len(graph.edge_row), dtype=np.int64), steps, turns, table,
-    )  # fmt: skip
+        Edges(
+            offset=graph.edge_offset,
+            row=graph.edge_row,
+            port=graph.edge_port,
+            back=edges_back(fabric),
+            up=edge_up,
+            cost=1.0 / fabric.link_rate_gbps[graph.edge_link],
+            row_base=graph.row_base,
+            of_slot=graph.slot_edge,
+        ),
+        lines,
+        Joints(
+            node_offset=node_offset,
+            of_node=node_joint,
+            router=kns.joint_router,
+            line=kns.joint_line,
+            switch=kns.joint_switch,
+            edge_offset=edge_offset,
+            edges=edges,
+            position=position,
+        ),
+        Targets(
+            rows=_target_rows(fabric, kns),
+            offset=offset,
+            destinations=listed,
+            ports=destination_ports(fabric),
+            sources=row_sources(fabric),
+            num_endpoints=fabric.num_endpoints,
+        ),
+        passes,
+        int(np.iinfo(table.dtype).max),
+        np.zeros(len(graph.edge_row), dtype=np.int64),
+        steps,
+        turns,
+        table,
+    )
     return turns
 
 
@@ -218,22 +244,8 @@ def _edges_of_joints(fabric: Fabric, kns: Kns) -> tuple[NDArray[np.int32], NDArr
     return offset, edges[np.argsort(joint, kind="stable")].astype(np.int32)
 
 
-@dataclass(frozen=True)
-class _Inside:
-    """The lines from inside, as `weft.kernels.routing.hdor` describes them."""
-
-    start: NDArray[np.int32]
-    switches: NDArray[np.int32]
-    rank: NDArray[np.int32]
-    base: NDArray[np.int64]
-    hops: NDArray[np.uint16]
-    down: NDArray[np.uint8]
-    order: NDArray[np.int32]
-    edge_up: NDArray[np.uint8]
-
-
-def _inside_lines(fabric: Fabric, kns: Kns) -> _Inside:
-    """Work out the legal ways inside lines.
+def _inside_lines(fabric: Fabric, kns: Kns) -> tuple[Lines, NDArray[np.uint8]]:
+    """Work out the legal paths inside lines, and which edges lead up in them.
 
     Up leads away from the routers. Where faults have left a tree whose switches that way do not
     all join, up leads to one of its tops instead, which joins whatever cables do.
@@ -281,4 +293,14 @@ def _inside_lines(fabric: Fabric, kns: Kns) -> _Inside:
     rank_of_row = np.zeros(graph.num_rows, dtype=np.int32)
     base_of_row = np.zeros(graph.num_rows, dtype=np.int64)
     rank_of_row[switches], base_of_row[switches] = rank, base
-    return _Inside(start, switches, rank_of_row, base_of_row, hops, down, order, edge_up)
+    lines = Lines(
+        of_row=kns.line,
+        rank=rank_of_row,
+        base=base_of_row,
+        start=start,
+        switches=switches,
+        hops=hops,
+        down=down,
+        order=order,
+    )
+    return lines, edge_up
