@@ -14,6 +14,13 @@ _FRAME = 10
 _ENTER, _SECONDARY, _SIBLINGS, _BACK_DOWN, _ROOT = range(5)
 
 
+#: A row on the way down, the next of its groups, whether an adapter gained below it, and the group
+#: and port by which it went on.
+FRAME = np.dtype(
+    [(name, np.int32) for name in ("row", "next_group", "made", "group", "port")], align=True
+)
+
+
 @njit(cache=True)
 def _sort_by_load(order, start, stop, count, place):
     """Sort groups by count, then place, keeping the order of equals; they mostly are in order."""
@@ -90,12 +97,12 @@ def _go_down(
     farther from the target, the others have nothing to give.
     """
     depth = 0
-    stack[0, 0] = root
-    stack[0, 1] = -1
+    stack[0].row = root
+    stack[0].next_group = -1
     entering = True
     made = False
     while True:
-        row = stack[depth, 0]
+        row = stack[depth].row
         down = start[3 * row]
         siblings = start[3 * row + 1]
         stop = start[3 * row + 2]
@@ -118,8 +125,8 @@ def _go_down(
                     made = adapters[row] > 0
                     k = stop
         else:
-            k = stack[depth, 1]
-            made = stack[depth, 2] != 0
+            k = stack[depth].next_group
+            made = stack[depth].made != 0
             if not with_siblings:
                 stop = siblings
         further = first_hops + depth + 1
@@ -148,12 +155,12 @@ def _go_down(
                 port_up[port] += 1
                 changed[row] = True
         if below >= 0:
-            stack[depth, 1] = k
-            stack[depth, 2] = made
-            stack[depth, 3] = group
-            stack[depth, 4] = port
+            stack[depth].next_group = k
+            stack[depth].made = made
+            stack[depth].group = group
+            stack[depth].port = port
             depth += 1
-            stack[depth, 0] = below
+            stack[depth].row = below
             entering = True
             continue
         served[family[row]] = min(served[family[row]], first_hops + depth)
@@ -165,10 +172,10 @@ def _go_down(
             return made
         depth -= 1
         if made:
-            stack[depth, 2] = 1
-            group_up[stack[depth, 3]] += 1
-            port_up[stack[depth, 4]] += 1
-            changed[stack[depth, 0]] = True
+            stack[depth].made = 1
+            group_up[stack[depth].group] += 1
+            port_up[stack[depth].port] += 1
+            changed[stack[depth].row] = True
 
 
 @njit(cache=True)
@@ -410,7 +417,7 @@ def ftree_tables(
     served = np.empty(rows, dtype=np.int32)
     hops = np.empty(rows, dtype=np.uint16)
     scratch = np.empty(rows, dtype=table.dtype)
-    stack = np.zeros((rows + 2, 5), dtype=np.int32)
+    stack = np.zeros(rows + 2, dtype=FRAME)
     deepest = job_credit.max() if len(job_credit) else 0
     frames = np.zeros((rows + levels * (deepest + 1) + 2, _FRAME), dtype=np.int32)
     for j in range(len(job_row)):
