@@ -39,8 +39,8 @@ def lower_peaks(
     Arguments as of `weft.kernels.routing.tables.balanced_tables`, after it and without an LMC; load
     holds the flows that table puts on each edge, and both are changed in place. A tree is chosen
     anew when it uses an edge of the peak, and stays only when it then uses none. When no tree is
-    left that can, the next lower load counts as the peak, down to `DEPTH` of them, since room there may
-    help above. Nothing changes when so many edges share the peak that the topology must be why.
+    left that can, the next lower load counts as the peak, down to `DEPTH` of them, since room there
+    may help above. Nothing changes when so many edges share the peak that the topology must be why.
     Return the number of trees that changed.
     """
     rows = len(edge_offset) - 1
