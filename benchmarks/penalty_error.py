@@ -22,11 +22,11 @@ from weft.contention.penalty_state import penalty_state
 from weft.fabrics import Fabric
 from weft.kernels.flow.maxmin import maxmin_add, maxmin_solve
 from weft.kernels.flow.penalty import (
-    LINKS,
-    RECEIVERS,
     RECEIVES,
-    SENDERS,
     SENDS,
+    note_link,
+    note_receiver,
+    note_sender,
     penalty_add,
     penalty_remove,
     penalty_solve,
@@ -133,7 +133,6 @@ def _events(state, source, destination, order, rate, changed, everything, hosts,
     for flow in range(slots):
         penalty_add(state, flow, flow, source[flow], destination[flow])
     penalty_solve(state, rate, changed)
-    mark, number, link_mark, listed, senders, receivers = state[12:18]
     for event in range(len(order)):
         slot = order[event]
         penalty_remove(state, slot, source[who[slot]], destination[who[slot]])
@@ -141,19 +140,10 @@ def _events(state, source, destination, order, rate, changed, everything, hosts,
         penalty_add(state, slot, slots + event, source[who[slot]], destination[who[slot]])
         if everything:
             for host in range(hosts):
-                if not mark[host] & SENDS:
-                    mark[host] |= SENDS
-                    senders[number[SENDERS]] = host
-                    number[SENDERS] += 1
-                if not mark[host] & RECEIVES:
-                    mark[host] |= RECEIVES
-                    receivers[number[RECEIVERS]] = host
-                    number[RECEIVERS] += 1
+                note_sender(state, SENDS, host)
+                note_receiver(state, RECEIVES, host)
             for link in range(links):
-                if not link_mark[link]:
-                    link_mark[link] = True
-                    listed[number[LINKS]] = link
-                    number[LINKS] += 1
+                note_link(state, link)
         penalty_solve(state, rate, changed)
 
 

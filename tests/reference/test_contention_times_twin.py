@@ -23,5 +23,5 @@ def test_times_of_many_graphs_are_those_of_each() -> None:
         expected += predict(*ends, 1, 0.0, 1.0, model=model).tolist()
     found = np.zeros(len(expected))
     arrays = np.array(sources, dtype=np.int32), np.array(destinations, dtype=np.int32)
-    synchronous_times(np.array(offset), *arrays, np.array(nodes), model.array(), found)
+    synchronous_times(np.array(offset), *arrays, np.array(nodes), model.coefficients(), found)
     np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -16,7 +16,6 @@ from weft.kernels.flow.maxmin import (
     maxmin_remove,
     maxmin_solve,
 )
-from weft.kernels.flow.water_levels import PATIENCE
 from weft.sim.flow.maxmin import maxmin_state
 
 SLOTS = 48
@@ -45,7 +44,6 @@ class Shared:
             np.array(shares if weighted else [], dtype=np.float64),
             slots,
         )
-        self.number = self.state[12]
         self.slack = 0.0
         self.rate = np.zeros(slots)
         self.changed = np.zeros(slots, dtype=np.int32)
@@ -108,10 +106,10 @@ def test_rates_and_changes_are_the_twins_while_flows_come_and_go(
                 added.add(slot)
         if filled and random.random() < 0.5:
             # As when revising takes too long: what is revised later starts from here.
-            case.number[PATIENCE] = -MOST_PATIENCE * 1000
+            case.state.count.patience = -MOST_PATIENCE * 1000
         listed = case.solve()
         if filled:
-            case.number[PATIENCE] = MOST_PATIENCE
+            case.state.count.patience = MOST_PATIENCE
         case.agrees()
         assert len(set(listed)) == len(listed)
         kept = case.flows.keys() - added

@@ -50,7 +50,7 @@ def measured(model, max_edges=4, noise=0.0, seed=0, graphs=None) -> list[Measure
 def test_exact_times_give_the_coefficients_back(model) -> None:
     found = fit(measured(model))
     assert found.inverse_bandwidth_s_per_byte == pytest.approx(ALPHA, rel=1e-6)
-    np.testing.assert_allclose(found.model.array(), model.array(), atol=2e-6)
+    np.testing.assert_allclose(found.model.coefficients(), model.coefficients(), atol=2e-6)
     assert found.residual < 1e-6
     assert found.errors["max_error"].max() < 1e-3
 
@@ -65,7 +65,10 @@ def test_noise_of_one_percent_leaves_coefficients_within_their_stated_errors(mod
     for seed in range(3):
         found = fit(measured(model, noise=0.01, seed=seed))
         assert list(found.uncertainty) == ["inverse_bandwidth_s_per_byte", *COEFFICIENTS]
-        error = [found.inverse_bandwidth_s_per_byte - ALPHA, *found.model.array() - model.array()]
+        error = [
+            found.inverse_bandwidth_s_per_byte - ALPHA,
+            *np.subtract(found.model.coefficients(), model.coefficients()),
+        ]
         stated.append(list(found.uncertainty.values()))
         scores.append(np.array(error) / stated[-1])
         assert 0.008 < found.residual < 0.012
@@ -94,7 +97,10 @@ def test_stated_errors_hold_over_many_seeds(model) -> None:
     scores = []
     for seed in range(40):
         found = fit(measured(model, noise=0.01, seed=seed))
-        error = [found.inverse_bandwidth_s_per_byte - ALPHA, *found.model.array() - model.array()]
+        error = [
+            found.inverse_bandwidth_s_per_byte - ALPHA,
+            *np.subtract(found.model.coefficients(), model.coefficients()),
+        ]
         scores.append(np.array(error) / list(found.uncertainty.values()))
     scores = np.array(scores)
     assert np.sqrt((scores**2).mean(axis=0)).max() < 1.25
@@ -104,7 +110,7 @@ def test_stated_errors_hold_over_many_seeds(model) -> None:
 def test_bandwidth_can_be_that_of_one_communication_alone() -> None:
     """Its noise is then part of the errors that are stated, of it and of the coefficients."""
     exact = fit(measured(OTHER), fit_bandwidth=False)
-    np.testing.assert_allclose(exact.model.array(), OTHER.array(), atol=2e-6)
+    np.testing.assert_allclose(exact.model.coefficients(), OTHER.coefficients(), atol=2e-6)
     scores = []
     for seed in range(4):
         graphs = measured(OTHER, noise=0.01, seed=seed)
@@ -113,7 +119,10 @@ def test_bandwidth_can_be_that_of_one_communication_alone() -> None:
         assert found.inverse_bandwidth_s_per_byte == pytest.approx(alone, rel=1e-6)
         stated = np.array(list(found.uncertainty.values()))
         assert 0.008 < stated[0] / ALPHA < 0.02
-        error = [found.inverse_bandwidth_s_per_byte - ALPHA, *found.model.array() - OTHER.array()]
+        error = [
+            found.inverse_bandwidth_s_per_byte - ALPHA,
+            *np.subtract(found.model.coefficients(), OTHER.coefficients()),
+        ]
         scores.append(np.array(error) / stated)
     scores = np.abs(scores)
     assert scores.max() < 3
@@ -126,7 +135,7 @@ def test_coefficients_can_be_held() -> None:
     start = PenaltyModel(0.3, 0.6, 0.8, 0.5, 0.7, 0.1, 0.2)
     names = ["back_pressure", "balanced_weight"]
     found = fit(measured(OTHER), coefficients=names, model=start)
-    np.testing.assert_allclose(found.model.array(), OTHER.array(), atol=2e-6)
+    np.testing.assert_allclose(found.model.coefficients(), OTHER.coefficients(), atol=2e-6)
     assert sorted(found.uncertainty) == [*names, "inverse_bandwidth_s_per_byte"]
 
 
@@ -225,7 +234,7 @@ def test_command_prints_coefficients_and_errors_and_writes_what_predict_reads(
     for text in ("back_pressure", "standard error", "91", "364", str(out), str(rho)):
         assert text in shown.out
     network = read_coefficients(out)
-    np.testing.assert_allclose(network.model.array(), OTHER.array(), atol=2e-6)
+    np.testing.assert_allclose(network.model.coefficients(), OTHER.coefficients(), atol=2e-6)
     assert network.inverse_bandwidth_s_per_byte == pytest.approx(ALPHA, rel=1e-6)
     assert set(network.uncertainty) == {"inverse_bandwidth_s_per_byte", *COEFFICIENTS}
     assert rho.read_text().startswith("graph,edge,source,destination,penalty\n")

@@ -101,4 +101,4 @@ def warm_contention() -> None:
         penalties(np.zeros_like(destinations), destinations)
         predict(np.zeros_like(destinations), destinations, 1)
     ends = np.zeros(1, dtype=np.int32), np.ones(1, dtype=np.int32)
-    synchronous_times(np.arange(2), *ends, np.full(1, 2), INFINIBAND.array(), np.zeros(1))
+    synchronous_times(np.arange(2), *ends, np.full(1, 2), INFINIBAND.coefficients(), np.zeros(1))

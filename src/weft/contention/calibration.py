@@ -223,7 +223,7 @@ class _Problem:
 
     def residuals(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
         """Logarithm of predicted over measured time of each measured time."""
-        coefficients = self.model(vector).array()
+        coefficients = self.model(vector).coefficients()
         synchronous_times(*self._graphs, coefficients, self._completion)
         self._ratio[self._places] = self._completion
         residuals: NDArray[np.float64] = (

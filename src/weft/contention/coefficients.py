@@ -28,11 +28,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 
-import numpy as np
-from numpy.typing import NDArray
-
 from weft.core.arguments import finite_number
 from weft.core.errors import InputError
+from weft.kernels.flow.contention_steps import Coefficients
 
 #: Far above any network's: products with the degrees of any graph stay finite.
 MOST_COEFFICIENT = 1_000_000
@@ -89,9 +87,9 @@ class PenaltyModel:
             if abs(value) > most:
                 raise InputError(f"{field.name} must be at most {most:,}, not {value:g}")
 
-    def array(self) -> NDArray[np.float64]:
-        """The coefficients in the order of the fields, as the kernels take them: float64 [7]."""
-        return np.array([getattr(self, field.name) for field in fields(self)], dtype=np.float64)
+    def coefficients(self) -> Coefficients:
+        """The coefficients as kernels take them."""
+        return Coefficients(*(float(getattr(self, field.name)) for field in fields(self)))
 
 
 #: Equation 4 of the paper as printed.

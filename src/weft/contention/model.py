@@ -25,7 +25,6 @@ paper prints:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,7 +34,8 @@ from weft.contention.penalty_state import penalty_state
 from weft.core.arguments import finite_number, finite_numbers, whole_numbers
 from weft.core.errors import InputError
 from weft.kernels.flow.contention_events import solve_events
-from weft.kernels.flow.contention_steps import graph_penalties, solve_steps
+from weft.kernels.flow.contention_steps import Coefficients, graph_penalties, solve_steps
+from weft.kernels.flow.penalty import State
 
 #: Of the paper's testbed (section 5), in seconds per byte: 1.82 GiB/s.
 PAPER_INVERSE_BANDWIDTH = 5.105e-10
@@ -252,7 +252,7 @@ def _solve(
     return ContentionSteps(completion, elapsed, end[:steps], penalty[:steps], remaining[:steps])
 
 
-def _switch(edges: int, nodes: int, model: PenaltyModel) -> tuple[NDArray[Any], ...]:
+def _switch(edges: int, nodes: int, model: PenaltyModel) -> State:
     """State of the sharing kernel for adapters of rate 1 that nothing but them slows down."""
     return penalty_state(
         np.ones(1), np.array([0, 1]), np.zeros(1, dtype=np.int32), np.zeros(0), edges, nodes,
@@ -278,7 +278,7 @@ def _graph(
     return number[: len(source)], number[len(source) :], len(names)
 
 
-def _coefficients(model: PenaltyModel) -> NDArray[np.float64]:
+def _coefficients(model: PenaltyModel) -> Coefficients:
     if not isinstance(model, PenaltyModel):
         raise InputError(f"the model must be a PenaltyModel, not {model!r}")
-    return model.array()
+    return model.coefficients()

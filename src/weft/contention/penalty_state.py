@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.contention.coefficients import INFINIBAND, PenaltyModel
 from weft.contention.slots import slot_shift
+from weft.kernels.flow import penalty as kernel
+from weft.kernels.records import record
 
 
 def penalty_state(
@@ -21,7 +21,7 @@ def penalty_state(
     *,
     model: PenaltyModel = INFINIBAND,
     inner: NDArray[np.bool_] | None = None,
-) -> tuple[NDArray[Any], ...]:
+) -> kernel.State:
     """State of `weft.kernels.flow.penalty` with no flow in it.
 
     Parameters
@@ -66,33 +66,36 @@ def penalty_state(
         end[hops > 0] = capacity_bytes_per_ns[route_link[used]]
         if len(route_share):
             end[hops > 0] /= route_share[used]
-    node = np.zeros((10, num_adapters), dtype=np.int32)
-    node[8:] = -1
-    number = np.zeros(5, dtype=np.int64)
-    number[0] = shift
     # Pages of the large arrays take memory only once they are used.
-    return (
-        np.ascontiguousarray(capacity_bytes_per_ns, dtype=np.float64),
-        np.ascontiguousarray(route_offset, dtype=np.int64),
-        np.ascontiguousarray(route_link, dtype=np.int32),
-        np.ascontiguousarray(route_share, dtype=np.float64),
-        np.ascontiguousarray(inner, dtype=np.bool_),
-        ends,
-        node,
-        np.zeros((7, max_flows), dtype=np.int32),
-        np.zeros((4, max_flows), dtype=np.float64),
-        np.zeros(entries, dtype=np.int32),
-        np.zeros(entries, dtype=np.int32),
-        np.full(links, -1, dtype=np.int32),
-        np.zeros(num_adapters, dtype=np.int32),
-        number,
-        np.zeros(links, dtype=np.bool_),
-        np.zeros(links, dtype=np.int32),
-        np.zeros(num_adapters, dtype=np.int32),
-        np.zeros(num_adapters, dtype=np.int32),
-        np.zeros(max_flows, dtype=np.int32),
-        np.zeros(max_flows, dtype=np.bool_),
-        model.array(),
-        np.zeros((3, num_adapters), dtype=np.float64),
-        np.full(links, np.inf),
+    return kernel.State(
+        coefficients=model.coefficients(),
+        capacity=np.ascontiguousarray(capacity_bytes_per_ns, dtype=np.float64),
+        inner=np.ascontiguousarray(inner, dtype=np.bool_),
+        level=np.full(links, np.inf),
+        route_offset=np.ascontiguousarray(route_offset, dtype=np.int64),
+        route_link=np.ascontiguousarray(route_link, dtype=np.int32),
+        route_share=np.ascontiguousarray(route_share, dtype=np.float64),
+        source_rate=ends[0],
+        destination_rate=ends[1],
+        nodes=np.zeros(num_adapters, dtype=kernel.NODE),
+        flows=np.zeros(max_flows, dtype=kernel.FLOW),
+        sent_by=_lists(num_adapters, max_flows),
+        received_by=_lists(num_adapters, max_flows),
+        entries_of=_lists(links, entries),
+        senders=np.zeros(num_adapters, dtype=np.int32),
+        receivers=np.zeros(num_adapters, dtype=np.int32),
+        links=np.zeros(links, dtype=np.int32),
+        pending=np.zeros(max_flows, dtype=np.int32),
+        is_listed=np.zeros(links, dtype=np.bool_),
+        is_pending=np.zeros(max_flows, dtype=np.bool_),
+        count=record(kernel.COUNT, shift=shift),
+    )
+
+
+def _lists(heads: int, items: int) -> kernel.Lists:
+    """Empty lists of items."""
+    return kernel.Lists(
+        np.full(heads, -1, dtype=np.int32),
+        np.zeros(items, dtype=np.int32),
+        np.zeros(items, dtype=np.int32),
     )

@@ -14,8 +14,8 @@ def solve_events(
     """Write the times of `weft.kernels.flow.contention_steps.solve_steps`; return the steps.
 
     `state` is that of `weft.kernels.flow.penalty` for adapters of rate 1, with one route for all
-    and a slot for every edge, and with no flow in it. Edges that are there stand side by side in arrays
-    of their own, as each step looks at all of them.
+    and a slot for every edge, and with no flow in it. Edges that are there stand side by side in
+    arrays of their own, as each step looks at all of them.
     """
     count = len(source)
     rate = np.zeros(count)

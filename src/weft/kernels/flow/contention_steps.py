@@ -1,10 +1,11 @@
 """Penalties of a contention graph, and its solution from one step to the next.
 
-`coefficients` holds, in this order, out_offset, out_weight, in_weight, in_exponent,
-full_rate_weight, balanced_weight and back_pressure; the formula they stand in is written out in
-`weft.contention.coefficients`. Nodes are numbered from 0; sources and destinations share the
-numbers, though a node that sends is never compared with itself as a receiver.
+The formula in which the coefficients stand is written out in `weft.contention.coefficients`. Nodes
+are numbered from 0; sources and destinations share the numbers, though a node that sends is never
+compared with itself as a receiver.
 """
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,10 +16,22 @@ from weft.kernels.cache import njit
 SAME = 1e-12
 
 
+class Coefficients(NamedTuple):
+    """Coefficients of the model, float64; see `weft.contention.PenaltyModel`."""
+
+    out_offset: float
+    out_weight: float
+    in_weight: float
+    in_exponent: float
+    full_rate_weight: float
+    balanced_weight: float
+    back_pressure: float
+
+
 @njit(cache=True, inline="always")
 def demand(coefficients, out):
     """What an edge asks of its receiver when its source has `out` outgoing edges."""
-    exponent = coefficients[3]
+    exponent = coefficients.in_exponent
     if exponent == 1.0:
         return 1.0 / out
     return out**-exponent
@@ -31,10 +44,10 @@ def full_rate_penalty(coefficients, out, here, total, most):
     `here` are those at its own destination, `total` those at all destinations of its source's
     `out` edges, `most` the largest number at one of them.
     """
-    share = coefficients[0] + coefficients[1] * out
-    back = coefficients[6]
-    own = max(1.0, share + coefficients[2] * (here + back * (total - here)))
-    top = max(1.0, share + coefficients[2] * (back * total + (1.0 - back) * most))
+    share = coefficients.out_offset + coefficients.out_weight * out
+    back = coefficients.back_pressure
+    own = max(1.0, share + coefficients.in_weight * (here + back * (total - here)))
+    top = max(1.0, share + coefficients.in_weight * (back * total + (1.0 - back) * most))
     return own + back * (top - own)
 
 
@@ -59,11 +72,13 @@ def added_penalty(coefficients, out, others, conflict, conflicts, into, least, m
     """
     if others == 0:
         return 0.0
-    added = coefficients[2] * (conflict + coefficients[6] * (conflicts - conflict))
+    added = coefficients.in_weight * (
+        conflict + coefficients.back_pressure * (conflicts - conflict)
+    )
     if into <= out and least == out and most == out:
-        return added * coefficients[5]
+        return added * coefficients.balanced_weight
     if out == 1 and full == 1 and slower > 1.0:
-        return min(added, coefficients[4] / (slower - 1.0))
+        return min(added, coefficients.full_rate_weight / (slower - 1.0))
     return added
 
 
@@ -83,27 +98,43 @@ def group(key, count):
     return offset, edges
 
 
-@njit(cache=True)
-def work_space(nodes):
-    """Arrays that `active_penalties` counts in: ints and floats per node."""
-    return np.zeros((8, nodes), dtype=np.int32), np.zeros((3, nodes), dtype=np.float64)
+class Sums(NamedTuple):
+    """What `active_penalties` counts of each node: int32 and float64 arrays."""
+
+    out: Any
+    into: Any
+    full: Any
+    least: Any
+    most: Any
+    full_total: Any
+    full_most: Any
+    parallel: Any
+    asked: Any
+    conflicts: Any
+    slower: Any
 
 
 @njit(cache=True)
-def active_penalties(
-    source, destination, offset, edges, active, coefficients, integers, floats, penalty
-):
+def empty_sums(nodes):
+    """Sums of so many nodes."""
+    return Sums(
+        np.zeros(nodes, dtype=np.int32), np.zeros(nodes, dtype=np.int32),
+        np.zeros(nodes, dtype=np.int32), np.zeros(nodes, dtype=np.int32),
+        np.zeros(nodes, dtype=np.int32), np.zeros(nodes, dtype=np.int32),
+        np.zeros(nodes, dtype=np.int32), np.zeros(nodes, dtype=np.int32),
+        np.zeros(nodes), np.zeros(nodes), np.zeros(nodes),
+    )  # fmt: skip
+
+
+@njit(cache=True)
+def active_penalties(source, destination, offset, edges, active, coefficients, sums, penalty):
     """Write the penalties of the active edges; those of others keep what they hold.
 
     `offset` and `edges` group all edges by source.
     """
     nodes = len(offset) - 1
-    out, into, full, least, most = (
-        integers[0], integers[1], integers[2], integers[3], integers[4]
-    )  # fmt: skip
-    full_total, full_most, parallel = integers[5], integers[6], integers[7]
-    asked, conflicts, slower = floats[0], floats[1], floats[2]
-    back = coefficients[6]
+    out, into, full, least, most, full_total, full_most, parallel, asked, conflicts, slower = sums
+    back = coefficients.back_pressure
     for v in range(nodes):
         out[v] = into[v] = full[v] = most[v] = full_total[v] = full_most[v] = 0
         least[v] = len(source) + 1
@@ -152,7 +183,9 @@ def active_penalties(
                     coefficients, out[s], others, max(0.0, asked[d] - parallel[d] * each),
                     conflicts[s], into[d], least[d], most[d], full[d], slower[d],
                 )  # fmt: skip
-                penalty[e] = max(1.0, coefficients[0] + coefficients[1] * out[s] + added)
+                penalty[e] = max(
+                    1.0, coefficients.out_offset + coefficients.out_weight * out[s] + added
+                )
                 top = max(top, penalty[e])
         for i in range(offset[s], offset[s + 1]):
             e = edges[i]
@@ -165,11 +198,9 @@ def active_penalties(
 def graph_penalties(source, destination, nodes, coefficients, penalty):
     """Write the penalty of every edge of a contention graph."""
     offset, edges = group(source, nodes)
-    integers, floats = work_space(nodes)
+    sums = empty_sums(nodes)
     active = np.ones(len(source), dtype=np.bool_)
-    active_penalties(
-        source, destination, offset, edges, active, coefficients, integers, floats, penalty
-    )
+    active_penalties(source, destination, offset, edges, active, coefficients, sums, penalty)
 
 
 @njit(cache=True, inline="always")
@@ -216,7 +247,7 @@ def solve_steps(
     """
     count = len(source)
     offset, edges = group(source, nodes)
-    integers, floats = work_space(nodes)
+    sums = empty_sums(nodes)
     active = np.zeros(count, dtype=np.bool_)
     penalty = np.full(count, np.nan)
     remaining = size.copy()
@@ -236,9 +267,7 @@ def solve_steps(
                 elapsed[e] = 0.0
         if running == 0:
             continue
-        active_penalties(
-            source, destination, offset, edges, active, coefficients, integers, floats, penalty
-        )
+        active_penalties(source, destination, offset, edges, active, coefficients, sums, penalty)
         shortest = np.inf
         for e in range(count):
             if active[e]:

@@ -7,56 +7,128 @@ that it changes, so links are revised in ascending order of level, each only if 
 flows no longer fits its level.
 """
 
+from typing import Any, NamedTuple
+
 from weft.kernels.flow.maxmin_fill import fill_all
 from weft.kernels.flow.water_levels import (
-    ACTIVE,
-    DIRTY,
-    ENTRIES,
-    FILLED,
     INFINITE,
     JUST_ABOVE,
-    LAST_BUCKET,
-    LEVEL,
-    LOWEST,
-    PATIENCE,
-    POOL_END,
-    QUEUED,
-    REST,
-    REVISED,
     SAME,
-    SHIFT,
-    SLOTS,
     TIE,
-    TOUCHED,
-    WEIGHT,
     bucket_of_level,
     lowest_bucket,
     queue_link,
     unqueue_link,
 )
 from weft.kernels.lean import lean_njit
+from weft.kernels.records import counters
 
 #: How much revising may cost, in sixteenths of filling all; less after it was in vain.
 MOST_PATIENCE = 32
 
+#: Binary digits of an entry's place in its slot, where the pool ends, links to revise, flows that
+#: have or had another rate, slots that have ever been in use, entries of all flows, how often rates
+#: were filled and revised, and how much revising may cost.
+COUNT = counters(
+    "shift", "pool_end", "dirty", "touched", "slots", "entries", "filled", "revised", "patience"
+)
+
+
+class State(NamedTuple):
+    """Links and the flows on them; a flow has a slot, and an entry in it for each of its links.
+
+    Parameters
+    ----------
+    capacity
+        float64 [links], bytes/ns.
+    route_offset, route_link, route_share
+        int64 [routes + 1], int32 and float64: links of routes, and the part of a flow's rate that
+        crosses each; `route_share` is empty where all of it does.
+    hops
+        int32 [slots]: links of each flow, 0 for a slot without one.
+    entry_link, entry_place, entry_share
+        int32, int32 and float64 [entries]: link, place in its list, and as `route_share`.
+    segment, room, members
+        int64, int32 and int32 [links]: where the list of a link begins in the pool, how many
+        entries it has room for, and how many it has.
+    pool
+        int32: lists of entries of all links.
+    links
+        [links] of `water_levels.LINK`.
+    dirty, is_dirty
+        int32 and bool [links]: list of links to revise, and marks of those.
+    touched, is_touched
+        int32 and bool [slots]: list of flows whose rate has changed, and marks of those.
+    current
+        float64 [slots], bytes/ns: rates, infinite before there is one.
+    queue
+        A `water_levels.LinkQueue`.
+    heap_key, heap_link
+        float64 and int32 [links]: scratch.
+    count
+        A COUNT record.
+    """
+
+    capacity: Any
+    route_offset: Any
+    route_link: Any
+    route_share: Any
+    hops: Any
+    entry_link: Any
+    entry_place: Any
+    entry_share: Any
+    segment: Any
+    room: Any
+    members: Any
+    pool: Any
+    links: Any
+    dirty: Any
+    is_dirty: Any
+    touched: Any
+    is_touched: Any
+    current: Any
+    queue: Any
+    heap_key: Any
+    heap_link: Any
+    count: Any
+
+
+@lean_njit(inline="always")
+def _note_dirty(state, link):
+    """Put a link on the list of those to revise, once."""
+    if not state.is_dirty[link]:
+        state.is_dirty[link] = True
+        state.dirty[state.count.dirty] = link
+        state.count.dirty += 1
+
+
+@lean_njit(inline="always")
+def _note_touched(state, flow):
+    """Put a flow on the list of those whose rate has changed, once."""
+    if not state.is_touched[flow]:
+        state.is_touched[flow] = True
+        state.touched[state.count.touched] = flow
+        state.count.touched += 1
+
 
 @lean_njit()
-def _lay_out_again(flow_hops, flow_link, flow_place, segment, room, count, pool, number):
+def _lay_out_again(state):
     """Write every link's list of flows anew, each with room to grow."""
+    segment, room, members, count = state.segment, state.room, state.members, state.count
     end = 0
-    for link in range(len(count)):
+    for link in range(len(members)):
         segment[link] = end
-        room[link] = 2 * count[link] + 2
+        room[link] = 2 * members[link] + 2
         end += room[link]
-        count[link] = 0
-    number[POOL_END] = end
-    for flow in range(number[SLOTS]):
-        base = flow << number[SHIFT]
-        for at in range(base, base + flow_hops[flow]):
-            link = flow_link[at]
-            flow_place[at] = count[link]
-            pool[segment[link] + count[link]] = at
-            count[link] += 1
+        members[link] = 0
+    count.pool_end = end
+    for flow in range(count.slots):
+        base = flow << count.shift
+        for at in range(base, base + state.hops[flow]):
+            link = state.entry_link[at]
+            state.entry_place[at] = members[link]
+            state.pool[segment[link] + members[link]] = at
+            members[link] += 1
 
 
 @lean_njit()
@@ -66,131 +138,124 @@ def maxmin_add(state, flow, route):
     Parameters
     ----------
     state
-        Of `weft.sim.flow.maxmin.maxmin_state`.
+        A `State`.
     flow
         Slot that no flow uses now.
     route
         Route of at least one link.
     """
-    (
-        _, route_offset, route_link, route_share, flow_hops, flow_link, flow_place, flow_share,
-        segment, room, count, pool, number, dirty, is_dirty, touched, is_touched, current, links,
-    ) = state[:19]  # fmt: skip
-    current[flow] = INFINITE
-    number[SLOTS] = max(number[SLOTS], flow + 1)
-    if not is_touched[flow]:
-        is_touched[flow] = True
-        touched[number[TOUCHED]] = flow
-        number[TOUCHED] += 1
-    base = flow << number[SHIFT]
-    first = route_offset[route]
-    hops = route_offset[route + 1] - first
+    entry_link, entry_place = state.entry_link, state.entry_place
+    segment, room, members, pool = state.segment, state.room, state.members, state.pool
+    links, count = state.links, state.count
+    weighted = len(state.route_share) > 0
+    state.current[flow] = INFINITE
+    count.slots = max(count.slots, flow + 1)
+    _note_touched(state, flow)
+    base = flow << count.shift
+    first = state.route_offset[route]
+    hops = state.route_offset[route + 1] - first
     again = False
     for hop in range(hops):
-        link = route_link[first + hop]
-        flow_link[base + hop] = link
+        link = state.route_link[first + hop]
+        entry_link[base + hop] = link
         share = 1.0
-        if len(route_share):
-            share = route_share[first + hop]
-            flow_share[base + hop] = share
-        links[4 * link + WEIGHT] += share
-        links[4 * link + ACTIVE] += 1.0
-        if not is_dirty[link]:
-            is_dirty[link] = True
-            dirty[number[DIRTY]] = link
-            number[DIRTY] += 1
-        if not again and count[link] == room[link]:
+        if weighted:
+            share = state.route_share[first + hop]
+            state.entry_share[base + hop] = share
+        links[link].weight += share
+        links[link].active += 1.0
+        _note_dirty(state, link)
+        if not again and members[link] == room[link]:
             larger = 2 * room[link] + 2
-            again = number[POOL_END] + larger > len(pool)
+            again = count.pool_end + larger > len(pool)
             if not again:
-                start = number[POOL_END]
-                number[POOL_END] += larger
+                start = count.pool_end
+                count.pool_end += larger
                 old = segment[link]
-                for place in range(count[link]):
+                for place in range(members[link]):
                     pool[start + place] = pool[old + place]
                 segment[link] = start
                 room[link] = larger
         if not again:
-            flow_place[base + hop] = count[link]
-            pool[segment[link] + count[link]] = base + hop
+            entry_place[base + hop] = members[link]
+            pool[segment[link] + members[link]] = base + hop
         # The new layout needs the counts of links that are not in the old one any more.
-        count[link] += 1
-    if hops < 1 << number[SHIFT]:
-        flow_link[base + hops] = -1
-    flow_hops[flow] = hops
-    number[ENTRIES] += hops
+        members[link] += 1
+    if hops < 1 << count.shift:
+        entry_link[base + hops] = -1
+    state.hops[flow] = hops
+    count.entries += hops
     if again:
-        _lay_out_again(flow_hops, flow_link, flow_place, segment, room, count, pool, number)
+        _lay_out_again(state)
 
 
 @lean_njit()
 def maxmin_remove(state, flow):
     """A flow leaves its links; the others' rates come with the next solution."""
-    (
-        _, _, _, _, flow_hops, flow_link, flow_place, flow_share,
-        segment, _, count, pool, number, dirty, is_dirty, _, _, current, links,
-    ) = state[:19]  # fmt: skip
-    base = flow << number[SHIFT]
-    rate = current[flow]
-    for at in range(base, base + flow_hops[flow]):
-        link = flow_link[at]
-        count[link] -= 1
-        last = pool[segment[link] + count[link]]
-        pool[segment[link] + flow_place[at]] = last
-        flow_place[last] = flow_place[at]
-        share = flow_share[at] if len(flow_share) else 1.0
-        if rate * TIE >= links[4 * link + LEVEL]:
-            links[4 * link + WEIGHT] -= share
-            links[4 * link + ACTIVE] -= 1.0
+    entry_link, entry_place, entry_share = state.entry_link, state.entry_place, state.entry_share
+    segment, members, pool = state.segment, state.members, state.pool
+    links, count = state.links, state.count
+    base = flow << count.shift
+    rate = state.current[flow]
+    for at in range(base, base + state.hops[flow]):
+        link = entry_link[at]
+        members[link] -= 1
+        last = pool[segment[link] + members[link]]
+        pool[segment[link] + entry_place[at]] = last
+        entry_place[last] = entry_place[at]
+        share = entry_share[at] if len(entry_share) else 1.0
+        if rate * TIE >= links[link].level:
+            links[link].weight -= share
+            links[link].active -= 1.0
         else:
-            links[4 * link + REST] += share * rate
-        if not is_dirty[link]:
-            is_dirty[link] = True
-            dirty[number[DIRTY]] = link
-            number[DIRTY] += 1
-    number[ENTRIES] -= flow_hops[flow]
-    flow_hops[flow] = 0
+            links[link].rest += share * rate
+        _note_dirty(state, link)
+    count.entries -= state.hops[flow]
+    state.hops[flow] = 0
 
 
 @lean_njit(inline="always")
-def _fitting(capacity, links, link):
+def _fitting(state, link):
     """Level that fits the flows of a link, or one below it; infinite when there is room for all."""
-    at = 4 * link
-    if links[at + ACTIVE] > 0.0:
-        return max(links[at + REST] / links[at + WEIGHT], 0.0)
+    sums = state.links[link]
+    if sums.active > 0.0:
+        return max(sums.rest / sums.weight, 0.0)
     # Without active flows only flows that are too fast for it can fill a link.
-    return INFINITE if links[at + REST] >= -SAME * capacity[link] else 0.0
+    return INFINITE if sums.rest >= -SAME * state.capacity[link] else 0.0
 
 
 @lean_njit(inline="always")
-def _offer(capacity, links, queue, number, link):
-    """See to it that a link is revised no later than its sum or its level asks for."""
-    level = min(_fitting(capacity, links, link), links[4 * link + LEVEL])
-    if queue[2][link] < 0:
+def _offer(state, link):
+    """Have a link revised no later than its sum or its level asks for."""
+    queue = state.queue
+    level = min(_fitting(state, link), state.links[link].level)
+    if queue.bucket_of[link] < 0:
         if level < INFINITE:
-            queue_link(queue, number, link, level)
-    elif level < queue[0][link]:
-        unqueue_link(queue, number, link)
-        queue_link(queue, number, link, level)
+            queue_link(queue, link, level)
+    elif level < queue.key[link]:
+        unqueue_link(queue, link)
+        queue_link(queue, link, level)
 
 
 @lean_njit()
-def _add_up(capacity, segment, count, pool, flow_share, current, links, link, shift):
+def _add_up(state, link):
     """Add up anew what holds and what is active at a link."""
-    rest = capacity[link]
+    entry_share, pool, sums = state.entry_share, state.pool, state.links[link]
+    rest = state.capacity[link]
     weight = 0.0
     active = 0.0
-    for entry in range(segment[link], segment[link] + count[link]):
-        rate = current[pool[entry] >> shift]
-        share = flow_share[pool[entry]] if len(flow_share) else 1.0
-        if rate * TIE < links[4 * link + LEVEL]:
+    start = state.segment[link]
+    for entry in range(start, start + state.members[link]):
+        rate = state.current[pool[entry] >> state.count.shift]
+        share = entry_share[pool[entry]] if len(entry_share) else 1.0
+        if rate * TIE < sums.level:
             rest -= share * rate
         else:
             weight += share
             active += 1.0
-    links[4 * link + REST] = rest
-    links[4 * link + WEIGHT] = weight
-    links[4 * link + ACTIVE] = active
+    sums.rest = rest
+    sums.weight = weight
+    sums.active = active
 
 
 @lean_njit()
@@ -201,43 +266,40 @@ def _revise(state, budget, slack):
 
     The rates are in `current`, and the flows that have or had another one in `touched`.
     """
-    (
-        capacity, _, _, _, _, flow_link, _, flow_share,
-        segment, _, count, pool, number, dirty, is_dirty, touched, is_touched, current, links,
-        key, key_bits, bucket_of, first, after, before, _, _,
-    ) = state  # fmt: skip
-    queue = (key, key_bits, bucket_of, first, after, before)
-    shift = number[SHIFT]
+    capacity, entry_link, entry_share = state.capacity, state.entry_link, state.entry_share
+    members, pool, current = state.members, state.pool, state.current
+    links, queue, count = state.links, state.queue, state.count
+    shift = count.shift
     longest = 1 << shift
-    weighted = len(flow_share) > 0
+    weighted = len(entry_share) > 0
     share = 1.0
-    number[LOWEST] = number[LAST_BUCKET]
-    for place in range(number[DIRTY]):
-        is_dirty[dirty[place]] = False
-        _offer(capacity, links, queue, number, dirty[place])
-    number[DIRTY] = 0
-    while number[QUEUED]:
-        bucket = lowest_bucket(queue, number)
-        link = first[bucket]
-        at = 4 * link
-        level = links[at + LEVEL]
-        fits = _fitting(capacity, links, link)
+    queue.count.lowest = queue.count.last_bucket
+    for place in range(count.dirty):
+        link = state.dirty[place]
+        state.is_dirty[link] = False
+        _offer(state, link)
+    count.dirty = 0
+    while queue.count.queued:
+        bucket = lowest_bucket(queue)
+        link = queue.first[bucket]
+        level = links[link].level
+        fits = _fitting(state, link)
         lowest = min(fits, level)
         if lowest == INFINITE:
-            unqueue_link(queue, number, link)
+            unqueue_link(queue, link)
             continue
-        if lowest > key[link]:
-            key[link] = lowest
-            if bucket_of_level(key_bits, number, link) > bucket:
-                unqueue_link(queue, number, link)
-                queue_link(queue, number, link, lowest)
+        if lowest > queue.key[link]:
+            queue.key[link] = lowest
+            if bucket_of_level(queue, link) > bucket:
+                unqueue_link(queue, link)
+                queue_link(queue, link, lowest)
                 continue
-        start = segment[link]
-        end = start + count[link]
-        budget -= count[link]
+        start = state.segment[link]
+        end = start + members[link]
+        budget -= members[link]
         if budget < 0:
-            while number[QUEUED]:
-                unqueue_link(queue, number, first[lowest_bucket(queue, number)])
+            while queue.count.queued:
+                unqueue_link(queue, queue.first[lowest_bucket(queue)])
             return False
 
         if fits > level * (1.0 + slack):
@@ -250,7 +312,7 @@ def _revise(state, budget, slack):
                 flow = own >> shift
                 rate = current[flow]
                 if weighted:
-                    share = flow_share[own]
+                    share = entry_share[own]
                 if rate * TIE < level:
                     rest -= share * rate
                     continue
@@ -258,52 +320,49 @@ def _revise(state, budget, slack):
                     base = flow << shift
                     held = False
                     for hop in range(base, base + longest):
-                        other = flow_link[hop]
+                        other = entry_link[hop]
                         if other < 0:
                             break
-                        if other != link and links[4 * other + LEVEL] <= rate * TIE:
+                        if other != link and links[other].level <= rate * TIE:
                             held = True
                             break
                     if held:
                         rest -= share * rate
                         continue
                     current[flow] = INFINITE
-                    if not is_touched[flow]:
-                        is_touched[flow] = True
-                        touched[number[TOUCHED]] = flow
-                        number[TOUCHED] += 1
+                    _note_touched(state, flow)
                     budget -= longest
                     for hop in range(base, base + longest):
-                        other = flow_link[hop]
+                        other = entry_link[hop]
                         if other < 0:
                             break
                         if other == link:
                             continue
-                        part = flow_share[hop] if weighted else 1.0
-                        links[4 * other + REST] += part * rate
-                        links[4 * other + WEIGHT] += part
-                        links[4 * other + ACTIVE] += 1.0
-                        _offer(capacity, links, queue, number, other)
+                        part = entry_share[hop] if weighted else 1.0
+                        links[other].rest += part * rate
+                        links[other].weight += part
+                        links[other].active += 1.0
+                        _offer(state, other)
                 weight += share
                 active += 1.0
-            links[at + REST] = rest
-            links[at + WEIGHT] = weight
-            links[at + ACTIVE] = active
-            links[at + LEVEL] = INFINITE
-            unqueue_link(queue, number, link)
+            links[link].rest = rest
+            links[link].weight = weight
+            links[link].active = active
+            links[link].level = INFINITE
+            unqueue_link(queue, link)
             if active:
-                queue_link(queue, number, link, rest / weight)
+                queue_link(queue, link, rest / weight)
             continue
 
         # Flows above the key cannot stay so, whatever else holds them.
         while True:
             rest = capacity[link]
             weight = 0.0
-            above = key[link] * JUST_ABOVE
+            above = queue.key[link] * JUST_ABOVE
             for entry in range(start, end):
                 rate = current[pool[entry] >> shift]
                 if weighted:
-                    share = flow_share[pool[entry]]
+                    share = entry_share[pool[entry]]
                 if rate > above or rate * TIE >= level:
                     weight += share
                 else:
@@ -311,34 +370,34 @@ def _revise(state, budget, slack):
             fits = rest / weight if weight else INFINITE
             if fits <= above or fits >= level:
                 break
-            key[link] = fits
-            if bucket_of_level(key_bits, number, link) > bucket:
+            queue.key[link] = fits
+            if bucket_of_level(queue, link) > bucket:
                 break
             budget -= end - start
         if fits > above and fits < level and weight:
-            unqueue_link(queue, number, link)
-            queue_link(queue, number, link, fits)
+            unqueue_link(queue, link)
+            queue_link(queue, link, fits)
             continue
         if fits > level * (1.0 + slack):
             # Only rounding hid it until now.
-            _add_up(capacity, segment, count, pool, flow_share, current, links, link, shift)
+            _add_up(state, link)
             continue
-        unqueue_link(queue, number, link)
+        unqueue_link(queue, link)
         if not weight:
-            links[at + LEVEL] = INFINITE
+            links[link].level = INFINITE
             continue
         if level == INFINITE or abs(fits - level) > slack * level:
             level = fits
         rest = capacity[link]
         weight = 0.0
         active = 0.0
-        links[at + LEVEL] = level
+        links[link].level = level
         for entry in range(start, end):
             own = pool[entry]
             flow = own >> shift
             rate = current[flow]
             if weighted:
-                share = flow_share[own]
+                share = entry_share[own]
             if rate * TIE < level:
                 rest -= share * rate
                 continue
@@ -347,33 +406,29 @@ def _revise(state, budget, slack):
             if rate <= level * JUST_ABOVE:
                 continue
             current[flow] = level
-            if not is_touched[flow]:
-                is_touched[flow] = True
-                touched[number[TOUCHED]] = flow
-                number[TOUCHED] += 1
+            _note_touched(state, flow)
             base = flow << shift
             budget -= longest
             for hop in range(base, base + longest):
-                other = flow_link[hop]
+                other = entry_link[hop]
                 if other < 0:
                     break
-                beside = 4 * other
-                limit = links[beside + LEVEL]
+                limit = links[other].level
                 if other == link or level * TIE >= limit:
                     continue
-                part = flow_share[hop] if weighted else 1.0
+                part = entry_share[hop] if weighted else 1.0
                 if rate * TIE >= limit:
-                    links[beside + REST] -= part * level
-                    links[beside + WEIGHT] -= part
-                    links[beside + ACTIVE] -= 1.0
+                    links[other].rest -= part * level
+                    links[other].weight -= part
+                    links[other].active -= 1.0
                 else:
-                    links[beside + REST] += part * (rate - level)
+                    links[other].rest += part * (rate - level)
                 # A link that is not full has only more room now.
-                if limit < INFINITE and bucket_of[other] < 0:
-                    _offer(capacity, links, queue, number, other)
-        links[at + REST] = rest
-        links[at + WEIGHT] = weight
-        links[at + ACTIVE] = active
+                if limit < INFINITE and queue.bucket_of[other] < 0:
+                    _offer(state, other)
+        links[link].rest = rest
+        links[link].weight = weight
+        links[link].active = active
     return True
 
 
@@ -384,7 +439,7 @@ def maxmin_solve(state, rate, changed, slack):
     Parameters
     ----------
     state
-        Of `weft.sim.flow.maxmin.maxmin_state`.
+        A `State`.
     rate
         float64 [slots], bytes/ns; holds what the last solution wrote, and is brought up to date
         for the slots in use.
@@ -398,21 +453,17 @@ def maxmin_solve(state, rate, changed, slack):
     int
         How many slots `changed` lists.
     """
-    flow_hops = state[4]
-    number = state[12]
-    touched = state[15]
-    is_touched = state[16]
-    current = state[17]
-    for place in range(number[TOUCHED]):
+    hops, touched, current, count = state.hops, state.touched, state.current, state.count
+    for place in range(count.touched):
         rate[touched[place]] = 0.0
     news = 0
-    if _revise(state, (number[PATIENCE] * number[ENTRIES] >> 4) + 1000, max(slack, SAME)):
-        number[REVISED] += 1
-        number[PATIENCE] += number[PATIENCE] < MOST_PATIENCE
-        for place in range(number[TOUCHED]):
+    if _revise(state, (count.patience * count.entries >> 4) + 1000, max(slack, SAME)):
+        count.revised += 1
+        count.patience += count.patience < MOST_PATIENCE
+        for place in range(count.touched):
             flow = touched[place]
-            is_touched[flow] = False
-            if not flow_hops[flow]:
+            state.is_touched[flow] = False
+            if not hops[flow]:
                 continue
             if abs(current[flow] - rate[flow]) > SAME * current[flow]:
                 rate[flow] = current[flow]
@@ -420,14 +471,14 @@ def maxmin_solve(state, rate, changed, slack):
                 news += 1
     else:
         fill_all(state)
-        number[FILLED] += 1
-        number[PATIENCE] = max(number[PATIENCE] >> 1, 1)
-        for flow in range(number[SLOTS]):
-            if not flow_hops[flow]:
+        count.filled += 1
+        count.patience = max(count.patience >> 1, 1)
+        for flow in range(count.slots):
+            if not hops[flow]:
                 continue
             if abs(current[flow] - rate[flow]) > SAME * current[flow]:
                 rate[flow] = current[flow]
                 changed[news] = flow
                 news += 1
-    number[TOUCHED] = 0
+    count.touched = 0
     return news

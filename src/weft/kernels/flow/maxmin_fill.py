@@ -1,20 +1,9 @@
 """Progressive filling: max–min fair rates of all flows from nothing, link after link."""
 
 from weft.kernels.flow.water_levels import (
-    ACTIVE,
-    DIRTY,
     INFINITE,
     JUST_ABOVE,
-    LAST_BUCKET,
-    LEVEL,
-    LOWEST,
-    QUEUED,
-    REST,
-    SHIFT,
-    SLOTS,
     TIE,
-    TOUCHED,
-    WEIGHT,
     bucket_of_level,
     lowest_bucket,
     queue_link,
@@ -51,62 +40,61 @@ def _put(heap_key, heap_link, place, size, level, link):
 @lean_njit()
 def fill_all(state):
     """Rates of all flows from nothing, by filling one link after the other."""
-    (
-        capacity, _, _, _, flow_hops, flow_link, _, flow_share,
-        segment, _, count, pool, number, dirty, is_dirty, touched, is_touched, current, links,
-        key, key_bits, bucket_of, first, after, before, heap_key, heap_link,
-    ) = state  # fmt: skip
-    queue = (key, key_bits, bucket_of, first, after, before)
-    shift = number[SHIFT]
+    capacity, hops, entry_link, entry_share = (
+        state.capacity, state.hops, state.entry_link, state.entry_share,
+    )  # fmt: skip
+    segment, members, pool = state.segment, state.members, state.pool
+    touched, current, links = state.touched, state.current, state.links
+    heap_key, heap_link = state.heap_key, state.heap_link
+    queue, count = state.queue, state.count
+    shift = count.shift
     longest = 1 << shift
-    weighted = len(flow_share) > 0
+    weighted = len(entry_share) > 0
     share = 1.0
-    for place in range(number[DIRTY]):
-        is_dirty[dirty[place]] = False
-    number[DIRTY] = 0
-    for place in range(number[TOUCHED]):
-        is_touched[touched[place]] = False
-    number[TOUCHED] = 0
-    for flow in range(number[SLOTS]):
-        if flow_hops[flow]:
+    for place in range(count.dirty):
+        state.is_dirty[state.dirty[place]] = False
+    count.dirty = 0
+    for place in range(count.touched):
+        state.is_touched[touched[place]] = False
+    count.touched = 0
+    for flow in range(count.slots):
+        if hops[flow]:
             current[flow] = INFINITE
-    number[LOWEST] = number[LAST_BUCKET]
+    queue.count.lowest = queue.count.last_bucket
     for link in range(len(capacity)):
-        at = 4 * link
-        weight = float(count[link])
+        weight = float(members[link])
         if weighted:
             weight = 0.0
-            for entry in range(segment[link], segment[link] + count[link]):
-                weight += flow_share[pool[entry]]
-        links[at + REST] = capacity[link]
-        links[at + WEIGHT] = weight
-        links[at + ACTIVE] = float(count[link])
-        links[at + LEVEL] = INFINITE
-        if count[link]:
-            queue_link(queue, number, link, capacity[link] / weight)
+            for entry in range(segment[link], segment[link] + members[link]):
+                weight += entry_share[pool[entry]]
+        links[link].rest = capacity[link]
+        links[link].weight = weight
+        links[link].active = float(members[link])
+        links[link].level = INFINITE
+        if members[link]:
+            queue_link(queue, link, capacity[link] / weight)
     # Links of one bucket go through a heap, which is small unless many levels are nearly equal.
     size = 0
     bucket = 0
-    while size or number[QUEUED]:
+    while size or queue.count.queued:
         if not size:
-            bucket = lowest_bucket(queue, number)
-            while first[bucket] >= 0:
-                link = first[bucket]
-                unqueue_link(queue, number, link)
-                _put(heap_key, heap_link, size, size + 1, key[link], link)
+            bucket = lowest_bucket(queue)
+            while queue.first[bucket] >= 0:
+                link = queue.first[bucket]
+                unqueue_link(queue, link)
+                _put(heap_key, heap_link, size, size + 1, queue.key[link], link)
                 size += 1
         link = heap_link[0]
-        at = 4 * link
         level = INFINITE
-        if links[at + ACTIVE] > 0.0:
-            level = max(links[at + REST] / links[at + WEIGHT], heap_key[0])
+        if links[link].active > 0.0:
+            level = max(links[link].rest / links[link].weight, heap_key[0])
         if level > heap_key[0] * JUST_ABOVE:
-            key[link] = level
-            if level < INFINITE and bucket_of_level(key_bits, number, link) == bucket:
+            queue.key[link] = level
+            if level < INFINITE and bucket_of_level(queue, link) == bucket:
                 _put(heap_key, heap_link, 0, size, level, link)
                 continue
             if level < INFINITE:
-                queue_link(queue, number, link, level)
+                queue_link(queue, link, level)
             size -= 1
             if size:
                 _put(heap_key, heap_link, 0, size, heap_key[size], heap_link[size])
@@ -114,20 +102,20 @@ def fill_all(state):
         size -= 1
         if size:
             _put(heap_key, heap_link, 0, size, heap_key[size], heap_link[size])
-        links[at + LEVEL] = level
-        rest = links[at + REST]
-        weight = links[at + WEIGHT]
-        active = links[at + ACTIVE]
+        links[link].level = level
+        rest = links[link].rest
+        weight = links[link].weight
+        active = links[link].active
         # Listing its flows first lets the processor fetch many rows at once.
         own_flows = 0
-        for entry in range(segment[link], segment[link] + count[link]):
+        for entry in range(segment[link], segment[link] + members[link]):
             own = pool[entry]
             rate = current[own >> shift]
             touched[own_flows] = own
             own_flows += rate == INFINITE
             if rate < INFINITE and rate * TIE >= level:
                 if weighted:
-                    share = flow_share[own]
+                    share = entry_share[own]
                 rest += share * rate
                 weight += share
                 active += 1.0
@@ -136,13 +124,13 @@ def fill_all(state):
             current[flow] = level
             base = flow << shift
             for hop in range(base, base + longest):
-                other = flow_link[hop]
+                other = entry_link[hop]
                 if other < 0:
                     break
-                part = flow_share[hop] if weighted else 1.0
-                links[4 * other + REST] -= part * level
-                links[4 * other + WEIGHT] -= part
-                links[4 * other + ACTIVE] -= 1.0
-        links[at + REST] = rest
-        links[at + WEIGHT] = weight
-        links[at + ACTIVE] = active
+                part = entry_share[hop] if weighted else 1.0
+                links[other].rest -= part * level
+                links[other].weight -= part
+                links[other].active -= 1.0
+        links[link].rest = rest
+        links[link].weight = weight
+        links[link].active = active

@@ -4,47 +4,49 @@
 level at every link inside the fabric that is asked for more than it carries, and back-pressure.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from weft.kernels.flow.contention_steps import added_penalty, demand, full_rate_penalty
 from weft.kernels.lean import lean_njit
+from weft.kernels.records import counters
 
-# Places of `number`.
-SHIFT = 0
-SENDERS = 1
-RECEIVERS = 2
-LINKS = 3
-PENDING = 4
+#: An adapter.
+NODE = np.dtype(
+    [
+        ("sent", np.int32),  # flows that it sends
+        ("into", np.int32),  # flows that it receives
+        ("full", np.int32),  # flows into it whose sender sends nothing else
+        ("least", np.int32),  # fewest and most flows that a sender to it sends
+        ("most", np.int32),
+        ("full_total", np.int32),  # full-rate flows at the receivers of its flows: all,
+        ("full_most", np.int32),  # and most at one
+        ("parallel", np.int32),  # scratch: flows of one sender into it; 0 between uses
+        ("asked", np.float64),  # what c and rho' of the model sum up to
+        ("conflicts", np.float64),
+        ("slower", np.float64),
+        ("mark", np.int32),  # bits, see below
+    ],
+    align=True,
+)
+#: A flow.
+FLOW = np.dtype(
+    [
+        ("route", np.int32),
+        ("source", np.int32),
+        ("destination", np.int32),
+        ("sender", np.float64),  # rate of its adapter, bytes/ns, which penalties divide
+        ("own", np.float64),  # penalty of the adapters before back-pressure
+        ("adapter", np.float64),  # and with it
+        ("top", np.float64),  # scratch: penalty with links, before back-pressure
+    ],
+    align=True,
+)
+#: Binary digits of an entry's place in its slot, and lengths of the lists.
+COUNT = counters("shift", "senders", "receivers", "links", "pending")
 
-# Rows of `node`: whole numbers of each adapter.
-OUT = 0  # flows that it sends
-INTO = 1  # flows that it receives
-FULL = 2  # flows into it whose sender sends nothing else
-LEAST = 3  # fewest and most flows that a sender to it sends
-MOST = 4
-FULL_TOTAL = 5  # full-rate flows at the receivers of its flows: all, and most at one
-FULL_MOST = 6
-PARALLEL = 7  # scratch: flows of one sender into it; 0 between uses
-OUT_HEAD = 8  # first of the lists of flows that it sends and receives
-IN_HEAD = 9
-# Rows of `amount`: what c and rho' of the model sum up to.
-ASKED = 0
-CONFLICTS = 1
-SLOWER = 2
-# Rows of `flow_int`.
-ROUTE = 0
-SOURCE = 1
-DESTINATION = 2
-OUT_NEXT = 3
-OUT_BACK = 4
-IN_NEXT = 5
-IN_BACK = 6
-# Rows of `flow_float`.
-SENDER = 0  # rate of the sending adapter, bytes/ns; penalties are what it is divided by
-OWN = 1  # penalty of the adapters before back-pressure
-ADAPTER = 2  # and with it
-TOP = 3  # scratch: penalty with links, before back-pressure
-# Bits of `mark`.
+# Bits of `mark` of an adapter.
 SENDS = 1
 RECEIVES = 2
 CHANGED = 4
@@ -55,13 +57,83 @@ RENEWED = 16
 SAME = 1e-12
 
 
+class Lists(NamedTuple):
+    """Doubly linked lists of numbers: int32, -1 for none; one list for each head."""
+
+    head: Any
+    after: Any
+    before: Any
+
+
+class State(NamedTuple):
+    """Adapters, links and the flows on them; a flow has a slot, and an entry for each link.
+
+    Parameters
+    ----------
+    coefficients
+        A `contention_steps.Coefficients`.
+    capacity
+        float64 [links], bytes/ns.
+    inner
+        bool [links]: shared inside the fabric, beyond what the contention graph knows.
+    level
+        float64 [links]: rate above which a link cuts its flows, infinite where it does not.
+    route_offset, route_link, route_share
+        int64 [routes + 1], int32 and float64: links of routes, and the part of a flow's rate that
+        crosses each; `route_share` is empty where all of it does.
+    source_rate, destination_rate
+        float64 [routes], bytes/ns: rates of the adapters at the ends.
+    nodes, flows
+        [adapters] of NODE and [slots] of FLOW.
+    sent_by, received_by, entries_of
+        `Lists`: flows by sender and by receiver, and entries by link.
+    senders, receivers, links, pending
+        int32: lists of adapters, links and flows that must be looked at.
+    is_listed, is_pending
+        bool [links], [slots]: marks of the links and flows on these lists.
+    count
+        A COUNT record.
+    """
+
+    coefficients: Any
+    capacity: Any
+    inner: Any
+    level: Any
+    route_offset: Any
+    route_link: Any
+    route_share: Any
+    source_rate: Any
+    destination_rate: Any
+    nodes: Any
+    flows: Any
+    sent_by: Any
+    received_by: Any
+    entries_of: Any
+    senders: Any
+    receivers: Any
+    links: Any
+    pending: Any
+    is_listed: Any
+    is_pending: Any
+    count: Any
+
+
 @lean_njit(inline="always")
-def _note(mark, bit, listed, node, number, place):
-    """Put a node on a list, once."""
-    if not mark[node] & bit:
-        mark[node] |= bit
-        listed[number[place]] = node
-        number[place] += 1
+def note_sender(state, bit, node):
+    """Put a node on the list of senders, once."""
+    if not state.nodes[node].mark & bit:
+        state.nodes[node].mark |= bit
+        state.senders[state.count.senders] = node
+        state.count.senders += 1
+
+
+@lean_njit(inline="always")
+def note_receiver(state, bit, node):
+    """Put a node on the list of receivers, once."""
+    if not state.nodes[node].mark & bit:
+        state.nodes[node].mark |= bit
+        state.receivers[state.count.receivers] = node
+        state.count.receivers += 1
 
 
 @lean_njit(inline="always")
@@ -70,40 +142,45 @@ def _differs(a, b):
 
 
 @lean_njit(inline="always")
-def _put(node, flow_int, head, after, before, at, flow):
-    """Put a flow on one of an adapter's lists."""
-    first = node[head, at]
-    flow_int[after, flow] = first
-    flow_int[before, flow] = -1
+def _put(lists, at, item):
+    """Put an item at the front of a list."""
+    first = lists.head[at]
+    lists.after[item] = first
+    lists.before[item] = -1
     if first >= 0:
-        flow_int[before, first] = flow
-    node[head, at] = flow
+        lists.before[first] = item
+    lists.head[at] = item
 
 
 @lean_njit(inline="always")
-def _take(node, flow_int, head, after, before, at, flow):
-    """Take a flow from one of an adapter's lists."""
-    following, previous = flow_int[after, flow], flow_int[before, flow]
+def _take(lists, at, item):
+    """Take an item from its list."""
+    following, previous = lists.after[item], lists.before[item]
     if following >= 0:
-        flow_int[before, following] = previous
+        lists.before[following] = previous
     if previous >= 0:
-        flow_int[after, previous] = following
+        lists.after[previous] = following
     else:
-        node[head, at] = following
+        lists.head[at] = following
+
+
+@lean_njit(inline="always")
+def note_link(state, link):
+    """Put a link on the list of those to share anew, once."""
+    if not state.is_listed[link]:
+        state.is_listed[link] = True
+        state.links[state.count.links] = link
+        state.count.links += 1
 
 
 @lean_njit()
 def _note_links(state, flow):
     """The links inside the fabric that a flow crosses must be shared anew."""
-    _, route_offset, route_link, _, inner, _, _, flow_int = state[:8]
-    number, link_mark, links = state[13:16]
-    route = flow_int[ROUTE, flow]
-    for at in range(route_offset[route], route_offset[route + 1]):
-        link = route_link[at]
-        if inner[link] and not link_mark[link]:
-            link_mark[link] = True
-            links[number[LINKS]] = link
-            number[LINKS] += 1
+    route = state.flows[flow].route
+    for at in range(state.route_offset[route], state.route_offset[route + 1]):
+        link = state.route_link[at]
+        if state.inner[link]:
+            note_link(state, link)
 
 
 @lean_njit()
@@ -113,7 +190,7 @@ def penalty_add(state, flow, route, source, destination):
     Parameters
     ----------
     state
-        Of `weft.contention.penalty_state.penalty_state`.
+        A `State`.
     flow
         Slot that no flow uses now.
     route
@@ -121,166 +198,155 @@ def penalty_add(state, flow, route, source, destination):
     source, destination
         Adapters that send and receive, of those that the state was made for; not the same.
     """
-    (
-        _, route_offset, route_link, _, inner, route_ends, node, flow_int, flow_float, entry_next,
-        entry_back, link_head, mark, number, _, _, senders, receivers, pending, is_pending,
-    ) = state[:20]  # fmt: skip
-    if not is_pending[flow]:
-        is_pending[flow] = True
-        pending[number[PENDING]] = flow
-        number[PENDING] += 1
-    flow_int[ROUTE, flow] = route
-    flow_int[SOURCE, flow] = source
-    flow_int[DESTINATION, flow] = destination
-    flow_float[SENDER, flow] = route_ends[0, route]
-    _put(node, flow_int, OUT_HEAD, OUT_NEXT, OUT_BACK, source, flow)
-    _put(node, flow_int, IN_HEAD, IN_NEXT, IN_BACK, destination, flow)
-    node[OUT, source] += 1
-    node[INTO, destination] += 1
-    entry = flow << number[SHIFT]
-    for at in range(route_offset[route], route_offset[route + 1]):
-        link = route_link[at]
-        if inner[link]:
-            first = link_head[link]
-            entry_next[entry] = first
-            entry_back[entry] = -1
-            if first >= 0:
-                entry_back[first] = entry
-            link_head[link] = entry
+    if not state.is_pending[flow]:
+        state.is_pending[flow] = True
+        state.pending[state.count.pending] = flow
+        state.count.pending += 1
+    made = state.flows[flow]
+    made.route = route
+    made.source = source
+    made.destination = destination
+    made.sender = state.source_rate[route]
+    _put(state.sent_by, source, flow)
+    _put(state.received_by, destination, flow)
+    state.nodes[source].sent += 1
+    state.nodes[destination].into += 1
+    entry = flow << state.count.shift
+    for at in range(state.route_offset[route], state.route_offset[route + 1]):
+        link = state.route_link[at]
+        if state.inner[link]:
+            _put(state.entries_of, link, entry)
         entry += 1
-    _note(mark, SENDS, senders, source, number, SENDERS)
-    _note(mark, RECEIVES, receivers, destination, number, RECEIVERS)
+    note_sender(state, SENDS, source)
+    note_receiver(state, RECEIVES, destination)
     _note_links(state, flow)
 
 
 @lean_njit()
 def penalty_remove(state, flow, source, destination):
     """A flow ends; the others' rates come with the next solution."""
-    (
-        _, route_offset, route_link, _, inner, _, node, flow_int, _, entry_next,
-        entry_back, link_head, mark, number, _, _, senders, receivers,
-    ) = state[:18]  # fmt: skip
-    _take(node, flow_int, OUT_HEAD, OUT_NEXT, OUT_BACK, source, flow)
-    _take(node, flow_int, IN_HEAD, IN_NEXT, IN_BACK, destination, flow)
-    node[OUT, source] -= 1
-    node[INTO, destination] -= 1
-    route = flow_int[ROUTE, flow]
-    entry = flow << number[SHIFT]
-    for at in range(route_offset[route], route_offset[route + 1]):
-        link = route_link[at]
-        if inner[link]:
-            after, before = entry_next[entry], entry_back[entry]
-            if after >= 0:
-                entry_back[after] = before
-            if before >= 0:
-                entry_next[before] = after
-            else:
-                link_head[link] = after
+    _take(state.sent_by, source, flow)
+    _take(state.received_by, destination, flow)
+    state.nodes[source].sent -= 1
+    state.nodes[destination].into -= 1
+    route = state.flows[flow].route
+    entry = flow << state.count.shift
+    for at in range(state.route_offset[route], state.route_offset[route + 1]):
+        link = state.route_link[at]
+        if state.inner[link]:
+            _take(state.entries_of, link, entry)
         entry += 1
-    _note(mark, SENDS, senders, source, number, SENDERS)
-    _note(mark, RECEIVES, receivers, destination, number, RECEIVERS)
+    note_sender(state, SENDS, source)
+    note_receiver(state, RECEIVES, destination)
     _note_links(state, flow)
 
 
 @lean_njit()
-def _count_receiver(coefficients, node, amount, flow_int, d):
+def _count_receiver(state, d):
     """Count the flows into an adapter by their senders; return whether a count changed."""
+    coefficients, nodes, flows, received_by = (
+        state.coefficients, state.nodes, state.flows, state.received_by,
+    )  # fmt: skip
     full, least, most, asked = 0, 1 << 30, 0, 0.0
-    flow = node[IN_HEAD, d]
+    flow = received_by.head[d]
     while flow >= 0:
-        out = node[OUT, flow_int[SOURCE, flow]]
+        out = nodes[flows[flow].source].sent
         full += out == 1
         least = min(least, out)
         most = max(most, out)
         asked += demand(coefficients, out)
-        flow = flow_int[IN_NEXT, flow]
+        flow = received_by.after[flow]
     changed = (
-        full != node[FULL, d] or least != node[LEAST, d] or most != node[MOST, d]
-        or _differs(asked, amount[ASKED, d])
+        full != nodes[d].full or least != nodes[d].least or most != nodes[d].most
+        or _differs(asked, nodes[d].asked)
     )  # fmt: skip
-    node[FULL, d] = full
-    node[LEAST, d] = least
-    node[MOST, d] = most
-    amount[ASKED, d] = asked
+    nodes[d].full = full
+    nodes[d].least = least
+    nodes[d].most = most
+    nodes[d].asked = asked
     return changed
 
 
 @lean_njit()
-def _count_sender(coefficients, node, amount, flow_int, s):
+def _count_sender(state, s):
     """Count the conflicts of an adapter's flows; return whether those with full-rate ones changed.
 
-    Leaves the numbers of parallel flows in PARALLEL; `_clear_parallel` takes them back.
+    Leaves the numbers of parallel flows in `parallel`; `_clear_parallel` takes them back.
     """
+    nodes, flows, sent_by = state.nodes, state.flows, state.sent_by
     total, most, conflicts = 0, 0, 0.0
-    each = demand(coefficients, max(node[OUT, s], 1))
-    flow = node[OUT_HEAD, s]
+    each = demand(state.coefficients, max(nodes[s].sent, 1))
+    flow = sent_by.head[s]
     while flow >= 0:
-        node[PARALLEL, flow_int[DESTINATION, flow]] += 1
-        flow = flow_int[OUT_NEXT, flow]
-    flow = node[OUT_HEAD, s]
+        nodes[flows[flow].destination].parallel += 1
+        flow = sent_by.after[flow]
+    flow = sent_by.head[s]
     while flow >= 0:
-        d = flow_int[DESTINATION, flow]
-        parallel = node[PARALLEL, d]
-        if node[INTO, d] > parallel:
-            conflicts += max(0.0, amount[ASKED, d] - parallel * each)
-        total += node[FULL, d]
-        most = max(most, node[FULL, d])
-        flow = flow_int[OUT_NEXT, flow]
-    if node[OUT, s] <= 1:
+        d = flows[flow].destination
+        parallel = nodes[d].parallel
+        if nodes[d].into > parallel:
+            conflicts += max(0.0, nodes[d].asked - parallel * each)
+        total += nodes[d].full
+        most = max(most, nodes[d].full)
+        flow = sent_by.after[flow]
+    if nodes[s].sent <= 1:
         total = most = 0  # it is a full-rate sender itself
-    changed = total != node[FULL_TOTAL, s] or most != node[FULL_MOST, s]
-    node[FULL_TOTAL, s] = total
-    node[FULL_MOST, s] = most
-    amount[CONFLICTS, s] = conflicts
+    changed = total != nodes[s].full_total or most != nodes[s].full_most
+    nodes[s].full_total = total
+    nodes[s].full_most = most
+    nodes[s].conflicts = conflicts
     return changed
 
 
 @lean_njit()
-def _clear_parallel(node, flow_int, s):
-    flow = node[OUT_HEAD, s]
+def _clear_parallel(state, s):
+    flow = state.sent_by.head[s]
     while flow >= 0:
-        node[PARALLEL, flow_int[DESTINATION, flow]] = 0
-        flow = flow_int[OUT_NEXT, flow]
+        state.nodes[state.flows[flow].destination].parallel = 0
+        flow = state.sent_by.after[flow]
 
 
 @lean_njit(inline="always")
-def _part(entry, shift, flow_int, route_offset, route_share):
+def _part(state, entry):
     """Share of its flow that an entry carries over its link."""
-    if len(route_share) == 0:
+    if len(state.route_share) == 0:
         return 1.0
+    shift = state.count.shift
     flow = entry >> shift
-    return route_share[route_offset[flow_int[ROUTE, flow]] + entry - (flow << shift)]
+    place = state.route_offset[state.flows[flow].route] + entry - (flow << shift)
+    return state.route_share[place]
 
 
 @lean_njit()
-def _level(capacity, head, entry_next, shift, flow_int, flow_float, route_offset, route_share):
+def _level(state, link):
     """The rate above which a link cuts its flows; infinite when it carries what it is asked for.
 
-    What is asked for is `SENDER` / `ADAPTER`, or its share where routes split.
+    What is asked for is `sender` / `adapter`, or its share where routes split.
     """
+    capacity, flows, shift = state.capacity[link], state.flows, state.count.shift
     asked, weight = 0.0, 0.0
-    entry = head
+    entry = state.entries_of.head[link]
     while entry >= 0:
         flow = entry >> shift
-        part = _part(entry, shift, flow_int, route_offset, route_share)
-        asked += part * flow_float[SENDER, flow] / flow_float[ADAPTER, flow]
+        part = _part(state, entry)
+        asked += part * flows[flow].sender / flows[flow].adapter
         weight += part
-        entry = entry_next[entry]
+        entry = state.entries_of.after[entry]
     if asked <= capacity * (1.0 + SAME):
         return np.inf
     level = capacity / weight
     while True:
         left, weight = capacity, 0.0
-        entry = head
+        entry = state.entries_of.head[link]
         while entry >= 0:
             flow = entry >> shift
-            part = _part(entry, shift, flow_int, route_offset, route_share)
-            wanted = flow_float[SENDER, flow] / flow_float[ADAPTER, flow]
+            part = _part(state, entry)
+            wanted = flows[flow].sender / flows[flow].adapter
             if wanted <= level:
                 left -= part * wanted
             else:
                 weight += part
-            entry = entry_next[entry]
+            entry = state.entries_of.after[entry]
         if weight == 0.0 or left <= level * weight * (1.0 + SAME):
             return level
         level = left / weight
@@ -295,7 +361,7 @@ def _own(coefficients, out, added, sender, receiver):
     two without loss, and so is a sender by two slow receivers.
     """
     rate = min(sender, receiver)
-    share = coefficients[0] + coefficients[1] * out
+    share = coefficients.out_offset + coefficients.out_weight * out
     share = max(share * rate / sender, min(share, 1.0))
     return max(1.0, share, (share + added) * rate / receiver) * sender / rate
 
@@ -307,7 +373,7 @@ def penalty_solve(state, rate, changed):
     Parameters
     ----------
     state
-        Of `weft.contention.penalty_state.penalty_state`.
+        A `State`.
     rate
         float64 [slots], bytes/ns; holds what the last solution wrote, and is brought up to date
         for the slots in use.
@@ -319,154 +385,151 @@ def penalty_solve(state, rate, changed):
     int
         How many slots `changed` lists.
     """
-    (
-        capacity, route_offset, route_link, route_share, inner, route_ends, node, flow_int,
-        flow_float, entry_next, _, link_head, mark, number, link_mark, links, senders, receivers,
-        pending, is_pending, coefficients, amount, link_level,
-    ) = state  # fmt: skip
-    shift = number[SHIFT]
-    back = coefficients[6]
-    for place in range(number[PENDING]):
-        is_pending[pending[place]] = False
-        rate[pending[place]] = 0.0
-    number[PENDING] = 0
+    coefficients, nodes, flows, count = state.coefficients, state.nodes, state.flows, state.count
+    sent_by, received_by = state.sent_by, state.received_by
+    senders, receivers, levels = state.senders, state.receivers, state.level
+    shift = count.shift
+    back = coefficients.back_pressure
+    for place in range(count.pending):
+        state.is_pending[state.pending[place]] = False
+        rate[state.pending[place]] = 0.0
+    count.pending = 0
 
     # Receivers: those of flows that came or went, and of all flows of a sender whose number of
     # flows did.
-    for place in range(number[RECEIVERS]):
-        mark[receivers[place]] |= CHANGED
-    for place in range(number[SENDERS]):
+    for place in range(count.receivers):
+        nodes[receivers[place]].mark |= CHANGED
+    for place in range(count.senders):
         s = senders[place]
-        mark[s] |= TOUCHED | RENEWED
-        flow = node[OUT_HEAD, s]
+        nodes[s].mark |= TOUCHED | RENEWED
+        flow = sent_by.head[s]
         while flow >= 0:
-            _note(mark, RECEIVES, receivers, flow_int[DESTINATION, flow], number, RECEIVERS)
-            flow = flow_int[OUT_NEXT, flow]
-    for place in range(number[RECEIVERS]):
+            note_receiver(state, RECEIVES, flows[flow].destination)
+            flow = sent_by.after[flow]
+    for place in range(count.receivers):
         d = receivers[place]
-        if _count_receiver(coefficients, node, amount, flow_int, d):
-            mark[d] |= CHANGED
-        if mark[d] & CHANGED:
-            flow = node[IN_HEAD, d]
+        if _count_receiver(state, d):
+            nodes[d].mark |= CHANGED
+        if nodes[d].mark & CHANGED:
+            flow = received_by.head[d]
             while flow >= 0:
-                _note(mark, TOUCHED, senders, flow_int[SOURCE, flow], number, SENDERS)
-                flow = flow_int[IN_NEXT, flow]
+                note_sender(state, TOUCHED, flows[flow].source)
+                flow = received_by.after[flow]
     # Conflicts with full-rate senders decide, over rule (b), about the flows of those.
-    for place in range(number[SENDERS]):
+    for place in range(count.senders):
         s = senders[place]
-        renewed = _count_sender(coefficients, node, amount, flow_int, s)
-        _clear_parallel(node, flow_int, s)
-        if renewed or mark[s] & RENEWED:
-            flow = node[OUT_HEAD, s]
+        renewed = _count_sender(state, s)
+        _clear_parallel(state, s)
+        if renewed or nodes[s].mark & RENEWED:
+            flow = sent_by.head[s]
             while flow >= 0:
-                d = flow_int[DESTINATION, flow]
-                if not mark[d] & CHANGED:
-                    _note(mark, RECEIVES, receivers, d, number, RECEIVERS)
-                    mark[d] |= CHANGED
-                flow = flow_int[OUT_NEXT, flow]
-    for place in range(number[RECEIVERS]):
+                d = flows[flow].destination
+                if not nodes[d].mark & CHANGED:
+                    note_receiver(state, RECEIVES, d)
+                    nodes[d].mark |= CHANGED
+                flow = sent_by.after[flow]
+    for place in range(count.receivers):
         d = receivers[place]
-        if not mark[d] & CHANGED or node[FULL, d] != 1 or node[INTO, d] < 2:
+        if not nodes[d].mark & CHANGED or nodes[d].full != 1 or nodes[d].into < 2:
             continue
         slower, only = 0.0, -1
-        flow = node[IN_HEAD, d]
+        flow = received_by.head[d]
         while flow >= 0:
-            s = flow_int[SOURCE, flow]
-            out = node[OUT, s]
+            s = flows[flow].source
+            out = nodes[s].sent
             if out == 1:
                 only = s
             else:
                 slower = max(
                     slower,
                     full_rate_penalty(
-                        coefficients, out, 1, node[FULL_TOTAL, s], node[FULL_MOST, s]
+                        coefficients, out, 1, nodes[s].full_total, nodes[s].full_most
                     ),
                 )
-            flow = flow_int[IN_NEXT, flow]
-        if _differs(slower, amount[SLOWER, d]):
-            _note(mark, TOUCHED, senders, only, number, SENDERS)
-        amount[SLOWER, d] = slower
-    for place in range(number[RECEIVERS]):
-        mark[receivers[place]] &= ~(RECEIVES | CHANGED)
-    number[RECEIVERS] = 0
+            flow = received_by.after[flow]
+        if _differs(slower, nodes[d].slower):
+            note_sender(state, TOUCHED, only)
+        nodes[d].slower = slower
+    for place in range(count.receivers):
+        nodes[receivers[place]].mark &= ~(RECEIVES | CHANGED)
+    count.receivers = 0
 
     # Penalties of the adapters, and the links that are now asked for more or less.
-    for place in range(number[SENDERS]):
+    for place in range(count.senders):
         s = senders[place]
-        out = node[OUT, s]
+        out = nodes[s].sent
         each = demand(coefficients, max(out, 1))
         top = 1.0
-        flow = node[OUT_HEAD, s]
+        flow = sent_by.head[s]
         while flow >= 0:
-            node[PARALLEL, flow_int[DESTINATION, flow]] += 1
-            flow = flow_int[OUT_NEXT, flow]
-        flow = node[OUT_HEAD, s]
+            nodes[flows[flow].destination].parallel += 1
+            flow = sent_by.after[flow]
+        flow = sent_by.head[s]
         while flow >= 0:
-            d = flow_int[DESTINATION, flow]
-            parallel = node[PARALLEL, d]
+            d = flows[flow].destination
+            parallel = nodes[d].parallel
             added = added_penalty(
-                coefficients, out, node[INTO, d] - parallel,
-                max(0.0, amount[ASKED, d] - parallel * each), amount[CONFLICTS, s], node[INTO, d],
-                node[LEAST, d], node[MOST, d], node[FULL, d], amount[SLOWER, d],
+                coefficients, out, nodes[d].into - parallel,
+                max(0.0, nodes[d].asked - parallel * each), nodes[s].conflicts, nodes[d].into,
+                nodes[d].least, nodes[d].most, nodes[d].full, nodes[d].slower,
             )  # fmt: skip
-            route = flow_int[ROUTE, flow]
-            own = _own(coefficients, out, added, route_ends[0, route], route_ends[1, route])
-            flow_float[OWN, flow] = own
+            route = flows[flow].route
+            own = _own(
+                coefficients, out, added, state.source_rate[route], state.destination_rate[route]
+            )
+            flows[flow].own = own
             top = max(top, own)
-            flow = flow_int[OUT_NEXT, flow]
-        flow = node[OUT_HEAD, s]
+            flow = sent_by.after[flow]
+        flow = sent_by.head[s]
         while flow >= 0:
-            node[PARALLEL, flow_int[DESTINATION, flow]] = 0
-            own = flow_float[OWN, flow]
+            nodes[flows[flow].destination].parallel = 0
+            own = flows[flow].own
             own += back * (top - own)
-            if _differs(own, flow_float[ADAPTER, flow]):
-                flow_float[ADAPTER, flow] = own
+            if _differs(own, flows[flow].adapter):
+                flows[flow].adapter = own
                 _note_links(state, flow)
-            flow = flow_int[OUT_NEXT, flow]
-    for place in range(number[LINKS]):
-        link = links[place]
-        link_mark[link] = False
-        level = _level(
-            capacity[link], link_head[link], entry_next, shift, flow_int, flow_float,
-            route_offset, route_share,
-        )  # fmt: skip
-        if level == link_level[link]:
+            flow = sent_by.after[flow]
+    for place in range(count.links):
+        link = state.links[place]
+        state.is_listed[link] = False
+        level = _level(state, link)
+        if level == levels[link]:
             continue
-        if level < np.inf and not _differs(link_level[link], level):
+        if level < np.inf and not _differs(levels[link], level):
             continue
-        link_level[link] = level
-        entry = link_head[link]
+        levels[link] = level
+        entry = state.entries_of.head[link]
         while entry >= 0:
-            s = flow_int[SOURCE, entry >> shift]
-            _note(mark, TOUCHED, senders, s, number, SENDERS)
-            entry = entry_next[entry]
-    number[LINKS] = 0
+            s = flows[entry >> shift].source
+            note_sender(state, TOUCHED, s)
+            entry = state.entries_of.after[entry]
+    count.links = 0
 
     # Rates: what adapters and links leave, and back-pressure on everything a sender sends.
     news = 0
-    for place in range(number[SENDERS]):
+    for place in range(count.senders):
         s = senders[place]
-        mark[s] &= ~(SENDS | TOUCHED | RENEWED)
+        nodes[s].mark &= ~(SENDS | TOUCHED | RENEWED)
         top = 1.0
-        flow = node[OUT_HEAD, s]
+        flow = sent_by.head[s]
         while flow >= 0:
-            own = flow_float[OWN, flow]
-            route = flow_int[ROUTE, flow]
-            for at in range(route_offset[route], route_offset[route + 1]):
-                link = route_link[at]
-                if inner[link]:
-                    own = max(own, flow_float[SENDER, flow] / link_level[link])
-            flow_float[TOP, flow] = own
+            own = flows[flow].own
+            route = flows[flow].route
+            for at in range(state.route_offset[route], state.route_offset[route + 1]):
+                link = state.route_link[at]
+                if state.inner[link]:
+                    own = max(own, flows[flow].sender / levels[link])
+            flows[flow].top = own
             top = max(top, own)
-            flow = flow_int[OUT_NEXT, flow]
-        flow = node[OUT_HEAD, s]
+            flow = sent_by.after[flow]
+        flow = sent_by.head[s]
         while flow >= 0:
-            own = flow_float[TOP, flow]
-            now = flow_float[SENDER, flow] / (own + back * (top - own))
+            own = flows[flow].top
+            now = flows[flow].sender / (own + back * (top - own))
             if _differs(rate[flow], now):
                 rate[flow] = now
                 changed[news] = flow
                 news += 1
-            flow = flow_int[OUT_NEXT, flow]
-    number[SENDERS] = 0
+            flow = sent_by.after[flow]
+    count.senders = 0
     return news

@@ -3,31 +3,54 @@
 The queue has a bucket for each first binary digits of a level; within one, links come in any order.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from weft.kernels.lean import lean_njit
+from weft.kernels.records import counters
 
-# Places of `number`.
-SHIFT = 0
-POOL_END = 1
-DIRTY = 2
-TOUCHED = 3
-SLOTS = 4
-ENTRIES = 5
-FILLED = 6
-REVISED = 7
-QUEUED = 8
-LOWEST = 9
-BASE = 10
-LAST_BUCKET = 11
-PATIENCE = 12
+#: What max–min sharing keeps of a link. Flows slower than its level hold what they use; all others,
+#: and those without a rate, are active.
+LINK = np.dtype(
+    [
+        ("rest", np.float64),  # capacity that no holding flow uses, bytes/ns
+        ("weight", np.float64),  # parts of the active flows' rates that cross the link, added up
+        ("active", np.float64),  # how many flows are active
+        ("level", np.float64),  # bytes/ns, infinite when the link is not full
+    ],
+    align=True,
+)
+#: Links in the queue, its lowest bucket that may hold one, the binary digits of the first bucket's
+#: keys, and the number of the last bucket.
+QUEUE = counters("queued", "lowest", "base", "last_bucket")
 
-# Of each link, in `links`, four numbers in a row. Flows slower than the level hold what they use;
-# all others, and those without a rate, are active.
-REST = 0  # capacity that no holding flow uses
-WEIGHT = 1  # parts of the active flows' rates that cross the link, added up
-ACTIVE = 2  # how many flows are active
-LEVEL = 3  # infinite when the link is not full
+
+class LinkQueue(NamedTuple):
+    """Links in the order of their keys, as lists in buckets.
+
+    Parameters
+    ----------
+    key, key_bits
+        float64 [links], and the same memory as int64.
+    bucket_of
+        int32 [links]: bucket of a link, -1 for none.
+    first
+        int32 [buckets]: first link of a bucket, -1 for none.
+    after, before
+        int32 [links]: neighbours in the list of a bucket, -1 for none.
+    count
+        A QUEUE record.
+    """
+
+    key: Any
+    key_bits: Any
+    bucket_of: Any
+    first: Any
+    after: Any
+    before: Any
+    count: Any
+
 
 #: Levels that differ by less than this part are the same.
 SAME = 1e-12
@@ -42,49 +65,47 @@ DIGITS = 44
 
 
 @lean_njit(inline="always")
-def bucket_of_level(key_bits, number, link):
+def bucket_of_level(queue, link):
     """Bucket of a link's key: its first binary digits, so that buckets ascend with keys."""
-    return min(max((key_bits[link] >> DIGITS) - number[BASE], 0), number[LAST_BUCKET])
+    digits = (queue.key_bits[link] >> DIGITS) - queue.count.base
+    return min(max(digits, 0), queue.count.last_bucket)
 
 
 @lean_njit(inline="always")
-def queue_link(queue, number, link, level):
+def queue_link(queue, link, level):
     """Put a link that is not queued where its level says."""
-    key, key_bits, bucket_of, first, after, before = queue
-    key[link] = level
-    bucket = bucket_of_level(key_bits, number, link)
-    head = first[bucket]
-    bucket_of[link] = bucket
-    first[bucket] = link
-    after[link] = head
-    before[link] = -1
+    queue.key[link] = level
+    bucket = bucket_of_level(queue, link)
+    head = queue.first[bucket]
+    queue.bucket_of[link] = bucket
+    queue.first[bucket] = link
+    queue.after[link] = head
+    queue.before[link] = -1
     if head >= 0:
-        before[head] = link
-    number[QUEUED] += 1
-    number[LOWEST] = min(number[LOWEST], bucket)
+        queue.before[head] = link
+    queue.count.queued += 1
+    queue.count.lowest = min(queue.count.lowest, bucket)
 
 
 @lean_njit(inline="always")
-def unqueue_link(queue, number, link):
+def unqueue_link(queue, link):
     """Take a link out of its bucket."""
-    _, _, bucket_of, first, after, before = queue
-    follower = after[link]
-    if before[link] >= 0:
-        after[before[link]] = follower
+    follower, previous = queue.after[link], queue.before[link]
+    if previous >= 0:
+        queue.after[previous] = follower
     else:
-        first[bucket_of[link]] = follower
+        queue.first[queue.bucket_of[link]] = follower
     if follower >= 0:
-        before[follower] = before[link]
-    bucket_of[link] = -1
-    number[QUEUED] -= 1
+        queue.before[follower] = previous
+    queue.bucket_of[link] = -1
+    queue.count.queued -= 1
 
 
 @lean_njit(inline="always")
-def lowest_bucket(queue, number):
+def lowest_bucket(queue):
     """First bucket that is not empty, when anything is queued."""
-    first = queue[3]
-    bucket = number[LOWEST]
-    while first[bucket] < 0:
+    bucket = queue.count.lowest
+    while queue.first[bucket] < 0:
         bucket += 1
-    number[LOWEST] = bucket
+    queue.count.lowest = bucket
     return bucket

@@ -57,15 +57,7 @@ from weft.kernels.packet.layout import (
 )
 from weft.kernels.packet.queue import give_slot, mark, take_slot
 from weft.kernels.program.events import ARRIVE, END, event, push_event
-from weft.kernels.program.operations import (
-    ADAPTER_LATENCY,
-    ARRIVED,
-    DATA,
-    EAGER_BYTES,
-    ENDED,
-    NOTHING,
-    PUT,
-)
+from weft.kernels.program.operations import DATA, NOTHING, PUT
 
 # Columns of queue pairs, int32: the message being sent, the last one, the next in line.
 FIRST = 0
@@ -216,7 +208,7 @@ def can_send(net, pair):
 
 
 @part_njit()
-def inject(net, program, times, heap, pair, link, lane, now):
+def inject(net, ranks, pair, link, lane, now):
     """Make the next packet of a queue pair, which then goes on or to the end of its line.
 
     Returns
@@ -259,9 +251,8 @@ def inject(net, program, times, heap, pair, link, lane, now):
     net.number[SERIALS] += 1
     net.number[IN_FLIGHT] += 1
     net.number[INJECTED_BYTES] += payload + net.setting[HEADER]
-    left = times[4]
-    if sends[op] == DATA and left[op] < 0:
-        left[op] = now
+    if sends[op] == DATA and ranks.left[op] < 0:
+        ranks.left[op] = now
     messages[op, LEFT] -= payload
     # Out of the line, and if there is more to its front or, when the turn is over, its end.
     row = net.lanes[link * net.setting[LANES] + lane]
@@ -271,7 +262,7 @@ def inject(net, program, times, heap, pair, link, lane, now):
     if messages[op, LEFT] == 0:
         until = now + duration(net, link, payload + net.setting[HEADER])
         if sends[op] == DATA:
-            _has_left(net, program, times, heap, op, until)
+            _has_left(net, ranks, op, until)
         pairs[pair, FIRST] = next_sent[op]
     taken = pairs[pair, TAKEN] + payload + net.setting[HEADER]
     pairs[pair, TAKEN] = 0
@@ -302,21 +293,21 @@ def _keep_turn(net, link, lane, pair):
 
 
 @part_njit()
-def _has_left(net, program, times, heap, op, until):
+def _has_left(net, ranks, op, until):
     """The last byte of a message leaves at a time; that may end its operation."""
-    kind, size, succ_offset = program[0], program[2], program[7]
-    if kind[op] != PUT and size[op] <= net.setting[EAGER_BYTES]:
+    program = ranks.program
+    if program.kind[op] != PUT and program.size_bytes[op] <= ranks.rules.eager_bytes:
         return
-    if succ_offset[op + 1] == succ_offset[op]:
+    if program.successor_offset[op + 1] == program.successor_offset[op]:
         # Nobody waits for it.
-        times[3][op] = until
-        net.number[ENDED] += 1
+        ranks.ended[op] = until
+        ranks.count.ended += 1
     else:
-        push_event(heap[0], heap[1], net.number, until, event(END, op))
+        push_event(ranks.heap, until, event(END, op))
 
 
 @part_njit()
-def deliver(net, program, times, heap, slot, link, lane, now):
+def deliver(net, ranks, slot, link, lane, now):
     """A packet begins to leave over the last link of its way."""
     slots = net.slots
     connections, messages = net.connections, net.messages
@@ -347,7 +338,7 @@ def deliver(net, program, times, heap, slot, link, lane, now):
     messages[op, MISSING] -= 1
     messages[op, LATEST] = max(messages[op, LATEST], arrival)
     if messages[op, MISSING] == 0 and connections[connection, OLDEST] == op:
-        _whole(net, program, times, heap, connection)
+        _whole(net, ranks, connection)
 
 
 @part_njit()
@@ -389,7 +380,7 @@ def _overtakes(net, connection, slot, arrival):
 
 
 @part_njit()
-def _whole(net, program, times, heap, connection):
+def _whole(net, ranks, connection):
     """The oldest message of a connection is complete, and perhaps some that follow it."""
     connections, messages, next_whole, sends = (
         net.connections,
@@ -397,16 +388,16 @@ def _whole(net, program, times, heap, connection):
         net.next_whole,
         net.sends,
     )
-    kind = program[0]
+    kind = ranks.program.kind
     op = np.int64(connections[connection, OLDEST])
     while messages[op, MISSING] == 0:
-        time = messages[op, LATEST] + net.setting[ADAPTER_LATENCY]
+        time = messages[op, LATEST] + ranks.rules.adapter_latency
         if sends[op] == DATA and kind[op] == PUT:
             # Nobody waits for it.
-            times[5][op] = time
-            net.number[ARRIVED] += 1
+            ranks.arrived[op] = time
+            ranks.count.arrived += 1
         else:
-            push_event(heap[0], heap[1], net.number, time, event(ARRIVE, op))
+            push_event(ranks.heap, time, event(ARRIVE, op))
         after = np.int64(next_whole[op])
         connections[connection, OLDEST] = after
         if after < 0:

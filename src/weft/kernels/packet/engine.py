@@ -57,7 +57,7 @@ from weft.kernels.packet.layout import (
 from weft.kernels.packet.queue import give_slot, lowest_dirty, mark, next_time, pop, push
 from weft.kernels.packet.route import route
 from weft.kernels.packet.switch import choose_packet, enqueue, take
-from weft.kernels.program.operations import ENDED, JOINING, next_start, program_events, start_ready
+from weft.kernels.program.operations import next_start, program_events, start_ready
 
 # Why the loop returned.
 DONE = 0
@@ -77,7 +77,7 @@ HOP_WIDTH = 8
 
 
 @part_njit()
-def _grant(net, program, times, heap, link, now):
+def _grant(net, ranks, link, now):
     """Let a link grant a packet if it can, or be woken up when it may."""
     if not net.state[link, ASKING]:
         return
@@ -106,7 +106,7 @@ def _grant(net, program, times, heap, link, now):
         could = slot_time[slot]
     elif adapter:
         could = can_send(net, pair)
-        slot = inject(net, program, times, heap, pair, link, lane, now)
+        slot = inject(net, ranks, pair, link, lane, now)
     else:
         could = slot_time[slot]
     size = np.int64(slots[slot, BYTES])
@@ -142,7 +142,7 @@ def _grant(net, program, times, heap, link, now):
     if net.state[link, ASKING]:
         wake(net, link, net.state[link, FREE_AT])
     if net.fixed[link, HEAD_ROW] < 0:
-        deliver(net, program, times, heap, slot, link, lane, now)
+        deliver(net, ranks, slot, link, lane, now)
         return
     slots[slot, LINK] = link
     slots[slot, LANE] = lane
@@ -150,22 +150,15 @@ def _grant(net, program, times, heap, link, now):
 
 
 @lean_njit()
-def run(net, program, times, heap, timeline, moves, until, most_events):
+def run(net, ranks, until, most_events):
     """Go on until all is done, a time has come, nothing moves, or so many events have passed.
 
     Parameters
     ----------
     net
         A `Net`.
-    program, times, heap
-        See `flow_engine.run`; times are int64 ps.
-    timeline
-        int32 and int64: operations that wait for nothing but their release, by that, and when that
-        is, ps.
-    moves
-        What operations send (of `net`), those that join their queue pairs in this instant;
-        copies within hosts: rate in Gb/s, ps x Gb/s a byte, and 1, as they are rounded to ps; of
-        each such message its pair of ranks, and until when each pair's copies last.
+    ranks
+        A `weft.kernels.program.state.Ranks`, times being int64 ps.
     until
         Time after which nothing is done yet.
     most_events
@@ -177,7 +170,6 @@ def run(net, program, times, heap, timeline, moves, until, most_events):
     (`until` has come).
     """
     setting, number = net.setting, net.number
-    joining = moves[1]
     slots = net.slots
     instants = 0
     while True:
@@ -205,13 +197,13 @@ def run(net, program, times, heap, timeline, moves, until, most_events):
                     return NO_WAY
                 enqueue(net, slot, now)
             # (b) what programs wait for
-            if next_start(number, heap, timeline, NEVER) <= now:
-                program_events(setting, number, moves, program, times, heap, timeline, now, now)
+            if next_start(ranks, NEVER) <= now:
+                program_events(ranks, now, now)
             # (c) operations that have become ready
-            start_ready(setting, number, moves, program, times, heap, now, now)
-            for place in range(number[JOINING]):
-                join(net, program[2], np.int64(joining[place]), now)
-            number[JOINING] = 0
+            start_ready(ranks, now, now)
+            for place in range(ranks.count.joining):
+                join(net, ranks.program.size_bytes, np.int64(ranks.joining[place]), now)
+            ranks.count.joining = 0
         # (d) grants
         while number[DIRTY]:
             number[GRANTING] = 1
@@ -220,13 +212,13 @@ def run(net, program, times, heap, timeline, moves, until, most_events):
             if len(net.traced) and number[TRACED] == len(net.hops):
                 return NO_TRACE
             link = lowest_dirty(net)
-            _grant(net, program, times, heap, link, now)
+            _grant(net, ranks, link, now)
         number[GRANTING] = 0
-        time = next_start(number, heap, timeline, next_time(net))
+        time = next_start(ranks, next_time(net))
         if time > now:
             if time == NEVER:
                 # Puts end when they have left, which is before they have arrived.
-                over = number[ENDED] == len(program[0]) and number[IN_FLIGHT] == 0
+                over = ranks.count.ended == len(ranks.program.kind) and number[IN_FLIGHT] == 0
                 return DONE if over else STUCK
             if time > setting[MAX_TIME]:
                 return TIME_OUT

@@ -1,4 +1,4 @@
-"""What is to come at the flow level: events in the order of their times, and those that wait."""
+"""Events of programs of ranks, in the order of their times, and operations that wait."""
 
 import numpy as np
 
@@ -14,9 +14,6 @@ ARRIVE = 4
 #: An item of the heap is kind << KIND_SHIFT | operation, or processor where one is free.
 KIND_SHIFT = 40
 OPERATION = (1 << KIND_SHIFT) - 1
-
-#: Place of `number` that counts the events of the heap.
-HEAP = 0
 
 #: What lies closer together happens at once: this part of the time, but at least and at most so
 #: many ns; and never less than what rounding makes of late times.
@@ -39,19 +36,19 @@ def event(kind, op):
 
 
 @lean_njit()
-def push_event(heap_time, heap_item, number, time, item):
-    """Put an event into the heap."""
-    number[HEAP] += 1
-    sift_up(heap_time, heap_item, number[HEAP] - 1, time, item)
+def push_event(heap, time, item):
+    """Put an event into a `weft.kernels.program.state.Heap`."""
+    heap.size.events += 1
+    sift_up(heap.time, heap.item, heap.size.events - 1, time, item)
 
 
 @lean_njit()
-def pop_event(heap_time, heap_item, number):
-    """Take the first event out of the heap."""
-    item = heap_item[0]
-    number[HEAP] -= 1
-    size = number[HEAP]
-    sift_down(heap_time, heap_item, size, heap_time[size], heap_item[size])
+def pop_event(heap):
+    """Take the first event out of a heap that has one."""
+    item = heap.item[0]
+    heap.size.events -= 1
+    last = heap.size.events
+    sift_down(heap.time, heap.item, last, heap.time[last], heap.item[last])
     return item
 
 

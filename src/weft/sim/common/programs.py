@@ -2,95 +2,101 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.kernels.program import operations as program
+from weft.kernels.program import operations
+from weft.kernels.program.state import COUNT, HEAP_SIZE, Heap, Program, Ranks, rules_dtype
+from weft.kernels.records import record
 from weft.workload import Kind, Workload
 
 #: Most keys that are numbered by a table of all of them.
 _DENSE = 2**24
 
 
-class Programs(NamedTuple):
-    """Programs before anything has happened; `weft.kernels.flow.engine.run` has the arrays."""
+def lay_ranks(
+    workload: Workload,
+    duration: NDArray[Any],
+    release: NDArray[Any],
+    route: NDArray[np.int32],
+    rules: Mapping[str, Any],
+) -> Ranks:
+    """Programs of ranks before anything has happened, as kernels take them.
 
-    program: tuple[NDArray[Any], ...]
-    times: tuple[NDArray[Any], ...]
-    heap: tuple[NDArray[Any], ...]
-    timeline: tuple[NDArray[np.int32], NDArray[Any]]
-    moves: tuple[NDArray[Any], ...]
-
-    @classmethod
-    def of(
-        cls,
-        workload: Workload,
-        duration: NDArray[Any],
-        release: NDArray[Any],
-        route: NDArray[np.int32],
-        number: NDArray[np.int64],
-        copies: tuple[float, float, float],
-    ) -> Programs:
-        """Arrays of a workload's programs.
-
-        Parameters
-        ----------
-        workload
-            What the ranks do.
-        duration, release
-            Of each operation, in the level's unit and type of time; release may be empty.
-        route
-            int32 [ops], `LOCAL` within a host.
-        number
-            The level's counters; how many operations are ready is written there.
-        copies
-            Rate within hosts in Gb/s, units of time x Gb/s a byte, and 1 where they are whole.
-        """
-        ops = workload.num_ops
-        waiting = np.subtract(
-            workload.dep_offset[1:], workload.dep_offset[:-1], dtype=np.int32, casting="same_kind"
-        )
-        free = waiting == 0
-        later = free & (release > 0) if len(release) else np.zeros(ops, dtype=bool)
-        begin = np.flatnonzero(free & ~later)
-        # Large arrays of zeros take memory only where they are used.
-        ready = np.zeros(ops + 1, dtype=np.int32)
-        ready[: len(begin)] = begin
-        number[program.READY_TAIL] = len(begin)
-        timeline = np.flatnonzero(later)
-        if len(release):
-            timeline = timeline[np.argsort(release[timeline], kind="stable")]
-        processors = int(workload.cpu.max(initial=0)) + 1
-        events = 2 * ops + workload.num_ranks * processors + 16
-        unit = duration.dtype
-        sent = workload.messages[route[workload.messages] == program.LOCAL]
-        ranks = workload.num_ranks
-        key = workload.rank[sent].astype(np.int64) * ranks + workload.peer[sent]
-        pairs, number_of = numbered(key, ranks**2)
-        pair_of = np.zeros(ops if len(sent) else 0, dtype=np.int32)
-        pair_of[sent] = number_of
-        return cls(
-            program=(
-                workload.kind, workload.rank, workload.size_bytes, duration, workload.match,
-                release, workload.cpu, *workload.after, route,
-            ),
-            times=(
-                waiting, ready,
-                *(np.full(ops, -1, dtype=unit) for _ in range(4)),
-                np.zeros((workload.num_ranks, processors), dtype=unit),
-                np.zeros((workload.num_ranks, processors), dtype=np.int32),
-                np.zeros(ops, dtype=np.int32),
-                np.zeros(ops, dtype=np.int32),
-            ),
-            heap=(np.zeros(events, dtype=unit), np.zeros(events, dtype=np.int64)),
-            timeline=(timeline.astype(np.int32), release[timeline].astype(unit)),
-            moves=(
-                np.zeros(ops, dtype=np.uint8), np.zeros(ops + 1, dtype=np.int32), np.array(copies),
-                pair_of, np.zeros(len(pairs), dtype=unit),
-            ),
-        )  # fmt: skip
+    Parameters
+    ----------
+    workload
+        What the ranks do.
+    duration, release
+        Of each operation, in the level's unit and type of time; release may be empty.
+    route
+        int32 [ops], `LOCAL` within a host.
+    rules
+        Values of `weft.kernels.program.state.rules_dtype`.
+    """
+    ops, ranks = workload.num_ops, workload.num_ranks
+    pending = np.subtract(
+        workload.dep_offset[1:], workload.dep_offset[:-1], dtype=np.int32, casting="same_kind"
+    )
+    free = pending == 0
+    later = free & (release > 0) if len(release) else np.zeros(ops, dtype=bool)
+    begin = np.flatnonzero(free & ~later)
+    # Large arrays of zeros take memory only where they are used.
+    ready = np.zeros(ops + 1, dtype=np.int32)
+    ready[: len(begin)] = begin
+    timeline = np.flatnonzero(later)
+    if len(release):
+        timeline = timeline[np.argsort(release[timeline], kind="stable")]
+    processors = int(workload.cpu.max(initial=0)) + 1
+    events = 2 * ops + ranks * processors + 16
+    unit = duration.dtype
+    copied = workload.messages[route[workload.messages] == operations.LOCAL]
+    key = workload.rank[copied].astype(np.int64) * ranks + workload.peer[copied]
+    pairs, pair_of_copy = numbered(key, ranks**2)
+    copy_pair = np.zeros(ops if len(copied) else 0, dtype=np.int32)
+    copy_pair[copied] = pair_of_copy
+    offset, successor, on_start = workload.after
+    return Ranks(
+        program=Program(
+            kind=workload.kind,
+            rank=workload.rank,
+            size_bytes=workload.size_bytes,
+            match=workload.match,
+            cpu=workload.cpu,
+            duration=duration,
+            release=release,
+            successor_offset=offset,
+            successor=successor,
+            successor_on_start=on_start,
+            route=route,
+        ),
+        rules=record(rules_dtype(unit), **rules),
+        count=record(COUNT, ready_tail=len(begin)),
+        heap=Heap(
+            time=np.zeros(events, dtype=unit),
+            item=np.zeros(events, dtype=np.int64),
+            size=record(HEAP_SIZE),
+        ),
+        timeline_op=timeline.astype(np.int32),
+        timeline_time=release[timeline].astype(unit),
+        pending=pending,
+        ready=ready,
+        posted=np.full(ops, -1, dtype=unit),
+        ended=np.full(ops, -1, dtype=unit),
+        left=np.full(ops, -1, dtype=unit),
+        arrived=np.full(ops, -1, dtype=unit),
+        busy_until=np.zeros((ranks, processors), dtype=unit),
+        first_waiting=np.zeros((ranks, processors), dtype=np.int32),
+        left_below=np.zeros(ops, dtype=np.int32),
+        right_below=np.zeros(ops, dtype=np.int32),
+        sends=np.zeros(ops, dtype=np.uint8),
+        joining=np.zeros(ops + 1, dtype=np.int32),
+        copy_pair=copy_pair,
+        copied_until=np.zeros(len(pairs), dtype=unit),
+    )
 
 
 class QueuePairs(NamedTuple):

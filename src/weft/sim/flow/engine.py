@@ -17,10 +17,13 @@ from weft.core.registry import convert
 from weft.core.units import Bytes, Nanoseconds
 from weft.fabrics import Fabric, check_fabric
 from weft.kernels.flow import engine as kernel
-from weft.kernels.program import events as flow_events
-from weft.kernels.program import operations as program
+from weft.kernels.flow.state import COUNT, RULES, Flows, Level, Paths
+from weft.kernels.flow.state import QueuePairs as Queues
+from weft.kernels.program import operations
+from weft.kernels.program.state import Ranks
+from weft.kernels.records import record
 from weft.routes import CandidateRoutes, Routes
-from weft.sim.common.programs import Programs, QueuePairs, numbered, queue_pairs
+from weft.sim.common.programs import QueuePairs, lay_ranks, numbered, queue_pairs
 from weft.sim.flow.network import Multipath, Network, lay_routes
 from weft.sim.flow.result import FlowResult
 from weft.sim.flow.sharing import Sharing, sharing_states
@@ -168,7 +171,7 @@ def simulate(
     hosts = host_of_rank(fabric, workload, placement)
     queues = queue_pairs(workload, hosts, options["eager_bytes"], options["handshake"])
     network, taken = lay_messages(fabric, routes, workload, queues, options)
-    route = np.full(workload.num_ops, program.LOCAL, dtype=np.int32)
+    route = np.full(workload.num_ops, operations.LOCAL, dtype=np.int32)
     route[queues.ops] = taken
     pair = np.zeros(workload.num_ops, dtype=np.int32)
     pair[queues.ops] = queues.pair
@@ -177,18 +180,17 @@ def simulate(
     began = time.perf_counter()
     state = _State.of(workload, network, route, pair, num_pairs, options)
     why = state.run(workload, progress)
-    if why == kernel.STUCK and state.number[flow_events.HEAP]:
+    if why == kernel.STUCK and state.ranks.heap.size.events:
         raise InputError(
-            f"simulated time grows beyond 1e+308 ns, from {state.clock[kernel.NOW]:g} ns on"
+            f"simulated time grows beyond 1e+308 ns, from {state.level.count.now_ns:g} ns on"
         )
     if why == kernel.STUCK:
-        posted, ended = state.programs.times[2:4]
-        now = f"{state.clock[kernel.NOW]:g} ns"
-        raise InputError(deadlock_of_ranks(workload, posted, ended, now))
+        now = f"{state.level.count.now_ns:g} ns"
+        raise InputError(deadlock_of_ranks(workload, state.ranks.posted, state.ranks.ended, now))
     if why == kernel.TIME_OUT:
         raise IncompleteRun(
-            f"stopped at {state.clock[kernel.NOW]:g} ns of simulated time: "
-            f"{state.number[program.ARRIVED]:,} of {len(workload.messages):,} messages had "
+            f"stopped at {state.level.count.now_ns:g} ns of simulated time: "
+            f"{state.ranks.count.arrived:,} of {len(workload.messages):,} messages had "
             "arrived; there is no result"
         )
     return FlowResult(
@@ -199,13 +201,13 @@ def simulate(
         network=network,
         route=route,
         options=options,
-        posted_ns=state.programs.times[2],
-        ended_ns=state.programs.times[3],
-        left_ns=state.programs.times[4],
-        arrived_ns=state.programs.times[5],
-        num_shares=int(state.number[kernel.SOLVES]),
-        num_rate_changes=int(state.number[kernel.CHANGES]),
-        most_concurrent=int(state.number[kernel.PEAK]),
+        posted_ns=state.ranks.posted,
+        ended_ns=state.ranks.ended,
+        left_ns=state.ranks.left,
+        arrived_ns=state.ranks.arrived,
+        num_shares=int(state.level.count.solves),
+        num_rate_changes=int(state.level.count.changes),
+        most_concurrent=int(state.level.count.peak),
         run_s=time.perf_counter() - began,
     )
 
@@ -309,14 +311,9 @@ def lay_messages(
 class _State:
     """Everything that the kernel works on; see `weft.kernels.flow.engine.run`."""
 
-    programs: Programs
-    setting: NDArray[np.float64]
-    network: tuple[NDArray[Any], ...]
-    pairs: tuple[NDArray[Any], ...]
-    flows: tuple[NDArray[Any], ...]
-    clock: NDArray[np.float64]
-    number: NDArray[np.int64]
-    laws: tuple[Any, ...]
+    ranks: Ranks
+    level: Level
+    laws: tuple[Any, Any]
 
     @classmethod
     def of(
@@ -329,53 +326,67 @@ class _State:
         options: Mapping[str, Any],
     ) -> _State:
         """The state before anything has happened."""
-        setting = np.zeros(kernel.SETTINGS)
-        setting[program.EAGER_BYTES] = options["eager_bytes"]
-        setting[program.HANDSHAKE] = options["handshake"]
-        setting[program.OVERHEAD] = options["overhead_ns"]
-        setting[program.LOCAL_LATENCY] = options["local_latency_ns"]
         # Alone, messages have no rates to share late.
         alone = options["sharing"] == "none"
-        setting[kernel.TOLERANCE] = 0.0 if alone else options["tolerance"]
         limit = options["max_time_ns"]
-        setting[kernel.MAX_TIME] = np.inf if limit is None else limit
-        setting[kernel.MTU] = 0 if alone else options["mtu_bytes"]
-        setting[kernel.HEADER] = options["header_bytes"]
-        number = np.zeros(kernel.NUMBERS, dtype=np.int64)
         # Each queue pair sends one message at a time; at the moment at which that has left, its
         # slot is still taken when the next one begins.
         block = 1 << kernel.BLOCK_SHIFT
         slots = -(-2 * max(num_pairs, 1) // block) * block
         return cls(
-            programs=Programs.of(
-                workload, workload.duration_ns, workload.release_ns, route, number,
-                (options["local_gbps"], 8.0, 0.0),
+            ranks=lay_ranks(
+                workload,
+                workload.duration_ns,
+                workload.release_ns,
+                route,
+                {
+                    "eager_bytes": options["eager_bytes"],
+                    "handshake": options["handshake"],
+                    "overhead": options["overhead_ns"],
+                    "local_latency": options["local_latency_ns"],
+                    "local_gbps": options["local_gbps"],
+                    "local_units_per_byte": 8.0,
+                },
             ),
-            setting=setting,
-            network=(
-                network.route_latency_ns, network.route_rate_bytes_per_ns,
-                network.route_source, network.route_destination,
-                network.source_rate_bytes_per_ns,
+            level=Level(
+                paths=Paths(
+                    latency_ns=network.route_latency_ns,
+                    rate_bytes_per_ns=network.route_rate_bytes_per_ns,
+                    source=network.route_source,
+                    destination=network.route_destination,
+                    source_rate_bytes_per_ns=network.source_rate_bytes_per_ns,
+                ),
+                pairs=Queues(
+                    pair_of=pair,
+                    last=np.zeros(num_pairs + 1, dtype=np.int32),
+                    latest_ns=np.zeros(num_pairs + 1),
+                    adapter_free_ns=np.zeros(int(network.route_source.max(initial=0)) + 1),
+                ),
+                flows=Flows(
+                    op=np.zeros(slots, dtype=np.int32),
+                    left_bytes=np.zeros(slots),
+                    since_ns=np.zeros(slots),
+                    rate=np.zeros(slots),
+                    shared_rate=np.zeros(slots),
+                    end_ns=np.full(slots, np.inf),
+                    block_end_ns=np.full(slots // block, np.inf),
+                    free=np.zeros(slots, dtype=np.int32),
+                    leaving=np.zeros(slots, dtype=np.int32),
+                    changed=np.zeros(slots, dtype=np.int32),
+                    coming=np.zeros(slots, dtype=np.int32),
+                    touched=np.zeros(slots // block, dtype=np.int32),
+                ),
+                rules=record(
+                    RULES,
+                    tolerance=0.0 if alone else options["tolerance"],
+                    max_time_ns=np.inf if limit is None else limit,
+                    mtu_bytes=0 if alone else options["mtu_bytes"],
+                    header_bytes=options["header_bytes"],
+                ),
+                count=record(COUNT),
             ),
-            pairs=(
-                pair, np.zeros(num_pairs + 1, dtype=np.int32), np.zeros(num_pairs + 1),
-                np.zeros(int(network.route_source.max(initial=0)) + 1),
-            ),
-            flows=(
-                np.zeros(slots, dtype=np.int32),
-                np.zeros(slots),
-                np.zeros(slots),
-                np.full(slots, np.inf),
-                np.zeros(slots),
-                np.full(slots // block, np.inf),
-                *(np.zeros(slots, dtype=np.int32) for _ in range(4)),
-                np.zeros(slots // block, dtype=np.int32),
-                np.zeros(slots),
-            ),
-            clock=np.zeros(1),
-            number=number,
             laws=sharing_states(options["sharing"], network, slots, options["model"]),
-        )  # fmt: skip
+        )
 
     def run(self, workload: Workload, progress: Callable[[Progress], None] | None) -> int:
         """Run to the end, reporting now and then; give the kernel's reason for stopping."""
@@ -383,17 +394,13 @@ class _State:
         moments = 1  # then as many as take a while: Python hears of interrupts between calls
         while True:
             began = time.perf_counter()
-            arrays = self.programs
-            why = kernel.run(
-                arrays.program, self.setting, self.network, self.pairs, arrays.times, arrays.heap,
-                arrays.timeline, arrays.moves, self.flows, self.clock, self.number, *self.laws,
-                moments,
-            )  # fmt: skip
+            why = kernel.run(self.ranks, self.level, *self.laws, moments)
             if progress:
+                done = self.ranks.count
                 progress(
                     Progress(
-                        int(self.number[program.ENDED]), workload.num_ops,
-                        int(self.number[program.ARRIVED]), messages, float(self.clock[kernel.NOW]),
+                        int(done.ended), workload.num_ops, int(done.arrived), messages,
+                        float(self.level.count.now_ns),
                     )
                 )  # fmt: skip
             if why != kernel.MORE:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.contention.slots import slot_shift
-from weft.kernels.flow.maxmin import MOST_PATIENCE
-from weft.kernels.flow.water_levels import BASE, DIGITS, LAST_BUCKET, PATIENCE, SHIFT
+from weft.kernels.flow import maxmin as kernel
+from weft.kernels.flow.water_levels import DIGITS, LINK, QUEUE, LinkQueue
+from weft.kernels.records import record
 
 #: Entries of a link's list of flows are 32-bit numbers.
 _MOST_ENTRIES = 2**31
@@ -22,7 +21,7 @@ def maxmin_state(
     route_link: NDArray[np.int32],
     route_share: NDArray[np.float64],
     max_flows: int,
-) -> tuple[NDArray[Any], ...]:
+) -> kernel.State:
     """State of `weft.kernels.flow.maxmin` with no flow in it.
 
     Parameters
@@ -50,45 +49,45 @@ def maxmin_state(
     # apart; those below and above share one.
     lowest = float(capacity_bytes_per_ns.min(initial=1.0)) / 2**24
     highest = float(capacity_bytes_per_ns.max(initial=1.0)) * 2**8
-    number = np.zeros(13, dtype=np.int64)
-    number[SHIFT] = shift
-    number[PATIENCE] = MOST_PATIENCE
-    number[BASE], number[LAST_BUCKET] = np.array([lowest, highest]).view(np.int64) >> DIGITS
-    number[LAST_BUCKET] = min(number[LAST_BUCKET] - number[BASE], _MOST_BUCKETS)
+    base, last = np.array([lowest, highest]).view(np.int64) >> DIGITS
+    last_bucket = min(last - base, _MOST_BUCKETS)
     key = np.zeros(links)
     capacity = np.ascontiguousarray(capacity_bytes_per_ns, dtype=np.float64)
-    # The four numbers of a link lie in one line of the processor's cache.
-    room = np.zeros(4 * links + 8)
-    skipped = (-room.ctypes.data % 64) // room.itemsize
-    sums = room[skipped : skipped + 4 * links].reshape(links, 4)
-    sums[:, 0] = capacity
-    sums[:, 3] = np.inf
-    return (
-        capacity,
-        np.ascontiguousarray(route_offset, dtype=np.int64),
-        np.ascontiguousarray(route_link, dtype=np.int32),
-        np.ascontiguousarray(route_share, dtype=np.float64),
-        np.zeros(max_flows, dtype=np.int32),
-        np.zeros(entries, dtype=np.int32),
-        np.zeros(entries, dtype=np.int32),
-        np.zeros(entries if len(route_share) else 0, dtype=np.float64),
-        np.zeros(links, dtype=np.int64),
-        np.zeros(links, dtype=np.int32),
-        np.zeros(links, dtype=np.int32),
-        np.zeros(4 * (entries + links), dtype=np.int32),
-        number,
-        np.zeros(links, dtype=np.int32),
-        np.zeros(links, dtype=np.bool_),
-        np.zeros(max_flows, dtype=np.int32),
-        np.zeros(max_flows, dtype=np.bool_),
-        np.zeros(max_flows, dtype=np.float64),
-        sums.reshape(-1),
-        key,
-        key.view(np.int64),
-        np.full(links, -1, dtype=np.int32),
-        np.full(number[LAST_BUCKET] + 1, -1, dtype=np.int32),
-        np.zeros(links, dtype=np.int32),
-        np.zeros(links, dtype=np.int32),
-        np.zeros(links, dtype=np.float64),
-        np.zeros(links, dtype=np.int32),
+    # What is kept of a link lies in one line of the processor's cache.
+    room = np.zeros((links + 2) * LINK.itemsize, dtype=np.uint8)
+    skipped = -room.ctypes.data % 64
+    sums = room[skipped : skipped + links * LINK.itemsize].view(LINK)
+    sums["rest"] = capacity
+    sums["level"] = np.inf
+    return kernel.State(
+        capacity=capacity,
+        route_offset=np.ascontiguousarray(route_offset, dtype=np.int64),
+        route_link=np.ascontiguousarray(route_link, dtype=np.int32),
+        route_share=np.ascontiguousarray(route_share, dtype=np.float64),
+        hops=np.zeros(max_flows, dtype=np.int32),
+        entry_link=np.zeros(entries, dtype=np.int32),
+        entry_place=np.zeros(entries, dtype=np.int32),
+        entry_share=np.zeros(entries if len(route_share) else 0, dtype=np.float64),
+        segment=np.zeros(links, dtype=np.int64),
+        room=np.zeros(links, dtype=np.int32),
+        members=np.zeros(links, dtype=np.int32),
+        pool=np.zeros(4 * (entries + links), dtype=np.int32),
+        links=sums,
+        dirty=np.zeros(links, dtype=np.int32),
+        is_dirty=np.zeros(links, dtype=np.bool_),
+        touched=np.zeros(max_flows, dtype=np.int32),
+        is_touched=np.zeros(max_flows, dtype=np.bool_),
+        current=np.zeros(max_flows, dtype=np.float64),
+        queue=LinkQueue(
+            key=key,
+            key_bits=key.view(np.int64),
+            bucket_of=np.full(links, -1, dtype=np.int32),
+            first=np.full(last_bucket + 1, -1, dtype=np.int32),
+            after=np.zeros(links, dtype=np.int32),
+            before=np.zeros(links, dtype=np.int32),
+            count=record(QUEUE, base=base, last_bucket=last_bucket),
+        ),
+        heap_key=np.zeros(links, dtype=np.float64),
+        heap_link=np.zeros(links, dtype=np.int32),
+        count=record(kernel.COUNT, shift=shift, patience=kernel.MOST_PATIENCE),
     )

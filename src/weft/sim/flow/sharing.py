@@ -41,11 +41,11 @@ def sharing_states(
         When the penalty law is to share routes that leave a host by several ports at once.
     """
     if sharing == "maxmin":
-        state = maxmin_state(
+        levels = maxmin_state(
             network.capacity_bytes_per_ns, network.route_offset, network.route_link,
             network.route_share, max_flows,
         )  # fmt: skip
-        return state, None
+        return levels, None
     if sharing == "penalty":
         share = network.route_share
         if len(share) and np.any(

@@ -104,7 +104,7 @@ def explain(why: int, fabric: Fabric, routes: Routes, workload: Workload, state:
             f"{workload.describe(op)}, after {now}"
         )
     if not number[layout.IN_FLIGHT]:
-        return deadlock_of_ranks(workload, state.times[2], state.times[3], now)
+        return deadlock_of_ranks(workload, state.ranks.posted, state.ranks.ended, now)
     _, wants, wants_vl, reason = state.buffers()
     circle = deadlock_cycle(wants, wants_vl, reason)
     flying = int(number[layout.IN_FLIGHT])

@@ -17,7 +17,6 @@ from weft.core.units import Bytes, Nanoseconds
 from weft.fabrics import Fabric, check_fabric
 from weft.kernels.packet import engine as kernel
 from weft.kernels.packet import layout
-from weft.kernels.program import operations as program
 from weft.routes import Routes
 from weft.sim.flow.engine import Progress, host_of_rank
 from weft.sim.packet.connections import Lids, connect
@@ -157,7 +156,7 @@ def simulate_packets(
     if why == kernel.TIME_OUT and max_time_ns is None:
         raise InputError(
             f"simulated time grows beyond {LONGEST_RUN_PS / 8.64e16:.0f} days, with "
-            f"{int(state.net.number[program.ARRIVED]):,} of {len(workload.messages):,} messages "
+            f"{int(state.ranks.count.arrived):,} of {len(workload.messages):,} messages "
             "arrived"
         )
     conservation = check_conservation(state)
@@ -256,9 +255,9 @@ def _run(
         began = time.perf_counter()
         try:
             why = state.step(instants)
-            number = state.net.number
+            number, done = state.net.number, state.ranks.count
             now = Progress(
-                int(number[program.ENDED]), workload.num_ops, int(number[program.ARRIVED]),
+                int(done.ended), workload.num_ops, int(done.arrived),
                 messages, float(number[layout.NOW]) / PS_PER_NS,
                 # Control packets come on top of the data.
                 min(number[layout.DELIVERED_BYTES] / wire_bytes, 1.0) if wire_bytes else None,

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from weft.kernels.packet import adapter, layout, queue, view
 from weft.kernels.packet import engine as kernel
 from weft.kernels.packet.net import Net
-from weft.kernels.program import operations as program
-from weft.sim.common.programs import Programs
+from weft.kernels.program import operations
+from weft.kernels.program.state import Ranks
+from weft.sim.common.programs import lay_ranks
 from weft.sim.packet.congestion_control import control_state, record
 from weft.sim.packet.connections import Connections
 from weft.sim.packet.hardware import Hardware
@@ -42,11 +43,7 @@ class State:
     """
 
     net: Net
-    program: tuple[NDArray[Any], ...]
-    times: tuple[NDArray[Any], ...]
-    heap: tuple[NDArray[Any], ...]
-    timeline: tuple[NDArray[np.int32], NDArray[np.int64]]
-    moves: tuple[NDArray[Any], ...]
+    ranks: Ranks
     snapshot_ps: int
     next_look: int
     cut_short: bool = False
@@ -92,10 +89,22 @@ class State:
         kept = _rows(len(talks) if reorders else 1, adapter.KEPT_WIDTH, np.int64)
         kept[:, adapter.HELD] = -1
         duration, release = picoseconds(workload.duration_ns), picoseconds(workload.release_ns)
-        programs = Programs.of(
-            workload, duration, release, connections.route, number,
-            (options["local_gbps"], 8000.0, 1.0),
-        )  # fmt: skip
+        ranks = lay_ranks(
+            workload,
+            duration,
+            release,
+            connections.route,
+            {
+                "eager_bytes": options["eager_bytes"],
+                "handshake": options["handshake"],
+                "overhead": picoseconds(options["overhead_ns"]),
+                "adapter_latency": picoseconds(hardware.adapter_latency_ns),
+                "local_latency": picoseconds(options["local_latency_ns"]),
+                "local_gbps": options["local_gbps"],
+                "local_units_per_byte": 8000.0,
+                "local_whole": True,
+            },
+        )
         snapshot_ps = 0
         if options["snapshot_ns"] is not None:
             snapshot_ps = int(picoseconds(options["snapshot_ns"]))
@@ -149,7 +158,7 @@ class State:
             messages=_rows(ops, adapter.MESSAGE_WIDTH, np.int64),
             next_sent=next_sent,
             next_whole=next_whole,
-            sends=programs.moves[0],
+            sends=ranks.sends,
             pair_of=pair_of[0] if pair_of else connection_of,
             connection_of=connection_of,
             route_of=route_of,
@@ -177,17 +186,14 @@ class State:
         )
         return cls(
             net=net,
-            **programs._asdict(),
+            ranks=ranks,
             snapshot_ps=snapshot_ps,
             next_look=0 if snapshot_ps else LONGEST_RUN_PS,
         )
 
     def step(self, instants: int) -> int:
         """Run for about so many instants; more room and snapshots are made on the way."""
-        why = kernel.run(
-            self.net, self.program, self.times, self.heap, self.timeline, self.moves,
-            self.next_look, instants,
-        )  # fmt: skip
+        why = kernel.run(self.net, self.ranks, self.next_look, instants)
         self.cut_short = why != kernel.MORE
         if why == kernel.NO_ROOM:
             self._grow()
@@ -208,15 +214,15 @@ class State:
 
     def _last(self) -> int:
         """The latest end or arrival that is written down."""
-        return max(int(times.max(initial=0)) for times in (self.times[3], self.times[5]))
+        return max(int(times.max(initial=0)) for times in (self.ranks.ended, self.ranks.arrived))
 
     def _is_over(self) -> bool:
         """Whether all has ended and arrived by the time at which the run stops."""
-        number, kind = self.net.number, self.program[0]
-        messages = np.count_nonzero((kind == program.SEND) | (kind == program.PUT))
+        number, kind = self.net.number, self.ranks.program.kind
+        messages = np.count_nonzero((kind == operations.SEND) | (kind == operations.PUT))
         return bool(
-            number[program.ENDED] == len(kind)
-            and number[program.ARRIVED] == messages
+            self.ranks.count.ended == len(kind)
+            and self.ranks.count.arrived == messages
             and number[layout.IN_FLIGHT] == 0
             and self._last() <= self.net.setting[layout.MAX_TIME]
         )
@@ -260,7 +266,7 @@ class State:
     def outcome(self, complete: bool) -> dict[str, Any]:
         """What a result says of a run that is over, or was stopped."""
         number = self.net.number
-        posted, ended, left, arrived = self.times[2:6]
+        ended, arrived = self.ranks.ended, self.ranks.arrived
         # Wake-ups may come after all is over.
         end = self._last() if complete else int(number[layout.NOW])
         if not complete:
@@ -268,7 +274,8 @@ class State:
             ended, arrived = (np.where(times > end, -1, times) for times in (ended, arrived))
         packets, wire_bytes, wait, busy = self.counters(end)
         return {
-            "posted_ps": posted, "ended_ps": ended, "left_ps": left, "arrived_ps": arrived,
+            "posted_ps": self.ranks.posted, "ended_ps": ended, "left_ps": self.ranks.left,
+            "arrived_ps": arrived,
             "end_ps": end, "num_vls": int(self.net.setting[layout.LANES]),
             "packets": packets, "wire_bytes": wire_bytes, "wait_ps": wait, "busy_ps": busy,
             "held_bytes": self._kept(adapter.MOST_HELD), "overtook": self._kept(adapter.OVERTOOK),
@@ -374,9 +381,6 @@ def _settings(
     arbitration = hardware.vl_arbitration
     setting = np.zeros(layout.SETTINGS, dtype=np.int64)
     values = {
-        program.EAGER_BYTES: options["eager_bytes"],
-        program.HANDSHAKE: options["handshake"],
-        program.OVERHEAD: picoseconds(options["overhead_ns"]),
         layout.MTU: hardware.mtu_bytes,
         layout.HEADER: hardware.header_bytes,
         layout.CREDIT_BYTES: hardware.credit_bytes,
@@ -388,8 +392,6 @@ def _settings(
         layout.WORDS: network.words,
         layout.CONTROL: hardware.control_bytes,
         layout.TURN_BYTES: hardware.turn_bytes,
-        program.ADAPTER_LATENCY: picoseconds(hardware.adapter_latency_ns),
-        program.LOCAL_LATENCY: picoseconds(options["local_latency_ns"]),
         layout.MAX_TIME: LONGEST_RUN_PS if limit is None else picoseconds(limit),
         layout.WEIGHTED: arbitration is not None,
         layout.HIGH_LIMIT: 0 if arbitration is None else arbitration.limit,
