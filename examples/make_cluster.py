@@ -40,7 +40,7 @@ def cluster() -> Fabric:
     parts: Parts = build.parts()
     parts.kind[sharp] = NodeKind.AUXILIARY
     parts.descriptions[int(sharp[0])] = "Mellanox Technologies Aggregation Node"
-    fabric = parts.assemble()
+    fabric = Fabric.of(parts)
     # One cable of leaf3 was never put back, and one of leaf2 came up at a quarter of its width.
     fabric = fabric.without(cables=["leaf3[19]"])
     return fabric.degraded(["leaf2[21]"], "1xHDR")

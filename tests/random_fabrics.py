@@ -36,4 +36,4 @@ def random_fabric(
         build.connect([node], [node])
     parts = build.parts()
     parts.kind[adapters] = NodeKind.AUXILIARY
-    return parts.assemble()
+    return Fabric.of(parts)

@@ -15,7 +15,7 @@ from playwright.sync_api import Locator, expect
 from tests.browser.conftest import Report
 from tests.report_pages import comparison_page
 from weft.advice.compare import compare
-from weft.fabrics import Fabric, renamed
+from weft.fabrics import Fabric
 from weft.fabrics.topology import build
 from weft.report.comparison_data import Page
 from weft.report.summary import hottest, scope_of
@@ -382,7 +382,7 @@ def test_engine_that_did_not_run_a_pattern_says_so(open_report: Any, tree_page: 
 def test_hostile_names_do_not_run(open_report: Any) -> None:
     fabric = build("xgft:2;2,2;1,2")
     names = {int(g): n for g, n in zip(fabric.node_guid, HOSTILE, strict=False)}
-    fabric = renamed(fabric, names)
+    fabric = fabric.renamed(names)
     page = comparison_page(fabric, title=HOSTILE[0])
     report = open_report(replace(page, notes=HOSTILE, facts=((HOSTILE[1], HOSTILE[2]),)))
     assert report.text("h1") == HOSTILE[0]

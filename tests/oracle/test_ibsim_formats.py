@@ -122,7 +122,7 @@ def test_fdr10_is_seen_on_devices_that_report_it(tmp_path: Path) -> None:
     parts = Parts.of(build("xgft:1;4;1,rate=4xFDR10"))
     parts.vendor_id[:], parts.device_id[:] = 0x2C9, 0x1003
     parts.device_id[0] = 0xC738
-    fabric = parts.assemble()
+    fabric = Fabric.of(parts)
     same(discovered(fabric, tmp_path, "ibsim"), fabric)
 
 
@@ -156,7 +156,7 @@ def test_names_that_could_mislead_the_simulator(tmp_path: Path) -> None:
     ]
     parts.names[1:3] = ["host w=8", 'a "quoted" #1']
     parts.lid = {(0, 0): (5, 0), (1, 1): (6, 1), (2, 1): (9, 0)}
-    fabric = parts.assemble()
+    fabric = Fabric.of(parts)
     same(discovered(fabric, tmp_path, "ibsim"), fabric)
 
 
@@ -165,7 +165,7 @@ def test_routers_and_aggregation_nodes(tmp_path: Path) -> None:
     parts = Parts.of(build("xgft:1;3;1,rate=4xSDR"))
     parts.kind[2:] = NodeKind.AUXILIARY
     parts.descriptions[3] = "Mellanox Technologies Aggregation Node"
-    fabric = parts.assemble()
+    fabric = Fabric.of(parts)
     found = discovered(fabric, tmp_path, "ibsim")
     same(found, fabric)
     assert np.count_nonzero(found.node_kind == NodeKind.AUXILIARY) == 2

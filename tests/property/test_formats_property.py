@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from weft.core.errors import InputError, NotApplicable
 from weft.core.units import RATE_NAMES, rate_gbps
 from weft.fabrics import Fabric, NodeKind, Parts
-from weft.fabrics.builder import cable_latency_ns
 from weft.fabrics.formats import FormatWarning, reader, writer
 from weft.fabrics.formats.graphml import write as write_graphml
 from weft.fabrics.formats.graphviz import write as write_dot
@@ -27,6 +26,7 @@ from weft.fabrics.formats.ibsim import write as write_ibsim
 from weft.fabrics.formats.node_name_map import parse_names, with_names
 from weft.fabrics.formats.node_name_map import write as write_names
 from weft.fabrics.formats.slurm import write as write_slurm
+from weft.fabrics.parts import cable_latency_ns
 from weft.fabrics.topology import build
 
 WORDS = st.text(
@@ -86,30 +86,32 @@ def fabrics(draw: st.DrawFn) -> Fabric:
     def numbers(most: int) -> list[int]:
         return draw(st.lists(st.integers(0, most), min_size=count, max_size=count))
 
-    return Parts(
-        name="random",
-        kind=kind.astype(np.uint8),
-        names=names,
-        ports=np.array(ports, dtype=np.int32),
-        a_node=np.array([node for node, _ in a], dtype=np.int32),
-        a_port=np.array([port for _, port in a], dtype=np.int32),
-        b_node=np.array([node for node, _ in b], dtype=np.int32),
-        b_port=np.array([port for _, port in b], dtype=np.int32),
-        rate_gbps=np.array([rate_gbps(code) for code in rates], dtype=np.float64),
-        rate_code=np.array(rates, dtype=np.uint8),
-        length_m=length,
-        latency_ns=cable_latency_ns(length),
-        guid=np.array(guids, dtype=np.uint64),
-        forwards=kind == NodeKind.SWITCH,
-        level=np.full(count, -1, dtype=np.int8),
-        coordinates=np.zeros((count, 0), dtype=np.int32),
-        descriptions=descriptions,
-        system_guid=np.array(numbers(2**64 - 1), dtype=np.uint64),
-        vendor_id=np.array(numbers(0xFFFFFF), dtype=np.uint32),
-        device_id=np.array(numbers(0xFFFF), dtype=np.uint32),
-        port_guid=odd,
-        lid=lids,
-    ).assemble()
+    return Fabric.of(
+        Parts(
+            name="random",
+            kind=kind.astype(np.uint8),
+            names=names,
+            ports=np.array(ports, dtype=np.int32),
+            a_node=np.array([node for node, _ in a], dtype=np.int32),
+            a_port=np.array([port for _, port in a], dtype=np.int32),
+            b_node=np.array([node for node, _ in b], dtype=np.int32),
+            b_port=np.array([port for _, port in b], dtype=np.int32),
+            rate_gbps=np.array([rate_gbps(code) for code in rates], dtype=np.float64),
+            rate_code=np.array(rates, dtype=np.uint8),
+            length_m=length,
+            latency_ns=cable_latency_ns(length),
+            guid=np.array(guids, dtype=np.uint64),
+            forwards=kind == NodeKind.SWITCH,
+            level=np.full(count, -1, dtype=np.int8),
+            coordinates=np.zeros((count, 0), dtype=np.int32),
+            descriptions=descriptions,
+            system_guid=np.array(numbers(2**64 - 1), dtype=np.uint64),
+            vendor_id=np.array(numbers(0xFFFFFF), dtype=np.uint32),
+            device_id=np.array(numbers(0xFFFF), dtype=np.uint32),
+            port_guid=odd,
+            lid=lids,
+        )
+    )
 
 
 def same(one: Fabric, other: Fabric) -> None:

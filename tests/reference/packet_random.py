@@ -13,7 +13,6 @@ import weft
 from tests.random_workloads import random_workload
 from tests.reference.packet_cases import fabric_of
 from weft.fabrics import Fabric, FabricBuilder
-from weft.fabrics.variants import with_lengths
 from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes, VirtualLanes
 from weft.sim.packet.hardware import Hardware, VlArbitration
 from weft.workload import Workload, WorkloadBuilder
@@ -78,7 +77,7 @@ def _fabric(name: str, rates: int, flat: bool) -> Fabric:
         some = random.permutation(fabric.num_cables)[: fabric.num_cables // 3]
         fabric = fabric.degraded(some.tolist(), rate)
     if flat:
-        fabric = with_lengths(fabric, np.zeros(fabric.num_cables))
+        fabric = fabric.with_lengths(np.zeros(fabric.num_cables))
     return fabric
 
 

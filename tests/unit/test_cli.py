@@ -11,7 +11,8 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from weft.advice.compare import USERS, Gain, compare
+from weft.advice.compare import USERS, compare
+from weft.advice.comparison import Gain
 from weft.cli import main
 from weft.cli.compare import advice
 from weft.cli.listing import KINDS, _with_defaults

@@ -16,8 +16,8 @@ from weft.core.errors import InputError
 from weft.fabrics import Fabric, FabricBuilder, Parts
 from weft.fabrics.load import fabric as load
 from weft.machine_room import CostPlan, Layout, cables, plan
+from weft.machine_room.cost_plan import PLACE_COLUMNS, RACK_COLUMNS, SUMMARY_COLUMNS
 from weft.machine_room.equipment import equipment
-from weft.machine_room.planning import PLACE_COLUMNS, RACK_COLUMNS, SUMMARY_COLUMNS
 from weft.machine_room.room_options import UNIT_M
 
 DOCS = Path(__file__).parents[2] / "docs" / "cost.md"
@@ -245,7 +245,7 @@ def rails(described: dict[str, tuple[str, int]]) -> Fabric:
     for node, (description, system) in zip(adapters, described.values(), strict=True):
         parts.descriptions[node] = description
         parts.system_guid[node] = system
-    return parts.assemble()
+    return Fabric.of(parts)
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,7 @@ def chassis() -> Fabric:
     parts = build.parts()
     parts.kind[sharp] = 2
     parts.system_guid[switches[:2]] = 0xABC
-    return parts.assemble()
+    return Fabric.of(parts)
 
 
 def test_what_is_inside_a_chassis_is_not_bought() -> None:
@@ -355,7 +355,7 @@ def test_known_lengths_are_kept() -> None:
     parts = Parts.of(pair())
     parts.length_m[:] = np.nan
     parts.length_m[0] = 12.5
-    fabric = parts.assemble()
+    fabric = Fabric.of(parts)
     result = plan(fabric, rack_units=4)
     row = result.cables.filter(pl.col("cable") == 0).row(0, named=True)
     assert (row["length_m"], row["route_m"], row["kind"]) == (12.5, None, "optical")

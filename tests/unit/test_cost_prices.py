@@ -218,7 +218,7 @@ def test_what_is_bought_is_a_product_of_the_price_file(tmp_path: Path) -> None:
 def test_the_cost_per_host_is_that_of_a_machine(tmp_path: Path) -> None:
     parts = Parts.of(pair())
     parts.system_guid[parts.kind == NodeKind.HOST] = [1, 1, 2, 2]
-    result = plan(parts.assemble(), rack_units=4, prices=with_prices(tmp_path, PRICES))
+    result = plan(Fabric.of(parts), rack_units=4, prices=with_prices(tmp_path, PRICES))
     assert result.cost_per_host == result.total_cost / 2
 
 

@@ -5,7 +5,7 @@ import pytest
 from tests.random_fabrics import random_fabric
 
 from weft.core.errors import InputError
-from weft.fabrics import Fabric, FabricBuilder, LinkKind, NodeKind, Parts, renamed, with_lengths
+from weft.fabrics import Fabric, FabricBuilder, LinkKind, NodeKind, Parts
 from weft.fabrics.topology import build
 
 
@@ -58,7 +58,7 @@ def test_arrays_cannot_be_written() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_taking_apart_and_assembling_gives_the_same_fabric(seed: int) -> None:
     fabric = random_fabric(seed)
-    again = Parts.of(fabric).assemble()
+    again = Fabric.of(Parts.of(fabric))
     assert again.digest == fabric.digest
     for key, value in vars(fabric).items():
         if isinstance(value, np.ndarray):
@@ -178,18 +178,18 @@ def test_nodes_and_cables_that_clash_are_refused() -> None:
     parts = Parts.of(small())
     parts.guid[1] = parts.guid[0]
     with pytest.raises(InputError, match="a and b have the same GUID 0x200000"):
-        parts.assemble()
+        Fabric.of(parts)
 
 
 def test_names_lengths_and_lids_travel_along() -> None:
     fabric = small()
-    named = renamed(fabric, {0x200000: "left", 0x99: "nobody"})
+    named = fabric.renamed({0x200000: "left", 0x99: "nobody"})
     assert named.node_names == ("left", "b", "h0", "h1")
-    measured = with_lengths(fabric, np.array([10.0, np.nan, 1.0, 2.0]))
+    measured = fabric.with_lengths(np.array([10.0, np.nan, 1.0, 2.0]))
     assert measured.cable_latency_ns.tolist() == [50.0, 10.0, 5.0, 10.0]
     parts = Parts.of(fabric)
     parts.lid = {(0, 0): (4, 0), (2, 1): (8, 2)}
-    with_lids = parts.assemble()
+    with_lids = Fabric.of(parts)
     assert with_lids.lid.tolist() == [8, 0, 4, 0]
     assert with_lids.lmc.tolist() == [2, 0, 0, 0]
     assert with_lids.without(switches=["b"]).lid.tolist() == [8, 4]
@@ -219,7 +219,7 @@ def test_adapters_that_are_no_hosts_do_not_count_as_hosts() -> None:
     builder.connect([switch] * 3, adapters)
     parts = builder.parts()
     parts.kind[adapters[1]] = NodeKind.AUXILIARY
-    fabric = parts.assemble()
+    fabric = Fabric.of(parts)
     assert fabric.num_hosts == 2
     assert fabric.host_names == ("h", "i")
     assert fabric.node_names[-1] == "sharp"

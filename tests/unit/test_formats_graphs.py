@@ -17,7 +17,6 @@ from weft.fabrics.formats import read_file, write_file
 from weft.fabrics.formats.graphml import write as graphml
 from weft.fabrics.formats.graphviz import write as dot
 from weft.fabrics.topology import build
-from weft.fabrics.variants import renamed, with_lengths
 
 
 def as_networkx(fabric: Fabric) -> nx.MultiGraph:
@@ -52,9 +51,9 @@ def test_graphml_is_the_fabric() -> None:
 
 def test_graphml_knows_lengths_lids_and_rates_without_a_name() -> None:
     fabric = build("xgft:1;2;1,rate=37")
-    parts = Parts.of(with_lengths(fabric, np.array([3.0, np.nan])))
+    parts = Parts.of(fabric.with_lengths(np.array([3.0, np.nan])))
     parts.lid = {(0, 0): (7, 0), (1, 1): (9, 0)}
-    graph = as_networkx(parts.assemble())
+    graph = as_networkx(Fabric.of(parts))
     first, second = (graph.get_edge_data("s1-0", host) for host in ("h0", "h1"))
     assert first["c0"]["length_m"] == 3.0
     assert first["c0"]["latency_ns"] == 15.0
@@ -66,7 +65,7 @@ def test_graphml_knows_lengths_lids_and_rates_without_a_name() -> None:
 
 
 def test_graphml_holds_any_name() -> None:
-    fabric = renamed(build("xgft:1;2;1"), {0x200000: '<a & "b"> ü', 0x100000: "bell\x07\ud800"})
+    fabric = build("xgft:1;2;1").renamed({0x200000: '<a & "b"> ü', 0x100000: "bell\x07\ud800"})
     graph = as_networkx(fabric)
     assert set(graph) == {'<a & "b"> ü', "bell\ufffd\ufffd", "h1"}
 
@@ -74,7 +73,7 @@ def test_graphml_holds_any_name() -> None:
 def test_graphml_keeps_nodes_apart_whose_names_look_the_same() -> None:
     names = ("a\x01", "a\x02", "b\uffff", "b\ufffd")
     fabric = build("leaf-spine:leaves=1,spines=1,hosts=2")
-    fabric = renamed(fabric, dict(zip(fabric.node_guid.tolist(), names, strict=False)))
+    fabric = fabric.renamed(dict(zip(fabric.node_guid.tolist(), names, strict=False)))
     graph = as_networkx(fabric)
     assert len(graph) == fabric.num_nodes == len(names)
     assert {node: data["label"] for node, data in graph.nodes(data=True)} == {
@@ -89,7 +88,7 @@ def test_graphml_keeps_nodes_apart_whose_names_look_the_same() -> None:
 def test_graphml_refuses_a_name_that_is_the_id_of_another_node() -> None:
     names = ("a\x01", "a\x02", "S-0000000000200000")
     fabric = build("leaf-spine:leaves=1,spines=1,hosts=2")
-    fabric = renamed(fabric, dict(zip(fabric.node_guid.tolist(), names, strict=False)))
+    fabric = fabric.renamed(dict(zip(fabric.node_guid.tolist(), names, strict=False)))
     with pytest.raises(NotApplicable, match="id that ibnetdiscover"):
         graphml(fabric)
 

@@ -515,7 +515,7 @@ def test_routers_and_aggregation_nodes_are_written_as_they_were() -> None:
 def test_peers_named_with_an_equals_sign_do_not_look_like_options() -> None:
     parts = Parts.of(build("xgft:1;2;1"))
     parts.descriptions[0] = "speed=9"
-    lines = write(parts.assemble()).splitlines()
+    lines = write(Fabric.of(parts)).splitlines()
     assert [line for line in lines if "speed=9" in line] == [
         'Switch\t2 "S-0000000000200000"\t\t# "speed=9" base port 0 lid 0 lmc 0'
     ]

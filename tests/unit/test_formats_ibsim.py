@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from weft.core.errors import InputError, NotApplicable
-from weft.fabrics import FabricBuilder, NodeKind, Parts, rate_text
+from weft.fabrics import Fabric, FabricBuilder, NodeKind, Parts, rate_text
 from weft.fabrics.formats import FormatWarning, read_file, write_file
 from weft.fabrics.formats.ibsim import read, write
 from weft.fabrics.topology import build
-from weft.fabrics.variants import renamed
 
 PLAIN = """\
 # two switches, as people write them
@@ -238,13 +237,13 @@ def test_real_cluster(shared: Path, tmp_path: Path) -> None:
 
 
 def test_names_with_spaces_and_unicode_are_ids() -> None:
-    fabric = renamed(build("xgft:1;2;1"), {0x200000: "Schrank 3 – oben", 0x100000: "küche"})
+    fabric = build("xgft:1;2;1").renamed({0x200000: "Schrank 3 – oben", 0x100000: "küche"})
     again = read(write(fabric), "f")
     assert again.node_names == ("Schrank 3 – oben", "küche", "h1")
 
 
 def test_labels_that_hide_behind_ids_of_other_nodes() -> None:
-    fabric = renamed(build("xgft:1;2;1"), {0x200000: "a#b", 0x100000: "S-0000000000200000"})
+    fabric = build("xgft:1;2;1").renamed({0x200000: "a#b", 0x100000: "S-0000000000200000"})
     with pytest.raises(NotApplicable, match="would give to another node"):
         write(fabric)
 
@@ -252,7 +251,7 @@ def test_labels_that_hide_behind_ids_of_other_nodes() -> None:
 def test_descriptions_that_differ_from_the_label() -> None:
     parts = Parts.of(build("xgft:1;2;1"))
     parts.descriptions = ['a "quoted" = sign', "", "h1 HCA-1"]
-    again = read(write(parts.assemble()), "f")
+    again = read(write(Fabric.of(parts)), "f")
     assert again.descriptions == ('a "quoted" = sign', "", "h1 HCA-1")
     assert again.node_names == ("s1-0", "h0", "h1")
 

@@ -10,7 +10,6 @@ from weft.core.errors import InputError, NotApplicable
 from weft.fabrics.formats import FormatWarning, read_file, write_file
 from weft.fabrics.formats.node_name_map import Name, parse_names, read_names, with_names, write
 from weft.fabrics.topology import build
-from weft.fabrics.variants import renamed
 
 
 def test_both_spellings() -> None:
@@ -97,9 +96,9 @@ def test_labels_that_a_map_cannot_hold() -> None:
     fabric = build("xgft:1;3;1")
     for bad in ('a"b', " a", "", "a\nb"):
         with pytest.raises(NotApplicable, match="label"):
-            write(renamed(fabric, {0x200000: bad}))
+            write(fabric.renamed({0x200000: bad}))
     with pytest.warns(FormatWarning, match="1 labels have a #"):
-        text = write(renamed(fabric, {0x200000: "a # b"}))
+        text = write(fabric.renamed({0x200000: "a # b"}))
     assert parse_names(text, "m")[0x200000].text == "a # b"
 
 

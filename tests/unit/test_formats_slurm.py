@@ -14,7 +14,6 @@ from weft.fabrics.formats import FormatWarning, read_file, write_file
 from weft.fabrics.formats.hostlist import expand
 from weft.fabrics.formats.slurm import write
 from weft.fabrics.topology import build
-from weft.fabrics.variants import renamed
 
 
 def parse(text: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
@@ -154,14 +153,14 @@ def test_hosts_on_several_switches_are_listed_once() -> None:
 
 
 def test_adapters_of_one_host_are_one_node() -> None:
-    fabric = renamed(
-        build("xgft:1;3;1"), {0x100000: "n1 HCA-1", 0x100002: "n1 HCA-2", 0x100004: "n2 mlx5_0"}
+    fabric = build("xgft:1;3;1").renamed(
+        {0x100000: "n1 HCA-1", 0x100002: "n1 HCA-2", 0x100004: "n2 mlx5_0"}
     )
     assert "Nodes=n[1-2]\n" in write(fabric)
 
 
 def test_names_that_slurm_cannot_take_become_guids() -> None:
-    fabric = renamed(build("xgft:1;2;1"), {0x200000: "a # b", 0x100000: "x y"})
+    fabric = build("xgft:1;2;1").renamed({0x200000: "a # b", 0x100000: "x y"})
     assert write(fabric).endswith("SwitchName=S-0000000000200000 Nodes=H-0000000000100000,h1\n")
 
 
@@ -189,7 +188,7 @@ def test_refusals() -> None:
         write(maker.fabric())
     with pytest.raises(InputError, match="no name that Slurm takes"):
         write(build("xgft:1;2;1"), root="a b")
-    fabric = renamed(build("xgft:1;2;1"), {0x200000: "fabric"})
+    fabric = build("xgft:1;2;1").renamed({0x200000: "fabric"})
     assert "SwitchName=fabric Nodes" in write(fabric)
     maker = FabricBuilder("f")
     switches = maker.switches(["fabric", "b"])

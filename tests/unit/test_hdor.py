@@ -10,7 +10,7 @@ from tests.kns_grids import grid
 
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder, NodeKind
-from weft.fabrics.builder import Parts
+from weft.fabrics.parts import Parts
 from weft.fabrics.topology import build
 from weft.routes import TableRoutes
 from weft.routing import route
@@ -113,7 +113,7 @@ def test_members_on_a_line_switch_that_are_no_hosts_do_not_make_it_a_router() ->
     build_.connect([line], extra)
     parts = build_.parts()
     parts.kind[extra] = NodeKind.AUXILIARY
-    fabric = parts.assemble()
+    fabric = Fabric.of(parts)
     assert find_kns(fabric).sizes == (3,)
     assert validate(fabric, tables(fabric)).ok
 
@@ -150,7 +150,7 @@ def test_a_second_way_into_a_line_is_refused() -> None:
     for key in ("rate_gbps", "rate_code", "length_m", "latency_ns"):
         setattr(raw, key, np.append(getattr(raw, key), getattr(raw, key)[-1]))
     with pytest.raises(NotApplicable, match=r"r0\.0 is cabled to .* one way into each line"):
-        find_kns(raw.assemble())
+        find_kns(Fabric.of(raw))
 
 
 def test_lines_that_are_no_grid_are_refused() -> None:
@@ -350,7 +350,7 @@ def test_ways_inside_a_line_never_climb_to_a_switch_from_which_none_is_legal(siz
     build_line.connect(np.roll(leaves, -1), beside)
     build_line.connect(leaves, slow, rate="1xSDR")
     build_line.connect(slow, np.repeat(top, size), rate="1xSDR")
-    fabric = build_line.parts().assemble()
+    fabric = Fabric.of(build_line.parts())
     assert_inside(fabric)
     found = validate(fabric, tables(fabric, management=True), management=True)
     assert found.ok, found.text()

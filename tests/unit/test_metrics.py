@@ -58,7 +58,7 @@ def test_the_injection_rate_is_that_of_hosts_not_of_other_adapters() -> None:
     build.connect([switch], [node], rate=400)
     parts = build.parts()
     parts.kind[node] = NodeKind.AUXILIARY
-    fabric = parts.assemble()
+    fabric = Fabric.of(parts)
     assert bisection(fabric, route(fabric, "minhop"), samples=2).mean == 1.0
 
 
@@ -227,7 +227,7 @@ def test_no_flows() -> None:
 def test_auxiliary_adapters_are_in_no_scope() -> None:
     parts = Parts.of(chain())
     parts.kind[parts.names.index("d")] = 2
-    fabric = parts.assemble()
+    fabric = Fabric.of(parts)
     result = analyse(fabric, route(fabric, "minhop"), [0], [2])
     kinds = result.links["kind"].value_counts()
     assert kinds.filter(pl.col("kind") == "auxiliary")["count"].item() == 2

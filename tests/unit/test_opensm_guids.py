@@ -25,7 +25,7 @@ def cluster() -> Fabric:
     build.connect([0], [1])
     parts = build.parts()
     parts.kind[aggregation] = NodeKind.AUXILIARY
-    return parts.assemble()
+    return Fabric.of(parts)
 
 
 def write(folder: Path, text: str) -> Path:
@@ -109,4 +109,4 @@ def test_ports_that_share_a_guid_cannot_be_told_apart() -> None:
     parts = build.parts()
     parts.port_guid = {(1, 1): 77, (2, 1): 77}
     with pytest.raises(InputError, match=r"a\[1\] and b\[1\] have the same port GUID 0x0+4d"):
-        by_port_guid(parts.assemble())
+        by_port_guid(Fabric.of(parts))

@@ -25,7 +25,7 @@ def line() -> Fabric:
     parts = build.parts()
     parts.guid = np.array([0x0400, 0x0200, 0x0500, 0x0300, 0x0100, 0x0600], dtype=np.uint64)
     parts.port_guid = {(n, 1): int(parts.guid[n]) + (n << 48) for n in range(2, 6)}
-    return parts.assemble()
+    return Fabric.of(parts)
 
 
 def test_the_sm_comes_first_then_guids_by_their_last_byte() -> None:

@@ -13,7 +13,7 @@ from tests.random_fabrics import random_fabric
 from tests.report_pages import comparison_page, run_of
 
 from weft.core.errors import InputError
-from weft.fabrics import Fabric, FabricBuilder, renamed
+from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.topology import build
 from weft.report.comparison_data import LISTED_USERS, EngineVerdict, LinkUsers
 from weft.report.comparison_page import render, write
@@ -85,8 +85,7 @@ def unpacked(text: str) -> dict:
 
 
 def with_hostile_names(fabric: Fabric) -> Fabric:
-    return renamed(
-        fabric,
+    return fabric.renamed(
         {int(guid): name for guid, name in zip(fabric.node_guid, HOSTILE, strict=False)},
     )
 

@@ -168,4 +168,4 @@ def test_routes_are_of_a_fabric_in_which_the_same_hosts_forward() -> None:
     parts = Parts.of(fabric)
     parts.forwards[fabric.num_switches] = True
     with pytest.raises(InputError, match="made for another fabric"):
-        validate(parts.assemble(), tables(fabric))
+        validate(Fabric.of(parts), tables(fabric))

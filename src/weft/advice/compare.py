@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
@@ -11,20 +10,19 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weft.advice.recommendation import GAIN, PEAK_GAIN, best_and_why, recommendation
-from weft.core.columns import Column, frame
+from weft.advice.comparison import ENGINE_COLUMNS, RUN_COLUMNS, Comparison, Outcome
+from weft.core.columns import frame
 from weft.core.errors import InputError, NotApplicable
-from weft.fabrics import Fabric, check_fabric, rates_text
-from weft.fabrics.topology.measures import diameter
+from weft.fabrics import Fabric, check_fabric
 from weft.opensm.lane_files import carried
-from weft.report.comparison_data import EngineVerdict, LinkUsers, Page, Run
+from weft.report.comparison_data import LinkUsers, Run
 from weft.routes import CandidateRoutes, Routes, TableRoutes
 from weft.routing import engine, route
 from weft.routing.engine_registry import never_deadlocks
-from weft.routing.validation.validate import Validation, validate
+from weft.routing.validation.validate import validate
 from weft.sim.common.metrics import load_metrics
 from weft.sim.static.all_to_all import all_to_all_loads, all_to_all_users
-from weft.sim.static.effective_bisection import Bisection, bisection
+from weft.sim.static.effective_bisection import bisection
 from weft.sim.static.loads import (
     Loads,
     flow_loads,
@@ -65,243 +63,6 @@ _NO_USERS_BY_WAY_OF = (
 
 #: Among engines of equal figures: the order in which OpenSM's manual has its engines.
 CLASSIC = ("minhop", "updn", "dnup", "ftree", "lash", "dor", "torus-2QoS", "dfsssp", "sssp")
-
-#: Columns of `Comparison.table`, one row per engine that fits.
-ENGINE_COLUMNS = {
-    "engine": Column(pl.String, "", "routing engine, with the options given"),
-    "valid": Column(
-        pl.Boolean, "", "all pairs that cables connect routed, no forwarding loop, no credit loop"
-    ),
-    "unrouted": Column(pl.Int64, "pairs", "ordered host pairs without a path"),
-    "deadlock": Column(pl.Int64, "", "credit loops: sets of channels that can wait for each other"),
-    "lanes": Column(pl.Int64, "", "virtual lanes in use"),
-    "mean hops": Column(pl.Float64, "links", "mean path of a host pair, cables to hosts included"),
-    "max hops": Column(pl.Int64, "links", "longest path of a host pair"),
-    "minimal": Column(pl.Float64, "share", "paths that are shortest ones"),
-    "ebb": Column(
-        pl.Float64, "share", "effective bisection bandwidth: mean share of the injection rate"
-    ),
-    "ebb low": Column(pl.Float64, "share", "lower end of its 95 % interval"),
-    "ebb high": Column(pl.Float64, "share", "upper end of its 95 % interval"),
-    "max load": Column(
-        pl.Float64,
-        "flows",
-        "all-to-all: most on a link between forwarding nodes, over its relative rate",
-    ),
-    "p99 load": Column(pl.Float64, "flows", "all-to-all: 99th percentile of the same"),
-    "cv": Column(pl.Float64, "ratio", "all-to-all: standard deviation over mean of the same"),
-    "used": Column(
-        pl.Float64, "share", "all-to-all: links between forwarding nodes that carry anything"
-    ),
-}
-
-#: Columns of `Comparison.runs_table`, one row per engine and pattern that ran.
-RUN_COLUMNS = {
-    "engine": ENGINE_COLUMNS["engine"],
-    "pattern": Column(pl.String, "", "traffic pattern"),
-    "contention": Column(
-        pl.Float64, "flows", "most that shares one link, over the link's relative rate"
-    ),
-    "unrouted": Column(pl.Float64, "share", "flows without a path"),
-    "hottest": Column(pl.String, "", "the link between forwarding nodes that carries most, if any"),
-}
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """What became of one engine: routes and verdict, or the reason of its refusal.
-
-    `carried` says how OpenSM can have the routes, as `weft.opensm.lane_files.carried` gives it.
-    """
-
-    name: str
-    summary: str
-    refusal: str = ""
-    routes: Routes | None = None
-    validation: Validation | None = None
-    bisection: Bisection | None = None
-    route_s: float = 0.0
-    carried: str = ""
-
-    @property
-    def serves(self) -> bool:
-        """It routes, safely, every pair that cables connect, and there are such pairs."""
-        found = self.validation
-        return found is not None and found.ok_where_connected and bool(found.hops.any())
-
-
-@dataclass(frozen=True)
-class Gain:
-    """By how much one engine is better than another.
-
-    Parameters
-    ----------
-    bandwidth
-        Effective bisection bandwidth: mean over the other's, less 1.
-    low, high
-        95 % interval of that, from the differences in each random bisection, which are the same
-        for all engines; NaN for a single one.
-    peak, other_peak
-        All-to-all: flows on the most loaded link between forwarding nodes, of this engine and of
-        the other. They are exact.
-    """
-
-    bandwidth: float
-    low: float
-    high: float
-    peak: float
-    other_peak: float
-
-    @property
-    def significant(self) -> bool:
-        """`GAIN` is below the interval of the bandwidth, or the peak is lower by `PEAK_GAIN`."""
-        return self.low >= GAIN or self.peak <= (1 - PEAK_GAIN) * self.other_peak
-
-
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """Engines compared on one fabric.
-
-    Parameters
-    ----------
-    fabric
-        What they were compared on.
-    outcomes
-        Engines that fit, best first, then those that refused. Of equals those come first that
-        cannot deadlock on any fabric, then those of fewer lanes, then those of `CLASSIC`.
-    patterns
-        Pattern -> what it is, or why it does not exist here.
-    runs
-        Loads of every engine that fits under every pattern that exists.
-    table, runs_table
-        Frames of `ENGINE_COLUMNS` and `RUN_COLUMNS`.
-    notes
-        How it was made.
-    """
-
-    fabric: Fabric
-    outcomes: tuple[Outcome, ...]
-    patterns: dict[str, str]
-    runs: tuple[Run, ...]
-    table: pl.DataFrame
-    runs_table: pl.DataFrame
-    notes: tuple[str, ...] = field(default=())
-
-    @property
-    def best_of_opensm(self) -> Outcome | None:
-        """The valid engine of highest bisection bandwidth among what OpenSM itself computes."""
-        return next(iter(self.valid_of_opensm), None)
-
-    @property
-    def valid_of_opensm(self) -> tuple[Outcome, ...]:
-        """Valid engines among what OpenSM itself computes, best first."""
-        theirs = {e.facts["as_opensm"] for e in engine if "as_opensm" in e.facts}
-        return tuple(
-            o for o in self.outcomes if o.serves and (o.name in theirs or o.carried == "own")
-        )
-
-    @property
-    def best(self) -> Outcome | None:
-        """The valid engine of highest bisection bandwidth; one that a subnet manager can load.
-
-        Tables that OpenSM can have are preferred to source routes, open choices and lanes that it
-        cannot carry, which come first only where no such tables are valid.
-        """
-        return next(iter(self.candidates), None)
-
-    @property
-    def candidates(self) -> tuple[Outcome, ...]:
-        """Valid engines of which `best` is the first: those that OpenSM can have, or else all."""
-        valid = tuple(outcome for outcome in self.outcomes if outcome.serves)
-        return tuple(o for o in valid if o.carried) or valid
-
-    @property
-    def recommended(self) -> Outcome | None:
-        """What to set: the best engine that OpenSM computes itself, which follows failures.
-
-        Another one only where its gain over that one is significant, or OpenSM has none.
-        """
-        best, theirs = self.best, self.best_of_opensm
-        if best is None or theirs is None:
-            return best
-        return best if self.gain(best, theirs).significant else theirs
-
-    def gain(self, of: Outcome, over: Outcome) -> Gain:
-        """By how much one engine is better than another, both with routes."""
-        assert of.bisection is not None
-        assert over.bisection is not None
-        mean = over.bisection.mean
-        difference = replace(
-            of.bisection, per_sample=of.bisection.per_sample - over.bisection.per_sample
-        )
-        share = [
-            value / mean if mean else float("nan")
-            for value in (difference.mean, *difference.interval)
-        ]
-        peaks = [
-            float(self.table.row(by_predicate=pl.col("engine") == o.name, named=True)["max load"])
-            for o in (of, over)
-        ]
-        return Gain(*share, *peaks)
-
-    def equals(self, of: Outcome, among: Sequence[Outcome]) -> tuple[Outcome, ...]:
-        """The other engines whose every figure, contention under each pattern too, is the same."""
-        return tuple(o for o in among if o is not of and self._figures(o) == self._figures(of))
-
-    def _figures(self, outcome: Outcome) -> tuple[object, ...]:
-        mine = pl.col("engine") == outcome.name
-        rows = (
-            table.filter(mine).drop("engine", "hottest", strict=False).rows()
-            for table in (self.table, self.runs_table)
-        )
-        return tuple(rows)
-
-    def page(self) -> Page:
-        """The comparison as a page to draw."""
-        return Page(
-            fabric=self.fabric,
-            title=f"Routing engines on {self.fabric.name}",
-            facts=_facts(self.fabric),
-            columns={
-                name: f"{column.meaning} [{column.unit}]" if column.unit else column.meaning
-                for name, column in ENGINE_COLUMNS.items()
-                if name != "valid"
-            },
-            engines=tuple(self._verdict(outcome) for outcome in self.outcomes),
-            patterns=self.patterns,
-            runs=self.runs,
-            notes=self.notes,
-            answer=" ".join([best_and_why(self), *recommendation(self)]),
-            best=self.best.name if self.best else "",
-        )
-
-    def _verdict(self, outcome: Outcome) -> EngineVerdict:
-        if outcome.validation is None:
-            return EngineVerdict(outcome.name, outcome.summary, refusal=outcome.refusal)
-        row = self.table.row(by_predicate=pl.col("engine") == outcome.name, named=True)
-        notes = outcome.routes.notes if outcome.routes else ()
-        return EngineVerdict(
-            outcome.name,
-            outcome.summary,
-            ok=outcome.validation.ok_where_connected,
-            findings=(*outcome.validation.findings(), *notes),
-            # The page has a badge for validity.
-            cells={name: cell_text(name, row[name]) for name in row if name != "valid"},
-        )
-
-
-def cell_text(column: str, value: object) -> str:
-    """A value of the engine table as people read it."""
-    if value is None:
-        return "–"
-    if isinstance(value, bool):
-        return "yes" if value else "NO"
-    if isinstance(value, float):
-        if column in {"minimal", "used"}:
-            return f"{value:.1%}"
-        digits = 3 if column.startswith(("ebb", "cv")) else 2 if abs(value) < 1000 else 0
-        return f"{value:,.{digits}f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def compare(
@@ -564,21 +325,6 @@ def _runs_table(fabric: Fabric, runs: Sequence[Run]) -> pl.DataFrame:
             "hottest": hottest,
         },
     )
-
-
-def _facts(fabric: Fabric) -> tuple[tuple[str, str], ...]:
-    span = diameter(fabric)
-    facts = [
-        ("hosts", f"{fabric.num_hosts:,}"),
-        ("switches", f"{fabric.num_switches:,}"),
-        ("cables", f"{fabric.num_cables:,}"),
-        ("rates", rates_text(fabric)),
-        ("diameter", "split" if span is None else f"{span} links between hosts"),
-    ]
-    alone = int((fabric.host_endpoint < 0).sum())
-    if alone:
-        facts.append(("hosts without a cable", f"{alone:,}"))
-    return tuple(facts)
 
 
 def _no_users(routes: Routes) -> str:

@@ -13,8 +13,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from weft.advice.compare import Comparison, Outcome, cell_text, compare
-from weft.advice.recommendation import no_tables, recommendation, roots_taken
+from weft.advice.compare import compare
+from weft.advice.comparison import (
+    Comparison,
+    Outcome,
+    cell_text,
+    no_tables,
+    recommendation,
+    roots_taken,
+)
 from weft.cli.common import (
     NO_FAULTS,
     FabricArgument,

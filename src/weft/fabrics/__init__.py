@@ -1,9 +1,10 @@
 """The fabric: what is cabled to what."""
 
-from weft.fabrics.builder import DEFAULT_RATE, FabricBuilder, Parts, rate_text, rates_text
-from weft.fabrics.fabric import LINK_DTYPE, Fabric, LinkKind, NodeKind, check_fabric
+from weft.fabrics.arrays import LINK_DTYPE, LinkKind, NodeKind
+from weft.fabrics.builder import DEFAULT_RATE, FabricBuilder, rate_text, rates_text
+from weft.fabrics.fabric import Fabric, check_fabric
 from weft.fabrics.graph import SwitchGraph
-from weft.fabrics.variants import renamed, with_lengths
+from weft.fabrics.parts import Parts
 
 __all__ = [
     "DEFAULT_RATE",
@@ -17,6 +18,4 @@ __all__ = [
     "check_fabric",
     "rate_text",
     "rates_text",
-    "renamed",
-    "with_lengths",
 ]

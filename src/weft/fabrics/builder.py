@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,223 +11,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from weft.core.arguments import MAX_INT32, finite_numbers, whole_number, whole_numbers
 from weft.core.errors import InputError
-from weft.core.units import DEFAULT_LENGTH_M, LATENCY_NS_PER_M, RATE_NAMES, parse_rate, rate_gbps
-from weft.fabrics.fabric import Fabric, NodeKind
-
-#: The GUIDs that ibsim gives to a file without any.
-SWITCH_GUID = 0x200000
-ADAPTER_GUID = 0x100000
-#: Where adapters move when that many would run into the switches.
-FAR_ADAPTER_GUID = 0x1000000000
+from weft.core.units import RATE_NAMES, parse_rate, rate_gbps
+from weft.fabrics.arrays import NodeKind
+from weft.fabrics.fabric import Fabric
+from weft.fabrics.parts import Parts, cable_latency_ns, default_guids
 
 DEFAULT_RATE = "4xHDR"
 #: Most coordinates of a node.
 MAX_DIMENSIONS = 64
 #: Highest port number: ports are uint16, and the largest value of that says "no path".
 MAX_PORTS = int(np.iinfo(np.uint16).max) - 1
-
-
-@dataclass
-class Parts:
-    """Nodes and cables before they are numbered: the editable form of a `Fabric`.
-
-    All arrays are as in `Fabric`, except that nodes come in any order, `ports` counts each node's
-    ports, and cables name their ends by (node, port).
-    """
-
-    name: str
-    kind: NDArray[np.uint8]
-    names: list[str]
-    ports: NDArray[np.int32]
-    a_node: NDArray[np.int32]
-    a_port: NDArray[np.int32]
-    b_node: NDArray[np.int32]
-    b_port: NDArray[np.int32]
-    rate_gbps: NDArray[np.float64]
-    rate_code: NDArray[np.uint8]
-    length_m: NDArray[np.float64]
-    latency_ns: NDArray[np.float64]
-    guid: NDArray[np.uint64]
-    forwards: NDArray[np.bool_]
-    level: NDArray[np.int8]
-    coordinates: NDArray[np.int32]
-    descriptions: list[str]
-    system_guid: NDArray[np.uint64]
-    vendor_id: NDArray[np.uint32]
-    device_id: NDArray[np.uint32]
-    #: (node, port) -> GUID of an adapter port, where it is not the node's GUID plus the port.
-    port_guid: dict[tuple[int, int], int] = field(default_factory=dict)
-    #: (node, port) -> (LID, LMC); port 0 for a switch.
-    lid: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
-    family: str = ""
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-
-    def assemble(self) -> Fabric:
-        """Number the nodes and cables and check that they fit together.
-
-        Nodes keep their order within a kind. Cables are numbered by their lower end (node, then
-        port), which becomes the tail of the even link, so that the same wiring gives the same link
-        numbers and digest whether it was generated, read from a file or put together by hand.
-
-        Raises
-        ------
-        InputError
-            On a name or GUID that two nodes share, a port that does not exist, a port with two
-            cables, or a cable from a port to itself.
-        """
-        order = np.argsort(self.kind, kind="stable").astype(np.int32)
-        number = np.empty(len(order), dtype=np.int32)
-        number[order] = np.arange(len(order), dtype=np.int32)
-        names = tuple(self.names[node] for node in order)
-        kind = self.kind[order]
-        self._refuse_twins(names, self.guid[order])
-
-        ports = self.ports[order]
-        whole_number(int(ports.sum(dtype=np.int64)), f"{self.name}: all ports", 0, MAX_INT32)
-        port_offset = np.zeros(len(order) + 1, dtype=np.int32)
-        np.cumsum(ports, out=port_offset[1:])
-
-        cables = len(self.a_node)
-        ends = np.array([number[self.a_node], number[self.b_node]], dtype=np.int32)
-        end_ports = np.array([self.a_port, self.b_port], dtype=np.int32)
-        turned = (ends[0] > ends[1]) | ((ends[0] == ends[1]) & (end_ports[0] > end_ports[1]))
-        ends[:, turned], end_ports[:, turned] = ends[::-1, turned], end_ports[::-1, turned]
-        cable = np.lexsort((end_ports[0], ends[0]))
-        link_from = ends[:, cable].T.reshape(-1)
-        link_port = end_ports[:, cable].T.reshape(-1)
-        bad = np.flatnonzero((link_port < 1) | (link_port > ports[link_from]))
-        if len(bad):
-            node, port = link_from[bad[0]], link_port[bad[0]]
-            raise InputError(
-                f"{self.name}: {names[node]} has {ports[node]} ports, and a cable names port {port}"
-            )
-        slots = port_offset[link_from] + link_port - 1
-        port_link = np.full(int(port_offset[-1]), -1, dtype=np.int32)
-        port_link[slots] = np.arange(2 * cables, dtype=np.int32)
-        clash = np.flatnonzero(port_link[slots] != np.arange(2 * cables))
-        if len(clash):
-            node, port = link_from[clash[0]], link_port[clash[0]]
-            raise InputError(f"{self.name}: two cables are plugged into {names[node]}[{port}]")
-
-        port_guid = np.repeat(self.guid[order], ports)
-        slot_node = np.repeat(np.arange(len(order)), ports)
-        adapter = kind[slot_node] != NodeKind.SWITCH
-        slot_port = np.arange(len(slot_node)) - port_offset[slot_node] + 1
-        port_guid[adapter] += slot_port[adapter].astype(np.uint64)
-        for (node, port), guid in self.port_guid.items():
-            port_guid[port_offset[number[node]] + port - 1] = guid
-
-        fabric = Fabric(
-            name=self.name,
-            node_kind=kind,
-            node_guid=self.guid[order],
-            node_names=names,
-            forwards=self.forwards[order] | (kind == NodeKind.SWITCH),
-            port_offset=port_offset,
-            port_guid=port_guid,
-            port_link=port_link,
-            link_from=link_from,
-            link_from_port=link_port.astype(np.uint16),
-            link_to=_swapped(link_from),
-            link_to_port=_swapped(link_port).astype(np.uint16),
-            cable_rate_gbps=self.rate_gbps[cable],
-            cable_rate_code=self.rate_code[cable],
-            cable_length_m=self.length_m[cable],
-            cable_latency_ns=self.latency_ns[cable],
-            level=self.level[order],
-            coordinates=self.coordinates[order],
-            descriptions=tuple(self.descriptions[node] for node in order),
-            system_guid=self.system_guid[order],
-            vendor_id=self.vendor_id[order],
-            device_id=self.device_id[order],
-            lid=np.zeros(0, dtype=np.int32),
-            lmc=np.zeros(0, dtype=np.uint8),
-            family=self.family,
-            parameters=dict(self.parameters),
-        )
-        lid, lmc = _destination_lids(fabric, number, self.lid)
-        return replace(fabric, lid=lid, lmc=lmc)
-
-    def _refuse_twins(self, names: Sequence[str], guids: NDArray[np.uint64]) -> None:
-        if len(set(names)) < len(names):
-            seen: set[str] = set()
-            twin = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-            raise InputError(f"{self.name}: two nodes are called {twin!r}")
-        first: dict[int, int] = {}
-        for node, guid in enumerate(guids.tolist()):
-            if guid in first:
-                raise InputError(
-                    f"{self.name}: {names[first[guid]]} and {names[node]} have the same "
-                    f"GUID {guid:#x}"
-                )
-            first[guid] = node
-
-    @classmethod
-    def of(cls, fabric: Fabric) -> Parts:
-        """Take a fabric apart; `assemble` puts the same one together again."""
-        slot_node = np.repeat(np.arange(fabric.num_nodes), fabric.num_ports)
-        slot_port = np.arange(len(slot_node)) - fabric.port_offset[slot_node] + 1
-        adapter = fabric.node_kind[slot_node] != NodeKind.SWITCH
-        usual = fabric.node_guid[slot_node] + np.where(adapter, slot_port, 0).astype(np.uint64)
-        odd = np.flatnonzero(fabric.port_guid != usual)
-        nodes = np.concatenate((fabric.endpoint_node, np.arange(fabric.num_switches)))
-        node_ports = np.concatenate((fabric.endpoint_port, np.zeros(fabric.num_switches, np.int32)))
-        return cls(
-            name=fabric.name,
-            kind=fabric.node_kind.copy(),
-            names=list(fabric.node_names),
-            ports=fabric.num_ports.copy(),
-            a_node=fabric.link_from[0::2].copy(),
-            a_port=fabric.link_from_port[0::2].astype(np.int32),
-            b_node=fabric.link_from[1::2].copy(),
-            b_port=fabric.link_from_port[1::2].astype(np.int32),
-            rate_gbps=fabric.cable_rate_gbps.copy(),
-            rate_code=fabric.cable_rate_code.copy(),
-            length_m=fabric.cable_length_m.copy(),
-            latency_ns=fabric.cable_latency_ns.copy(),
-            guid=fabric.node_guid.copy(),
-            forwards=fabric.forwards.copy(),
-            level=fabric.level.copy(),
-            coordinates=fabric.coordinates.copy(),
-            descriptions=list(fabric.descriptions),
-            system_guid=fabric.system_guid.copy(),
-            vendor_id=fabric.vendor_id.copy(),
-            device_id=fabric.device_id.copy(),
-            port_guid={
-                (int(slot_node[s]), int(slot_port[s])): int(fabric.port_guid[s]) for s in odd
-            },
-            lid={
-                (int(node), int(port)): (int(lid), int(lmc))
-                for node, port, lid, lmc in zip(
-                    nodes, node_ports, fabric.lid, fabric.lmc, strict=True
-                )
-                if lid
-            },
-            family=fabric.family,
-            parameters=dict(fabric.parameters),
-        )
-
-
-def _swapped(ends: NDArray[Any]) -> NDArray[Any]:
-    """Exchange the values of each cable's two directed links."""
-    return ends.reshape(-1, 2)[:, ::-1].reshape(-1).copy()
-
-
-def _destination_lids(
-    fabric: Fabric, number: NDArray[np.int32], lids: Mapping[tuple[int, int], tuple[int, int]]
-) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-    lid = np.zeros(fabric.num_destinations, dtype=np.int32)
-    lmc = np.zeros(fabric.num_destinations, dtype=np.uint8)
-    if lids:
-        ends = zip(fabric.endpoint_node.tolist(), fabric.endpoint_port.tolist(), strict=True)
-        place = {end: destination for destination, end in enumerate(ends)}
-        for switch in range(fabric.num_switches):
-            place[switch, 0] = fabric.num_endpoints + switch
-        for (node, port), (value, mask) in lids.items():
-            destination = place.get((int(number[node]), port))
-            if destination is not None:
-                lid[destination], lmc[destination] = value, mask
-    return lid, lmc
 
 
 class FabricBuilder:
@@ -426,28 +218,8 @@ class FabricBuilder:
         )
 
     def fabric(self, family: str = "", parameters: Mapping[str, Any] | None = None) -> Fabric:
-        """Assemble what was added; see `Parts.assemble` for what it refuses."""
-        return self.parts(family, parameters).assemble()
-
-
-def cable_latency_ns(length_m: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Propagation delay of cables, those of unknown length taken as `DEFAULT_LENGTH_M`."""
-    return np.where(np.isnan(length_m), DEFAULT_LENGTH_M, length_m) * LATENCY_NS_PER_M
-
-
-def default_guids(kind: NDArray[np.uint8], ports: NDArray[np.int32]) -> NDArray[np.uint64]:
-    """GUIDs as ibsim numbers a file without any: switches one apart, adapters ports + 1 apart."""
-    switch = kind == NodeKind.SWITCH
-    step = np.where(switch, 0, ports + 1).astype(np.uint64)
-    before = np.cumsum(step) - step
-    base = ADAPTER_GUID if int(step.sum()) <= SWITCH_GUID - ADAPTER_GUID else FAR_ADAPTER_GUID
-    rank = (np.cumsum(switch) - switch).astype(np.uint64)
-    return np.where(switch, np.uint64(SWITCH_GUID) + rank, np.uint64(base) + before)
-
-
-def set_rate(parts: Parts, cables: NDArray[np.integer[Any]], rate: str | float) -> None:
-    """Give some cables another rate, in place."""
-    parts.rate_gbps[cables], parts.rate_code[cables] = parse_rate(rate)
+        """Assemble what was added; see `Fabric.of` for what it refuses."""
+        return Fabric.of(self.parts(family, parameters))
 
 
 def rate_text(gbps: float, code: int) -> str:

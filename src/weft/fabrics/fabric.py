@@ -2,61 +2,32 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from enum import IntEnum
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from weft.core.arguments import whole_numbers
 from weft.core.errors import InputError
-from weft.core.frozen import FrozenArrays, read_only
+from weft.core.frozen import read_only
 from weft.core.registry import did_you_mean
-from weft.core.words import few, quoted, unquoted
+from weft.core.units import parse_rate
+from weft.core.words import few, unquoted
+from weft.fabrics import variants
+from weft.fabrics.arrays import FabricArrays
 from weft.fabrics.graph import SwitchGraph
 from weft.fabrics.machines import first_adapters, machines_by_name
-
-
-class NodeKind(IntEnum):
-    """What a node is; nodes are ordered by it."""
-
-    SWITCH = 0
-    HOST = 1
-    #: A channel adapter that is no traffic endpoint: SHARP aggregation node, subnet router.
-    AUXILIARY = 2
-
-
-class LinkKind(IntEnum):
-    """What a directed link joins."""
-
-    SWITCH_SWITCH = 0
-    HOST_SWITCH = 1
-    SWITCH_HOST = 2
-    HOST_HOST = 3
-
+from weft.fabrics.parts import Parts, assemble, cable_latency_ns, set_rate
 
 #: How ibnetdiscover writes a node: switch, host or router, and its GUID.
 _NODE_ID = re.compile(r"[SHR]-([0-9a-fA-F]{16})")
 
-#: One row per directed link, in the order of every per-link result.
-LINK_DTYPE = np.dtype(
-    [
-        ("from_node", np.int32),
-        ("from_port", np.uint16),
-        ("to_node", np.int32),
-        ("to_port", np.uint16),
-        ("kind", np.uint8),
-    ]
-)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Fabric(FrozenArrays):
+class Fabric(FabricArrays):
     """An interconnect: immutable, so a fault or a rename gives a new one.
 
     Nodes are numbered switches first, then hosts, then auxiliary adapters: host ``h`` is node
@@ -109,178 +80,32 @@ class Fabric(FrozenArrays):
         Topology family and its parameters, empty for a fabric read from a file.
     """
 
-    name: str
-    node_kind: NDArray[np.uint8]
-    node_guid: NDArray[np.uint64]
-    node_names: tuple[str, ...]
-    forwards: NDArray[np.bool_]
-    port_offset: NDArray[np.int32]
-    port_guid: NDArray[np.uint64]
-    port_link: NDArray[np.int32]
-    link_from: NDArray[np.int32]
-    link_from_port: NDArray[np.uint16]
-    link_to: NDArray[np.int32]
-    link_to_port: NDArray[np.uint16]
-    cable_rate_gbps: NDArray[np.float64]
-    cable_rate_code: NDArray[np.uint8]
-    cable_length_m: NDArray[np.float64]
-    cable_latency_ns: NDArray[np.float64]
-    level: NDArray[np.int8]
-    coordinates: NDArray[np.int32]
-    descriptions: tuple[str, ...]
-    system_guid: NDArray[np.uint64]
-    vendor_id: NDArray[np.uint32]
-    device_id: NDArray[np.uint32]
-    lid: NDArray[np.int32]
-    lmc: NDArray[np.uint8]
-    family: str = ""
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    @classmethod
+    def of(cls, parts: Parts) -> Fabric:
+        """Number nodes and cables and check that they fit together; `Parts.of` takes them apart.
 
-    # -- counts ------------------------------------------------------------------------------
+        Nodes keep their order within a kind. Cables are numbered by their lower end (node, then
+        port), which becomes the tail of the even link, so that the same wiring gives the same link
+        numbers and digest whether it was generated, read from a file or put together by hand.
 
-    @property
-    def num_nodes(self) -> int:
-        """Switches, hosts and auxiliary adapters."""
-        return len(self.node_kind)
+        Raises
+        ------
+        InputError
+            On a name or GUID that two nodes share, a port that does not exist, a port with two
+            cables, or a cable from a port to itself.
+        """
+        return assemble(parts, cls)
 
-    @cached_property
-    def num_switches(self) -> int:
-        """Nodes that only pass packets on."""
-        return int(np.count_nonzero(self.node_kind == NodeKind.SWITCH))
-
-    @cached_property
-    def num_hosts(self) -> int:
-        """Compute nodes, connected or not; SHARP aggregation nodes do not count."""
-        return int(np.count_nonzero(self.node_kind == NodeKind.HOST))
-
-    @property
-    def num_cables(self) -> int:
-        """Cables, those to hosts included."""
-        return len(self.cable_rate_gbps)
-
-    @property
-    def num_links(self) -> int:
-        """Directed links: two per cable."""
-        return len(self.link_from)
-
-    @property
-    def num_endpoints(self) -> int:
-        """Addressable adapter ports and forwarding hosts."""
-        return len(self.endpoint_node)
-
-    @cached_property
-    def num_host_endpoints(self) -> int:
-        """Endpoints of hosts, the first among all: those of auxiliary adapters follow."""
-        past = self.num_switches + self.num_hosts
-        return int(np.searchsorted(self.endpoint_node, past))
-
-    @property
-    def num_destinations(self) -> int:
-        """Endpoints, then switches."""
-        return self.num_endpoints + self.num_switches
-
-    # -- nodes and ports ---------------------------------------------------------------------
-
-    @property
-    def host_nodes(self) -> NDArray[np.int32]:
-        """Node of each host, int32 [hosts]."""
-        return np.arange(self.num_switches, self.num_switches + self.num_hosts, dtype=np.int32)
-
-    @cached_property
-    def num_ports(self) -> NDArray[np.int32]:
-        """Ports of each node, plugged or not, int32 [nodes]."""
-        return read_only(np.diff(self.port_offset))
-
-    @property
-    def host_names(self) -> tuple[str, ...]:
-        """Label of each host."""
-        return self.node_names[self.num_switches : self.num_switches + self.num_hosts]
-
-    @cached_property
-    def _endpoints(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        slot_node = np.repeat(np.arange(self.num_nodes, dtype=np.int32), self.num_ports)
-        used = (self.port_link >= 0) & (self.node_kind[slot_node] != NodeKind.SWITCH)
-        slots = np.flatnonzero(used)
-        nodes = slot_node[slots]
-        first = np.ones(len(nodes), dtype=bool)
-        first[1:] = nodes[1:] != nodes[:-1]
-        keep = first | ~self.forwards[nodes]
-        slots, nodes = slots[keep], nodes[keep]
-        ports = (slots - self.port_offset[nodes] + 1).astype(np.int32)
-        return read_only(nodes), read_only(ports)
-
-    @property
-    def endpoint_node(self) -> NDArray[np.int32]:
-        """Node of each endpoint, int32 [endpoints]."""
-        return self._endpoints[0]
-
-    @property
-    def endpoint_port(self) -> NDArray[np.int32]:
-        """Port of each endpoint (the first of a forwarding host), int32 [endpoints]."""
-        return self._endpoints[1]
-
-    @cached_property
-    def host_endpoint(self) -> NDArray[np.int32]:
-        """First endpoint of each host, -1 for a host with no cable, int32 [hosts]."""
-        found = np.full(self.num_hosts, -1, dtype=np.int32)
-        host = self.endpoint_node - self.num_switches
-        order = np.flatnonzero(host < self.num_hosts)[::-1]
-        found[host[order]] = order
-        return read_only(found)
+    def __repr__(self) -> str:
+        return (
+            f"Fabric({self.name!r}: {self.num_hosts} hosts, {self.num_switches} switches, "
+            f"{self.num_cables} cables)"
+        )
 
     @cached_property
     def graph(self) -> SwitchGraph:
         """The forwarding nodes and what joins them, in the form that kernels walk."""
         return SwitchGraph.of(self)
-
-    # -- links and cables --------------------------------------------------------------------
-
-    @cached_property
-    def link_kind(self) -> NDArray[np.uint8]:
-        """A `LinkKind` per directed link, uint8 [links]."""
-        tail = self.node_kind[self.link_from] != NodeKind.SWITCH
-        head = self.node_kind[self.link_to] != NodeKind.SWITCH
-        kind: NDArray[np.uint8] = tail.astype(np.uint8) + 2 * head.astype(np.uint8)
-        return read_only(kind)
-
-    @cached_property
-    def links(self) -> NDArray[np.void]:
-        """Every directed link, structured as `LINK_DTYPE`, in the order of per-link results."""
-        table = np.empty(self.num_links, dtype=LINK_DTYPE)
-        table["from_node"], table["from_port"] = self.link_from, self.link_from_port
-        table["to_node"], table["to_port"] = self.link_to, self.link_to_port
-        table["kind"] = self.link_kind
-        return read_only(table)
-
-    @property
-    def link_rate_gbps(self) -> NDArray[np.float64]:
-        """Data rate of each directed link, float64 [links]."""
-        return np.repeat(self.cable_rate_gbps, 2)
-
-    def port_name(self, node: int, port: int) -> str:
-        """A port as people write it: ``leaf3[12]``."""
-        return f"{self.node_names[node]}[{port}]"
-
-    def link_name(self, link: int) -> str:
-        """A directed link as ``leaf3[12] -> spine1[4]``."""
-        tail = self.port_name(int(self.link_from[link]), int(self.link_from_port[link]))
-        head = self.port_name(int(self.link_to[link]), int(self.link_to_port[link]))
-        return f"{tail} -> {head}"
-
-    def cable_name(self, cable: int) -> str:
-        """A cable as ``leaf3[12] -- spine1[4]``."""
-        return self.link_name(2 * cable).replace(" -> ", " -- ")
-
-    def option_name(self, node: int) -> str:
-        """A node as every option takes it: its label, in quotes where needed, or its GUID.
-
-        The GUID stands for labels that options read as something else or cannot hold.
-        """
-        name = self.node_names[node]
-        other = name.lower().startswith(("@", "0x", '"')) or name in ("auto", "center")
-        if other or not name.isprintable() or not name:
-            return f"{self.node_guid[node]:#x}"
-        return quoted(name)
 
     # -- look-up -----------------------------------------------------------------------------
 
@@ -300,7 +125,7 @@ class Fabric(FrozenArrays):
     @cached_property
     def machines(self) -> Mapping[str, list[int]]:
         """Host numbers of each machine by its name; a machine may have several adapters."""
-        return machines_by_name(self)
+        return machines_by_name(self, self.machine)
 
     def find_node(self, text: str) -> int:
         """Node with this label, or this GUID as ``0x…`` or as in ibnetdiscover's ``S-…``.
@@ -379,29 +204,23 @@ class Fabric(FrozenArrays):
             raise InputError(f"no cable is plugged into {text}")
         return link >> 1
 
-    # -- identity ----------------------------------------------------------------------------
-
-    @cached_property
-    def digest(self) -> str:
-        """Fingerprint of the nodes and cables; routes carry it to know what they were made for."""
-        state = hashlib.blake2b(digest_size=12)
-        arrays: Iterable[NDArray[Any]] = (
-            self.node_kind,
-            self.node_guid,
-            self.forwards,
-            self.port_offset,
-            self.port_link,
-            self.link_to,
+    def _cable_numbers(self, cables: Iterable[int | str]) -> NDArray[np.int64]:
+        numbers = [self.find_cable(c) if isinstance(c, str) else c for c in _one_or_more(cables)]
+        return np.unique(
+            whole_numbers(
+                numbers, "cables", low=0, high=self.num_cables - 1, of=f"cables of {self.name}"
+            )
         )
-        for array in arrays:
-            state.update(np.ascontiguousarray(array).tobytes())
-        return state.hexdigest()
 
-    def __repr__(self) -> str:
-        return (
-            f"Fabric({self.name!r}: {self.num_hosts} hosts, {self.num_switches} switches, "
-            f"{self.num_cables} cables)"
-        )
+    def _switch_numbers(self, switches: Iterable[int | str]) -> NDArray[np.int64]:
+        listed = [self.find_node(s) if isinstance(s, str) else s for s in _one_or_more(switches)]
+        numbers = whole_numbers(listed, "switches").tolist()
+        for number in numbers:
+            if not 0 <= number < self.num_switches:
+                known = 0 <= number < self.num_nodes
+                name = f"{self.node_names[number]} (node {number})" if known else f"node {number}"
+                raise InputError(f"{name} is no switch; expected the name, GUID or number of one")
+        return np.unique(np.array(numbers, dtype=np.int64))
 
     # -- variants: each gives a new Fabric ------------------------------------------------------
 
@@ -416,9 +235,7 @@ class Fabric(FrozenArrays):
         seed
             Equal seeds give equal fabrics.
         """
-        from weft.fabrics.variants import shuffled
-
-        return shuffled(self, seed)
+        return Fabric.of(variants.shuffled(self, seed))
 
     def without(
         self, *, cables: Iterable[int | str] = (), switches: Iterable[int | str] = ()
@@ -437,9 +254,9 @@ class Fabric(FrozenArrays):
         InputError
             When one of them does not exist.
         """
-        from weft.fabrics.variants import without
-
-        return without(self, cables, switches)
+        return Fabric.of(
+            variants.without(self, self._cable_numbers(cables), self._switch_numbers(switches))
+        )
 
     def with_faults(self, *, cables: int = 0, switches: int = 0, seed: int = 0) -> Fabric:
         """The fabric after random faults of inter-switch cables and of switches.
@@ -456,9 +273,7 @@ class Fabric(FrozenArrays):
         InputError
             When there are fewer than asked for.
         """
-        from weft.fabrics.variants import with_faults
-
-        return with_faults(self, cables, switches, seed)
+        return Fabric.of(variants.with_faults(self, cables, switches, seed))
 
     def degraded(self, cables: Iterable[int | str], rate: str | float) -> Fabric:
         """The fabric with some cables at another rate.
@@ -470,9 +285,49 @@ class Fabric(FrozenArrays):
         rate
             A rate such as ``"4xSDR"``, or a number of Gb/s.
         """
-        from weft.fabrics.variants import degraded
+        parse_rate(rate)
+        parts = Parts.of(self)
+        set_rate(parts, self._cable_numbers(cables), rate)
+        return Fabric.of(parts)
 
-        return degraded(self, cables, rate)
+    def with_lengths(self, length_m: NDArray[np.float64]) -> Fabric:
+        """The fabric with known cable lengths, and the latencies that follow from them.
+
+        Parameters
+        ----------
+        length_m
+            float64 [cables], NaN where still unknown.
+        """
+        parts = Parts.of(self)
+        parts.length_m = np.asarray(length_m, dtype=np.float64).copy()
+        parts.latency_ns = cable_latency_ns(parts.length_m)
+        return Fabric.of(parts)
+
+    def renamed(self, names: Mapping[int, str]) -> Fabric:
+        """The fabric with other labels for some nodes, given by GUID.
+
+        Parameters
+        ----------
+        names
+            Node GUID -> label, as a node-name-map gives; GUIDs that the fabric lacks are passed
+            over.
+
+        Raises
+        ------
+        InputError
+            When two nodes end up with one label.
+        """
+        parts = Parts.of(self)
+        parts.names = [
+            names.get(int(guid), old) for guid, old in zip(parts.guid, parts.names, strict=True)
+        ]
+        return Fabric.of(parts)
+
+
+def _one_or_more(things: int | str | Iterable[int | str]) -> Iterable[int | str]:
+    if not isinstance(things, Iterable) or isinstance(things, str):
+        return (things,)
+    return things
 
 
 def check_fabric(given: object) -> None:

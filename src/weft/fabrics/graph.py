@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.core.arguments import need_memory
 from weft.core.frozen import FrozenArrays, read_only
+from weft.fabrics.arrays import FabricArrays
 from weft.kernels.routing.distances import bfs_many
-
-if TYPE_CHECKING:
-    from weft.fabrics.fabric import Fabric
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +124,7 @@ class SwitchGraph(FrozenArrays):
         )
 
     @classmethod
-    def of(cls, fabric: Fabric) -> SwitchGraph:
+    def of(cls, fabric: FabricArrays) -> SwitchGraph:
         """Derive the arrays of a fabric."""
         row_node = np.flatnonzero(fabric.forwards).astype(np.int32)
         rows = len(row_node)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-if TYPE_CHECKING:
-    from weft.fabrics.fabric import Fabric
+from weft.fabrics.arrays import FabricArrays
 
 #: An adapter's own part of a description, as rdma-ndd ("%h %d") and the drivers write it.
 _ADAPTER = re.compile(
@@ -34,7 +32,7 @@ def host_part(description: str) -> str:
     return parts[0] if parts else description
 
 
-def first_adapters(fabric: Fabric) -> NDArray[np.int64]:
+def first_adapters(fabric: FabricArrays) -> NDArray[np.int64]:
     """First adapter of the machine of each node, int64 [nodes]; any other node is its own.
 
     Adapters are in one machine when they have the same system image GUID, or when their labels or
@@ -62,14 +60,14 @@ def first_adapters(fabric: Fabric) -> NDArray[np.int64]:
     return found
 
 
-def machines_by_name(fabric: Fabric) -> dict[str, list[int]]:
-    """Host numbers of each machine, ascending.
+def machines_by_name(fabric: FabricArrays, machine: NDArray[np.int64]) -> dict[str, list[int]]:
+    """Host numbers of each machine, ascending, from what `first_adapters` gives.
 
     A machine has the host name that its first adapter's label or else description begins with. One
     whose adapter has no such name, or shares it with another machine, goes by the adapter's label.
     """
     groups: dict[int, list[int]] = {}
-    for host, first in enumerate(fabric.machine[fabric.host_nodes].tolist()):
+    for host, first in enumerate(machine[fabric.host_nodes].tolist()):
         groups.setdefault(first, []).append(host)
     names = {first: (_parts(fabric, first) or ("",))[0] for first in groups}
     count = Counter(names.values())
@@ -81,6 +79,6 @@ def machines_by_name(fabric: Fabric) -> dict[str, list[int]]:
     }
 
 
-def _parts(fabric: Fabric, node: int) -> tuple[str, str] | None:
+def _parts(fabric: FabricArrays, node: int) -> tuple[str, str] | None:
     texts = (fabric.node_names[node], fabric.descriptions[node])
     return next(filter(None, (adapter_parts(text.strip()) for text in texts)), None)

@@ -2,59 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.core.arguments import whole_number, whole_numbers
+from weft.core.arguments import whole_number
 from weft.core.errors import InputError
-from weft.core.units import parse_rate
-from weft.fabrics.builder import Parts, cable_latency_ns, default_guids, set_rate
-from weft.fabrics.fabric import Fabric, LinkKind, NodeKind
+from weft.fabrics.arrays import FabricArrays, LinkKind
+from weft.fabrics.parts import Parts, default_guids
 
 
-def _one_or_more(things: int | str | Iterable[int | str]) -> Iterable[int | str]:
-    if not isinstance(things, Iterable) or isinstance(things, str):
-        return (things,)
-    return things
-
-
-def _cable_numbers(fabric: Fabric, cables: Iterable[int | str]) -> NDArray[np.int64]:
-    numbers = [fabric.find_cable(c) if isinstance(c, str) else c for c in _one_or_more(cables)]
-    checked = whole_numbers(
-        numbers, "cables", low=0, high=fabric.num_cables - 1, of=f"cables of {fabric.name}"
-    )
-    return np.unique(checked)
-
-
-def _node_name(fabric: Fabric, number: int) -> str:
-    known = 0 <= number < fabric.num_nodes
-    return f"{fabric.node_names[number]} (node {number})" if known else f"node {number}"
-
-
-def _switch_numbers(fabric: Fabric, switches: Iterable[int | str]) -> NDArray[np.int64]:
-    listed = [fabric.find_node(s) if isinstance(s, str) else s for s in _one_or_more(switches)]
-    numbers = whole_numbers(listed, "switches").tolist()
-    for number in numbers:
-        if not 0 <= number < fabric.num_nodes or fabric.node_kind[number] != NodeKind.SWITCH:
-            raise InputError(
-                f"{_node_name(fabric, number)} is no switch; "
-                "expected the name, GUID or number of one"
-            )
-    return np.array(sorted(set(numbers)), dtype=np.int64)
-
-
-def without(fabric: Fabric, cables: Iterable[int | str], switches: Iterable[int | str]) -> Fabric:
+def without(fabric: FabricArrays, cables: NDArray[np.int64], switches: NDArray[np.int64]) -> Parts:
     """See `Fabric.without`."""
     keep_cable = np.ones(fabric.num_cables, dtype=bool)
-    keep_cable[_cable_numbers(fabric, cables)] = False
+    keep_cable[cables] = False
     keep_node = np.ones(fabric.num_nodes, dtype=bool)
-    keep_node[_switch_numbers(fabric, switches)] = False
+    keep_node[switches] = False
     return _subset(fabric, keep_node, keep_cable)
 
 
-def _subset(fabric: Fabric, keep_node: NDArray[np.bool_], keep_cable: NDArray[np.bool_]) -> Fabric:
+def _subset(
+    fabric: FabricArrays, keep_node: NDArray[np.bool_], keep_cable: NDArray[np.bool_]
+) -> Parts:
     parts = Parts.of(fabric)
     keep_cable = keep_cable & keep_node[parts.a_node] & keep_node[parts.b_node]
     number = np.cumsum(keep_node).astype(np.int32) - 1
@@ -77,14 +45,14 @@ def _subset(fabric: Fabric, keep_node: NDArray[np.bool_], keep_cable: NDArray[np
     parts.lid = {
         (int(number[node]), port): lid for (node, port), lid in parts.lid.items() if keep_node[node]
     }
-    return parts.assemble()
+    return parts
 
 
 def _random(seed: int) -> np.random.Generator:
     return np.random.default_rng(whole_number(seed, "seed"))
 
 
-def with_faults(fabric: Fabric, cables: int, switches: int, seed: int) -> Fabric:
+def with_faults(fabric: FabricArrays, cables: int, switches: int, seed: int) -> Parts:
     """See `Fabric.with_faults`."""
     between = np.flatnonzero(fabric.link_kind[0::2] == LinkKind.SWITCH_SWITCH)
     for what, wanted, there in (
@@ -96,56 +64,10 @@ def with_faults(fabric: Fabric, cables: int, switches: int, seed: int) -> Fabric
     random = _random(seed)
     lost_switches = random.choice(fabric.num_switches, size=switches, replace=False)
     lost_cables = random.choice(between, size=cables, replace=False)
-    return without(fabric, lost_cables.tolist(), lost_switches.tolist())
+    return without(fabric, lost_cables, lost_switches)
 
 
-def degraded(fabric: Fabric, cables: Iterable[int | str], rate: str | float) -> Fabric:
-    """See `Fabric.degraded`."""
-    parse_rate(rate)
-    parts = Parts.of(fabric)
-    set_rate(parts, _cable_numbers(fabric, cables), rate)
-    return parts.assemble()
-
-
-def with_lengths(fabric: Fabric, length_m: NDArray[np.float64]) -> Fabric:
-    """The fabric with known cable lengths, and the latencies that follow from them.
-
-    Parameters
-    ----------
-    fabric
-        Any fabric.
-    length_m
-        float64 [cables], NaN where still unknown.
-    """
-    parts = Parts.of(fabric)
-    parts.length_m = np.asarray(length_m, dtype=np.float64).copy()
-    parts.latency_ns = cable_latency_ns(parts.length_m)
-    return parts.assemble()
-
-
-def renamed(fabric: Fabric, names: Mapping[int, str]) -> Fabric:
-    """The fabric with other labels for some nodes, given by GUID.
-
-    Parameters
-    ----------
-    fabric
-        Any fabric.
-    names
-        Node GUID -> label, as a node-name-map gives; GUIDs that the fabric lacks are passed over.
-
-    Raises
-    ------
-    InputError
-        When two nodes end up with one label.
-    """
-    parts = Parts.of(fabric)
-    parts.names = [
-        names.get(int(guid), old) for guid, old in zip(parts.guid, parts.names, strict=True)
-    ]
-    return parts.assemble()
-
-
-def shuffled(fabric: Fabric, seed: int) -> Fabric:
+def shuffled(fabric: FabricArrays, seed: int) -> Parts:
     """See `Fabric.shuffled`."""
     random = _random(seed)
     parts = Parts.of(fabric)
@@ -194,8 +116,8 @@ def shuffled(fabric: Fabric, seed: int) -> Fabric:
     parts.coordinates = np.zeros((count, 0), dtype=np.int32)
     parts.name = f"{fabric.name} shuffled by {seed}"
     parts.family, parts.parameters = "", {}
-    return parts.assemble()
+    return parts
 
 
-def _slot_nodes(fabric: Fabric) -> NDArray[np.int64]:
+def _slot_nodes(fabric: FabricArrays) -> NDArray[np.int64]:
     return np.repeat(np.arange(fabric.num_nodes), fabric.num_ports)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from weft.core.columns import Column, frame
+from weft.core.columns import frame
 from weft.core.errors import InputError
-from weft.core.files import write_text
-from weft.fabrics import Fabric, NodeKind, with_lengths
+from weft.fabrics import Fabric, NodeKind
 from weft.machine_room.cables import (
     INTERNAL,
     bought_m,
@@ -21,137 +19,11 @@ from weft.machine_room.cables import (
     cabling_list,
     rack_names,
 )
+from weft.machine_room.cost_plan import PLACE_COLUMNS, RACK_COLUMNS, SUMMARY_COLUMNS, CostPlan
 from weft.machine_room.equipment import Equipment, equipment, orders
 from weft.machine_room.prices import Prices
 from weft.machine_room.racks import Packer, Placement
 from weft.machine_room.room_options import Layout
-
-#: Columns of `CostPlan.summary`, one row per thing that is bought.
-SUMMARY_COLUMNS = {
-    "category": Column(pl.String, "", "switch, adapter, cable, rack, or internal (not bought)"),
-    "item": Column(pl.String, "", "what it is"),
-    "count": Column(pl.Int64, "", "how many"),
-    "ports": Column(pl.Int64, "", "ports of each as bought; null for cables and racks"),
-    "ports_needed": Column(pl.Int64, "", "ports of each in the fabric; null for cables and racks"),
-    "ports_used": Column(pl.Int64, "", "ports with a cable, of all of them together"),
-    "ports_free": Column(pl.Int64, "", "ports without, of all of them together"),
-    "kind": Column(pl.String, "", "of a cable: copper or optical"),
-    "rate": Column(pl.String, "", "of a cable: name of the data rate"),
-    "length_m": Column(pl.Float64, "m", "of a cable: its length"),
-    "price": Column(pl.Float64, "currency", "of one; null without a price"),
-    "cost": Column(pl.Float64, "currency", "of all of them; null without a price"),
-    "power_w": Column(pl.Float64, "W", "of all of them; null where the price file does not say"),
-}
-
-#: Columns of `CostPlan.racks`, one row per rack.
-RACK_COLUMNS = {
-    "rack": Column(pl.String, "", "name: a letter for the row, the place in it"),
-    "row": Column(pl.Int32, "", "row, from 1"),
-    "place": Column(pl.Int32, "", "place in the row, from 1"),
-    "x_m": Column(pl.Float64, "m", "along the row, from the first rack"),
-    "y_m": Column(pl.Float64, "m", "across the rows, from the first row"),
-    "role": Column(pl.String, "", "switches, hosts or mixed"),
-    "switches": Column(pl.Int32, "", "switch boxes in it"),
-    "hosts": Column(pl.Int32, "", "hosts in it, however many adapters each has"),
-    "units_used": Column(pl.Int32, "U", "units taken"),
-    "units_free": Column(pl.Int32, "U", "units left"),
-    "cables_within": Column(pl.Int32, "", "cables with both ends in it, internal ones left out"),
-    "cables_out": Column(pl.Int32, "", "cables that leave it over the tray"),
-}
-
-#: Columns of `CostPlan.places`, one row per node.
-PLACE_COLUMNS = {
-    "node": Column(pl.String, "", "label"),
-    "kind": Column(pl.String, "", "switch, host or auxiliary"),
-    "rack": Column(pl.String, "", "its rack; null for an auxiliary adapter without a cable"),
-    "unit": Column(pl.Int32, "U", "lowest unit of its box, from 1 at the bottom"),
-    "units": Column(pl.Int32, "U", "height of its box"),
-}
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class CostPlan:
-    """Racks, cabling and counts of a fabric.
-
-    Parameters
-    ----------
-    fabric
-        The fabric with the planned cable lengths and the latencies that follow from them.
-    layout
-        The options, all of them.
-    leaves, order
-        What became of the options that leave a choice: where the switches with hosts are, and
-        the order of the switches along the racks.
-    cables
-        The cabling list: columns of `weft.machine_room.cables.CABLE_COLUMNS`.
-    summary, racks, places
-        Columns of `SUMMARY_COLUMNS`, `RACK_COLUMNS` and `PLACE_COLUMNS`.
-    currency
-        Of the prices, None without any.
-    unpriced
-        Categories that the price file leaves out.
-    """
-
-    fabric: Fabric
-    layout: Layout
-    leaves: str
-    order: str
-    cables: pl.DataFrame
-    summary: pl.DataFrame
-    racks: pl.DataFrame
-    places: pl.DataFrame
-    currency: str | None
-    unpriced: tuple[str, ...]
-
-    @property
-    def total_cost(self) -> float | None:
-        """Cost of everything that has a price; None without prices."""
-        return None if self.currency is None else float(self.summary["cost"].sum())
-
-    @property
-    def num_hosts(self) -> int:
-        """Hosts; one with several adapters counts once."""
-        return int(self.racks["hosts"].sum())
-
-    @property
-    def cost_per_host(self) -> float | None:
-        """Total cost over hosts; None without prices or hosts."""
-        total = self.total_cost
-        return total / self.num_hosts if total is not None and self.num_hosts else None
-
-    @property
-    def power_w(self) -> float | None:
-        """Power of everything whose power the price file gives; None when it gives none."""
-        known = self.summary["power_w"].drop_nulls()
-        return float(known.sum()) if len(known) else None
-
-    @property
-    def cable_m(self) -> float:
-        """Length of all cables to be bought together."""
-        return float(self.cables.filter(pl.col("kind") != INTERNAL)["length_m"].sum())
-
-    def write_cables(self, path: str | Path) -> None:
-        """Write the cabling list as CSV, one line per cable.
-
-        Raises
-        ------
-        InputError
-            When the file cannot be written; what was there before is then unchanged.
-        """
-        write_text(path, self.cables.write_csv())
-
-    def text(self) -> str:
-        """The plan on a page, as `weft cost` prints it."""
-        from weft.machine_room.page import page
-
-        return page(self)
-
-    def __repr__(self) -> str:
-        cost = "" if self.total_cost is None else f", {self.total_cost:,.0f} {self.currency}"
-        return (
-            f"CostPlan({self.fabric.name!r}: {len(self.racks)} racks, {len(self.cables)} cables, "
-            f"{self.cable_m:,.0f} m{cost})"
-        )
 
 
 def plan(
@@ -206,7 +78,7 @@ def plan(
     ]
     unpriced = _put_prices(rows, price_list) if price_list else ()
     return CostPlan(
-        fabric=with_lengths(fabric, length_m),
+        fabric=fabric.with_lengths(length_m),
         layout=layout,
         leaves=packer.leaves,
         order=order,

@@ -1,9 +1,8 @@
 """What runs over a fabric: who computes, and who sends how much to whom."""
 
-from weft.workload.builder import WorkloadBuilder
+from weft.workload.builder import RankProgram, WorkloadBuilder
 from weft.workload.load import load_workload
 from weft.workload.patterns import Pairs, pattern, traffic
-from weft.workload.rank_program import RankProgram
 from weft.workload.workload import Kind, Workload
 
 __all__ = [

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError
 from weft.core.units import RATE_NAMES, parse_rate, rate_code, rate_gbps
 from weft.fabrics import Fabric, NodeKind, Parts
-from weft.fabrics.builder import cable_latency_ns
 from weft.fabrics.formats.format_registry import warn
 from weft.fabrics.formats.labels import choose_labels
+from weft.fabrics.parts import cable_latency_ns
 
 #: Largest unicast LID.
 MAX_LID = 0xBFFF
@@ -177,34 +177,36 @@ class Netlist:
         kinds = np.array([node.kind for node in self.nodes], dtype=np.uint8)
         length = np.full(len(cable), np.nan)
         count = len(self.nodes)
-        return Parts(
-            name=self.file,
-            kind=kinds,
-            names=choose_labels(
-                kinds.tolist(),
-                [node.id for node in self.nodes],
-                [node.description for node in self.nodes],
-            ),
-            ports=np.array([node.ports for node in self.nodes], dtype=np.int32),
-            a_node=ends.node[cable],
-            a_port=ends.port[cable],
-            b_node=ends.node[other],
-            b_port=ends.port[other],
-            rate_gbps=gbps,
-            rate_code=code.astype(np.uint8),
-            length_m=length,
-            latency_ns=cable_latency_ns(length),
-            guid=np.array([node.guid for node in self.nodes], dtype=np.uint64),
-            forwards=kinds == NodeKind.SWITCH,
-            level=np.full(count, -1, dtype=np.int8),
-            coordinates=np.zeros((count, 0), dtype=np.int32),
-            descriptions=[node.description for node in self.nodes],
-            system_guid=np.array([node.system_guid for node in self.nodes], dtype=np.uint64),
-            vendor_id=np.array([node.vendor_id for node in self.nodes], dtype=np.uint32),
-            device_id=np.array([node.device_id for node in self.nodes], dtype=np.uint32),
-            port_guid=self._port_guids(ends),
-            lid=self._lids(ends),
-        ).assemble()
+        return Fabric.of(
+            Parts(
+                name=self.file,
+                kind=kinds,
+                names=choose_labels(
+                    kinds.tolist(),
+                    [node.id for node in self.nodes],
+                    [node.description for node in self.nodes],
+                ),
+                ports=np.array([node.ports for node in self.nodes], dtype=np.int32),
+                a_node=ends.node[cable],
+                a_port=ends.port[cable],
+                b_node=ends.node[other],
+                b_port=ends.port[other],
+                rate_gbps=gbps,
+                rate_code=code.astype(np.uint8),
+                length_m=length,
+                latency_ns=cable_latency_ns(length),
+                guid=np.array([node.guid for node in self.nodes], dtype=np.uint64),
+                forwards=kinds == NodeKind.SWITCH,
+                level=np.full(count, -1, dtype=np.int8),
+                coordinates=np.zeros((count, 0), dtype=np.int32),
+                descriptions=[node.description for node in self.nodes],
+                system_guid=np.array([node.system_guid for node in self.nodes], dtype=np.uint64),
+                vendor_id=np.array([node.vendor_id for node in self.nodes], dtype=np.uint32),
+                device_id=np.array([node.device_id for node in self.nodes], dtype=np.uint32),
+                port_guid=self._port_guids(ends),
+                lid=self._lids(ends),
+            )
+        )
 
     def _port_guids(self, ends: _Ends) -> dict[tuple[int, int], int]:
         """Port GUIDs that are not the node's GUID (switch) or that plus the port (adapter)."""

@@ -17,7 +17,8 @@ import numpy as np
 from weft.core.errors import InputError
 from weft.core.registry import Entry, Registry
 from weft.fabrics import Fabric, FabricBuilder, NodeKind, Parts
-from weft.fabrics.builder import MAX_PORTS, set_rate
+from weft.fabrics.builder import MAX_PORTS
+from weft.fabrics.parts import set_rate
 
 topology = Registry("topology", "weft.fabrics.topology", "weft.topologies")
 
@@ -92,7 +93,7 @@ def _finish(
     if "host_rate" in rates:
         host = parts.kind == NodeKind.HOST
         set_rate(parts, np.flatnonzero(host[parts.a_node] | host[parts.b_node]), rates["host_rate"])
-    return parts.assemble()
+    return Fabric.of(parts)
 
 
 def complete(entry: Entry, bound: Mapping[str, Any]) -> dict[str, Any]:

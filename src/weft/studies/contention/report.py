@@ -1,21 +1,70 @@
-"""Text, tables and figure of the contention-graph study."""
+"""What the contention-graph study gives: text, tables and figure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import polars as pl
 from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
 from weft.contention import PAPER_INVERSE_BANDWIDTH
+from weft.core.columns import Column, frame
+from weft.studies.reported_study import ReportedStudy, Tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from weft.studies.contention.packets import PacketComparison
-    from weft.studies.contention.study import ContentionStudy
+
+#: The paper's messages: 20 MB are 20 MiB, as its T_ref of 0.010706 s shows.
+SIZE_BYTES = 20 * 2**20
+
+PRINTED_COLUMNS: dict[str, Column] = {
+    "figure": Column(pl.String, "", "figure of the paper, and which graph of it"),
+    "edge": Column(pl.String, "", "communication"),
+    "step": Column(pl.Int64, "", "step of the dynamic graph, from 1; null for the end"),
+    "quantity": Column(pl.String, "", "penalty, time (s), bytes left or bytes sent"),
+    "printed": Column(pl.Float64, "", "what the paper prints"),
+    "ours": Column(pl.Float64, "", "what the model gives here"),
+    "difference": Column(pl.Float64, "", "ours less printed"),
+    "relative": Column(pl.Float64, "", "the same over printed; null where that is 0"),
+    "agrees": Column(
+        pl.Boolean,
+        "",
+        "within one unit of the last digit printed; times within 1e-5 as well, since the paper's "
+        "bandwidth has four digits",
+    ),
+}
+SPREAD_COLUMNS: dict[str, Column] = {
+    "edges": Column(pl.Int64, "", "communications of a graph"),
+    "graphs": Column(pl.Int64, "", "random graphs"),
+    "min": Column(pl.Float64, "T_ref", "shortest predicted time"),
+    "p05": Column(pl.Float64, "T_ref", "5 % of the times are shorter"),
+    "median": Column(pl.Float64, "T_ref", "median time"),
+    "p95": Column(pl.Float64, "T_ref", "95 % of the times are shorter"),
+    "max": Column(pl.Float64, "T_ref", "longest time"),
+    "distinct": Column(pl.Int64, "", "different times"),
+}
+TIME_COLUMNS: dict[str, Column] = {
+    "edges": Column(pl.Int64, "", "communications of the graph"),
+    "graph": Column(pl.Int64, "", "number of the graph among those of as many edges"),
+    "edge": Column(pl.Int64, "", "number of the communication in its graph"),
+    "source": Column(pl.Int64, "", "node that sends"),
+    "destination": Column(pl.Int64, "", "node that receives"),
+    "penalty": Column(pl.Float64, "", "penalty in the first step"),
+    "time": Column(pl.Float64, "T_ref", "predicted completion"),
+}
+SHAPE_COLUMNS: dict[str, Column] = {
+    "edges": Column(pl.Int64, "", "communications of a graph"),
+    "shapes": Column(pl.Int64, "", "connected graphs, up to isomorphism, parallel edges included"),
+    "distinct": Column(pl.Int64, "", "different times that occur in them"),
+    "times": Column(pl.String, "T_ref", "the times, as fractions"),
+}
+
 
 NOTES = (
     "Figure 4, graph A, edge e: the penalty is printed as 1.5, but the time beside it is "
@@ -173,38 +222,6 @@ def _packets(found: PacketComparison) -> list[Table]:
     return [variants, errors, measured, coefficients, fitted]
 
 
-def parts(study: ContentionStudy) -> Iterator[RenderableType]:
-    """Tables and notes."""
-    agreeing = sum(number.agrees for number in study.numbers)
-    yield (
-        "A contention-aware performance model (Martinasso and Mehaut 2011)\n"
-        f"{agreeing} of {len(study.numbers)} printed numbers come out; messages of 20 MiB, alpha = "
-        f"{PAPER_INVERSE_BANDWIDTH} s/byte. A number agrees when it is within one unit of the last "
-        "digit printed, a time also within 1e-5.\n"
-    )
-    if study.partial:
-        yield f"Partial, interrupted: {study.partial} at the packet level\n"
-    yield _figures(study)
-    yield "Where the paper contradicts itself or leaves something open\n"
-    for number, note in enumerate(NOTES, start=1):
-        yield f"{number}. {note}"
-    yield ""
-    yield _spread(study)
-    yield (
-        "The paper: times of graphs with 1, 2 and 3 edges are rational factors of T_ref; with more "
-        "edges they are more largely spread. In the model all are rational; what changes is how "
-        "many there are:\n"
-    )
-    yield _shapes(study)
-    if study.packets is not None:
-        yield from _packets(study.packets)
-    yield MISSING
-    if study.packets is None:
-        yield WITHOUT_PACKETS
-    if study.files:
-        yield ""
-
-
 def figure_5(study: ContentionStudy) -> Figure:
     """Predicted times by number of edges: every communication, and the median."""
     from matplotlib.figure import Figure
@@ -236,3 +253,149 @@ def figure_5(study: ContentionStudy) -> Figure:
         fontsize=10,
     )
     return figure
+
+
+@dataclass(frozen=True)
+class Printed:
+    """One number of the paper beside ours.
+
+    Parameters
+    ----------
+    figure, edge, step, quantity
+        Which number; see `PRINTED_COLUMNS`.
+    printed
+        As text, for its digits.
+    ours
+        What the model gives.
+    """
+
+    figure: str
+    edge: str
+    step: int | None
+    quantity: str
+    printed: str
+    ours: float
+
+    @property
+    def unit(self) -> float:
+        """One unit of the last digit printed, of which bytes have six.
+
+        Bytes sent are what such a number of bytes left leaves of the size.
+        """
+        if self.quantity.startswith("bytes"):
+            digits = len(self.printed if self.quantity == "bytes left" else str(SIZE_BYTES))
+            return 10.0 ** max(digits - 6, 0)
+        return 10.0 ** -len(self.printed.partition(".")[2])
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the two are the same number, as printed."""
+        value = float(self.printed)
+        margin = 1.0001 * self.unit
+        if self.quantity == "time":
+            margin += 1e-5 * value
+        return abs(self.ours - value) <= margin
+
+
+@dataclass(frozen=True, eq=False)
+class ContentionStudy(ReportedStudy):
+    """The study, done.
+
+    Parameters
+    ----------
+    parameters
+        All options.
+    numbers
+        Every printed number beside ours.
+    times, spread
+        Predicted times of the random graphs, and their spread by number of edges.
+    shapes
+        Times that occur in any graph of few edges.
+    packets
+        Errors against the packet level, where asked for.
+    files
+        Files written.
+    """
+
+    parameters: dict[str, int]
+    numbers: tuple[Printed, ...]
+    times: pl.DataFrame
+    spread: pl.DataFrame
+    shapes: pl.DataFrame
+    packets: PacketComparison | None = None
+
+    @property
+    def partial(self) -> str:
+        """How much of the packet level there is, where an interrupt ended it; else empty."""
+        return self.packets.partial if self.packets is not None else ""
+
+    @property
+    def printed(self) -> pl.DataFrame:
+        """One row per printed number, of `PRINTED_COLUMNS`."""
+        values = [float(number.printed) for number in self.numbers]
+        return frame(
+            PRINTED_COLUMNS,
+            {
+                "figure": [number.figure for number in self.numbers],
+                "edge": [number.edge for number in self.numbers],
+                "step": [number.step for number in self.numbers],
+                "quantity": [number.quantity for number in self.numbers],
+                "printed": values,
+                "ours": [number.ours for number in self.numbers],
+                "difference": [n.ours - v for n, v in zip(self.numbers, values, strict=True)],
+                "relative": [
+                    n.ours / v - 1 if v else None for n, v in zip(self.numbers, values, strict=True)
+                ],
+                "agrees": [number.agrees for number in self.numbers],
+            },
+        )
+
+    def parts(self) -> Iterator[RenderableType]:
+        """The text: printed numbers beside ours, what contradicts what, and the spread."""
+        agreeing = sum(number.agrees for number in self.numbers)
+        yield (
+            "A contention-aware performance model (Martinasso and Mehaut 2011)\n"
+            f"{agreeing} of {len(self.numbers)} printed numbers come out; messages of 20 MiB, "
+            f"alpha = {PAPER_INVERSE_BANDWIDTH} s/byte. A number agrees when it is within one unit "
+            "of the last digit printed, a time also within 1e-5.\n"
+        )
+        if self.partial:
+            yield f"Partial, interrupted: {self.partial} at the packet level\n"
+        yield _figures(self)
+        yield "Where the paper contradicts itself or leaves something open\n"
+        for number, note in enumerate(NOTES, start=1):
+            yield f"{number}. {note}"
+        yield ""
+        yield _spread(self)
+        yield (
+            "The paper: times of graphs with 1, 2 and 3 edges are rational factors of T_ref; with "
+            "more edges they are more largely spread. In the model all are rational; what changes "
+            "is how many there are:\n"
+        )
+        yield _shapes(self)
+        if self.packets is not None:
+            yield from _packets(self.packets)
+        yield MISSING
+        if self.packets is None:
+            yield WITHOUT_PACKETS
+        if self.files:
+            yield ""
+
+    def tables(self) -> Tables:
+        """What is written as Parquet and CSV."""
+        more = {} if self.packets is None else self.packets.tables()
+        return {
+            "printed": (self.printed, PRINTED_COLUMNS),
+            "times": (self.times, TIME_COLUMNS),
+            "spread": (self.spread, SPREAD_COLUMNS),
+            "shapes": (self.shapes, SHAPE_COLUMNS),
+            **more,
+        }
+
+    def figures(self) -> Iterator[tuple[str, Figure]]:
+        """Figure 5, as far as it can be had."""
+        yield "figure5", figure_5(self)
+
+    def __repr__(self) -> str:
+        agreeing = sum(number.agrees for number in self.numbers)
+        return f"ContentionStudy({agreeing} of {len(self.numbers)} printed numbers agree)"

@@ -9,7 +9,6 @@ times spread with the number of communications, and how far they are from the pa
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,22 +16,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from rich.console import RenderableType
 
 from weft.contention import PAPER_INVERSE_BANDWIDTH, penalties, predict, predict_steps
 from weft.contention.shapes import all_shapes, random_graph
-from weft.core.columns import Column, frame
+from weft.core.columns import frame
 from weft.core.errors import InputError
 from weft.studies.contention import packets as packet
-from weft.studies.contention import report
+from weft.studies.contention.report import (
+    SHAPE_COLUMNS,
+    SIZE_BYTES,
+    SPREAD_COLUMNS,
+    TIME_COLUMNS,
+    ContentionStudy,
+    Printed,
+)
 from weft.studies.paper_registry import output_folder, paper
-from weft.studies.reported_study import ReportedStudy, Tables
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-#: The paper's messages: 20 MB are 20 MiB, as its T_ref of 0.010706 s shows.
-SIZE_BYTES = 20 * 2**20
+    pass
 
 Edges = tuple[tuple[int, int], ...]
 
@@ -49,167 +50,6 @@ FIGURE_4: dict[str, Edges] = {
     "A": ((0, 1), (0, 2), (3, 1), (4, 1), (5, 2)),
     "B": ((0, 1), (0, 2), (3, 1), (4, 1), (5, 1)),
 }
-
-PRINTED_COLUMNS: dict[str, Column] = {
-    "figure": Column(pl.String, "", "figure of the paper, and which graph of it"),
-    "edge": Column(pl.String, "", "communication"),
-    "step": Column(pl.Int64, "", "step of the dynamic graph, from 1; null for the end"),
-    "quantity": Column(pl.String, "", "penalty, time (s), bytes left or bytes sent"),
-    "printed": Column(pl.Float64, "", "what the paper prints"),
-    "ours": Column(pl.Float64, "", "what the model gives here"),
-    "difference": Column(pl.Float64, "", "ours less printed"),
-    "relative": Column(pl.Float64, "", "the same over printed; null where that is 0"),
-    "agrees": Column(
-        pl.Boolean,
-        "",
-        "within one unit of the last digit printed; times within 1e-5 as well, since the paper's "
-        "bandwidth has four digits",
-    ),
-}
-SPREAD_COLUMNS: dict[str, Column] = {
-    "edges": Column(pl.Int64, "", "communications of a graph"),
-    "graphs": Column(pl.Int64, "", "random graphs"),
-    "min": Column(pl.Float64, "T_ref", "shortest predicted time"),
-    "p05": Column(pl.Float64, "T_ref", "5 % of the times are shorter"),
-    "median": Column(pl.Float64, "T_ref", "median time"),
-    "p95": Column(pl.Float64, "T_ref", "95 % of the times are shorter"),
-    "max": Column(pl.Float64, "T_ref", "longest time"),
-    "distinct": Column(pl.Int64, "", "different times"),
-}
-TIME_COLUMNS: dict[str, Column] = {
-    "edges": Column(pl.Int64, "", "communications of the graph"),
-    "graph": Column(pl.Int64, "", "number of the graph among those of as many edges"),
-    "edge": Column(pl.Int64, "", "number of the communication in its graph"),
-    "source": Column(pl.Int64, "", "node that sends"),
-    "destination": Column(pl.Int64, "", "node that receives"),
-    "penalty": Column(pl.Float64, "", "penalty in the first step"),
-    "time": Column(pl.Float64, "T_ref", "predicted completion"),
-}
-SHAPE_COLUMNS: dict[str, Column] = {
-    "edges": Column(pl.Int64, "", "communications of a graph"),
-    "shapes": Column(pl.Int64, "", "connected graphs, up to isomorphism, parallel edges included"),
-    "distinct": Column(pl.Int64, "", "different times that occur in them"),
-    "times": Column(pl.String, "T_ref", "the times, as fractions"),
-}
-
-
-@dataclass(frozen=True)
-class Printed:
-    """One number of the paper beside ours.
-
-    Parameters
-    ----------
-    figure, edge, step, quantity
-        Which number; see `PRINTED_COLUMNS`.
-    printed
-        As text, for its digits.
-    ours
-        What the model gives.
-    """
-
-    figure: str
-    edge: str
-    step: int | None
-    quantity: str
-    printed: str
-    ours: float
-
-    @property
-    def unit(self) -> float:
-        """One unit of the last digit printed, of which bytes have six.
-
-        Bytes sent are what such a number of bytes left leaves of the size.
-        """
-        if self.quantity.startswith("bytes"):
-            digits = len(self.printed if self.quantity == "bytes left" else str(SIZE_BYTES))
-            return 10.0 ** max(digits - 6, 0)
-        return 10.0 ** -len(self.printed.partition(".")[2])
-
-    @property
-    def agrees(self) -> bool:
-        """Whether the two are the same number, as printed."""
-        value = float(self.printed)
-        margin = 1.0001 * self.unit
-        if self.quantity == "time":
-            margin += 1e-5 * value
-        return abs(self.ours - value) <= margin
-
-
-@dataclass(frozen=True, eq=False)
-class ContentionStudy(ReportedStudy):
-    """The study, done.
-
-    Parameters
-    ----------
-    parameters
-        All options.
-    numbers
-        Every printed number beside ours.
-    times, spread
-        Predicted times of the random graphs, and their spread by number of edges.
-    shapes
-        Times that occur in any graph of few edges.
-    packets
-        Errors against the packet level, where asked for.
-    files
-        Files written.
-    """
-
-    parameters: dict[str, int]
-    numbers: tuple[Printed, ...]
-    times: pl.DataFrame
-    spread: pl.DataFrame
-    shapes: pl.DataFrame
-    packets: packet.PacketComparison | None = None
-
-    @property
-    def partial(self) -> str:
-        """How much of the packet level there is, where an interrupt ended it; else empty."""
-        return self.packets.partial if self.packets is not None else ""
-
-    @property
-    def printed(self) -> pl.DataFrame:
-        """One row per printed number, of `PRINTED_COLUMNS`."""
-        values = [float(number.printed) for number in self.numbers]
-        return frame(
-            PRINTED_COLUMNS,
-            {
-                "figure": [number.figure for number in self.numbers],
-                "edge": [number.edge for number in self.numbers],
-                "step": [number.step for number in self.numbers],
-                "quantity": [number.quantity for number in self.numbers],
-                "printed": values,
-                "ours": [number.ours for number in self.numbers],
-                "difference": [n.ours - v for n, v in zip(self.numbers, values, strict=True)],
-                "relative": [
-                    n.ours / v - 1 if v else None for n, v in zip(self.numbers, values, strict=True)
-                ],
-                "agrees": [number.agrees for number in self.numbers],
-            },
-        )
-
-    def parts(self) -> Iterator[RenderableType]:
-        """The text: printed numbers beside ours, what contradicts what, and the spread."""
-        return report.parts(self)
-
-    def tables(self) -> Tables:
-        """What is written as Parquet and CSV."""
-        more = {} if self.packets is None else self.packets.tables()
-        return {
-            "printed": (self.printed, PRINTED_COLUMNS),
-            "times": (self.times, TIME_COLUMNS),
-            "spread": (self.spread, SPREAD_COLUMNS),
-            "shapes": (self.shapes, SHAPE_COLUMNS),
-            **more,
-        }
-
-    def figures(self) -> Iterator[tuple[str, Figure]]:
-        """Figure 5, as far as it can be had."""
-        yield "figure5", report.figure_5(self)
-
-    def __repr__(self) -> str:
-        agreeing = sum(number.agrees for number in self.numbers)
-        return f"ContentionStudy({agreeing} of {len(self.numbers)} printed numbers agree)"
 
 
 @paper("contention-model", aliases=("contention",))

@@ -1,11 +1,12 @@
-"""The KNS study as text."""
+"""What the KNS study gives: text, tables and figures."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from rich import box
@@ -16,12 +17,22 @@ from rich.text import Text
 from weft.studies.claims import ClaimResult, Verdict, headline, reason, spread_over, vote
 from weft.studies.kns.benchmarks import METRICS
 from weft.studies.kns.evidence import AXES, shown
+from weft.studies.kns.frames import (
+    CHOICE_COLUMNS,
+    CLAIM_COLUMNS,
+    LANE_COLUMNS,
+    RESULT_COLUMNS,
+    RUN_COLUMNS,
+    choices_frame,
+    claims_frame,
+)
 from weft.studies.kns.machine import PAPER_ENGINES
-from weft.studies.kns.plots import BEYOND, by_placement
+from weft.studies.kns.plots import BEYOND, by_placement, figures
 from weft.studies.kns.runs import PLACEMENTS
+from weft.studies.reported_study import ReportedStudy, Tables
 
 if TYPE_CHECKING:
-    from weft.studies.kns.study import KnsStudy
+    from matplotlib.figure import Figure
 
 _COLOURS = {
     Verdict.HOLDS: "green", Verdict.CANNOT_TELL: "yellow", Verdict.UNDECIDED: "yellow",
@@ -193,15 +204,78 @@ def _by_verdict(result: ClaimResult) -> Iterator[Text]:
                 yield Text(f"    {axis}: {', '.join(counts)}")
 
 
-def parts(study: KnsStudy) -> Iterator[RenderableType]:
-    """Tables, claims and comments."""
-    yield f"KNS on InfiniBand, on CELLIA's 36 nodes: {how(study)}\n"
-    yield lanes_table(study)
-    yield from result_tables(study)
-    beyond = beyond_table(study)
-    if beyond is not None:
-        yield beyond
-    yield "The paper's claims"
-    yield claims_table(study)
-    yield "How they were tested, and why\n"
-    yield comments(study)
+@dataclass(frozen=True, eq=False)
+class KnsStudy(ReportedStudy):
+    """The study, done.
+
+    Parameters
+    ----------
+    parameters
+        All options, resolved.
+    results, runs, lanes
+        Frames of `RESULT_COLUMNS`, `RUN_COLUMNS` and `LANE_COLUMNS`.
+    claims
+        Ranks of a node -> the paper's claims beside what was measured, under every choice.
+    asked
+        How many runs there were to be; there are fewer after an interrupt.
+    files
+        Files written.
+    """
+
+    width = 150
+
+    parameters: dict[str, Any]
+    results: pl.DataFrame
+    runs: pl.DataFrame
+    lanes: pl.DataFrame
+    claims: Mapping[int, tuple[ClaimResult, ...]]
+    asked: int
+
+    @property
+    def partial(self) -> str:
+        """How many runs there are of how many, where an interrupt ended the study; else empty."""
+        made = self.runs.height
+        return f"{made} of {self.asked} runs" if made < self.asked else ""
+
+    @property
+    def claims_frame(self) -> pl.DataFrame:
+        """One row a number of ranks and claim, of `CLAIM_COLUMNS`."""
+        return claims_frame(self.claims)
+
+    @property
+    def choices_frame(self) -> pl.DataFrame:
+        """One row a claim and choice, of `CHOICE_COLUMNS`."""
+        return choices_frame(self.claims)
+
+    def parts(self) -> Iterator[RenderableType]:
+        """The text: lanes, all metrics, and the claims beside what was measured."""
+        yield f"KNS on InfiniBand, on CELLIA's 36 nodes: {how(self)}\n"
+        yield lanes_table(self)
+        yield from result_tables(self)
+        beyond = beyond_table(self)
+        if beyond is not None:
+            yield beyond
+        yield "The paper's claims"
+        yield claims_table(self)
+        yield "How they were tested, and why\n"
+        yield comments(self)
+
+    def tables(self) -> Tables:
+        """What is written as Parquet and CSV."""
+        return {
+            "results": (self.results, RESULT_COLUMNS),
+            "runs": (self.runs, RUN_COLUMNS),
+            "lanes": (self.lanes, LANE_COLUMNS),
+            "claims": (self.claims_frame, CLAIM_COLUMNS),
+            "choices": (self.choices_frame, CHOICE_COLUMNS),
+        }
+
+    def figures(self) -> Iterator[tuple[str, Figure]]:
+        """Those of which all was run."""
+        first = self.parameters["ranks_per_node"][0]
+        return figures(self.results, first, how(self))
+
+    def __repr__(self) -> str:
+        counts = self.claims_frame["verdict"].value_counts(sort=True)
+        found = ", ".join(f"{count} {verdict}" for verdict, count in counts.rows())
+        return f"KnsStudy({self.parameters['level']} level: {found or 'no claims'})"

@@ -7,115 +7,34 @@ readings, the assumptions and the results.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import polars as pl
-from rich.console import RenderableType
+from typing import TYPE_CHECKING
 
 from weft.core.arguments import whole_number
 from weft.core.errors import InputError
 from weft.core.pool import check_processes
 from weft.core.registry import did_you_mean
 from weft.studies.claims import ClaimResult
-from weft.studies.kns import report
 from weft.studies.kns.benchmarks import BENCHMARKS
 from weft.studies.kns.claims_apps import CLAIMS as OF_APPLICATIONS
 from weft.studies.kns.claims_hpcc import CLAIMS as OF_HPCC
 from weft.studies.kns.claims_messages import CLAIMS as OF_MESSAGES
 from weft.studies.kns.evidence import Evidence, every_choice, hold
 from weft.studies.kns.frames import (
-    CHOICE_COLUMNS,
-    CLAIM_COLUMNS,
-    LANE_COLUMNS,
-    RESULT_COLUMNS,
-    RUN_COLUMNS,
-    choices_frame,
-    claims_frame,
     lanes_frame,
     results_frame,
     runs_frame,
 )
 from weft.studies.kns.machine import CORES, Engines, check_ranks
-from weft.studies.kns.plots import figures
+from weft.studies.kns.report import KnsStudy
 from weft.studies.kns.runs import Level, Measured, Run, Setting, measure_all, study_runs
 from weft.studies.paper_registry import output_folder, paper
-from weft.studies.reported_study import ReportedStudy, Tables
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 CLAIMS = (*OF_MESSAGES, *OF_HPCC, *OF_APPLICATIONS)
-
-
-@dataclass(frozen=True, eq=False)
-class KnsStudy(ReportedStudy):
-    """The study, done.
-
-    Parameters
-    ----------
-    parameters
-        All options, resolved.
-    results, runs, lanes
-        Frames of `RESULT_COLUMNS`, `RUN_COLUMNS` and `LANE_COLUMNS` (`kns_frames`).
-    claims
-        Ranks of a node -> the paper's claims beside what was measured, under every choice.
-    asked
-        How many runs there were to be; there are fewer after an interrupt.
-    files
-        Files written.
-    """
-
-    width = 150
-
-    parameters: dict[str, Any]
-    results: pl.DataFrame
-    runs: pl.DataFrame
-    lanes: pl.DataFrame
-    claims: Mapping[int, tuple[ClaimResult, ...]]
-    asked: int
-
-    @property
-    def partial(self) -> str:
-        """How many runs there are of how many, where an interrupt ended the study; else empty."""
-        made = self.runs.height
-        return f"{made} of {self.asked} runs" if made < self.asked else ""
-
-    @property
-    def claims_frame(self) -> pl.DataFrame:
-        """One row a number of ranks and claim, of `CLAIM_COLUMNS`."""
-        return claims_frame(self.claims)
-
-    @property
-    def choices_frame(self) -> pl.DataFrame:
-        """One row a claim and choice, of `CHOICE_COLUMNS`."""
-        return choices_frame(self.claims)
-
-    def parts(self) -> Iterator[RenderableType]:
-        """The text: lanes, all metrics, and the claims beside what was measured."""
-        return report.parts(self)
-
-    def tables(self) -> Tables:
-        """What is written as Parquet and CSV."""
-        return {
-            "results": (self.results, RESULT_COLUMNS),
-            "runs": (self.runs, RUN_COLUMNS),
-            "lanes": (self.lanes, LANE_COLUMNS),
-            "claims": (self.claims_frame, CLAIM_COLUMNS),
-            "choices": (self.choices_frame, CHOICE_COLUMNS),
-        }
-
-    def figures(self) -> Iterator[tuple[str, Figure]]:
-        """Those of which all was run."""
-        first = self.parameters["ranks_per_node"][0]
-        return figures(self.results, first, report.how(self))
-
-    def __repr__(self) -> str:
-        counts = self.claims_frame["verdict"].value_counts(sort=True)
-        found = ", ".join(f"{count} {verdict}" for verdict, count in counts.rows())
-        return f"KnsStudy({self.parameters['level']} level: {found or 'no claims'})"
 
 
 @paper("kns-infiniband", aliases=("kns",))

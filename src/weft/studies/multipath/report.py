@@ -1,9 +1,10 @@
-"""The multipath study as text."""
+"""What the multipath study gives: text, tables and figures."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from rich import box
@@ -11,12 +12,15 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from weft.core.columns import frame
 from weft.studies.claims import ClaimResult, Verdict
 from weft.studies.multipath.evidence import PAPER, TIERS, plus_minus
-from weft.studies.multipath.plots import STYLES
+from weft.studies.multipath.frames import CDF_COLUMNS, CLAIM_COLUMNS, RUN_COLUMNS, SUMMARY_COLUMNS
+from weft.studies.multipath.plots import STYLES, figures
+from weft.studies.reported_study import ReportedStudy, Tables
 
 if TYPE_CHECKING:
-    from weft.studies.multipath.study import StudyResult
+    from matplotlib.figure import Figure
 
 _COLOURS = {Verdict.HOLDS: "green", Verdict.UNDECIDED: "yellow", Verdict.FAILS: "red"}
 
@@ -145,12 +149,84 @@ def comments(study: StudyResult) -> Group:
     return Group(*lines)
 
 
-def parts(study: StudyResult) -> Iterator[RenderableType]:
-    """Tables, claims and comments."""
-    yield f"Multipath routing on fat trees (Kenzi 2026): {how(study)}\n"
-    yield _LEGEND + "\n"
-    yield from sweep_tables(study)
-    yield "The paper's claims"
-    yield claims_table(study)
-    yield "How they were tested, and why\n"
-    yield comments(study)
+@dataclass(frozen=True, eq=False)
+class StudyResult(ReportedStudy):
+    """The study, measured.
+
+    Parameters
+    ----------
+    parameters
+        All options, resolved.
+    runs, summary, cdf
+        Frames of `RUN_COLUMNS`, `SUMMARY_COLUMNS` and `CDF_COLUMNS`.
+    claims
+        The paper's claims beside what was measured.
+    seeds
+        Those of which all was measured; fewer than asked for after an interrupt.
+    files
+        Files written.
+    """
+
+    parameters: dict[str, Any]
+    runs: pl.DataFrame
+    summary: pl.DataFrame
+    cdf: pl.DataFrame
+    claims: tuple[ClaimResult, ...]
+    seeds: tuple[int, ...]
+
+    @property
+    def partial(self) -> str:
+        """How many seeds there are of how many, where an interrupt ended the study; else empty."""
+        made, asked = len(self.seeds), self.parameters["seeds"]
+        return f"{made} of {asked} seeds" if made < asked else ""
+
+    @property
+    def claims_frame(self) -> pl.DataFrame:
+        """One row per claim and basis, of `CLAIM_COLUMNS`."""
+        rows = [(claim, *found) for claim in self.claims for found in claim.findings.items()]
+        return frame(
+            CLAIM_COLUMNS,
+            {
+                "id": [claim.id for claim, _, _ in rows],
+                "section": [claim.section for claim, _, _ in rows],
+                "claim": [claim.says for claim, _, _ in rows],
+                "test": [claim.test for claim, _, _ in rows],
+                "basis": [basis for _, basis, _ in rows],
+                "verdict": [str(found.verdict) for _, _, found in rows],
+                "measured": [found.measured for _, _, found in rows],
+                "deciding": [found.deciding.label for _, _, found in rows],
+                "difference": [found.deciding.mean for _, _, found in rows],
+                "ci95": [found.deciding.half for _, _, found in rows],
+                "comparisons": [found.comparisons for _, _, found in rows],
+                "against": [len(found.against) for _, _, found in rows],
+                "comment": [claim.comment for claim, _, _ in rows],
+            },
+        )
+
+    def parts(self) -> Iterator[RenderableType]:
+        """The text: the sweeps' tables, and the claims beside what was measured."""
+        yield f"Multipath routing on fat trees (Kenzi 2026): {how(self)}\n"
+        yield _LEGEND + "\n"
+        yield from sweep_tables(self)
+        yield "The paper's claims"
+        yield claims_table(self)
+        yield "How they were tested, and why\n"
+        yield comments(self)
+
+    def tables(self) -> Tables:
+        """What is written as Parquet and CSV."""
+        return {
+            "runs": (self.runs, RUN_COLUMNS),
+            "summary": (self.summary, SUMMARY_COLUMNS),
+            "cdf": (self.cdf, CDF_COLUMNS),
+            "claims": (self.claims_frame, CLAIM_COLUMNS),
+        }
+
+    def figures(self) -> Iterator[tuple[str, Figure]]:
+        """The paper's figures drawn anew."""
+        return figures(self.summary, self.cdf, how(self))
+
+    def __repr__(self) -> str:
+        counts = self.claims_frame.filter(pl.col("basis") == "cable")["verdict"].value_counts()
+        found = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.rows()))
+        return f"StudyResult(multipath-ecmp, {self.parameters['hash']} hash: {found})"

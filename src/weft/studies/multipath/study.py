@@ -7,7 +7,7 @@ links between switches. `docs/multipath.md` tells the readings and the results.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from rich.console import RenderableType
 
 from weft.core.arguments import whole_number
 from weft.core.columns import frame
@@ -31,28 +30,23 @@ from weft.routing import route
 from weft.sim.common.metrics import link_tiers
 from weft.sim.static.loads import link_loads
 from weft.sim.static.multipath import HashName, Scheme, multipath_loads
-from weft.studies.claims import ClaimResult, hold
-from weft.studies.multipath import report
+from weft.studies.claims import hold
 from weft.studies.multipath.evidence import CLAIM_BASES, EQUAL, Evidence
 from weft.studies.multipath.frames import (
     BASES,
-    CDF_COLUMNS,
-    CLAIM_COLUMNS,
     METRICS,
     POINT_COLUMNS,
     RUN_COLUMNS,
     SCHEMES,
-    SUMMARY_COLUMNS,
     distributions,
     summarise,
 )
-from weft.studies.multipath.plots import figures
+from weft.studies.multipath.report import StudyResult
 from weft.studies.multipath.verdicts import CLAIMS
 from weft.studies.paper_registry import output_folder, paper
-from weft.studies.reported_study import ReportedStudy, Tables
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 #: The paper's parameters.
 QPS = (1, 2, 4, 8, 16, 30)
@@ -108,83 +102,6 @@ def study_points(k: Sequence[int]) -> tuple[Point, ...]:
         *sizes,
         replace(shown, sweep="cdf"),
     )
-
-
-@dataclass(frozen=True, eq=False)
-class StudyResult(ReportedStudy):
-    """The study, measured.
-
-    Parameters
-    ----------
-    parameters
-        All options, resolved.
-    runs, summary, cdf
-        Frames of `RUN_COLUMNS`, `SUMMARY_COLUMNS` and `CDF_COLUMNS` (`multipath_frames`).
-    claims
-        The paper's claims beside what was measured.
-    seeds
-        Those of which all was measured; fewer than asked for after an interrupt.
-    files
-        Files written.
-    """
-
-    parameters: dict[str, Any]
-    runs: pl.DataFrame
-    summary: pl.DataFrame
-    cdf: pl.DataFrame
-    claims: tuple[ClaimResult, ...]
-    seeds: tuple[int, ...]
-
-    @property
-    def partial(self) -> str:
-        """How many seeds there are of how many, where an interrupt ended the study; else empty."""
-        made, asked = len(self.seeds), self.parameters["seeds"]
-        return f"{made} of {asked} seeds" if made < asked else ""
-
-    @property
-    def claims_frame(self) -> pl.DataFrame:
-        """One row per claim and basis, of `CLAIM_COLUMNS`."""
-        rows = [(claim, *found) for claim in self.claims for found in claim.findings.items()]
-        return frame(
-            CLAIM_COLUMNS,
-            {
-                "id": [claim.id for claim, _, _ in rows],
-                "section": [claim.section for claim, _, _ in rows],
-                "claim": [claim.says for claim, _, _ in rows],
-                "test": [claim.test for claim, _, _ in rows],
-                "basis": [basis for _, basis, _ in rows],
-                "verdict": [str(found.verdict) for _, _, found in rows],
-                "measured": [found.measured for _, _, found in rows],
-                "deciding": [found.deciding.label for _, _, found in rows],
-                "difference": [found.deciding.mean for _, _, found in rows],
-                "ci95": [found.deciding.half for _, _, found in rows],
-                "comparisons": [found.comparisons for _, _, found in rows],
-                "against": [len(found.against) for _, _, found in rows],
-                "comment": [claim.comment for claim, _, _ in rows],
-            },
-        )
-
-    def parts(self) -> Iterator[RenderableType]:
-        """The text: the sweeps' tables, and the claims beside what was measured."""
-        return report.parts(self)
-
-    def tables(self) -> Tables:
-        """What is written as Parquet and CSV."""
-        return {
-            "runs": (self.runs, RUN_COLUMNS),
-            "summary": (self.summary, SUMMARY_COLUMNS),
-            "cdf": (self.cdf, CDF_COLUMNS),
-            "claims": (self.claims_frame, CLAIM_COLUMNS),
-        }
-
-    def figures(self) -> Iterator[tuple[str, Figure]]:
-        """The paper's figures drawn anew."""
-        return figures(self.summary, self.cdf, report.how(self))
-
-    def __repr__(self) -> str:
-        counts = self.claims_frame.filter(pl.col("basis") == "cable")["verdict"].value_counts()
-        found = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.rows()))
-        return f"StudyResult(multipath-ecmp, {self.parameters['hash']} hash: {found})"
 
 
 @paper("multipath-ecmp", aliases=("multipath",))

@@ -1,0 +1,236 @@
+"""The arrays of a fabric: its nodes, ports and cables, and what follows from them by counting."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.frozen import FrozenArrays, read_only
+from weft.core.words import quoted
+
+
+class NodeKind(IntEnum):
+    """What a node is; nodes are ordered by it."""
+
+    SWITCH = 0
+    HOST = 1
+    #: A channel adapter that is no traffic endpoint: SHARP aggregation node, subnet router.
+    AUXILIARY = 2
+
+
+class LinkKind(IntEnum):
+    """What a directed link joins."""
+
+    SWITCH_SWITCH = 0
+    HOST_SWITCH = 1
+    SWITCH_HOST = 2
+    HOST_HOST = 3
+
+
+#: One row per directed link, in the order of every per-link result.
+LINK_DTYPE = np.dtype(
+    [
+        ("from_node", np.int32),
+        ("from_port", np.uint16),
+        ("to_node", np.int32),
+        ("to_port", np.uint16),
+        ("kind", np.uint8),
+    ]
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FabricArrays(FrozenArrays):
+    """The fields of a `Fabric`, which says what they hold, and its counts and names."""
+
+    name: str
+    node_kind: NDArray[np.uint8]
+    node_guid: NDArray[np.uint64]
+    node_names: tuple[str, ...]
+    forwards: NDArray[np.bool_]
+    port_offset: NDArray[np.int32]
+    port_guid: NDArray[np.uint64]
+    port_link: NDArray[np.int32]
+    link_from: NDArray[np.int32]
+    link_from_port: NDArray[np.uint16]
+    link_to: NDArray[np.int32]
+    link_to_port: NDArray[np.uint16]
+    cable_rate_gbps: NDArray[np.float64]
+    cable_rate_code: NDArray[np.uint8]
+    cable_length_m: NDArray[np.float64]
+    cable_latency_ns: NDArray[np.float64]
+    level: NDArray[np.int8]
+    coordinates: NDArray[np.int32]
+    descriptions: tuple[str, ...]
+    system_guid: NDArray[np.uint64]
+    vendor_id: NDArray[np.uint32]
+    device_id: NDArray[np.uint32]
+    lid: NDArray[np.int32]
+    lmc: NDArray[np.uint8]
+    family: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    # -- counts ------------------------------------------------------------------------------
+
+    @property
+    def num_nodes(self) -> int:
+        """Switches, hosts and auxiliary adapters."""
+        return len(self.node_kind)
+
+    @cached_property
+    def num_switches(self) -> int:
+        """Nodes that only pass packets on."""
+        return int(np.count_nonzero(self.node_kind == NodeKind.SWITCH))
+
+    @cached_property
+    def num_hosts(self) -> int:
+        """Compute nodes, connected or not; SHARP aggregation nodes do not count."""
+        return int(np.count_nonzero(self.node_kind == NodeKind.HOST))
+
+    @property
+    def num_cables(self) -> int:
+        """Cables, those to hosts included."""
+        return len(self.cable_rate_gbps)
+
+    @property
+    def num_links(self) -> int:
+        """Directed links: two per cable."""
+        return len(self.link_from)
+
+    @property
+    def num_endpoints(self) -> int:
+        """Addressable adapter ports and forwarding hosts."""
+        return len(self.endpoint_node)
+
+    @cached_property
+    def num_host_endpoints(self) -> int:
+        """Endpoints of hosts, the first among all: those of auxiliary adapters follow."""
+        past = self.num_switches + self.num_hosts
+        return int(np.searchsorted(self.endpoint_node, past))
+
+    @property
+    def num_destinations(self) -> int:
+        """Endpoints, then switches."""
+        return self.num_endpoints + self.num_switches
+
+    # -- nodes and ports ---------------------------------------------------------------------
+
+    @property
+    def host_nodes(self) -> NDArray[np.int32]:
+        """Node of each host, int32 [hosts]."""
+        return np.arange(self.num_switches, self.num_switches + self.num_hosts, dtype=np.int32)
+
+    @cached_property
+    def num_ports(self) -> NDArray[np.int32]:
+        """Ports of each node, plugged or not, int32 [nodes]."""
+        return read_only(np.diff(self.port_offset))
+
+    @property
+    def host_names(self) -> tuple[str, ...]:
+        """Label of each host."""
+        return self.node_names[self.num_switches : self.num_switches + self.num_hosts]
+
+    @cached_property
+    def _endpoints(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        slot_node = np.repeat(np.arange(self.num_nodes, dtype=np.int32), self.num_ports)
+        used = (self.port_link >= 0) & (self.node_kind[slot_node] != NodeKind.SWITCH)
+        slots = np.flatnonzero(used)
+        nodes = slot_node[slots]
+        first = np.ones(len(nodes), dtype=bool)
+        first[1:] = nodes[1:] != nodes[:-1]
+        keep = first | ~self.forwards[nodes]
+        slots, nodes = slots[keep], nodes[keep]
+        ports = (slots - self.port_offset[nodes] + 1).astype(np.int32)
+        return read_only(nodes), read_only(ports)
+
+    @property
+    def endpoint_node(self) -> NDArray[np.int32]:
+        """Node of each endpoint, int32 [endpoints]."""
+        return self._endpoints[0]
+
+    @property
+    def endpoint_port(self) -> NDArray[np.int32]:
+        """Port of each endpoint (the first of a forwarding host), int32 [endpoints]."""
+        return self._endpoints[1]
+
+    @cached_property
+    def host_endpoint(self) -> NDArray[np.int32]:
+        """First endpoint of each host, -1 for a host with no cable, int32 [hosts]."""
+        found = np.full(self.num_hosts, -1, dtype=np.int32)
+        host = self.endpoint_node - self.num_switches
+        order = np.flatnonzero(host < self.num_hosts)[::-1]
+        found[host[order]] = order
+        return read_only(found)
+
+    # -- links and cables --------------------------------------------------------------------
+
+    @cached_property
+    def link_kind(self) -> NDArray[np.uint8]:
+        """A `LinkKind` per directed link, uint8 [links]."""
+        tail = self.node_kind[self.link_from] != NodeKind.SWITCH
+        head = self.node_kind[self.link_to] != NodeKind.SWITCH
+        kind: NDArray[np.uint8] = tail.astype(np.uint8) + 2 * head.astype(np.uint8)
+        return read_only(kind)
+
+    @cached_property
+    def links(self) -> NDArray[np.void]:
+        """Every directed link, structured as `LINK_DTYPE`, in the order of per-link results."""
+        table = np.empty(self.num_links, dtype=LINK_DTYPE)
+        table["from_node"], table["from_port"] = self.link_from, self.link_from_port
+        table["to_node"], table["to_port"] = self.link_to, self.link_to_port
+        table["kind"] = self.link_kind
+        return read_only(table)
+
+    @property
+    def link_rate_gbps(self) -> NDArray[np.float64]:
+        """Data rate of each directed link, float64 [links]."""
+        return np.repeat(self.cable_rate_gbps, 2)
+
+    def port_name(self, node: int, port: int) -> str:
+        """A port as people write it: ``leaf3[12]``."""
+        return f"{self.node_names[node]}[{port}]"
+
+    def link_name(self, link: int) -> str:
+        """A directed link as ``leaf3[12] -> spine1[4]``."""
+        tail = self.port_name(int(self.link_from[link]), int(self.link_from_port[link]))
+        head = self.port_name(int(self.link_to[link]), int(self.link_to_port[link]))
+        return f"{tail} -> {head}"
+
+    def cable_name(self, cable: int) -> str:
+        """A cable as ``leaf3[12] -- spine1[4]``."""
+        return self.link_name(2 * cable).replace(" -> ", " -- ")
+
+    def option_name(self, node: int) -> str:
+        """A node as every option takes it: its label, in quotes where needed, or its GUID.
+
+        The GUID stands for labels that options read as something else or cannot hold.
+        """
+        name = self.node_names[node]
+        other = name.lower().startswith(("@", "0x", '"')) or name in ("auto", "center")
+        if other or not name.isprintable() or not name:
+            return f"{self.node_guid[node]:#x}"
+        return quoted(name)
+
+    # -- identity ----------------------------------------------------------------------------
+
+    @cached_property
+    def digest(self) -> str:
+        """Fingerprint of the nodes and cables; routes carry it to know what they were made for."""
+        state = hashlib.blake2b(digest_size=12)
+        arrays: Iterable[NDArray[Any]] = (
+            self.node_kind,
+            self.node_guid,
+            self.forwards,
+            self.port_offset,
+            self.port_link,
+            self.link_to,
+        )
+        for array in arrays:
+            state.update(np.ascontiguousarray(array).tobytes())
+        return state.hexdigest()
