@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.kernels.routes.intermediates import arrivals, way_lengths
-from weft.routes import CandidateRoutes
+from weft.routes.candidates import CandidateRoutes
 
 
 def goes_round(routes: CandidateRoutes) -> NDArray[np.bool_]:

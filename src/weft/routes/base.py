@@ -1,0 +1,97 @@
+"""What all routes have: how they were made, service levels and lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.errors import InputError
+from weft.core.frozen import FrozenArrays
+from weft.fabrics import Fabric, check_fabric
+from weft.routes.virtual_lanes import MAX_VLS, NUM_SLS, VirtualLanes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Routes(FrozenArrays):
+    """Routes of a fabric, with how they were made. One of `TableRoutes`, `CandidateRoutes`,
+    `PathRoutes`.
+
+    Parameters
+    ----------
+    engine
+        Name of the engine that made them.
+    fabric_digest
+        `Fabric.digest` of what they were made for.
+    sl
+        uint8, the service level: of shape () for all, [lids], or [rows, lids] by the row at
+        the source. A destination has one LID, or with an LMC as many as its tables have.
+        Source routes may have one for each path, candidates only one for all.
+    lanes
+        SL to VL.
+    options
+        Options of the engine, all of them.
+    refusals
+        Engines tried before, each with its reason.
+    notes
+        What a user should know, such as the roots that were found.
+    """
+
+    engine: str
+    fabric_digest: str
+    sl: NDArray[np.uint8] = field(kw_only=True, default_factory=lambda: np.zeros((), np.uint8))
+    lanes: VirtualLanes = field(kw_only=True, default_factory=VirtualLanes.uniform)
+    options: Mapping[str, Any] = field(kw_only=True, default_factory=dict)
+    refusals: tuple[tuple[str, str], ...] = field(kw_only=True, default=())
+    notes: tuple[str, ...] = field(kw_only=True, default=())
+
+    @property
+    def num_vls(self) -> int:
+        """Virtual lanes that the service levels in use map to."""
+        used = np.unique(self.sl)
+        return int(self.lanes.tables[:, used].max(initial=0)) + 1
+
+    def check(self, fabric: Fabric) -> None:
+        """Refuse to be used with another fabric than the one routed.
+
+        Raises
+        ------
+        InputError
+            When the fabric differs in nodes, ports or cables, or an array has the wrong shape for
+            it.
+        """
+        check_fabric(fabric)
+        if fabric.digest != self.fabric_digest:
+            raise InputError(
+                f"these {self.engine} routes were made for another fabric than {fabric.name}; "
+                "route it again"
+            )
+        sl, shapes = np.asarray(self.sl), self._sl_shapes(fabric)
+        if sl.shape not in shapes:
+            *first, last = map(str, shapes)
+            raise InputError(
+                f"the service levels have shape {sl.shape}; {fabric.name} needs "
+                f"{', '.join(first)}{' or ' if first else ''}{last}"
+            )
+        if sl.dtype.kind not in "iu":
+            raise InputError(f"service levels are whole numbers, not {sl.dtype}")
+        if sl.size and not 0 <= sl.min() <= sl.max() < NUM_SLS:
+            wrong = sl.min() if sl.min() < 0 else sl.max()
+            raise InputError(f"a service level is 0 to {NUM_SLS - 1}, not {wrong}")
+        self.lanes.check(fabric)
+        if self.num_vls > MAX_VLS:
+            used = np.unique(self.sl)
+            levels = used[self.lanes.tables[:, used].max(axis=0) >= MAX_VLS]
+            if len(levels):
+                lane = self.lanes.tables[:, levels[0]].max()
+                raise InputError(
+                    f"SL {levels[0]} maps to VL {lane}; a virtual lane is 0 to {MAX_VLS - 1}"
+                )
+            raise InputError(f"a virtual lane is 0 to {MAX_VLS - 1}, not {self.num_vls - 1}")
+
+    def _sl_shapes(self, fabric: Fabric) -> list[tuple[int, ...]]:
+        """Shapes that `sl` may have."""
+        return [(), (fabric.num_destinations,), (fabric.graph.num_rows, fabric.num_destinations)]

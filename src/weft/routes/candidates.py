@@ -1,0 +1,125 @@
+"""Sets of ports, among which each packet is left a choice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.errors import InputError
+from weft.fabrics import Fabric, SwitchGraph
+from weft.routes.base import Routes
+from weft.routes.virtual_lanes import within
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CandidateRoutes(Routes):
+    """Sets of ports that a packet may take; a policy chooses among them.
+
+    With intermediates a packet goes in two phases: from a row of one intermediate to one of
+    another, it first makes for a third, which the policy draws, by `via_set`; on the first row of
+    that one it turns to its destination, by `set_id`. What stays within one intermediate goes
+    straight, and so does what begins or ends in none.
+
+    Parameters
+    ----------
+    set_id
+        int32 [rows, rows]: the set by which row ``r`` may send towards the row ``g`` that the
+        destination hangs from is number ``set_id[g, r]``, -1 where there is none. The last hop,
+        from ``g`` itself, is the fabric's.
+    set_offset, set_edge
+        int32 CSR: the edges (of `SwitchGraph`) of each set, by ascending port. Sets are shared
+        by all destinations that use them.
+    set_lane
+        uint8, as `set_edge`: the virtual lane on which a packet leaves by that edge; empty when
+        all ride on the one of `sl`.
+    via
+        int32 [rows]: the intermediate, such as a group of switches, that a row belongs to, -1 for
+        none; empty when packets go straight. There must be three or more.
+    via_set
+        int32 [intermediates, rows]: the set by which row ``r`` sends towards intermediate ``v`` is
+        number ``via_set[v, r]``, -1 in ``v`` itself and where there is none.
+    direct
+        With intermediates: the policy may also send a packet straight.
+    """
+
+    set_id: NDArray[np.int32]
+    set_offset: NDArray[np.int32]
+    set_edge: NDArray[np.int32]
+    set_lane: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, dtype=np.uint8))
+    via: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    via_set: NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int32))
+    direct: bool = True
+
+    @property
+    def num_intermediates(self) -> int:
+        """Intermediates that packets may go by; 0 when all go straight."""
+        return len(self.via_set)
+
+    @property
+    def num_vls(self) -> int:
+        """Virtual lanes that the sets use."""
+        return int(self.set_lane.max()) + 1 if len(self.set_lane) else super().num_vls
+
+    def check(self, fabric: Fabric) -> None:
+        """See `Routes.check`."""
+        super().check(fabric)
+        rows = fabric.graph.num_rows
+        if self.set_id.shape != (rows, rows):
+            raise InputError(
+                f"the port sets have shape {self.set_id.shape}; {fabric.name} needs {(rows, rows)}"
+            )
+        if len(self.set_lane) not in (0, len(self.set_edge)):
+            raise InputError(f"{len(self.set_lane)} lanes do not match {len(self.set_edge)} edges")
+        self._check_sets(fabric.graph)
+        if len(self.via):
+            self._check_intermediates(rows)
+
+    def _check_sets(self, graph: SwitchGraph) -> None:
+        offset = self.set_offset
+        if (
+            not len(offset)
+            or offset[0] != 0
+            or offset[-1] != len(self.set_edge)
+            or np.any(np.diff(offset) < 0)
+        ):
+            raise InputError(
+                f"the offsets of port sets must ascend from 0 to {len(self.set_edge)}, the number "
+                "of their edges"
+            )
+        if not within(self.set_edge, 0, len(graph.edge_row) - 1):
+            raise InputError(f"an edge of a port set is 0 to {len(graph.edge_row) - 1}")
+        for lines in (self.set_id, self.via_set):
+            if not within(lines, -1, self.num_sets - 1):
+                raise InputError(f"a port set is 0 to {self.num_sets - 1}, or -1 for none")
+
+    def _check_intermediates(self, rows: int) -> None:
+        vias = int(self.via.max(initial=-1)) + 1
+        if len(self.via) != rows or self.via_set.shape != (vias, rows) or vias < 3:
+            raise InputError(
+                f"{vias} intermediates of {len(self.via)} rows, with sets of shape "
+                f"{self.via_set.shape}; there must be three or more, of {rows} rows"
+            )
+        inside = np.flatnonzero(self.via >= 0)
+        if np.any(self.via_set[self.via[inside], inside] >= 0) or np.any(
+            self.set_id[np.arange(rows), np.arange(rows)] >= 0
+        ):
+            raise InputError("a packet that is where it makes for needs no set")
+
+    def _sl_shapes(self, fabric: Fabric) -> list[tuple[int, ...]]:
+        return [()]
+
+    @property
+    def num_sets(self) -> int:
+        """Distinct port sets."""
+        return len(self.set_offset) - 1
+
+    def __repr__(self) -> str:
+        widest = int(np.diff(self.set_offset).max(initial=0))
+        by = f", by {self.num_intermediates} intermediates" if len(self.via) else ""
+        lanes = f", {self.num_vls} lanes" if self.num_vls > 1 else ""
+        return (
+            f"CandidateRoutes({self.engine!r}: {self.num_sets} port sets on "
+            f"{self.set_id.shape[0]} switches, up to {widest} ports each{by}{lanes})"
+        )

@@ -1,0 +1,79 @@
+"""Source routes: whole paths, decided where they begin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.errors import InputError
+from weft.fabrics import Fabric
+from weft.kernels.routes.paths import SOUND, first_broken_path
+from weft.routes.base import Routes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PathRoutes(Routes):
+    """Source routes: the whole way of each pair of endpoints, decided where it begins.
+
+    Parameters
+    ----------
+    pair
+        int64 [paths], ascending: path ``i`` leads from endpoint ``pair[i] // endpoints`` to
+        endpoint ``pair[i] % endpoints`` of a fabric whose hosts have that many
+        (`Fabric.num_host_endpoints`). A pair that is not listed has no way.
+    offset, edge
+        int64 [paths + 1] and int32, CSR: the edges (of `SwitchGraph`) of each path, from the row
+        that its source sends through to the row that its destination hangs from; none when
+        these are one. The cables to the hosts are the fabric's.
+    """
+
+    pair: NDArray[np.int64]
+    offset: NDArray[np.int64]
+    edge: NDArray[np.int32]
+
+    def check(self, fabric: Fabric) -> None:
+        """See `Routes.check`; every path must lead from its source to its destination."""
+        super().check(fabric)
+        graph, endpoints = fabric.graph, fabric.num_host_endpoints
+        if len(self.offset) != len(self.pair) + 1 or (
+            len(self.pair) and (np.any(np.diff(self.pair) <= 0) or self.pair[0] < 0)
+        ):
+            raise InputError("the pairs of source routes must ascend, each with its run of edges")
+        if len(self.pair) and self.pair[-1] >= endpoints**2:
+            raise InputError(
+                f"pair {self.pair[-1]} is none of the {endpoints} endpoints of {fabric.name}"
+            )
+        path, why = first_broken_path(
+            self.pair, self.offset, self.edge, endpoints, graph.destination_row,
+            graph.edge_tail, graph.edge_row,
+        )  # fmt: skip
+        if why != SOUND:
+            names = [
+                fabric.node_names[fabric.endpoint_node[end]]
+                for end in divmod(int(self.pair[path]), endpoints)
+            ]
+            raise InputError(f"the path from {names[0]} to {names[1]} does not lead there")
+
+    def _sl_shapes(self, fabric: Fabric) -> list[tuple[int, ...]]:
+        return [(), (len(self.pair),)]
+
+    def find(
+        self, fabric: Fabric, sources: NDArray[Any], destinations: NDArray[Any]
+    ) -> NDArray[np.int32]:
+        """Number of the path of each pair of endpoints, -1 where there is none."""
+        key = sources.astype(np.int64) * fabric.num_host_endpoints + destinations
+        at = np.searchsorted(self.pair, key)
+        known = (sources >= 0) & (destinations >= 0) & (at < len(self.pair))
+        known[known] = self.pair[at[known]] == key[known]
+        return np.where(known, at, -1).astype(np.int32)
+
+    def __repr__(self) -> str:
+        longest = int(np.diff(self.offset).max(initial=0))
+        lanes = f", {self.num_vls} lanes" if self.num_vls > 1 else ""
+        return (
+            f"PathRoutes({self.engine!r}: {len(self.pair)} source routes, up to {longest} links "
+            f"between switches{lanes})"
+        )

@@ -1,0 +1,90 @@
+"""Which virtual lane a service level rides on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.errors import InputError
+from weft.core.frozen import FrozenArrays
+from weft.fabrics import Fabric
+
+#: A service level is four bits.
+NUM_SLS = 16
+#: Data lanes; VL 15 is for subnet management alone.
+MAX_VLS = 15
+
+
+def _whole(array: NDArray[Any], dimensions: int) -> bool:
+    """Whether an array has so many dimensions and whole numbers."""
+    return array.ndim == dimensions and array.dtype.kind in "iu"
+
+
+def within(array: NDArray[Any], low: int, high: Any) -> bool:
+    """Whether all numbers of an array are from low to high."""
+    return not np.any(array < low) and not np.any(array > high)
+
+
+@dataclass(frozen=True, eq=False)
+class VirtualLanes(FrozenArrays):
+    """SL to VL mapping, one table for every (row, in port, out port) or one each.
+
+    Parameters
+    ----------
+    tables
+        uint8 [tables, 16]: the VL of each SL.
+    index
+        int32: the table of row ``r`` from port ``i`` to port ``o`` is
+        ``index[base[r] + i * ports[r] + o]``, port 0 being the node itself; empty when table 0
+        serves everywhere.
+    base, ports
+        int64 and int32 [rows], empty with `index`.
+    """
+
+    tables: NDArray[np.uint8]
+    index: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    base: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    ports: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+
+    @classmethod
+    def uniform(cls, sl_to_vl: Any = ()) -> VirtualLanes:
+        """One table for all; left out, every SL rides on VL 0."""
+        table = np.zeros((1, NUM_SLS), dtype=np.uint8)
+        table[0, : len(sl_to_vl)] = sl_to_vl
+        return cls(table)
+
+    @property
+    def is_uniform(self) -> bool:
+        """One table serves every pair of ports."""
+        return len(self.index) == 0
+
+    def check(self, fabric: Fabric) -> None:
+        """Refuse arrays that do not fit each other or the fabric.
+
+        Raises
+        ------
+        InputError
+            With what is wrong.
+        """
+        if not _whole(self.tables, 2) or self.tables.shape[1] != NUM_SLS or not len(self.tables):
+            raise InputError(
+                f"the SL to VL tables have shape {self.tables.shape}; each has {NUM_SLS} entries"
+            )
+        if self.is_uniform:
+            return
+        ports = np.diff(fabric.graph.row_base)
+        run = ports.astype(np.int64) ** 2
+        if (
+            not np.array_equal(self.ports, ports)
+            or self.base.shape != ports.shape
+            or not within(self.base, 0, len(self.index) - run)
+        ):
+            raise InputError(
+                "the SL to VL tables by port must have a run of ports x ports, port 0 among them, "
+                f"for each of the {len(ports)} rows of {fabric.name}"
+            )
+        if not _whole(self.index, 1) or not within(self.index, 0, len(self.tables) - 1):
+            raise InputError(f"an SL to VL table is 0 to {len(self.tables) - 1}")
