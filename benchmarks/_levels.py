@@ -17,8 +17,8 @@ from weft import Hardware
 from weft.fabrics import Fabric
 from weft.kernels.flow.maxmin import maxmin_add, maxmin_solve
 from weft.routes import Routes, TableRoutes, VirtualLanes
-from weft.sim.flow.maxmin import maxmin_state
 from weft.sim.flow.network import lay_routes
+from weft.sim.flow.sharing import maxmin_state
 from weft.workload import WorkloadBuilder
 
 #: Fabrics and engines whose routes make no circle of links, as all flows share one lane.

@@ -32,8 +32,8 @@ from weft.kernels.flow.penalty import (
     penalty_solve,
 )
 from weft.routes import Routes
-from weft.sim.flow.maxmin import maxmin_state
 from weft.sim.flow.network import Network, lay_routes
+from weft.sim.flow.sharing import maxmin_state
 
 FABRICS = {
     "one switch, 16 hosts": "xgft:1;16;1",

@@ -26,7 +26,7 @@ from weft.opensm.files.guid2lid import read_guid2lid
 from weft.opensm.files.lfts import read_lfts
 from weft.opensm.files.lids import predict_lids
 from weft.opensm.files.ports import port_guids
-from weft.opensm.files.qos_policy import endpoint_sls
+from weft.opensm.files.qos import endpoint_sls
 from weft.opensm.files.sl2vl import read_sl2vl
 from weft.opensm.files.tables_folder import read_settings
 from weft.opensm.files.torus_conf import write

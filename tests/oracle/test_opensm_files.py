@@ -23,7 +23,7 @@ from weft.opensm.files.lfts import lft_dump, read_lfts
 from weft.opensm.files.lid_matrix import lid_matrix, read_lid_matrix, shortest_hops
 from weft.opensm.files.lids import Lids, predict_lids
 from weft.opensm.files.ports import port_guids
-from weft.opensm.files.qos_policy import endpoint_sls, qos_options, qos_policy
+from weft.opensm.files.qos import endpoint_sls, qos_options, qos_policy
 from weft.opensm.files.sl2vl import read_sl2vl, sl2vl_dump
 from weft.opensm.live.subnet import live
 from weft.routes import TableRoutes, VirtualLanes

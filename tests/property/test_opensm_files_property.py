@@ -20,8 +20,7 @@ from weft.opensm.files.guids import guid_list, read_guids
 from weft.opensm.files.lfts import lft_dump, read_lfts
 from weft.opensm.files.lids import Lids, predict_lids
 from weft.opensm.files.ports import port_guids
-from weft.opensm.files.qos_policy import endpoint_sls, qos_policy
-from weft.opensm.files.qos_reader import read_qos_policy
+from weft.opensm.files.qos import endpoint_sls, qos_policy, read_qos_policy
 from weft.routes import TableRoutes
 
 UNCHECKED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from weft.core.errors import InputError
 from weft.workload import Kind, Workload, WorkloadBuilder
 from weft.workload.formats.goal import read as read_goal
-from weft.workload.formats.goal_writer import write as write_goal
+from weft.workload.formats.goal import write as write_goal
 from weft.workload.formats.tit import read as read_tit
 from weft.workload.workload import same
 

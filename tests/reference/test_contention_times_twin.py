@@ -6,7 +6,7 @@ import numpy as np
 
 from weft.contention import PenaltyModel, predict
 from weft.contention.shapes import random_graph
-from weft.kernels.flow.contention_times import synchronous_times
+from weft.kernels.flow.contention_steps import synchronous_times
 
 
 def test_times_of_many_graphs_are_those_of_each() -> None:

@@ -16,7 +16,7 @@ from weft.kernels.flow.maxmin import (
     maxmin_remove,
     maxmin_solve,
 )
-from weft.sim.flow.maxmin import maxmin_state
+from weft.sim.flow.sharing import maxmin_state
 
 SLOTS = 48
 

@@ -21,8 +21,7 @@ from weft.routing.validation.validate import validate
 from weft.sim.flow.network import carried_bytes, lay_routes
 from weft.sim.static.all_to_all import all_to_all_loads
 from weft.sim.static.effective_bisection import bisection
-from weft.sim.static.intermediate_loads import round_loads
-from weft.sim.static.loads import flow_loads, host_flows
+from weft.sim.static.loads import flow_loads, host_flows, round_loads
 
 SEEDS = range(12)
 

@@ -13,9 +13,8 @@ from weft.fabrics.load import fabric as load
 from weft.kernels.routing.torus import edge_meets, unite_squares
 from weft.routes import TableRoutes
 from weft.routing import route
-from weft.routing.structure.torus import Torus, find_tori
+from weft.routing.structure.torus import Links, Torus, find_tori, links_of
 from weft.routing.structure.torus_seed import three_dimensions
-from weft.routing.structure.torus_steps import Links, links_of
 
 
 def simple_graph(links: Links) -> nx.Graph:

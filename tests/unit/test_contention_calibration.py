@@ -16,7 +16,7 @@ from weft.contention.accuracy import (
     errors_by_size,
 )
 from weft.contention.calibration import COEFFICIENTS, _Problem, fit
-from weft.contention.coefficient_file import read_coefficients, write_coefficients
+from weft.contention.coefficients import read_coefficients, write_coefficients
 from weft.contention.measurements import Measurement, read_measurements, write_measurements
 from weft.contention.recovery import as_text, survey
 from weft.contention.shapes import all_shapes, random_graph

@@ -6,8 +6,14 @@ import re
 
 import pytest
 
-from weft.contention.measure_binding import Graph, Machine, bind, machines_of
-from weft.contention.measure_plan import GraphOptions, read_graphs
+from weft.contention.measure_plan import (
+    Graph,
+    GraphOptions,
+    Machine,
+    bind,
+    machines_of,
+    read_graphs,
+)
 from weft.contention.shapes import all_shapes, shape
 from weft.core.errors import InputError
 

@@ -13,8 +13,7 @@ from weft.core.errors import InputError, NotApplicable
 from weft.fabrics.formats import FormatWarning
 from weft.fabrics.load import fabric as load
 from weft.opensm.files.ports import port_guids
-from weft.opensm.files.qos_policy import endpoint_sls, qos_options, qos_policy
-from weft.opensm.files.qos_reader import read_qos_policy
+from weft.opensm.files.qos import endpoint_sls, qos_options, qos_policy, read_qos_policy
 from weft.routes import TableRoutes, VirtualLanes
 from weft.routing import route
 

@@ -17,8 +17,7 @@ from weft.routing import route
 from weft.routing.structure.groups import find_dragonfly, find_grid, find_megafly
 from weft.routing.validation.validate import validate
 from weft.sim.static.all_to_all import all_to_all_loads
-from weft.sim.static.intermediate_loads import least_worst_share
-from weft.sim.static.loads import Loads, flow_loads, host_flows
+from weft.sim.static.loads import Loads, flow_loads, host_flows, least_worst_share
 from weft.sim.static.multipath import multipath_loads
 
 

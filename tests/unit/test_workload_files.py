@@ -20,7 +20,7 @@ from weft.workload.formats import (
     write_workload,
 )
 from weft.workload.formats.goal import read as read_goal
-from weft.workload.formats.goal_writer import write as write_goal
+from weft.workload.formats.goal import write as write_goal
 from weft.workload.workload import same
 
 DOCS = Path(__file__).parents[2] / "docs" / "workload-files.md"

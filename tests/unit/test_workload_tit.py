@@ -12,8 +12,8 @@ from weft.core.errors import InputError
 from weft.workload import Kind, Workload, WorkloadBuilder
 from weft.workload.collectives import collective_on
 from weft.workload.formats import read_workload
+from weft.workload.formats.tit import TYPE_BYTES
 from weft.workload.formats.tit import read as read_tit
-from weft.workload.formats.tit_actions import TYPE_BYTES
 from weft.workload.workload import same
 
 

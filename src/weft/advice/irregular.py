@@ -16,8 +16,7 @@ from scipy.sparse.csgraph import connected_components
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric, NodeKind, rate_text
 from weft.routing.structure.fat_tree import find_levels
-from weft.routing.structure.torus import find_tori
-from weft.routing.structure.torus_steps import links_of
+from weft.routing.structure.torus import find_tori, links_of
 
 #: Things that a row names; more are counted.
 NAMED = 6

@@ -13,8 +13,7 @@ from rich.table import Table
 
 from weft.cli.common import Whole, announced_compile, check_files, console
 from weft.contention.calibration import COEFFICIENTS, Calibration, fit
-from weft.contention.coefficient_file import read_coefficients, write_coefficients
-from weft.contention.coefficients import INFINIBAND
+from weft.contention.coefficients import INFINIBAND, read_coefficients, write_coefficients
 from weft.contention.measurements import read_measurements
 from weft.core.files import write_text
 

@@ -19,7 +19,7 @@ from weft.contention import (
     ContentionSteps,
     PenaltyModel,
 )
-from weft.contention.coefficient_file import read_coefficients
+from weft.contention.coefficients import read_coefficients
 from weft.contention.graph_file import (
     ContentionGraph,
     parse_bandwidth,

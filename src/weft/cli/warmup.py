@@ -11,7 +11,7 @@ from weft.advice.compare import compare
 from weft.contention import INFINIBAND, penalties, predict
 from weft.fabrics import FabricBuilder
 from weft.fabrics.topology import build
-from weft.kernels.flow.contention_times import synchronous_times
+from weft.kernels.flow.contention_steps import synchronous_times
 from weft.routes import PathRoutes
 from weft.routing import route
 from weft.routing.lower import lower

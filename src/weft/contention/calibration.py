@@ -20,7 +20,7 @@ from weft.contention.measurements import Measurement
 from weft.contention.recovery import Recovery, Survey, recover_penalties, survey
 from weft.core.errors import InputError
 from weft.core.registry import did_you_mean
-from weft.kernels.flow.contention_times import synchronous_times
+from weft.kernels.flow.contention_steps import synchronous_times
 
 #: Names of all coefficients, in the order of `PenaltyModel`.
 COEFFICIENTS = tuple(field.name for field in fields(PenaltyModel))

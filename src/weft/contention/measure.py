@@ -25,8 +25,7 @@ import numpy as np
 from cyclopts import Parameter
 from numpy.typing import NDArray
 
-from weft.contention.measure_binding import Graph, Machine, bind, degrees, machines_of
-from weft.contention.measure_plan import GraphOptions
+from weft.contention.measure_plan import Graph, GraphOptions, Machine, bind, degrees, machines_of
 from weft.contention.measurements import Measurement, write_measurements
 from weft.core.errors import InputError, WeftError
 from weft.core.registry import convert

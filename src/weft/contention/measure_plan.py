@@ -1,21 +1,101 @@
-"""Which contention graphs to measure: from files, all small ones, random ones."""
+"""Which contention graphs to measure, and which processes run them: one pair for each edge."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from cyclopts import Parameter
 
 from weft.contention.graph_file import read_contention_graph
-from weft.contention.measure_binding import Graph, degrees
 from weft.contention.recovery import as_text
 from weft.contention.shapes import Shape, all_shapes, random_graph, shape, smaller_shapes
 from weft.core.errors import InputError
 from weft.core.files import read_text
+
+
+class Graph(NamedTuple):
+    """A contention graph to run: its name, and source and destination of each edge."""
+
+    name: str
+    sources: list[int]
+    destinations: list[int]
+
+
+class Machine(NamedTuple):
+    """A machine: its name, and the ranks of the processes on it."""
+
+    name: str
+    ranks: list[int]
+
+
+def machines_of(names: Sequence[str]) -> list[Machine]:
+    """Machines in the order of their first process.
+
+    Parameters
+    ----------
+    names
+        Name of the machine of each rank.
+    """
+    found: dict[str, list[int]] = {}
+    for rank, name in enumerate(names):
+        found.setdefault(name, []).append(rank)
+    return [Machine(name, ranks) for name, ranks in found.items()]
+
+
+def degrees(graph: Graph) -> Counter[int]:
+    """Number of edges that leave or enter each node: of processes that it needs."""
+    return Counter([*graph.sources, *graph.destinations])
+
+
+def bind(graph: Graph, machines: Sequence[Machine], share: bool = False) -> list[tuple[int, int]]:
+    """Choose processes for the edges of a graph.
+
+    Parameters
+    ----------
+    graph
+        Node i of it runs on the i-th machine.
+    machines
+        What there is.
+    share
+        Let nodes share machines: node i runs on machine i modulo their number.
+
+    Returns
+    -------
+    list of (int, int)
+        Rank of the sending and of the receiving process of each edge, all different.
+
+    Raises
+    ------
+    InputError
+        Naming the graph, when machines or processes do not suffice.
+    """
+    last = max(degrees(graph))
+    if not share and last >= len(machines):
+        raise InputError(
+            f"graph {graph.name!r} has a node {last} and so needs {last + 1} machines; there are "
+            f"{len(machines)}; start the program on more, or let nodes share machines for a trial"
+        )
+    needed: Counter[int] = Counter()
+    for node, processes in degrees(graph).items():
+        needed[node % len(machines)] += processes
+    for number, processes in sorted(needed.items()):
+        name, ranks = machines[number]
+        if processes > len(ranks):
+            raise InputError(
+                f"graph {graph.name!r} needs {processes} processes on machine {number} "
+                f"({name}), one for each end of a communication; there are {len(ranks)}"
+            )
+    free = {number: iter(machines[number].ranks) for number in needed}
+    return [
+        (next(free[source % len(machines)]), next(free[destination % len(machines)]))
+        for source, destination in zip(graph.sources, graph.destinations, strict=True)
+    ]
+
 
 #: Most graphs of one run; 6 edges have 3,445 shapes, of 7 there would be 22,000.
 _MANY_EDGES = 6

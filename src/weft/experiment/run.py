@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from weft.contention import INFINIBAND, PenaltyModel
-from weft.contention.coefficient_file import read_coefficients
+from weft.contention.coefficients import read_coefficients
 from weft.core.errors import InputError, NotApplicable
 from weft.core.files import is_source
 from weft.experiment.run_level import Result, duration, run_level

@@ -21,7 +21,7 @@ from weft.opensm.files.guid2lid import read_guid2lid
 from weft.opensm.files.lids import Lids
 from weft.opensm.files.osm_log import complaints, last_sweep, version
 from weft.opensm.files.ports import destination_name, port_guids
-from weft.opensm.files.qos_reader import read_qos_policy
+from weft.opensm.files.qos import read_qos_policy
 from weft.opensm.files.sl2vl import read_sl2vl
 from weft.opensm.files.tables_folder import read_settings
 from weft.opensm.live.processes import log_text

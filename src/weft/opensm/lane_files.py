@@ -9,7 +9,7 @@ import numpy as np
 from weft.core.errors import NotApplicable
 from weft.core.files import read_text
 from weft.fabrics import Fabric
-from weft.opensm.files.qos_policy import qos_options, qos_policy
+from weft.opensm.files.qos import qos_options, qos_policy
 from weft.opensm.files.tables_folder import POLICY, TORUS
 from weft.opensm.files.torus_conf import TorusConf, write
 from weft.routes import Routes, TableRoutes

@@ -8,7 +8,6 @@ from weft.fabrics import DEFAULT_RATE, Fabric, NodeKind
 from weft.fabrics.formats.format_registry import reader, warn, writer
 from weft.fabrics.formats.labels import is_guid_id
 from weft.fabrics.formats.netlist import Netlist, NodeRecord, PortRecord
-from weft.fabrics.formats.record_writer import RecordWriter
 from weft.fabrics.formats.records import (
     GROUPING,
     GUID_KEYS,
@@ -18,6 +17,7 @@ from weft.fabrics.formats.records import (
     MAX_LINE,
     PORT,
     PORT_COMMENT,
+    RecordWriter,
     is_ibnetdiscover,
     kind_of,
     lines_of,

@@ -13,7 +13,6 @@ from weft.core.words import few
 from weft.fabrics import DEFAULT_RATE, Fabric, NodeKind
 from weft.fabrics.formats.format_registry import reader, warn, writer
 from weft.fabrics.formats.netlist import Netlist, NodeRecord, PortRecord
-from weft.fabrics.formats.record_writer import RecordWriter
 from weft.fabrics.formats.records import (
     GROUPING,
     GUID_KEYS,
@@ -22,6 +21,7 @@ from weft.fabrics.formats.records import (
     MAX_LINE,
     NET_FILE_MARK,
     PORT,
+    RecordWriter,
     is_ibsim,
     kind_of,
     lines_of,

@@ -1,4 +1,4 @@
-"""The record grammar that ibnetdiscover writes and ibsim reads, line by line.
+"""The records that ibnetdiscover writes and ibsim reads: their grammar, and writing them.
 
 The grammar is that of `out_switch_port`, `out_ca_port` and their neighbours in infiniband-diags'
 ibnetdiscover.c, and of `parse_netconf` in ibsim's sim_net.c. Descriptions stand between quotes
@@ -10,8 +10,14 @@ from __future__ import annotations
 
 import re
 
-from weft.fabrics import NodeKind
-from weft.fabrics.formats.labels import is_guid_id
+import numpy as np
+
+from weft.core.errors import NotApplicable
+from weft.core.units import RATE_NAMES, rate_gbps
+from weft.fabrics import Fabric, NodeKind
+from weft.fabrics.formats.format_registry import one_line, warn
+from weft.fabrics.formats.labels import guid_id, is_guid_id
+from weft.fabrics.formats.netlist import MAX_PORTS
 
 #: ``[1](guid) "H-…"[2](guid) w=2 # comment``; with -g also ``[1][ext 9]``.
 PORT = re.compile(
@@ -101,3 +107,159 @@ def lines_of(text: str) -> list[str]:
 def shown(line: str) -> str:
     """A line as an error message quotes it."""
     return repr(line if len(line) <= 80 else line[:77] + "...")
+
+
+#: Bytes of an InfiniBand node description.
+MAX_DESCRIPTION = 64
+
+
+class RecordWriter:
+    """The lines of a file and what they are made from.
+
+    Parameters
+    ----------
+    fabric
+        What to write.
+    target
+        Name of the format, for messages.
+
+    Attributes
+    ----------
+    types
+        Record type of each node: Switch, Ca or Rt.
+    ids
+        What each node is called in the file; at first the id that ibnetdiscover makes from its
+        GUID.
+    descriptions
+        Description of each node.
+    guids
+        (node, port) -> port GUID; port 0 for a switch.
+
+    Raises
+    ------
+    NotApplicable
+        When the format cannot state something of the fabric.
+    """
+
+    def __init__(self, fabric: Fabric, target: str):
+        self.fabric = fabric
+        self.target = target
+        self.lines: list[str] = []
+        self._check()
+        kinds = fabric.node_kind.tolist()
+        node_guids = fabric.node_guid.tolist()
+        self.descriptions = fabric.descriptions
+        self.types = [self._type(node) for node in range(fabric.num_nodes)]
+        self.ids = [
+            guid_id(kind, guid, router=node_type == "Rt")
+            for kind, guid, node_type in zip(kinds, node_guids, self.types, strict=True)
+        ]
+        #: What a line may say of the node at the other end: `=` would make ibsim look for an
+        #: option.
+        self._mentions = [text.replace("=", ":") for text in self.descriptions]
+        self.guids: dict[tuple[int, int], int] = {}
+        slot_guid = fabric.port_guid.tolist()
+        base = fabric.port_offset.tolist()
+        for node, kind in enumerate(kinds):
+            if kind == NodeKind.SWITCH:
+                self.guids[node, 0] = slot_guid[base[node]]
+            else:
+                for port in range(1, base[node + 1] - base[node] + 1):
+                    self.guids[node, port] = slot_guid[base[node] + port - 1]
+        self._lids: dict[tuple[int, int], tuple[int, int]] = {}
+        ends = [
+            *zip(fabric.endpoint_node.tolist(), fabric.endpoint_port.tolist(), strict=True),
+            *((switch, 0) for switch in range(fabric.num_switches)),
+        ]
+        for end, lid, lmc in zip(ends, fabric.lid.tolist(), fabric.lmc.tolist(), strict=True):
+            self._lids[end] = lid, lmc
+        self._base, self._kinds = base, kinds
+        self._links = fabric.port_link.tolist()
+        self._to = fabric.link_to.tolist()
+        self._to_port = fabric.link_to_port.tolist()
+        self._rates = [RATE_NAMES[code] for code in fabric.cable_rate_code.tolist()]
+
+    def _check(self) -> None:
+        fabric = self.fabric
+        if not fabric.num_nodes:
+            raise NotApplicable(f"{fabric.name} has no node to write")
+        for node in np.flatnonzero(fabric.num_ports > MAX_PORTS)[:1]:
+            raise NotApplicable(
+                f"{fabric.node_names[node]} has {fabric.num_ports[node]} ports, and {self.target} "
+                f"numbers at most {MAX_PORTS}"
+            )
+        code = fabric.cable_rate_code
+        named = np.array([0.0, *(rate_gbps(known) for known in range(1, len(RATE_NAMES)))])
+        for cable in np.flatnonzero((code == 0) | (named[code] != fabric.cable_rate_gbps))[:1]:
+            raise NotApplicable(
+                f"{fabric.cable_name(int(cable))} runs at {fabric.cable_rate_gbps[cable]:g} Gb/s, "
+                f"for which InfiniBand has no name to write"
+            )
+        for node, text in enumerate(fabric.descriptions):
+            one_line(text, f"the description of {fabric.node_names[node]!r},")
+            if len(text.encode()) > MAX_DESCRIPTION:
+                raise NotApplicable(
+                    f"the description of {fabric.node_names[node]!r} has {len(text.encode())} "
+                    f"bytes, and InfiniBand's node descriptions have at most {MAX_DESCRIPTION}"
+                )
+        forwarding = int(np.count_nonzero(fabric.forwards)) - fabric.num_switches
+        if forwarding:
+            warn(
+                fabric.name,
+                f"{forwarding} hosts that forward are written as adapters that do not; "
+                f"{self.target} has no word for it",
+            )
+
+    def _type(self, node: int) -> str:
+        fabric = self.fabric
+        kind = fabric.node_kind[node]
+        if kind == NodeKind.SWITCH:
+            return "Switch"
+        said = kind_of(
+            "Ca",
+            fabric.descriptions[node],
+            int(fabric.vendor_id[node]),
+            int(fabric.device_id[node]),
+        )
+        if kind == NodeKind.HOST and said != NodeKind.HOST:
+            raise NotApplicable(
+                f"host {fabric.node_names[node]!r} describes itself as an aggregation node, and "
+                f"would be taken for one"
+            )
+        return "Ca" if said == kind else "Rt"
+
+    def record(self, node: int) -> None:
+        """Add a node's head and its port lines."""
+        switch = self._kinds[node] == NodeKind.SWITCH
+        ports = self._base[node + 1] - self._base[node]
+        head = f'{self.types[node]}\t{ports} "{self.ids[node]}"\t\t# "{self.descriptions[node]}"'
+        if switch:
+            lid, lmc = self._lids[node, 0]
+            head += f" {'enhanced' if lmc else 'base'} port 0 lid {lid} lmc {lmc}"
+        self.lines.append(head)
+        for slot in range(self._base[node], self._base[node + 1]):
+            link = self._links[slot]
+            if link >= 0:
+                self._port_line(node, slot - self._base[node] + 1, link, switch)
+
+    def _port_line(self, node: int, port: int, link: int, switch: bool) -> None:
+        peer, peer_port = self._to[link], self._to_port[link]
+        end = f'"{self.ids[peer]}"[{peer_port}]'
+        if self._kinds[peer] == NodeKind.SWITCH:
+            lid = self._lids[peer, 0][0]
+        else:
+            end += f"{'' if switch else ' '}({self.guids[peer, peer_port]:x}) "
+            lid = self._lids.get((peer, peer_port), (0, 0))[0]
+        own = ""
+        if not switch:
+            own_lid, own_lmc = self._lids.get((node, port), (0, 0))
+            own = f"lid {own_lid} lmc {own_lmc} "
+        guid = "" if switch else f"({self.guids[node, port]:x}) "
+        self.lines.append(
+            f'[{port}]{guid}\t{end}\t\t# {own}"{self._mentions[peer]}" lid {lid} '
+            f"{self._rates[link >> 1]}"
+        )
+
+    def text(self) -> str:
+        """The file."""
+        return "\n".join([*self.lines, ""])

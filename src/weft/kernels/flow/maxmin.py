@@ -9,19 +9,235 @@ flows no longer fits its level.
 
 from typing import Any, NamedTuple
 
-from weft.kernels.flow.maxmin_fill import fill_all
-from weft.kernels.flow.water_levels import (
-    INFINITE,
-    JUST_ABOVE,
-    SAME,
-    TIE,
-    bucket_of_level,
-    lowest_bucket,
-    queue_link,
-    unqueue_link,
-)
+import numpy as np
+
 from weft.kernels.lean import lean_njit
 from weft.kernels.records import counters
+
+#: What max–min sharing keeps of a link. Flows slower than its level hold what they use; all others,
+#: and those without a rate, are active.
+LINK = np.dtype(
+    [
+        ("rest", np.float64),  # capacity that no holding flow uses, bytes/ns
+        ("weight", np.float64),  # parts of the active flows' rates that cross the link, added up
+        ("active", np.float64),  # how many flows are active
+        ("level", np.float64),  # bytes/ns, infinite when the link is not full
+    ],
+    align=True,
+)
+#: Links in the queue, its lowest bucket that may hold one, the binary digits of the first bucket's
+#: keys, and the number of the last bucket.
+QUEUE = counters("queued", "lowest", "base", "last_bucket")
+
+
+class LinkQueue(NamedTuple):
+    """Links in the order of their keys, as lists in buckets.
+
+    Parameters
+    ----------
+    key, key_bits
+        float64 [links], and the same memory as int64.
+    bucket_of
+        int32 [links]: bucket of a link, -1 for none.
+    first
+        int32 [buckets]: first link of a bucket, -1 for none.
+    after, before
+        int32 [links]: neighbours in the list of a bucket, -1 for none.
+    count
+        A QUEUE record.
+    """
+
+    key: Any
+    key_bits: Any
+    bucket_of: Any
+    first: Any
+    after: Any
+    before: Any
+    count: Any
+
+
+#: Levels that differ by less than this part are the same.
+SAME = 1e-12
+#: A flow slower than a level by less than this part is at the level.
+TIE = 1.0 + 1e-11
+JUST_ABOVE = 1.0 + SAME
+
+INFINITE = np.inf
+
+#: Binary digits of a level that its bucket leaves out: 256 buckets for levels of one to two.
+DIGITS = 44
+
+
+@lean_njit(inline="always")
+def bucket_of_level(queue, link):
+    """Bucket of a link's key: its first binary digits, so that buckets ascend with keys."""
+    digits = (queue.key_bits[link] >> DIGITS) - queue.count.base
+    return min(max(digits, 0), queue.count.last_bucket)
+
+
+@lean_njit(inline="always")
+def queue_link(queue, link, level):
+    """Put a link that is not queued where its level says."""
+    queue.key[link] = level
+    bucket = bucket_of_level(queue, link)
+    head = queue.first[bucket]
+    queue.bucket_of[link] = bucket
+    queue.first[bucket] = link
+    queue.after[link] = head
+    queue.before[link] = -1
+    if head >= 0:
+        queue.before[head] = link
+    queue.count.queued += 1
+    queue.count.lowest = min(queue.count.lowest, bucket)
+
+
+@lean_njit(inline="always")
+def unqueue_link(queue, link):
+    """Take a link out of its bucket."""
+    follower, previous = queue.after[link], queue.before[link]
+    if previous >= 0:
+        queue.after[previous] = follower
+    else:
+        queue.first[queue.bucket_of[link]] = follower
+    if follower >= 0:
+        queue.before[follower] = previous
+    queue.bucket_of[link] = -1
+    queue.count.queued -= 1
+
+
+@lean_njit(inline="always")
+def lowest_bucket(queue):
+    """First bucket that is not empty, when anything is queued."""
+    bucket = queue.count.lowest
+    while queue.first[bucket] < 0:
+        bucket += 1
+    queue.count.lowest = bucket
+    return bucket
+
+
+@lean_njit()
+def _put(heap_key, heap_link, place, size, level, link):
+    """Put an entry where one is missing in a heap, or replace one."""
+    while place:
+        parent = (place - 1) >> 1
+        if heap_key[parent] <= level:
+            break
+        heap_key[place] = heap_key[parent]
+        heap_link[place] = heap_link[parent]
+        place = parent
+    while True:
+        child = 2 * place + 1
+        if child >= size:
+            break
+        if child + 1 < size and heap_key[child + 1] < heap_key[child]:
+            child += 1
+        if heap_key[child] >= level:
+            break
+        heap_key[place] = heap_key[child]
+        heap_link[place] = heap_link[child]
+        place = child
+    heap_key[place] = level
+    heap_link[place] = link
+
+
+@lean_njit()
+def fill_all(state):
+    """Rates of all flows from nothing, by filling one link after the other."""
+    capacity, hops, entry_link, entry_share = (
+        state.capacity, state.hops, state.entry_link, state.entry_share,
+    )  # fmt: skip
+    segment, members, pool = state.segment, state.members, state.pool
+    touched, current, links = state.touched, state.current, state.links
+    heap_key, heap_link = state.heap_key, state.heap_link
+    queue, count = state.queue, state.count
+    shift = count.shift
+    longest = 1 << shift
+    weighted = len(entry_share) > 0
+    share = 1.0
+    for place in range(count.dirty):
+        state.is_dirty[state.dirty[place]] = False
+    count.dirty = 0
+    for place in range(count.touched):
+        state.is_touched[touched[place]] = False
+    count.touched = 0
+    for flow in range(count.slots):
+        if hops[flow]:
+            current[flow] = INFINITE
+    queue.count.lowest = queue.count.last_bucket
+    for link in range(len(capacity)):
+        weight = float(members[link])
+        if weighted:
+            weight = 0.0
+            for entry in range(segment[link], segment[link] + members[link]):
+                weight += entry_share[pool[entry]]
+        links[link].rest = capacity[link]
+        links[link].weight = weight
+        links[link].active = float(members[link])
+        links[link].level = INFINITE
+        if members[link]:
+            queue_link(queue, link, capacity[link] / weight)
+    # Links of one bucket go through a heap, which is small unless many levels are nearly equal.
+    size = 0
+    bucket = 0
+    while size or queue.count.queued:
+        if not size:
+            bucket = lowest_bucket(queue)
+            while queue.first[bucket] >= 0:
+                link = queue.first[bucket]
+                unqueue_link(queue, link)
+                _put(heap_key, heap_link, size, size + 1, queue.key[link], link)
+                size += 1
+        link = heap_link[0]
+        level = INFINITE
+        if links[link].active > 0.0:
+            level = max(links[link].rest / links[link].weight, heap_key[0])
+        if level > heap_key[0] * JUST_ABOVE:
+            queue.key[link] = level
+            if level < INFINITE and bucket_of_level(queue, link) == bucket:
+                _put(heap_key, heap_link, 0, size, level, link)
+                continue
+            if level < INFINITE:
+                queue_link(queue, link, level)
+            size -= 1
+            if size:
+                _put(heap_key, heap_link, 0, size, heap_key[size], heap_link[size])
+            continue
+        size -= 1
+        if size:
+            _put(heap_key, heap_link, 0, size, heap_key[size], heap_link[size])
+        links[link].level = level
+        rest = links[link].rest
+        weight = links[link].weight
+        active = links[link].active
+        # Listing its flows first lets the processor fetch many rows at once.
+        own_flows = 0
+        for entry in range(segment[link], segment[link] + members[link]):
+            own = pool[entry]
+            rate = current[own >> shift]
+            touched[own_flows] = own
+            own_flows += rate == INFINITE
+            if rate < INFINITE and rate * TIE >= level:
+                if weighted:
+                    share = entry_share[own]
+                rest += share * rate
+                weight += share
+                active += 1.0
+        for place in range(own_flows):
+            flow = touched[place] >> shift
+            current[flow] = level
+            base = flow << shift
+            for hop in range(base, base + longest):
+                other = entry_link[hop]
+                if other < 0:
+                    break
+                part = entry_share[hop] if weighted else 1.0
+                links[other].rest -= part * level
+                links[other].weight -= part
+                links[other].active -= 1.0
+        links[link].rest = rest
+        links[link].weight = weight
+        links[link].active = active
+
 
 #: How much revising may cost, in sixteenths of filling all; less after it was in vain.
 MOST_PATIENCE = 32

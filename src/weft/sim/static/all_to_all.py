@@ -18,8 +18,7 @@ from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
 from weft.routes.intermediates import routed_rows
 from weft.routing.engine_registry import row_sources
 from weft.routing.validation.validate import reached_rows
-from weft.sim.static.intermediate_loads import round_loads
-from weft.sim.static.loads import Flows, Loads, endpoint_out, link_users
+from weft.sim.static.loads import Flows, Loads, endpoint_out, link_users, round_loads
 
 
 @dataclass(frozen=True, eq=False)

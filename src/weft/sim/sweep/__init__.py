@@ -1,10 +1,14 @@
 """Open-loop measurement: load offered and accepted, latency, saturation, and sweeps over loads."""
 
-from weft.sim.sweep.frames import SATURATION_COLUMNS, SWEEP_COLUMNS
 from weft.sim.sweep.saturation import saturation_load
 from weft.sim.sweep.settings import SweepSettings
 from weft.sim.sweep.sweep import load_sweep
-from weft.sim.sweep.window_measures import OpenLoopMeasures, measure
+from weft.sim.sweep.window_measures import (
+    SATURATION_COLUMNS,
+    SWEEP_COLUMNS,
+    OpenLoopMeasures,
+    measure,
+)
 
 __all__ = [
     "SATURATION_COLUMNS",

@@ -12,11 +12,10 @@ from weft.core.errors import InputError, WeftError
 from weft.core.pool import run_all
 from weft.core.registry import convert
 from weft.fabrics import Fabric
-from weft.sim.sweep.frames import SATURATION_COLUMNS, table
 from weft.sim.sweep.one_load import measure_load
 from weft.sim.sweep.settings import LOAD_STEP, Engines, Study, SweepSettings, load_value
 from weft.sim.sweep.sweep import processes_for, refuse_all_failed
-from weft.sim.sweep.window_measures import OpenLoopMeasures
+from weft.sim.sweep.window_measures import SATURATION_COLUMNS, OpenLoopMeasures, table
 
 #: Loads of the runs of a search add up to about so many times the highest.
 _RUNS = 4

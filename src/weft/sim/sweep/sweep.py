@@ -11,9 +11,9 @@ import polars as pl
 from weft.core.errors import InputError, WeftError
 from weft.core.pool import check_processes, cores, run_all
 from weft.fabrics import Fabric
-from weft.sim.sweep.frames import SWEEP_COLUMNS, measured, table
 from weft.sim.sweep.one_load import measure_load
 from weft.sim.sweep.settings import Engines, Study, SweepSettings, load_value
+from weft.sim.sweep.window_measures import SWEEP_COLUMNS, measured, table
 
 #: Loads of a sweep for which nobody asked.
 LOADS = tuple(round(0.1 * step, 1) for step in range(1, 10))
