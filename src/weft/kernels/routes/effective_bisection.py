@@ -4,7 +4,6 @@ import numpy as np
 
 from weft.kernels.cache import njit
 from weft.kernels.hashing import GOLDEN, splitmix64
-from weft.kernels.routes.walk import DELIVERED, path_links
 
 
 @njit(cache=True)
@@ -20,234 +19,179 @@ def random_matching(seed, sample, order):
 
 
 @njit(cache=True)
-def table_bisections(
-    table,
-    row_base,
-    row_link,
-    link_row,
-    target_row,
-    target_link,
-    endpoint_out,
-    no_path,
-    endpoints,
-    lmc,
-    two_way,
-    link_cost,
-    seed,
-    samples,
-    means,
-    lost,
-):
-    """Fill means[s] with the mean share of the injection rate that a flow of sample s gets.
+def random_pairs(seed, first, endpoints, order, sources, destinations):
+    """Fill sources[s, f] and destinations[s, f] with the flows of sample first + s.
 
-    A flow gets the least of 1 / (load * link_cost) over its links, and 0 when it does not
-    arrive (lost[s] counts those). link_cost is the injection rate over the link's. With an LMC,
-    flow number f uses LID offset f mod 2^lmc.
+    Flows of the second half, where there are as many, go back.
     """
-    hosts = len(endpoints)
-    half = hosts // 2
-    order = np.empty(hosts, dtype=np.int64)
-    flows = 2 * half if two_way else half
-    start = np.empty(flows + 1, dtype=np.int64)
-    stored = np.empty(1024, dtype=np.int32)
-    links = np.empty(len(row_base) + 1, dtype=np.int32)
-    loads = np.zeros(len(link_row), dtype=np.int32)
-    for sample in range(samples):
-        random_matching(seed, sample, order)
-        start[0] = 0
-        lost[sample] = 0
-        for f in range(flows):
-            a, b = partners(order, endpoints, f)
-            start[f + 1] = start[f]
-            if a < 0 or b < 0:
-                lost[sample] += 1
-                continue
-            lid = (b << lmc) + (f & ((1 << lmc) - 1))
-            count, end = path_links(
-                table,
-                row_base,
-                row_link,
-                link_row,
-                target_row,
-                target_link,
-                endpoint_out,
-                no_path,
-                a,
-                b,
-                lid,
-                links,
-            )
-            if end != DELIVERED:
-                lost[sample] += 1
-                continue
-            stored = _keep(links, count, start[f], stored, loads)
-            start[f + 1] = start[f] + count
-        means[sample] = mean_share(start, stored, flows, link_cost, loads)
+    half = len(order) // 2
+    for s in range(len(sources)):
+        random_matching(seed, first + s, order)
+        for f in range(half):
+            a, b = endpoints[order[f]], endpoints[order[half + f]]
+            sources[s, f], destinations[s, f] = a, b
+            if sources.shape[1] > half:
+                sources[s, half + f], destinations[s, half + f] = b, a
 
 
 @njit(cache=True)
-def candidate_bisections(
+def mean_shares(offset, links, link_cost, loads, means):
+    """Fill means[s] with the mean share of the injection rate that a flow of a sample gets.
+
+    A flow gets the least of 1 / (load * link_cost) over its links, links[offset[f]:offset[f + 1]],
+    and 0 without any. Flows of a sample follow one another. `loads` is 0 and will be again.
+    link_cost is the injection rate over the link's.
+    """
+    flows = (len(offset) - 1) // len(means)
+    for s in range(len(means)):
+        first, last = s * flows, (s + 1) * flows
+        for k in range(offset[first], offset[last]):
+            loads[links[k]] += 1
+        total = 0.0
+        for f in range(first, last):
+            if offset[f + 1] == offset[f]:
+                continue
+            worst = 0.0
+            for k in range(offset[f], offset[f + 1]):
+                worst = max(worst, loads[links[k]] * link_cost[links[k]])
+            total += 1.0 / worst
+        for k in range(offset[first], offset[last]):
+            loads[links[k]] = 0
+        means[s] = total / flows
+
+
+@njit(cache=True)
+def drawn_ways(
     set_id,
     set_offset,
     set_edge,
+    via,
+    via_set,
+    direct,
     edge_row,
     edge_link,
-    link_row,
     target_row,
     target_link,
     endpoint_out,
-    endpoints,
-    two_way,
-    link_cost,
     seed,
-    samples,
-    means,
-    lost,
+    sample,
+    sources,
+    destinations,
 ):
-    """As `table_bisections`, each flow taking a random candidate at every hop (an ideal hash)."""
-    hosts = len(endpoints)
-    half = hosts // 2
-    order = np.empty(hosts, dtype=np.int64)
-    flows = 2 * half if two_way else half
-    start = np.empty(flows + 1, dtype=np.int64)
-    stored = np.empty(1024, dtype=np.int32)
-    links = np.empty(len(set_id) + 2, dtype=np.int32)
-    loads = np.zeros(len(link_row), dtype=np.int32)
-    for sample in range(samples):
-        random_matching(seed, sample, order)
-        sequence = splitmix64(splitmix64(np.uint64(seed)) ^ np.uint64(sample))
-        start[0] = 0
-        lost[sample] = 0
-        for f in range(flows):
-            a, b = partners(order, endpoints, f)
-            start[f + 1] = start[f]
-            if a < 0 or b < 0 or target_row[a] < 0 or target_row[b] < 0:
-                lost[sample] += 1
+    """Links of a sample's flows by a random candidate at every hop, as an ideal hash takes them.
+
+    Returns
+    -------
+    tuple
+        Offsets and links of the ways that go straight, and of those by a random intermediate.
+        A flow has an empty run where it has no such way; one whose way by an intermediate does
+        not arrive has neither.
+    """
+    flows = len(sources)
+    limit = 2 * len(set_id) + 4
+    scratch = np.empty(limit, dtype=np.int32)
+    offset = np.zeros((2, flows + 1), dtype=np.int64)
+    links = np.empty((2, 8 * flows + limit), dtype=np.int32)
+    vias = len(via_set)
+    sequence = splitmix64(splitmix64(np.uint64(seed)) ^ np.uint64(sample))
+    for f in range(flows):
+        for way in range(2):
+            offset[way, f + 1] = offset[way, f]
+        a, b = sources[f], destinations[f]
+        if a < 0 or b < 0 or target_row[a] < 0 or target_row[b] < 0:
+            continue
+        start, goal = target_row[a], target_row[b]
+        ends = 0
+        if endpoint_out[a] >= 0:
+            scratch[ends] = endpoint_out[a]
+            ends += 1
+        if target_link[b] >= 0:
+            scratch[ends] = target_link[b]
+            ends += 1
+        state = splitmix64(sequence ^ np.uint64(f + 1))
+        apart = vias > 0 and via[start] >= 0 and via[goal] >= 0 and via[start] != via[goal]
+        for way in range(2):
+            if not (apart if way else direct or not apart):
                 continue
-            count = 0
-            row = target_row[a]
-            goal = target_row[b]
-            if endpoint_out[a] >= 0:
-                links[count] = endpoint_out[a]
-                count += 1
-            state = splitmix64(sequence ^ np.uint64(f + 1))
-            while row != goal:
-                choice = set_id[goal, row]
-                if choice < 0 or count > len(set_id):
-                    break
-                width = set_offset[choice + 1] - set_offset[choice]
+            v = np.int64(-1)
+            if way:
                 state = splitmix64(state)
-                edge = set_edge[set_offset[choice] + np.int64(state % np.uint64(width))]
-                links[count] = edge_link[edge]
+                v = np.int64(state % np.uint64(vias - 2))
+                v += v >= min(via[start], via[goal])
+                v += v >= max(via[start], via[goal])
+            row, count = start, ends
+            while count < limit:
+                if v >= 0 and via[row] == v:
+                    v = -1
+                if v < 0 and row == goal:
+                    break
+                choice = via_set[v, row] if v >= 0 else set_id[goal, row]
+                if choice < 0:
+                    break
+                first = set_offset[choice]
+                state = splitmix64(state)
+                width = np.uint64(set_offset[choice + 1] - first)
+                edge = set_edge[first + np.int64(state % width)]
+                scratch[count] = edge_link[edge]
                 count += 1
                 row = edge_row[edge]
-            if row != goal:
-                lost[sample] += 1
-                continue
-            if target_link[b] >= 0:
-                links[count] = target_link[b]
-                count += 1
-            stored = _keep(links, count, start[f], stored, loads)
-            start[f + 1] = start[f] + count
-        means[sample] = mean_share(start, stored, flows, link_cost, loads)
-
-
-@njit(cache=True)
-def path_bisections(
-    pair,
-    offset,
-    edge,
-    edge_link,
-    target_link,
-    endpoint_out,
-    all_endpoints,
-    endpoints,
-    two_way,
-    link_cost,
-    seed,
-    samples,
-    means,
-    lost,
-):
-    """As `table_bisections`, by source routes; pair number s * all_endpoints + d ascends."""
-    hosts = len(endpoints)
-    half = hosts // 2
-    order = np.empty(hosts, dtype=np.int64)
-    flows = 2 * half if two_way else half
-    start = np.empty(flows + 1, dtype=np.int64)
-    stored = np.empty(1024, dtype=np.int32)
-    links = np.empty(2, dtype=np.int32)
-    loads = np.zeros(len(link_cost), dtype=np.int32)
-    for sample in range(samples):
-        random_matching(seed, sample, order)
-        start[0] = 0
-        lost[sample] = 0
-        for f in range(flows):
-            a, b = partners(order, endpoints, f)
-            start[f + 1] = start[f]
-            key = np.int64(a) * all_endpoints + b
-            p = np.searchsorted(pair, key)
-            if a < 0 or b < 0 or p == len(pair) or pair[p] != key:
-                lost[sample] += 1
-                continue
-            count = offset[p + 1] - offset[p]
-            if count + 2 > len(links):
-                links = np.empty(count + 2, dtype=np.int32)
+            if v >= 0 or row != goal:
+                offset[0, f + 1] = offset[0, f]
+                break
+            if offset[way, f] + count > links.shape[1]:
+                larger = np.empty((2, 2 * links.shape[1]), dtype=np.int32)
+                for other in range(2):
+                    for k in range(offset[other, f + 1]):
+                        larger[other, k] = links[other, k]
+                links = larger
             for k in range(count):
-                links[k] = edge_link[edge[offset[p] + k]]
-            if endpoint_out[a] >= 0:
-                links[count] = endpoint_out[a]
-                count += 1
-            if target_link[b] >= 0:
-                links[count] = target_link[b]
-                count += 1
-            stored = _keep(links, count, start[f], stored, loads)
-            start[f + 1] = start[f] + count
-        means[sample] = mean_share(start, stored, flows, link_cost, loads)
+                links[way, offset[way, f] + k] = scratch[k]
+            offset[way, f + 1] = offset[way, f] + count
+    return offset[0], links[0], offset[1], links[1]
 
 
 @njit(cache=True)
-def _keep(links, count, at, stored, loads):
-    """Store a flow's links from a place on and add it to their loads; returns the store, grown."""
-    for k in range(count):
-        loads[links[k]] += 1
-    return store_links(links, count, at, stored)
+def least_loaded_ways(offset, links, other_offset, others, link_cost, loads):
+    """Offsets and links of the way of each flow whose most loaded link would carry less.
 
-
-@njit(cache=True)
-def store_links(links, count, at, stored):
-    """Store a flow's links from a place on; returns the store, grown when it was too small."""
-    while at + count > len(stored):
-        bigger = np.empty(2 * len(stored), dtype=np.int32)
-        bigger[: len(stored)] = stored
-        stored = bigger
-    for k in range(count):
-        stored[at + k] = links[k]
-    return stored
-
-
-@njit(cache=True)
-def partners(order, endpoints, f):
-    """Source and destination of a sample's flow; flows of the second half go back."""
-    half = len(endpoints) // 2
-    a = endpoints[order[f % half]]
-    b = endpoints[order[half + f % half]]
-    if f >= half:
-        return b, a
-    return a, b
-
-
-@njit(cache=True)
-def mean_share(start, stored, flows, link_cost, loads):
-    """Mean over flows of the rate that the tightest link leaves; clears the loads again."""
-    total = 0.0
+    One flow after the other, the first way at equal; when all are there each chooses once more.
+    `loads` is 0 and will be again.
+    """
+    flows = len(offset) - 1
+    second = np.zeros(flows, dtype=np.bool_)
+    for turn in range(2):
+        for f in range(flows):
+            if turn:
+                _load(offset, links, other_offset, others, second[f], f, -1, loads)
+            straight = 0.0
+            for k in range(offset[f], offset[f + 1]):
+                straight = max(straight, (loads[links[k]] + 1) * link_cost[links[k]])
+            about = 0.0
+            for k in range(other_offset[f], other_offset[f + 1]):
+                about = max(about, (loads[others[k]] + 1) * link_cost[others[k]])
+            none = offset[f] == offset[f + 1]
+            second[f] = about > 0.0 and (none or about < straight)
+            _load(offset, links, other_offset, others, second[f], f, 1, loads)
+    start = np.zeros(flows + 1, dtype=np.int64)
+    taken = np.empty(offset[flows] + other_offset[flows], dtype=np.int32)
     for f in range(flows):
-        if start[f + 1] == start[f]:
-            continue
-        worst = 0.0
-        for k in range(start[f], start[f + 1]):
-            worst = max(worst, loads[stored[k]] * link_cost[stored[k]])
-        total += 1.0 / worst
-    for k in range(start[flows]):
-        loads[stored[k]] = 0
-    return total / flows
+        at, to, source = offset[f], offset[f + 1], links
+        if second[f]:
+            at, to, source = other_offset[f], other_offset[f + 1], others
+        start[f + 1] = start[f]
+        for k in range(at, to):
+            loads[source[k]] = 0
+            taken[start[f + 1]] = source[k]
+            start[f + 1] += 1
+    return start, taken
+
+
+@njit(cache=True)
+def _load(offset, links, other_offset, others, second, f, change, loads):
+    """Change the loads of the links of a flow's first or second way."""
+    if second:
+        for k in range(other_offset[f], other_offset[f + 1]):
+            loads[others[k]] += change
+    else:
+        for k in range(offset[f], offset[f + 1]):
+            loads[links[k]] += change

@@ -15,7 +15,8 @@ def _with_room(values, end, more):
     if end + more <= len(values):
         return values
     larger = np.empty(2 * len(values) + more, dtype=values.dtype)
-    larger[:end] = values[:end]
+    for k in range(end):
+        larger[k] = values[k]
     return larger
 
 
@@ -44,10 +45,41 @@ def table_routes(
             )  # fmt: skip
             if how == DELIVERED:
                 links = _with_room(links, end, count)
-                links[end : end + count] = scratch[:count]
+                for k in range(count):
+                    links[end + k] = scratch[k]
                 end += count
         offset[pair + 1] = end
     return offset, links[:end].copy()
+
+
+@njit(cache=True)
+def source_routes(path, out_link, in_link, path_offset, edge, edge_link):
+    """Links of source routes: out of the source, along the path's edges, into the destination.
+
+    path, out_link and in_link are those of each pair, -1 for none. Returns as `table_routes`.
+    """
+    offset = np.zeros(len(path) + 1, dtype=np.int64)
+    for pair in range(len(path)):
+        offset[pair + 1] = offset[pair]
+        p = path[pair]
+        if p >= 0:
+            offset[pair + 1] += path_offset[p + 1] - path_offset[p]
+            offset[pair + 1] += np.int64(out_link[pair] >= 0) + np.int64(in_link[pair] >= 0)
+    links = np.empty(offset[-1], dtype=np.int32)
+    for pair in range(len(path)):
+        p = path[pair]
+        if p < 0:
+            continue
+        at = offset[pair]
+        if out_link[pair] >= 0:
+            links[at] = out_link[pair]
+            at += 1
+        for k in range(path_offset[p], path_offset[p + 1]):
+            links[at] = edge_link[edge[k]]
+            at += 1
+        if in_link[pair] >= 0:
+            links[at] = in_link[pair]
+    return offset, links
 
 
 @njit(cache=True)
@@ -113,7 +145,8 @@ def hashed_routes(
             scratch[count] = target_link[d]
             count += 1
         links = _with_room(links, end, count)
-        links[end : end + count] = scratch[:count]
+        for k in range(count):
+            links[end + k] = scratch[k]
         end += count
         offset[pair + 1] = end
     return offset, links[:end].copy()

@@ -18,8 +18,8 @@ from weft.sim.static.loads import (
     Ports,
     endpoint_out,
     flow_loads,
-    flow_paths,
     host_flows,
+    source_links,
     walk_arrays,
 )
 
@@ -191,7 +191,7 @@ def _runs(
         )
         return offset, link, none
     if isinstance(routes, PathRoutes):
-        return *_source_runs(fabric, routes, flows), none
+        return *source_links(fabric, routes, flows.sources, flows.destinations), none
     if not isinstance(routes, CandidateRoutes):
         raise NotApplicable(f"{routes.engine} gives no ways to send messages by")
     graph = fabric.graph
@@ -217,30 +217,6 @@ def _runs(
             f"{room_for:,} pairs would do; use --multipath hash, which draws one path for each"
         )
     return offset, link, none if np.all(share == 1.0) else share
-
-
-def _source_runs(
-    fabric: Fabric, routes: PathRoutes, flows: Flows
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Out of the source, along the path's edges, into the destination."""
-    path, out, back = flow_paths(fabric, routes, flows)
-    known = path >= 0
-    first = np.where(known, routes.offset[path], 0)
-    inner = np.where(known, routes.offset[path + 1] - first, 0)
-    length = inner + (known & (out >= 0)) + (known & (back >= 0))
-    offset = np.zeros(len(path) + 1, dtype=np.int64)
-    np.cumsum(length, out=offset[1:])
-    link = np.empty(offset[-1], dtype=np.int32)
-    begins = known & (out >= 0)
-    link[offset[:-1][begins]] = out[begins]
-    ends = known & (back >= 0)
-    link[offset[1:][ends] - 1] = back[ends]
-    pair = np.repeat(np.arange(len(path)), inner)
-    turn = np.arange(len(pair)) - np.repeat(np.cumsum(inner) - inner, inner)
-    link[offset[pair] + begins[pair] + turn] = fabric.graph.edge_link[
-        routes.edge[first[pair] + turn]
-    ]
-    return offset, link
 
 
 def carried_bytes(

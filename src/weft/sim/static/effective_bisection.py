@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +13,17 @@ from weft.core.arguments import flag, need_memory, whole_number
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.routes.effective_bisection import (
-    candidate_bisections,
-    path_bisections,
-    table_bisections,
+    drawn_ways,
+    least_loaded_ways,
+    mean_shares,
+    random_pairs,
 )
-from weft.kernels.routes.intermediates import phase_bisections
+from weft.kernels.routes.route_links import table_routes
 from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
-from weft.sim.static.loads import endpoint_out, host_rate_gbps, walk_arrays
+from weft.sim.static.loads import endpoint_out, host_rate_gbps, source_links, walk_arrays
+
+#: Flows whose links are listed at once.
+_AT_ONCE = 2**16
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,34 +133,51 @@ def bisection(
     cost = rate / fabric.link_rate_gbps
     need_memory(16 * samples, f"the results of {samples:,} samples", "ask for fewer")
     means = np.empty(samples)
-    lost = np.empty(samples, dtype=np.int64)
+    lost = 0
+    loads = np.zeros(fabric.num_links, dtype=np.int32)
+    flows = (fabric.num_hosts // 2) * (2 if two_way else 1)
+    at_once = 1 if isinstance(routes, CandidateRoutes) else -(-_AT_ONCE // flows)
+    order = np.empty(fabric.num_hosts, dtype=np.int64)
+    for first in range(0, samples, at_once):
+        part = means[first : first + at_once]
+        ends = np.empty((2, len(part), flows), dtype=np.int32)
+        random_pairs(seed, first, fabric.host_endpoint, order, *ends)
+        offset, links = _links(
+            fabric, routes, *ends.reshape(2, -1), flows, cost, loads, seed, first
+        )
+        mean_shares(offset, links, cost, loads, part)
+        lost += np.count_nonzero(offset[1:] == offset[:-1])
+    return Bisection(means, rate, lost / (samples * flows), two_way)
+
+
+def _links(
+    fabric: Fabric,
+    routes: Routes,
+    sources: NDArray[np.int32],
+    destinations: NDArray[np.int32],
+    flows: int,
+    cost: NDArray[np.float64],
+    loads: NDArray[np.int32],
+    seed: int,
+    sample: int,
+) -> Any:
+    """Offsets of flows, so many a sample, and the links of each; with candidates of one sample."""
     graph = fabric.graph
-    endpoints = fabric.host_endpoint
     if isinstance(routes, TableRoutes):
-        table_bisections(
-            *walk_arrays(fabric, routes),
-            endpoints, routes.lmc, two_way, cost, seed, samples, means, lost,
-        )  # fmt: skip
-    elif isinstance(routes, CandidateRoutes):
-        sets = (routes.set_id, routes.set_offset, routes.set_edge)
-        ends = (graph.destination_row, graph.destination_link, endpoint_out(fabric), endpoints)
-        draw = (two_way, cost, seed, samples, means, lost)
-        if routes.num_intermediates:
-            phase_bisections(
-                *sets, routes.via, routes.via_set, routes.direct, graph.edge_row,
-                graph.edge_link, *ends, *draw,
-            )  # fmt: skip
-        else:
-            candidate_bisections(
-                *sets, graph.edge_row, graph.edge_link, graph.link_row, *ends, *draw
-            )
-    elif isinstance(routes, PathRoutes):
-        path_bisections(
-            routes.pair, routes.offset, routes.edge, graph.edge_link, graph.destination_link,
-            endpoint_out(fabric), fabric.num_host_endpoints, endpoints, two_way, cost, seed,
-            samples, means, lost,
-        )  # fmt: skip
-    else:
+        lids = np.zeros(0, dtype=np.int32)
+        if routes.lmc:
+            turn = np.arange(len(sources)) % flows % (1 << routes.lmc)
+            lids = ((destinations << routes.lmc) + turn).astype(np.int32)
+        return table_routes(*walk_arrays(fabric, routes), sources, destinations, lids)
+    if isinstance(routes, PathRoutes):
+        return source_links(fabric, routes, sources, destinations)
+    if not isinstance(routes, CandidateRoutes):
         raise NotApplicable(f"{routes.engine} gives no ways to load links by")
-    flows = samples * (fabric.num_hosts // 2) * (2 if two_way else 1)
-    return Bisection(means, rate, float(lost.sum() / flows), two_way)
+    offset, links, other_offset, others = drawn_ways(
+        routes.set_id, routes.set_offset, routes.set_edge, routes.via, routes.via_set,
+        routes.direct, graph.edge_row, graph.edge_link, graph.destination_row,
+        graph.destination_link, endpoint_out(fabric), seed, sample, sources, destinations,
+    )  # fmt: skip
+    if not routes.num_intermediates:
+        return offset, links
+    return least_loaded_ways(offset, links, other_offset, others, cost, loads)

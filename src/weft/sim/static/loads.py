@@ -18,6 +18,7 @@ from weft.core.errors import NotApplicable, UnroutedWarning
 from weft.fabrics import Fabric
 from weft.kernels.routes.intermediates import spread_demand
 from weft.kernels.routes.paths import path_flow_cost, path_flows_through, path_loads
+from weft.kernels.routes.route_links import source_routes
 from weft.kernels.routes.split import split_loads
 from weft.kernels.routes.walk import flows_through, table_flow_cost, table_loads
 from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
@@ -270,7 +271,7 @@ def flow_loads(fabric: Fabric, routes: Routes, flows: Flows) -> Loads:
         return _split(fabric, routes, flows)
     if isinstance(routes, PathRoutes):
         per_link = np.zeros(fabric.num_links, dtype=np.float64 if len(flows.weights) else np.int64)
-        path, *ends = flow_paths(fabric, routes, flows)
+        path, *ends = flow_paths(fabric, routes, flows.sources, flows.destinations)
         weights = flows.weights if len(flows.weights) else np.zeros(0, dtype=np.int64)
         path_loads(
             path, *ends, weights, routes.offset, routes.edge, fabric.graph.edge_link, per_link
@@ -286,16 +287,30 @@ def _staying(flows: Flows) -> NDArray[np.bool_]:
 
 
 def flow_paths(
-    fabric: Fabric, routes: PathRoutes, flows: Flows
+    fabric: Fabric,
+    routes: PathRoutes,
+    sources: NDArray[np.int32],
+    destinations: NDArray[np.int32],
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
     """Path of each flow and the links from its source and to its destination, -1 for none.
 
     A flow that stays where it is takes no path.
     """
-    path = routes.find(fabric, flows.sources, flows.destinations)
-    path[_staying(flows)] = -1
+    path = routes.find(fabric, sources, destinations)
+    path[sources == destinations] = -1
     out, back = endpoint_out(fabric), fabric.graph.destination_link
-    return path, out[flows.sources], back[flows.destinations]
+    return path, out[sources], back[destinations]
+
+
+def source_links(
+    fabric: Fabric,
+    routes: PathRoutes,
+    sources: NDArray[np.int32],
+    destinations: NDArray[np.int32],
+) -> Any:
+    """Offsets of flows, and the links of each from source to destination; none, an empty run."""
+    ends = flow_paths(fabric, routes, sources, destinations)
+    return source_routes(*ends, routes.offset, routes.edge, fabric.graph.edge_link)
 
 
 def _split(fabric: Fabric, routes: CandidateRoutes, flows: Flows) -> Loads:
@@ -448,8 +463,8 @@ def contention(
         result.link[:] = -1
         result.hops[:] = np.where(staying, 0, -1)
         path_flow_cost(
-            *flow_paths(fabric, routes, flows), routes.offset, routes.edge,
-            fabric.graph.edge_link, cost, result.worst, result.link, result.hops,
+            *flow_paths(fabric, routes, flows.sources, flows.destinations),
+            routes.offset, routes.edge, fabric.graph.edge_link, cost, result.worst, result.link, result.hops,
         )  # fmt: skip
         return result
     assert isinstance(routes, TableRoutes)
@@ -509,7 +524,7 @@ def link_users(
         )
     elif isinstance(routes, PathRoutes):
         kernel = path_flows_through
-        ways = flow_paths(fabric, routes, flows)
+        ways = flow_paths(fabric, routes, flows.sources, flows.destinations)
         arguments = (
             *ways, flows.order, routes.offset, routes.edge, fabric.graph.edge_link, wanted
         )  # fmt: skip
