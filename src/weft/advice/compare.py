@@ -99,7 +99,7 @@ def compare(
     check_fabric(fabric)
     if fabric.num_hosts < 2:
         raise InputError(f"a comparison needs two hosts; {fabric.name} has {fabric.num_hosts}")
-    chosen = _default_engines() if engines is None else list(dict.fromkeys(engines))
+    chosen = default_engines() if engines is None else list(dict.fromkeys(engines))
     wanted = list(PATTERNS) if patterns is None else list(dict.fromkeys(patterns))
     for name in chosen:
         entry, given = engine.parse(name)
@@ -141,7 +141,7 @@ def compare(
     )
 
 
-def _default_engines() -> list[str]:
+def default_engines() -> list[str]:
     """Every engine but those that need a file, and what the real OpenSM makes of those it has."""
     specs = [e.name for e in engine if "needs" not in e.facts]
     theirs = (e.facts["as_opensm"] for e in engine if "as_opensm" in e.facts)

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter, Token
 from rich.console import Console
 
+from weft.cli.compile_helpers import compile_helpers
 from weft.core.errors import STANDARD_INPUT, InputError
 from weft.fabrics import Fabric
 from weft.fabrics.load import fabric as load_fabric
@@ -116,7 +117,7 @@ def console() -> Console:
 
 
 @contextmanager
-def announced_compile(of_workers: Any = None) -> Iterator[None]:
+def announced_compile(of_workers: Any = None, kind: str = "") -> Iterator[None]:
     """Say so when kernels take long to compile, and at the end how long all of them took.
 
     Parameters
@@ -124,20 +125,23 @@ def announced_compile(of_workers: Any = None) -> Iterator[None]:
     of_workers
         The largest kernel that worker processes run: it is announced before they start unless the
         disk has it.
+    kind
+        Of `weft.cli.warmup.PARTS`: what helpers compile when something must be.
     """
     from numba.core import event
 
     from weft.kernels.cache import is_kept
 
     event.Listener.register(_CompileWatch)
-    watch = _CompileWatch()
-    if of_workers is not None and not is_kept(of_workers):
-        watch.tell()
-    with event.install_listener("numba:compile", watch):
-        try:
-            yield
-        finally:
-            watch.close()
+    with compile_helpers(kind) as begin:
+        watch = _CompileWatch(begin if kind else None)
+        if of_workers is not None and not is_kept(of_workers):
+            watch.tell()
+        with event.install_listener("numba:compile", watch):
+            try:
+                yield
+            finally:
+                watch.close()
     if watch.told and watch.spent_s:
         print(f"weft: compiling took {watch.spent_s:.0f} s", file=sys.stderr)
 
@@ -145,8 +149,9 @@ def announced_compile(of_workers: Any = None) -> Iterator[None]:
 class _CompileWatch:
     """Listens to Numba: says that it compiles when that lasts, and adds up how long it does."""
 
-    def __init__(self) -> None:
+    def __init__(self, begin: Callable[[], None] | None) -> None:
         self.told = False
+        self._begin = begin
         self.spent_s = 0.0
         self._depth = 0  # kernels compile those that they call
         self._since = 0.0
@@ -166,6 +171,8 @@ class _CompileWatch:
         before = self._depth
         self._depth += 1 if event.is_start else -1
         if not before:
+            if self._begin is not None:
+                self._begin()
             self._since = time.perf_counter()
             self._timer = threading.Timer(PATIENCE_S, self.tell)
             self._timer.daemon = True

@@ -104,7 +104,7 @@ def compare_command(
     )
     chosen = tuple(name for text in engines for name in split_names(text))
     wanted = tuple(name for text in patterns for name in split_names(text))
-    with announced_compile():
+    with announced_compile(kind="compare"):
         result = compare(
             options.load(fabric),
             chosen or None,

@@ -1,15 +1,26 @@
-"""`weft warmup`: compile every kernel now, so that no later command waits."""
+"""`weft warmup`: compile every kernel now, so that no later command waits.
+
+What it runs is in parts, which helper processes of other commands run too, on an empty cache.
+"""
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
+import threading
 import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain
 from typing import get_args
 
 import numpy as np
 
-from weft.advice.compare import compare
+from weft.advice.compare import compare, default_engines
+from weft.cli.compile_helpers import compile_helpers
 from weft.contention import INFINIBAND, penalties, predict
-from weft.fabrics import FabricBuilder
+from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.topology import build
 from weft.kernels.flow.contention_steps import synchronous_times
 from weft.routes import PathRoutes
@@ -21,29 +32,28 @@ from weft.sim.flow.sharing import Sharing
 from weft.sim.packet import Hardware, VlArbitration, simulate_packets
 from weft.sim.static.phases import analyse_workload
 from weft.studies import paper
-from weft.workload import load_workload
+from weft.workload import Workload, load_workload
+
+#: Compiles some kernels by running them.
+Part = Callable[[], object]
 
 
 def warmup_command() -> int:
     """Compile all kernels and say how long it took."""
     start = time.perf_counter()
-    warm_packets()
-    packets = time.perf_counter() - start
-    warm()
-    print(
-        f"kernels are compiled; it took {time.perf_counter() - start:.1f} s, {packets:.1f} s of "
-        "that for the packet level"
-    )
+    with compile_helpers("all") as begin:
+        begin()
+        for part in PARTS["all"]():
+            part()
+    print(f"kernels are compiled; it took {time.perf_counter() - start:.1f} s")
     return 0
 
 
-def warm() -> None:
-    """Run every kernel once, and the usual ones in each form that they take, on small fabrics."""
+def warm_comparisons() -> Iterator[Part]:
+    """Every engine, in each form of its kernels that is usual, on small fabrics."""
     tree = build("xgft:2;2,2;1,2")
-    compare(tree, samples=2)
-    tree_paths = route(tree, "smodk")
-    assert isinstance(tree_paths, PathRoutes)
-    lower(tree, tree_paths, lmc=1)
+    for name in default_engines():
+        yield partial(compare, tree, (name,), samples=2)
     # What trees do not need: recognition of other structures, lanes, ways around faults.
     torus = build("torus:5x5")
     for fabric in (
@@ -52,12 +62,18 @@ def warm() -> None:
         torus,
         torus.without(switches=[torus.node_names[12]]),
     ):
-        compare(fabric, patterns=("shift",), samples=2)
+        yield partial(compare, fabric, patterns=("shift",), samples=2)
+
+
+def warm_rare() -> Iterator[Part]:
+    """What few fabrics need: wide switches, no host or switch in the way, tables for paths."""
+    tree = build("xgft:2;2,2;1,2")
     wide = FabricBuilder("a switch of more ports than a byte counts")
     (switch,) = wide.switches(["s"], ports=300)
     wide.connect(np.full(3, switch), wide.hosts(["a", "b", "c"]))
     # Ports of two bytes take kernels of their own; so wide a switch is rare, and these engines fit.
-    compare(wide.fabric(), ("minhop", "dmodk", "ecmp"), ("shift",), samples=2)
+    yield partial(compare, wide.fabric(), ("minhop", "dmodk", "ecmp"), ("shift",), samples=2)
+    yield partial(_lowered, tree)
     broken = build("xgft:2;2,2;1,1").without(switches=["s1-0"])
     ring = FabricBuilder("ring")
     switches = ring.switches(["a", "b", "c", "d", "e"])
@@ -65,15 +81,36 @@ def warm() -> None:
     ring.connect(switches, ring.hosts(["f", "g", "h", "i", "j"]))
     for fabric in (broken, ring.fabric()):
         for engine in ("minhop", "updn:roots=center", "ecmp"):
-            validate(fabric, route(fabric, engine))
+            yield partial(_validated, fabric, engine)
+
+
+def warm_flows() -> Iterator[Part]:
+    """The static and the flow level, over each kind of routes."""
+    tree = build("xgft:2;2,2;1,2")
     work = load_workload("allreduce:size=1MiB", 4)
-    for routes in (route(tree, "dmodk"), tree_paths, route(tree, "ecmp")):
-        analyse_workload(tree, routes, work, np.arange(4))
-        for sharing in get_args(Sharing):
-            simulate(tree, routes, work, sharing=sharing)
-    warm_contention()
+    for engine in ("dmodk", "smodk", "ecmp"):
+        yield partial(_flows, tree, engine, work)
+    yield warm_contention
     for entry in paper:
-        entry.facts.get("warm", lambda: None)()
+        if "warm" in entry.facts:
+            yield entry.facts["warm"]
+
+
+def _lowered(tree: Fabric) -> None:
+    paths = route(tree, "smodk")
+    assert isinstance(paths, PathRoutes)
+    lower(tree, paths, lmc=1)
+
+
+def _validated(fabric: Fabric, engine: str) -> None:
+    validate(fabric, route(fabric, engine))
+
+
+def _flows(tree: Fabric, engine: str, work: Workload) -> None:
+    routes = route(tree, engine)
+    analyse_workload(tree, routes, work, np.arange(4))
+    for sharing in get_args(Sharing):
+        simulate(tree, routes, work, sharing=sharing)
 
 
 def warm_packets() -> None:
@@ -102,3 +139,34 @@ def warm_contention() -> None:
         predict(np.zeros_like(destinations), destinations, 1)
     ends = np.zeros(1, dtype=np.int32), np.ones(1, dtype=np.int32)
     synchronous_times(np.arange(2), *ends, np.full(1, 2), INFINIBAND.coefficients(), np.zeros(1))
+
+
+#: The parts that a kind of command runs first on an empty cache, and all, the longest first.
+PARTS: dict[str, Callable[[], Iterator[Part]]] = {
+    "compare": warm_comparisons,
+    "all": lambda: chain([warm_packets], warm_comparisons(), warm_flows(), warm_rare()),
+}
+
+
+def help_compile(kind: str, number: int, helpers: int) -> None:
+    """Run parts from the last to the first, while another process runs the same from the first.
+
+    Several helpers begin at even distances. What one is compiling others wait for. It ends with
+    the process that started it, at once.
+    """
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, signal.SIG_DFL)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    parts = list(PARTS[kind]())[::-1]
+    begin = number * len(parts) // helpers
+    for part in parts[begin:] + parts[:begin]:
+        part()
+
+
+def _end_with_parent() -> None:
+    sys.stdin.buffer.read()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    help_compile(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -28,13 +28,22 @@ from typing import Any
 import llvmlite
 import numba
 import numpy as np
-from numba.core import caching, config, serialize
+from numba.core import caching, config, event, serialize
 from numba.extending import is_jitted
+
+try:
+    import fcntl
+except ImportError:  # Windows: processes may then compile the same kernel at the same time
+    fcntl = None  # type: ignore[assignment]
 
 #: Their functions are named in a fingerprint and not looked into; their versions are part of it.
 LIBRARIES = frozenset({"builtins", "llvmlite", "math", "numba", "numpy", "operator"})
 #: Age in seconds from which a file that is being written is taken for one of a killed process.
 UNFINISHED_S = 3600.0
+#: Where processes say what they are compiling, one in each folder.
+LOCK_FILE = "kernels.lock"
+#: How long to wait for another process that compiles a kernel, and between looks, in seconds.
+CLAIM_S, LOOK_S = 300.0, 0.02
 #: What Python loads: each has cache files of its own.
 PYTHON = f"py{sys.version_info.major}{sys.version_info.minor}{getattr(sys, 'abiflags', '')}"
 #: Values whose repr says all.
@@ -55,7 +64,8 @@ def njit(function: Any = None, *, cache: bool = False, **options: Any) -> Any:
     """
 
     def compiled(kernel: Any) -> Any:
-        made = numba.njit(**options)(kernel)
+        # None is passed to another as a function, which is what that entry would be for.
+        made = numba.njit(**{"no_cfunc_wrapper": True, **options})(kernel)
         if cache and is_jitted(made):  # it is not where NUMBA_DISABLE_JIT is set
             if isinstance(getattr(made, "_cache", None), caching.NullCache):
                 made._cache = KernelCache(made)
@@ -149,34 +159,70 @@ class KernelCache:
         return Path(str(self.cache_path)) / f"{self._name}.{PYTHON}-{self._print}-{short}.nbc"
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Compiled code for arguments of these types, or None if it must be compiled."""
+        """Compiled code for arguments of these types, or None if it must be compiled.
+
+        Where another process is compiling it, this waits for that.
+        """
         target_context.refresh()
-        if self._enabled and self._numba is not None and self._print is not None:
-            key = _key(sig, target_context.codegen())
-            with contextlib.suppress(OSError):
-                data = self._file(key).read_bytes()
-                digest, data = data[:32], data[32:]
-                if hashlib.sha256(data).digest() == digest:  # else it was not written whole
-                    kept, reduced = pickle.loads(data)
-                    if kept == key:
-                        return self._numba.rebuild(target_context, reduced)
+        if not self._enabled or self._numba is None or self._print is None:
+            return None
+        key = _key(sig, target_context.codegen())
+        found = self._read(key, target_context)
+        if found is None and self._claim(self._file(key)):
+            found = self._read(key, target_context)
+            if found is not None:
+                self._release(self._file(key))
+        return found
+
+    def _read(self, key: str, target_context: Any) -> Any:
+        with contextlib.suppress(OSError):
+            data = self._file(key).read_bytes()
+            digest, data = data[:32], data[32:]
+            if hashlib.sha256(data).digest() == digest:  # else it was not written whole
+                kept, reduced = pickle.loads(data)
+                if kept == key:
+                    return self._numba.rebuild(target_context, reduced)
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep compiled code, and remove what older sources left."""
         if not self._enabled or self._numba is None or self._print is None:
             return
-        if not self._numba.check_cachable(data):
-            return
         key = _key(sig, data.codegen)
-        content = serialize.dumps((key, self._numba.reduce(data)))
         try:
-            self._numba.locator.ensure_cache_path()
-            _replace(self._file(key), hashlib.sha256(content).digest() + content)
+            if self._numba.check_cachable(data):
+                content = serialize.dumps((key, self._numba.reduce(data)))
+                self._numba.locator.ensure_cache_path()
+                _replace(self._file(key), hashlib.sha256(content).digest() + content)
+                self._remove_stale()
         except OSError as error:
             _warn_once(f"{self.cache_path}: {error.strerror or error}")
-            return
-        self._remove_stale()
+        finally:
+            self._release(self._file(key))
+
+    def _claim(self, path: Path) -> bool:
+        """Be the one that compiles what goes into a file; whether another may have done so now.
+
+        The system gives a claim back when its process ends in any way. Without one this compiles
+        all the same: files are written whole.
+        """
+        if fcntl is None:
+            return False
+        with contextlib.suppress(OSError):
+            self._numba.locator.ensure_cache_path()
+            if _locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                return True
+            end = time.monotonic() + CLAIM_S
+            with event.trigger_event("numba:compile", data={"dispatcher": self._kernel}):
+                while not _locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB) and time.monotonic() < end:
+                    time.sleep(LOOK_S)
+            return True
+        return False
+
+    def _release(self, path: Path) -> None:
+        if fcntl is not None:
+            with contextlib.suppress(OSError):
+                _locked(path, fcntl.LOCK_UN)
 
     def _remove_stale(self) -> None:
         """Remove files of other versions of this kernel, and of kernels that its module lost."""
@@ -375,12 +421,31 @@ def _replace(path: Path, content: bytes) -> None:
         raise
 
 
+def _locked(path: Path, how: int) -> bool:
+    """Lock, or unlock, the byte of the folder's lock file that stands for a file.
+
+    Whether it could: not when another process has it. A lock lasts until this process ends.
+    """
+    place = int.from_bytes(hashlib.sha256(path.name.encode()).digest()[:7], "big")
+    file = _lock_files.get(path.parent)
+    if file is None:
+        file = os.open(path.parent / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o666)
+        _lock_files[path.parent] = file
+    try:
+        fcntl.lockf(file, how, 1, place)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
 def _remove(paths: Iterable[Path]) -> None:
     for path in paths:
         with contextlib.suppress(OSError):  # another process was faster, or owns it
             path.unlink()
 
 
+#: Of each folder. Closing one would unlock all that it locks.
+_lock_files: dict[Path, int] = {}
 #: What has been warned of.
 _warned: set[str] = set()
 

@@ -143,10 +143,10 @@ def bisection(
         ends = np.empty((2, len(part), flows), dtype=np.int32)
         random_pairs(seed, first, fabric.host_endpoint, order, *ends)
         offset, links = _links(
-            fabric, routes, *ends.reshape(2, -1), flows, cost, loads, seed, first
+            fabric, routes, ends[0].ravel(), ends[1].ravel(), flows, cost, loads, seed, first
         )
         mean_shares(offset, links, cost, loads, part)
-        lost += np.count_nonzero(offset[1:] == offset[:-1])
+        lost += int(np.count_nonzero(offset[1:] == offset[:-1]))
     return Bisection(means, rate, lost / (samples * flows), two_way)
 
 

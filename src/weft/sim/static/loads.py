@@ -464,7 +464,8 @@ def contention(
         result.hops[:] = np.where(staying, 0, -1)
         path_flow_cost(
             *flow_paths(fabric, routes, flows.sources, flows.destinations),
-            routes.offset, routes.edge, fabric.graph.edge_link, cost, result.worst, result.link, result.hops,
+            routes.offset, routes.edge, fabric.graph.edge_link, cost,
+            result.worst, result.link, result.hops,
         )  # fmt: skip
         return result
     assert isinstance(routes, TableRoutes)

@@ -1,0 +1,52 @@
+"""Processes that compile beside a command end with it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from weft.cli import compile_helpers as helpers
+
+
+def test_every_core_but_one_has_a_helper_and_none_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Noted(subprocess.Popen):
+        def __init__(self, words: list[str], **options: int):
+            super().__init__(words, **options)
+            started.append(self)
+
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(helpers.subprocess, "Popen", Noted)
+    monkeypatch.setattr(helpers, "cores", lambda: 3)
+    with pytest.raises(KeyboardInterrupt), helpers.compile_helpers("compare") as begin:  # noqa: PT012
+        assert not started
+        begin()
+        begin()
+        raise KeyboardInterrupt
+    assert [each.args[-3:] for each in started] == [["compare", "0", "2"], ["compare", "1", "2"]]
+    assert all(each.returncode is not None for each in started)
+    monkeypatch.setattr(helpers, "cores", lambda: 1)
+    with helpers.compile_helpers("compare") as begin:
+        begin()
+    assert len(started) == 2
+
+
+def test_a_helper_ends_when_the_process_that_started_it_is_gone(tmp_path: Path) -> None:
+    """A killed process closes its end of the pipe."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    helper = subprocess.Popen(
+        [sys.executable, "-m", "weft.cli.warmup", "all", "0", "1"],
+        env=environment, stdin=subprocess.PIPE,
+    )  # fmt: skip
+    with pytest.raises(subprocess.TimeoutExpired):
+        helper.wait(2)
+    assert helper.stdin is not None
+    helper.stdin.close()
+    assert helper.wait(60) == 0
