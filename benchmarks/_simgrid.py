@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.fabrics import Fabric
-from weft.kernels.routes.walk import path_links
 from weft.routes import TableRoutes
-from weft.sim.static.loads import walk_arrays
+from weft.sim.static.loads import host_flows
 from weft.workload import Workload, WorkloadBuilder
 
 #: Debian's module is for the system's Python only.
@@ -118,16 +117,10 @@ class Flows:
 
     def paths(self) -> list[list[int]]:
         """Directed links of each flow."""
-        walk = walk_arrays(self.fabric, self.routes)
-        ends = self.fabric.host_endpoint
-        links = np.zeros(self.fabric.graph.num_rows + 2, dtype=np.int64)
-        paths = []
-        for source, destination in zip(self.source, self.destination, strict=True):
-            end = ends[destination]
-            hops, fate = path_links(*walk, ends[source], end, end << self.routes.lmc, links)
-            assert fate == 0
-            paths.append(links[:hops].tolist())
-        return paths
+        ends = host_flows(self.fabric, self.source, self.destination, lmc=self.routes.lmc)
+        offset, link = self.routes.links(self.fabric, ends)
+        assert np.diff(offset).all()
+        return [run.tolist() for run in np.split(link, offset[1:-1])]
 
 
 def random_flows(

@@ -20,6 +20,7 @@ import weft
 from weft.contention.measurements import Measurement
 from weft.core.frozen import FrozenArrays, read_only
 from weft.fabrics import Fabric, SwitchGraph
+from weft.fabrics.arrays import FabricArrays
 from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes, VirtualLanes
 from weft.workload import Workload, load_workload
 from weft.workload.jobs import Job, JobMix, combine
@@ -43,6 +44,9 @@ def some_lanes() -> VirtualLanes:
 
 #: One of each class; the names of two are parts of others.
 MADE: dict[type, Callable[[], FrozenArrays]] = {
+    FabricArrays: lambda: FabricArrays(
+        **{each.name: getattr(tree(), each.name) for each in fields(FabricArrays)}
+    ),
     Fabric: tree,
     SwitchGraph: lambda: tree().graph,
     VirtualLanes: some_lanes,

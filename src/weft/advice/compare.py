@@ -16,7 +16,7 @@ from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, check_fabric
 from weft.opensm.lane_files import carried
 from weft.report.comparison_data import LinkUsers, Run
-from weft.routes import CandidateRoutes, Routes, TableRoutes
+from weft.routes import Routes
 from weft.routing import engine, route
 from weft.routing.engine_registry import never_deadlocks
 from weft.routing.validation.validate import validate
@@ -26,7 +26,6 @@ from weft.sim.static.effective_bisection import bisection
 from weft.sim.static.loads import (
     Loads,
     flow_loads,
-    has_ways,
     host_flows,
     host_rate_gbps,
     link_users,
@@ -262,13 +261,12 @@ def _run(
     assert routes is not None
     flows = None
     if pairs is not None:
-        lmc = routes.lmc if isinstance(routes, TableRoutes) else 0
-        flows = host_flows(fabric, *pairs, lmc=lmc)
+        flows = host_flows(fabric, *pairs, lmc=routes.lmc)
         loads = loads or flow_loads(fabric, routes, flows)
     assert loads is not None
     load = relative_loads(fabric, loads.per_link)
     users: dict[int, LinkUsers] = {}
-    if has_ways(routes):
+    if routes.settled:
         busiest = _busiest(fabric, load)
         if flows is not None and pairs is not None:
             through = link_users(fabric, routes, flows, busiest)
@@ -329,7 +327,7 @@ def _runs_table(fabric: Fabric, runs: Sequence[Run]) -> pl.DataFrame:
 
 def _no_users(routes: Routes) -> str:
     """Why routes do not tell who uses a link; nothing where they do."""
-    if has_ways(routes):
+    if routes.settled:
         return ""
-    by_way_of = isinstance(routes, CandidateRoutes) and routes.num_intermediates
+    by_way_of = routes.num_intermediates
     return _NO_USERS_BY_WAY_OF if by_way_of else _NO_USERS

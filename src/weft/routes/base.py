@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.core.errors import InputError
+from weft.core.errors import InputError, NotApplicable
 from weft.core.frozen import FrozenArrays
 from weft.fabrics import Fabric, check_fabric
+from weft.routes.flows import Flows
 from weft.routes.virtual_lanes import MAX_VLS, NUM_SLS, VirtualLanes
 
 
@@ -47,6 +48,21 @@ class Routes(FrozenArrays):
     options: Mapping[str, Any] = field(kw_only=True, default_factory=dict)
     refusals: tuple[tuple[str, str], ...] = field(kw_only=True, default=())
     notes: tuple[str, ...] = field(kw_only=True, default=())
+
+    @property
+    def lmc(self) -> int:
+        """Each endpoint answers to ``2 ** lmc`` LIDs."""
+        return 0
+
+    @property
+    def num_intermediates(self) -> int:
+        """Intermediates that packets may go by; 0 when all go straight."""
+        return 0
+
+    @property
+    def settled(self) -> bool:
+        """Each flow's path is settled, by tables or by its source."""
+        return True
 
     @property
     def num_vls(self) -> int:
@@ -95,3 +111,64 @@ class Routes(FrozenArrays):
     def _sl_shapes(self, fabric: Fabric) -> list[tuple[int, ...]]:
         """Shapes that `sl` may have."""
         return [(), (fabric.num_destinations,), (fabric.graph.num_rows, fabric.num_destinations)]
+
+    def on_one_lane(self) -> Self:
+        """The same paths, all on VL 0.
+
+        Every cycle of channels follows a cycle of links. So when these routes have none, the paths
+        have none on any lanes.
+        """
+        return replace(self, sl=np.zeros((), np.uint8), lanes=VirtualLanes.uniform())
+
+    def links(self, fabric: Fabric, flows: Flows) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Links of the path of each flow, those of hosts included.
+
+        Returns
+        -------
+        ndarray
+            int64 [flows + 1]: where the links of each flow begin; a flow without a path has none.
+        ndarray
+            int32, the links.
+
+        Raises
+        ------
+        NotApplicable
+            When the paths are not settled.
+        """
+        raise NotApplicable(f"{self.engine} leaves the path of a flow to a policy")
+
+    def drawn_links(
+        self, fabric: Fabric, flows: Flows, state: NDArray[np.uint64]
+    ) -> tuple[NDArray[Any], ...]:
+        """As `links`, with candidates drawn at random at every hop.
+
+        Parameters
+        ----------
+        fabric, flows
+            As for `links`.
+        state
+            uint64 [flows]: of each flow's random numbers.
+
+        Returns
+        -------
+        tuple of ndarray
+            As of `links` for paths that go straight, then for those by an intermediate: none where
+            empty. A flow that has both may choose.
+        """
+        none = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
+        return *self.links(fabric, flows), *none
+
+    def link_loads(self, fabric: Fabric, flows: Flows) -> tuple[NDArray[Any], int]:
+        """Loads of all links (int64, or float64 for weighted or split flows), and flows lost."""
+        raise NotApplicable(f"{self.engine} gives no ways to load links by")
+
+    def add_dependencies(
+        self,
+        fabric: Fabric,
+        management: bool,
+        first_bit: NDArray[np.int64],
+        bits: NDArray[np.uint8],
+        used: NDArray[np.uint8],
+    ) -> None:
+        """Set the bits of the channel dependency graph; see `weft.kernels.routes.dependencies`."""
+        raise NotApplicable(f"{self.engine} gives no ways to judge")

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.core.errors import InputError
 from weft.fabrics import Fabric, SwitchGraph
+from weft.kernels.routes.dependencies import candidate_dependencies
+from weft.kernels.routes.intermediates import phase_dependencies
+from weft.kernels.routes.route_links import drawn_routes
+from weft.kernels.routes.split import split_loads
 from weft.routes.base import Routes
+from weft.routes.flows import Flows, endpoint_out
 from weft.routes.virtual_lanes import within
 
 
@@ -51,6 +57,11 @@ class CandidateRoutes(Routes):
     via: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     via_set: NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int32))
     direct: bool = True
+
+    @property
+    def settled(self) -> bool:
+        """Packets choose on their way."""
+        return False
 
     @property
     def num_intermediates(self) -> int:
@@ -123,3 +134,65 @@ class CandidateRoutes(Routes):
             f"CandidateRoutes({self.engine!r}: {self.num_sets} port sets on "
             f"{self.set_id.shape[0]} switches, up to {widest} ports each{by}{lanes})"
         )
+
+    def on_one_lane(self) -> Self:
+        """See `Routes.on_one_lane`."""
+        return replace(super().on_one_lane(), set_lane=np.zeros(0, dtype=np.uint8))
+
+    def drawn_links(
+        self, fabric: Fabric, flows: Flows, state: NDArray[np.uint64]
+    ) -> tuple[NDArray[Any], ...]:
+        """See `Routes.drawn_links`."""
+        graph = fabric.graph
+        found: tuple[NDArray[Any], ...] = drawn_routes(
+            self.set_id, self.set_offset, self.set_edge, self.via, self.via_set, self.direct,
+            graph.edge_row, graph.edge_link, graph.destination_row, graph.destination_link,
+            endpoint_out(fabric), flows.sources, flows.destinations, state,
+        )  # fmt: skip
+        return found
+
+    def link_loads(self, fabric: Fabric, flows: Flows) -> tuple[NDArray[Any], int]:
+        """See `Routes.link_loads`; of flows that go straight, split equally at every hop."""
+        graph = fabric.graph
+        per_link = np.zeros(fabric.num_links)
+        known = (flows.sources >= 0) & (flows.destinations >= 0)
+        moving = np.flatnonzero(known & (flows.sources != flows.destinations))
+        rows = graph.destination_row[flows.destinations[moving]]
+        lost = len(flows.sources) - int(known.sum()) + int((rows < 0).sum())
+        moving, rows = moving[rows >= 0], rows[rows >= 0]
+        offset = np.zeros(graph.num_rows + 1, dtype=np.int64)
+        np.cumsum(np.bincount(rows, minlength=graph.num_rows), out=offset[1:])
+        lost += split_loads(
+            self.set_id, self.set_offset, self.set_edge, graph.edge_row, graph.edge_link,
+            graph.destination_row, graph.destination_link, endpoint_out(fabric), graph.link_row,
+            offset, moving[np.argsort(rows, kind="stable")].astype(np.int32),
+            flows.sources, flows.destinations, flows.weights, per_link,
+        )  # fmt: skip
+        return per_link, int(lost)
+
+    def add_dependencies(
+        self,
+        fabric: Fabric,
+        management: bool,
+        first_bit: NDArray[np.int64],
+        bits: NDArray[np.uint8],
+        used: NDArray[np.uint8],
+    ) -> None:
+        """See `Routes.add_dependencies`."""
+        graph = fabric.graph
+        rows = graph.destination_row[: fabric.num_host_endpoints]
+        rows = np.unique(rows[rows >= 0])
+        if management:
+            rows = np.arange(graph.num_rows, dtype=np.int32)
+        lane = int(self.lanes.tables[0, int(self.sl)])
+        sets = (self.set_id, self.set_offset, self.set_edge, self.set_lane)
+        if self.num_intermediates:
+            phase_dependencies(
+                *sets, self.via, self.via_set, self.direct, graph.edge_offset, graph.edge_row,
+                rows, lane, self.num_vls, first_bit, bits, used,
+            )  # fmt: skip
+            return
+        candidate_dependencies(
+            *sets, rows, graph.edge_offset, graph.edge_row, rows, lane, self.num_vls,
+            first_bit, bits, used,
+        )  # fmt: skip

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
-from weft.kernels.routes.paths import SOUND, first_broken_path
+from weft.kernels.routes.paths import SOUND, first_broken_path, path_dependencies
 from weft.routes.base import Routes
+from weft.routes.flows import Flows, endpoint_out
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -77,3 +78,57 @@ class PathRoutes(Routes):
             f"PathRoutes({self.engine!r}: {len(self.pair)} source routes, up to {longest} links "
             f"between switches{lanes})"
         )
+
+    def links(self, fabric: Fabric, flows: Flows) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """See `Routes.links`: out of the source, along the path, into the destination."""
+        path = self.find(fabric, flows.sources, flows.destinations)
+        path[flows.staying] = -1
+        out = endpoint_out(fabric)[flows.sources]
+        back = fabric.graph.destination_link[flows.destinations]
+        known = path >= 0
+        first = np.where(known, self.offset[path], 0)
+        inner = np.where(known, self.offset[path + 1] - first, 0)
+        length = inner + (known & (out >= 0)) + (known & (back >= 0))
+        offset = np.zeros(len(path) + 1, dtype=np.int64)
+        np.cumsum(length, out=offset[1:])
+        link = np.empty(offset[-1], dtype=np.int32)
+        begins = known & (out >= 0)
+        link[offset[:-1][begins]] = out[begins]
+        ends = known & (back >= 0)
+        link[offset[1:][ends] - 1] = back[ends]
+        pair = np.repeat(np.arange(len(path)), inner)
+        turn = np.arange(len(pair)) - np.repeat(np.cumsum(inner) - inner, inner)
+        link[offset[pair] + begins[pair] + turn] = fabric.graph.edge_link[
+            self.edge[first[pair] + turn]
+        ]
+        return offset, link
+
+    def link_loads(self, fabric: Fabric, flows: Flows) -> tuple[NDArray[Any], int]:
+        """See `Routes.link_loads`."""
+        offset, link = self.links(fabric, flows)
+        count = np.diff(offset)
+        weights = np.repeat(flows.weights, count) if len(flows.weights) else None
+        loads = np.bincount(link, weights, minlength=fabric.num_links)
+        return loads, int((count == 0).sum() - flows.staying.sum())
+
+    def add_dependencies(
+        self,
+        fabric: Fabric,
+        management: bool,
+        first_bit: NDArray[np.int64],
+        bits: NDArray[np.uint8],
+        used: NDArray[np.uint8],
+    ) -> None:
+        """See `Routes.add_dependencies`."""
+        graph = fabric.graph
+        source = self.pair // fabric.num_host_endpoints
+        row = graph.destination_row[source]
+        link = graph.destination_link[source]
+        port = np.where(link >= 0, fabric.link_from_port[link], 0)
+        path_dependencies(
+            row, port.astype(np.int32), np.broadcast_to(self.sl, len(row)),
+            self.offset, self.edge, graph.edge_offset, graph.edge_row, graph.edge_port,
+            fabric.link_to_port[graph.edge_link].astype(np.int32),
+            self.lanes.tables, self.lanes.index, self.lanes.base, self.lanes.ports,
+            self.num_vls, first_bit, bits, used,
+        )  # fmt: skip

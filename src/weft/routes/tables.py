@@ -10,7 +10,11 @@ from numpy.typing import NDArray
 
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
+from weft.kernels.routes.dependencies import table_dependencies
+from weft.kernels.routes.route_links import table_routes
+from weft.kernels.routes.walk import table_loads
 from weft.routes.base import Routes
+from weft.routes.flows import Flows, endpoint_out
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -69,3 +73,65 @@ class TableRoutes(Routes):
             f"TableRoutes({self.engine!r}: {self.table.shape[0] >> self.lmc} destinations "
             f"on {rows} switches{lids}{lanes})"
         )
+
+    def walk_arrays(self, fabric: Fabric) -> tuple[Any, ...]:
+        """Arguments that every kernel of `weft.kernels.routes.walk` begins with."""
+        graph = fabric.graph
+        return (
+            self.table,
+            graph.row_base,
+            graph.row_link,
+            graph.link_row,
+            graph.destination_row,
+            graph.destination_link,
+            endpoint_out(fabric),
+            self.no_path,
+        )
+
+    def links(self, fabric: Fabric, flows: Flows) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """See `Routes.links`."""
+        offset, link = table_routes(
+            *self.walk_arrays(fabric), flows.sources, flows.destinations, flows.lids
+        )
+        return offset, link
+
+    def link_loads(self, fabric: Fabric, flows: Flows) -> tuple[NDArray[Any], int]:
+        """See `Routes.link_loads`."""
+        loads = flows.loads_of(fabric)
+        lost = table_loads(
+            *self.walk_arrays(fabric), flows.sources, flows.destinations, flows.lids,
+            flows.weights.astype(loads.dtype), flows.order, loads,
+        )  # fmt: skip
+        return loads, int(lost)
+
+    def add_dependencies(
+        self,
+        fabric: Fabric,
+        management: bool,
+        first_bit: NDArray[np.int64],
+        bits: NDArray[np.uint8],
+        used: NDArray[np.uint8],
+    ) -> None:
+        """See `Routes.add_dependencies`."""
+        graph = fabric.graph
+        per_lid = 1 << self.lmc
+        last = fabric.num_destinations if management else fabric.num_host_endpoints
+        destinations = np.flatnonzero(graph.destination_row[:last] >= 0)
+        lids = ((destinations[:, None] << self.lmc) + np.arange(per_lid)).reshape(-1)
+        # Every destination sends, from its row, where its packets come in by the port it is on.
+        rows, senders = graph.destination_row[destinations], destinations
+        links = graph.destination_link[destinations]
+        ports = np.where(links >= 0, fabric.link_from_port[links], 0)
+        if self.lanes.is_uniform:
+            # The port by which a packet comes in does not matter: one start for each row.
+            rows, first, count = np.unique(rows, return_index=True, return_counts=True)
+            ports, senders = np.zeros(len(rows)), np.where(count > 1, -1, senders[first])
+        sl = np.atleast_2d(np.asarray(self.sl, dtype=np.uint8))
+        table_dependencies(
+            self.table, lids.astype(np.int32), graph.row_base, graph.row_link, graph.edge_of_link,
+            graph.edge_offset, graph.edge_row,
+            fabric.link_to_port[graph.edge_link].astype(np.int32),
+            rows.astype(np.int32), ports.astype(np.int32), senders.astype(np.int32), sl, self.lmc,
+            self.no_path, self.lanes.tables, self.lanes.index, self.lanes.base,
+            self.lanes.ports, self.num_vls, first_bit, bits, used,
+        )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Candidate sets by way of intermediates: how far, what waits for what, and what they load.
+"""Candidate sets by way of intermediates: how far, and what waits for what.
 
 A *line* gives for one target, a row or an intermediate, the set of every row, -1 where ways end.
 """

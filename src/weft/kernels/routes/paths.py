@@ -1,4 +1,4 @@
-"""Source routes: whether they hold, what they wait for, and what they load."""
+"""Source routes: whether they hold, and what they wait for."""
 
 import numpy as np
 
@@ -85,86 +85,6 @@ def path_dependencies(
             before = channel
             row = edge_row[e]
             port_in = edge_port_in[e]
-
-
-@njit(cache=True)
-def path_loads(path, out_link, in_link, weights, offset, edge, edge_link, loads):
-    """Add each flow's weight to the links of its path.
-
-    path[f] is the path of flow f, -1 for none; out_link and in_link are the cables to its hosts,
-    -1 where the host forwards.
-    """
-    for f in range(len(path)):
-        p = path[f]
-        if p < 0:
-            continue
-        weight = weights[f] if len(weights) else 1
-        if out_link[f] >= 0:
-            loads[out_link[f]] += weight
-        if in_link[f] >= 0:
-            loads[in_link[f]] += weight
-        for k in range(offset[p], offset[p + 1]):
-            loads[edge_link[edge[k]]] += weight
-
-
-@njit(cache=True)
-def path_flow_cost(
-    path, out_link, in_link, offset, edge, edge_link, link_value, worst, where, length
-):
-    """Per flow: the largest link_value on its path, the link that has it, and the path's length.
-
-    A flow without a path keeps what worst, where and length hold.
-    """
-    for f in range(len(path)):
-        p = path[f]
-        if p < 0:
-            continue
-        high = -1.0
-        count = 0
-        first, last = offset[p], offset[p + 1]
-        for k in range(first - 1, last + 1):
-            if k < first:
-                link = out_link[f]
-            elif k < last:
-                link = edge_link[edge[k]]
-            else:
-                link = in_link[f]
-            if link < 0:
-                continue
-            count += 1
-            if link_value[link] > high:
-                high = link_value[link]
-                where[f] = link
-        worst[f] = high
-        length[f] = count
-
-
-@njit(cache=True)
-def path_flows_through(
-    path, out_link, in_link, order, offset, edge, edge_link, wanted, counts, flows
-):
-    """Count, or when `flows` has room list, the flows that cross each wanted link.
-
-    As `weft.kernels.routes.walk.flows_through`.
-    """
-    for i in range(len(order)):
-        f = order[i]
-        p = path[f]
-        if p < 0:
-            continue
-        first, last = offset[p], offset[p + 1]
-        for k in range(first - 1, last + 1):
-            if k < first:
-                link = out_link[f]
-            elif k < last:
-                link = edge_link[edge[k]]
-            else:
-                link = in_link[f]
-            place = wanted[link] if link >= 0 else -1
-            if place >= 0:
-                if len(flows):
-                    flows[counts[place]] = f
-                counts[place] += 1
 
 
 @njit(cache=True)

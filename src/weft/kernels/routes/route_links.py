@@ -15,9 +15,17 @@ def _with_room(values, end, more):
     if end + more <= len(values):
         return values
     larger = np.empty(2 * len(values) + more, dtype=values.dtype)
-    for k in range(end):
-        larger[k] = values[k]
+    larger[:end] = values[:end]
     return larger
+
+
+@njit(cache=True)
+def _append(links, end, more, count):
+    """The same links with some more after the first `end`."""
+    links = _with_room(links, end, count)
+    for k in range(count):
+        links[end + k] = more[k]
+    return links
 
 
 @njit(cache=True)
@@ -44,42 +52,108 @@ def table_routes(
                 lids[pair] if len(lids) else destinations[pair], scratch,
             )  # fmt: skip
             if how == DELIVERED:
-                links = _with_room(links, end, count)
-                for k in range(count):
-                    links[end + k] = scratch[k]
+                links = _append(links, end, scratch, count)
                 end += count
         offset[pair + 1] = end
     return offset, links[:end].copy()
 
 
 @njit(cache=True)
-def source_routes(path, out_link, in_link, path_offset, edge, edge_link):
-    """Links of source routes: out of the source, along the path's edges, into the destination.
+def worst_links(offset, link, link_value, flows, worst, where, length):
+    """Per flow: the largest link_value of its run, the link that has it, and the run's length.
 
-    path, out_link and in_link are those of each pair, -1 for none. Returns as `table_routes`.
+    Run i is of flow flows[i]; a flow whose run is empty keeps what worst, where and length hold.
     """
-    offset = np.zeros(len(path) + 1, dtype=np.int64)
-    for pair in range(len(path)):
-        offset[pair + 1] = offset[pair]
-        p = path[pair]
-        if p >= 0:
-            offset[pair + 1] += path_offset[p + 1] - path_offset[p]
-            offset[pair + 1] += np.int64(out_link[pair] >= 0) + np.int64(in_link[pair] >= 0)
-    links = np.empty(offset[-1], dtype=np.int32)
-    for pair in range(len(path)):
-        p = path[pair]
-        if p < 0:
+    for i in range(len(flows)):
+        if offset[i] == offset[i + 1]:
             continue
-        at = offset[pair]
-        if out_link[pair] >= 0:
-            links[at] = out_link[pair]
-            at += 1
-        for k in range(path_offset[p], path_offset[p + 1]):
-            links[at] = edge_link[edge[k]]
-            at += 1
-        if in_link[pair] >= 0:
-            links[at] = in_link[pair]
-    return offset, links
+        high = -1.0
+        for k in range(offset[i], offset[i + 1]):
+            if link_value[link[k]] > high:
+                high = link_value[link[k]]
+                where[flows[i]] = link[k]
+        worst[flows[i]] = high
+        length[flows[i]] = offset[i + 1] - offset[i]
+
+
+@njit(cache=True)
+def _draw_way(line, row, set_offset, set_edge, edge_row, edge_link, state, links, count):
+    """Follow random choices to the end of a line; returns (row, random state, links so far).
+
+    The row is -1 when the way is too long for `links`.
+    """
+    while line[row] >= 0:
+        if count >= len(links) - 1:
+            return -1, state, count
+        first = set_offset[line[row]]
+        state = splitmix64(state)
+        width = np.uint64(set_offset[line[row] + 1] - first)
+        edge = set_edge[first + np.int64(state % width)]
+        links[count] = edge_link[edge]
+        count += 1
+        row = edge_row[edge]
+    return row, state, count
+
+
+@njit(cache=True)
+def drawn_routes(
+    set_id, set_offset, set_edge, via, via_set, direct, edge_row, edge_link, target_row,
+    target_link, endpoint_out, sources, destinations, states,
+):  # fmt: skip
+    """Paths of flows that take a random candidate at every row (an ideal hash).
+
+    Returns
+    -------
+    tuple
+        int64 [flows + 1] offsets and int32 links of the paths that go straight, and the same of
+        those by a random intermediate. A flow has both where it may go straight as well (`direct`),
+        and two empty runs where it is lost.
+    """
+    sets = (set_offset, set_edge, edge_row, edge_link)
+    vias = len(via_set)
+    scratch = np.empty(2 * len(set_id) + 4, dtype=np.int32)
+    offset = np.zeros(len(sources) + 1, dtype=np.int64)
+    about_offset = np.zeros(len(sources) + 1 if vias else 0, dtype=np.int64)
+    links = np.empty(8 * len(sources) + len(scratch), dtype=np.int32)
+    about = np.empty(len(links) if vias else 0, dtype=np.int32)
+    end, about_end = 0, 0
+    for f in range(len(sources)):
+        a, b = sources[f], destinations[f]
+        there = a >= 0 and b >= 0 and target_row[a] >= 0 and target_row[b] >= 0
+        if there:
+            row, goal, state = target_row[a], target_row[b], states[f]
+            ends = 0
+            if endpoint_out[a] >= 0:
+                scratch[ends] = endpoint_out[a]
+                ends += 1
+            if target_link[b] >= 0:
+                scratch[ends] = target_link[b]
+                ends += 1
+            apart = vias > 0 and via[row] >= 0 and via[goal] >= 0 and via[row] != via[goal]
+            straight = 0
+            if direct or not apart:
+                at, state, straight = _draw_way(set_id[goal], row, *sets, state, scratch, ends)
+                there = at == goal
+                links = _append(links, end, scratch, straight)
+            if there and apart:
+                state = splitmix64(state)
+                v = np.int64(state % np.uint64(vias - 2))
+                v += v >= min(via[row], via[goal])
+                v += v >= max(via[row], via[goal])
+                at, state, count = _draw_way(via_set[v], row, *sets, state, scratch, ends)
+                there = at >= 0 and via[at] == v
+                if there:
+                    at, state, count = _draw_way(set_id[goal], at, *sets, state, scratch, count)
+                    there = at == goal
+                if there:
+                    about = _append(about, about_end, scratch, count)
+                    about_end += count
+            if there:
+                end += straight
+        offset[f + 1] = end
+        if vias:
+            about_offset[f + 1] = about_end
+    return offset, links[:end].copy(), about_offset, about[:about_end].copy()
 
 
 @njit(cache=True)
@@ -144,9 +218,7 @@ def hashed_routes(
         if target_link[d] >= 0:
             scratch[count] = target_link[d]
             count += 1
-        links = _with_room(links, end, count)
-        for k in range(count):
-            links[end + k] = scratch[k]
+        links = _append(links, end, scratch, count)
         end += count
         offset[pair + 1] = end
     return offset, links[:end].copy()

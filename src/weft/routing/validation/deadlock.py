@@ -6,26 +6,14 @@ change lane on the way are judged as a whole.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.kernels.routes.dependencies import (
-    candidate_dependencies,
-    list_dependencies,
-    strip_acyclic,
-    table_dependencies,
-)
-from weft.kernels.routes.intermediates import phase_dependencies
-from weft.kernels.routes.paths import path_dependencies
-from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes, VirtualLanes
-from weft.routing.engine_registry import sending_rows
+from weft.kernels.routes.dependencies import list_dependencies, strip_acyclic
+from weft.routes import Routes
 
 
 class CreditLoop(list[tuple[int, int]]):
@@ -84,18 +72,6 @@ def credit_loops(
     ], in_use
 
 
-def on_one_lane(routes: Routes) -> Routes:
-    """The same paths, all on VL 0.
-
-    Every cycle of channels follows a cycle of links. So when these routes have none, the paths have
-    none on any lanes.
-    """
-    lane: dict[str, Any] = {"sl": np.zeros((), np.uint8), "lanes": VirtualLanes.uniform()}
-    if isinstance(routes, CandidateRoutes):
-        lane["set_lane"] = np.zeros(0, dtype=np.uint8)
-    return replace(routes, **lane)
-
-
 def dependencies(
     fabric: Fabric, routes: Routes, *, management: bool = False
 ) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint8]]:
@@ -121,93 +97,8 @@ def dependencies(
     np.cumsum(degree * vls * vls, out=first_bit[1:])
     bits = np.zeros(int(first_bit[-1] >> 3) + 1, dtype=np.uint8)
     used = np.zeros(len(degree) * vls, dtype=np.uint8)
-    if isinstance(routes, TableRoutes):
-        _of_tables(fabric, routes, management, first_bit, bits, used)
-    elif isinstance(routes, CandidateRoutes):
-        _of_candidates(fabric, routes, management, first_bit, bits, used)
-    elif isinstance(routes, PathRoutes):
-        _of_paths(fabric, routes, first_bit, bits, used)
-    else:
-        raise NotApplicable(f"{routes.engine} gives no ways to judge")
+    routes.add_dependencies(fabric, management, first_bit, bits, used)
     return first_bit, bits, used
-
-
-def _of_tables(
-    fabric: Fabric,
-    routes: TableRoutes,
-    management: bool,
-    first_bit: NDArray[np.int64],
-    bits: NDArray[np.uint8],
-    used: NDArray[np.uint8],
-) -> None:
-    graph = fabric.graph
-    per_lid = 1 << routes.lmc
-    last = fabric.num_destinations if management else fabric.num_host_endpoints
-    destinations = np.flatnonzero(graph.destination_row[:last] >= 0)
-    lids = ((destinations[:, None] << routes.lmc) + np.arange(per_lid)).reshape(-1)
-    # Every destination sends, from its row, where its packets come in by the port that it is on.
-    rows, senders = graph.destination_row[destinations], destinations
-    links = graph.destination_link[destinations]
-    ports = np.where(links >= 0, fabric.link_from_port[links], 0)
-    if routes.lanes.is_uniform:
-        # The port by which a packet comes in does not matter: one start for each row.
-        rows, first, count = np.unique(rows, return_index=True, return_counts=True)
-        ports, senders = np.zeros(len(rows)), np.where(count > 1, -1, senders[first])
-    sl = np.atleast_2d(np.asarray(routes.sl, dtype=np.uint8))
-    table_dependencies(
-        routes.table, lids.astype(np.int32), graph.row_base, graph.row_link, graph.edge_of_link,
-        graph.edge_offset, graph.edge_row, fabric.link_to_port[graph.edge_link].astype(np.int32),
-        rows.astype(np.int32), ports.astype(np.int32), senders.astype(np.int32), sl, routes.lmc,
-        routes.no_path, routes.lanes.tables, routes.lanes.index, routes.lanes.base,
-        routes.lanes.ports, routes.num_vls, first_bit, bits, used,
-    )  # fmt: skip
-
-
-def _of_paths(
-    fabric: Fabric,
-    routes: PathRoutes,
-    first_bit: NDArray[np.int64],
-    bits: NDArray[np.uint8],
-    used: NDArray[np.uint8],
-) -> None:
-    graph = fabric.graph
-    source = routes.pair // fabric.num_host_endpoints
-    row = graph.destination_row[source]
-    link = graph.destination_link[source]
-    port = np.where(link >= 0, fabric.link_from_port[link], 0)
-    path_dependencies(
-        row, port.astype(np.int32), np.broadcast_to(routes.sl, len(row)),
-        routes.offset, routes.edge, graph.edge_offset, graph.edge_row, graph.edge_port,
-        fabric.link_to_port[graph.edge_link].astype(np.int32),
-        routes.lanes.tables, routes.lanes.index, routes.lanes.base, routes.lanes.ports,
-        routes.num_vls, first_bit, bits, used,
-    )  # fmt: skip
-
-
-def _of_candidates(
-    fabric: Fabric,
-    routes: CandidateRoutes,
-    management: bool,
-    first_bit: NDArray[np.int64],
-    bits: NDArray[np.uint8],
-    used: NDArray[np.uint8],
-) -> None:
-    graph = fabric.graph
-    rows = sending_rows(fabric)
-    if management:
-        rows = np.arange(graph.num_rows, dtype=np.int32)
-    lane = int(routes.lanes.tables[0, int(routes.sl)])
-    sets = (routes.set_id, routes.set_offset, routes.set_edge, routes.set_lane)
-    if routes.num_intermediates:
-        phase_dependencies(
-            *sets, routes.via, routes.via_set, routes.direct, graph.edge_offset, graph.edge_row,
-            rows, lane, routes.num_vls, first_bit, bits, used,
-        )  # fmt: skip
-        return
-    candidate_dependencies(
-        *sets, rows, graph.edge_offset, graph.edge_row, rows, lane, routes.num_vls,
-        first_bit, bits, used,
-    )  # fmt: skip
 
 
 def _one_cycle_each(waits: csr_array) -> list[NDArray[np.intp]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, singledispatch
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +17,7 @@ from weft.kernels.routing.distances import UNREACHED
 from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
 from weft.routes.intermediates import goes_round, longest_ways, round_lengths, routed_rows
 from weft.routing.engine_registry import components, row_sources
-from weft.routing.validation.deadlock import CreditLoop, credit_loops, on_one_lane
+from weft.routing.validation.deadlock import CreditLoop, credit_loops
 
 #: Loops that are described one by one; there may be more.
 MAX_LOOPS = 16
@@ -126,7 +126,7 @@ class Validation:
         """Every unrouted ordered pair of hosts, int64 [pairs, 2], by destination."""
         pairs = np.empty((self.num_unrouted_pairs, 2), dtype=np.int64)
         if len(pairs):
-            _list_unrouted(self.fabric, self.routes, pairs)
+            _list_unrouted(self.routes, self.fabric, pairs)
         return pairs
 
     @cached_property
@@ -231,20 +231,19 @@ def validate(
         When the routes were made for another fabric.
     """
     routes.check(fabric)
-    if isinstance(routes, TableRoutes):
-        counts = _check_tables(fabric, routes)
-    elif isinstance(routes, CandidateRoutes):
-        counts = _check_candidates(fabric, routes)
-    elif isinstance(routes, PathRoutes):
-        counts = _check_paths(fabric, routes)
-    else:
-        raise NotApplicable(f"{routes.engine} gives no ways to validate")
-    judged = routes if levels_known else on_one_lane(routes)
+    counts = _counts(routes, fabric)
+    judged = routes if levels_known else routes.on_one_lane()
     cycles, lanes = credit_loops(fabric, judged, management=management)
     return Validation(
         fabric=fabric, routes=routes, credit_loops=cycles, lanes=lanes, levels_known=levels_known,
         **counts,
     )  # fmt: skip
+
+
+@singledispatch
+def _counts(routes: Routes, fabric: Fabric) -> dict[str, Any]:
+    """What `Validation` counts, by the kind of routes."""
+    raise NotApplicable(f"{routes.engine} gives no ways to validate")
 
 
 def _uncabled_pairs(fabric: Fabric) -> int:
@@ -267,7 +266,8 @@ def _hosts_that_are_rows(fabric: Fabric) -> NDArray[np.int64]:
     return np.bincount(rows[rows >= 0], minlength=fabric.graph.num_rows).astype(np.int64)
 
 
-def _check_tables(fabric: Fabric, routes: TableRoutes) -> dict[str, Any]:
+@_counts.register
+def _check_tables(routes: TableRoutes, fabric: Fabric) -> dict[str, Any]:
     graph = fabric.graph
     weight = np.zeros(fabric.num_destinations, dtype=np.int64)
     weight[fabric.host_endpoint[fabric.host_endpoint >= 0]] = 1
@@ -324,7 +324,8 @@ def _loop(fabric: Fabric, routes: TableRoutes, lid: int, row: int) -> list[int]:
     return nodes
 
 
-def _check_paths(fabric: Fabric, routes: PathRoutes) -> dict[str, Any]:
+@_counts.register
+def _check_paths(routes: PathRoutes, fabric: Fabric) -> dict[str, Any]:
     graph = fabric.graph
     best = fabric.graph.hops()
     hosts = fabric.num_hosts
@@ -355,7 +356,8 @@ def _check_paths(fabric: Fabric, routes: PathRoutes) -> dict[str, Any]:
     }
 
 
-def _check_candidates(fabric: Fabric, routes: CandidateRoutes) -> dict[str, Any]:
+@_counts.register
+def _check_candidates(routes: CandidateRoutes, fabric: Fabric) -> dict[str, Any]:
     # Without intermediates only rows with hosts matter, which saves memory on large fabrics.
     rows = np.arange(fabric.graph.num_rows)
     if not routes.num_intermediates:
@@ -471,25 +473,36 @@ def reached_rows(
     return reached
 
 
-def _list_unrouted(fabric: Fabric, routes: Routes, pairs: NDArray[np.int64]) -> None:
+@singledispatch
+def _list_unrouted(routes: Routes, fabric: Fabric, pairs: NDArray[np.int64]) -> None:
+    """List the pairs of hosts without a path, of which there are so many."""
+    raise NotImplementedError
+
+
+@_list_unrouted.register
+def _list_of_tables(routes: TableRoutes, fabric: Fabric, pairs: NDArray[np.int64]) -> None:
     graph = fabric.graph
-    host_row = _host_rows(fabric)
+    list_unrouted(
+        routes.table, routes.lmc, fabric.host_endpoint,
+        graph.destination_row, graph.destination_link, _host_rows(fabric),
+        graph.row_base, graph.row_link, graph.link_row, routes.no_path, pairs,
+    )  # fmt: skip
+
+
+@_list_unrouted.register
+def _list_of_paths(routes: PathRoutes, fabric: Fabric, pairs: NDArray[np.int64]) -> None:
     filled = 0
-    if isinstance(routes, TableRoutes):
-        list_unrouted(
-            routes.table, routes.lmc, fabric.host_endpoint,
-            graph.destination_row, graph.destination_link,
-            host_row, graph.row_base, graph.row_link, graph.link_row, routes.no_path, pairs,
-        )  # fmt: skip
-        return
-    if isinstance(routes, PathRoutes):
-        for host in range(fabric.num_hosts):
-            ends = np.full(fabric.num_hosts, fabric.host_endpoint[host])
-            lost = routes.find(fabric, fabric.host_endpoint, ends) < 0
-            lost[host] = False
-            filled = _add_pairs(pairs, filled, np.flatnonzero(lost), host)
-        return
-    assert isinstance(routes, CandidateRoutes)
+    for host in range(fabric.num_hosts):
+        ends = np.full(fabric.num_hosts, fabric.host_endpoint[host])
+        lost = routes.find(fabric, fabric.host_endpoint, ends) < 0
+        lost[host] = False
+        filled = _add_pairs(pairs, filled, np.flatnonzero(lost), host)
+
+
+@_list_unrouted.register
+def _list_of_candidates(routes: CandidateRoutes, fabric: Fabric, pairs: NDArray[np.int64]) -> None:
+    filled = 0
+    host_row = _host_rows(fabric)
     reached = routed_rows(fabric, routes)
     for host in range(fabric.num_hosts):
         row = host_row[host]

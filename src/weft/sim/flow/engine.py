@@ -22,7 +22,7 @@ from weft.kernels.flow.state import QueuePairs as Queues
 from weft.kernels.program import operations
 from weft.kernels.program.state import Ranks
 from weft.kernels.records import record
-from weft.routes import CandidateRoutes, Routes
+from weft.routes import Routes
 from weft.sim.common.programs import QueuePairs, lay_ranks, numbered, queue_pairs
 from weft.sim.flow.network import Multipath, Network, lay_routes
 from weft.sim.flow.result import FlowResult
@@ -293,11 +293,11 @@ def lay_messages(
         for key in ("multipath", "straight", "seed", "ports", "switch_latency_ns", "latency_ns")
     }
     size = sizes = None
-    if isinstance(routes, CandidateRoutes) and routes.num_intermediates:
+    if routes.num_intermediates:
         # A receive here is the answer to a request, which carries no data.
         answers = workload.kind[queues.ops] == Kind.RECV
         size = np.where(answers, 0, workload.size_bytes[queues.ops])
-    if options["multipath"] == "hash" and isinstance(routes, CandidateRoutes):
+    if options["multipath"] == "hash" and not routes.settled:
         network = lay_routes(fabric, routes, queues.source, queues.target, weights=size, **laying)
         return network, np.arange(len(queues.ops), dtype=np.int32)
     hosts = fabric.num_hosts

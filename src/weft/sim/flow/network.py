@@ -8,20 +8,13 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from weft.core.errors import InputError, NotApplicable
+from weft.core.errors import InputError
 from weft.fabrics import Fabric
-from weft.kernels.routes.route_links import hashed_routes, split_routes, table_routes
-from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
+from weft.kernels.routes.route_links import hashed_routes, split_routes
+from weft.routes import CandidateRoutes, Routes
+from weft.routes.flows import Flows, endpoint_out
 from weft.routes.intermediates import routed_rows
-from weft.sim.static.loads import (
-    Flows,
-    Ports,
-    endpoint_out,
-    flow_loads,
-    host_flows,
-    source_links,
-    walk_arrays,
-)
+from weft.sim.static.loads import Ports, flow_loads, host_flows
 
 Multipath = Literal["split", "hash"]
 
@@ -133,9 +126,14 @@ def lay_routes(
         raise InputError(f"unknown multipath {multipath!r}; expected split or hash")
     if straight is not None and not 0 <= straight <= 1:
         raise InputError(f"the straight share must be 0 to 1, not {straight}")
-    lmc = routes.lmc if isinstance(routes, TableRoutes) else 0
     flows = host_flows(
-        fabric, sources, destinations, weights=weights, ports=ports, lid_offset=lid_offset, lmc=lmc
+        fabric,
+        sources,
+        destinations,
+        weights=weights,
+        ports=ports,
+        lid_offset=lid_offset,
+        lmc=routes.lmc,
     )
     chosen = float("nan")
     if isinstance(routes, CandidateRoutes):
@@ -185,15 +183,8 @@ def _runs(
     seed: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
     none = np.zeros(0)
-    if isinstance(routes, TableRoutes):
-        offset, link = table_routes(
-            *walk_arrays(fabric, routes), flows.sources, flows.destinations, flows.lids
-        )
-        return offset, link, none
-    if isinstance(routes, PathRoutes):
-        return *source_links(fabric, routes, flows.sources, flows.destinations), none
     if not isinstance(routes, CandidateRoutes):
-        raise NotApplicable(f"{routes.engine} gives no ways to send messages by")
+        return *routes.links(fabric, flows), none
     graph = fabric.graph
     source = flows.sources
     if routes.num_intermediates:

@@ -14,7 +14,7 @@ from weft.fabrics import Fabric
 from weft.kernels.draws import uniforms
 from weft.kernels.program import operations as program
 from weft.kernels.program.dag import by_key
-from weft.routes import Routes, TableRoutes
+from weft.routes import Routes
 from weft.sim.common.programs import numbered
 from weft.sim.common.programs import queue_pairs as program_pairs
 from weft.sim.packet.hardware import QueuePairs
@@ -115,7 +115,7 @@ def connect(
     ops, source, target, pairs, number = program_pairs(workload, hosts, eager_bytes, handshake)
     # With millions of messages each array counts: none is made that is not needed.
     turn = np.zeros(0, dtype=np.int64)
-    lmc = routes.lmc if isinstance(routes, TableRoutes) else 0
+    lmc = routes.lmc
     if per_pair > 1 or (lmc and isinstance(lids, str) and lids == "spread"):
         turn = _turns(number, len(pairs))
     connection = number * per_pair + turn % per_pair if per_pair > 1 else number

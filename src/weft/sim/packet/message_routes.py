@@ -14,11 +14,11 @@ from weft.core.frozen import read_only
 from weft.fabrics import Fabric
 from weft.kernels.packet import choice, layout
 from weft.kernels.packet import route as kernel
-from weft.kernels.routes.route_links import table_routes
 from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
+from weft.routes.flows import Flows, endpoint_out
 from weft.routes.intermediates import routed_rows
 from weft.sim.packet.network import PacketNetwork
-from weft.sim.static.loads import Ports, endpoint_out, host_flows, walk_arrays
+from weft.sim.static.loads import Ports, host_flows
 
 #: Pairs whose ways are followed at once, when they are checked.
 _CHECKED = 2**20
@@ -82,8 +82,9 @@ def lay_ways(
     """
     routes.check(fabric)
     graph = fabric.graph
-    lmc = routes.lmc if isinstance(routes, TableRoutes) else 0
-    flows = host_flows(fabric, sources, destinations, ports=ports, lid_offset=lid_offset, lmc=lmc)
+    flows = host_flows(
+        fabric, sources, destinations, ports=ports, lid_offset=lid_offset, lmc=routes.lmc
+    )
     start, end = flows.sources, flows.destinations
     cabled = (start >= 0) & (end >= 0)
     _refuse(fabric, routes, sources, destinations, ~cabled)
@@ -106,7 +107,7 @@ def lay_ways(
     lane_kind = choice.KEEP if routes.lanes.is_uniform else choice.BY_PORTS
     if isinstance(routes, TableRoutes):
         kind, way = kernel.TABLES, lids
-        _check_tables(fabric, routes, sources, destinations, start, end, flows.lids)
+        _check_tables(fabric, routes, sources, destinations, flows)
         tables = routes.table if routes.table.dtype == np.uint8 else routes.table.astype(np.uint16)
     elif isinstance(routes, PathRoutes):
         kind = kernel.RUNS
@@ -191,17 +192,13 @@ def _check_tables(
     routes: TableRoutes,
     sources: NDArray[Any],
     destinations: NDArray[Any],
-    start: NDArray[np.int32],
-    end: NDArray[np.int32],
-    lids: NDArray[np.int32],
+    flows: Flows,
 ) -> None:
     """Follow every way once."""
-    lost = np.zeros(len(start), dtype=bool)
-    arrays = walk_arrays(fabric, routes)
-    for first in range(0, len(start), _CHECKED):
+    lost = np.zeros(len(flows.sources), dtype=bool)
+    for first in range(0, len(lost), _CHECKED):
         part = slice(first, first + _CHECKED)
-        offset, _ = table_routes(*arrays, start[part], end[part], lids[part])
-        lost[part] = np.diff(offset) == 0
+        lost[part] = np.diff(routes.links(fabric, flows.part(part))[0]) == 0
     _refuse(fabric, routes, sources, destinations, lost)
 
 

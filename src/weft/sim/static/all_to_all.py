@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,14 @@ from numpy.typing import NDArray
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.routes.all_to_all import all_to_all_table_loads
-from weft.kernels.routes.paths import path_loads
 from weft.kernels.routes.split import split_loads
 from weft.kernels.routes.walk import row_users
 from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
+from weft.routes.flows import Flows, endpoint_out
 from weft.routes.intermediates import routed_rows
 from weft.routing.engine_registry import row_sources
 from weft.routing.validation.validate import reached_rows
-from weft.sim.static.loads import Flows, Loads, endpoint_out, link_users, round_loads
+from weft.sim.static.loads import Loads, link_users, round_loads
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,36 +64,46 @@ def all_to_all_loads(fabric: Fabric, routes: Routes) -> Loads:
     row = np.where(endpoint >= 0, graph.destination_row[np.maximum(endpoint, 0)], -1)
     joined = endpoint[row >= 0]
     uncabled = pairs - len(joined) * (len(joined) - 1)
-    if isinstance(routes, TableRoutes):
-        loads: NDArray[Any] = np.zeros(fabric.num_links, dtype=np.int64)
-        lost = all_to_all_table_loads(
-            routes.table, (joined << routes.lmc).astype(np.int32),
-            graph.destination_row[joined], graph.destination_link[joined],
-            graph.row_base, graph.row_link, graph.link_row, row_sources(fabric),
-            routes.no_path, loads,
-        )  # fmt: skip
-        # What a host injects is what it does not fail to send; only broken routes lose any.
-        out = endpoint_out(fabric)[joined]
-        if lost == 0:
-            loads[out[out >= 0]] += len(joined) - 1
-        else:
-            loads[out[out >= 0]] += _delivered_by_host(fabric, routes, joined)[out >= 0]
-        return Loads(loads, pairs, int(lost) + uncabled)
-    if isinstance(routes, CandidateRoutes):
-        return _split(fabric, routes, joined, pairs, uncabled)
-    if isinstance(routes, PathRoutes):
-        source, destination = np.divmod(routes.pair, fabric.num_host_endpoints)
-        first = np.zeros(fabric.num_host_endpoints, dtype=bool)
-        first[joined] = True
-        counted = first[source] & first[destination] & (source != destination)
-        loads = np.zeros(fabric.num_links, dtype=np.int64)
-        path_loads(
-            np.where(counted, np.arange(len(source)), -1), endpoint_out(fabric)[source],
-            graph.destination_link[destination], np.zeros(0, dtype=np.int64),
-            routes.offset, routes.edge, graph.edge_link, loads,
-        )  # fmt: skip
-        return Loads(loads, pairs, pairs - int(counted.sum()))
+    loads, lost, straight = _loads(routes, fabric, joined)
+    return Loads(loads, pairs, lost + uncabled, straight)
+
+
+@singledispatch
+def _loads(
+    routes: Routes, fabric: Fabric, joined: NDArray[np.int32]
+) -> tuple[NDArray[Any], int, float]:
+    """Loads, flows lost between hosts that are cabled, and share that goes straight."""
     raise NotApplicable(f"{routes.engine} gives no ways to load links by")
+
+
+@_loads.register
+def _of_tables(
+    routes: TableRoutes, fabric: Fabric, joined: NDArray[np.int32]
+) -> tuple[NDArray[Any], int, float]:
+    graph = fabric.graph
+    loads = np.zeros(fabric.num_links, dtype=np.int64)
+    lost = all_to_all_table_loads(
+        routes.table, (joined << routes.lmc).astype(np.int32),
+        graph.destination_row[joined], graph.destination_link[joined],
+        graph.row_base, graph.row_link, graph.link_row, row_sources(fabric),
+        routes.no_path, loads,
+    )  # fmt: skip
+    # What a host injects is what it does not fail to send; only broken routes lose any.
+    out = endpoint_out(fabric)[joined]
+    if lost == 0:
+        loads[out[out >= 0]] += len(joined) - 1
+    else:
+        loads[out[out >= 0]] += _delivered_by_host(fabric, routes, joined)[out >= 0]
+    return loads, int(lost), float("nan")
+
+
+@_loads.register
+def _of_paths(
+    routes: PathRoutes, fabric: Fabric, joined: NDArray[np.int32]
+) -> tuple[NDArray[Any], int, float]:
+    flows = _listed(fabric, routes, joined)
+    lost = len(joined) * (len(joined) - 1) - len(flows.sources)
+    return routes.link_loads(fabric, flows)[0], lost, float("nan")
 
 
 def _delivered_by_host(
@@ -106,18 +117,15 @@ def _delivered_by_host(
     return delivered
 
 
+@_loads.register
 def _split(
-    fabric: Fabric,
-    routes: CandidateRoutes,
-    joined: NDArray[np.int32],
-    pairs: int,
-    uncabled: int,
-) -> Loads:
+    routes: CandidateRoutes, fabric: Fabric, joined: NDArray[np.int32]
+) -> tuple[NDArray[Any], int, float]:
     """One weighted flow per pair of leaf rows, between stand-ins; host links are added apart."""
     graph = fabric.graph
     sources = row_sources(fabric)
     if routes.num_intermediates:
-        return _split_round(fabric, routes, joined, pairs, uncabled)
+        return _split_round(fabric, routes, joined)
     leaves = np.flatnonzero(sources)
     stand_in = np.full(graph.num_rows, -1, dtype=np.int32)
     stand_in[graph.destination_row[joined][::-1]] = joined[::-1]
@@ -145,16 +153,12 @@ def _split(
     loads[out[there]] += (per_source[rows] / sources[rows] + own)[there]
     back = graph.destination_link[joined]
     loads[back[there]] += (per_target[rows] / sources[rows] + own)[there]
-    return Loads(loads, pairs, round(lost) + uncabled)
+    return loads, round(lost), float("nan")
 
 
 def _split_round(
-    fabric: Fabric,
-    routes: CandidateRoutes,
-    joined: NDArray[np.int32],
-    pairs: int,
-    uncabled: int,
-) -> Loads:
+    fabric: Fabric, routes: CandidateRoutes, joined: NDArray[np.int32]
+) -> tuple[NDArray[Any], int, float]:
     """As `_split` where packets may go by intermediates."""
     graph = fabric.graph
     sources = row_sources(fabric)
@@ -169,7 +173,7 @@ def _split_round(
     loads[back[there] ^ 1] += (routed.sum(axis=0)[rows] / sources[rows])[there]
     loads[back[there]] += (routed.sum(axis=1)[rows] / sources[rows])[there]
     lost = len(joined) * (len(joined) - 1) - int(routed.sum())
-    return Loads(loads, pairs, lost + uncabled, share)
+    return loads, lost, share
 
 
 def all_to_all_users(
@@ -202,29 +206,7 @@ def all_to_all_users(
     graph = fabric.graph
     endpoint = fabric.host_endpoint[fabric.host_endpoint >= 0]
     endpoint = endpoint[graph.destination_row[endpoint] >= 0]
-    if isinstance(routes, PathRoutes):
-        place, start, end, flows = _path_users(fabric, routes, endpoint, links)
-    elif isinstance(routes, TableRoutes):
-        slot = np.full(fabric.num_links, -1, dtype=np.int32)
-        used = np.flatnonzero(graph.row_link >= 0)
-        slot[graph.row_link[used]] = used
-        # A host's own cable: the row at its far end, and the endpoint that sends through it.
-        sender = np.full(fabric.num_links, -1, dtype=np.int32)
-        out = endpoint_out(fabric)[endpoint]
-        sender[out[out >= 0]] = endpoint[out >= 0]
-        carries = np.flatnonzero((slot[links] >= 0) | (sender[links] >= 0))
-        known = np.asarray(links)[carries]
-        leaves = graph.node_row[fabric.link_from[known]]
-        at = np.where(slot[known] >= 0, leaves, graph.link_row[known])
-        targets = endpoint[np.argsort(graph.destination_row[endpoint], kind="stable")]
-        place, start, end, flows = row_users(
-            routes.table, targets << routes.lmc, targets, graph.destination_row,
-            graph.destination_link, graph.row_base, graph.row_link, graph.link_row,
-            routes.no_path, row_sources(fabric), slot[known], at, sender[known],
-        )  # fmt: skip
-        place = carries[place]
-    else:
-        raise NotApplicable(f"{routes.engine} leaves the path of a flow to a policy")
+    place, start, end, flows = _users(routes, fabric, endpoint, links)
     order = np.argsort(place, kind="stable")
     cuts = np.cumsum(np.bincount(place, minlength=len(links)))[:-1]
     node = graph.row_node.astype(np.int64)
@@ -232,24 +214,65 @@ def all_to_all_users(
     return [LinkGroups(*part) for part in parts][: len(links)]
 
 
-def _path_users(
+@singledispatch
+def _users(
+    routes: Routes, fabric: Fabric, endpoint: NDArray[np.int32], links: NDArray[np.integer[Any]]
+) -> tuple[NDArray[Any], ...]:
+    """Place among the links, rows at both ends and number of the flows over each link."""
+    raise NotApplicable(f"{routes.engine} leaves the path of a flow to a policy")
+
+
+@_users.register
+def _table_users(
+    routes: TableRoutes,
     fabric: Fabric,
-    routes: PathRoutes,
     endpoint: NDArray[np.int32],
     links: NDArray[np.integer[Any]],
 ) -> tuple[NDArray[Any], ...]:
-    """Place among the links, rows at both ends and number of the flows over each link."""
+    graph = fabric.graph
+    slot = np.full(fabric.num_links, -1, dtype=np.int32)
+    used = np.flatnonzero(graph.row_link >= 0)
+    slot[graph.row_link[used]] = used
+    # A host's own cable: the row at its far end, and the endpoint that sends through it.
+    sender = np.full(fabric.num_links, -1, dtype=np.int32)
+    out = endpoint_out(fabric)[endpoint]
+    sender[out[out >= 0]] = endpoint[out >= 0]
+    carries = np.flatnonzero((slot[links] >= 0) | (sender[links] >= 0))
+    known = np.asarray(links)[carries]
+    leaves = graph.node_row[fabric.link_from[known]]
+    at = np.where(slot[known] >= 0, leaves, graph.link_row[known])
+    targets = endpoint[np.argsort(graph.destination_row[endpoint], kind="stable")]
+    place, start, end, flows = row_users(
+        routes.table, targets << routes.lmc, targets, graph.destination_row,
+        graph.destination_link, graph.row_base, graph.row_link, graph.link_row,
+        routes.no_path, row_sources(fabric), slot[known], at, sender[known],
+    )  # fmt: skip
+    return carries[place], start, end, flows
+
+
+@_users.register
+def _path_users(
+    routes: PathRoutes,
+    fabric: Fabric,
+    endpoint: NDArray[np.int32],
+    links: NDArray[np.integer[Any]],
+) -> tuple[NDArray[Any], ...]:
     rows = fabric.graph.num_rows
+    flows = _listed(fabric, routes, endpoint)
+    row = fabric.graph.destination_row.astype(np.int64)
+    key = [
+        place * rows**2 + row[flows.sources[through]] * rows + row[flows.destinations[through]]
+        for place, through in enumerate(link_users(fabric, routes, flows, links))
+    ]
+    group, count = np.unique(np.concatenate([*key, np.zeros(0, int)]), return_counts=True)
+    group = group.astype(np.int64)
+    return group // rows**2, group // rows % rows, group % rows, count
+
+
+def _listed(fabric: Fabric, routes: PathRoutes, endpoint: NDArray[np.int32]) -> Flows:
+    """A flow for each path between two of some endpoints."""
     ends = np.divmod(routes.pair, fabric.num_host_endpoints)
     counted = np.isin(ends[0], endpoint) & np.isin(ends[1], endpoint) & (ends[0] != ends[1])
     source, target = (end[counted].astype(np.int32) for end in ends)
     nothing = np.zeros(0, dtype=np.int32)
-    flows = Flows(source, target, nothing, np.arange(len(source), dtype=np.int32), np.zeros(0))
-    row = fabric.graph.destination_row.astype(np.int64)
-    key = [
-        place * rows**2 + row[source[through]] * rows + row[target[through]]
-        for place, through in enumerate(link_users(fabric, routes, flows, links))
-    ]
-    group, count = np.unique(np.concatenate([*key, nothing]), return_counts=True)
-    group = group.astype(np.int64)
-    return group // rows**2, group // rows % rows, group % rows, count
+    return Flows(source, target, nothing, np.arange(len(source), dtype=np.int32), np.zeros(0))

@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from weft.core.columns import Column, frame
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
-from weft.routes import Routes, TableRoutes
+from weft.routes import Routes
+from weft.routes.flows import Flows
 from weft.sim.common.metrics import (
     LOAD_COLUMNS,
     ecdf,
@@ -25,12 +26,10 @@ from weft.sim.common.metrics import (
 from weft.sim.static.all_to_all import all_to_all_loads
 from weft.sim.static.loads import (
     Contention,
-    Flows,
     Loads,
     Ports,
     contention,
     flow_loads,
-    has_ways,
     host_flows,
     host_rate_gbps,
 )
@@ -188,13 +187,18 @@ def analyse(
     NotApplicable
         When the routes are of a kind that gives no link loads.
     """
-    lmc = routes.lmc if isinstance(routes, TableRoutes) else 0
     flows = host_flows(
-        fabric, sources, destinations, weights=weights, ports=ports, lid_offset=lid_offset, lmc=lmc
+        fabric,
+        sources,
+        destinations,
+        weights=weights,
+        ports=ports,
+        lid_offset=lid_offset,
+        lmc=routes.lmc,
     )
     loads = flow_loads(fabric, routes, flows)
     found = None
-    if per_flow and has_ways(routes):
+    if per_flow and routes.settled:
         found = contention(fabric, routes, flows, loads.per_link)
     table = pl.DataFrame(schema={name: column.dtype for name, column in FLOW_COLUMNS.items()})
     if per_flow:

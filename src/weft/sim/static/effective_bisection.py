@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit  # Student's t; scipy.stats takes long to import
 
 from weft.core.arguments import flag, need_memory, whole_number
-from weft.core.errors import InputError, NotApplicable
+from weft.core.errors import InputError
 from weft.fabrics import Fabric
-from weft.kernels.routes.effective_bisection import (
-    drawn_ways,
-    least_loaded_ways,
-    mean_shares,
-    random_pairs,
-)
-from weft.kernels.routes.route_links import table_routes
-from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
-from weft.sim.static.loads import endpoint_out, host_rate_gbps, source_links, walk_arrays
+from weft.kernels.routes.effective_bisection import draw_bisections, mean_shares
+from weft.routes import Routes
+from weft.routes.flows import Flows
+from weft.sim.static.loads import host_rate_gbps
 
-#: Flows whose links are listed at once.
-_AT_ONCE = 2**16
+#: Flows whose links are listed at once: they stay in a nearby cache.
+_AT_ONCE = 2**13
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,51 +127,25 @@ def bisection(
     cost = rate / fabric.link_rate_gbps
     need_memory(16 * samples, f"the results of {samples:,} samples", "ask for fewer")
     means = np.empty(samples)
+    flows = fabric.num_hosts // 2 * (2 if two_way else 1)
     lost = 0
-    loads = np.zeros(fabric.num_links, dtype=np.int32)
-    flows = (fabric.num_hosts // 2) * (2 if two_way else 1)
-    at_once = 1 if isinstance(routes, CandidateRoutes) else -(-_AT_ONCE // flows)
-    order = np.empty(fabric.num_hosts, dtype=np.int64)
+    at_once = max(_AT_ONCE // flows, 1)
     for first in range(0, samples, at_once):
         part = means[first : first + at_once]
-        ends = np.empty((2, len(part), flows), dtype=np.int32)
-        random_pairs(seed, first, fabric.host_endpoint, order, *ends)
-        offset, links = _links(
-            fabric, routes, ends[0].ravel(), ends[1].ravel(), flows, cost, loads, seed, first
-        )
-        mean_shares(offset, links, cost, loads, part)
-        lost += int(np.count_nonzero(offset[1:] == offset[:-1]))
-    return Bisection(means, rate, lost / (samples * flows), two_way)
-
-
-def _links(
-    fabric: Fabric,
-    routes: Routes,
-    sources: NDArray[np.int32],
-    destinations: NDArray[np.int32],
-    flows: int,
-    cost: NDArray[np.float64],
-    loads: NDArray[np.int32],
-    seed: int,
-    sample: int,
-) -> Any:
-    """Offsets of flows, so many a sample, and the links of each; with candidates of one sample."""
-    graph = fabric.graph
-    if isinstance(routes, TableRoutes):
+        shape = (len(part), flows)
+        sources, destinations = np.empty((2, *shape), dtype=np.int32)
+        states = np.empty(shape, dtype=np.uint64)
+        draw_bisections(fabric.host_endpoint, seed, first, sources, destinations, states)
         lids = np.zeros(0, dtype=np.int32)
         if routes.lmc:
-            turn = np.arange(len(sources)) % flows % (1 << routes.lmc)
-            lids = ((destinations << routes.lmc) + turn).astype(np.int32)
-        return table_routes(*walk_arrays(fabric, routes), sources, destinations, lids)
-    if isinstance(routes, PathRoutes):
-        return source_links(fabric, routes, sources, destinations)
-    if not isinstance(routes, CandidateRoutes):
-        raise NotApplicable(f"{routes.engine} gives no ways to load links by")
-    offset, links, other_offset, others = drawn_ways(
-        routes.set_id, routes.set_offset, routes.set_edge, routes.via, routes.via_set,
-        routes.direct, graph.edge_row, graph.edge_link, graph.destination_row,
-        graph.destination_link, endpoint_out(fabric), seed, sample, sources, destinations,
-    )  # fmt: skip
-    if not routes.num_intermediates:
-        return offset, links
-    return least_loaded_ways(offset, links, other_offset, others, cost, loads)
+            turn = np.arange(flows, dtype=np.int32) % (1 << routes.lmc)
+            lids = ((destinations << routes.lmc) + turn).reshape(-1)
+        ends = Flows(
+            sources.reshape(-1), destinations.reshape(-1), lids,
+            np.arange(sources.size, dtype=np.int32), np.zeros(0),
+        )  # fmt: skip
+        offset, link, about_offset, about = routes.drawn_links(fabric, ends, states.reshape(-1))
+        mean_shares(offset, link, about_offset, about, cost, flows, part)
+        found = np.diff(offset) > 0
+        lost += int((~(found | (np.diff(about_offset) > 0)) if len(about) else ~found).sum())
+    return Bisection(means, rate, lost / (samples * flows), two_way)

@@ -7,6 +7,7 @@ together and for ever.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -14,14 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from weft.core.arguments import finite_numbers, one_of, whole_numbers
-from weft.core.errors import NotApplicable, UnroutedWarning
+from weft.core.errors import UnroutedWarning
 from weft.fabrics import Fabric
 from weft.kernels.routes.intermediates import spread_demand
-from weft.kernels.routes.paths import path_flow_cost, path_flows_through, path_loads
-from weft.kernels.routes.route_links import source_routes
-from weft.kernels.routes.split import split_loads
-from weft.kernels.routes.walk import flows_through, table_flow_cost, table_loads
-from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
+from weft.kernels.routes.route_links import worst_links
+from weft.routes import CandidateRoutes, Routes
+from weft.routes.flows import Flows, endpoint_out
 from weft.routes.intermediates import goes_round, members, routed_rows, turn_shares
 
 
@@ -123,28 +122,8 @@ def least_worst_share(none: NDArray[np.float64], all_: NDArray[np.float64]) -> f
 
 Ports = Literal["first", "spread"]
 
-
-@dataclass(frozen=True, eq=False)
-class Flows:
-    """Flows between endpoints, as the kernels take them.
-
-    Parameters
-    ----------
-    sources, destinations
-        int32 [flows], endpoint numbers, -1 for a host without a cable.
-    lids
-        int32 [flows]: row of the forwarding tables for each flow; empty when the LMC is 0.
-    order
-        int32 [flows]: the flows by destination.
-    weights
-        float64 [flows], or empty for 1 each.
-    """
-
-    sources: NDArray[np.int32]
-    destinations: NDArray[np.int32]
-    lids: NDArray[np.int32]
-    order: NDArray[np.int32]
-    weights: NDArray[np.float64]
+#: Flows whose links are listed at once: they stay in a nearby cache.
+_AT_ONCE = 2**13
 
 
 def host_flows(
@@ -211,27 +190,6 @@ def host_flows(
     )
 
 
-def endpoint_out(fabric: Fabric) -> NDArray[np.int32]:
-    """Link by which each destination's packets leave it, -1 when it is itself a row."""
-    link = fabric.graph.destination_link
-    return np.where(link >= 0, link ^ 1, -1).astype(np.int32)
-
-
-def walk_arrays(fabric: Fabric, routes: TableRoutes) -> tuple[Any, ...]:
-    """Arguments that every kernel of `weft.kernels.routes.walk` begins with."""
-    graph = fabric.graph
-    return (
-        routes.table,
-        graph.row_base,
-        graph.row_link,
-        graph.link_row,
-        graph.destination_row,
-        graph.destination_link,
-        endpoint_out(fabric),
-        routes.no_path,
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class Loads:
     """Loads of the links and how many flows found no way.
@@ -256,82 +214,10 @@ class Loads:
 def flow_loads(fabric: Fabric, routes: Routes, flows: Flows) -> Loads:
     """Loads of endpoint flows; see `link_loads`."""
     routes.check(fabric)
-    count = len(flows.sources)
-    if isinstance(routes, TableRoutes):
-        per_link: NDArray[Any] = np.zeros(
-            fabric.num_links, dtype=np.float64 if len(flows.weights) else np.int64
-        )
-        weights = flows.weights if len(flows.weights) else np.zeros(0, dtype=np.int64)
-        lost = table_loads(
-            *walk_arrays(fabric, routes),
-            flows.sources, flows.destinations, flows.lids, weights, flows.order, per_link,
-        )  # fmt: skip
-        return Loads(per_link, count, int(lost))
-    if isinstance(routes, CandidateRoutes):
-        return _split(fabric, routes, flows)
-    if isinstance(routes, PathRoutes):
-        per_link = np.zeros(fabric.num_links, dtype=np.float64 if len(flows.weights) else np.int64)
-        path, *ends = flow_paths(fabric, routes, flows.sources, flows.destinations)
-        weights = flows.weights if len(flows.weights) else np.zeros(0, dtype=np.int64)
-        path_loads(
-            path, *ends, weights, routes.offset, routes.edge, fabric.graph.edge_link, per_link
-        )
-        return Loads(per_link, count, int((path < 0).sum() - _staying(flows).sum()))
-    raise NotApplicable(f"{routes.engine} gives no ways to load links by")
-
-
-def _staying(flows: Flows) -> NDArray[np.bool_]:
-    """Flows of an endpoint to itself."""
-    staying: NDArray[np.bool_] = (flows.sources == flows.destinations) & (flows.sources >= 0)
-    return staying
-
-
-def flow_paths(
-    fabric: Fabric,
-    routes: PathRoutes,
-    sources: NDArray[np.int32],
-    destinations: NDArray[np.int32],
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-    """Path of each flow and the links from its source and to its destination, -1 for none.
-
-    A flow that stays where it is takes no path.
-    """
-    path = routes.find(fabric, sources, destinations)
-    path[sources == destinations] = -1
-    out, back = endpoint_out(fabric), fabric.graph.destination_link
-    return path, out[sources], back[destinations]
-
-
-def source_links(
-    fabric: Fabric,
-    routes: PathRoutes,
-    sources: NDArray[np.int32],
-    destinations: NDArray[np.int32],
-) -> Any:
-    """Offsets of flows, and the links of each from source to destination; none, an empty run."""
-    ends = flow_paths(fabric, routes, sources, destinations)
-    return source_routes(*ends, routes.offset, routes.edge, fabric.graph.edge_link)
-
-
-def _split(fabric: Fabric, routes: CandidateRoutes, flows: Flows) -> Loads:
-    graph = fabric.graph
-    per_link = np.zeros(fabric.num_links)
-    if routes.num_intermediates:
-        return _split_round(fabric, routes, flows, per_link)
-    known = (flows.sources >= 0) & (flows.destinations >= 0)
-    moving = np.flatnonzero(known & (flows.sources != flows.destinations))
-    rows = graph.destination_row[flows.destinations[moving]]
-    lost = len(flows.sources) - int(known.sum()) + int((rows < 0).sum())
-    moving, rows = moving[rows >= 0], rows[rows >= 0]
-    offset = np.zeros(graph.num_rows + 1, dtype=np.int64)
-    np.cumsum(np.bincount(rows, minlength=graph.num_rows), out=offset[1:])
-    lost += split_loads(
-        routes.set_id, routes.set_offset, routes.set_edge, graph.edge_row, graph.edge_link,
-        graph.destination_row, graph.destination_link, endpoint_out(fabric), graph.link_row,
-        offset, moving[np.argsort(rows, kind="stable")].astype(np.int32),
-        flows.sources, flows.destinations, flows.weights, per_link,
-    )  # fmt: skip
-    return Loads(per_link, len(flows.sources), int(lost))
+    if isinstance(routes, CandidateRoutes) and routes.num_intermediates:
+        return _split_round(fabric, routes, flows, np.zeros(fabric.num_links))
+    per_link, lost = routes.link_loads(fabric, flows)
+    return Loads(per_link, len(flows.sources), lost)
 
 
 def _split_round(
@@ -342,7 +228,7 @@ def _split_round(
     start = graph.destination_row[flows.sources]
     end = graph.destination_row[flows.destinations]
     known = (flows.sources >= 0) & (flows.destinations >= 0) & (start >= 0) & (end >= 0)
-    staying = _staying(flows)
+    staying = flows.staying
     routed = known & ~staying
     routed[routed] = routed_rows(fabric, routes)[end[routed], start[routed]]
     weights = flows.weights[routed] if len(flows.weights) else np.ones(int(routed.sum()))
@@ -400,7 +286,6 @@ def link_loads(
     UnroutedWarning
         When some flows have no path; they load nothing.
     """
-    lmc = routes.lmc if isinstance(routes, TableRoutes) else 0
     flows = host_flows(
         fabric,
         sources,
@@ -408,7 +293,7 @@ def link_loads(
         weights=weights,
         ports=ports,
         lid_offset=lid_offset,
-        lmc=lmc,
+        lmc=routes.lmc,
     )
     loads = flow_loads(fabric, routes, flows)
     if loads.unrouted:
@@ -450,36 +335,27 @@ def contention(
     NotApplicable
         When the routes leave the choice of path open.
     """
-    if not has_ways(routes):
-        raise NotApplicable(f"{routes.engine} leaves the path of a flow to a policy")
     if loads is None:
         loads = flow_loads(fabric, routes, flows).per_link
-    count = len(flows.sources)
-    result = Contention(np.empty(count), np.empty(count, np.int32), np.empty(count, np.int32))
     cost = loads * (host_rate_gbps(fabric) / fabric.link_rate_gbps)
-    if isinstance(routes, PathRoutes):
-        staying = _staying(flows)
-        result.worst[:] = np.where(staying, 0.0, np.nan)
-        result.link[:] = -1
-        result.hops[:] = np.where(staying, 0, -1)
-        path_flow_cost(
-            *flow_paths(fabric, routes, flows.sources, flows.destinations),
-            routes.offset, routes.edge, fabric.graph.edge_link, cost,
-            result.worst, result.link, result.hops,
-        )  # fmt: skip
-        return result
-    assert isinstance(routes, TableRoutes)
-    table_flow_cost(
-        *walk_arrays(fabric, routes),
-        flows.sources, flows.destinations, flows.lids, cost, flows.order,
-        result.worst, result.link, result.hops,
-    )  # fmt: skip
+    result = Contention(
+        np.where(flows.staying, 0.0, np.nan),
+        np.full(len(flows.sources), -1, dtype=np.int32),
+        np.where(flows.staying, 0, -1).astype(np.int32),
+    )
+    for part, offset, link in _runs(fabric, routes, flows):
+        worst_links(offset, link, cost, part, result.worst, result.link, result.hops)
     return result
 
 
-def has_ways(routes: Routes) -> bool:
-    """Each flow's way is settled, by tables or by its source."""
-    return isinstance(routes, TableRoutes | PathRoutes)
+def _runs(
+    fabric: Fabric, routes: Routes, flows: Flows
+) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]]:
+    """Numbers of the flows between two endpoints, by destination, and `Routes.links` of each."""
+    moving = flows.order[~flows.staying[flows.order]]
+    for first in range(0, max(len(moving), 1), _AT_ONCE):
+        part = moving[first : first + _AT_ONCE]
+        yield part, *routes.links(fabric, flows.part(part))
 
 
 def host_rate_gbps(fabric: Fabric) -> float:
@@ -511,31 +387,12 @@ def link_users(
     """
     wanted = np.full(fabric.num_links, -1, dtype=np.int32)
     wanted[links] = np.arange(len(links), dtype=np.int32)
-    kernel: Any
-    arguments: tuple[Any, ...]
-    if isinstance(routes, TableRoutes):
-        kernel = flows_through
-        arguments = (
-            *walk_arrays(fabric, routes),
-            flows.sources,
-            flows.destinations,
-            flows.lids,
-            flows.order,
-            wanted,
-        )
-    elif isinstance(routes, PathRoutes):
-        kernel = path_flows_through
-        ways = flow_paths(fabric, routes, flows.sources, flows.destinations)
-        arguments = (
-            *ways, flows.order, routes.offset, routes.edge, fabric.graph.edge_link, wanted
-        )  # fmt: skip
-    else:
-        raise NotApplicable(f"{routes.engine} leaves the path of a flow to a policy")
-    counts = np.zeros(len(links), dtype=np.int64)
-    kernel(*arguments, counts, np.zeros(0, dtype=np.int32))
-    if not len(links):
-        return []
-    ends = np.cumsum(counts)
-    listed = np.empty(max(int(counts.sum()), 1), dtype=np.int32)
-    kernel(*arguments, ends - counts, listed)
-    return np.split(listed[: int(counts.sum())], ends[:-1])
+    places, users = [np.zeros(0, dtype=np.int32)], [np.zeros(0, dtype=np.int32)]
+    for part, offset, link in _runs(fabric, routes, flows):
+        place = wanted[link]
+        users.append(np.repeat(part, np.diff(offset))[place >= 0])
+        places.append(place[place >= 0])
+    place = np.concatenate(places)
+    listed = np.concatenate(users)[np.argsort(place, kind="stable")]
+    ends = np.cumsum(np.bincount(place, minlength=len(links)))
+    return np.split(listed, ends[:-1]) if len(links) else []

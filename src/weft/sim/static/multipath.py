@@ -32,7 +32,8 @@ from weft.kernels.routes.multipath import (
     linear_codes,
 )
 from weft.routes import CandidateRoutes, Routes
-from weft.sim.static.loads import Flows, endpoint_out, host_flows
+from weft.routes.flows import Flows, endpoint_out
+from weft.sim.static.loads import host_flows
 
 HashName = Literal["ideal", "md5", "linear", "crc", "crc-polarised", "crc-offset"]
 

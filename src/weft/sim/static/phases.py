@@ -18,13 +18,12 @@ from numpy.typing import ArrayLike, NDArray
 from weft.core.columns import Column, frame
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
-from weft.routes import Routes, TableRoutes
+from weft.routes import Routes
 from weft.sim.common.metrics import link_kinds
 from weft.sim.static.loads import (
     Ports,
     contention,
     flow_loads,
-    has_ways,
     host_flows,
     host_rate_gbps,
 )
@@ -187,7 +186,7 @@ def analyse_workload(
     phase = workload.phase[workload.messages]
     order = np.argsort(phase, kind="stable")
     starts = np.searchsorted(phase[order], np.arange(len(workload.phase_names) + 1))
-    ways = has_ways(routes)
+    ways = routes.settled
     meets = np.zeros(len(phase) if ways else 0)
     hops = np.zeros(len(meets), dtype=np.int32)
     links = {name: np.zeros(fabric.num_links) for name in ("carried_bytes", "messages", "max_load")}
@@ -250,14 +249,13 @@ class _Loader:
             source[moves] * fabric.num_hosts + destination[moves], return_inverse=True
         )
         ends = (key // fabric.num_hosts, key % fabric.num_hosts)
-        lmc = routes.lmc if isinstance(routes, TableRoutes) else 0
         count, amount = (
             host_flows(
                 fabric,
                 *ends,
                 weights=np.bincount(pair, weights=weights, minlength=len(key)),
                 ports=self.ports,
-                lmc=lmc,
+                lmc=routes.lmc,
             )
             for weights in (None, size[moves])
         )
@@ -265,7 +263,7 @@ class _Loader:
         carried = flow_loads(fabric, routes, amount).per_link
         meets = np.zeros(len(mine))
         hops = np.zeros(len(mine), dtype=np.int32)
-        if has_ways(routes):
+        if routes.settled:
             found = contention(fabric, routes, count, loads.per_link)
             _need_paths(fabric, routes, ends, found.hops)
             meets[moves], hops[moves] = found.worst[pair], found.hops[pair]
@@ -277,7 +275,7 @@ class _Loader:
         load = loads.per_link * (host_rate_gbps(fabric) / fabric.link_rate_gbps)
         needs = carried * _BITS / fabric.link_rate_gbps
         busiest = int(needs.argmax()) if needs.any() else None
-        known = has_ways(routes) and bool(moves.any())
+        known = routes.settled and bool(moves.any())
         row = {
             "messages": len(mine),
             "size_bytes": int(size.sum()),

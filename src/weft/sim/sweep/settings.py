@@ -14,7 +14,7 @@ from weft.core.errors import InputError, NotApplicable
 from weft.core.registry import convert, did_you_mean
 from weft.core.units import Bytes, Nanoseconds
 from weft.fabrics import Fabric, check_fabric
-from weft.routes import CandidateRoutes, Routes
+from weft.routes import Routes
 from weft.routing import engine as engines
 from weft.routing import route
 from weft.sim.flow import simulate
@@ -345,7 +345,7 @@ def _unusual(hardware: Hardware) -> str:
 
 def _usual_policy(ways: Routes | NotApplicable) -> str:
     """The policy of routes of which nobody said one."""
-    if not isinstance(ways, CandidateRoutes):
+    if isinstance(ways, NotApplicable) or ways.settled:
         return NO_CHOICE
     name = ways.engine.partition(":")[0]
     return name if name in policies else "ecmp"

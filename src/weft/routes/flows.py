@@ -1,0 +1,61 @@
+"""Flows between endpoints, of which routes say what links they take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.fabrics import Fabric
+
+
+@dataclass(frozen=True, eq=False)
+class Flows:
+    """Flows between endpoints, as the kernels take them.
+
+    Parameters
+    ----------
+    sources, destinations
+        int32 [flows], endpoint numbers, -1 for a host without a cable.
+    lids
+        int32 [flows]: row of the forwarding tables for each flow; empty when the LMC is 0.
+    order
+        int32 [flows]: the flows by destination.
+    weights
+        float64 [flows], or empty for 1 each.
+    """
+
+    sources: NDArray[np.int32]
+    destinations: NDArray[np.int32]
+    lids: NDArray[np.int32]
+    order: NDArray[np.int32]
+    weights: NDArray[np.float64]
+
+    def part(self, chosen: slice | NDArray[np.integer[Any]]) -> Flows:
+        """Some of the flows, in the order given."""
+        sources = self.sources[chosen]
+        return Flows(
+            sources,
+            self.destinations[chosen],
+            self.lids[chosen] if len(self.lids) else self.lids,
+            np.arange(len(sources), dtype=np.int32),
+            self.weights[chosen] if len(self.weights) else self.weights,
+        )
+
+    @property
+    def staying(self) -> NDArray[np.bool_]:
+        """Bool [flows]: from an endpoint to itself."""
+        staying: NDArray[np.bool_] = (self.sources == self.destinations) & (self.sources >= 0)
+        return staying
+
+    def loads_of(self, fabric: Fabric) -> NDArray[Any]:
+        """Zero for each link, float64 when flows have weights and int64 when they are counted."""
+        return np.zeros(fabric.num_links, dtype=np.float64 if len(self.weights) else np.int64)
+
+
+def endpoint_out(fabric: Fabric) -> NDArray[np.int32]:
+    """Link by which each destination's packets leave it, -1 when it is itself a row."""
+    link = fabric.graph.destination_link
+    return np.where(link >= 0, link ^ 1, -1).astype(np.int32)
