@@ -32,24 +32,23 @@ def drawn_control(rng: np.random.Generator, **more: Any) -> CongestionControl:
 def test_rates_by_random_notifications(seed: int) -> None:
     rng = np.random.default_rng(seed)
     control = drawn_control(rng)
-    back = np.zeros(1, dtype=np.int32)
-    arrays = control_state(control, 256, back, 1, 1, 1)
-    rules, cct, rate = arrays["rules"], arrays["cct"], arrays["rates"][0]
+    made = control_state(control, 256, 1, 1, 1)
+    settings, rate = made.settings, made.rates[0]
     plain, now, highest = PlainRate(control), np.int64(0), control.ccti_min
     for _ in range(200):
         # Now and then in the very picosecond of a tick.
         step = int(rng.integers(0, 4_000_000))
         now += np.int64(control.ccti_timer * TIMER_PS if rng.random() < 0.3 else step)
         if rng.random() < 0.5:
-            kernel.notified(rules, rate, now)
+            kernel.notified(settings, rate, now)
             plain.notification(int(now))
         else:
             takes = np.int64(rng.integers(1, 600_000))
-            delay = kernel.delay_of(rules, cct, rate, takes, now)
+            delay = kernel.delay_of(settings, made.table, rate, takes, now)
             assert delay == plain.delay(int(takes), int(now))
-        assert rate[kernel.INDEX] == plain.index
+        assert rate["index"] == plain.index
         highest = max(highest, plain.index)
-    assert rate[kernel.HIGHEST] == highest
+    assert rate["highest"] == highest
 
 
 def drawn_run(seed: int) -> Any:

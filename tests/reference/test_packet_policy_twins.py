@@ -11,9 +11,9 @@ from tests.reference.packet_policies import PlainAdaptive, PlainConga, PlainRoun
 from weft.fabrics import Fabric
 from weft.kernels.packet import choice as places
 from weft.kernels.packet import conga as kernel
+from weft.kernels.packet.records import one
 from weft.routes import CandidateRoutes
 from weft.sim.packet import Hardware, PacketResult
-from weft.sim.packet.policies.policy_registry import Policy, choice_of, numbered
 from weft.workload import WorkloadBuilder
 
 TREES = ("xgft:2;3,3;1,4", "xgft:3;2,2,3;1,3,2", "xgft:3;2,3,2;1,2,3", "xgft:2;2,4;1,2")
@@ -102,8 +102,9 @@ def test_adaptive_routing_takes_what_its_twin_finds_least_loaded(
 def test_feedback_takes_turns_and_prefers_what_changed(seed: int) -> None:
     random = np.random.default_rng(seed)
     uplinks, ageing = int(random.integers(1, 7)), 1000
-    metric = np.zeros((uplinks + 2, kernel.CELL_WIDTH), dtype=np.uint8)
-    heard = np.full((uplinks + 2, 2), -1, dtype=np.int64)
+    cells = np.zeros(uplinks + 2, dtype=places.CELL)
+    cells["heard_to_ps"] = cells["heard_from_ps"] = -1
+    before = cells.copy()
     seen: dict[int, tuple[int, int]] = {}
     news: set[int] = set()
     told, now = 0, 0
@@ -114,9 +115,9 @@ def test_feedback_takes_turns_and_prefers_what_changed(seed: int) -> None:
             if seen.get(tag, (-1, 0))[0] != level:
                 news.add(tag)
             seen[tag] = level, now
-            kernel.learn(metric, heard, 1, tag | level << 8 | kernel.NO_TAG << 16, now)
+            kernel.learn(cells, 1, tag | level << 8 | kernel.NO_TAG << 16, now)
             continue
-        word = int(kernel.feedback(metric, heard, 1, uplinks, now, ageing))
+        word = int(kernel.feedback(cells, 1, uplinks, now, ageing))
         turns = [(told + step) % uplinks for step in range(1, uplinks + 1)]
         wanted = [tag for tag in turns if tag in news] or [tag for tag in turns if tag in seen]
         if not wanted:
@@ -126,7 +127,7 @@ def test_feedback_takes_turns_and_prefers_what_changed(seed: int) -> None:
         news.discard(told)
         level, since = seen[told]
         assert (word >> 16 & 0xFF, word >> 24) == (told, level >> (now - since) // ageing)
-    assert not metric[[0, -1]].any(), "a neighbour's table was written"
+    assert (cells == before)[[0, -1]].all(), "a neighbour's table was written"
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -134,28 +135,29 @@ def test_estimators_forget_a_part_at_each_tick(seed: int) -> None:
     random = np.random.default_rng(seed)
     rate, levels, alpha, quanta = float(random.choice([25, 100, 400])), set(), random.random(), 8
     period = int(random.uniform(0.5, 2) * 16e6 / rate)  # in which about half of it is used
-    reals = np.zeros(places.REALS)
-    reals[places.LEFT], reals[places.SCALE] = 1 - alpha, quanta * 8000 * alpha / period
-    policy = Policy(reals=reals, numbers=numbered(PERIOD=period, QUANTA=quanta), watches=True)
-    choice, total, now = choice_of(policy, 1, 2), 0.0, 0
+    rules = one(places.CONGA_RULES)
+    rules["tick_ps"], rules["levels"] = period, quanta
+    rules["left"], rules["scale"] = 1 - alpha, quanta * 8000 * alpha / period
+    estimates = np.zeros(2, dtype=places.ESTIMATE)
+    kept, total, now = estimates[1], 0.0, 0
     for _ in range(100):
         step = int(random.integers(3 * period))
         for _ in range((now + step) // period - now // period):
             total = total * (1 - alpha) if total >= 1 else 0.0
         now, size = now + step, int(random.integers(3000))
         total += size
-        choice.estimate[1] = size + kernel.decayed(choice, 1, now // period)
-        assert choice.estimate[1] == total
+        kept["amount_bytes"] = size + kernel.decayed(rules, kept, now // period)
+        assert kept["amount_bytes"] == total
         exact = total / (rate / 8000 * period / alpha) * quanta
-        level = kernel.congestion(choice, 1, now // period, rate)
+        level = kernel.congestion(rules, kept, now // period, rate)
         assert abs(level - min(int(exact), 7)) <= (exact % 1 > 1 - 1e-9)
         levels.add(int(level))
     assert len(levels) > 2, "metrics must not all be the largest"
-    assert choice.estimate[0] == 0
+    assert estimates["amount_bytes"][0] == 0
     # A byte is not yet nothing, and what was worked out is kept.
-    choice.estimate[1], choice.tick[1] = 1.0, 0
-    assert kernel.decayed(choice, 1, 1) == 1 - alpha == choice.estimate[1]
-    assert kernel.decayed(choice, 1, 2) == 0 == choice.estimate[1]
+    kept["amount_bytes"], kept["tick"] = 1.0, 0
+    assert kernel.decayed(rules, kept, 1) == 1 - alpha == kept["amount_bytes"]
+    assert kernel.decayed(rules, kept, 2) == 0 == kept["amount_bytes"]
 
 
 @pytest.mark.parametrize("spec", GROUPS)

@@ -102,7 +102,9 @@ def left_at(result: PacketResult, op: int) -> list[int]:
     """When the packets of a message left their host."""
     hop = result.hop
     source = out_of(result, int(result.host[result.workload.rank[op]]))
-    return hop[(hop[:, 0] == op) & (hop[:, 2] == source) & (hop[:, 1] >= 0), 5].tolist()
+    return hop[(hop["op"] == op) & (hop["link"] == source) & (hop["sequence"] >= 0)][
+        "left_ps"
+    ].tolist()
 
 
 def test_a_marked_packet_slows_its_queue_pair_down_after_a_round_trip() -> None:
@@ -113,9 +115,9 @@ def test_a_marked_packet_slows_its_queue_pair_down_after_a_round_trip() -> None:
     notice = L + R + D + L + D
     notified = notice + L + R + L + 2_400
     assert 4 * D < notified < 5 * D
-    notices = found.hop[(found.hop[:, 1] == -1) & (found.hop[:, 0] == 1)]
-    assert notices[0, 4:6].tolist() == [notice, notice]
-    assert notices[1, 5] == notice + L + R
+    notices = found.hop[(found.hop["sequence"] == -1) & (found.hop["op"] == 1)]
+    assert notices[["ready_ps", "left_ps"]][0].tolist() == (notice, notice)
+    assert notices["left_ps"][1] == notice + L + R
     # Packets 0 to 5 follow each other; after the one that leaves at 5 D there is a delay of D.
     leaves = left_at(found, 1)
     assert leaves == [0, D, 2 * D, 3 * D, 4 * D, 5 * D, 7 * D, 9 * D]
@@ -157,13 +159,13 @@ def test_data_waits_for_the_notification_of_its_lane() -> None:
     # Host 2 answers with a long message: its packets are on the cable when notifications come.
     work = puts(3, (0, 2, 8000), (1, 2, 8000), (2, 0, 8000))
     found = run(fabric_of([0, 0, 0], []), work, BY_HAND, trace=(0, 1, 2))
-    rows = found.hop[found.hop[:, 2] == out_of(found, 2)]
+    rows = found.hop[found.hop["link"] == out_of(found, 2)]
     notice = L + R + D + L + D
-    first = rows[rows[:, 1] == -1][0]
+    first = rows[rows["sequence"] == -1][0]
     # It waits for the packet that is leaving, and goes before the next one.
-    assert first[4] == notice
-    assert first[5] == -(-notice // D) * D
-    assert rows[rows[:, 5] > first[5]][0][5] == first[6]
+    assert first["ready_ps"] == notice
+    assert first["left_ps"] == -(-notice // D) * D
+    assert rows[rows["left_ps"] > first["left_ps"]][0]["left_ps"] == first["gone_ps"]
 
 
 # -- what is marked --------------------------------------------------------------------------------

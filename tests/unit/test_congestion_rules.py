@@ -101,7 +101,7 @@ def test_packets_stuck_behind_others_mark_nothing(targets: Sequence[int], marked
     hardware = replace(PLAIN, queue_pairs="host", congestion_control=MARKS)
     found = run(fabric, work, hardware, trace=list(range(1 + len(targets))))
     to_host = int(np.flatnonzero(fabric.link_to == fabric.host_nodes[3])[0])
-    leaves = found.hop[found.hop[:, 2] == to_host, 5]
+    leaves = found.hop[found.hop["link"] == to_host]["left_ps"]
     assert leaves[:2].tolist() == [L + R, L + R + 4 * D]
     counts = record_of(found).marked.sum(1)
     assert counts[to_host] == counts.sum() == marked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +13,11 @@ from tests.reference.packet_cases import PLAIN, D, L, R, fabric_of, puts
 
 import weft
 from weft.kernels.packet import lanes as kernel
-from weft.kernels.packet import layout
+from weft.kernels.packet.net import Arbitration
+from weft.kernels.packet.records import RULES, one
 from weft.routes import TableRoutes, VirtualLanes
 from weft.sim.packet import Hardware, PacketResult, VlArbitration
+from weft.sim.packet.state import arbitration as arbitration_of
 
 #: Packets of 64 bytes, the unit of weights: weights hold exactly.
 SMALL = replace(PLAIN, mtu_bytes=40, header_bytes=24, credit_bytes=64)
@@ -132,21 +134,12 @@ def test_what_one_lane_leaves_the_others_take() -> None:
 # -- the choice itself, against the specification's words ------------------------------------------
 
 
-class Link(NamedTuple):
-    """What the kernel's choice reads."""
-
-    setting: np.ndarray
-    arbiter: np.ndarray
-    high: np.ndarray
-    low: np.ndarray
-
-
 @njit
-def _grants(net: Link, mask: int, num_bytes: int) -> int:
+def _grants(link: Arbitration, rules: Any, mask: int, num_bytes: int) -> int:
     # What only compiled functions may call.
-    picked = kernel.choose_lane(net, 0, mask)
+    picked = kernel.choose_lane(link, rules, 0, mask)
     if picked >= 0:
-        kernel.lane_served(net, 0, picked, num_bytes)
+        kernel.lane_served(link, rules, 0, picked, num_bytes)
     return picked >> 1
 
 
@@ -154,26 +147,16 @@ class Arbiter:
     """The kernel's choice for one link, fed with lanes that have packets."""
 
     def __init__(self, tables: VlArbitration | None, lanes: int = 4):
-        setting = np.zeros(layout.SETTINGS, dtype=np.int64)
-        setting[layout.LANES] = lanes
-        setting[layout.WEIGHTED] = tables is not None
-        given = tables or VlArbitration()
-        setting[layout.HIGH_LIMIT] = given.limit
-        high, low = (
-            np.array(table, dtype=np.int64).reshape(-1, 2) for table in (given.high, given.low)
-        )
-        arbiter = np.zeros((1, layout.ARBITER_WIDTH), dtype=np.int32)
-        self.net = Link(setting, arbiter, high, low)
-        self.row = arbiter[0]
-        self.row[layout.LAST_LANE] = -1
-        for table, left in ((high, layout.HIGH_LEFT), (low, layout.LOW_LEFT)):
-            self.row[left] = table[0, 1] if len(table) else 0
-        self.row[layout.LIMIT_LEFT] = max(given.limit * 4096, 1)
+        self.rules = one(RULES)
+        self.rules["lanes"] = lanes
+        self.rules["is_weighted"] = tables is not None
+        self.rules["high_limit"] = 0 if tables is None else tables.limit
+        self.link = arbitration_of(tables, 1)
 
     def grants(self, lanes: Sequence[int], num_bytes: int = 64) -> int:
         """The lane that sends a packet of a size, among those that have one; -1 for none."""
         mask = np.int64(sum(1 << lane for lane in lanes))
-        return int(_grants(self.net, mask, np.int64(num_bytes)))
+        return int(_grants(self.link, self.rules, mask, np.int64(num_bytes)))
 
 
 def test_an_entry_keeps_its_turn_until_its_weight_is_used_up() -> None:

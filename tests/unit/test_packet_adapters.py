@@ -59,13 +59,13 @@ def test_memory_that_is_slower_than_its_cable_does_not_keep_the_cable_busy() -> 
 
 def test_packets_wait_in_their_adapter_for_credits_and_for_each_other() -> None:
     found = run(fabric_of([0] * 3), puts(3, (0, 2, 100_000), (1, 2, 100_000)), trace=[0])
-    own = found.hop[found.hop[:, 2] == found.hop[0, 2]]
-    ready, left, gone = own[:, 4], own[:, 5], own[:, 6]
+    own = found.hop[found.hop["link"] == found.hop["link"][0]]
+    ready, left, gone = own["ready_ps"], own["left_ps"], own["gone_ps"]
     # Each could follow the one before; half the rate is left, so that in the end it waits for D.
     assert ready[0] == 0
     assert np.array_equal(ready[1:], gone[:-1])
     assert (left[-20:] - ready[-20:]).tolist() == [D] * 20
-    link = int(own[0, 2])
+    link = int(own["link"][0])
     assert found.wait_ps[link].sum() == (left - ready).sum()
 
 
@@ -74,6 +74,6 @@ def test_a_message_waits_for_those_before_it_in_its_queue_pair() -> None:
     for _ in range(3):
         builder.put(0, 1, 1000)
     found = run(fabric_of([0, 0]), builder.build(), trace=[0, 1, 2])
-    own = found.hop[found.hop[:, 2] == 1]
-    assert own[:, 4].tolist() == [0, 0, 0]
-    assert own[:, 5].tolist() == [0, D, 2 * D]
+    own = found.hop[found.hop["link"] == 1]
+    assert own["ready_ps"].tolist() == [0, 0, 0]
+    assert own["left_ps"].tolist() == [0, D, 2 * D]

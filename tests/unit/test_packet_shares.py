@@ -111,9 +111,9 @@ def _shares(tree: Tree) -> tuple[list[int], int]:
 def _grants(result: PacketResult, fabric: Fabric, host: int) -> tuple[np.ndarray, np.ndarray]:
     """Source and time, ps, of each packet that began to leave for a host, in order of time."""
     to = fabric.num_switches + host
-    hop = result.hop[fabric.link_to[result.hop[:, 2]] == to]
-    hop = hop[np.argsort(hop[:, 5], kind="stable")]
-    return result.workload.rank[hop[:, 0]], hop[:, 5]
+    hop = result.hop[fabric.link_to[result.hop["link"]] == to]
+    hop = hop[np.argsort(hop["left_ps"], kind="stable")]
+    return result.workload.rank[hop["op"]], hop["left_ps"]
 
 
 TREES = {
@@ -174,11 +174,11 @@ def test_lanes_share_before_inputs_do() -> None:
     work = puts(5, (0, 3, 400_000), (1, 4, 400_000), (2, 3, 400_000))
     result = run(fabric, work, lane_of=[0, 0, 0, 0, 1], trace=range(3), max_time_ns=20_000)
     middle = int(np.flatnonzero((fabric.link_from == 1) & (fabric.link_to == 2))[0])
-    hop = result.hop[result.hop[:, 2] == middle]
-    hop = hop[np.argsort(hop[:, 5])][20:]
-    assert set(np.diff(hop[:, 5]).tolist()) == {D}
+    hop = result.hop[result.hop["link"] == middle]
+    hop = hop[np.argsort(hop["left_ps"])][20:]
+    assert set(np.diff(hop["left_ps"]).tolist()) == {D}
     for begin in range(80):
-        assert np.bincount(hop[begin : begin + 4, 0]).tolist() == [1, 2, 1]
+        assert np.bincount(hop["op"][begin : begin + 4]).tolist() == [1, 2, 1]
 
 
 # -- head-of-line blocking -----------------------------------------------------------------------

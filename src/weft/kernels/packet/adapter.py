@@ -3,8 +3,8 @@
 import numpy as np
 
 from weft.kernels.lean import part_njit
+from weft.kernels.packet.calendar import give_slot, mark, take_slot
 from weft.kernels.packet.congestion_control import (
-    NEXT_AT,
     NOTICE,
     has_notice,
     held_back,
@@ -18,144 +18,62 @@ from weft.kernels.packet.lanes import (
     credits_now,
     credits_of,
     duration,
+    kind_of,
     rounded,
     send_back,
-    span,
 )
-from weft.kernels.packet.layout import (
-    ASKING,
-    BYTES,
-    CONGESTION,
-    CONTROL,
-    CREDIT_LATENCY,
-    DELIVERED,
-    DELIVERED_BYTES,
-    HEADER,
-    IN_FLIGHT,
-    INJECTED_BYTES,
-    LANES,
-    LATENCY,
-    LEVEL,
-    LINE_HEAD,
-    LINE_TAIL,
-    MARKS,
-    MEMORY_FREE,
-    MTU,
-    NEVER,
-    NEXT,
-    OP,
-    OUT,
-    OUT_LANE,
-    REORDERS,
-    SEQUENCE,
-    SERIAL,
-    SERIALS,
-    SHORT,
-    TURN_BYTES,
-    VIA,
-    WAY,
-)
-from weft.kernels.packet.queue import give_slot, mark, take_slot
+from weft.kernels.packet.records import NEVER
 from weft.kernels.program.events import ARRIVE, END, event, push_event
 from weft.kernels.program.operations import DATA, NOTHING, PUT
-
-# Columns of queue pairs, int32: the message being sent, the last one, the next in line.
-FIRST = 0
-LAST = 1
-NEXT_IN_LINE = 2
-#: Wire bytes that it has sent in its turn.
-TAKEN = 3
-PAIR_WIDTH = 4
-
-# Columns of connections, int32: oldest message that has not arrived, the last one, packets sent,
-# and packets that have arrived without a gap.
-OLDEST = 0
-NEWEST = 1
-SENT = 2
-WHOLE = 3
-CONNECTION_WIDTH = 4
-
-# Columns of connections whose packets may overtake each other, int64. In ps: when the packets that
-# have arrived without a gap were all there, how long packets were kept, added up, and the longest.
-# Then the first of the packets that are kept, their bytes, the most bytes kept at a time, and how
-# many packets were kept.
-WHOLE_AT = 0
-KEPT = 1
-LONGEST_KEPT = 2
-HELD = 3
-HELD_BYTES = 4
-MOST_HELD = 5
-OVERTOOK = 6
-KEPT_WIDTH = 8
-
-# Columns of operations, int64: bytes to send, packets to arrive, latest arrival, and when the next
-# packet could leave with nothing in its way.
-LEFT = 0
-MISSING = 1
-LATEST = 2
-READY = 3
-MESSAGE_WIDTH = 4
 
 
 @part_njit()
 def join(net, size, op, now):
-    """A message, request or answer joins its queue pair."""
-    pairs, connections, messages, next_sent, next_whole, sends = (
-        net.pairs,
-        net.connections,
-        net.messages,
-        net.next_sent,
-        net.next_whole,
-        net.sends,
-    )
-    pair_of, connection_of, route_of, route_link, route_lane = (
-        net.pair_of,
-        net.connection_of,
-        net.route_of,
-        net.route_link,
-        net.route_lane,
-    )
+    """A message, request or answer joins its queue pair; `size` is int64 [ops], bytes."""
+    rules, adapters = net.rules, net.adapters
+    messages, sends, message = adapters.messages, adapters.sends, adapters.messages[op]
     if sends[op] == NOTHING:
         sends[op] = DATA
-    left = size[op] if sends[op] == DATA else net.setting[CONTROL]
-    messages[op, LEFT] = left
-    messages[op, MISSING] = max((left + net.setting[MTU] - 1) // net.setting[MTU], 1)
-    messages[op, LATEST] = now
-    messages[op, READY] = now
-    next_sent[op] = -1
-    next_whole[op] = -1
-    connection = np.int64(connection_of[op])
-    if connections[connection, OLDEST] < 0:
-        connections[connection, OLDEST] = op
+    left = size[op] if sends[op] == DATA else rules.control_bytes
+    message.left_bytes = left
+    message.missing_packets = max((left + rules.mtu_bytes - 1) // rules.mtu_bytes, 1)
+    message.latest_ps = now
+    message.ready_ps = now
+    message.next_sent = -1
+    message.next_whole = -1
+    connection = adapters.connections[message.connection]
+    if connection.oldest < 0:
+        connection.oldest = op
     else:
-        next_whole[connections[connection, NEWEST]] = op
-    connections[connection, NEWEST] = op
-    pair = np.int64(pair_of[op])
-    if pairs[pair, FIRST] >= 0:
-        next_sent[pairs[pair, LAST]] = op
-        pairs[pair, LAST] = op
+        messages[connection.newest].next_whole = op
+    connection.newest = op
+    number = np.int64(message.pair)
+    pair = adapters.pairs[number]
+    if pair.first >= 0:
+        messages[pair.last].next_sent = op
+        pair.last = op
         return
-    pairs[pair, FIRST] = op
-    pairs[pair, LAST] = op
-    if net.setting[CONGESTION] and held_back(net, pair, now):
+    pair.first = op
+    pair.last = op
+    if rules.has_control and held_back(net, number, now):
         return
-    route = np.int64(route_of[op])
-    link, lane = np.int64(route_link[route]), np.int64(route_lane[route])
-    line_up(net, link, lane, pair)
+    route = adapters.routes[message.route]
+    link = np.int64(route.link)
+    line_up(net, link, np.int64(route.lane), number)
     mark(net, link)
 
 
 @part_njit()
 def line_up(net, link, lane, pair):
     """A queue pair goes to the end of the line of a lane."""
-    row = net.lanes[link * net.setting[LANES] + lane]
-    net.pairs[pair, NEXT_IN_LINE] = -1
-    if row[LINE_HEAD] < 0:
-        row[LINE_HEAD] = pair
-        net.state[link, ASKING] |= np.int64(1) << lane
+    line, pairs = net.lanes[link * net.rules.lanes + lane], net.adapters.pairs
+    pairs[pair].next = -1
+    if line.first_pair < 0:
+        line.first_pair = pair
+        net.topology.links[link].asking |= np.int64(1) << lane
     else:
-        net.pairs[row[LINE_TAIL], NEXT_IN_LINE] = pair
-    row[LINE_TAIL] = pair
+        pairs[line.last_pair].next = pair
+    line.last_pair = pair
 
 
 @part_njit()
@@ -164,118 +82,107 @@ def choose_pair(net, link, now):
 
     Returns
     -------
-    int: the queue pair, NOTICE or -1, with the lane in `pick[0]`; without one, when there may be
-    one stands in `pick[1]`.
+    int: the queue pair, NOTICE or -1, with the lane in `COUNT.picked`; without one, when there may
+    be one stands in `COUNT.soon_ps`.
     """
-    pairs, messages = net.pairs, net.messages
-    count = net.setting[LANES]
+    rules, adapters = net.rules, net.adapters
+    asking = np.int64(net.topology.links[link].asking)
+    base = link * rules.lanes
     soon = np.int64(NEVER)
     candidates = np.int64(0)
-    for lane in range(count):
-        if not net.state[link, ASKING] >> lane & 1:
+    for number in range(rules.lanes):
+        if not asking >> number & 1:
             continue
-        row = net.lanes[link * count + lane]
+        lane = net.lanes[base + number]
         left = np.int64(0)
-        if not has_notice(net, link, lane):
-            left = messages[pairs[row[LINE_HEAD], FIRST], LEFT]
-        needed = credits_of(net, min(left, net.setting[MTU]) + net.setting[HEADER])
-        if credits_now(net, row, now) >= needed:
-            candidates |= np.int64(1) << lane
+        if not has_notice(net, base + number):
+            left = adapters.messages[adapters.pairs[lane.first_pair].first].left_bytes
+        needed = credits_of(rules, min(left, rules.mtu_bytes) + rules.header_bytes)
+        if credits_now(net.credits, lane, now) >= needed:
+            candidates |= np.int64(1) << number
             continue
-        back = credit_time(net, row, needed)
+        back = credit_time(net.credits, lane, needed)
         if back == NEVER:
-            row[SHORT] = 1
+            lane.is_short = 1
         soon = min(soon, back)
-    net.pick[1] = soon
+    net.count.soon_ps = soon
     if not candidates:
         return np.int64(-1)
-    picked = choose_lane(net, link, candidates)
+    picked = choose_lane(net.arbitration, rules, link, candidates)
     if picked < 0:
         return np.int64(-1)
-    net.pick[0] = picked
-    if has_notice(net, link, picked >> 1):
+    net.count.picked = picked
+    if has_notice(net, base + (picked >> 1)):
         return np.int64(NOTICE)
-    return np.int64(net.lanes[link * count + (picked >> 1), LINE_HEAD])
+    return np.int64(net.lanes[base + (picked >> 1)].first_pair)
 
 
 @part_njit()
 def can_send(net, pair):
     """When the next packet of a queue pair could leave if there were no others."""
-    ready = net.messages[net.pairs[pair, FIRST], READY]
-    if net.setting[CONGESTION]:
-        return max(ready, net.paces[pair, NEXT_AT])
+    ready = net.adapters.messages[net.adapters.pairs[pair].first].ready_ps
+    if net.rules.has_control:
+        return max(ready, net.control.paces[pair].next_at_ps)
     return ready
 
 
 @part_njit()
-def inject(net, ranks, pair, link, lane, now):
+def inject(net, ranks, number, link, lane, now):
     """Make the next packet of a queue pair, which then goes on or to the end of its line.
 
     Returns
     -------
     int: the slot.
     """
-    slots = net.slots
-    pairs, connections, messages, next_sent, _, sends = (
-        net.pairs,
-        net.connections,
-        net.messages,
-        net.next_sent,
-        net.next_whole,
-        net.sends,
-    )
-    connection_of, route_of, route_link, route_lane, route_way, route_level = (
-        net.connection_of,
-        net.route_of,
-        net.route_link,
-        net.route_lane,
-        net.route_way,
-        net.route_level,
-    )
-    op = np.int64(pairs[pair, FIRST])
-    route = np.int64(route_of[op])
-    payload = min(messages[op, LEFT], net.setting[MTU])
-    connection = np.int64(connection_of[op])
-    slot = take_slot(net)
-    slots[slot, BYTES] = payload + net.setting[HEADER]
-    slots[slot, OP] = op
-    slots[slot, WAY] = route_way[route]
-    slots[slot, SEQUENCE] = connections[connection, SENT]
-    slots[slot, SERIAL] = net.number[SERIALS]
-    slots[slot, LEVEL] = route_level[route]
-    slots[slot, MARKS] = 0
-    slots[slot, VIA] = -1
-    slots[slot, OUT] = link
-    slots[slot, OUT_LANE] = lane
-    connections[connection, SENT] += 1
-    net.number[SERIALS] += 1
-    net.number[IN_FLIGHT] += 1
-    net.number[INJECTED_BYTES] += payload + net.setting[HEADER]
+    rules, count, adapters = net.rules, net.count, net.adapters
+    messages, sends, pair = adapters.messages, adapters.sends, adapters.pairs[number]
+    op = np.int64(pair.first)
+    message = messages[op]
+    route = adapters.routes[message.route]
+    payload = min(message.left_bytes, rules.mtu_bytes)
+    wire_bytes = payload + rules.header_bytes
+    connection = adapters.connections[message.connection]
+    slot = take_slot(net.calendar)
+    packet = net.calendar.packets[slot]
+    packet.wire_bytes = wire_bytes
+    packet.op = op
+    packet.address = route.address
+    packet.sequence = connection.sent_packets
+    packet.serial = count.serials
+    packet.level = route.level
+    packet.marks = 0
+    packet.via = -1
+    packet.out_link = link
+    packet.out_lane = lane
+    connection.sent_packets += 1
+    count.serials += 1
+    count.in_flight += 1
+    count.injected_bytes += wire_bytes
     if sends[op] == DATA and ranks.left[op] < 0:
         ranks.left[op] = now
-    messages[op, LEFT] -= payload
+    message.left_bytes -= payload
     # Out of the line, and if there is more to its front or, when the turn is over, its end.
-    row = net.lanes[link * net.setting[LANES] + lane]
-    row[LINE_HEAD] = pairs[pair, NEXT_IN_LINE]
-    if row[LINE_HEAD] < 0:
-        net.state[link, ASKING] &= ~(np.int64(1) << lane)
-    if messages[op, LEFT] == 0:
-        until = now + duration(net, link, payload + net.setting[HEADER])
+    line = net.lanes[link * rules.lanes + lane]
+    line.first_pair = pair.next
+    if line.first_pair < 0:
+        net.topology.links[link].asking &= ~(np.int64(1) << lane)
+    if message.left_bytes == 0:
+        until = now + duration(net, link, wire_bytes)
         if sends[op] == DATA:
             _has_left(net, ranks, op, until)
-        pairs[pair, FIRST] = next_sent[op]
-    taken = pairs[pair, TAKEN] + payload + net.setting[HEADER]
-    pairs[pair, TAKEN] = 0
-    if net.setting[CONGESTION] and space(net, pair, op, link, payload + net.setting[HEADER], now):
-        hold_back(net, pair, link)
-    elif pairs[pair, FIRST] >= 0:
-        following = np.int64(route_of[pairs[pair, FIRST]])
-        on_link, on_lane = np.int64(route_link[following]), np.int64(route_lane[following])
-        if taken < net.setting[TURN_BYTES] and on_link == link and on_lane == lane:
-            pairs[pair, TAKEN] = taken
-            _keep_turn(net, link, lane, pair)
+        pair.first = message.next_sent
+    taken = pair.turn_bytes + wire_bytes
+    pair.turn_bytes = 0
+    if rules.has_control and space(net, number, op, link, wire_bytes, now):
+        hold_back(net, number, link)
+    elif pair.first >= 0:
+        following = adapters.routes[messages[pair.first].route]
+        on_link, on_lane = np.int64(following.link), np.int64(following.lane)
+        if taken < rules.turn_bytes and on_link == link and on_lane == lane:
+            pair.turn_bytes = taken
+            _keep_turn(net, link, lane, number)
         else:
-            line_up(net, on_link, on_lane, pair)
+            line_up(net, on_link, on_lane, number)
             if on_link != link:
                 mark(net, on_link)
     return slot
@@ -284,12 +191,12 @@ def inject(net, ranks, pair, link, lane, now):
 @part_njit()
 def _keep_turn(net, link, lane, pair):
     """A queue pair stays the first in the line of a lane."""
-    row = net.lanes[link * net.setting[LANES] + lane]
-    net.pairs[pair, NEXT_IN_LINE] = row[LINE_HEAD]
-    if row[LINE_HEAD] < 0:
-        row[LINE_TAIL] = pair
-        net.state[link, ASKING] |= np.int64(1) << lane
-    row[LINE_HEAD] = pair
+    line = net.lanes[link * net.rules.lanes + lane]
+    net.adapters.pairs[pair].next = line.first_pair
+    if line.first_pair < 0:
+        line.last_pair = pair
+        net.topology.links[link].asking |= np.int64(1) << lane
+    line.first_pair = pair
 
 
 @part_njit()
@@ -309,98 +216,98 @@ def _has_left(net, ranks, op, until):
 @part_njit()
 def deliver(net, ranks, slot, link, lane, now):
     """A packet begins to leave over the last link of its way."""
-    slots = net.slots
-    connections, messages = net.connections, net.messages
-    connection_of = net.connection_of
-    size, op = np.int64(slots[slot, BYTES]), np.int64(slots[slot, OP])
+    rules, count, packet = net.rules, net.count, net.calendar.packets[slot]
+    kind = kind_of(net, link)
+    size = np.int64(packet.wire_bytes)
     takes = duration(net, link, size)
-    arrival = now + span(net, link, LATENCY) + takes
-    memory_gbps = net.memory[link]
-    if memory_gbps > 0:
-        writing = rounded(size, memory_gbps)
+    arrival = now + kind.latency_ps + takes
+    if kind.memory_gbps > 0:
+        into = net.topology.links[link]
+        writing = rounded(size, kind.memory_gbps)
         begin = arrival - takes + max(takes - writing, 0)
-        arrival = max(begin, net.state[link, MEMORY_FREE]) + writing
-        net.state[link, MEMORY_FREE] = arrival
-    needed = credits_of(net, size)
-    if net.setting[CONGESTION] and slots[slot, MARKS] and notify(net, slot, link, arrival):
-        send_back(net, link, lane, needed, arrival + span(net, link, CREDIT_LATENCY), now)
+        arrival = max(begin, into.memory_free_ps) + writing
+        into.memory_free_ps = arrival
+    needed = credits_of(rules, size)
+    back = arrival + kind.credit_latency_ps
+    if rules.has_control and packet.marks and notify(net, slot, link, arrival):
+        send_back(net, link, lane, needed, back, now)
         return
-    net.number[IN_FLIGHT] -= 1
-    net.number[DELIVERED] += 1
-    net.number[DELIVERED_BYTES] += size
-    connection = np.int64(connection_of[op])
+    count.in_flight -= 1
+    count.delivered += 1
+    count.delivered_bytes += size
+    op = np.int64(packet.op)
+    message = net.adapters.messages[op]
+    number = np.int64(message.connection)
     keep = False
-    if net.setting[REORDERS]:
-        keep = _overtakes(net, connection, slot, arrival)
+    if rules.reorders:
+        keep = _overtakes(net, number, slot, arrival)
     if not keep:
-        give_slot(net, slot)
-    send_back(net, link, lane, needed, arrival + span(net, link, CREDIT_LATENCY), now)
-    messages[op, MISSING] -= 1
-    messages[op, LATEST] = max(messages[op, LATEST], arrival)
-    if messages[op, MISSING] == 0 and connections[connection, OLDEST] == op:
+        give_slot(net.calendar, slot)
+    send_back(net, link, lane, needed, back, now)
+    message.missing_packets -= 1
+    message.latest_ps = max(message.latest_ps, arrival)
+    connection = net.adapters.connections[number]
+    if message.missing_packets == 0 and connection.oldest == op:
         _whole(net, ranks, connection)
 
 
 @part_njit()
-def _overtakes(net, connection, slot, arrival):
+def _overtakes(net, number, slot, arrival):
     """Whether a packet came before one sent earlier, and has to be kept until that is there."""
-    slots, kept = net.slots, net.kept[connection]
-    row = net.connections[connection]
-    if slots[slot, SEQUENCE] != row[WHOLE]:
-        kept[OVERTOOK] += 1
-        kept[HELD_BYTES] += slots[slot, BYTES]
-        kept[MOST_HELD] = max(kept[MOST_HELD], kept[HELD_BYTES])
+    packets, packet = net.calendar.packets, net.calendar.packets[slot]
+    connection, kept = net.adapters.connections[number], net.adapters.reordered[number]
+    if packet.sequence != connection.whole_packets:
+        kept.overtook_packets += 1
+        kept.held_bytes += packet.wire_bytes
+        kept.most_held_bytes = max(kept.most_held_bytes, kept.held_bytes)
         before = np.int64(-1)
-        after = np.int64(kept[HELD])
-        while after >= 0 and slots[after, SEQUENCE] < slots[slot, SEQUENCE]:
+        after = np.int64(kept.first_held)
+        while after >= 0 and packets[after].sequence < packet.sequence:
             before = after
-            after = np.int64(slots[after, NEXT])
-        slots[slot, NEXT] = after
+            after = np.int64(packets[after].next)
+        packet.next = after
         if before < 0:
-            kept[HELD] = slot
+            kept.first_held = slot
         else:
-            slots[before, NEXT] = slot
-        net.slot_time[slot] = arrival
+            packets[before].next = slot
+        packet.time_ps = arrival
         return True
-    kept[WHOLE_AT] = max(kept[WHOLE_AT], arrival)
-    row[WHOLE] += 1
-    held = np.int64(kept[HELD])
-    while held >= 0 and slots[held, SEQUENCE] == row[WHOLE]:
-        row[WHOLE] += 1
-        kept[HELD_BYTES] -= slots[held, BYTES]
-        came = net.slot_time[held]
-        kept[WHOLE_AT] = max(kept[WHOLE_AT], came)
-        kept[KEPT] += kept[WHOLE_AT] - came
-        kept[LONGEST_KEPT] = max(kept[LONGEST_KEPT], kept[WHOLE_AT] - came)
-        after = np.int64(slots[held, NEXT])
-        give_slot(net, held)
+    kept.whole_at_ps = max(kept.whole_at_ps, arrival)
+    connection.whole_packets += 1
+    held = np.int64(kept.first_held)
+    while held >= 0 and packets[held].sequence == connection.whole_packets:
+        follower = packets[held]
+        connection.whole_packets += 1
+        kept.held_bytes -= follower.wire_bytes
+        came = follower.time_ps
+        kept.whole_at_ps = max(kept.whole_at_ps, came)
+        kept.kept_ps += kept.whole_at_ps - came
+        kept.longest_kept_ps = max(kept.longest_kept_ps, kept.whole_at_ps - came)
+        after = np.int64(follower.next)
+        give_slot(net.calendar, held)
         held = after
-    kept[HELD] = held
+    kept.first_held = held
     return False
 
 
 @part_njit()
 def _whole(net, ranks, connection):
     """The oldest message of a connection is complete, and perhaps some that follow it."""
-    connections, messages, next_whole, sends = (
-        net.connections,
-        net.messages,
-        net.next_whole,
-        net.sends,
-    )
-    kind = ranks.program.kind
-    op = np.int64(connections[connection, OLDEST])
-    while messages[op, MISSING] == 0:
-        time = messages[op, LATEST] + ranks.rules.adapter_latency
+    messages, sends, kind = net.adapters.messages, net.adapters.sends, ranks.program.kind
+    op = np.int64(connection.oldest)
+    while messages[op].missing_packets == 0:
+        message = messages[op]
+        time = message.latest_ps + ranks.rules.adapter_latency
         if sends[op] == DATA and kind[op] == PUT:
             # Nobody waits for it.
             ranks.arrived[op] = time
             ranks.count.arrived += 1
         else:
             push_event(ranks.heap, time, event(ARRIVE, op))
-        after = np.int64(next_whole[op])
-        connections[connection, OLDEST] = after
+        after = np.int64(message.next_whole)
+        connection.oldest = after
         if after < 0:
             return
-        messages[after, LATEST] = max(messages[after, LATEST], messages[op, LATEST])
+        following = messages[after]
+        following.latest_ps = max(following.latest_ps, message.latest_ps)
         op = after

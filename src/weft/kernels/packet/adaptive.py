@@ -3,23 +3,22 @@
 import numpy as np
 
 from weft.kernels.lean import part_njit
-from weft.kernels.packet.choice import BY, CREDITS, GAP, QUEUE, draw, lane_of
+from weft.kernels.packet.choice import CREDITS, QUEUE, draw, lane_of
 from weft.kernels.packet.hashed_choice import entry_of, keep, kept
 from weft.kernels.packet.lanes import credits_now
-from weft.kernels.packet.layout import BUFFER_CREDITS, LANES, ROUTED, SEED, SERIAL
 
 
 @part_njit()
 def load_at(net, slot, row, at, now):
     """What a candidate has to send, in credits: packets that wait here, credits taken, or both."""
-    link = np.int64(net.edge_link[net.set_edge[at]])
-    lane = net.lanes[link * net.setting[LANES] + lane_of(net, slot, row, at, link)]
-    by = net.choice.numbers[BY]
+    candidate = net.tables.candidates[at]
+    lane = net.lanes[candidate.link * net.rules.lanes + lane_of(net, slot, row, candidate)]
+    by = net.choice.rules.by
     amount = np.int64(0)
     if by != CREDITS:
-        amount += np.int64(lane[ROUTED])
+        amount += np.int64(lane.routed_credits)
     if by != QUEUE:
-        amount += net.setting[BUFFER_CREDITS] - credits_now(net, lane, now)
+        amount += net.rules.buffer_credits - credits_now(net.credits, lane, now)
     return amount
 
 
@@ -37,7 +36,7 @@ def least_loaded(net, slot, row, first, several, now):
             ties = np.int64(1)
         elif amount == least:
             ties += 1
-    turn = draw(net.setting[SEED], np.int64(net.slots[slot, SERIAL]), row, ties)
+    turn = draw(net.rules.seed, np.int64(net.calendar.packets[slot].serial), row, ties)
     if ties == several:
         return turn
     for at in range(several):
@@ -51,14 +50,11 @@ def least_loaded(net, slot, row, first, several, now):
 @part_njit()
 def adaptive(net, slot, row, flow, first, several, now):
     """The least loaded candidate: for each packet, or with a gap for each flowlet."""
-    bounded = net.choice.numbers[GAP] > 0
-    entry = np.int64(0)
-    taken = np.int64(-1)
-    if bounded:
-        entry = entry_of(net.choice, row, flow)
-        taken = kept(net, entry, first, several, now)
+    if net.choice.rules.gap_ps == 0:
+        return least_loaded(net, slot, row, first, several, now)
+    entry = entry_of(net.choice, row, flow)
+    taken = kept(net, entry, first, several, now)
     if taken < 0:
         taken = least_loaded(net, slot, row, first, several, now)
-    if bounded:
-        keep(net, entry, first, taken, now)
+    keep(net, entry, first, taken, now)
     return taken

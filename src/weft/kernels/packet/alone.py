@@ -4,26 +4,21 @@ import numpy as np
 
 from weft.kernels.cache import njit
 from weft.kernels.packet.lanes import rounded
-from weft.kernels.packet.layout import ARRIVAL, HEAD_ROW, SPAN
 from weft.kernels.packet.route import RUNS, TABLES
 
 
 @njit(cache=True)
-def first_ways(
-    fixed, row_base, row_link, kind, table, runs, set_id, set_offset, set_edge, edge_link, goal_row,
-    last_link, link, way, limit,
-):  # fmt: skip
+def first_ways(topology, tables, kind, routes, limit):
     """Links of routes; where there are candidates, by the first of each set.
 
     Parameters
     ----------
-    fixed, row_base, row_link, table, runs, set_id, set_offset, set_edge, edge_link, goal_row, \
-last_link
-        Of `packet_net.Net`.
+    topology, tables
+        A `Topology` and `RouteTables`; see `weft.kernels.packet.net`.
     kind
-        Of routes; see `packet_route`.
-    link, way
-        int32 [routes]: first link, and what packets carry.
+        Of routes; see `weft.kernels.packet.route`.
+    routes
+        `ROUTE`.
     limit
         Most links of a route.
 
@@ -32,41 +27,55 @@ last_link
     tuple
         int64 [routes + 1] offsets and int32 links.
     """
-    offset = np.zeros(len(link) + 1, dtype=np.int64)
-    links = np.empty(8 * len(link) + limit, dtype=np.int32)
+    offset = np.zeros(len(routes) + 1, dtype=np.int64)
+    links = np.empty(8 * len(routes) + limit, dtype=np.int32)
     end = 0
-    for route in range(len(link)):
+    for route in range(len(routes)):
         if end + limit > len(links):
             larger = np.empty(2 * len(links) + limit, dtype=np.int32)
             larger[:end] = links[:end]
             links = larger
-        at = np.int64(link[route])
-        place = np.int64(way[route])
+        at = np.int64(routes[route].link)
+        address = np.int64(routes[route].address)
         for _ in range(limit):
             links[end] = at
             end += 1
-            row = np.int64(fixed[at, HEAD_ROW])
+            row = np.int64(topology.links[at].head_row)
             if row < 0:
                 break
             if kind == TABLES:
-                at = np.int64(row_link[row_base[row] + np.int64(table[place, row])])
+                port = topology.rows[row].first_port + np.int64(tables.forwarding[address, row])
+                at = np.int64(topology.ports[port].out_link)
             elif kind == RUNS:
-                at = np.int64(runs[place])
-                place += 1
+                at = np.int64(tables.source_routes[address])
+                address += 1
             else:
-                goal = goal_row[place]
-                if goal == row:
-                    at = np.int64(last_link[place])
+                goal = tables.endpoints[address]
+                if goal.row == row:
+                    at = np.int64(goal.last_link)
                 else:
-                    first = set_offset[set_id[goal, row]]
-                    at = np.int64(edge_link[set_edge[first]])
+                    first = tables.set_offset[tables.set_id[goal.row, row]]
+                    at = np.int64(tables.candidates[first].link)
         offset[route + 1] = end
     return offset, links[:end].copy()
 
 
 @njit(cache=True)
-def zero_load(fixed, spans, rate, memory, offset, links, route, size, mtu, header, adapter_ps):
+def zero_load(topology, offset, links, route, size, mtu, header, adapter_ps):
     """int64 [messages]: from leaving to arrival, ps.
+
+    Parameters
+    ----------
+    topology
+        A `weft.kernels.packet.net.Topology`.
+    offset, links
+        Of `first_ways`.
+    route, size
+        int64 [messages]: route, and bytes.
+    mtu, header
+        Bytes.
+    adapter_ps
+        Latency of an adapter.
 
     The first packets of a message follow each other one by one; once all have the same distance,
     and the last, which may be shorter, follows, the rest is a sum.
@@ -91,20 +100,20 @@ def zero_load(fixed, spans, rate, memory, offset, links, route, size, mtu, heade
             at = np.int64(0)
             incoming = np.int64(0)
             for hop in range(hops):
-                link = links[first + hop]
-                lasts = rounded(payload + header, rate[link])
+                link = topology.kinds[topology.links[links[first + hop]].kind]
+                lasts = rounded(payload + header, link.rate_gbps)
                 if hop:
                     at += max(incoming - lasts, 0)
                 at = max(at, free[hop])
                 free[hop] = at + lasts
-                if hop == 0 and memory[link] > 0:
-                    free[hop] = at + max(lasts, rounded(payload + header, memory[link]))
+                if hop == 0 and link.memory_gbps > 0:
+                    free[hop] = at + max(lasts, rounded(payload + header, link.memory_gbps))
                 incoming = lasts
-                at += spans[fixed[link, SPAN], ARRIVAL]
+                at += link.arrival_ps
                 if hop == hops - 1:
                     arrival = at + lasts
-                    if memory[link] > 0:
-                        writing = rounded(payload + header, memory[link])
+                    if link.memory_gbps > 0:
+                        writing = rounded(payload + header, link.memory_gbps)
                         begin = max(at + max(lasts - writing, 0), free[hops])
                         arrival = begin + writing
                         free[hops] = arrival

@@ -6,7 +6,7 @@ import numpy as np
 
 from weft.kernels.hashing import splitmix64
 from weft.kernels.lean import lean_njit, part_njit
-from weft.kernels.packet.layout import HEAD_PORT, LANE, LANE_KIND, LEVEL, LINK, TAIL_PORT
+from weft.kernels.packet.records import record
 
 # Policies.
 ECMP = 1
@@ -22,90 +22,127 @@ KEEP = 0
 BY_PORTS = 1
 BY_CANDIDATE = 2
 
-# Where a packet makes for, in `VIA` of its slot, besides the number of an intermediate: it has
-# decided nothing yet, or goes straight.
+# Where a packet makes for, in `PACKET.via`, besides the number of an intermediate: it has decided
+# nothing yet, or goes straight.
 UNDECIDED = -1
 STRAIGHT = -2
 
-# -- places of `Choice.numbers`, int64
-
-GAP = 0
-ENTRIES = 1
-#: Which loads are compared.
-BY = 2
-THRESHOLD = 3
-DIRECT = 4
-#: Levels of a congestion metric, time between two ticks, and after which metrics are halved.
-QUANTA = 5
-PERIOD = 6
-AGEING = 7
-#: Whether middle switches decide as leaves do, and columns of the tables of leaves and of those.
-MIDDLE = 8
-LEAF_UPLINKS = 9
-MIDDLE_UPLINKS = 10
-NUMBERS = 16
-
-# -- places of `Choice.reals`, float64
-
-#: What a tick leaves of an estimate, and levels of the metric per byte and Gb/s.
-LEFT = 0
-SCALE = 1
-REALS = 2
-
-# Values of `BY`.
+# Values of `CHOICE_RULES.by`.
 BOTH = 0
 QUEUE = 1
 CREDITS = 2
 
+CHOICE_RULES = record(
+    gap_ps="i8",  # that ends a flowlet
+    entries="i8",  # flowlets that each row remembers
+    by="i8",  # which loads are compared
+    threshold_bytes="i8",  # times links: how much more straight ways may have to send
+    chooses_straight="i8",  # whether packets may go straight, besides by intermediates
+)
 
-class Choice(NamedTuple):
-    """What policies keep: arrays by name, of a length of 1 where a policy needs none.
+FLOWLET_ENTRY = record(
+    time_ps="i8",  # of the last packet, -1 for none
+    edge="i4",  # that it took
+)
+
+#: Of rows that are switches of a tree; see `conga`.
+TREE_ROW = record(
+    first_cell="i8",  # where its tables begin
+    leaf="i4",  # number among leaves
+    pod="i4",  # that it belongs to
+    level="i1",  # from 0
+)
+
+CONGA_RULES = record(
+    levels="i8",  # of a congestion metric
+    tick_ps="i8",
+    ageing_ps="i8",  # after which metrics are halved
+    leaf_uplinks="i8",  # columns of the tables of leaves
+    middle_uplinks="i8",  # and of those of middle switches
+    middle_decides="i8",  # as leaves do
+    left="f8",  # what a tick leaves of an estimate
+    scale="f8",  # levels of the metric per byte and Gb/s
+)
+
+#: Cell of CONGA's tables, one for each peer and uplink.
+CELL = record(
+    heard_to_ps="i8",  # when the peer told of the way to it, -1 for never
+    heard_from_ps="i8",  # when packets told of the way from it, -1 for never
+    metric_to="u1",  # of the way to the peer, as it told
+    metric_from="u1",  # of the way from the peer, as packets told
+    has_news="u1",  # that has changed since it was last fed back
+    last_fed="u1",  # in a peer's first cell: what was fed back last
+)
+
+#: Rate estimator of a link.
+ESTIMATE = record(
+    amount_bytes="f8",
+    tick="i8",  # until which it is decayed
+)
+
+#: The way of a row to an intermediate.
+TO_VIA = record(
+    set="i4",  # of candidates, -1 for none
+    turns_on="i4",  # row of the intermediate on which its packets turn
+    links="u1",  # how many there are on the way
+)
+
+
+class Conga(NamedTuple):
+    """What CONGA keeps.
 
     Parameters
     ----------
-    numbers, reals
-        int64, float64: what was set, by place.
-    entry_edge, entry_time
-        int32, int64 [rows * entries]: flowlets, edge and time of the last packet, -1 for none.
-    tree_level
-        int8 [rows]: level in a tree, from 0.
-    tree_leaf, tree_pod
-        int32 [rows]: number of a leaf among leaves, and of the pod that a row belongs to.
+    rules
+        One `CONGA_RULES`.
+    rows, cells, estimates
+        `TREE_ROW`, `CELL`, and `ESTIMATE` of links.
     uplink
         int16 [edges]: which uplink of its row each is, -1 for one that leads down.
-    table_base
-        int64 [rows]: where the tables of a row begin.
-    metric, heard
-        uint8 [cells, 4], int64 [cells, 2]: CONGA's tables, see `packet_conga`.
-    estimate, tick
-        float64, int64 [links]: bytes of a rate estimator, and until which tick they are decayed.
-    via, via_set
-        int32 [rows], [intermediates, rows]: see `weft.routes.CandidateRoutes`.
-    links_to, links_to_via
-        uint8 [rows, rows], [intermediates, rows]: links from a row to each target row, and to each
-        intermediate.
-    turns_on
-        int32 [intermediates, rows]: the row of an intermediate on which packets of a row turn.
     """
 
-    numbers: Any
-    reals: Any
-    entry_edge: Any
-    entry_time: Any
-    tree_level: Any
-    tree_leaf: Any
-    tree_pod: Any
+    rules: Any
+    rows: Any
+    cells: Any
+    estimates: Any
     uplink: Any
-    table_base: Any
-    metric: Any
-    heard: Any
-    estimate: Any
-    tick: Any
+
+
+class Detours(NamedTuple):
+    """Ways by intermediates; see `weft.routes.CandidateRoutes`.
+
+    Parameters
+    ----------
+    via
+        int32 [rows]: the intermediate that each belongs to, -1 for none.
+    to_via
+        `TO_VIA` [intermediates, rows].
+    links_to
+        uint8 [rows, rows]: links to each target row, from each row.
+    """
+
     via: Any
-    via_set: Any
+    to_via: Any
     links_to: Any
-    links_to_via: Any
-    turns_on: Any
+
+
+class Choice(NamedTuple):
+    """What policies keep: arrays of one entry where a policy needs none.
+
+    Parameters
+    ----------
+    rules
+        One `CHOICE_RULES`.
+    flowlets
+        `FLOWLET_ENTRY` [rows * entries].
+    conga, detours
+        See there.
+    """
+
+    rules: Any
+    flowlets: Any
+    conga: Conga
+    detours: Detours
 
 
 @lean_njit(forceinline=True)
@@ -118,17 +155,17 @@ def draw(seed, number, row, count):
 @part_njit()
 def lane_by_ports(net, slot, row, link):
     """Lane on which a packet leaves by a link, by the ports that it comes and goes by."""
-    come = np.int64(net.slots[slot, LINK])
-    entry = net.lane_base[row] + net.fixed[come, HEAD_PORT] * net.lane_ports[row]
-    entry += net.fixed[link, TAIL_PORT]
-    return np.int64(net.lane_tables[net.lane_index[entry], net.slots[slot, LEVEL]])
+    packet, links, tables = net.calendar.packets[slot], net.topology.links, net.tables
+    by = tables.lane_rows[row]
+    entry = by.base + links[packet.link].head_port * by.ports + links[link].tail_port
+    return np.int64(tables.lane_tables[tables.lane_index[entry], packet.level])
 
 
 @part_njit()
-def lane_of(net, slot, row, at, link):
-    """Lane on which a packet leaves by a candidate, the one at a place of the sets' edges."""
-    if net.setting[LANE_KIND] == BY_CANDIDATE:
-        return np.int64(net.set_lane[at])
-    if net.setting[LANE_KIND] == BY_PORTS:
-        return lane_by_ports(net, slot, row, link)
-    return np.int64(net.slots[slot, LANE])
+def lane_of(net, slot, row, candidate):
+    """Lane on which a packet leaves by a `CANDIDATE`."""
+    if net.rules.lane_kind == BY_CANDIDATE:
+        return np.int64(candidate.lane)
+    if net.rules.lane_kind == BY_PORTS:
+        return lane_by_ports(net, slot, row, np.int64(candidate.link))
+    return np.int64(net.calendar.packets[slot].lane)

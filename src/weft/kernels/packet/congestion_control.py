@@ -1,51 +1,25 @@
 """InfiniBand's congestion control: marks of switches, notifications, and rates of queue pairs.
 
-`docs/congestion-control.md` has the rules. All of it is skipped when `CONGESTION` is not set.
+`docs/congestion-control.md` has the rules. All of it is skipped when `RULES.has_control` is not
+set.
 """
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from weft.kernels.lean import lean_njit, part_njit
+from weft.kernels.packet.calendar import push, take_slot
 from weft.kernels.packet.choice import draw
 from weft.kernels.packet.lanes import duration
-from weft.kernels.packet.layout import (
-    ASKING,
-    BYTES,
-    CONGESTION,
-    CREDITS,
-    DELIVERED,
-    DELIVERED_BYTES,
-    FULL_CREDITS,
-    HEAD_ROW,
-    HEADER,
-    IN_FLIGHT,
-    INJECTED_BYTES,
-    LANE,
-    LANES,
-    LEVEL,
-    LINE_HEAD,
-    LINK,
-    MARKS,
-    NEXT,
-    OP,
-    OUT,
-    OUT_LANE,
-    ROUTED,
-    SEED,
-    SEQUENCE,
-    SERIAL,
-    SERIALS,
-    VIA,
-    WAY,
-)
-from weft.kernels.packet.queue import push, take_slot
+from weft.kernels.packet.records import record
 
 # What a packet is marked with: congestion on its way (FECN), or that it is a notification (BECN).
 FECN = 1
 BECN = 2
 
-# `LANE` of slots that are no packets yet, or no more: a notification to be sent, one that has
-# arrived, and a queue pair that comes back.
+# `PACKET.lane` of slots that are no packets yet, or no more: a notification to be sent, one that
+# has arrived, and a queue pair, in `PACKET.op`, that comes back.
 NOTICE_DUE = -2
 NOTICE_HERE = -3
 PAIR_BACK = -4
@@ -55,77 +29,110 @@ NOTICE = -2
 #: Number of notifications in their connection.
 NO_SEQUENCE = -1
 
-# Places of `Net.rules`.
-THRESHOLD = 0
-SMALLEST = 1
-MARKING_RATE = 2
-VICTIMS = 3
-INCREASE = 4
-LIMIT = 5
-LEAST = 6
-TIMER = 7
-BY_LEVEL = 8
-RULES = 9
-
 # Ports that mark although they lack credits themselves.
 HOST_PORTS = 1
 ALL_PORTS = 2
 
-# Columns of queue pairs, int64: when the next packet may begin, since when something waits for
-# that, how long it has, marked packets that have arrived, notifications that have come back.
-NEXT_AT = 0
-SINCE = 1
-HELD_BACK = 2
-MARKED_PACKETS = 3
-NOTIFIED = 4
-PACE_WIDTH = 5
-
-# Columns of rates, int64: index into the table, when the timer began its period, highest index.
-INDEX = 0
-BEGAN = 1
-HIGHEST = 2
-RATE_WIDTH = 3
-
 #: Service levels of a port.
 LEVELS = 16
 
+SETTINGS = record(
+    threshold_credits="i8",  # above which a lane is congested, -1 for never
+    smallest_bytes="i8",  # of packets that are marked
+    marking_rate="i8",  # packets that pass between two marked ones, in the mean
+    victims="i8",  # which ports mark although they lack credits
+    increase="i8",  # of an index by a notification
+    limit="i8",  # highest index
+    least="i8",  # lowest index
+    timer_ps="i8",  # after which an index falls by one
+    by_level="i8",  # an index for each service level of a port, instead of each queue pair
+)
+
+#: Entry of the table: a packet that takes ``t`` delays the next by ``(t >> shift) * multiplier``.
+DELAY = record(shift="i8", multiplier="i8")
+
+#: Of queue pairs.
+PACE = record(
+    next_at_ps="i8",  # when the next packet may begin
+    since_ps="i8",  # since when something waits for that
+    held_back_ps="i8",  # how long something has
+    marked_packets="i8",  # that have arrived
+    notifications="i8",  # that have come back
+)
+
+RATE = record(
+    index="i8",  # into the table
+    began_ps="i8",  # when the timer began its period
+    highest="i8",  # index so far
+)
+
+#: Of lanes of links.
+MARKED_LANE = record(
+    marked_packets="i8",  # as they left
+    first_notice="i4",  # line of notifications to be sent
+    last_notice="i4",
+)
+
+
+class Control(NamedTuple):
+    """Congestion control; arrays of one record where there is none.
+
+    Parameters
+    ----------
+    settings
+        One `SETTINGS`.
+    table
+        `DELAY` by index.
+    paces, rates, lanes
+        `PACE` of each queue pair, `RATE` of each of them or of 16 service levels of each link, and
+        `MARKED_LANE` of each lane of each link.
+    """
+
+    settings: Any
+    table: Any
+    paces: Any
+    rates: Any
+    lanes: Any
+
 
 @lean_njit(forceinline=True)
-def settle(rules, rate, now):
-    """Let the timer lower an index as often as its periods have passed."""
-    if rate[INDEX] <= rules[LEAST]:
+def settle(settings, rate, now):
+    """Let the timer lower the index of a `RATE` as often as its periods have passed."""
+    if rate.index <= settings.least:
         return
-    periods = (now - rate[BEGAN]) // rules[TIMER]
+    periods = (now - rate.began_ps) // settings.timer_ps
     if periods > 0:
-        rate[INDEX] = max(rate[INDEX] - periods, rules[LEAST])
-        rate[BEGAN] += periods * rules[TIMER]
+        rate.index = max(rate.index - periods, settings.least)
+        rate.began_ps += periods * settings.timer_ps
 
 
 @lean_njit(forceinline=True)
-def notified(rules, rate, now):
+def notified(settings, rate, now):
     """A notification raises the index; the timer begins if it stood still."""
-    settle(rules, rate, now)
-    if rate[INDEX] <= rules[LEAST]:
-        rate[BEGAN] = now
-    rate[INDEX] = min(rate[INDEX] + rules[INCREASE], rules[LIMIT])
-    rate[HIGHEST] = max(rate[HIGHEST], rate[INDEX])
+    settle(settings, rate, now)
+    if rate.index <= settings.least:
+        rate.began_ps = now
+    rate.index = min(rate.index + settings.increase, settings.limit)
+    rate.highest = max(rate.highest, rate.index)
 
 
 @lean_njit(forceinline=True)
-def delay_of(rules, cct, rate, lasts, now):
+def delay_of(settings, table, rate, lasts, now):
     """Injection rate delay after a packet of a duration, ps."""
-    settle(rules, rate, now)
-    index = rate[INDEX]
-    return (lasts >> cct[index, 0]) * cct[index, 1]
+    settle(settings, rate, now)
+    entry = table[rate.index]
+    return (lasts >> entry.shift) * entry.multiplier
 
 
 @part_njit()
 def rate_of(net, op):
-    """The row of `Net.rates` that an operation's packets obey."""
-    if not net.rules[BY_LEVEL]:
-        return np.int64(net.pair_of[op])
-    route = np.int64(net.route_of[op])
-    return np.int64(net.route_link[route]) * LEVELS + net.route_level[route]
+    """The `RATE` that an operation's packets obey."""
+    message = net.adapters.messages[op]
+    place = np.int64(message.pair)
+    if net.control.settings.by_level:
+        route = net.adapters.routes[message.route]
+        place = np.int64(route.link) * LEVELS + route.level
+    return net.control.rates[place]
 
 
 @part_njit()
@@ -136,64 +143,66 @@ def space(net, pair, op, link, size, now):
     -------
     bool: whether it has to leave the line until then.
     """
+    control = net.control
     lasts = duration(net, link, size)
-    delay = delay_of(net.rules, net.cct, net.rates[rate_of(net, op)], lasts, now)
+    delay = delay_of(control.settings, control.table, rate_of(net, op), lasts, now)
     if delay == 0:
         return False
-    net.paces[pair, NEXT_AT] = now + lasts + delay
-    net.paces[pair, SINCE] = now + lasts
+    control.paces[pair].next_at_ps = now + lasts + delay
+    control.paces[pair].since_ps = now + lasts
     return True
 
 
 @part_njit()
 def held_back(net, pair, now):
     """Whether a queue pair that gets something to send has to wait for its time."""
-    pace = net.paces[pair]
-    if pace[NEXT_AT] <= now:
+    pace = net.control.paces[pair]
+    if pace.next_at_ps <= now:
         return False
-    pace[SINCE] = max(pace[SINCE], now)
+    pace.since_ps = max(pace.since_ps, now)
     return True
 
 
 @part_njit()
 def hold_back(net, pair, link):
     """Let a queue pair come back to its line at its time."""
-    slot = take_slot(net)
-    net.slots[slot, LINK] = link
-    net.slots[slot, LANE] = PAIR_BACK
-    net.slots[slot, OP] = pair
-    push(net, slot, net.paces[pair, NEXT_AT])
+    slot = take_slot(net.calendar)
+    event = net.calendar.packets[slot]
+    event.link = link
+    event.lane = PAIR_BACK
+    event.op = pair
+    push(net.calendar, slot, net.control.paces[pair].next_at_ps)
 
 
 @part_njit()
-def has_notice(net, link, lane):
-    """Whether a notification waits to be sent on a lane of a link."""
-    return net.setting[CONGESTION] and net.notices[link * net.setting[LANES] + lane, 0] >= 0
+def has_notice(net, place):
+    """Whether a notification waits to be sent on a lane of a link, ``link * lanes + lane``."""
+    return net.rules.has_control and net.control.lanes[place].first_notice >= 0
 
 
 @part_njit()
 def mark_packet(net, slot, link, lane):
     """Mark a packet that a link of a switch has taken, if those that it leaves are too many."""
-    rules, slots = net.rules, net.slots
-    size = np.int64(slots[slot, BYTES])
-    if rules[THRESHOLD] < 0 or slots[slot, MARKS] or size < rules[SMALLEST]:
+    rules, settings, packet = net.rules, net.control.settings, net.calendar.packets[slot]
+    threshold = settings.threshold_credits
+    if threshold < 0 or packet.marks or packet.wire_bytes < settings.smallest_bytes:
         return
-    place = link * net.setting[LANES] + lane
-    row = net.lanes[place]
-    if row[ROUTED] <= rules[THRESHOLD] or not net.state[link, ASKING]:
+    place = link * rules.lanes + lane
+    taken, by = net.lanes[place], net.topology.links[link]
+    if taken.routed_credits <= threshold or not by.asking:
         # Where no queue has one of them in front, it is not this link that they wait for.
         return
-    if row[CREDITS] < net.setting[FULL_CREDITS]:
+    if taken.credits < rules.whole_credits:
         # Full buffers further on are the cause; the port is their victim.
-        to_host = net.fixed[link, HEAD_ROW] < 0
-        if rules[VICTIMS] != ALL_PORTS and not (rules[VICTIMS] == HOST_PORTS and to_host):
+        to_host = by.head_row < 0
+        if settings.victims != ALL_PORTS and not (settings.victims == HOST_PORTS and to_host):
             return
-    if rules[MARKING_RATE] > 0:
-        number = np.int64(slots[slot, SERIAL])
-        if draw(net.setting[SEED], number, link, rules[MARKING_RATE] + 1) != 0:
+    if settings.marking_rate > 0:
+        serial = np.int64(packet.serial)
+        if draw(rules.seed, serial, link, settings.marking_rate + 1) != 0:
             return
-    slots[slot, MARKS] = FECN
-    net.marked[place] += 1
+    packet.marks = FECN
+    net.control.lanes[place].marked_packets += 1
 
 
 @part_njit()
@@ -204,22 +213,23 @@ def notify(net, slot, link, arrival):
     -------
     bool: whether it was a notification, which ends here.
     """
-    slots = net.slots
-    op = np.int64(slots[slot, OP])
-    if slots[slot, MARKS] & BECN:
-        net.number[IN_FLIGHT] -= 1
-        net.number[DELIVERED] += 1
-        net.number[DELIVERED_BYTES] += slots[slot, BYTES]
+    packet, count = net.calendar.packets[slot], net.count
+    op = np.int64(packet.op)
+    if packet.marks & BECN:
+        count.in_flight -= 1
+        count.delivered += 1
+        count.delivered_bytes += packet.wire_bytes
         here = np.int64(slot)
         kind = NOTICE_HERE
     else:
-        net.paces[net.pair_of[op], MARKED_PACKETS] += 1
-        here = take_slot(net)
+        net.control.paces[net.adapters.messages[op].pair].marked_packets += 1
+        here = take_slot(net.calendar)
         kind = NOTICE_DUE
-    slots[here, LINK] = link
-    slots[here, LANE] = kind
-    slots[here, OP] = op
-    push(net, here, arrival)
+    event = net.calendar.packets[here]
+    event.link = link
+    event.lane = kind
+    event.op = op
+    push(net.calendar, here, arrival)
     return kind == NOTICE_HERE
 
 
@@ -231,25 +241,25 @@ def line_up_notice(net, slot):
     -------
     int: the link that it leaves by.
     """
-    slots = net.slots
-    back = np.int64(net.back[net.route_of[slots[slot, OP]]])
-    link, lane = np.int64(net.route_link[back]), np.int64(net.route_lane[back])
-    slots[slot, BYTES] = net.setting[HEADER]
-    slots[slot, WAY] = net.route_way[back]
-    slots[slot, LEVEL] = net.route_level[back]
-    slots[slot, SEQUENCE] = NO_SEQUENCE
-    slots[slot, MARKS] = BECN
-    slots[slot, VIA] = -1
-    slots[slot, OUT] = link
-    slots[slot, OUT_LANE] = lane
-    slots[slot, NEXT] = -1
-    line = net.notices[link * net.setting[LANES] + lane]
-    if line[0] < 0:
-        line[0] = slot
+    packet, routes = net.calendar.packets[slot], net.adapters.routes
+    route = routes[routes[net.adapters.messages[packet.op].route].back]
+    link, lane = np.int64(route.link), np.int64(route.lane)
+    packet.wire_bytes = net.rules.header_bytes
+    packet.address = route.address
+    packet.level = route.level
+    packet.sequence = NO_SEQUENCE
+    packet.marks = BECN
+    packet.via = -1
+    packet.out_link = link
+    packet.out_lane = lane
+    packet.next = -1
+    line = net.control.lanes[link * net.rules.lanes + lane]
+    if line.first_notice < 0:
+        line.first_notice = slot
     else:
-        slots[line[1], NEXT] = slot
-    line[1] = slot
-    net.state[link, ASKING] |= np.int64(1) << lane
+        net.calendar.packets[line.last_notice].next = slot
+    line.last_notice = slot
+    net.topology.links[link].asking |= np.int64(1) << lane
     return link
 
 
@@ -261,15 +271,16 @@ def send_notice(net, link, lane):
     -------
     int: the slot.
     """
-    slots, number = net.slots, net.number
-    place = link * net.setting[LANES] + lane
-    line = net.notices[place]
-    slot = np.int64(line[0])
-    line[0] = slots[slot, NEXT]
-    if line[0] < 0 and net.lanes[place, LINE_HEAD] < 0:
-        net.state[link, ASKING] &= ~(np.int64(1) << lane)
-    slots[slot, SERIAL] = number[SERIALS]
-    number[SERIALS] += 1
-    number[IN_FLIGHT] += 1
-    number[INJECTED_BYTES] += slots[slot, BYTES]
+    count = net.count
+    place = link * net.rules.lanes + lane
+    line = net.control.lanes[place]
+    slot = np.int64(line.first_notice)
+    packet = net.calendar.packets[slot]
+    line.first_notice = packet.next
+    if line.first_notice < 0 and net.lanes[place].first_pair < 0:
+        net.topology.links[link].asking &= ~(np.int64(1) << lane)
+    packet.serial = count.serials
+    count.serials += 1
+    count.in_flight += 1
+    count.injected_bytes += packet.wire_bytes
     return slot

@@ -8,53 +8,20 @@ again, when an input port is, when credits are back. `docs/packet-level.md` has 
 import numpy as np
 
 from weft.kernels.lean import lean_njit, part_njit
-from weft.kernels.packet.adapter import (
-    READY,
-    can_send,
-    choose_pair,
-    deliver,
-    inject,
-    join,
-)
+from weft.kernels.packet.adapter import can_send, choose_pair, deliver, inject, join
+from weft.kernels.packet.calendar import give_slot, lowest_due, mark, next_time, pop, push
 from weft.kernels.packet.conga import conga_sent
 from weft.kernels.packet.congestion_control import NOTICE, mark_packet, send_notice
 from weft.kernels.packet.congestion_control_events import happens
-from weft.kernels.packet.lanes import credits_of, duration, lane_served, rounded, span, wake
-from weft.kernels.packet.layout import (
-    ARRIVAL,
-    ASKING,
-    BUSY,
-    BYTES,
-    CONGESTION,
-    CREDITS,
-    DIRTY,
-    EVENTS,
-    FAULT_OP,
-    FAULT_ROW,
-    FREE_AT,
-    FREE_NOTES,
-    FREE_SLOTS,
-    GRANTING,
-    HEAD_ROW,
-    HOPS,
-    IN_FLIGHT,
-    LANE,
-    LANES,
-    LINK,
-    MAX_TIME,
-    NEVER,
-    NOW,
-    OP,
-    PACKETS,
-    TAIL_ROW,
-    TRACED,
-    WAIT,
-    WAKE_AT,
-    WAKES,
-    WATCHES,
-    WIRE_BYTES,
+from weft.kernels.packet.lanes import (
+    credits_of,
+    duration,
+    kind_of,
+    lane_served,
+    rounded,
+    wake,
 )
-from weft.kernels.packet.queue import give_slot, lowest_dirty, mark, next_time, pop, push
+from weft.kernels.packet.records import NEVER, WAKES
 from weft.kernels.packet.route import route
 from weft.kernels.packet.switch import choose_packet, enqueue, take
 from weft.kernels.program.operations import next_start, program_events, start_ready
@@ -71,82 +38,84 @@ PAUSED = 7
 
 #: Slots that one event or grant may take.
 ROOM = 16
-#: Columns of a traced hop: message, packet, link, lane, when it could leave, left, had left, and
-#: when it could leave and was the first of its queue.
-HOP_WIDTH = 8
 
 
 @part_njit()
-def _grant(net, ranks, link, now):
+def _grant(net, ranks, number, now):
     """Let a link grant a packet if it can, or be woken up when it may."""
-    if not net.state[link, ASKING]:
+    link, rules, count = net.topology.links[number], net.rules, net.count
+    if not link.asking:
         return
-    if net.state[link, FREE_AT] > now:
-        wake(net, link, net.state[link, FREE_AT])
+    if link.free_at_ps > now:
+        wake(net, number, link.free_at_ps)
         return
-    slots, slot_time = net.slots, net.slot_time
-    adapter = net.fixed[link, TAIL_ROW] < 0
+    adapter = link.tail_row < 0
     if adapter:
-        pair = choose_pair(net, link, now)
+        pair = choose_pair(net, number, now)
         found = pair != -1
         slot = np.int64(-1)
     else:
         pair = np.int64(-1)
-        slot = choose_packet(net, link, now)
+        slot = choose_packet(net, number, now)
         found = slot >= 0
     if not found:
-        if net.pick[1] < NEVER:
-            wake(net, link, net.pick[1])
+        if count.soon_ps < NEVER:
+            wake(net, number, count.soon_ps)
         return
-    picked = net.pick[0]
+    picked = count.picked
     lane = picked >> 1
     could = now
     if pair == NOTICE:
-        slot = send_notice(net, link, lane)
-        could = slot_time[slot]
+        slot = send_notice(net, number, lane)
+        could = net.calendar.packets[slot].time_ps
     elif adapter:
         could = can_send(net, pair)
-        slot = inject(net, ranks, pair, link, lane, now)
+        slot = inject(net, ranks, pair, number, lane, now)
     else:
-        could = slot_time[slot]
-    size = np.int64(slots[slot, BYTES])
-    lasts = duration(net, link, size)
+        could = net.calendar.packets[slot].time_ps
+    packet, kind = net.calendar.packets[slot], kind_of(net, number)
+    size = np.int64(packet.wire_bytes)
+    lasts = duration(net, number, size)
     until = now + lasts
-    net.state[link, FREE_AT] = until
-    if adapter and net.memory[link] > 0:
-        net.state[link, FREE_AT] = now + max(lasts, rounded(size, net.memory[link]))
-        net.cable_free[link] = until
+    link.free_at_ps = until
+    if adapter and kind.memory_gbps > 0:
+        link.free_at_ps = now + max(lasts, rounded(size, kind.memory_gbps))
+        link.cable_free_ps = until
     if pair >= 0:
-        net.messages[slots[slot, OP], READY] = net.state[link, FREE_AT]
-    net.lanes[link * net.setting[LANES] + lane, CREDITS] -= credits_of(net, size)
-    lane_served(net, link, picked, size)
-    count = net.counts[link * net.setting[LANES] + lane]
-    count[PACKETS] += 1
-    count[WIRE_BYTES] += size
-    count[WAIT] += now - could
-    count[BUSY] += lasts
-    net.number[HOPS] += 1
-    traced = net.traced
-    if len(traced) and traced[slots[slot, OP]]:
-        hop = net.hops[net.number[TRACED]]
-        hop[0], hop[1], hop[2], hop[3] = slots[slot, OP], slots[slot, 8], link, lane
-        hop[4], hop[5], hop[6] = could, now, until
-        hop[7] = could if adapter else max(could, net.first_at[slot])
-        net.number[TRACED] += 1
+        net.adapters.messages[packet.op].ready_ps = link.free_at_ps
+    sends = net.lanes[number * rules.lanes + lane]
+    sends.credits -= credits_of(rules, size)
+    lane_served(net.arbitration, rules, number, picked, size)
+    sends.packets += 1
+    sends.wire_bytes += size
+    sends.wait_ps += now - could
+    sends.busy_ps += lasts
+    count.hops += 1
+    if len(net.trace.traced) and net.trace.traced[packet.op]:
+        hop = net.trace.hops[count.traced]
+        hop.op = packet.op
+        hop.sequence = packet.sequence
+        hop.link = number
+        hop.lane = lane
+        hop.ready_ps = could
+        hop.left_ps = now
+        hop.gone_ps = until
+        hop.front_ps = could if adapter else max(could, net.trace.front_ps[slot])
+        count.traced += 1
     if not adapter:
-        if net.setting[WATCHES]:
-            conga_sent(net, slot, link, size, now)
+        if rules.watches:
+            conga_sent(net, slot, number, size, now)
         take(net, slot, until, now)
-        if net.setting[CONGESTION]:
-            mark_packet(net, slot, link, lane)
-    if net.state[link, ASKING]:
-        wake(net, link, net.state[link, FREE_AT])
-    if net.fixed[link, HEAD_ROW] < 0:
-        deliver(net, ranks, slot, link, lane, now)
+        if rules.has_control:
+            mark_packet(net, slot, number, lane)
+    if link.asking:
+        wake(net, number, link.free_at_ps)
+    if link.head_row < 0:
+        deliver(net, ranks, slot, number, lane, now)
         return
-    slots[slot, LINK] = link
-    slots[slot, LANE] = lane
-    push(net, slot, now + span(net, link, ARRIVAL))
+    packet.link = number
+    packet.lane = lane
+    push(net.calendar, slot, now + kind.arrival_ps)
 
 
 @lean_njit()
@@ -169,31 +138,32 @@ def run(net, ranks, until, most_events):
     int: DONE, MORE, TIME_OUT, STUCK, NO_ROOM (more slots are needed), NO_WAY, NO_TRACE or PAUSED
     (`until` has come).
     """
-    setting, number = net.setting, net.number
-    slots = net.slots
+    count = net.count
+    calendar = net.calendar
     instants = 0
     while True:
-        now = number[NOW]
-        if not number[GRANTING]:
+        now = count.now_ps
+        if not count.granting:
             # (a) packets that are routed, and links that wake up
-            while next_time(net) <= now:
-                if number[FREE_SLOTS] < ROOM or number[FREE_NOTES] < ROOM:
+            while next_time(calendar) <= now:
+                if calendar.state.free < ROOM or net.credits.state.free < ROOM:
                     return NO_ROOM
-                slot = pop(net)
-                number[EVENTS] += 1
-                if slots[slot, LANE] < WAKES:
+                slot = pop(calendar)
+                count.events += 1
+                packet = calendar.packets[slot]
+                if packet.lane < WAKES:
                     happens(net, slot, now)
                     continue
-                if slots[slot, LANE] == WAKES:
-                    link = np.int64(slots[slot, LINK])
-                    give_slot(net, slot)
-                    if net.state[link, WAKE_AT] <= now:
-                        net.state[link, WAKE_AT] = NEVER
+                if packet.lane == WAKES:
+                    link = np.int64(packet.link)
+                    give_slot(calendar, slot)
+                    if net.topology.links[link].wake_at_ps <= now:
+                        net.topology.links[link].wake_at_ps = NEVER
                     mark(net, link)
                     continue
                 if not route(net, slot, now):
-                    number[FAULT_ROW] = net.fixed[slots[slot, LINK], HEAD_ROW]
-                    number[FAULT_OP] = slots[slot, OP]
+                    count.fault_row = net.topology.links[packet.link].head_row
+                    count.fault_op = packet.op
                     return NO_WAY
                 enqueue(net, slot, now)
             # (b) what programs wait for
@@ -205,26 +175,25 @@ def run(net, ranks, until, most_events):
                 join(net, ranks.program.size_bytes, np.int64(ranks.joining[place]), now)
             ranks.count.joining = 0
         # (d) grants
-        while number[DIRTY]:
-            number[GRANTING] = 1
-            if number[FREE_SLOTS] < ROOM or number[FREE_NOTES] < ROOM:
+        while count.due:
+            count.granting = 1
+            if calendar.state.free < ROOM or net.credits.state.free < ROOM:
                 return NO_ROOM
-            if len(net.traced) and number[TRACED] == len(net.hops):
+            if len(net.trace.traced) and count.traced == len(net.trace.hops):
                 return NO_TRACE
-            link = lowest_dirty(net)
-            _grant(net, ranks, link, now)
-        number[GRANTING] = 0
-        time = next_start(ranks, next_time(net))
+            _grant(net, ranks, lowest_due(net), now)
+        count.granting = 0
+        time = next_start(ranks, next_time(calendar))
         if time > now:
             if time == NEVER:
                 # Puts end when they have left, which is before they have arrived.
-                over = ranks.count.ended == len(ranks.program.kind) and number[IN_FLIGHT] == 0
+                over = ranks.count.ended == len(ranks.program.kind) and count.in_flight == 0
                 return DONE if over else STUCK
-            if time > setting[MAX_TIME]:
+            if time > net.rules.max_time_ps:
                 return TIME_OUT
             if time > until:
                 return PAUSED
             if instants >= most_events:
                 return MORE
             instants += 1
-            number[NOW] = time
+            count.now_ps = time

@@ -4,34 +4,34 @@ import numpy as np
 
 from weft.kernels.hashing import splitmix64
 from weft.kernels.lean import lean_njit, part_njit
-from weft.kernels.packet.choice import ENTRIES, GAP, draw
-from weft.kernels.packet.layout import SEED, SERIAL
+from weft.kernels.packet.choice import draw
 
 
 @part_njit()
 def ecmp(net, row, flow, several):
     """One candidate for all packets of a connection."""
-    return draw(net.setting[SEED], flow, row, several)
+    return draw(net.rules.seed, flow, row, several)
 
 
 @part_njit()
 def spray(net, slot, row, several):
     """A candidate for each packet."""
-    return draw(net.setting[SEED], np.int64(net.slots[slot, SERIAL]), row, several)
+    return draw(net.rules.seed, np.int64(net.calendar.packets[slot].serial), row, several)
 
 
-@lean_njit(forceinline=True)
+@part_njit()
 def entry_of(choice, row, flow):
-    """The entry of a node's flowlet table that a connection uses."""
-    entries = choice.numbers[ENTRIES]
-    return row * entries + np.int64(splitmix64(np.uint64(flow)) % np.uint64(entries))
+    """The `FLOWLET_ENTRY` of a row that a connection uses."""
+    entries = choice.rules.entries
+    place = row * entries + np.int64(splitmix64(np.uint64(flow)) % np.uint64(entries))
+    return choice.flowlets[place]
 
 
 @lean_njit(forceinline=True)
-def place_of(set_edge, first, several, edge):
+def place_of(candidates, first, several, edge):
     """Which candidate an edge is, -1 for none."""
     for at in range(several):
-        if set_edge[first + at] == edge:
+        if candidates[first + at].edge == edge:
             return np.int64(at)
     return np.int64(-1)
 
@@ -39,17 +39,16 @@ def place_of(set_edge, first, several, edge):
 @part_njit()
 def kept(net, entry, first, several, now):
     """The candidate of the flowlet before, -1 after a gap or when it is none."""
-    last = net.choice.entry_time[entry]
-    if last < 0 or now - last > net.choice.numbers[GAP]:
+    if entry.time_ps < 0 or now - entry.time_ps > net.choice.rules.gap_ps:
         return np.int64(-1)
-    return place_of(net.set_edge, first, several, net.choice.entry_edge[entry])
+    return place_of(net.tables.candidates, first, several, entry.edge)
 
 
 @part_njit()
 def keep(net, entry, first, taken, now):
     """Write a packet's candidate into its flowlet's entry."""
-    net.choice.entry_edge[entry] = net.set_edge[first + taken]
-    net.choice.entry_time[entry] = now
+    entry.edge = net.tables.candidates[first + taken].edge
+    entry.time_ps = now
 
 
 @part_njit()

@@ -3,37 +3,8 @@
 import numpy as np
 
 from weft.kernels.lean import lean_njit, part_njit, tiny_njit
-from weft.kernels.packet.layout import (
-    BACK_HEAD,
-    BACK_TAIL,
-    CREDIT_BYTES,
-    CREDITS,
-    DURATION,
-    FREE_NOTES,
-    FULL_CREDITS,
-    HEADER,
-    HIGH_AT,
-    HIGH_LEFT,
-    HIGH_LIMIT,
-    LANE,
-    LANES,
-    LAST_LANE,
-    LIMIT_LEFT,
-    LINK,
-    LOW_AT,
-    LOW_LEFT,
-    MTU,
-    NEVER,
-    NOTE_AFTER,
-    NOTE_COUNT,
-    NOTE_TIME,
-    SHORT,
-    SPAN,
-    WAKE_AT,
-    WAKES,
-    WEIGHTED,
-)
-from weft.kernels.packet.queue import push, take_slot
+from weft.kernels.packet.calendar import push, take_slot
+from weft.kernels.packet.records import NEVER, WAKES
 
 #: Unit of the weights of lanes, and of the limit of high priority.
 WEIGHT_BYTES = 64
@@ -48,166 +19,186 @@ def rounded(size_bytes, rate_gbps):
 
 
 @tiny_njit()
-def span(net, link, which):
-    """A time of a link: which of its latencies, or the duration of a whole packet."""
-    return net.spans[net.fixed[link, SPAN], which]
+def kind_of(net, link):
+    """The `KIND` of a link."""
+    return net.topology.kinds[net.topology.links[link].kind]
 
 
 @part_njit()
 def duration(net, link, wire_bytes):
     """Duration of a packet on a link, ps."""
-    if wire_bytes == net.setting[MTU] + net.setting[HEADER]:
-        return span(net, link, DURATION)
-    return rounded(wire_bytes, net.rate[link])
+    kind = kind_of(net, link)
+    if wire_bytes == net.rules.whole_bytes:
+        return kind.whole_ps
+    return rounded(wire_bytes, kind.rate_gbps)
 
 
 @tiny_njit()
-def credits_of(net, wire_bytes):
+def credits_of(rules, wire_bytes):
     """Credits that a packet takes."""
-    if wire_bytes == net.setting[MTU] + net.setting[HEADER]:
-        return net.setting[FULL_CREDITS]
-    return (wire_bytes + net.setting[CREDIT_BYTES] - 1) // net.setting[CREDIT_BYTES]
+    if wire_bytes == rules.whole_bytes:
+        return rules.whole_credits
+    return (wire_bytes + rules.credit_bytes - 1) // rules.credit_bytes
 
 
 @part_njit()
 def wake(net, link, time):
-    """See to it that a link is looked at again at a time, or before."""
-    if net.state[link, WAKE_AT] <= time:
+    """See to it that a link is looked at again at a time, ps, or before."""
+    woken = net.topology.links[link]
+    if woken.wake_at_ps <= time:
         return
-    net.state[link, WAKE_AT] = time
-    slot = take_slot(net)
-    net.slots[slot, LINK] = link
-    net.slots[slot, LANE] = WAKES
-    push(net, slot, time)
+    woken.wake_at_ps = time
+    slot = take_slot(net.calendar)
+    event = net.calendar.packets[slot]
+    event.link = link
+    event.lane = WAKES
+    push(net.calendar, slot, time)
 
 
 @part_njit()
-def credits_now(net, lane, now):
-    """Credits of a lane, with those that have come back by now."""
-    notes = net.notes
-    head = np.int64(lane[BACK_HEAD])
-    while head >= 0 and notes[head, NOTE_TIME] <= now:
-        lane[CREDITS] += notes[head, NOTE_COUNT]
-        net.free_note[net.number[FREE_NOTES]] = head
-        net.number[FREE_NOTES] += 1
-        head = notes[head, NOTE_AFTER]
-    lane[BACK_HEAD] = head
-    return np.int64(lane[CREDITS])
+def credits_now(credits, lane, now):
+    """Credits of a lane (`LANE`), with those that have come back by now."""
+    returns = credits.returns
+    first = np.int64(lane.first_return)
+    while first >= 0 and returns[first].time_ps <= now:
+        back = returns[first]
+        lane.credits += back.credits
+        credits.free[credits.state.free] = first
+        credits.state.free += 1
+        first = np.int64(back.next)
+    lane.first_return = first
+    return np.int64(lane.credits)
 
 
 @part_njit()
-def credit_time(net, lane, needed):
+def credit_time(credits, lane, needed):
     """When a lane that is short will have so many credits; NEVER while nobody has sent them."""
-    notes = net.notes
-    have = np.int64(lane[CREDITS])
-    note = np.int64(lane[BACK_HEAD])
-    while note >= 0:
-        have += notes[note, NOTE_COUNT]
+    have = np.int64(lane.credits)
+    place = np.int64(lane.first_return)
+    while place >= 0:
+        back = credits.returns[place]
+        have += back.credits
         if have >= needed:
-            return notes[note, NOTE_TIME]
-        note = notes[note, NOTE_AFTER]
+            return back.time_ps
+        place = np.int64(back.next)
     return np.int64(NEVER)
 
 
 @part_njit()
-def send_back(net, link, lane, count, time, now):
+def send_back(net, link, lane_number, count, time, now):
     """Let credits be with the sender of a link at a time."""
-    notes = net.notes
-    row = net.lanes[link * net.setting[LANES] + lane]
-    credits_now(net, row, now)
-    net.number[FREE_NOTES] -= 1
-    note = np.int64(net.free_note[net.number[FREE_NOTES]])
-    notes[note, NOTE_TIME] = time
-    notes[note, NOTE_COUNT] = count
-    head = np.int64(row[BACK_HEAD])
-    tail = np.int64(row[BACK_TAIL])
-    if head < 0 or notes[tail, NOTE_TIME] <= time:
-        notes[note, NOTE_AFTER] = -1
-        if head < 0:
-            row[BACK_HEAD] = note
+    credits, returns = net.credits, net.credits.returns
+    lane = net.lanes[link * net.rules.lanes + lane_number]
+    credits_now(credits, lane, now)
+    credits.state.free -= 1
+    place = np.int64(credits.free[credits.state.free])
+    back = returns[place]
+    back.time_ps = time
+    back.credits = count
+    first = np.int64(lane.first_return)
+    last = np.int64(lane.last_return)
+    if first < 0 or returns[last].time_ps <= time:
+        back.next = -1
+        if first < 0:
+            lane.first_return = place
         else:
-            notes[tail, NOTE_AFTER] = note
-        row[BACK_TAIL] = note
-        if row[SHORT]:
-            row[SHORT] = 0
+            returns[last].next = place
+        lane.last_return = place
+        if lane.is_short:
+            lane.is_short = 0
             wake(net, link, time)
         return
     # Several packets leave a port at a time, and the later one may be the shorter.
-    if notes[head, NOTE_TIME] > time:
-        notes[note, NOTE_AFTER] = head
-        row[BACK_HEAD] = note
+    if returns[first].time_ps > time:
+        back.next = first
+        lane.first_return = place
     else:
-        before = head
-        while notes[notes[before, NOTE_AFTER], NOTE_TIME] <= time:
-            before = notes[before, NOTE_AFTER]
-        notes[note, NOTE_AFTER] = notes[before, NOTE_AFTER]
-        notes[before, NOTE_AFTER] = note
+        before = first
+        while returns[returns[before].next].time_ps <= time:
+            before = np.int64(returns[before].next)
+        back.next = returns[before].next
+        returns[before].next = place
     # Who waits for credits that came back first until now may go earlier.
-    row[SHORT] = 0
+    lane.is_short = 0
     wake(net, link, time)
 
 
 @lean_njit(forceinline=True)
 def _holds(table, candidates):
-    for entry in range(len(table)):
-        if table[entry, 1] > 0 and candidates >> table[entry, 0] & 1:
+    for place in range(len(table)):
+        entry = table[place]
+        if entry.weight > 0 and candidates >> entry.lane & 1:
             return True
     return False
 
 
+@lean_njit(forceinline=True)
+def _next_entry(table, entry, left, candidates):
+    """The entry whose turn it is, and what is left of its weight."""
+    if candidates >> table[entry].lane & 1 and left > 0:
+        return entry, left
+    while True:
+        entry = entry + 1 if entry + 1 < len(table) else np.int64(0)
+        if candidates >> table[entry].lane & 1 and table[entry].weight > 0:
+            return entry, table[entry].weight
+
+
 @part_njit()
-def choose_lane(net, link, candidates):
+def choose_lane(arbitration, rules, link, candidates):
     """Pick a lane among those of a bit mask; -1 when none may send.
 
     Returns
     -------
     int: the lane, and whether it is of the high table or of none, as lane * 2 + high.
     """
-    lanes = net.setting[LANES]
+    lanes = rules.lanes
     if lanes == 1:
         return np.int64(0)
-    serving = net.arbiter[link]
-    if not net.setting[WEIGHTED]:
-        lane = serving[LAST_LANE]
+    serving = arbitration.arbiters[link]
+    if not rules.is_weighted:
+        lane = np.int64(serving.last_lane)
         for _ in range(lanes):
-            lane = lane + 1 if lane + 1 < lanes else 0
+            lane = lane + 1 if lane + 1 < lanes else np.int64(0)
             if candidates >> lane & 1:
-                return np.int64(lane) * 2
+                return lane * 2
         return np.int64(-1)
-    high, low = net.high, net.low
+    high, low = arbitration.high, arbitration.low
     use_high = _holds(high, candidates)
     has_low = _holds(low, candidates)
-    if use_high and has_low and net.setting[HIGH_LIMIT] != ENDLESS and serving[LIMIT_LEFT] <= 0:
+    if use_high and has_low and rules.high_limit != ENDLESS and serving.limit_left <= 0:
         use_high = False
-    if not use_high and not has_low:
-        return np.int64(-1)
-    table, at, left = (high, HIGH_AT, HIGH_LEFT) if use_high else (low, LOW_AT, LOW_LEFT)
-    entry = np.int64(serving[at])
-    if not (candidates >> table[entry, 0] & 1 and serving[left] > 0):
-        while True:
-            entry = entry + 1 if entry + 1 < len(table) else 0
-            if candidates >> table[entry, 0] & 1 and table[entry, 1] > 0:
-                break
-        serving[at] = entry
-        serving[left] = table[entry, 1]
-    return np.int64(table[entry, 0]) * 2 + use_high
+    if use_high:
+        entry, left = _next_entry(
+            high, np.int64(serving.high_entry), np.int64(serving.high_left), candidates
+        )
+        serving.high_entry = entry
+        serving.high_left = left
+        return high[entry].lane * 2 + 1
+    if has_low:
+        entry, left = _next_entry(
+            low, np.int64(serving.low_entry), np.int64(serving.low_left), candidates
+        )
+        serving.low_entry = entry
+        serving.low_left = left
+        return low[entry].lane * 2
+    return np.int64(-1)
 
 
 @part_njit()
-def lane_served(net, link, picked, wire_bytes):
+def lane_served(arbitration, rules, link, picked, wire_bytes):
     """Write down that the lane that was picked has sent a packet."""
-    if net.setting[LANES] == 1:
+    if rules.lanes == 1:
         return
-    serving = net.arbiter[link]
-    serving[LAST_LANE] = picked >> 1
-    if not net.setting[WEIGHTED]:
+    serving = arbitration.arbiters[link]
+    serving.last_lane = picked >> 1
+    if not rules.is_weighted:
         return
     units = (wire_bytes + WEIGHT_BYTES - 1) // WEIGHT_BYTES
     if picked & 1:
-        serving[HIGH_LEFT] = max(serving[HIGH_LEFT] - units, 0)
+        serving.high_left = max(serving.high_left - units, 0)
         # Down to 0: without low priority it is never restored, and must not wrap around.
-        serving[LIMIT_LEFT] = max(serving[LIMIT_LEFT] - wire_bytes, 0)
+        serving.limit_left = max(serving.limit_left - wire_bytes, 0)
     else:
-        serving[LOW_LEFT] = max(serving[LOW_LEFT] - units, 0)
+        serving.low_left = max(serving.low_left - units, 0)
         # A limit of 0 lets one packet pass.
-        serving[LIMIT_LEFT] = max(net.setting[HIGH_LIMIT] * LIMIT_BYTES, 1)
+        serving.limit_left = max(rules.high_limit * LIMIT_BYTES, 1)

@@ -1,144 +1,181 @@
-"""Everything that packets meet: one tuple of arrays that all kernels of the packet level share."""
+"""Everything that packets meet, in parts: tuples of arrays of `weft.kernels.packet.records`.
+
+What is one record there is passed as a pointer to it; arrays are of one dimension unless told.
+"""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 
-class Net(NamedTuple):
-    """Arrays by name; rows and places are those of `weft.kernels.packet.layout`.
+class Topology(NamedTuple):
+    """Links and what lies at either end.
 
     Parameters
     ----------
-    setting, number
-        int64: what was set and what counts, by place.
-    fixed, spans, rate, memory
-        Of links: int32 rows that never change, int64 rows of times that many share, float64 Gb/s,
-        and float64 Gb/s of memory behind an adapter at one end, 0 where that is no slower.
-    into, row_base, row_link
-        int32: the link that comes in and that leaves by port ``p`` of row ``r``, at
-        ``row_base[r] + p``.
-    slots, slot_time, free
-        Packets and wake-ups: int32 rows, int64 ps, int32 stack of those that are free.
-    notes, free_note
-        Credits on their way back: int64 rows, int32 stack of those that are free.
-    bucket_head, bucket_used, active_time, active_item, far_time, far_item
-        Of `packet_queue`: int32 lists, uint64 bits, and two heaps of int64.
-    state, lanes, arbiter, counts
-        int64 rows of links, int32 rows of lanes, int32 rows of lane arbitration of links, int64
-        rows of what lanes have carried.
-    marked
-        int64 [lanes of links], or [1] without congestion control: packets that were marked.
-    queue_head, queue_tail, asked, port_free
-        int32 first and last packet of each queue, uint64 bits of the ports that ask each lane of
-        each link, int64 ps when input ports are free.
-    cable_free
-        int64 ps when the cable behind an adapter with slower memory is free; `FREE_AT` of its link
-        waits for the memory too.
-    dirty, is_dirty
-        int32 heap and uint8 marks of links that may have something to grant.
-    pairs, connections, kept, messages
-        int32 rows of queue pairs and of connections, int64 rows of how long these keep packets
-        that came early, and of operations; see `packet_adapter`.
-    next_sent, next_whole, sends, pair_of, connection_of, route_of
-        Of operations: the next in its queue pair and in its connection, what it sends (uint8), its
-        queue pair, connection and route (int32).
-    route_link, route_lane, route_way, route_level
-        Of routes: first link, lane on it, what packets carry, and service level.
-    high, low
-        int64 [entries, 2]: tables of lane arbitration.
-    pick, loads
-        int64 scratch: of choices of links, and loads of the candidates of a packet.
-    traced, first_at, hops
-        uint8 marks of operations to trace (empty for none), int64 ps when each slot's packet became
-        the first of its queue (empty without a trace), and int64 rows for their hops.
-    table
-        uint8 or uint16 [lids, rows]: ports of forwarding tables.
-    runs
-        int32: links of source routes, one after the other.
-    set_id, set_offset, set_edge, set_lane, edge_link, goal_row, last_link
-        Of candidates: see `weft.routes.CandidateRoutes`; the link of each edge, the row that each
-        endpoint hangs from, and the link to it.
-    lane_tables, lane_index, lane_base, lane_ports
-        SL to VL by ports; see `weft.routes.VirtualLanes`.
-    choice
-        What the policy keeps: a `packet_choice.Choice`.
-    rules, cct, back, paces, rates, notices
-        Of congestion control: int64 numbers, int64 [entries, 2] table, int32 way back of each
-        route, int64 rows of queue pairs and of what shares an index, and int32 first and last
-        notification of each lane; see `packet_congestion`.
+    links, kinds, rows
+        `LINK` of each directed link, `KIND` of links that are alike, `ROW` of each node.
+    ports
+        `PORT` of all rows, one row after the other.
     """
 
-    setting: Any
-    number: Any
-    fixed: Any
-    spans: Any
-    rate: Any
-    memory: Any
-    into: Any
-    row_base: Any
-    row_link: Any
-    slots: Any
-    slot_time: Any
+    links: Any
+    kinds: Any
+    rows: Any
+    ports: Any
+
+
+class Calendar(NamedTuple):
+    """What is to come; see `weft.kernels.packet.calendar`.
+
+    Parameters
+    ----------
+    state
+        One `CALENDAR`.
+    packets, free
+        `PACKET`, and int32 stack of the slots that are free.
+    bucket_first, bucket_used
+        int32 and uint64 bits: the list of each bucket, and which have one.
+    active_time, active_item, far_time, far_item
+        int64: heaps of times in ps, and what decides among equal ones.
+    """
+
+    state: Any
+    packets: Any
     free: Any
-    notes: Any
-    free_note: Any
-    bucket_head: Any
+    bucket_first: Any
     bucket_used: Any
     active_time: Any
     active_item: Any
     far_time: Any
     far_item: Any
+
+
+class Credits(NamedTuple):
+    """Credits on their way back: one `POOL`, `RETURN`, and int32 stack of those that are free."""
+
     state: Any
-    lanes: Any
-    arbiter: Any
-    counts: Any
-    marked: Any
-    queue_head: Any
-    queue_tail: Any
-    asked: Any
-    port_free: Any
-    cable_free: Any
-    dirty: Any
-    is_dirty: Any
-    pairs: Any
-    connections: Any
-    kept: Any
-    messages: Any
-    next_sent: Any
-    next_whole: Any
-    sends: Any
-    pair_of: Any
-    connection_of: Any
-    route_of: Any
-    route_link: Any
-    route_lane: Any
-    route_way: Any
-    route_level: Any
+    returns: Any
+    free: Any
+
+
+class Arbitration(NamedTuple):
+    """Lane arbitration: `ARBITER` of each link, and the high and low table of `WEIGHT`."""
+
+    arbiters: Any
     high: Any
     low: Any
-    pick: Any
-    loads: Any
-    traced: Any
-    first_at: Any
-    hops: Any
-    table: Any
-    runs: Any
+
+
+class Adapters(NamedTuple):
+    """What is sent.
+
+    Parameters
+    ----------
+    messages, sends
+        `MESSAGE` of each operation, and uint8: what it sends, by `weft.kernels.program`.
+    routes, pairs, connections
+        `ROUTE`, `PAIR` and `CONNECTION`.
+    reordered
+        `REORDER` of each connection; one where packets come in order.
+    """
+
+    messages: Any
+    sends: Any
+    routes: Any
+    pairs: Any
+    connections: Any
+    reordered: Any
+
+
+class RouteTables(NamedTuple):
+    """What nodes look up; none can be written.
+
+    Parameters
+    ----------
+    forwarding
+        uint8 or uint16 [lids, rows]: ports of forwarding tables.
+    source_routes
+        int32: links of source routes, one after the other.
+    set_id, set_offset, candidates
+        int32 [rows, rows], int32 and `CANDIDATE`: see `weft.routes.CandidateRoutes`.
+    endpoints
+        `ENDPOINT`.
+    lane_tables, lane_index, lane_rows
+        uint8 [tables, 16], int32 and `LANE_ROW`: see `weft.routes.VirtualLanes`.
+    """
+
+    forwarding: Any
+    source_routes: Any
     set_id: Any
     set_offset: Any
-    set_edge: Any
-    set_lane: Any
-    edge_link: Any
-    goal_row: Any
-    last_link: Any
+    candidates: Any
+    endpoints: Any
     lane_tables: Any
     lane_index: Any
-    lane_base: Any
-    lane_ports: Any
-    choice: Any
+    lane_rows: Any
+
+
+class Trace(NamedTuple):
+    """Hops of some messages.
+
+    Parameters
+    ----------
+    traced
+        uint8 marks of operations; empty for none.
+    front_ps
+        int64: when each slot's packet became the first of its queue; empty for none.
+    hops
+        `HOP`.
+    """
+
+    traced: Any
+    front_ps: Any
+    hops: Any
+
+
+class Net(NamedTuple):
+    """All that kernels of the packet level share.
+
+    Parameters
+    ----------
+    rules, count
+        One `RULES` and one `COUNT`.
+    topology, calendar, credits, arbitration, adapters, tables, trace
+        See there.
+    lanes
+        `LANE` of each link and lane, at ``link * lanes + lane``.
+    queues
+        `QUEUE` of packets in nodes.
+    asked
+        uint64 bits of the ports that ask each lane of each link.
+    port_free
+        int64 [links * speedup]: ps when each input port can send more.
+    due
+        int32 heap of the links that may have something to grant.
+    best, loads
+        Scratch: `BEST` of each lane, int64 loads of the candidates of a packet.
+    choice
+        A `weft.kernels.packet.choice.Choice`: what the policy keeps.
+    control
+        A `weft.kernels.packet.congestion_control.Control`.
+    """
+
     rules: Any
-    cct: Any
-    back: Any
-    paces: Any
-    rates: Any
-    notices: Any
+    count: Any
+    topology: Topology
+    calendar: Calendar
+    credits: Credits
+    arbitration: Arbitration
+    adapters: Adapters
+    tables: RouteTables
+    trace: Trace
+    lanes: Any
+    queues: Any
+    asked: Any
+    port_free: Any
+    due: Any
+    best: Any
+    loads: Any
+    choice: Any
+    control: Any

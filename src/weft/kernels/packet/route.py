@@ -18,23 +18,9 @@ from weft.kernels.packet.choice import (
 from weft.kernels.packet.conga import conga, conga_comes
 from weft.kernels.packet.congestion_control import BECN
 from weft.kernels.packet.hashed_choice import ecmp, flowlet, spray
-from weft.kernels.packet.layout import (
-    HEAD_ROW,
-    LANE,
-    LANE_KIND,
-    LINK,
-    MARKS,
-    OP,
-    OUT,
-    OUT_LANE,
-    POLICY,
-    ROUND,
-    ROUTE_KIND,
-    WAY,
-)
 from weft.kernels.packet.ugal import makes_for
 
-# Kinds of routes: `WAY` is a LID, a place in the runs of links, or an endpoint.
+# Kinds of routes: `PACKET.address` is a LID, a place in the source routes, or an endpoint.
 TABLES = 0
 RUNS = 1
 CANDIDATES = 2
@@ -46,7 +32,7 @@ NO_WAY = -1
 @part_njit()
 def _among(net, slot, row, flow, first, several, now):
     """Which of the candidates a packet takes: every policy has its line here."""
-    policy = net.setting[POLICY]
+    policy = net.rules.policy
     if policy == CONGA:  # it writes headers where there is one candidate too
         return conga(net, slot, row, flow, first, several, now)
     if several == 1:
@@ -67,7 +53,7 @@ def route(net, slot, now):
     Parameters
     ----------
     net
-        A `packet_net.Net`.
+        A `weft.kernels.packet.net.Net`.
     slot
         The packet.
     now
@@ -77,45 +63,46 @@ def route(net, slot, now):
     -------
     bool: whether anything leads on.
     """
-    setting, slots = net.setting, net.slots
-    row = np.int64(net.fixed[slots[slot, LINK], HEAD_ROW])
-    lane = np.int64(slots[slot, LANE])
-    way = np.int64(slots[slot, WAY])
+    rules, tables, packet = net.rules, net.tables, net.calendar.packets[slot]
+    row = np.int64(net.topology.links[packet.link].head_row)
+    lane = np.int64(packet.lane)
+    address = np.int64(packet.address)
     link = np.int64(NO_WAY)
-    if setting[ROUTE_KIND] == TABLES:
-        port = np.int64(net.table[way, row])
-        if net.row_base[row] + port < net.row_base[row + 1]:
-            link = np.int64(net.row_link[net.row_base[row] + port])
-    elif setting[ROUTE_KIND] == RUNS:
-        link = np.int64(net.runs[way])
-        slots[slot, WAY] = way + 1
+    if rules.route_kind == TABLES:
+        port = np.int64(tables.forwarding[address, row])
+        here = net.topology.rows[row]
+        if port < here.ports:
+            link = np.int64(net.topology.ports[here.first_port + port].out_link)
+    elif rules.route_kind == RUNS:
+        link = np.int64(tables.source_routes[address])
+        packet.address = address + 1
     else:
-        goal = np.int64(net.goal_row[way])
+        goal = np.int64(tables.endpoints[address].row)
         group = np.int64(-1)
         via = np.int64(STRAIGHT)
-        if setting[ROUND]:
+        if rules.by_intermediates:
             via = makes_for(net, slot, row, goal, now)
-        elif setting[POLICY] == CONGA:
+        elif rules.policy == CONGA:
             conga_comes(net, slot, row, goal, now)
         if via >= 0:
-            group = np.int64(net.choice.via_set[via, row])
+            group = np.int64(net.choice.detours.to_via[via, row].set)
         elif goal == row:
-            link = np.int64(net.last_link[way])
+            link = np.int64(tables.endpoints[address].last_link)
         else:
-            group = np.int64(net.set_id[goal, row])
+            group = np.int64(tables.set_id[goal, row])
         if group >= 0:
-            first = np.int64(net.set_offset[group])
-            several = np.int64(net.set_offset[group + 1]) - first
-            flow = np.int64(net.connection_of[slots[slot, OP]])
-            if slots[slot, MARKS] & BECN:
-                flow += len(net.connections)
-            at = first + _among(net, slot, row, flow, first, several, now)
-            link = np.int64(net.edge_link[net.set_edge[at]])
-            lane = lane_of(net, slot, row, at, link)
+            first = np.int64(tables.set_offset[group])
+            several = np.int64(tables.set_offset[group + 1]) - first
+            flow = np.int64(net.adapters.messages[packet.op].connection)
+            if packet.marks & BECN:
+                flow += len(net.adapters.connections)
+            taken = tables.candidates[first + _among(net, slot, row, flow, first, several, now)]
+            link = np.int64(taken.link)
+            lane = lane_of(net, slot, row, taken)
     if link < 0:
         return False
-    if setting[LANE_KIND] == BY_PORTS:
+    if rules.lane_kind == BY_PORTS:
         lane = lane_by_ports(net, slot, row, link)
-    slots[slot, OUT] = link
-    slots[slot, OUT_LANE] = lane
+    packet.out_link = link
+    packet.out_lane = lane
     return True

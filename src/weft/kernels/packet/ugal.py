@@ -4,8 +4,7 @@ import numpy as np
 
 from weft.kernels.lean import lean_njit, part_njit
 from weft.kernels.packet.adaptive import load_at
-from weft.kernels.packet.choice import DIRECT, STRAIGHT, THRESHOLD, UGAL, UNDECIDED, draw
-from weft.kernels.packet.layout import CREDIT_BYTES, POLICY, SEED, SERIAL, VIA
+from weft.kernels.packet.choice import STRAIGHT, UGAL, UNDECIDED, draw
 
 
 @lean_njit(forceinline=True)
@@ -28,7 +27,7 @@ def least_loads(net, slot, row, straight, around, now):
     for group in (straight, around):
         found = least
         least = np.int64(2**62)
-        for at in range(net.set_offset[group], net.set_offset[group + 1]):
+        for at in range(net.tables.set_offset[group], net.tables.set_offset[group + 1]):
             least = min(least, load_at(net, slot, row, np.int64(at), now))
     return found, least
 
@@ -36,33 +35,34 @@ def least_loads(net, slot, row, straight, around, now):
 @part_njit()
 def decide(net, slot, row, goal, now):
     """The intermediate that a packet makes for from its first switch, or STRAIGHT."""
-    choice = net.choice
-    own, other = choice.via[row], choice.via[goal]
+    detours, rules = net.choice.detours, net.choice.rules
+    own, other = detours.via[row], detours.via[goal]
     if own < 0 or other < 0 or own == other:
         return np.int64(STRAIGHT)
-    serial = np.int64(net.slots[slot, SERIAL])
-    via = drawn_via(net.setting[SEED], choice.via, len(choice.via_set), serial, row, goal)
-    if net.setting[POLICY] != UGAL or not choice.numbers[DIRECT]:
+    serial = np.int64(net.calendar.packets[slot].serial)
+    via = drawn_via(net.rules.seed, detours.via, len(detours.to_via), serial, row, goal)
+    if net.rules.policy != UGAL or not rules.chooses_straight:
         return via
-    straight, around = np.int64(net.set_id[goal, row]), np.int64(choice.via_set[via, row])
+    detour = detours.to_via[via, row]
+    straight, around = np.int64(net.tables.set_id[goal, row]), np.int64(detour.set)
     if straight < 0 or around < 0:
         return via
-    near = np.int64(choice.links_to[goal, row])
-    far = np.int64(choice.links_to_via[via, row])
-    far += np.int64(choice.links_to[goal, choice.turns_on[via, row]])
+    near = np.int64(detours.links_to[goal, row])
+    far = np.int64(detour.links) + detours.links_to[goal, detour.turns_on]
     one, two = least_loads(net, slot, row, straight, around, now)
-    more = (one * near - two * far) * net.setting[CREDIT_BYTES]
-    return np.int64(STRAIGHT) if more <= choice.numbers[THRESHOLD] else via
+    more = (one * near - two * far) * net.rules.credit_bytes
+    return np.int64(STRAIGHT) if more <= rules.threshold_bytes else via
 
 
 @part_njit()
 def makes_for(net, slot, row, goal, now):
     """The intermediate that a packet makes for from a row, or STRAIGHT; written into the packet."""
-    via = np.int64(net.slots[slot, VIA])
+    packet = net.calendar.packets[slot]
+    via = np.int64(packet.via)
     if via == UNDECIDED:
         via = decide(net, slot, row, goal, now)
-        net.slots[slot, VIA] = via
-    elif via >= 0 and net.choice.via[row] == via:
+        packet.via = via
+    elif via >= 0 and net.choice.detours.via[row] == via:
         via = np.int64(STRAIGHT)
-        net.slots[slot, VIA] = via
+        packet.via = via
     return via

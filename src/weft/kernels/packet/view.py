@@ -4,18 +4,6 @@ import numpy as np
 
 from weft.kernels.lean import lean_njit
 from weft.kernels.packet.lanes import credits_now, credits_of
-from weft.kernels.packet.layout import (
-    BUFFER_CREDITS,
-    BYTES,
-    FREE_AT,
-    HEAD_ROW,
-    LANES,
-    NOW,
-    OUT,
-    OUT_LANE,
-    QUEUE,
-    QUEUES,
-)
 from weft.kernels.packet.switch import port_free
 
 # Why the first packet of a buffer does not leave.
@@ -37,36 +25,36 @@ def look(net, held, wants, wants_lane, why):
     held, wants, wants_lane, why
         int32, int32, int8 and uint8 [links, lanes], written; see `weft.sim.packet.Snapshots`.
     """
-    slots, slot_time = net.slots, net.slot_time
-    head = net.queue_head
-    now = net.number[NOW]
-    count = net.setting[LANES]
-    for link in range(len(net.state)):
+    packets, rules, now = net.calendar.packets, net.rules, net.count.now_ps
+    count = rules.lanes
+    for link in range(len(net.topology.links)):
+        into = net.topology.links[link]
         for lane in range(count):
-            row = net.lanes[link * count + lane]
-            held[link, lane] = net.setting[BUFFER_CREDITS] - credits_now(net, row, now)
+            taken = credits_now(net.credits, net.lanes[link * count + lane], now)
+            held[link, lane] = rules.buffer_credits - taken
             wants[link, lane] = -1
             wants_lane[link, lane] = -1
             why[link, lane] = NOTHING_WAITS
-            if net.fixed[link, HEAD_ROW] < 0:
+            if into.head_row < 0:
                 continue
-            first = np.int64(net.fixed[link, QUEUE]) + lane * net.fixed[link, QUEUES]
+            first = np.int64(into.first_queue) + lane * into.queues
             longest = np.int64(-1)
-            for queue in range(first, first + net.fixed[link, QUEUES]):
-                slot = np.int64(head[queue])
-                if slot >= 0 and (longest < 0 or slot_time[slot] < slot_time[longest]):
+            for queue in range(first, first + into.queues):
+                slot = np.int64(net.queues[queue].first)
+                if slot >= 0 and (longest < 0 or packets[slot].time_ps < packets[longest].time_ps):
                     longest = slot
             if longest < 0:
                 continue
-            out, out_lane = np.int64(slots[longest, OUT]), np.int64(slots[longest, OUT_LANE])
+            packet = packets[longest]
+            out, out_lane = np.int64(packet.out_link), np.int64(packet.out_lane)
             wants[link, lane] = out
             wants_lane[link, lane] = out_lane
-            needed = credits_of(net, np.int64(slots[longest, BYTES]))
-            if slot_time[longest] > now:
+            needed = credits_of(rules, np.int64(packet.wire_bytes))
+            if packet.time_ps > now:
                 why[link, lane] = NOT_YET
-            elif credits_now(net, net.lanes[out * count + out_lane], now) < needed:
+            elif credits_now(net.credits, net.lanes[out * count + out_lane], now) < needed:
                 why[link, lane] = NO_CREDITS
-            elif net.state[out, FREE_AT] > now:
+            elif net.topology.links[out].free_at_ps > now:
                 why[link, lane] = LINK_BUSY
             else:
                 why[link, lane] = PORT_BUSY if port_free(net, link) > now else LINK_BUSY

@@ -33,19 +33,12 @@ def alone_ps(
         int [messages].
     """
     used, which = np.unique(route, return_inverse=True)
+    topology = network.topology
     offset, links = first_ways(
-        network.fixed, network.row_base, network.row_link, ways.kind, ways.arrays["table"],
-        *(
-            ways.arrays[name]
-            for name in (
-                "runs", "set_id", "set_offset", "set_edge", "edge_link", "goal_row", "last_link"
-            )
-        ),
-        ways.link[used], ways.way[used], len(network.row_base) + 2,
-    )  # fmt: skip
+        topology, ways.tables, ways.kind, ways.routes[used], len(topology.rows) + 3
+    )
     took: NDArray[np.int64] = zero_load(
-        network.fixed, network.spans, network.rate_gbps, network.memory_gbps, offset, links,
-        which.astype(np.int64), np.asarray(size_bytes, dtype=np.int64), hardware.mtu_bytes,
-        hardware.header_bytes, int(picoseconds(hardware.adapter_latency_ns)),
+        topology, offset, links, which.astype(np.int64), np.asarray(size_bytes, dtype=np.int64),
+        hardware.mtu_bytes, hardware.header_bytes, int(picoseconds(hardware.adapter_latency_ns)),
     )  # fmt: skip
     return took

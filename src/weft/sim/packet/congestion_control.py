@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError
 from weft.core.registry import convert
 from weft.kernels.packet import congestion_control as kernel
-from weft.kernels.packet import layout
 from weft.kernels.packet.net import Net
+from weft.kernels.packet.records import one
 from weft.sim.packet.pairs import pairs
 
 Victims = Literal["none", "hosts", "all"]
@@ -174,54 +174,49 @@ class CongestionRecord:
 def control_state(
     control: CongestionControl | None,
     buffer_credits: int,
-    back: NDArray[np.int32],
     num_pairs: int,
     num_links: int,
     num_lanes: int,
-) -> dict[str, NDArray[Any]]:
-    """Arrays of `weft.kernels.packet.net.Net` by name, for its congestion control."""
-    rules = np.zeros(kernel.RULES, dtype=np.int64)
+) -> kernel.Control:
+    """What the kernel keeps of congestion control."""
+    settings = one(kernel.SETTINGS)
     pairs = groups = lanes = 1
-    least = 0
     if control is not None:
         by_level = control.per == "sl"
         pairs, lanes = num_pairs, num_links * num_lanes
         groups = num_links * kernel.LEVELS if by_level else num_pairs
-        least = control.ccti_min
         threshold = control.threshold_credits(buffer_credits)
-        values = {
-            kernel.THRESHOLD: threshold if control.threshold else -1,
-            kernel.SMALLEST: control.packet_size * SIZE_BYTES,
-            kernel.MARKING_RATE: control.marking_rate,
-            kernel.VICTIMS: get_args(Victims).index(control.victims),
-            kernel.INCREASE: control.ccti_increase,
-            kernel.LIMIT: control.limit,
-            kernel.LEAST: least,
-            kernel.TIMER: control.ccti_timer * TIMER_PS,
-            kernel.BY_LEVEL: by_level,
-        }
-        for place, value in values.items():
-            rules[place] = value
-    rates = np.zeros((groups, kernel.RATE_WIDTH), dtype=np.int64)
-    rates[:, [kernel.INDEX, kernel.HIGHEST]] = least
-    return {
-        "rules": rules,
-        "cct": np.array(((0, 0),) if control is None else control.cct, dtype=np.int64),
-        "back": back,
-        "paces": np.zeros((pairs, kernel.PACE_WIDTH), dtype=np.int64),
-        "rates": rates,
-        "notices": np.full((lanes, 2), -1, dtype=np.int32),
-    }
+        settings["threshold_credits"] = threshold if control.threshold else -1
+        settings["smallest_bytes"] = control.packet_size * SIZE_BYTES
+        settings["marking_rate"] = control.marking_rate
+        settings["victims"] = get_args(Victims).index(control.victims)
+        settings["increase"] = control.ccti_increase
+        settings["limit"] = control.limit
+        settings["least"] = control.ccti_min
+        settings["timer_ps"] = control.ccti_timer * TIMER_PS
+        settings["by_level"] = by_level
+    rates = np.zeros(groups, dtype=kernel.RATE)
+    rates["index"] = rates["highest"] = settings["least"]
+    marked = np.zeros(lanes, dtype=kernel.MARKED_LANE)
+    marked["first_notice"] = marked["last_notice"] = -1
+    return kernel.Control(
+        settings=settings,
+        table=np.array([(0, 0)] if control is None else list(control.cct), dtype=kernel.DELAY),
+        paces=np.zeros(pairs, dtype=kernel.PACE),
+        rates=rates,
+        lanes=marked,
+    )
 
 
 def record(net: Net) -> CongestionRecord | None:
     """What congestion control did, None when there was none."""
-    if not net.setting[layout.CONGESTION]:
+    if not net.rules["has_control"]:
         return None
+    paces = net.control.paces
     return CongestionRecord(
-        marked=net.marked.reshape(-1, int(net.setting[layout.LANES])).copy(),
-        arrived=net.paces[:, kernel.MARKED_PACKETS].copy(),
-        notified=net.paces[:, kernel.NOTIFIED].copy(),
-        held_back_ps=net.paces[:, kernel.HELD_BACK].copy(),
-        highest=net.rates[:, kernel.HIGHEST].copy(),
+        marked=net.control.lanes["marked_packets"].reshape(-1, int(net.rules["lanes"])).copy(),
+        arrived=paces["marked_packets"].copy(),
+        notified=paces["notifications"].copy(),
+        held_back_ps=paces["held_back_ps"].copy(),
+        highest=net.control.rates["highest"].copy(),
     )

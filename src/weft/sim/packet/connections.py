@@ -43,8 +43,6 @@ class Connections:
         int32 [ops]: the queue pair; the same array where that is the connection.
     num_connections, num_pairs
         How many there are.
-    back
-        int32 [routes]: the route from the destination to the source, when they were asked for.
     """
 
     ways: Ways
@@ -53,7 +51,6 @@ class Connections:
     pair: NDArray[np.int32]
     num_connections: int
     num_pairs: int
-    back: NDArray[np.int32]
 
     @property
     def several_ways(self) -> bool:
@@ -127,7 +124,7 @@ def connect(
     bound = fabric.num_hosts**2 << lmc
     keys, route = numbered(key, bound)
     del key, turn
-    back = np.zeros(1, dtype=np.int32)
+    back = np.zeros(len(keys), dtype=np.int32)
     if both_ways:
         keys, route, back = _with_ways_back(keys, route, fabric.num_hosts, lmc, bound)
     start, end = np.divmod(keys >> lmc, fabric.num_hosts)
@@ -136,6 +133,7 @@ def connect(
         ports=ports, lid_offset=keys & (1 << lmc) - 1 if lmc else 0,
     )  # fmt: skip
     del start, end, keys
+    ways.routes["back"] = back
     pair = connection
     num_pairs = len(pairs) * per_pair
     if queue_pairs == "host":
@@ -149,7 +147,7 @@ def connect(
 
     connection_of = spread(connection)
     return Connections(
-        ways, num_connections=len(pairs) * per_pair, num_pairs=max(num_pairs, 1), back=back,
+        ways, num_connections=len(pairs) * per_pair, num_pairs=max(num_pairs, 1),
         route=spread(route, program.LOCAL), connection=connection_of,
         pair=connection_of if pair is connection else spread(pair),
     )  # fmt: skip

@@ -8,7 +8,6 @@ import numpy as np
 
 from weft.core.errors import WeftError
 from weft.fabrics import Fabric
-from weft.kernels.packet import adapter, layout
 from weft.kernels.packet import engine as kernel
 from weft.routes import Routes
 from weft.sim.flow.engine import deadlock_of_ranks
@@ -43,38 +42,38 @@ def check_conservation(state: State) -> Mapping[str, int]:
     BrokenInvariant
         Naming what does not add up.
     """
-    number, slots, lanes = state.net.number, state.net.slots, int(state.net.setting[layout.LANES])
-    free = np.zeros(len(slots), dtype=bool)
-    free[state.net.free[: number[layout.FREE_SLOTS]]] = True
-    back = np.zeros(len(state.net.lanes), dtype=np.int64)
-    for row in np.flatnonzero(state.net.lanes[:, layout.BACK_HEAD] >= 0):
-        note = int(state.net.lanes[row, layout.BACK_HEAD])
-        while note >= 0:
-            back[row] += state.net.notes[note, layout.NOTE_COUNT]
-            note = int(state.net.notes[note, layout.NOTE_AFTER])
-    held = state.net.kept[:, adapter.HELD]
+    net, count, packets = state.net, state.net.count, state.net.calendar.packets
+    lanes, returns, rules = net.lanes, net.credits.returns, net.rules
+    free = np.zeros(len(packets), dtype=bool)
+    free[net.calendar.free[: net.calendar.state["free"]]] = True
+    back = np.zeros(len(lanes), dtype=np.int64)
+    for row in np.flatnonzero(lanes["first_return"] >= 0):
+        place = int(lanes["first_return"][row])
+        while place >= 0:
+            back[row] += returns["credits"][place]
+            place = int(returns["next"][place])
+    held = net.adapters.reordered["first_held"]
     for first in held[held >= 0]:
         slot = int(first)
         while slot >= 0:
             free[slot] = True
-            slot = int(slots[slot, layout.NEXT])
-    flying = slots[~free]
-    flying = flying[flying[:, layout.LANE] >= 0]
-    wire = flying[:, layout.BYTES].astype(np.int64)
-    row = flying[:, layout.LINK].astype(np.int64) * lanes + flying[:, layout.LANE]
-    credit = int(state.net.setting[layout.CREDIT_BYTES])
-    inside = np.zeros(len(state.net.lanes), dtype=np.int64)
-    np.add.at(inside, row, -(-wire // credit))
-    whole = int(state.net.setting[layout.BUFFER_CREDITS])
-    total = state.net.lanes[:, layout.CREDITS] + back + inside
+            slot = int(packets["next"][slot])
+    flying = packets[~free]
+    flying = flying[flying["lane"] >= 0]
+    wire = flying["wire_bytes"].astype(np.int64)
+    row = flying["link"].astype(np.int64) * rules["lanes"] + flying["lane"]
+    inside = np.zeros(len(lanes), dtype=np.int64)
+    np.add.at(inside, row, -(-wire // rules["credit_bytes"]))
+    whole = int(rules["buffer_credits"])
+    total = lanes["credits"] + back + inside
     wrong = np.flatnonzero(total != whole)
     if len(wrong):
-        link, lane = divmod(int(wrong[0]), lanes)
+        link, lane = divmod(int(wrong[0]), int(rules["lanes"]))
         raise BrokenInvariant(
             f"link {link} lane {lane} has {total[wrong[0]]} credits in all instead of {whole}"
         )
-    injected, delivered = int(number[layout.SERIALS]), int(number[layout.DELIVERED])
-    bytes_in, bytes_out = int(number[layout.INJECTED_BYTES]), int(number[layout.DELIVERED_BYTES])
+    injected, delivered = int(count["serials"]), int(count["delivered"])
+    bytes_in, bytes_out = int(count["injected_bytes"]), int(count["delivered_bytes"])
     if injected != delivered + len(flying) or bytes_in != bytes_out + int(wire.sum()):
         raise BrokenInvariant(
             f"{injected} packets of {bytes_in} bytes were injected, {delivered} of {bytes_out} "
@@ -94,22 +93,21 @@ def check_conservation(state: State) -> Mapping[str, int]:
 
 def explain(why: int, fabric: Fabric, routes: Routes, workload: Workload, state: State) -> str:
     """Why a run cannot go on, in words, with the place."""
-    number = state.net.number
-    now = f"{number[layout.NOW] / PS_PER_NS:g} ns"
+    count = state.net.count
+    now = f"{count['now_ps'] / PS_PER_NS:g} ns"
     if why == kernel.NO_WAY:
-        row, op = int(number[layout.FAULT_ROW]), int(number[layout.FAULT_OP])
+        row, op = int(count["fault_row"]), int(count["fault_op"])
         name = fabric.node_names[int(fabric.graph.row_node[row])]
         return (
             f"the {routes.engine} routes of {fabric.name} lead no further at {name} for "
             f"{workload.describe(op)}, after {now}"
         )
-    if not number[layout.IN_FLIGHT]:
+    if not count["in_flight"]:
         return deadlock_of_ranks(workload, state.ranks.posted, state.ranks.ended, now)
     _, wants, wants_vl, reason = state.buffers()
     circle = deadlock_cycle(wants, wants_vl, reason)
-    flying = int(number[layout.IN_FLIGHT])
     return (
-        f"the network is deadlocked after {now}: {flying} packets cannot move by the "
+        f"the network is deadlocked after {now}: {count['in_flight']} packets cannot move by the "
         f"{routes.engine} routes of {fabric.name}, because full buffers wait for each other in a "
         f"circle: {_circle_text(circle, fabric, state)}"
     )
@@ -125,13 +123,12 @@ def deadlock_in_part(fabric: Fabric, state: State) -> str:
     -------
     str: each buffer and the one that it waits for; empty where there is no circle.
     """
-    if state.net.setting[layout.VOQ]:
+    if state.net.rules["is_voq"]:
         return ""
     _, wants, wants_vl, reason = state.buffers()
     # Credits on their way back would let a packet pass.
-    lanes = int(state.net.setting[layout.LANES])
-    row = wants.astype(np.int64) * lanes + wants_vl
-    back = state.net.lanes[:, layout.BACK_HEAD][np.maximum(row, 0)] >= 0
+    lane = wants.astype(np.int64) * state.net.rules["lanes"] + wants_vl
+    back = state.net.lanes["first_return"][np.maximum(lane, 0)] >= 0
     circle = deadlock_cycle(wants, wants_vl, np.where(back, 0, reason))
     return _circle_text(circle, fabric, state) if circle else ""
 
@@ -142,7 +139,7 @@ def _circle_text(circle: list[Buffer], fabric: Fabric, state: State) -> str:
     def named(link: int, lane: int) -> str:
         if link < fabric.num_links:
             return f"{fabric.link_name(link)} (VL {lane})"
-        row = int(state.net.fixed[link, layout.HEAD_ROW])
+        row = int(state.net.topology.links["head_row"][link])
         return f"the adapter of {fabric.node_names[int(fabric.graph.row_node[row])]} (VL {lane})"
 
     said = ", which waits for ".join(named(*each) for each in circle[:_NAMED])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from weft.core.registry import convert
 from weft.core.units import Bytes, Nanoseconds
 from weft.fabrics import Fabric, check_fabric
 from weft.kernels.packet import engine as kernel
-from weft.kernels.packet import layout
 from weft.routes import Routes
 from weft.sim.flow.engine import Progress, host_of_rank
 from weft.sim.packet.connections import Lids, connect
@@ -140,15 +138,6 @@ def simulate_packets(
     state = State.of(
         workload, network, connections, hardware, made, options, routes.num_vls, traced
     )
-    # What the run has laid side by side is not kept twice.
-    net = state.net
-    connections = replace(
-        connections, route=net.route_of, connection=net.connection_of, pair=net.pair_of,
-        ways=replace(
-            connections.ways, link=net.route_link, lane=net.route_lane, way=net.route_way,
-            level=net.route_level,
-        ),
-    )  # fmt: skip
     why, partial = _run(state, workload, progress, _wire_bytes(workload, hosts, hardware))
     took = time.perf_counter() - began
     if why in (kernel.STUCK, kernel.NO_WAY):
@@ -255,12 +244,12 @@ def _run(
         began = time.perf_counter()
         try:
             why = state.step(instants)
-            number, done = state.net.number, state.ranks.count
+            done, count = state.ranks.count, state.net.count
             now = Progress(
                 int(done.ended), workload.num_ops, int(done.arrived),
-                messages, float(number[layout.NOW]) / PS_PER_NS,
+                messages, float(count["now_ps"]) / PS_PER_NS,
                 # Control packets come on top of the data.
-                min(number[layout.DELIVERED_BYTES] / wire_bytes, 1.0) if wire_bytes else None,
+                min(count["delivered_bytes"] / wire_bytes, 1.0) if wire_bytes else None,
             )  # fmt: skip
         except KeyboardInterrupt:
             return kernel.MORE, True

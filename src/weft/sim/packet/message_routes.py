@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +11,14 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError, NotApplicable
 from weft.core.frozen import read_only
 from weft.fabrics import Fabric
-from weft.kernels.packet import choice, layout
+from weft.kernels.packet import choice
 from weft.kernels.packet import route as kernel
+from weft.kernels.packet.net import RouteTables
+from weft.kernels.packet.records import CANDIDATE, ENDPOINT, LANE_ROW, ROUTE
 from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
 from weft.routes.flows import Flows, endpoint_out
 from weft.routes.intermediates import routed_rows
-from weft.sim.packet.network import PacketNetwork
+from weft.sim.packet.network import PacketNetwork, aligned
 from weft.sim.static.loads import Ports, host_flows
 
 #: Pairs whose ways are followed at once, when they are checked.
@@ -32,24 +33,16 @@ class Ways:
     ----------
     kind, lane_kind
         How packets find their way and their lanes, by `weft.kernels.packet.route`.
-    link, lane, level
-        Integers [routes]: the first link, the lane on it, and the service level.
-    way
-        int32 [routes]: what packets carry.
-    endpoint
-        int32 [routes]: where they go.
-    arrays
-        What `weft.kernels.packet.route.route` looks up, by their names in `Net`.
+    routes
+        `ROUTE` of each pair.
+    tables
+        What nodes look up.
     """
 
     kind: int
     lane_kind: int
-    link: NDArray[np.int32]
-    lane: NDArray[np.integer[Any]]
-    level: NDArray[np.integer[Any]]
-    way: NDArray[np.int32]
-    endpoint: NDArray[np.int32]
-    arrays: Mapping[str, NDArray[Any]]
+    routes: NDArray[Any]
+    tables: RouteTables
 
 
 def lay_ways(
@@ -95,12 +88,10 @@ def lay_ways(
     inner = last < 0
     rows = graph.destination_row[inner]
     last[inner] = np.where(network.inject[rows] >= 0, network.inject[rows] + 1, -1)
-    tables: NDArray[Any] = np.zeros((1, 1), dtype=np.uint8)
+    forwarding: NDArray[Any] = np.zeros((1, 1), dtype=np.uint8)
     runs = np.zeros(1, dtype=np.int32)
-    sets: tuple[NDArray[Any], ...] = (
-        np.full((1, 1), -1, dtype=np.int32), np.zeros(1, dtype=np.int32),
-        np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.uint8),
-    )  # fmt: skip
+    set_id, set_offset = np.full((1, 1), -1, dtype=np.int32), np.zeros(1, dtype=np.int32)
+    candidates = np.zeros(1, dtype=CANDIDATE)
     lids: NDArray[Any] = flows.lids if len(flows.lids) else end
     way: NDArray[Any]
     level = _levels(routes, row, lids)
@@ -108,7 +99,9 @@ def lay_ways(
     if isinstance(routes, TableRoutes):
         kind, way = kernel.TABLES, lids
         _check_tables(fabric, routes, sources, destinations, flows)
-        tables = routes.table if routes.table.dtype == np.uint8 else routes.table.astype(np.uint16)
+        forwarding = routes.table
+        if forwarding.dtype != np.uint8:
+            forwarding = forwarding.astype(np.uint16)
     elif isinstance(routes, PathRoutes):
         kind = kernel.RUNS
         path = routes.find(fabric, start, end)
@@ -124,12 +117,12 @@ def lay_ways(
         else:
             nowhere = (row != goal) & (routes.set_id[goal, row] < 0)
         _refuse(fabric, routes, sources, destinations, nowhere)
-        lanes_of_sets = routes.set_lane
-        if len(lanes_of_sets):
+        set_id, set_offset = routes.set_id, routes.set_offset
+        edge = routes.set_edge
+        candidates = aligned(len(edge), CANDIDATE, {"edge": edge, "link": graph.edge_link[edge]})
+        if len(routes.set_lane):
             lane_kind = choice.BY_CANDIDATE
-        else:
-            lanes_of_sets = np.zeros(1, dtype=np.uint8)
-        sets = routes.set_id, routes.set_offset, routes.set_edge, lanes_of_sets
+            candidates["lane"] = routes.set_lane
     else:
         raise NotApplicable(f"{routes.engine} gives no ways to send packets by")
     lanes = routes.lanes
@@ -137,27 +130,22 @@ def lay_ways(
     index = lanes.index
     if not lanes.is_uniform:
         # As the first switch's own port 0 would send to the host.
-        port = network.fixed[link, layout.HEAD_PORT]
+        port = network.topology.links["head_port"][link]
         first = lanes.tables[index[lanes.base[row] + port], level]
     else:
         index = np.zeros(1, dtype=np.int32)
-    base = lanes.base if len(lanes.base) else np.zeros(1, dtype=np.int64)
-    per_row = lanes.ports if len(lanes.ports) else np.zeros(1, dtype=np.int32)
-    return Ways(
-        kind, lane_kind, link, first.astype(np.uint8), level.astype(np.uint8),
-        way.astype(np.int32), end,
-        _fixed({
-            "table": tables, "runs": runs, "set_id": sets[0], "set_offset": sets[1],
-            "set_edge": sets[2], "set_lane": sets[3], "edge_link": graph.edge_link,
-            "goal_row": graph.destination_row, "last_link": last, "lane_tables": lanes.tables,
-            "lane_index": index, "lane_base": base, "lane_ports": per_row,
-        }),
-    )  # fmt: skip
-
-
-def _fixed(arrays: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-    """The arrays, none of which can be written: to the compiler those are types of their own."""
-    return {name: read_only(np.ascontiguousarray(each).view()) for name, each in arrays.items()}
+    lane_rows = np.zeros(max(len(lanes.base), 1), dtype=LANE_ROW)
+    if len(lanes.base):
+        lane_rows["base"], lane_rows["ports"] = lanes.base, lanes.ports
+    endpoints = np.zeros(len(last), dtype=ENDPOINT)
+    endpoints["row"], endpoints["last_link"] = graph.destination_row, last
+    values = {"link": link, "address": way, "lane": first, "level": level}
+    tables = RouteTables(
+        forwarding, runs, set_id, set_offset, candidates, endpoints, lanes.tables, index, lane_rows
+    )
+    # None can be written: to the compiler those are types of their own.
+    fixed = (read_only(np.ascontiguousarray(each).view()) for each in tables)
+    return Ways(kind, lane_kind, aligned(len(link), ROUTE, values), RouteTables(*fixed))
 
 
 def _levels(routes: Routes, row: NDArray[Any], lids: NDArray[Any]) -> NDArray[np.uint8]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +11,9 @@ from numpy.typing import NDArray
 
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
-from weft.kernels.packet import layout
 from weft.kernels.packet.lanes import rounded
+from weft.kernels.packet.net import Topology
+from weft.kernels.packet.records import KIND, LINK, NEVER, PORT, ROW
 from weft.sim.packet.hardware import MAX_NODE_CREDITS, Hardware
 
 PS_PER_NS = 1000
@@ -26,12 +28,24 @@ def picoseconds(nanoseconds: Any) -> NDArray[np.int64]:
     return np.rint(np.asarray(nanoseconds, dtype=np.float64) * PS_PER_NS).astype(np.int64)
 
 
-def aligned_rows(rows: int, width: int, dtype: Any) -> NDArray[Any]:
-    """Zeros [rows, width] that begin where a cache line does, so that rows of one share none."""
-    size = np.dtype(dtype).itemsize * rows * width
+def aligned(count: int, dtype: Any, values: Mapping[str, Any] | None = None) -> NDArray[Any]:
+    """Records that begin where a cache line does, so that those of one share none.
+
+    Parameters
+    ----------
+    count
+        How many.
+    dtype
+        Their type.
+    values
+        Of fields, for all or for each; the others are 0.
+    """
+    size = np.dtype(dtype).itemsize * count
     raw = np.zeros(size + CACHE_LINE, dtype=np.uint8)
     begin = -raw.ctypes.data % CACHE_LINE
-    made: NDArray[Any] = raw[begin : begin + size].view(dtype).reshape(rows, width)
+    made: NDArray[Any] = raw[begin : begin + size].view(dtype)
+    for name, value in (values or {}).items():
+        made[name] = value
     return made
 
 
@@ -46,17 +60,8 @@ class PacketNetwork:
     ----------
     num_fabric_links
         Those of the fabric.
-    fixed, spans
-        int32 [links, LINK_WIDTH] and int64 [spans, SPAN_WIDTH], by `weft.kernels.packet.layout`.
-    rate_gbps
-        float64 [links].
-    memory_gbps
-        float64 [links]: rate of the memory behind the adapter at one end, 0 where it is no slower.
-    into
-        int32, as `row_base`: the link that comes in by a port of a row, -1 for none.
-    row_base, row_link
-        int32 [rows + 1] and int32: the link that leaves row ``r`` by port ``p`` is
-        ``row_link[row_base[r] + p]``; port 0 is the host itself.
+    topology
+        Links as they are before anything has happened, and what they join.
     inject
         int32 [rows]: link from the adapter of a host that forwards, -1 elsewhere.
     num_queues
@@ -66,13 +71,7 @@ class PacketNetwork:
     """
 
     num_fabric_links: int
-    fixed: NDArray[np.int32]
-    spans: NDArray[np.int64]
-    rate_gbps: NDArray[np.float64]
-    memory_gbps: NDArray[np.float64]
-    into: NDArray[np.int32]
-    row_base: NDArray[np.int32]
-    row_link: NDArray[np.int32]
+    topology: Topology
     inject: NDArray[np.int32]
     num_queues: int
     words: int
@@ -80,15 +79,21 @@ class PacketNetwork:
     @property
     def num_links(self) -> int:
         """Links, those inside hosts included."""
-        return len(self.fixed)
+        return len(self.topology.links)
+
+    @property
+    def rate_gbps(self) -> NDArray[np.float64]:
+        """float64 [links]."""
+        rate: NDArray[np.float64] = self.topology.kinds["rate_gbps"][self.topology.links["kind"]]
+        return rate
 
     def link_name(self, fabric: Fabric, link: int) -> str:
         """A link as people write it."""
         if link < self.num_fabric_links:
             return fabric.link_name(link)
-        fixed = self.fixed[link]
-        into = fixed[layout.HEAD_ROW] >= 0
-        row = int(fixed[layout.HEAD_ROW] if into else fixed[layout.TAIL_ROW])
+        ends = self.topology.links[link]
+        into = ends["head_row"] >= 0
+        row = int(ends["head_row"] if into else ends["tail_row"])
         name = fabric.node_names[int(fabric.graph.row_node[row])]
         return f"{name}[adapter] -> {name}[0]" if into else f"{name}[0] -> {name}[adapter]"
 
@@ -142,38 +147,44 @@ class PacketNetwork:
         )
         whole = hardware.mtu_bytes + hardware.header_bytes
         durations = {each: rounded(whole, each) for each in np.unique(rate)}
-        times = np.zeros((links, layout.SPAN_WIDTH), dtype=np.int64)
-        times[:, layout.LATENCY] = latency
-        times[:, layout.CREDIT_LATENCY] = latency + picoseconds(hardware.credit_latency_ns)
-        times[:, layout.ARRIVAL] = latency + np.where(head >= 0, passing[head], 0)
-        times[:, layout.DURATION] = [durations[each] for each in rate]
-        spans, which = np.unique(times, axis=0, return_inverse=True)
-        zeros = np.zeros(inside, dtype=np.int64)
-        fixed = aligned_rows(links, layout.LINK_WIDTH, np.int32)
-        fixed[:, layout.SPAN] = which.reshape(-1)
-        fixed[:, layout.HEAD_ROW], fixed[:, layout.TAIL_ROW] = head, tail
-        fixed[:, layout.HEAD_PORT] = np.concatenate([fabric.link_to_port, zeros])
-        fixed[:, layout.TAIL_PORT] = np.concatenate([fabric.link_from_port, zeros])
+        memory = np.zeros(links)
+        if hardware.adapter_gbps is not None:
+            slower = ((head < 0) | (tail < 0)) & (hardware.adapter_gbps < rate)
+            memory[slower] = hardware.adapter_gbps
+        kinds = np.zeros(links, dtype=KIND)
+        kinds["latency_ps"] = latency
+        kinds["credit_latency_ps"] = latency + picoseconds(hardware.credit_latency_ns)
+        kinds["arrival_ps"] = latency + np.where(head >= 0, passing[head], 0)
+        kinds["whole_ps"] = [durations[each] for each in rate]
+        kinds["rate_gbps"], kinds["memory_gbps"] = rate, memory
+        kinds, kind = np.unique(kinds, return_inverse=True)
         ports = np.diff(graph.row_base)
         _check_credits(fabric, np.bincount(head[head >= 0]) * lanes, hardware)
-        each = np.ones(links, dtype=np.int64)
+        queues = np.ones(links, dtype=np.int64)
         if hardware.queues == "voq":
-            each = np.where(head >= 0, ports[head], 0).astype(np.int64)
-        fixed[:, layout.QUEUES] = each
-        fixed[1:, layout.QUEUE] = np.cumsum(each * lanes)[:-1]
+            queues = np.where(head >= 0, ports[head], 0).astype(np.int64)
+        zeros = np.zeros(inside, dtype=np.int64)
+        ends = {
+            "wake_at_ps": NEVER, "head_row": head, "tail_row": tail, "kind": kind, "queues": queues,
+            "first_queue": np.concatenate([[0], np.cumsum(queues * lanes)[:-1]])[:links],
+            "head_port": np.concatenate([fabric.link_to_port, zeros]),
+            "tail_port": np.concatenate([fabric.link_from_port, zeros]),
+        }  # fmt: skip
         row_link = graph.row_link.copy()
         into = np.where(row_link >= 0, row_link ^ 1, -1).astype(np.int32)
         into[graph.row_base[forwarding]] = enter
         row_link[graph.row_base[forwarding]] = enter + 1
         inject = np.full(graph.num_rows, -1, dtype=np.int32)
         inject[forwarding] = enter
-        adapter = np.zeros(links)
-        if hardware.adapter_gbps is not None:
-            slower = ((head < 0) | (tail < 0)) & (hardware.adapter_gbps < rate)
-            adapter[slower] = hardware.adapter_gbps
+        topology = Topology(
+            links=aligned(links, LINK, ends),
+            kinds=kinds,
+            rows=aligned(len(ports), ROW, {"first_port": graph.row_base[:-1], "ports": ports}),
+            ports=aligned(len(into), PORT, {"in_link": into, "out_link": row_link}),
+        )
         return cls(
-            fabric.num_links, fixed, spans, rate, adapter, into, graph.row_base, row_link, inject,
-            int((each * lanes).sum()), (int(ports.max(initial=1)) + 63) // 64,
+            fabric.num_links, topology, inject, int((queues * lanes).sum()),
+            (int(ports.max(initial=1)) + 63) // 64,
         )  # fmt: skip
 
 

@@ -136,8 +136,7 @@ class PacketResult(Replay):
     congestion
         What congestion control did, when there was one.
     hop
-        int64 [hops, 8]: message, packet, link, lane, ready, left, gone (ps) of traced messages,
-        and when the packet was ready and the first of its queue.
+        `weft.kernels.packet.records.HOP` of each hop of traced messages.
     num_hops, num_events, run_s
         Packets times links, events of the loop, and the time that the simulation took.
     """
@@ -170,7 +169,7 @@ class PacketResult(Replay):
     conservation: Mapping[str, int]
     snapshots: Snapshots | None
     congestion: CongestionRecord | None
-    hop: NDArray[np.int64]
+    hop: NDArray[Any]
     num_hops: int
     num_events: int
     run_s: float
@@ -285,16 +284,16 @@ class PacketResult(Replay):
         return frame(
             HOP_COLUMNS,
             {
-                "message": hop[:, 0],
-                "packet": hop[:, 1],
-                "link": hop[:, 2].astype(np.int32),
-                "name": [self.link_name(int(link)) for link in hop[:, 2]],
-                "vl": hop[:, 3].astype(np.int32),
-                "ready_ns": hop[:, 4] / 1000,
-                "left_ns": hop[:, 5] / 1000,
-                "gone_ns": hop[:, 6] / 1000,
-                "wait_ns": (hop[:, 5] - hop[:, 4]) / 1000,
-                "behind_ns": (hop[:, 7] - hop[:, 4]) / 1000,
+                "message": hop["op"],
+                "packet": hop["sequence"],
+                "link": hop["link"].astype(np.int32),
+                "name": [self.link_name(int(link)) for link in hop["link"]],
+                "vl": hop["lane"].astype(np.int32),
+                "ready_ns": hop["ready_ps"] / 1000,
+                "left_ns": hop["left_ps"] / 1000,
+                "gone_ns": hop["gone_ps"] / 1000,
+                "wait_ns": (hop["left_ps"] - hop["ready_ps"]) / 1000,
+                "behind_ns": (hop["front_ps"] - hop["ready_ps"]) / 1000,
             },
         )
 

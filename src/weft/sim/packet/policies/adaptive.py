@@ -8,7 +8,7 @@ from weft.core.errors import InputError
 from weft.core.units import Nanoseconds
 from weft.kernels.packet import choice as kernel
 from weft.sim.packet.network import picoseconds
-from weft.sim.packet.policies.policy_registry import Policy, numbered, policy
+from weft.sim.packet.policies.policy_registry import Policy, policy
 
 #: What loads are made of.
 By = Literal["both", "queue", "credits"]
@@ -41,7 +41,7 @@ def adaptive(*, by: By = "both", gap: Nanoseconds = 0.0, entries: int = 4096) ->
         raise InputError(f"gap must be below 1e12 ns, not {gap}")
     return Policy(
         kernel.ADAPTIVE,
-        numbered(BY=BY[by], GAP=int(picoseconds(gap)), ENTRIES=entries),
+        {"by": BY[by], "gap_ps": int(picoseconds(gap))},
         entries=entries if gap > 0 else 0,
         reorders=True,
     )

@@ -15,11 +15,12 @@ from weft.core.errors import InputError, NotApplicable
 from weft.core.units import Nanoseconds
 from weft.fabrics import Fabric
 from weft.kernels.packet import choice as kernel
+from weft.kernels.packet.records import one
 from weft.kernels.routing.tree_descent import first_not_down
 from weft.routes import CandidateRoutes
 from weft.routing.structure.fat_tree import find_levels
 from weft.sim.packet.network import picoseconds
-from weft.sim.packet.policies.policy_registry import Policy, numbered, policy
+from weft.sim.packet.policies.policy_registry import Policy, policy
 
 #: What middle switches of three levels do.
 Middle = Literal["conga", "ecmp"]
@@ -74,29 +75,26 @@ def conga(
     for name, value in (("gap", gap), ("t_dre", t_dre), ("ageing", ageing)):
         if not 0.001 <= value < 1e12:
             raise InputError(f"{name} must be 0.001 ns or more and below 1e12 ns, not {value}")
-    period = int(picoseconds(t_dre))
-    reals = np.zeros(kernel.REALS)
-    reals[kernel.LEFT] = 1 - alpha
+    tick_ps = int(picoseconds(t_dre))
+    rules = one(kernel.CONGA_RULES)
+    rules["levels"] = 1 << bits
+    rules["tick_ps"] = tick_ps
+    rules["ageing_ps"] = int(picoseconds(ageing))
+    rules["middle_decides"] = middle == "conga"
+    rules["left"] = 1 - alpha
     # Levels over what passes a link of 1 Gb/s in t_dre / alpha.
-    reals[kernel.SCALE] = (1 << bits) * 8000 * alpha / period
-    made = numbered(
-        GAP=int(picoseconds(gap)), ENTRIES=entries, QUANTA=1 << bits, PERIOD=period,
-        AGEING=int(picoseconds(ageing)), MIDDLE=middle == "conga",
-    )  # fmt: skip
+    rules["scale"] = (1 << bits) * 8000 * alpha / tick_ps
     return Policy(
         kernel.CONGA,
-        made,
-        reals,
+        {"gap_ps": int(picoseconds(gap))},
         entries=entries,
         reorders=True,
         watches=True,
-        lay=partial(_lay, made),
+        lay=partial(_lay, rules),
     )
 
 
-def _lay(
-    made: NDArray[np.int64], fabric: Fabric, routes: CandidateRoutes
-) -> Mapping[str, NDArray[Any]]:
+def _lay(made: Any, fabric: Fabric, routes: CandidateRoutes) -> Mapping[str, Any]:
     """Levels, pods and uplinks of a tree, and room for its tables.
 
     Raises
@@ -123,28 +121,24 @@ def _lay(
         raise NotApplicable(f"policy conga numbers up to {_MOST_UPLINKS} uplinks of a switch")
     uplink[up] = (before[:-1] - before[graph.edge_offset[graph.edge_tail]])[up]
     pod = _pods(fabric, level)
-    if made[kernel.MIDDLE] and most == 2:
+    if made["middle_decides"] and most == 2:
         _check_peers(fabric, level, pod)
-    leaf = np.full(graph.num_rows, -1, dtype=np.int32)
-    leaf[leaves] = np.arange(len(leaves))
     columns = [int(count[level == each].max(initial=0)) for each in (0, 1)]
-    numbers = made.copy()
-    numbers[kernel.LEAF_UPLINKS], numbers[kernel.MIDDLE_UPLINKS] = columns
+    rules = made.copy()
+    rules["leaf_uplinks"], rules["middle_uplinks"] = columns
     size = np.zeros(graph.num_rows, dtype=np.int64)
     size[level == 0] = len(leaves) * columns[0]
-    if made[kernel.MIDDLE]:
+    if made["middle_decides"]:
         size[level == 1] = (int(pod.max()) + 1) * columns[1]
-    cells = max(int(size.sum()), 1)
-    return {
-        "numbers": numbers,
-        "tree_level": level.astype(np.int8),
-        "tree_leaf": leaf,
-        "tree_pod": pod,
-        "uplink": uplink,
-        "table_base": np.cumsum(size) - size,
-        "metric": np.zeros((cells, 4), dtype=np.uint8),
-        "heard": np.full((cells, 2), -1, dtype=np.int64),
-    }
+    rows = np.zeros(graph.num_rows, dtype=kernel.TREE_ROW)
+    rows["first_cell"] = np.cumsum(size) - size
+    rows["leaf"] = -1
+    rows["leaf"][leaves] = np.arange(len(leaves))
+    rows["pod"], rows["level"] = pod, level
+    cells = np.zeros(max(int(size.sum()), 1), dtype=kernel.CELL)
+    cells["heard_to_ps"] = cells["heard_from_ps"] = -1
+    estimates = np.zeros(fabric.num_links, dtype=kernel.ESTIMATE)
+    return {"conga": kernel.Conga(rules, rows, cells, estimates, uplink)}
 
 
 def _pods(fabric: Fabric, level: NDArray[np.int64]) -> NDArray[np.int32]:

@@ -6,7 +6,7 @@ from weft.core.errors import InputError
 from weft.core.units import Nanoseconds
 from weft.kernels.packet import choice as kernel
 from weft.sim.packet.network import picoseconds
-from weft.sim.packet.policies.policy_registry import Policy, numbered, policy
+from weft.sim.packet.policies.policy_registry import Policy, policy
 
 
 @policy("flowlet")
@@ -30,7 +30,7 @@ def flowlet(*, gap: Nanoseconds = 10_000.0, entries: int = 4096) -> Policy:
         raise InputError(f"gap must be below 1e12 ns, not {gap}")
     return Policy(
         kernel.FLOWLET,
-        numbered(GAP=int(picoseconds(gap)), ENTRIES=entries),
+        {"gap_ps": int(picoseconds(gap))},
         entries=entries,
         reorders=True,
     )

@@ -14,16 +14,12 @@ from weft.core.frozen import read_only
 from weft.core.registry import Registry
 from weft.fabrics import Fabric
 from weft.kernels.packet import choice as kernel
+from weft.kernels.packet.records import one
 from weft.routes import CandidateRoutes, Routes
 
-#: What policies only read.
-_FIXED = (
-    "numbers", "reals", "tree_level", "tree_leaf", "tree_pod", "uplink", "table_base", "via",
-    "via_set", "links_to", "links_to_via", "turns_on",
-)  # fmt: skip
-
-#: What a policy keeps for a fabric and routes, by names of `weft.kernels.packet.choice.Choice`.
-Lay = Callable[[Fabric, CandidateRoutes], Mapping[str, NDArray[Any]]]
+#: What a policy keeps for a fabric and routes: fields of `weft.kernels.packet.choice.Choice`, and
+#: more of its rules.
+Lay = Callable[[Fabric, CandidateRoutes], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +30,8 @@ class Policy:
     ----------
     number
         Its number in `weft.kernels.packet.choice`, 0 where there is nothing to choose.
-    numbers, reals
-        int64 and float64: what it needs to know, by places of that module.
+    rules
+        `CHOICE_RULES` by name.
     entries
         Flowlets that each node remembers.
     queue_pairs
@@ -47,25 +43,22 @@ class Policy:
     watches
         It looks at what links send.
     lay
-        Makes arrays of `weft.kernels.packet.choice.Choice` for a fabric and its routes.
-    arrays
+        Makes what it keeps for a fabric and its routes.
+    laid
         What `lay` made.
     goes_round
         The routes have intermediates and the policy uses them.
     """
 
     number: int = 0
-    numbers: NDArray[np.int64] = field(
-        default_factory=lambda: np.zeros(kernel.NUMBERS, dtype=np.int64)
-    )
-    reals: NDArray[np.float64] = field(default_factory=lambda: np.zeros(kernel.REALS))
+    rules: Mapping[str, int] = field(default_factory=dict)
     entries: int = 0
     queue_pairs: int = 1
     reorders: bool = False
     by_intermediates: bool = False
     watches: bool = False
     lay: Lay | None = None
-    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    laid: Mapping[str, Any] = field(default_factory=dict)
     goes_round: bool = False
 
 
@@ -74,14 +67,6 @@ class PolicyRegistry(Registry):
 
 
 policy = PolicyRegistry("policy", "weft.sim.packet.policies", "weft.policies")
-
-
-def numbered(**values: int) -> NDArray[np.int64]:
-    """Numbers of a policy by the names of their places."""
-    made = np.zeros(kernel.NUMBERS, dtype=np.int64)
-    for name, value in values.items():
-        made[getattr(kernel, name)] = value
-    return made
 
 
 def bind(spec: str, fabric: Fabric, routes: Routes) -> Policy:
@@ -122,38 +107,36 @@ def bind(spec: str, fabric: Fabric, routes: Routes) -> Policy:
         )
     if made.lay is None:
         return made
-    return replace(made, arrays=made.lay(fabric, routes), goes_round=made.by_intermediates)
+    return replace(made, laid=made.lay(fabric, routes), goes_round=made.by_intermediates)
 
 
 def choice_of(made: Policy, rows: int, links: int) -> kernel.Choice:
     """What the kernel keeps for a policy."""
-    entries = max(rows * made.entries, 1)
-    kept = made.watches * links
-    arrays: dict[str, NDArray[Any]] = {
-        "numbers": made.numbers,
-        "reals": made.reals,
-        "entry_edge": np.full(entries, -1, dtype=np.int32),
-        "entry_time": np.full(entries, -1, dtype=np.int64),
-        "tree_level": np.zeros(1, dtype=np.int8),
-        "tree_leaf": np.zeros(1, dtype=np.int32),
-        "tree_pod": np.zeros(1, dtype=np.int32),
-        "uplink": np.zeros(1, dtype=np.int16),
-        "table_base": np.zeros(1, dtype=np.int64),
-        "metric": np.zeros((1, 4), dtype=np.uint8),
-        "heard": np.full((1, 2), -1, dtype=np.int64),
-        "estimate": np.zeros(max(kept, 1)),
-        "tick": np.zeros(max(kept, 1), dtype=np.int64),
-        "via": np.zeros(1, dtype=np.int32),
-        "via_set": np.zeros((1, 1), dtype=np.int32),
-        "links_to": np.zeros((1, 1), dtype=np.uint8),
-        "links_to_via": np.zeros((1, 1), dtype=np.uint8),
-        "turns_on": np.zeros((1, 1), dtype=np.int32),
-    }
-    for name, array in made.arrays.items():
-        if array.dtype != arrays[name].dtype or array.ndim != arrays[name].ndim:
-            raise TypeError(f"{name} of a policy is {array.dtype} of {array.ndim} dimensions")
-    arrays.update(made.arrays)
+    laid = dict(made.laid)
+    rules = one(kernel.CHOICE_RULES)
+    for name, value in {**made.rules, "entries": made.entries, **laid.pop("rules", {})}.items():
+        rules[name] = value
+    flowlets = np.full(max(rows * made.entries, 1), -1, dtype=kernel.FLOWLET_ENTRY)
+    estimates = np.zeros(links if made.watches else 1, dtype=kernel.ESTIMATE)
+    conga = laid.pop("conga", None) or kernel.Conga(
+        rules=one(kernel.CONGA_RULES),
+        rows=np.zeros(1, dtype=kernel.TREE_ROW),
+        cells=np.zeros(1, dtype=kernel.CELL),
+        estimates=estimates,
+        uplink=np.zeros(1, dtype=np.int16),
+    )
+    detours = laid.pop("detours", None) or kernel.Detours(
+        via=np.zeros(1, dtype=np.int32),
+        to_via=np.zeros((1, 1), dtype=kernel.TO_VIA),
+        links_to=np.zeros((1, 1), dtype=np.uint8),
+    )
     # Arrays that can be written and those that cannot are types of their own to the compiler.
-    for name in _FIXED:
-        arrays[name] = read_only(np.ascontiguousarray(arrays[name]).view())
-    return kernel.Choice(**arrays)
+    conga = conga._replace(
+        rows=_fixed(conga.rows), uplink=_fixed(conga.uplink), estimates=estimates
+    )
+    return kernel.Choice(rules, flowlets, conga, kernel.Detours(*map(_fixed, detours)))
+
+
+def _fixed(array: NDArray[Any]) -> NDArray[Any]:
+    """The same, which can no longer be written."""
+    return read_only(np.ascontiguousarray(array).view())

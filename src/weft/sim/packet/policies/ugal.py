@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from weft.core.errors import InputError
 from weft.core.units import Bytes
@@ -16,7 +14,7 @@ from weft.kernels.packet import choice as kernel
 from weft.routes import CandidateRoutes
 from weft.routes.intermediates import longest_ways
 from weft.sim.packet.policies.adaptive import BY, By
-from weft.sim.packet.policies.policy_registry import Policy, numbered, policy
+from weft.sim.packet.policies.policy_registry import Policy, policy
 
 
 @policy("valiant")
@@ -51,27 +49,24 @@ def ugal(*, threshold: Bytes = 8192, by: By = "both") -> Policy:
     """
     if not 0 <= threshold <= 2**40:
         raise InputError(f"threshold must be 0 to {2**40} bytes, not {threshold}")
-    made = numbered(THRESHOLD=threshold, BY=BY[by])
     return Policy(
         kernel.UGAL,
-        made,
+        {"threshold_bytes": threshold, "by": BY[by]},
         reorders=True,
         by_intermediates=True,
-        lay=partial(_towards_and_lengths, made),
+        lay=_towards_and_lengths,
     )
 
 
-def _towards(fabric: Fabric, routes: CandidateRoutes) -> Mapping[str, NDArray[Any]]:
+def _towards(fabric: Fabric, routes: CandidateRoutes) -> Mapping[str, Any]:
     """Intermediates and the ways to them."""
-    return {"via": routes.via, "via_set": routes.via_set}
+    to_via = np.zeros(routes.via_set.shape, dtype=kernel.TO_VIA)
+    to_via["set"] = routes.via_set
+    return {"detours": kernel.Detours(routes.via, to_via, np.zeros((1, 1), dtype=np.uint8))}
 
 
-def _towards_and_lengths(
-    made: NDArray[np.int64], fabric: Fabric, routes: CandidateRoutes
-) -> Mapping[str, NDArray[Any]]:
+def _towards_and_lengths(fabric: Fabric, routes: CandidateRoutes) -> Mapping[str, Any]:
     """The same with how long ways are: what a switch compares loads by."""
-    numbers = made.copy()
-    numbers[kernel.DIRECT] = routes.direct
     to_via, circle = longest_ways(fabric, routes, routes.via_set)
     straight, other = longest_ways(fabric, routes, routes.set_id)
     for name, found in (("intermediate", circle), ("switch", other)):
@@ -89,10 +84,11 @@ def _towards_and_lengths(
     turns_on = np.tile(np.arange(len(routes.via), dtype=np.int32), (len(routes.via_set), 1))
     for _ in range(int(to_via.max(initial=0))):
         turns_on = np.take_along_axis(onward, turns_on, axis=1)
+    detours = _towards(fabric, routes)["detours"]
+    detours.to_via["links"] = np.minimum(to_via, 255)
+    detours.to_via["turns_on"] = turns_on
+    links_to = np.minimum(straight, 255).astype(np.uint8)
     return {
-        **_towards(fabric, routes),
-        "numbers": numbers,
-        "links_to": np.minimum(straight, 255).astype(np.uint8),
-        "links_to_via": np.minimum(to_via, 255).astype(np.uint8),
-        "turns_on": turns_on,
+        "detours": detours._replace(links_to=links_to),
+        "rules": {"chooses_straight": routes.direct},
     }

@@ -1,0 +1,166 @@
+"""What is to come at the packet level: slots in the order of their times.
+
+A wheel of buckets holds what comes soon, as lists; the bucket that time is in is a heap, small
+because buckets are narrow, and large only where a great many things happen in one instant. What
+lies beyond the wheel is in a heap of its own. Slots are packets and wake-ups alike.
+"""
+
+import numpy as np
+
+from weft.kernels.bits import lowest_bit
+from weft.kernels.heaps import sift_down, sift_up
+from weft.kernels.lean import part_njit, tiny_njit
+from weft.kernels.packet.records import NEVER
+
+#: Buckets of the wheel.
+BUCKETS = 8192
+
+
+@tiny_njit()
+def take_slot(calendar):
+    """A slot that is free; the caller has seen to it that there is one."""
+    calendar.state.free -= 1
+    return np.int64(calendar.free[calendar.state.free])
+
+
+@tiny_njit()
+def give_slot(calendar, slot):
+    """Give a slot back, to be taken first: it is still in the cache."""
+    calendar.free[calendar.state.free] = slot
+    calendar.state.free += 1
+
+
+@part_njit()
+def push(calendar, slot, time):
+    """Let a slot come at a time, ps."""
+    state, packet = calendar.state, calendar.packets[slot]
+    packet.time_ps = time
+    state.waiting += 1
+    bucket = time >> state.shift
+    ahead = bucket - state.bucket
+    if 0 < ahead < BUCKETS:
+        first, used = calendar.bucket_first, calendar.bucket_used
+        place = bucket & (BUCKETS - 1)
+        word = place >> 6
+        bit = np.uint64(1) << np.uint64(place & 63)
+        packet.next = first[place] if used[word] & bit else -1
+        used[word] |= bit
+        first[place] = slot
+        return
+    # The link decides among things of one time; a link has one at a time.
+    item = np.int64(packet.link) << 32 | slot
+    if ahead <= 0:
+        state.active += 1
+        sift_up(calendar.active_time, calendar.active_item, state.active - 1, time, item)
+    else:
+        state.far += 1
+        sift_up(calendar.far_time, calendar.far_item, state.far - 1, time, item)
+
+
+@part_njit()
+def _turn(calendar):
+    """Go on to the next bucket that holds something."""
+    state, used = calendar.state, calendar.bucket_used
+    active_time, active_item, far_time, far_item = (
+        calendar.active_time,
+        calendar.active_item,
+        calendar.far_time,
+        calendar.far_item,
+    )
+    place = (state.bucket + 1) & (BUCKETS - 1)
+    word = place >> 6
+    bits = used[word] >> np.uint64(place & 63) << np.uint64(place & 63)
+    ahead = np.int64(NEVER)
+    for _ in range((BUCKETS >> 6) + 1):
+        if bits:
+            found = (word << 6) + lowest_bit(bits)
+            ahead = ((found - place) & (BUCKETS - 1)) + 1
+            break
+        word = (word + 1) & ((BUCKETS >> 6) - 1)
+        bits = used[word]
+    bucket = state.bucket + ahead
+    if state.far:
+        bucket = min(bucket, far_time[0] >> state.shift)
+    state.bucket = bucket
+    place = bucket & (BUCKETS - 1)
+    word = place >> 6
+    bit = np.uint64(1) << np.uint64(place & 63)
+    if used[word] & bit:
+        used[word] &= ~bit
+        slot = np.int64(calendar.bucket_first[place])
+        while slot >= 0:
+            packet = calendar.packets[slot]
+            item = np.int64(packet.link) << 32 | slot
+            state.active += 1
+            sift_up(active_time, active_item, state.active - 1, packet.time_ps, item)
+            slot = np.int64(packet.next)
+    while state.far and far_time[0] >> state.shift == bucket:
+        state.active += 1
+        sift_up(active_time, active_item, state.active - 1, far_time[0], far_item[0])
+        state.far -= 1
+        size = state.far
+        sift_down(far_time, far_item, size, far_time[size], far_item[size])
+
+
+@part_njit()
+def next_time(calendar):
+    """When the next slot comes; NEVER when none does."""
+    if calendar.state.active == 0:
+        if calendar.state.waiting == 0:
+            return np.int64(NEVER)
+        _turn(calendar)
+    return calendar.active_time[0]
+
+
+@part_njit()
+def pop(calendar):
+    """Take the slot that comes next, after `next_time` has found one."""
+    state, active_time, active_item = calendar.state, calendar.active_time, calendar.active_item
+    slot = active_item[0] & np.int64(0xFFFFFFFF)
+    state.active -= 1
+    state.waiting -= 1
+    size = state.active
+    sift_down(active_time, active_item, size, active_time[size], active_item[size])
+    return slot
+
+
+@part_njit()
+def mark(net, link):
+    """Remember that a link may have something to grant; lowest numbers come first."""
+    due, count, marked = net.due, net.count, net.topology.links[link]
+    if marked.is_due:
+        return
+    marked.is_due = 1
+    place = count.due
+    count.due += 1
+    while place:
+        parent = (place - 1) >> 1
+        if due[parent] <= link:
+            break
+        due[place] = due[parent]
+        place = parent
+    due[place] = link
+
+
+@part_njit()
+def lowest_due(net):
+    """Take the lowest of the links that were remembered."""
+    due, count = net.due, net.count
+    link = np.int64(due[0])
+    net.topology.links[link].is_due = 0
+    count.due -= 1
+    size = count.due
+    last = due[size]
+    place = 0
+    while True:
+        child = 2 * place + 1
+        if child >= size:
+            break
+        if child + 1 < size and due[child + 1] < due[child]:
+            child += 1
+        if due[child] >= last:
+            break
+        due[place] = due[child]
+        place = child
+    due[place] = last
+    return link
