@@ -187,7 +187,9 @@ def deviations(
     builder = WorkloadBuilder(flows.fabric.num_hosts)
     for source, target, count in zip(flows.source, flows.destination, packets, strict=True):
         builder.put(int(source), int(target), int(count) * payload)
-    result = weft.simulate_packets(flows.fabric, flows.routes, builder.build(), hardware=hardware)
+    result = weft.simulate(
+        flows.fabric, flows.routes, builder.build(), hardware=hardware, level="packet"
+    )
     expected = packets * (payload + hardware.header_bytes) / flows.rate
     arrived = result.arrived_ns[result.workload.messages]
     found: NDArray[np.float64] = arrived / expected - 1

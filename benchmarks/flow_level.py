@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from benchmarks._simgrid import Flows, random_flows, run_simgrid
 from weft.fabrics.topology import build
 from weft.routing import route
-from weft.sim.flow import FlowResult, IncompleteRun, simulate
+from weft.sim.flow import FlowResult, IncompleteRun
+from weft.sim.simulate import simulate
 
 FABRIC = "xgft:2;32,32;1,32"
 TOLERANCE = 0.01

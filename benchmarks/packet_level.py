@@ -21,7 +21,8 @@ from weft.fabrics import Fabric
 from weft.fabrics.topology import build
 from weft.routes import CandidateRoutes, Routes
 from weft.routing import route
-from weft.sim.packet import Hardware, PacketResult, simulate_packets
+from weft.sim.packet import Hardware, PacketResult
+from weft.sim.simulate import simulate
 from weft.workload.sources import open_loop
 
 FABRIC = "xgft:3;12,12,12;1,12,12,rate=4xQDR"
@@ -46,8 +47,14 @@ def timed(
         duration_ns=duration_ns, seed=1,
     )  # fmt: skip
     wrote = time.perf_counter() - began
-    result = simulate_packets(
-        fabric, routes, workload, hardware=hardware, policy=policy, max_time_ns=duration_ns
+    result = simulate(
+        fabric,
+        routes,
+        workload,
+        hardware=hardware,
+        policy=policy,
+        max_time_ns=duration_ns,
+        level="packet",
     )
     return result, time.perf_counter() - began, wrote
 

@@ -99,7 +99,7 @@ def completion_times(
     hosts = np.column_stack([source, destination]).ravel()
     found = weft.simulate(
         fabric, routes, builder.build(), hosts, sharing=sharing, latency_ns=0.0,
-        switch_latency_ns=0.0, model=model,
+        switch_latency_ns=0.0, coefficients=model,
     )  # fmt: skip
     return found.messages()["arrived_ns"].to_numpy()
 

@@ -79,7 +79,7 @@ def run(
             sl=levels,
             lanes=VirtualLanes.uniform(range(max(lane_of) + 1)),
         )
-    return weft.simulate_packets(fabric, routes, work, hardware=hardware, **options)
+    return weft.simulate(fabric, routes, work, hardware=hardware, **options, level="packet")
 
 
 def arrivals(result: PacketResult) -> list[int]:

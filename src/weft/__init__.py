@@ -11,93 +11,111 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # type checkers take it for true; `typing` is longer to import than this file
 if TYPE_CHECKING:
+    from weft.advice.compare import compare
+    from weft.advice.comparison import Comparison
     from weft.contention import PenaltyModel, penalties, predict
+    from weft.contention.measurements import read_measurements
+    from weft.contention.recovery import recover_penalties
     from weft.core.errors import InputError, NotApplicable, UnroutedWarning, WeftError
+    from weft.experiment import perform, read_experiment
     from weft.fabrics import Fabric, FabricBuilder, LinkKind, NodeKind
+    from weft.fabrics.faults import Faults
+    from weft.fabrics.formats import write_fabric
     from weft.fabrics.load import fabric
+    from weft.fabrics.topology import closed_form, format_spec
+    from weft.fabrics.topology.measures import average_distance, bisection_upper_bound, diameter
+    from weft.machine_room import CostPlan, cost
     from weft.opensm.live.subnet import live
+    from weft.report.comparison_page import write_comparison_page
+    from weft.report.simulation_page import write_simulation_page
     from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
     from weft.routing import route
     from weft.routing.engines.source import source_routes
     from weft.routing.lower import lower
     from weft.routing.validation.validate import Validation, validate
-    from weft.sim.flow import FlowResult, simulate
-    from weft.sim.packet import (
-        CongestionControl,
-        Hardware,
-        PacketResult,
-        VlArbitration,
-        simulate_packets,
-    )
+    from weft.sim.flow import FlowResult, IncompleteRun
+    from weft.sim.packet import CongestionControl, Hardware, PacketResult, StopRun, VlArbitration
+    from weft.sim.packet.hot_spots import HotSpots
+    from weft.sim.packet.series import cable_series, link_series, queue_series
+    from weft.sim.packet.timelines import rank_spans, timelines
+    from weft.sim.simulate import Result, simulate
     from weft.sim.static.analysis import StaticResult, analyse
     from weft.sim.static.effective_bisection import Bisection, bisection
     from weft.sim.static.loads import link_loads
+    from weft.sim.static.multipath import Scheme, multipath_loads
+    from weft.sim.static.phases import StaticWorkload
+    from weft.sim.sweep import saturation_load, sweep
+    from weft.studies.kns.study import kns_infiniband
+    from weft.studies.multipath.study import multipath_ecmp
     from weft.workload import Workload, WorkloadBuilder, load_workload, traffic
+    from weft.workload.apps import application_workload
+    from weft.workload.collectives import collective_on, collective_workload
+    from weft.workload.placement import place
 
 __version__ = "0.1.0"
 
 #: Where each public name lives: all together take a second to import, so each waits for its use.
 _HOMES = {
+    "weft.advice.compare": ("compare",),
+    "weft.advice.comparison": ("Comparison",),
+    "weft.contention": ("PenaltyModel", "penalties", "predict"),
+    "weft.contention.measurements": ("read_measurements",),
+    "weft.contention.recovery": ("recover_penalties",),
     "weft.core.errors": ("InputError", "NotApplicable", "UnroutedWarning", "WeftError"),
+    "weft.experiment": ("perform", "read_experiment"),
     "weft.fabrics": ("Fabric", "FabricBuilder", "LinkKind", "NodeKind"),
+    "weft.fabrics.faults": ("Faults",),
+    "weft.fabrics.formats": ("write_fabric",),
     "weft.fabrics.load": ("fabric",),
+    "weft.fabrics.topology": ("closed_form", "format_spec"),
+    "weft.fabrics.topology.measures": ("average_distance", "bisection_upper_bound", "diameter"),
+    "weft.machine_room": ("CostPlan", "cost"),
+    "weft.opensm.live.subnet": ("live",),
+    "weft.report.comparison_page": ("write_comparison_page",),
+    "weft.report.simulation_page": ("write_simulation_page",),
     "weft.routes": ("CandidateRoutes", "PathRoutes", "Routes", "TableRoutes"),
     "weft.routing": ("route",),
-    "weft.routing.lower": ("lower",),
     "weft.routing.engines.source": ("source_routes",),
+    "weft.routing.lower": ("lower",),
     "weft.routing.validation.validate": ("Validation", "validate"),
+    "weft.sim.flow": ("FlowResult", "IncompleteRun"),
+    "weft.sim.packet": (
+        "CongestionControl", "Hardware", "PacketResult", "StopRun", "VlArbitration",
+    ),
+    "weft.sim.packet.hot_spots": ("HotSpots",),
+    "weft.sim.packet.series": ("cable_series", "link_series", "queue_series"),
+    "weft.sim.packet.timelines": ("rank_spans", "timelines"),
+    "weft.sim.simulate": ("Result", "simulate"),
     "weft.sim.static.analysis": ("StaticResult", "analyse"),
     "weft.sim.static.effective_bisection": ("Bisection", "bisection"),
-    "weft.contention": ("PenaltyModel", "penalties", "predict"),
-    "weft.sim.flow": ("FlowResult", "simulate"),
-    "weft.sim.packet": (
-        "CongestionControl", "Hardware", "PacketResult", "VlArbitration", "simulate_packets",
-    ),
     "weft.sim.static.loads": ("link_loads",),
-    "weft.opensm.live.subnet": ("live",),
+    "weft.sim.static.multipath": ("Scheme", "multipath_loads"),
+    "weft.sim.static.phases": ("StaticWorkload",),
+    "weft.sim.sweep": ("saturation_load", "sweep"),
+    "weft.studies.kns.study": ("kns_infiniband",),
+    "weft.studies.multipath.study": ("multipath_ecmp",),
     "weft.workload": ("Workload", "WorkloadBuilder", "load_workload", "traffic"),
+    "weft.workload.apps": ("application_workload",),
+    "weft.workload.collectives": ("collective_on", "collective_workload"),
+    "weft.workload.placement": ("place",),
 }  # fmt: skip
 
+#: Public are these names and those of `weft.plugins`; all else may change without notice.
 __all__ = [
-    "Bisection",
-    "CandidateRoutes",
-    "CongestionControl",
-    "Fabric",
-    "FabricBuilder",
-    "FlowResult",
-    "Hardware",
-    "InputError",
-    "LinkKind",
-    "NodeKind",
-    "NotApplicable",
-    "PacketResult",
-    "PathRoutes",
-    "PenaltyModel",
-    "Routes",
-    "StaticResult",
-    "TableRoutes",
-    "UnroutedWarning",
-    "Validation",
-    "VlArbitration",
-    "WeftError",
-    "Workload",
-    "WorkloadBuilder",
-    "analyse",
-    "bisection",
-    "fabric",
-    "link_loads",
-    "live",
-    "load_workload",
-    "lower",
-    "penalties",
-    "predict",
-    "route",
-    "simulate",
-    "simulate_packets",
-    "source_routes",
-    "traffic",
-    "validate",
-]
+    "Bisection", "CandidateRoutes", "Comparison", "CongestionControl", "CostPlan", "Fabric",
+    "FabricBuilder", "Faults", "FlowResult", "Hardware", "HotSpots", "IncompleteRun",
+    "InputError", "LinkKind", "NodeKind", "NotApplicable", "PacketResult", "PathRoutes",
+    "PenaltyModel", "Result", "Routes", "Scheme", "StaticResult", "StaticWorkload", "StopRun",
+    "TableRoutes", "UnroutedWarning", "Validation", "VlArbitration", "WeftError", "Workload",
+    "WorkloadBuilder", "analyse", "application_workload", "average_distance", "bisection",
+    "bisection_upper_bound", "cable_series", "closed_form", "collective_on",
+    "collective_workload", "compare", "cost", "diameter", "fabric", "format_spec",
+    "kns_infiniband", "link_loads", "link_series", "live", "load_workload", "lower",
+    "multipath_ecmp", "multipath_loads", "penalties", "perform", "place", "predict",
+    "queue_series", "rank_spans", "read_experiment", "read_measurements", "recover_penalties",
+    "route", "saturation_load", "simulate", "source_routes", "sweep", "timelines", "traffic",
+    "validate", "write_comparison_page", "write_fabric", "write_simulation_page",
+]  # fmt: skip
 
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

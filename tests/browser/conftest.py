@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Playwright, expect, sync_playwright
 from playwright.sync_api import Page as Tab
 
 from weft.report.comparison_data import Page
-from weft.report.comparison_page import write
+from weft.report.comparison_page import write_comparison_page
 from weft.report.summary import hottest, scope_of
 
 #: What a page is waited for, far beyond what any needs.
@@ -106,7 +106,7 @@ def open_report(browser: Browser, tmp_path: Path) -> Iterator[Any]:
 
     def opened(page: Page, **options: Any) -> Report:
         path = tmp_path / "report.html"
-        write(page, path)
+        write_comparison_page(page, path)
         options = {"viewport": {"width": 1280, "height": 900}} | options
         context = browser.new_context(offline=True, **options)
         context.set_default_timeout(LIMIT_MS)

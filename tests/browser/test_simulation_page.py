@@ -11,11 +11,12 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import LIMIT_MS
 from weft.fabrics.topology import build
-from weft.report.simulation_page import write_simulation_report
+from weft.report.simulation_page import write_simulation_page
 from weft.routing import route
-from weft.sim.packet import PacketResult, simulate_packets
+from weft.sim.packet import PacketResult
 from weft.sim.packet.hot_spots import trees_at
 from weft.sim.packet.series import link_series
+from weft.sim.simulate import simulate
 from weft.workload import WorkloadBuilder
 
 pytestmark = pytest.mark.browser
@@ -33,13 +34,13 @@ def result() -> PacketResult:
     builder.put(3, 9, 20_000)
     builder.recv(0, 15, 64)
     builder.isend(15, 0, 64)
-    return simulate_packets(TREE, route(TREE, "minhop"), builder.build(), snapshot_ns=400)
+    return simulate(TREE, route(TREE, "minhop"), builder.build(), snapshot_ns=400, level="packet")
 
 
 @pytest.fixture
 def tab(browser: Browser, result: PacketResult, tmp_path: Path) -> Any:
     path = tmp_path / "run.html"
-    write_simulation_report(result, path)
+    write_simulation_page(result, path)
     context = browser.new_context(offline=True, viewport={"width": 1280, "height": 900})
     context.set_default_timeout(LIMIT_MS)
     page = context.new_page()
@@ -233,7 +234,7 @@ def test_names_stay_text(tab: Page) -> None:
 
 def test_dark_page_is_painted_dark(browser: Browser, result: PacketResult, tmp_path: Path) -> None:
     path = tmp_path / "run.html"
-    write_simulation_report(result, path)
+    write_simulation_page(result, path)
     context = browser.new_context(offline=True, color_scheme="dark")
     page = context.new_page()
     page.goto(path.as_uri())

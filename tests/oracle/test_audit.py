@@ -13,7 +13,7 @@ from tests.oracle.tools import require_tools
 
 from weft.cli import main
 from weft.core.errors import InputError, NotApplicable
-from weft.fabrics.formats import read_file, write_file
+from weft.fabrics.formats import read_file, write_fabric
 from weft.fabrics.load import fabric as load
 from weft.opensm.audit import Audit, audit
 from weft.opensm.live.subnet import live
@@ -190,7 +190,7 @@ def test_edited_tables(dumped: Path, tmp_path: Path) -> None:
     assert "1 ports without a cable: r0.0[9]" in found.findings[1].text
 
     cut = load(KNS).without(cables=["r0.1[2]"])
-    write_file(cut, tmp_path / "cut.ibnetdiscover", "ibnetdiscover")
+    write_fabric(cut, tmp_path / "cut.ibnetdiscover", "ibnetdiscover")
     found = audit([dumped], load(str(tmp_path / "cut.ibnetdiscover")))
     assert kinds(found) == ["unrouted", "dead port", "stale"]
     assert "r0.1[2]" in found.findings[1].text

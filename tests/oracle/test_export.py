@@ -19,7 +19,7 @@ from tests.oracle.tools import LIMIT, require_tools, simulator
 from weft.cli import main
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
-from weft.fabrics.formats import write_file
+from weft.fabrics.formats import write_fabric
 from weft.fabrics.load import fabric as load
 from weft.opensm.export import export
 from weft.opensm.files.guid2lid import read_guid2lid
@@ -259,8 +259,8 @@ def test_the_commands_of_the_readme_load_the_tables_and_go_back(
     fabric = load(spec)
     lid = np.arange(fabric.num_destinations, dtype=np.int32)
     running = replace(fabric, lid=500 + 3 * lid if moved else predict_lids(fabric).base)
-    write_file(running, tmp_path / "net.txt", "ibsim")
-    write_file(running if not moved else fabric, tmp_path / "fabric.txt", "ibnetdiscover")
+    write_fabric(running, tmp_path / "net.txt", "ibsim")
+    write_fabric(running if not moved else fabric, tmp_path / "fabric.txt", "ibnetdiscover")
     words = ["opensm", "export", "fabric.txt", "--engine", engine, "--out", "out"]
     assert main(words) == 0
     capsys.readouterr()

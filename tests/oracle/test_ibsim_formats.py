@@ -12,7 +12,7 @@ from tests.oracle.tools import LIMIT, require_tools, simulator
 
 from weft.core.units import RATE_NAMES
 from weft.fabrics import Fabric, FabricBuilder, NodeKind, Parts
-from weft.fabrics.formats import FormatWarning, read_file, write_file
+from weft.fabrics.formats import FormatWarning, read_file, write_fabric
 from weft.fabrics.formats.ibnetdiscover import read
 from weft.fabrics.topology import build
 
@@ -25,7 +25,7 @@ def discovered(fabric: Fabric, folder: Path, format_name: str, *options: str) ->
     net = folder / "fabric.net"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FormatWarning)
-        write_file(fabric, net, format_name)
+        write_fabric(fabric, net, format_name)
     with simulator(net, fabric) as environment:
         run = subprocess.run(
             ["ibsim-run", "ibnetdiscover", *options],
@@ -176,7 +176,7 @@ def test_ids_by_which_ibsim_knows_the_nodes(tmp_path: Path) -> None:
     require_tools("ibsim", "ibsim-run", "ibnetdiscover")
     fabric = build("xgft:2;2,2;1,1,rate=4xQDR").shuffled(2)
     net = tmp_path / "fabric.net"
-    write_file(fabric, net)
+    write_fabric(fabric, net)
     with simulator(net, fabric) as environment:
         for host in (0, fabric.num_hosts - 1):
             node = fabric.num_switches + host

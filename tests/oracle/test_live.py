@@ -23,7 +23,7 @@ from tests.oracle.tools import ndr_text, require_tools
 from weft.cli import main
 from weft.core.errors import InputError, NotApplicable, WeftError
 from weft.fabrics import Fabric, FabricBuilder
-from weft.fabrics.formats import write_file
+from weft.fabrics.formats import write_fabric
 from weft.fabrics.formats.format_registry import FormatWarning
 from weft.fabrics.formats.ibsim import simulated
 from weft.fabrics.load import fabric as load
@@ -457,7 +457,7 @@ def test_port_guids_that_ibsim_cannot_make(
     with pytest.raises(NotApplicable, match="no node GUID gives a the port GUIDs"):
         simulated(apart)
     taken = odd_ports(fabric, {("h0.0", 1): int(fabric.node_guid[8]) + 1})
-    write_file(taken, tmp_path / "taken.ibnetdiscover", "ibnetdiscover")
+    write_fabric(taken, tmp_path / "taken.ibnetdiscover", "ibnetdiscover")
     assert main(["opensm", "live", str(tmp_path / "taken.ibnetdiscover"), "--", "true"]) == 2
     assert "s2.2 and h0.0 would have one node GUID" in capsys.readouterr().err
     assert not ours()

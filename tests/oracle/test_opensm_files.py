@@ -16,7 +16,7 @@ from tests.random_fabrics import random_fabric
 
 from weft.core.errors import WeftError
 from weft.fabrics import Fabric
-from weft.fabrics.formats import FormatWarning, write_file
+from weft.fabrics.formats import FormatWarning, write_fabric
 from weft.fabrics.load import fabric as load
 from weft.opensm.files.guid2lid import guid2lid, read_guid2lid
 from weft.opensm.files.lfts import lft_dump, read_lfts
@@ -50,7 +50,7 @@ def sweep(
     net = folder / "net.txt"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FormatWarning)
-        write_file(fabric, net, "ibsim")
+        write_fabric(fabric, net, "ibsim")
     first = re.search(r'^(?:Ca|Hca)\s+\d+\s+"([^"]+)"', net.read_text(), re.MULTILINE)
     assert first
     (folder / "cache").mkdir(exist_ok=True)
@@ -283,7 +283,7 @@ def test_opensm_answers_path_queries_with_the_service_levels_of_the_routes(tmp_p
         ("opensm.conf", qos_options(routes.lanes)),
     ):
         (tmp_path / name).write_text(text)
-    write_file(fabric, tmp_path / "net.txt", "ibsim")
+    write_fabric(fabric, tmp_path / "net.txt", "ibsim")
     with simulator(tmp_path / "net.txt", fabric) as environment:
         environment |= {"SIM_HOST": fabric.host_names[0], "OSM_CACHE_DIR": str(tmp_path)}
         environment |= {"OSM_TMP_DIR": str(tmp_path)}

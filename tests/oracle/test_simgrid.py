@@ -9,7 +9,7 @@ from tests.oracle.tools import require_simgrid
 
 from weft.fabrics.topology import build
 from weft.routing import route
-from weft.sim.flow import simulate
+from weft.sim.simulate import simulate
 
 pytestmark = pytest.mark.oracle
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from weft.fabrics import Fabric
-from weft.fabrics.formats import FormatWarning, write_file
+from weft.fabrics.formats import FormatWarning, write_fabric
 
 #: Seconds after which a program that should answer at once is taken to hang.
 LIMIT = 60
@@ -153,7 +153,7 @@ def opensm_tables(
     net = folder / "net.txt"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FormatWarning)
-        write_file(fabric, net, "ibsim")
+        write_fabric(fabric, net, "ibsim")
     # ibsim gives its client port 1 of a host, whichever ports have cables.
     by_port_one = fabric.host_endpoint[fabric.host_endpoint >= 0]
     by_port_one = by_port_one[fabric.endpoint_port[by_port_one] == 1]

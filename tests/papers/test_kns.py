@@ -91,9 +91,9 @@ def test_ping_pong_latency_is_the_closed_form(
 
 def test_ping_pong_bandwidth_is_the_closed_form() -> None:
     work = load_workload("pingpong:sizes=2000000", 2)
-    result = weft.simulate_packets(
+    result = weft.simulate(
         machine.fabric(ORDERED), machine.routes(ORDERED, "ftree"), work, [0, 1],
-        hardware=machine.hardware(ORDERED), overhead_ns=machine.OVERHEAD_NS,
+        hardware=machine.hardware(ORDERED), overhead_ns=machine.OVERHEAD_NS, level="packet",
     )  # fmt: skip
     times = Times(*(of / 1e3 for of in (
         result.posted_ps, result.ended_ps, result.left_ps, result.arrived_ps

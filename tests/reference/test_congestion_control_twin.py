@@ -74,8 +74,13 @@ def drawn_run(seed: int) -> Any:
         credit_latency_ns=float(rng.integers(0, 50)),
     )  # fmt: skip
     work = builder.build()
-    return weft.simulate_packets(
-        fabric, weft.route(fabric, "minhop"), work, hardware=hardware, trace=work.messages.tolist()
+    return weft.simulate(
+        fabric,
+        weft.route(fabric, "minhop"),
+        work,
+        hardware=hardware,
+        trace=work.messages.tolist(),
+        level="packet",
     )
 
 

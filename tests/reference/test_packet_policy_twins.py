@@ -40,9 +40,9 @@ def played_run(
     work = builder.build()
     routes = weft.route(fabric, engine)
     assert isinstance(routes, CandidateRoutes)
-    result = weft.simulate_packets(
+    result = weft.simulate(
         fabric, routes, work, policy=policy, seed=seed, trace=work.messages.tolist(),
-        hardware=Hardware(mtu_bytes=1000, buffer_bytes=3000, **hardware),  # type: ignore[arg-type]
+        hardware=Hardware(mtu_bytes=1000, buffer_bytes=3000, **hardware), level="packet",  # type: ignore[arg-type]
     )  # fmt: skip
     assert result.conservation["in_flight_packets"] == 0
     return result, routes

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tests.reference.packet import PlainPackets
 from tests.reference.packet_cases import CASES
 from tests.reference.packet_random import random_case
-from weft.sim.packet import simulate_packets
+from weft.sim.simulate import simulate
 
 #: Random cases, and how many of them one test runs.
 NUM_CASES, AT_ONCE = 480, 24
@@ -46,9 +46,9 @@ def test_the_plain_twin_finds_the_times_by_hand(name: str, flit_bytes: int) -> N
 @pytest.mark.parametrize("name", CASES)
 def test_the_packet_level_finds_the_times_by_hand(name: str) -> None:
     case = CASES[name]()
-    result = simulate_packets(
+    result = simulate(
         case.fabric, case.routes, case.workload, range(case.workload.num_ranks),
-        hardware=case.hardware, **case.options,
+        hardware=case.hardware, **case.options, level="packet",
     )  # fmt: skip
     pairs: list[tuple[NDArray[Any], dict[int, int]]] = [
         (result.arrived_ps, case.arrived),
@@ -68,9 +68,10 @@ def test_both_agree_on_every_message_of_random_cases(first: int) -> None:
             lid_offset=case.lids, flit_bytes=(64, 100, 200)[seed % 3], **case.plain, **case.options,
         )  # fmt: skip
         plain.run()
-        result = simulate_packets(
+        result = simulate(
             case.fabric, case.routes, case.workload, case.hosts, hardware=case.hardware,
             policy=case.policy, lids=case.lids if case.lids.any() else "first", **case.options,
+            level="packet",
         )  # fmt: skip
         for name in TIMES:
             expected = by_operation(getattr(plain, name), case.workload.num_ops)

@@ -11,7 +11,11 @@ from cyclopts import App
 
 from weft.cli import main
 from weft.cli.app import COMMANDS, program
+from weft.cli.common import FabricOptions
 from weft.cli.mistakes import attached
+from weft.cli.options import type_of
+from weft.cli.simulate_options import RunOptions
+from weft.cli.sweep import SweepOptions
 
 TREE = "xgft:2;4,4;1,4"
 #: What is needed before options for a command to be a command.
@@ -45,12 +49,20 @@ def command(*words: str) -> App:
 @pytest.mark.parametrize("words", list(commands()), ids=" ".join)
 def test_every_option_that_is_a_number_says_so(capsys, words: tuple[str, ...]) -> None:
     """Before anything is done: the fabric that is named does not exist."""
+    arguments = [each for each in command(*words).assemble_argument_collection() if each.parse]
     numbers = {
         argument.name: kinds
-        for argument in command(*words).assemble_argument_collection()
-        if argument.parse and {int, float} & (kinds := {argument.hint, *get_args(argument.hint)})
+        for argument in arguments
+        if {int, float} & (kinds := {argument.hint, *get_args(argument.hint)})
     }
+    names = {name for argument in arguments for name in argument.names}
+    settings = {"simulate": RunOptions, "sweep": SweepOptions}.get(words[0])
+    for item in (*FabricOptions.items.values(), *(settings.items.values() if settings else ())):
+        if item.flag in names and type_of(item) in ("number", "whole number"):
+            numbers[item.flag] = {int if type_of(item) == "whole number" else float}
     needed = ("--engine", "x", "--out", "x") if words[-1] == "export" else ()
+    if words[0] == "simulate":
+        needed = ("--workload", "barrier")
     for name, kinds in numbers.items():
         kind = "a whole number" if int in kinds else "a number"
         for value in ("abc", "", *(("1.5", "1e3", "-0.5") if int in kinds else ())):
@@ -108,7 +120,7 @@ def test_every_option_that_is_a_number_says_so(capsys, words: tuple[str, ...]) -
             [*PACKETS, "--trace-message", "0:0", "--trace-message", "a"],
             "--trace-message: 'a' does not fit: expected RANK:N",
         ),
-        ([*PACKETS, "--local-gbps", "inf"], "--local-gbps: inf does not fit: expected a finite"),
+        ([*PACKETS, "--local-gbps", "inf"], "--local-gbps: 'inf' does not fit: expected a finite"),
     ],
 )
 def test_a_mistake_is_named_with_what_was_expected(capsys, words: list[str], says: str) -> None:

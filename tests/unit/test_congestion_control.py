@@ -21,7 +21,7 @@ from weft.workload import Workload, WorkloadBuilder
 def run(fabric: Fabric, work: Workload, control: Any = None, **more: Any) -> PacketResult:
     hardware = replace(more.pop("hardware", PLAIN), congestion_control=control)
     routes = weft.route(fabric, more.pop("engine", "minhop"))
-    return weft.simulate_packets(fabric, routes, work, hardware=hardware, **more)
+    return weft.simulate(fabric, routes, work, hardware=hardware, **more, level="packet")
 
 
 def record_of(result: PacketResult) -> CongestionRecord:
@@ -36,20 +36,20 @@ def record_of(result: PacketResult) -> CongestionRecord:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"threshold": 16}, "threshold is 0 to 15, not 16"),
-        ({"threshold": -1}, "threshold is 0 to 15"),
-        ({"marking_rate": 65536}, "marking_rate is 0 to 65535"),
-        ({"packet_size": 256}, "packet_size is 0 to 255"),
-        ({"ccti_increase": 0}, "ccti_increase is 1 to 255"),
-        ({"ccti_timer": 0}, "ccti_timer is 1 to 65535"),
+        ({"threshold": 16}, "threshold: 16 does not fit: expected 15 or less"),
+        ({"threshold": -1}, "threshold: -1 does not fit: expected 0 or more"),
+        ({"marking_rate": 65536}, "marking_rate: 65536 does not fit: expected 65535 or less"),
+        ({"packet_size": 256}, "packet_size: 256 does not fit: expected 255 or less"),
+        ({"ccti_increase": 0}, "ccti_increase: 0 does not fit: expected 1 or more"),
+        ({"ccti_timer": 0}, "ccti_timer: 0 does not fit: expected 1 or more"),
         ({"ccti_limit": 128}, "ccti_limit 128; the table has entries 0 to 127"),
         ({"ccti_limit": 5, "ccti_min": 6}, "ccti_min is 0 to ccti_limit, 5, not 6"),
         ({"victims": "some"}, "victims"),
         ({"per": "port"}, "per"),
-        ({"cct": ()}, "cct has no entries"),
-        ({"cct": ((0, 0), (4, 1))}, "entry 1 of cct is 4:1; shifts are 0 to 3"),
-        ({"cct": "0:0,0:16384"}, "entry 1 of cct is 0:16384"),
-        ({"cct": "0:0,7"}, "entry 1 of cct"),
+        ({"cct": ()}, "cct: .* does not fit: it has no entries"),
+        ({"cct": ((0, 0), (4, 1))}, "cct: .* entry 1 is 4:1; shifts are 0 to 3"),
+        ({"cct": "0:0,0:16384"}, "cct: .* entry 1 is 0:16384"),
+        ({"cct": "0:0,7"}, "cct: .* entry 1 is '7'"),
         ({"threshold": "high"}, "threshold"),
     ],
 )
@@ -287,9 +287,9 @@ def test_a_missing_way_back_is_an_error() -> None:
     table = routes.table.copy()
     table[0] = 255
     with pytest.raises(InputError, match="no path from h1 to h0"):
-        weft.simulate_packets(
+        weft.simulate(
             fabric, replace(routes, table=table), puts(2, (0, 1, 1000)),
-            hardware=replace(PLAIN, congestion_control=CongestionControl()),
+            hardware=replace(PLAIN, congestion_control=CongestionControl()), level="packet",
         )  # fmt: skip
 
 

@@ -63,7 +63,9 @@ def run(
 ) -> PacketResult:
     hardware = Hardware(queues=queues, congestion_control=control)  # type: ignore[arg-type]
     routes = weft.route(fabric, engine)
-    return weft.simulate_packets(fabric, routes, work, hardware=hardware, max_time_ns=SPAN_NS)
+    return weft.simulate(
+        fabric, routes, work, hardware=hardware, max_time_ns=SPAN_NS, level="packet"
+    )
 
 
 @cache

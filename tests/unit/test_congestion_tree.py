@@ -11,7 +11,7 @@ from weft.core.columns import Column
 from weft.core.errors import InputError
 from weft.fabrics.topology import build
 from weft.routing import route
-from weft.sim.packet import Hardware, simulate_packets
+from weft.sim.packet import Hardware
 from weft.sim.packet.congestion_trees import CAUSES, congestion_trees, full_buffers
 from weft.sim.packet.hot_spots import (
     HOT_SPOT_COLUMNS,
@@ -21,6 +21,7 @@ from weft.sim.packet.hot_spots import (
     depth_first,
     trees_at,
 )
+from weft.sim.simulate import simulate
 from weft.workload import WorkloadBuilder
 
 TREE = build("xgft:2;4,4;1,2")
@@ -265,9 +266,9 @@ def test_trees_of_real_runs_follow_the_cables(spec, engine, hardware):
         for peer in random.permutation(fabric.num_hosts)[:6].tolist():
             if peer != rank:
                 builder.put(rank, peer if peer % 2 else 0 if rank else 1, 20_000)
-    result = simulate_packets(
+    result = simulate(
         fabric, route(fabric, engine), builder.build(), snapshot_ns=700,
-        hardware=Hardware(**hardware),
+        hardware=Hardware(**hardware), level="packet",
     )  # fmt: skip
     sender, receiver = adapter_ends(result)
     links = len(result.busy_ps)
@@ -293,9 +294,9 @@ def test_trees_of_real_runs_follow_the_cables(spec, engine, hardware):
 
 
 def test_slow_receivers_are_roots_for_that_reason():
-    result = simulate_packets(
+    result = simulate(
         TREE, route(TREE, "minhop"), sends([(rank, 0) for rank in range(1, 16)]), snapshot_ns=1000,
-        hardware=Hardware(adapter_gbps=50.0),
+        hardware=Hardware(adapter_gbps=50.0), level="packet",
     )  # fmt: skip
     (tree,) = HotSpots(result, end_ns=40_000).trees
     assert (result.link_name(tree.root), tree.cause) == ("s1-0[1] -> h0[1]", "receiver")

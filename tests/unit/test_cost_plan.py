@@ -15,7 +15,7 @@ from weft.core.columns import Column
 from weft.core.errors import InputError
 from weft.fabrics import Fabric, FabricBuilder, Parts
 from weft.fabrics.load import fabric as load
-from weft.machine_room import CostPlan, Layout, cables, plan
+from weft.machine_room import CostPlan, Layout, cables, cost
 from weft.machine_room.cost_plan import PLACE_COLUMNS, RACK_COLUMNS, SUMMARY_COLUMNS
 from weft.machine_room.equipment import equipment
 from weft.machine_room.room_options import UNIT_M
@@ -48,7 +48,7 @@ def places(result: CostPlan) -> dict[str, tuple[str, int]]:
 
 
 def test_two_racks_by_hand() -> None:
-    result = plan(pair(), rack_units=4)
+    result = cost(pair(), rack_units=4)
     # A rack of 4U holds a switch on top and its two hosts below.
     assert places(result) == {
         "x": ("A01", 4), "a": ("A01", 3), "b": ("A01", 2),
@@ -76,17 +76,17 @@ def test_a_cable_that_is_sold_in_just_the_length_is_long_enough() -> None:
     exact = (0.04445 + 0.4, 2 * 0.04445 + 0.4, 2 * (0.5 * 0.04445 + 0.3) + 0.6 + 0.4)
     for hair in (0.0, 5e-10, -5e-10):  # what rounding may add or take
         sold = tuple(length + hair for length in exact)
-        result = plan(pair(), layout=Layout(rack_units=4, cable_lengths_m=sold))
+        result = cost(pair(), layout=Layout(rack_units=4, cable_lengths_m=sold))
         bought = result.fabric.cable_length_m
         assert sorted(bought) == sorted([sold[0]] * 2 + [sold[1]] * 2 + [sold[2]])
-    short = plan(pair(), layout=Layout(rack_units=4, cable_lengths_m=(exact[0] - 1e-6, *exact[1:])))
+    short = cost(pair(), layout=Layout(rack_units=4, cable_lengths_m=(exact[0] - 1e-6, *exact[1:])))
     assert sorted(short.fabric.cable_length_m) == sorted([exact[1]] * 4 + [exact[2]])
     with pytest.raises(InputError, match="longest sold"):
-        plan(pair(), layout=Layout(rack_units=4, cable_lengths_m=(*exact[:2], exact[2] - 1e-6)))
+        cost(pair(), layout=Layout(rack_units=4, cable_lengths_m=(*exact[:2], exact[2] - 1e-6)))
 
 
 def test_two_rows_by_hand() -> None:
-    result = plan(pair(), rack_units=4, racks_per_row=1)
+    result = cost(pair(), rack_units=4, racks_per_row=1)
     assert result.racks["rack"].to_list() == ["A01", "B01"]
     assert result.racks["y_m"].to_list() == [0.0, 2.1]
     over = 2 * (0.5 * 0.04445 + 0.3) + 2.1 + 0.4
@@ -110,18 +110,18 @@ def test_two_rows_by_hand() -> None:
 def test_copper_reaches_as_far_as_the_rate_allows(
     rate: str, options: dict[str, Any], kind: str
 ) -> None:
-    result = plan(pair(rate), rack_units=4, **options)
+    result = cost(pair(rate), rack_units=4, **options)
     assert by_ends(result, "kind")["xy"] == kind
 
 
 def test_a_rate_without_a_name_has_four_lanes() -> None:
     fabric = pair().degraded(range(5), 800.0)
-    assert plan(fabric, rack_units=4).cables["kind"].to_list().count("optical") == 1
-    assert plan(fabric.degraded(range(5), 400.0), rack_units=4).cables["kind"].n_unique() == 1
+    assert cost(fabric, rack_units=4).cables["kind"].to_list().count("optical") == 1
+    assert cost(fabric.degraded(range(5), 400.0), rack_units=4).cables["kind"].n_unique() == 1
 
 
 def test_one_rack_when_all_fits() -> None:
-    result = plan(load("xgft:2;2,2;1,1"))
+    result = cost(load("xgft:2;2,2;1,1"))
     (rack,) = result.racks.rows(named=True)
     assert rack["role"] == "mixed"
     # The top switch, then the leaves, then the hosts, without a gap.
@@ -135,7 +135,7 @@ def test_one_rack_when_all_fits() -> None:
 
 
 def test_summary_counts_by_hand() -> None:
-    result = plan(pair(), rack_units=4)
+    result = cost(pair(), rack_units=4)
     rows = {row["item"]: row for row in result.summary.iter_rows(named=True)}
     assert {item: row["count"] for item, row in rows.items()} == {
         "8-port switch": 2, "1-port host adapter": 4,
@@ -152,19 +152,19 @@ def test_summary_counts_by_hand() -> None:
 
 def test_switches_without_hosts_stand_in_the_middle_or_at_the_end() -> None:
     fabric = load("xgft:2;12,8;1,6")
-    middle = plan(fabric, rack_units=13)
+    middle = cost(fabric, rack_units=13)
     # Eight racks of 13U for the leaves and one with six spines.
     assert middle.racks["role"].to_list().count("switches") == 1
-    end = plan(fabric, rack_units=13, core="end", racks_per_row=9)
+    end = cost(fabric, rack_units=13, core="end", racks_per_row=9)
     assert end.racks["role"].to_list() == ["mixed"] * 8 + ["switches"]
-    row = plan(fabric, rack_units=13, racks_per_row=9)
+    row = cost(fabric, rack_units=13, racks_per_row=9)
     assert row.racks["role"].to_list() == ["mixed"] * 4 + ["switches"] + ["mixed"] * 4
     assert row.cable_m < end.cable_m
 
 
 def test_kns_routers_stand_beside_their_hosts_and_lines_at_the_row_ends() -> None:
     fabric = load("kns:k=6,n=2")
-    result = plan(fabric, core="row-ends", racks_per_row=2, hosts_per_rack=12, order="number")
+    result = cost(fabric, core="row-ends", racks_per_row=2, hosts_per_rack=12, order="number")
     assert result.leaves == "beside"
     assert result.racks["role"].to_list() == ["mixed", "switches"] * 3
     at = places(result)
@@ -183,7 +183,7 @@ def test_kns_routers_stand_beside_their_hosts_and_lines_at_the_row_ends() -> Non
 def test_cellia_has_two_cabinets_of_nodes_and_one_of_switches() -> None:
     # Section 3.3 of the KNS paper: 8-port half-width switches, three cabinets, copper at QDR.
     fabric = load("kns:k=6,n=2,rate=4xQDR")
-    result = plan(fabric, leaves="separate", hosts_per_rack=25, switches_per_unit=2)
+    result = cost(fabric, leaves="separate", hosts_per_rack=25, switches_per_unit=2)
     assert result.racks["role"].to_list() == ["hosts", "switches", "hosts"]
     assert result.racks["hosts"].to_list() == [25, 0, 11]
     assert result.racks["switches"].to_list() == [0, 48, 0]
@@ -193,9 +193,9 @@ def test_cellia_has_two_cabinets_of_nodes_and_one_of_switches() -> None:
 
 def test_hosts_per_rack_and_chassis() -> None:
     fabric = load("xgft:2;8,4;1,2")
-    result = plan(fabric, hosts_per_rack=8)
+    result = cost(fabric, hosts_per_rack=8)
     assert sorted(result.racks["hosts"]) == [0, 8, 8, 8, 8]
-    dense = plan(fabric, hosts_per_rack=8, chassis_units=2, hosts_per_chassis=4)
+    dense = cost(fabric, hosts_per_rack=8, chassis_units=2, hosts_per_chassis=4)
     # A switch, and two chassis of 2U for eight hosts.
     assert sorted(dense.racks["units_used"]) == [2, 5, 5, 5, 5]
     hosts = dense.places.filter(pl.col("kind") == "host")
@@ -204,29 +204,29 @@ def test_hosts_per_rack_and_chassis() -> None:
 
 
 def test_a_leaf_with_more_hosts_than_a_rack_stands_in_the_middle_of_them() -> None:
-    result = plan(load("xgft:1;30;1"), rack_units=12)
+    result = cost(load("xgft:1;30;1"), rack_units=12)
     assert result.racks["hosts"].to_list() == [10, 10, 10]
     assert result.racks["switches"].to_list() == [0, 1, 0]
 
 
 def test_a_switch_as_high_as_a_rack() -> None:
-    result = plan(load("xgft:1;30;1"), rack_units=10, switch_units=10)
+    result = cost(load("xgft:1;30;1"), rack_units=10, switch_units=10)
     assert result.racks["switches"].to_list() == [1, 0, 0, 0]
     assert result.racks["hosts"].to_list() == [0, 10, 10, 10]
 
 
 def test_many_ports_make_a_switch_high() -> None:
     fabric = load("xgft:1;100;1")
-    result = plan(fabric, ports_per_unit=30, rack_units=40)
+    result = cost(fabric, ports_per_unit=30, rack_units=40)
     switch = result.places.filter(pl.col("kind") == "switch").row(0, named=True)
     assert switch["units"] == 4
     with pytest.raises(InputError, match=r"has 100 ports and needs 50 U, more than a rack of 42 U"):
-        plan(fabric, ports_per_unit=2)
+        cost(fabric, ports_per_unit=2)
 
 
 def test_multi_homed_hosts_stand_with_the_switch_of_their_first_port() -> None:
     fabric = load("bcube:k=4,n=2")
-    result = plan(fabric, rack_units=5)
+    result = cost(fabric, rack_units=5)
     at = places(result)
     for host in fabric.host_nodes.tolist():
         link = fabric.port_link[fabric.port_offset[host]]
@@ -264,7 +264,7 @@ def rails(described: dict[str, tuple[str, int]]) -> Fabric:
 def test_adapters_of_one_machine_are_one_host(
     described: dict[str, tuple[str, int]], machines: list[str]
 ) -> None:
-    result = plan(rails(described))
+    result = cost(rails(described))
     hosts = result.places.filter(pl.col("kind") == "host")
     spots = hosts.group_by("rack", "unit", maintain_order=True).agg(pl.col("node").str.join())
     assert spots["node"].to_list() == machines
@@ -302,7 +302,7 @@ def test_rails_of_a_machine_run_from_its_place() -> None:
     # Four machines of two rails each, in two racks: each machine stands with its first rail's
     # leaf, and both of its cables start at its own unit.
     names = [f"n{i // 2} mlx5_{i % 2}" for i in range(8)]
-    result = plan(rails({name: (name, 0) for name in names}), rack_units=4, hosts_per_rack=2)
+    result = cost(rails({name: (name, 0) for name in names}), rack_units=4, hosts_per_rack=2)
     assert sorted(result.racks["hosts"]) == [0, 2, 2]
     ends = result.cables.filter(pl.col("to_node").str.contains("mlx5")).select(
         "to_node", "to_rack", "to_unit"
@@ -334,7 +334,7 @@ def chassis() -> Fabric:
 
 def test_what_is_inside_a_chassis_is_not_bought() -> None:
     fabric = chassis()
-    result = plan(fabric)
+    result = cost(fabric)
     inside = result.cables.filter(pl.col("kind") == "internal")
     assert len(inside) == 4
     assert set(inside["length_m"]) == {0.0}
@@ -356,7 +356,7 @@ def test_known_lengths_are_kept() -> None:
     parts.length_m[:] = np.nan
     parts.length_m[0] = 12.5
     fabric = Fabric.of(parts)
-    result = plan(fabric, rack_units=4)
+    result = cost(fabric, rack_units=4)
     row = result.cables.filter(pl.col("cable") == 0).row(0, named=True)
     assert (row["length_m"], row["route_m"], row["kind"]) == (12.5, None, "optical")
     assert result.fabric.cable_length_m[0] == 12.5
@@ -440,7 +440,7 @@ def check(fabric: Fabric, result: CostPlan, layout: Layout) -> None:
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_every_plan_is_sound(spec: str, options: dict[str, Any]) -> None:
     fabric = load(spec)
-    result = plan(fabric, **options)
+    result = cost(fabric, **options)
     check(fabric, result, Layout.of(options))
 
 
@@ -448,18 +448,18 @@ def test_every_plan_is_sound(spec: str, options: dict[str, Any]) -> None:
 @pytest.mark.parametrize("options", OPTIONS[::2], ids=str)
 def test_ragged_fabrics_are_placed_too(seed: int, options: dict[str, Any]) -> None:
     fabric = random_fabric(seed, switches=9, hosts=25)
-    check(fabric, plan(fabric, **options), Layout.of(options))
+    check(fabric, cost(fabric, **options), Layout.of(options))
 
 
 @pytest.mark.parametrize("spec", SPECS[:4])
 def test_plans_of_shuffled_and_split_fabrics(spec: str) -> None:
     fabric = load(spec).shuffled(3).with_faults(cables=5, switches=2, seed=1)
-    check(fabric, plan(fabric), Layout())
+    check(fabric, cost(fabric), Layout())
 
 
 def test_a_real_fabric_without_labels(shared: Path) -> None:
     fabric = load(shared / "fabrics" / "psmn-x5.ibnetdiscover")
-    result = plan(fabric)
+    result = cost(fabric)
     check(fabric, result, Layout())
     assert result.text().count("\n") > 10
 
@@ -469,8 +469,8 @@ def test_the_shortest_order_is_the_shortest(spec: str) -> None:
     fabric = load(spec)
     options = {"rack_units": 12}
     names = ["number", "coordinates", "coordinates-reversed", "cables"]
-    totals = {name: plan(fabric, order=name, **options).cable_m for name in names}
-    best = plan(fabric, **options)
+    totals = {name: cost(fabric, order=name, **options).cable_m for name in names}
+    best = cost(fabric, **options)
     assert best.cable_m == min(totals.values())
     assert totals[best.order] == best.cable_m
 
@@ -480,16 +480,16 @@ def test_who_is_cabled_to_whom_stays_together_without_any_label() -> None:
     # rack of 15U holds a pod. Shuffled labels scatter the pods, the cables find them again.
     fabric = load("xgft:3;4,3,6;1,3,1")
     shuffled = fabric.shuffled(1)
-    scattered = plan(shuffled, rack_units=15, order="number")
-    found = plan(shuffled, rack_units=15, order="cables")
-    ideal = plan(fabric, rack_units=15, order="number")
+    scattered = cost(shuffled, rack_units=15, order="number")
+    found = cost(shuffled, rack_units=15, order="cables")
+    ideal = cost(fabric, rack_units=15, order="number")
     assert found.cable_m < scattered.cable_m
     assert found.cable_m <= 1.1 * ideal.cable_m
 
 
 def test_equal_input_gives_equal_plans() -> None:
     fabric = load("kns:k=4,n=2")
-    one, two = plan(fabric), plan(fabric)
+    one, two = cost(fabric), cost(fabric)
     for name in ("cables", "summary", "racks", "places"):
         assert getattr(one, name).equals(getattr(two, name))
     assert one.text() == two.text()
@@ -498,7 +498,7 @@ def test_equal_input_gives_equal_plans() -> None:
 def test_only_switches_and_only_hosts() -> None:
     build = FabricBuilder("bare")
     build.switches(["x", "y"], ports=4)
-    result = plan(build.fabric())
+    result = cost(build.fabric())
     assert len(result.cables) == 0
     assert result.racks["switches"].to_list() == [2]
     assert "cables   0, 0 m" in result.text()
@@ -506,7 +506,7 @@ def test_only_switches_and_only_hosts() -> None:
     build = FabricBuilder("hosts alone")
     a, b = build.hosts(["a", "b"], forwards=True)
     build.connect([a], [b])
-    result = plan(build.fabric())
+    result = cost(build.fabric())
     check(build.fabric(), result, Layout())
 
 
@@ -541,26 +541,26 @@ def test_only_switches_and_only_hosts() -> None:
 )
 def test_bad_options_give_one_error(options: dict[str, Any], text: str) -> None:
     with pytest.raises(InputError, match=text):
-        plan(pair(), **options)
+        cost(pair(), **options)
 
 
 def test_a_floor_too_large_for_any_cable() -> None:
     with pytest.raises(
         InputError, match=r"cable x\[3\] -- y\[3\] would need 1\.6 m, and the longest sold is 1 m"
     ):
-        plan(pair(), rack_units=4, cable_lengths_m="0.5,1")
+        cost(pair(), rack_units=4, cable_lengths_m="0.5,1")
 
 
 def test_rows_too_short_for_racks_at_their_ends() -> None:
     with pytest.raises(InputError, match="do not fit at the ends of rows of 1 racks"):
-        plan(load("xgft:2;8,8;1,4"), rack_units=9, core="row-ends", racks_per_row=1)
+        cost(load("xgft:2;8,8;1,4"), rack_units=9, core="row-ends", racks_per_row=1)
 
 
 def test_a_layout_or_its_options() -> None:
     layout = Layout(rack_units=4)
-    assert plan(pair(), layout=layout).layout == layout
+    assert cost(pair(), layout=layout).layout == layout
     with pytest.raises(InputError, match="not both: rack_units"):
-        plan(pair(), layout=layout, rack_units=5)
+        cost(pair(), layout=layout, rack_units=5)
     assert Layout.of({"rack_units": "40", "cable_lengths_m": "1,2.5"}) == replace(
         Layout(), rack_units=40, cable_lengths_m=(1.0, 2.5)
     )
@@ -568,14 +568,14 @@ def test_a_layout_or_its_options() -> None:
 
 def test_nothing_to_place() -> None:
     with pytest.raises(InputError, match="neither switches nor hosts"):
-        plan(FabricBuilder("empty").fabric())
+        cost(FabricBuilder("empty").fabric())
 
 
 # -- columns ---------------------------------------------------------------------------------------
 
 
 def test_frames_have_the_documented_columns() -> None:
-    result = plan(chassis())
+    result = cost(chassis())
     text = DOCS.read_text()
     described: list[tuple[str, dict[str, Column], pl.DataFrame]] = [
         ("cables", cables.CABLE_COLUMNS, result.cables),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from weft.core.errors import InputError
 from weft.fabrics import Fabric, FabricBuilder, NodeKind, Parts
 from weft.fabrics.load import fabric as load
-from weft.machine_room import CostPlan, Prices, plan
+from weft.machine_room import CostPlan, Prices, cost
 from weft.machine_room.cables import row_name
 
 DOCS = Path(__file__).parents[2] / "docs" / "cost.md"
@@ -78,7 +78,7 @@ def with_prices(folder: Path, text: str) -> Path:
 
 
 def test_cables_are_listed_by_rack_pair_longest_first() -> None:
-    result = plan(load("xgft:2;4,4;1,2"), rack_units=5)
+    result = cost(load("xgft:2;4,4;1,2"), rack_units=5)
     rows = result.cables.select("from_rack", "to_rack", "length_m", "route_m").rows()
     pairs = [row[:2] for row in rows]
     runs = [pair for at, pair in enumerate(pairs) if at == 0 or pair != pairs[at - 1]]
@@ -92,7 +92,7 @@ def test_cables_are_listed_by_rack_pair_longest_first() -> None:
 
 
 def test_labels_name_their_own_end_first() -> None:
-    result = plan(pair(), rack_units=4)
+    result = cost(pair(), rack_units=4)
     first = result.cables.row(0, named=True)
     assert first["from_label"] == "0001 | A01 U04 x[3] > A02 U04 y[3]"
     assert first["to_label"] == "0001 | A02 U04 y[3] > A01 U04 x[3]"
@@ -103,7 +103,7 @@ def test_labels_name_their_own_end_first() -> None:
 
 
 def test_the_list_as_csv(tmp_path: Path) -> None:
-    result = plan(pair(), rack_units=4)
+    result = cost(pair(), rack_units=4)
     path = tmp_path / "cables.csv"
     path.write_text("old")
     result.write_cables(path)
@@ -116,7 +116,7 @@ def test_names_with_commas_and_quotes_survive_csv(tmp_path: Path) -> None:
     build = FabricBuilder("odd")
     switch = build.switches(['rack 1, "leaf"'])
     build.connect(switch, build.hosts(["h,0"]))
-    result = plan(build.fabric())
+    result = cost(build.fabric())
     result.write_cables(tmp_path / "cables.csv")
     again = pl.read_csv(tmp_path / "cables.csv", schema=result.cables.schema)
     assert again.equals(result.cables)
@@ -124,7 +124,7 @@ def test_names_with_commas_and_quotes_survive_csv(tmp_path: Path) -> None:
 
 def test_a_list_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be written"):
-        plan(pair()).write_cables(tmp_path / "missing" / "cables.csv")
+        cost(pair()).write_cables(tmp_path / "missing" / "cables.csv")
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_row_names(row: int, name: str) -> None:
 
 
 def test_without_prices_there_is_no_money() -> None:
-    result = plan(pair())
+    result = cost(pair())
     assert result.total_cost is None
     assert result.cost_per_host is None
     assert result.power_w is None
@@ -149,7 +149,7 @@ def test_without_prices_there_is_no_money() -> None:
 
 def test_costs_by_hand(tmp_path: Path) -> None:
     path = with_prices(tmp_path, PRICES)
-    result = plan(pair(), rack_units=4, prices=path)
+    result = cost(pair(), rack_units=4, prices=path)
     costs = dict(result.summary.select("item", "cost").rows())
     assert costs == {
         "8-port switch": 2000.0,
@@ -175,7 +175,7 @@ def test_the_most_exact_cable_entry_counts(tmp_path: Path) -> None:
     assert prices.of_cable("copper", 200.0, 1.0).price == 50
     assert prices.of_cable("copper", 100.0, 2.0).price == 50
     assert prices.of_cable("optical", 100.0, 2.0) is None
-    optical = plan(pair(), rack_units=4, racks_per_row=1, prices=prices)
+    optical = cost(pair(), rack_units=4, racks_per_row=1, prices=prices)
     row = optical.summary.filter(pl.col("kind") == "optical").row(0, named=True)
     assert (row["price"], row["power_w"]) == (350.0, 8.0)
 
@@ -194,7 +194,7 @@ def test_what_is_bought_is_a_product_of_the_price_file(tmp_path: Path) -> None:
     switches = build.switches(["big", "even", "small"], ports=[30, 36, 3])
     build.connect(switches[:2], switches[1:])
     build.connect(build.hosts(["h"]), switches[:1])
-    result = plan(build.fabric(), prices=path, ports_per_unit=30)
+    result = cost(build.fabric(), prices=path, ports_per_unit=30)
     columns = ("ports", "ports_needed", "count", "ports_used", "ports_free", "cost", "power_w")
     rows = {row["item"]: row for row in result.summary.iter_rows(named=True)}
     assert {item: tuple(rows[item][name] for name in columns) for item in list(rows)[:4]} == {
@@ -208,9 +208,9 @@ def test_what_is_bought_is_a_product_of_the_price_file(tmp_path: Path) -> None:
     assert heights == {"big": 2, "even": 2, "small": 1, "h": 1}
     assert "36-port switch for 30 ports" in result.text()
     with pytest.raises(InputError, match=r"big has 30 ports, is bought with 36, and needs 36 U, m"):
-        plan(build.fabric(), prices=path, ports_per_unit=1, rack_units=32)
+        cost(build.fabric(), prices=path, ports_per_unit=1, rack_units=32)
     # Without prices there are no products, and the fabric's ports are listed.
-    assert plan(build.fabric()).summary["item"][:3].to_list() == [
+    assert cost(build.fabric()).summary["item"][:3].to_list() == [
         "36-port switch", "30-port switch", "3-port switch",
     ]  # fmt: skip
 
@@ -218,13 +218,13 @@ def test_what_is_bought_is_a_product_of_the_price_file(tmp_path: Path) -> None:
 def test_the_cost_per_host_is_that_of_a_machine(tmp_path: Path) -> None:
     parts = Parts.of(pair())
     parts.system_guid[parts.kind == NodeKind.HOST] = [1, 1, 2, 2]
-    result = plan(Fabric.of(parts), rack_units=4, prices=with_prices(tmp_path, PRICES))
+    result = cost(Fabric.of(parts), rack_units=4, prices=with_prices(tmp_path, PRICES))
     assert result.cost_per_host == result.total_cost / 2
 
 
 def test_sections_left_out_are_not_counted_and_said(tmp_path: Path) -> None:
     path = with_prices(tmp_path, 'currency = "CHF"\n[[adapter]]\nprice = 5\n')
-    result = plan(pair(), prices=path)
+    result = cost(pair(), prices=path)
     assert result.total_cost == 20
     assert result.unpriced == ("switch", "cable", "rack")
     assert "without  switches, cables, racks (no prices)" in result.text()
@@ -236,11 +236,11 @@ def test_an_entry_that_is_missing_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=r"prices.toml: no \[\[switch\]\] entry fits 40-port switch"
     ):
-        plan(pair(ports=40), prices=path)
+        cost(pair(ports=40), prices=path)
     with pytest.raises(InputError, match=r"no \[\[cable\]\] entry fits 5 m optical 4xNDR$"):
-        plan(pair("4xNDR"), rack_units=4, racks_per_row=1, prices=path)
+        cost(pair("4xNDR"), rack_units=4, racks_per_row=1, prices=path)
     with pytest.raises(InputError, match=r"entry fits 1 m optical 4xHDR; 1\.5 m opt.* and 1 more$"):
-        plan(
+        cost(
             load("xgft:2;8,8;1,8"),
             copper_m=0,
             prices=with_prices(
@@ -324,7 +324,7 @@ def test_bad_price_files_name_file_and_line(
     assert old in PRICES
     path = with_prices(tmp_path, PRICES.replace(old, new, 1))
     with pytest.raises(InputError, match=text) as caught:
-        plan(pair(), prices=path)
+        cost(pair(), prices=path)
     assert caught.value.file == str(path)
     assert caught.value.line == line
 
@@ -366,14 +366,14 @@ def test_the_documented_price_file_is_one(tmp_path: Path) -> None:
 
 def test_a_price_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="No such file"):
-        plan(pair(), prices=tmp_path / "none.toml")
+        cost(pair(), prices=tmp_path / "none.toml")
 
 
 # -- the page --------------------------------------------------------------------------------------
 
 
 def test_the_page() -> None:
-    result: CostPlan = plan(load("kns:k=6,n=2"))
+    result: CostPlan = cost(load("kns:k=6,n=2"))
     lines = result.text().splitlines()
     assert lines[0] == "kns:k=6,n=2: 36 hosts, 48 switches, 108 cables"
     assert lines[1] == "3 racks of 42 U in 1 row, switches beside their hosts"

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.core.errors import InputError
-from weft.experiment import check, read, resolved
+from weft.experiment import check, read_experiment, resolved
 from weft.experiment.spec import MAX_RUNS
 
 WHOLE = """\
@@ -39,7 +39,7 @@ def write(folder: Path, text: str) -> Path:
 
 
 def test_texts_lists_and_units_are_taken(tmp_path) -> None:
-    found = read(write(tmp_path, WHOLE))
+    found = read_experiment(write(tmp_path, WHOLE))
     assert found.fabric.source == "torus:4x4"
     assert found.engine == ("updn", "dor")
     assert found.eager == 8192
@@ -53,7 +53,7 @@ def test_every_combination_is_a_run(tmp_path) -> None:
     text = WHOLE.replace(
         'eager = "8KiB"', 'level = ["static", "flow"]\nsharing = ["none", "maxmin"]'
     )
-    runs = read(write(tmp_path, text)).runs
+    runs = read_experiment(write(tmp_path, text)).runs
     # The law of sharing matters at the flow level only: 2 placements x 2 engines x (1 + 2).
     assert [run.number for run in runs] == list(range(1, 13))
     assert len({(r.engine, r.level, r.sharing, r.jobs) for r in runs}) == 12
@@ -128,7 +128,7 @@ def test_mistakes_are_named_with_their_place(tmp_path, old, new, message) -> Non
     assert WHOLE.count(old) >= 1
     path = write(tmp_path, WHOLE.replace(old, new))
     with pytest.raises(InputError, match=message):
-        read(path)
+        read_experiment(path)
 
 
 def test_mistakes_are_counted_once(tmp_path) -> None:
@@ -139,7 +139,7 @@ def test_mistakes_are_counted_once(tmp_path) -> None:
         ("[[job]]\nworkload = 3\nranks = 0", r"job 1, workload: 3 .* \(and 1 more mistake\)$"),
     ):
         with pytest.raises(InputError, match=message):
-            read(write(tmp_path, f"fabric = 'x'\n{text}\n"))
+            read_experiment(write(tmp_path, f"fabric = 'x'\n{text}\n"))
 
 
 def test_files_beside_the_experiment_are_found(tmp_path, monkeypatch) -> None:
@@ -154,7 +154,7 @@ def test_files_beside_the_experiment_are_found(tmp_path, monkeypatch) -> None:
         workload = ["trace.goal", "elsewhere.goal"]
         placement = ["file:ranks", "file:/ranks", "linear"]
     """
-    found = read(write(folder, text))
+    found = read_experiment(write(folder, text))
     assert (found.fabric.source, found.fabric.names) == (
         str(folder / "net.topo"), str(folder / "names"),
     )  # fmt: skip
@@ -210,10 +210,16 @@ def test_defaults_are_those_of_simulate() -> None:
         name: parameter.default
         for name, parameter in inspect.signature(simulate).parameters.items()
     }
-    made = check({"fabric": "x", "job": [{"workload": "y"}]})
-    assert made.flow_options == {name: defaults[name] for name in made.flow_options}
-    assert made.sharing == (defaults["sharing"],)
-    left = defaults.keys() - made.flow_options.keys()
+    levels = ["static", "flow", "packet"]
+    made = check({"fabric": "x", "level": levels, "job": [{"workload": "y"}]})
+    given = {run.level: made.options(run) for run in made.runs}
+    for options in given.values():
+        usual = {name: defaults[name] for name in options}
+        if "policy" in options:  # which routes decide where nobody does
+            usual["policy"] = "deterministic"
+        assert options == usual
+    left = defaults.keys() - given["flow"].keys() - given["packet"].keys()
     assert left == {
-        "fabric", "routes", "workload", "placement", "sharing", "model", "progress",
+        "fabric", "routes", "workload", "placement", "level", "coefficients", "trace", "progress",
     }  # fmt: skip
+    assert given["static"] == {"ports": "first"}

@@ -39,7 +39,14 @@ def puts(*pairs: tuple[int, int, int]) -> Workload:
 
 def arrivals(work: Workload, **options: object) -> list[float]:
     """When each message arrived."""
-    result = weft.simulate(TREE, ROUTES, work, latency_ns=0, mtu_bytes=0, **options)
+    result = weft.simulate(
+        TREE,
+        ROUTES,
+        work,
+        latency_ns=0,
+        hardware=weft.Hardware(mtu_bytes=1, header_bytes=0),
+        **options,
+    )
     return result.messages()["arrived_ns"].to_list()
 
 
@@ -67,7 +74,7 @@ def test_the_overhead_occupies_both_processors() -> None:
     for _ in range(3):
         builder.isend(0, 1, 0)
         builder.irecv(1, 0, 0)
-    options = {"overhead_ns": 100, "latency_ns": 7, "header_bytes": 25}
+    options = {"overhead_ns": 100, "latency_ns": 7, "hardware": weft.Hardware(header_bytes=25)}
     result = weft.simulate(TREE, ROUTES, builder.build(), [0, 5], **options)
     assert result.left_ns[:3].tolist() == [100, 200, 300]
     # The header of an empty message takes 2 ns.
@@ -106,12 +113,18 @@ def test_a_finished_flow_leaves_its_share_to_the_others() -> None:
 def test_split_flows_use_all_ways_and_hashed_ones_a_single_one() -> None:
     spread = weft.route(TREE, "ecmp")
     work = puts((0, 4, 1000), (1, 8, 1000))
-    result = weft.simulate(TREE, spread, work, latency_ns=0, header_bytes=0)
+    result = weft.simulate(TREE, spread, work, latency_ns=0, hardware=weft.Hardware(header_bytes=0))
     assert result.makespan_ns == pytest.approx(1000 / RATE)
     up = result.links().filter(pl.col("kind") == "switch-switch")
     assert sorted(set(up["carried_bytes"].to_list())) == [0, 250, 500]
     drawn = weft.simulate(
-        TREE, spread, work, multipath="hash", latency_ns=0, seed=3, header_bytes=0
+        TREE,
+        spread,
+        work,
+        multipath="hash",
+        latency_ns=0,
+        seed=3,
+        hardware=weft.Hardware(header_bytes=0),
     )
     carried = drawn.links().filter(pl.col("kind") == "switch-switch")["carried_bytes"]
     assert set(carried.to_list()) <= {0, 1000, 2000}
@@ -175,7 +188,7 @@ def test_messages_by_intermediates_take_their_share_of_all() -> None:
     assert 4 < hops[2] < hops[1] < hops[0] < 7
     assert not len(drawn[0].route_share)
     for wrong in (-0.1, 1.5, float("nan")):
-        with pytest.raises(InputError, match="straight share must be 0 to 1"):
+        with pytest.raises(InputError, match=r"straight: .* does not fit: expected [01] or"):
             weft.simulate(fabric, weft.route(fabric, "ugal"), work, straight=wrong)
 
 
@@ -263,18 +276,27 @@ def test_a_run_that_takes_too_long_has_no_result() -> None:
             "ranks: 16 at index 3 is out of range; hosts of .* are 0 to 15",
         ),
         ({"placement": [0.5] * 4}, "expected whole numbers, not 0.5"),
-        ({"sharing": "fair"}, "unknown sharing law 'fair'; there are maxmin, penalty, none"),
-        ({"tolerance": 1.5}, "tolerance of 1.5"),
-        ({"tolerance": float("nan")}, "tolerance of nan"),
-        ({"multipath": "all"}, "unknown multipath"),
+        (
+            {"sharing": "fair"},
+            "sharing: 'fair' does not fit: expected 'maxmin', 'penalty' or 'none'",
+        ),
+        ({"tolerance": 1.5}, "tolerance: 1.5 does not fit: expected a number less than 1"),
+        ({"tolerance": float("nan")}, "tolerance: nan does not fit"),
+        ({"multipath": "all"}, "multipath: 'all' does not fit: expected 'split' or 'hash'"),
         ({"eager_bytes": -1}, "eager_bytes"),
         ({"switch_latency_ns": "-5ns"}, "switch_latency_ns"),
-        ({"local_gbps": 0}, "local_gbps must be above 0"),
+        ({"local_gbps": 0}, "local_gbps: 0 does not fit: expected a number greater than 0"),
         ({"latency_ns": [1, 2]}, "latency_ns"),
         ({"eager_bytes": None}, "eager_bytes"),
-        ({"seed": 2**63}, r"seed must be at most 2\^63 - 1, not 9.22e.18"),
-        ({"seed": -1}, "seed must be at least 0, not -1"),
-        ({"model": 3}, "expected a PenaltyModel, not 3"),
+        ({"seed": 2**63}, "seed: 9.22e.18 does not fit: expected a number less than 9223372"),
+        ({"seed": -1}, "seed: -1 does not fit: expected 0 or more"),
+        ({"coefficients": 3}, "coefficients: 3 does not fit: expected a PenaltyModel"),
+        ({"policy": "ecmp"}, "the flow level has no policy; the packet level has it"),
+        ({"level": "packet", "tolerance": 0.1}, "has no tolerance; the flow level has it"),
+        ({"level": "static", "seed": 1}, "the flow and the packet level have it"),
+        ({"level": "static", "progress": print}, "the static level has no progress"),
+        ({"level": "bit"}, "unknown level 'bit'; there are flow, static, packet"),
+        ({"egaer_bytes": 1}, "has no 'egaer_bytes' .did you mean 'eager_bytes'"),
     ],
 )
 def test_options_that_cannot_be(options: dict[str, object], message: str) -> None:

@@ -51,17 +51,23 @@ def test_pairs_of_one_adapter_share_it() -> None:
 
 def test_packets_of_several_pairs_leave_one_after_the_other() -> None:
     messages = [(0, peer, 1250) for peer in range(1, 6)]
-    left, arrived = times(puts(*messages), header_bytes=0)
+    left, arrived = times(puts(*messages), hardware=weft.Hardware(header_bytes=0))
     assert left == pytest.approx([0, 100, 200, 300, 400])
     assert arrived == pytest.approx([100, 200, 300, 400, 500])
     # Each takes its header along, and an empty one is a packet too.
-    left, arrived = times(puts(*messages, (0, 6, 0), (0, 7, 1225)), header_bytes=25)
+    left, arrived = times(
+        puts(*messages, (0, 6, 0), (0, 7, 1225)), hardware=weft.Hardware(header_bytes=25)
+    )
     assert left == pytest.approx([0, 102, 204, 306, 408, 510, 512])
     assert arrived == pytest.approx([102, 204, 306, 408, 510, 512, 612])
     # Larger messages share: their packets take turns.
-    assert times(puts(*messages), mtu_bytes=1249)[1] == pytest.approx([500] * 5)
+    assert times(puts(*messages), hardware=weft.Hardware(mtu_bytes=1249))[1] == pytest.approx(
+        [500] * 5
+    )
     # What is held up elsewhere holds up no packet behind it, as switches have buffers.
-    left, arrived = times(puts((0, 1, 1250), (0, 2, 1250), (3, 1, 125_000)), header_bytes=0)
+    left, arrived = times(
+        puts((0, 1, 1250), (0, 2, 1250), (3, 1, 125_000)), hardware=weft.Hardware(header_bytes=0)
+    )
     assert left == pytest.approx([0, 100, 0])
     assert arrived == pytest.approx([200, 250, 10_100])
 
@@ -72,9 +78,8 @@ def test_copies_between_two_ranks_of_a_host_follow_each_other(level: str) -> Non
     for size in (5000, 0, 10_000):
         builder.put(0, 1, size)
     builder.put(2, 1, 5000)
-    run = weft.simulate if level == "flow" else weft.simulate_packets
-    hosts = {"local_gbps": 80, "local_latency_ns": 11}
-    found = run(STAR, ROUTES, builder.build(), [3, 3, 3], **hosts).messages()
+    hosts = {"level": level, "local_gbps": 80, "local_latency_ns": 11}
+    found = weft.simulate(STAR, ROUTES, builder.build(), [3, 3, 3], **hosts).messages()
     assert found["left_ns"].to_list() == pytest.approx([0, 500, 500, 0])
     assert found["arrived_ns"].to_list() == pytest.approx([511, 511, 1511, 511])
 
@@ -139,7 +144,7 @@ def test_collectives_take_as_long_as_packet_by_packet(entry: str) -> None:
             except InputError:  # of powers of 2 only
                 work = load_workload(text, 8)
             flow = weft.simulate(fabric, routes, work).makespan_ns
-            ratios.append(flow / weft.simulate_packets(fabric, routes, work).makespan_ns)
+            ratios.append(flow / weft.simulate(fabric, routes, work, level="packet").makespan_ns)
     assert min(ratios) > LEAST
     assert max(ratios) < MOST
 
@@ -180,7 +185,9 @@ def test_programs_take_what_loggops_says(spec: str, eager: int, tmp_path: Path) 
     write_workload(work, tmp_path / "run.goal")
     work = load_workload(tmp_path / "run.goal")
     expected = replay(work, latency=Fraction(120), per_byte=1 / Fraction(RATE), eager_bytes=eager)
-    found = weft.simulate(STAR, ROUTES, work, eager_bytes=eager, header_bytes=0)
+    found = weft.simulate(
+        STAR, ROUTES, work, eager_bytes=eager, hardware=weft.Hardware(header_bytes=0)
+    )
     assert found.ended_ns == pytest.approx([float(end) for end in expected], rel=1e-9)
 
 
@@ -188,11 +195,11 @@ def test_programs_take_what_loggops_says(spec: str, eager: int, tmp_path: Path) 
 def test_wavefronts_take_what_loggops_and_packets_say(size: int) -> None:
     work = wavefront(4, 10, size)
     found = weft.simulate(STAR, ROUTES, work).makespan_ns
-    packet = weft.simulate_packets(STAR, ROUTES, work).makespan_ns
+    packet = weft.simulate(STAR, ROUTES, work, level="packet").makespan_ns
     ends = replay(work, latency=Fraction(120), per_byte=1 / Fraction(RATE), eager_bytes=16384)
     assert found == pytest.approx(packet, rel=0.09)
     # There two messages of one interface leave one after the other, and share it here.
-    bare = weft.simulate(STAR, ROUTES, work, header_bytes=0).makespan_ns
+    bare = weft.simulate(STAR, ROUTES, work, hardware=weft.Hardware(header_bytes=0)).makespan_ns
     assert bare == pytest.approx(float(max(ends)), rel=0.1)
 
 
@@ -236,7 +243,7 @@ def test_an_answer_keeps_its_place_in_its_queue_pair(early: str, late: str) -> N
         assert found == pytest.approx(one + 3 * ALPHA)
     else:
         assert found == pytest.approx(2 * one + 3 * ALPHA)
-    packet = weft.simulate_packets(STAR, ROUTES, work).makespan_ns - delay
+    packet = weft.simulate(STAR, ROUTES, work, level="packet").makespan_ns - delay
     assert found == pytest.approx(packet, rel=0.02)
 
 
@@ -252,5 +259,5 @@ FLOODS = {
 @pytest.mark.parametrize("size", [0, 1, 64, 500, 2048])
 def test_floods_of_small_messages_take_as_long_as_packet_by_packet(flood: str, size: int) -> None:
     work = puts(*((a, b, size) for a, b in FLOODS[flood]))
-    packet = weft.simulate_packets(STAR, ROUTES, work).makespan_ns
+    packet = weft.simulate(STAR, ROUTES, work, level="packet").makespan_ns
     assert weft.simulate(STAR, ROUTES, work).makespan_ns == pytest.approx(packet, rel=0.05)

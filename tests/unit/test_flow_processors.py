@@ -56,7 +56,9 @@ def test_late_messages_take_as_long_as_early_ones(start: float) -> None:
     builder.calc([0, 1], start)
     builder.rank(0).send(1, 125)
     builder.rank(1).recv(0, 125)
-    result = weft.simulate(TREE, ROUTES, builder.build(), [0, 5], latency_ns=90, header_bytes=0)
+    result = weft.simulate(
+        TREE, ROUTES, builder.build(), [0, 5], latency_ns=90, hardware=weft.Hardware(header_bytes=0)
+    )
     # 10 ns at full rate; doubles are an eighth of a ns apart after 11 days.
     assert result.makespan_ns - start == pytest.approx(100, abs=1e-16 * start + 1e-9)
 

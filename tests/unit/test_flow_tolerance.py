@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 from weft.fabrics import Fabric
 from weft.fabrics.topology import build
 from weft.routing import route
-from weft.sim.flow import FlowResult, simulate
+from weft.sim.flow import FlowResult
+from weft.sim.simulate import simulate
 from weft.workload import Workload, WorkloadBuilder, load_workload
 
 SPEC = "xgft:2;8,8;1,8"

@@ -13,7 +13,7 @@ import pytest
 
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric, FabricBuilder, Parts
-from weft.fabrics.formats import read_file, write_file
+from weft.fabrics.formats import read_file, write_fabric
 from weft.fabrics.formats.graphml import write as graphml
 from weft.fabrics.formats.graphviz import write as dot
 from weft.fabrics.topology import build
@@ -173,6 +173,6 @@ def test_dot_of_the_real_cluster(shared: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["f.dot", "f.gv", "f.graphml"])
 def test_the_file_name_tells_the_format(name: str, tmp_path: Path) -> None:
-    write_file(build("xgft:1;2;1"), tmp_path / name)
+    write_fabric(build("xgft:1;2;1"), tmp_path / name)
     start = "<?xml" if name.endswith("graphml") else "graph "
     assert (tmp_path / name).read_text().startswith(start)

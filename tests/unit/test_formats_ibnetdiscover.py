@@ -9,7 +9,7 @@ import pytest
 
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder, NodeKind, Parts
-from weft.fabrics.formats import FormatWarning, read_file, write_file
+from weft.fabrics.formats import FormatWarning, read_file, write_fabric
 from weft.fabrics.formats.ibnetdiscover import read, write
 from weft.fabrics.topology import build
 
@@ -489,7 +489,7 @@ def test_what_the_format_cannot_state_is_refused(tmp_path: Path) -> None:
     ):
         for format in ("ibnetdiscover", "ibsim"):
             with pytest.raises(NotApplicable, match=message):
-                write_file(fabric, target, format)
+                write_fabric(fabric, target, format)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder, NodeKind, Parts, rate_text
-from weft.fabrics.formats import FormatWarning, read_file, write_file
+from weft.fabrics.formats import FormatWarning, read_file, write_fabric
 from weft.fabrics.formats.ibsim import read, write
 from weft.fabrics.topology import build
 
@@ -226,7 +226,7 @@ def test_real_cluster(shared: Path, tmp_path: Path) -> None:
     target = tmp_path / "x5.net"
     # Switch descriptions with # cannot be ids.
     with pytest.warns(FormatWarning, match="5 labels cannot be node ids"):
-        write_file(fabric, target)
+        write_fabric(fabric, target)
     again = read_file(target)
     assert again.digest == fabric.digest
     assert again.node_names == fabric.node_names
@@ -260,5 +260,5 @@ def test_what_the_format_cannot_state_is_refused(tmp_path: Path) -> None:
     maker = FabricBuilder("f", rate=37.0)
     maker.connect(maker.switches(["s"]), maker.hosts(["h"]))
     with pytest.raises(NotApplicable, match="37 Gb/s"):
-        write_file(maker.fabric(), tmp_path / "f.net")
+        write_fabric(maker.fabric(), tmp_path / "f.net")
     assert list(tmp_path.iterdir()) == []

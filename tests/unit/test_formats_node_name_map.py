@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from weft.core.errors import InputError, NotApplicable
-from weft.fabrics.formats import FormatWarning, read_file, write_file
+from weft.fabrics.formats import FormatWarning, read_file, write_fabric
 from weft.fabrics.formats.node_name_map import Name, parse_names, read_names, with_names, write
 from weft.fabrics.topology import build
 
@@ -61,7 +61,7 @@ def test_a_map_of_nothing() -> None:
 def test_names_become_labels(tmp_path: Path) -> None:
     fabric = build("xgft:1;3;1")
     target = tmp_path / "f.net"
-    write_file(fabric, target)
+    write_fabric(fabric, target)
     names = tmp_path / "names"
     names.write_text('0x200000 "the switch"\nH-0000000000100002 h0\n')
     named = read_file(target, names=names)

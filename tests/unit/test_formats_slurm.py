@@ -10,7 +10,7 @@ import pytest
 
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
-from weft.fabrics.formats import FormatWarning, read_file, write_file
+from weft.fabrics.formats import FormatWarning, read_file, write_fabric
 from weft.fabrics.formats.hostlist import expand
 from weft.fabrics.formats.slurm import write
 from weft.fabrics.topology import build
@@ -79,7 +79,7 @@ def test_the_real_cluster_has_the_administrators_leaves(shared: Path, tmp_path: 
     folder = shared / "fabrics"
     fabric = read_file(folder / "psmn-x5.ibnetdiscover", names=folder / "psmn-x5.node-name-map")
     target = tmp_path / "topology.conf"
-    write_file(fabric, target)
+    write_fabric(fabric, target)
     check_tree(target.read_text())
     nodes, switches = parse(target.read_text())
     theirs, their_switches = parse((folder / "psmn-x5.slurm-topology.conf").read_text())

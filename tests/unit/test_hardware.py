@@ -10,7 +10,7 @@ import pytest
 from weft.core.errors import InputError
 from weft.experiment.spec import HardwarePart
 from weft.sim.packet import CongestionControl, Hardware, VlArbitration
-from weft.sim.packet.hardware_text import NAMES, hardware_of, lane_weights, parse_hardware
+from weft.sim.packet.hardware_text import NAMES, hardware_of, parse_hardware
 
 
 def test_what_is_left_out_is_usual() -> None:
@@ -44,7 +44,7 @@ def test_tables_of_lanes_have_a_limit() -> None:
     made = hardware_of({"vlarb_low": "0:1", "high_limit": "255"}).vl_arbitration
     assert made == VlArbitration(low=((0, 1),), limit=255)
     assert hardware_of({"vlarb_low": "0:1"}).vl_arbitration == VlArbitration(low=((0, 1),))
-    assert lane_weights(" 3:255 , 14:0") == ((3, 255), (14, 0))
+    assert VlArbitration(" 3:255 , 14:0").high == ((3, 255), (14, 0))
 
 
 def test_congestion_control_is_on_when_it_is_set() -> None:
@@ -68,7 +68,6 @@ def test_congestion_control_is_on_when_it_is_set() -> None:
         (["mtu_bytes=1"], "unknown name 'mtu_bytes'"),
         (["0:4,vlarb_high=0:4"], "'0:4' in"),
         (["queues=voq,0:4"], "'0:4' in"),
-        (["congestion_control=maybe"], "expected true or false, not 'maybe'"),
     ],
 )
 def test_words_that_say_nothing_are_refused(words, said) -> None:
@@ -80,20 +79,33 @@ def test_words_that_say_nothing_are_refused(words, said) -> None:
     ("settings", "said"),
     [
         ({"mto": 1}, r"hardware has no 'mto' \(did you mean 'mtu'\?\)"),
-        ({"vlarb_high": "0:4:1"}, "'0:4:1' is no entry of a table; expected two numbers such as"),
-        ({"vlarb_high": [4]}, "4 is no entry"),
-        ({"vlarb_high": "15:4"}, "15:4 in the high table; lanes are 0 to 14"),
-        ({"vlarb_low": "0:256"}, "0:256 in the low table"),
-        ({"vlarb_low": ",".join(["0:1"] * 65)}, "the low table has 65 entries; 64 fit"),
+        (
+            {"vlarb_high": "0:4:1"},
+            "^vlarb_high: .* entry 0 is '0:4:1'; expected a lane and a weight",
+        ),
+        ({"vlarb_high": [4]}, "^vlarb_high: .* entry 0 is 4; expected"),
+        ({"vlarb_high": "15:4"}, "^vlarb_high: .* 15:4; lanes are 0 to 14"),
+        ({"vlarb_low": "0:256"}, "^vlarb_low: .* 0:256; lanes"),
+        ({"vlarb_low": ",".join(["0:1"] * 65)}, "the table has 65 entries; 64 fit"),
         ({"high_limit": 1}, "high_limit goes with a table of lanes"),
-        ({"vlarb_low": "0:1", "high_limit": "x"}, "high_limit: expected 0 to 255, not 'x'"),
-        ({"vlarb_low": "0:1", "high_limit": 256}, "a limit of high priority is 0 to 255, not 256"),
-        ({"congestion_control": "on"}, "congestion_control: expected true or false, not 'on'"),
-        ({"congestion_control": False, "cc_threshold": 1}, "is false, and threshold is set"),
-        ({"cc_threshold": 16}, "threshold is 0 to 15, not 16"),
-        ({"credit_latency": "1e20s"}, "^credit_latency must be at most 3.603e.13 ns, not 1e.29"),
+        (
+            {"vlarb_low": "0:1", "high_limit": "x"},
+            "^high_limit: 'x' does not fit: expected a whole number",
+        ),
+        (
+            {"vlarb_low": "0:1", "high_limit": 256},
+            "^high_limit: 256 does not fit: expected 255 or less",
+        ),
+        ({"congestion_control": "maybe"}, "expected true or false"),
+        (
+            {"congestion_control": "on"},
+            "congestion_control: 'on' does not fit: expected true or false",
+        ),
+        ({"congestion_control": False, "cc_threshold": 1}, "is false, and cc_threshold is set"),
+        ({"cc_threshold": 16}, "^cc_threshold: 16 does not fit: expected 15 or less"),
+        ({"credit_latency": "1e20s"}, "^credit_latency: .* expected 3602879"),
         ({"mtu": "4GiB"}, "^mtu and header must be at most 1,073,741,824"),
-        ({"adapter_gbps": -1}, "^adapter_gbps must be above 0"),
+        ({"adapter_gbps": -1}, "^adapter_gbps: -1 does not fit: expected a number greater than 0"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(settings, said) -> None:
@@ -104,28 +116,31 @@ def test_settings_that_cannot_be_are_refused(settings, said) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"mtu_bytes": 0}, "mtu_bytes must be 1 or more, not 0"),
+        ({"mtu_bytes": 0}, "mtu_bytes: 0 does not fit: expected 1 or more"),
         ({"mtu_bytes": -1}, "mtu_bytes: -1 does not fit"),
         ({"mtu_bytes": 2**40, "buffer_bytes": 2**50}, "mtu_bytes and header_bytes must be at most"),
         ({"header_bytes": 2**56}, "mtu_bytes and header_bytes must be at most 1,073,741,824"),
         ({"mtu_bytes": 2048.5}, "2048.5 is no whole number of bytes"),
         ({"buffer_bytes": 2073}, "holds 32 credits of 64 bytes, and a packet of 2048 . 26 bytes"),
         ({"buffer_bytes": 2**50}, "holds more than 1,073,741,824 credits of 64 bytes"),
-        ({"credit_bytes": 0}, "credit_bytes must be 1 or more"),
+        ({"credit_bytes": 0}, "credit_bytes: 0 does not fit: expected 1 or more"),
         ({"credit_bytes": 2**20}, "holds 0 credits"),
         ({"credit_latency_ns": -1.0}, "credit_latency_ns: -1.0 does not fit"),
         ({"credit_latency_ns": float("nan")}, "credit_latency_ns: nan does not fit"),
-        ({"switch_latency_ns": 1e30}, "switch_latency_ns must be at most 3.603e.13 ns, not 1e.30"),
+        ({"switch_latency_ns": 1e30}, "switch_latency_ns: 1e.30 does not fit: expected 3602879"),
         ({"forward_latency_ns": float("inf")}, "forward_latency_ns: inf does not fit"),
-        ({"adapter_latency_ns": 1e17}, "adapter_latency_ns must be at most"),
+        ({"adapter_latency_ns": 1e17}, "adapter_latency_ns: 1e.17 does not fit: expected 3602879"),
         ({"queues": "vok"}, "queues: 'vok' does not fit: expected 'input' or 'voq'"),
         ({"queue_pairs": 3}, "queue_pairs: 3 does not fit"),
-        ({"speedup": 0}, "speedup must be 1 or more"),
-        ({"speedup": 10**9}, "speedup must be at most 1,024"),
-        ({"adapter_gbps": 0.0}, "adapter_gbps must be above 0"),
-        ({"adapter_gbps": float("nan")}, "adapter_gbps must be above 0, not nan"),
-        ({"control_bytes": 2**40}, "control_bytes must be at most"),
-        ({"vl_arbitration": "0:4"}, "expected a VlArbitration, not '0:4'"),
+        ({"speedup": 0}, "speedup: 0 does not fit: expected 1 or more"),
+        ({"speedup": 10**9}, "speedup: 1000000000 does not fit: expected 1024 or less"),
+        ({"adapter_gbps": 0.0}, "adapter_gbps: 0.0 does not fit: expected a number greater than 0"),
+        ({"adapter_gbps": float("nan")}, "adapter_gbps: nan does not fit"),
+        (
+            {"control_bytes": 2**40},
+            "control_bytes: 1099511627776 does not fit: expected 1073741824 or less",
+        ),
+        ({"vl_arbitration": "0:4"}, "vl_arbitration: '0:4' does not fit: expected a VlArbitration"),
     ],
 )
 def test_hardware_that_cannot_be_is_refused(changes, said) -> None:
@@ -138,17 +153,17 @@ def test_hardware_that_cannot_be_is_refused(changes, said) -> None:
     [
         (
             {"low": ((0, 1.5),)},
-            r"entry 0 of the low table is \(0, 1.5\); expected a lane and a wei",
+            r"^low: .* entry 0 is \(0, 1.5\); expected a lane and a wei",
         ),
-        ({"low": ((0, 1), (0, 1, 2))}, r"entry 1 of the low table is \(0, 1, 2\); expected a lane"),
-        ({"high": (("a", 1),)}, r"entry 0 of the high table is \('a', 1\)"),
-        ({"high": ((0, True),)}, r"entry 0 of the high table is \(0, True\)"),
-        ({"high": (3,)}, "entry 0 of the high table is 3"),
-        ({"high": 3}, "the high table is 3; expected entries, each a lane and a weight"),
-        ({"low": "0:4,x:1"}, "entry 1 of the low table is 'x:1'"),
+        ({"low": ((0, 1), (0, 1, 2))}, r"entry 1 is \(0, 1, 2\); expected a lane"),
+        ({"high": (("a", 1),)}, r"^high: .* entry 0 is \('a', 1\)"),
+        ({"high": ((0, True),)}, r"entry 0 is \(0, True\)"),
+        ({"high": (3,)}, "entry 0 is 3"),
+        ({"high": 3}, "high: 3 does not fit: expected entries, each a lane and a weight"),
+        ({"low": "0:4,x:1"}, "entry 1 is 'x:1'"),
         ({"low": ((0, 1),), "limit": 0.5}, "limit: 0.5 does not fit: expected a whole number"),
         ({"low": ((0, 1),), "limit": None}, "limit: None does not fit"),
-        ({"low": ((0, -1),)}, "0:-1 in the low table"),
+        ({"low": ((0, -1),)}, "low: .* 0:-1; lanes"),
     ],
 )
 def test_tables_of_lanes_hold_whole_numbers(settings, said) -> None:
@@ -159,11 +174,14 @@ def test_tables_of_lanes_hold_whole_numbers(settings, said) -> None:
 @pytest.mark.parametrize(
     ("cct", "said"),
     [
-        (((0.9, 1.9),), r"entry 0 of cct is \(0.9, 1.9\); expected a shift and a multiplier, two"),
-        (((0, 0), (0, 1, 2)), r"entry 1 of cct is \(0, 1, 2\)"),
-        ("0:0,7", "entry 1 of cct is '7'"),
-        (5, "cct is 5; expected entries, each a shift and a multiplier"),
-        (None, "cct is None"),
+        (
+            ((0.9, 1.9),),
+            r"^cct: .* entry 0 is \(0.9, 1.9\); expected a shift and a multiplier, two",
+        ),
+        (((0, 0), (0, 1, 2)), r"entry 1 is \(0, 1, 2\)"),
+        ("0:0,7", "entry 1 is '7'"),
+        (5, "cct: 5 does not fit: expected entries, each a shift and a multiplier"),
+        (None, "cct: None does not fit"),
     ],
 )
 def test_congestion_control_tables_hold_whole_numbers(cct, said) -> None:

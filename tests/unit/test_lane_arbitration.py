@@ -38,9 +38,9 @@ def saturated(
     packets = 4000 if hardware is SMALL else 600
     work = puts(2 * lanes, *((n, lanes + n, packets * hardware.mtu_bytes) for n in range(lanes)))
     wire = hardware.mtu_bytes + hardware.header_bytes
-    return weft.simulate_packets(
+    return weft.simulate(
         fabric, routes, work, hardware=replace(hardware, vl_arbitration=arbitration),
-        max_time_ns=share * packets * wire * 8 / 80,
+        max_time_ns=share * packets * wire * 8 / 80, level="packet",
     )  # fmt: skip
 
 
@@ -122,7 +122,7 @@ def test_what_one_lane_leaves_the_others_take() -> None:
     routes = replace(given, sl=levels, lanes=VirtualLanes.uniform([0, 1]))
     work = puts(4, (0, 2, 400_000), (1, 3, 40_000))
     hardware = replace(PLAIN, vl_arbitration=VlArbitration(high=((1, 16),), low=((0, 1),), limit=9))
-    found = weft.simulate_packets(fabric, routes, work, hardware=hardware)
+    found = weft.simulate(fabric, routes, work, hardware=hardware, level="packet")
     trunk = int(np.flatnonzero((fabric.link_from == 0) & (fabric.link_to == 1))[0])
     packets = found.packets[trunk]
     assert packets.tolist() == [400, 40]

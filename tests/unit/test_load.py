@@ -11,7 +11,7 @@ import pytest
 
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
-from weft.fabrics.formats import FormatWarning, read_file, reader, write_file, writer
+from weft.fabrics.formats import FormatWarning, read_file, reader, write_fabric, writer
 from weft.fabrics.load import fabric
 from weft.fabrics.topology import build
 
@@ -19,7 +19,7 @@ from weft.fabrics.topology import build
 @pytest.fixture
 def topo(tmp_path: Path) -> Path:
     path = tmp_path / "cluster.txt"
-    write_file(build("xgft:1;3;1"), path, "ibnetdiscover")
+    write_fabric(build("xgft:1;3;1"), path, "ibnetdiscover")
     return path
 
 
@@ -35,7 +35,7 @@ def test_a_file_is_read(topo: Path) -> None:
 @pytest.mark.parametrize("format_name", ["ibnetdiscover", "ibsim"])
 def test_the_contents_tell_the_format(format_name: str, tmp_path: Path) -> None:
     path = tmp_path / "anything"
-    write_file(build("xgft:2;2,2;1,2"), path, format_name)
+    write_fabric(build("xgft:2;2,2;1,2"), path, format_name)
     text = path.read_text()
     assert [entry.name for entry in reader if entry.facts["sniff"](text)] == [format_name]
     assert fabric(path).num_hosts == 4
@@ -149,14 +149,14 @@ def test_unknown_formats_and_options(topo: Path) -> None:
     with pytest.raises(InputError, match="'ibnetdiscover' has no option 'colour'"):
         read_file(topo, colour="red")
     with pytest.raises(InputError, match="unknown writable format"):
-        write_file(build("xgft:1;3;1"), topo, "xml")
+        write_fabric(build("xgft:1;3;1"), topo, "xml")
     with pytest.raises(InputError, match="'dot' has no option 'colour'"):
-        write_file(build("xgft:1;3;1"), topo, "dot", colour="red")
+        write_fabric(build("xgft:1;3;1"), topo, "dot", colour="red")
 
 
 def test_the_file_name_must_tell_the_format(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"the name tells no format; name one of dot \(.dot .gv\)"):
-        write_file(build("xgft:1;3;1"), tmp_path / "f.xyz")
+        write_fabric(build("xgft:1;3;1"), tmp_path / "f.xyz")
 
 
 def test_every_format_has_a_summary_and_suffixes() -> None:
@@ -187,7 +187,7 @@ def bad_fabric() -> Fabric:
 def test_a_refusal_leaves_the_old_file(topo: Path) -> None:
     before = topo.read_bytes()
     with pytest.raises(NotApplicable):
-        write_file(bad_fabric(), topo, "ibnetdiscover")
+        write_fabric(bad_fabric(), topo, "ibnetdiscover")
     assert topo.read_bytes() == before
     assert list(topo.parent.iterdir()) == [topo]
 
@@ -202,7 +202,7 @@ def test_a_write_that_fails_leaves_the_old_file(
 
     monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(InputError, match="cannot be written: No space left"):
-        write_file(build("xgft:1;9;1"), topo, "ibsim")
+        write_fabric(build("xgft:1;9;1"), topo, "ibsim")
     assert topo.read_bytes() == before
     assert list(topo.parent.iterdir()) == [topo]
 
@@ -211,7 +211,7 @@ def test_replacing_keeps_the_mode_and_follows_links(topo: Path) -> None:
     topo.chmod(0o640)
     link = topo.with_name("link.topo")
     link.symlink_to(topo)
-    write_file(build("xgft:1;9;1"), link)
+    write_fabric(build("xgft:1;9;1"), link)
     assert link.is_symlink()
     assert stat.S_IMODE(topo.stat().st_mode) == 0o640
     assert fabric(topo).num_hosts == 9
@@ -220,21 +220,21 @@ def test_replacing_keeps_the_mode_and_follows_links(topo: Path) -> None:
 def test_folders_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "x.dot").mkdir()
     with pytest.raises(InputError, match="is a folder"):
-        write_file(build("xgft:1;3;1"), tmp_path / "x.dot")
+        write_fabric(build("xgft:1;3;1"), tmp_path / "x.dot")
     with pytest.raises(InputError, match="cannot be written: No such file"):
-        write_file(build("xgft:1;3;1"), tmp_path / "missing" / "x.dot")
+        write_fabric(build("xgft:1;3;1"), tmp_path / "missing" / "x.dot")
 
 
 def test_devices_are_written_to(capfd: pytest.CaptureFixture[str]) -> None:
-    write_file(build("xgft:1;3;1"), "/dev/null", "dot")
+    write_fabric(build("xgft:1;3;1"), "/dev/null", "dot")
     assert Path("/dev/null").is_char_device()
 
 
 def test_the_same_fabric_gives_the_same_file(tmp_path: Path) -> None:
     tree = build("xgft:2;4,4;1,2")
     for entry in writer:
-        write_file(tree, tmp_path / "a", entry.name)
-        write_file(build("xgft:2;4,4;1,2"), tmp_path / "b", entry.name)
+        write_fabric(tree, tmp_path / "a", entry.name)
+        write_fabric(build("xgft:2;4,4;1,2"), tmp_path / "b", entry.name)
         assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes(), entry.name
 
 

@@ -16,10 +16,10 @@ import weft
 from weft.core.errors import InputError, NotApplicable
 from weft.report.load_curves import load_curves, write_load_curves
 from weft.sim.packet import Hardware
-from weft.sim.sweep import SATURATION_COLUMNS, SWEEP_COLUMNS, load_sweep, saturation_load
-from weft.sim.sweep import sweep as sweeps
-from weft.sim.sweep.settings import Study, resolved
-from weft.sim.sweep.sweep import ends_first
+from weft.sim.sweep import SATURATION_COLUMNS, SWEEP_COLUMNS, saturation_load, sweep
+from weft.sim.sweep import loads as sweeps
+from weft.sim.sweep.loads import ends_first
+from weft.sim.sweep.settings import Study, TrafficSettings, resolved
 
 #: Four hosts a leaf with two cables up: uniform traffic saturates at 2 / (4 * 12 / 15) = 0.625.
 TREE = "xgft:2;4,4;1,2"
@@ -33,7 +33,7 @@ def tree():
 
 @pytest.fixture(scope="module")
 def found(tree) -> pl.DataFrame:
-    return load_sweep(
+    return sweep(
         tree, ["dmodk", "updn"], loads=(0.2, 0.8), level="flow", measure="60us", processes=1
     )
 
@@ -61,36 +61,36 @@ def test_engines_meet_equal_traffic_and_loads_do_not(found) -> None:
 
 
 def test_destinations_are_drawn_anew_for_each_load_where_messages_draw_them(tree) -> None:
-    uniform = resolved(tree, pattern="uniform", measure="20us")
+    uniform = resolved(tree, TrafficSettings(pattern="uniform", measure="20us"))
     one, other = (uniform.workload(16, 0.5, seed) for seed in (1, 2))
     assert (one.name, other.name) == tuple(
         f"open loop uniform:seed={seed} at 0.5 of 200 Gb/s" for seed in (1, 2)
     )
     length = min(len(one.peer), len(other.peer))
     assert np.mean(one.peer[:length] == other.peer[:length]) < 0.5
-    fixed = resolved(tree, pattern="uniform:seed=3", measure="20us")
+    fixed = resolved(tree, TrafficSettings(pattern="uniform:seed=3", measure="20us"))
     assert "uniform:seed=3 at" in fixed.workload(16, 0.5, 1).name
     for pattern in ("random-permutation", "hot-spot:fraction=1"):
-        same = resolved(tree, pattern=pattern, measure="20us")
+        same = resolved(tree, TrafficSettings(pattern=pattern, measure="20us"))
         ends = [np.unique(same.workload(16, 0.9, seed).peer) for seed in (1, 2)]
         assert np.array_equal(*ends)
 
 
 def test_loads_that_are_asked_for_twice_run_once(tree) -> None:
-    found = load_sweep(tree, "dmodk", loads=(0.4, 0.1, 0.4), processes=1, **SHORT)
+    found = sweep(tree, "dmodk", loads=(0.4, 0.1, 0.4), processes=1, **SHORT)
     assert found["load"].to_list() == [0.1, 0.4]
 
 
 def test_sources_that_send_nothing_do_not_count(tree) -> None:
     # Half of the hosts send to the other half: the load is that of those that send.
-    found = load_sweep(tree, "dmodk", loads=(0.2,), pattern="bisect", processes=1, **SHORT)
+    found = sweep(tree, "dmodk", loads=(0.2,), pattern="bisect", processes=1, **SHORT)
     assert found["offered_load"][0] == pytest.approx(0.2, rel=0.15)
 
 
 def test_the_result_does_not_depend_on_processes(tree) -> None:
     settings = {"loads": (0.2, 0.4, 0.6), **SHORT}
-    alone = load_sweep(tree, "dmodk", processes=1, **settings)
-    assert alone.equals(load_sweep(tree, "dmodk", processes=2, **settings))
+    alone = sweep(tree, "dmodk", processes=1, **settings)
+    assert alone.equals(sweep(tree, "dmodk", processes=2, **settings))
 
 
 def test_the_limit_is_that_of_the_cables_up(tree) -> None:
@@ -117,7 +117,7 @@ def test_an_interrupt_leaves_what_is_known_and_marks_the_rest(tree, monkeypatch)
 
     measure_load = sweeps.measure_load
     monkeypatch.setattr(sweeps, "measure_load", measure_once)
-    found = load_sweep(tree, "dmodk", loads=(0.2, 0.4, 0.6), processes=1, **SHORT)
+    found = sweep(tree, "dmodk", loads=(0.2, 0.4, 0.6), processes=1, **SHORT)
     assert found["load"].to_list() == [0.2, 0.4, 0.6]
     assert found["status"].to_list() == ["complete", "interrupted", "complete"]
     assert found["latency_mean_ns"].null_count() == 1
@@ -144,23 +144,23 @@ def test_runs_that_fail_are_rows_unless_all_do(tree, monkeypatch) -> None:
     measure_load = sweeps.measure_load
     monkeypatch.setattr(sweeps, "measure_load", fail)
     bad = {0.4}
-    found = load_sweep(tree, "dmodk", loads=(0.2, 0.4), processes=1, **SHORT)
+    found = sweep(tree, "dmodk", loads=(0.2, 0.4), processes=1, **SHORT)
     assert found.select("status", "reason").rows() == [("complete", None), ("failed", "no way")]
     bad = {0.2, 0.4}
     with pytest.raises(InputError, match="no way"):
-        load_sweep(tree, "dmodk", loads=(0.2, 0.4), processes=1, **SHORT)
+        sweep(tree, "dmodk", loads=(0.2, 0.4), processes=1, **SHORT)
 
 
 def test_what_does_not_fit_is_a_row_beside_others_and_an_error_alone(tree) -> None:
-    found = load_sweep(tree, ["hdor", "dmodk"], loads=(0.2,), processes=1, **SHORT)
+    found = sweep(tree, ["hdor", "dmodk"], loads=(0.2,), processes=1, **SHORT)
     assert found["status"].to_list() == ["does not fit", "complete"]
     with pytest.raises(NotApplicable, match="hdor"):
-        load_sweep(tree, "hdor", loads=(0.2,), processes=1, **SHORT)
+        sweep(tree, "hdor", loads=(0.2,), processes=1, **SHORT)
 
 
 def test_windows_are_as_long_as_they_are_said_to_be() -> None:
     for spec, times in (("xgft:2;4,4;1,2", 4000), ("xgft:2;8,8;1,8", 1562.5)):
-        traffic = resolved(weft.fabric(spec), size=4096)
+        traffic = resolved(weft.fabric(spec), TrafficSettings(size=4096))
         assert traffic.measure_ns == pytest.approx(times * 4096 * 8 / 200)
         assert traffic.warmup_ns == traffic.cooldown_ns == traffic.measure_ns / 4
         assert traffic.drain_ns == 10 * traffic.stop_ns
@@ -174,16 +174,17 @@ def test_windows_are_as_long_as_they_are_said_to_be() -> None:
         ({"loads": ("high",)}, "a load is a number"),
         ({"processes": 0}, "at least 1 process"),
         ({"level": "cell"}, "unknown level 'cell'"),
-        ({"policy": "ecmp"}, "neither hardware nor policies"),
-        ({"measure": "0s"}, "measure must be above 0"),
+        ({"level": "static"}, "the static level knows no load"),
+        ({"policy": "ecmp"}, "the flow level has no policy; the packet level has it"),
+        ({"measure": "0s"}, "measure: '0s' does not fit: expected a number greater than 0"),
         ({"warmup": "soon"}, "warmup: 'soon'"),
-        ({"size": 0}, "size must be at least 1"),
-        ({"seed": -1}, "seed must be at least 0, not -1"),
-        ({"interarrival": "bursty"}, "unknown interarrival"),
-        ({"rate_gbps": 0.0}, "rate_gbps must be above 0"),
+        ({"size": 0}, "size: 0 does not fit: expected 1 or more"),
+        ({"seed": -1}, "seed: -1 does not fit: expected 0 or more"),
+        ({"interarrival": "bursty"}, "interarrival: 'bursty' does not fit"),
+        ({"rate_gbps": 0.0}, "rate_gbps: 0.0 does not fit: expected a number greater than 0"),
         ({"pattern": "unifrom"}, "unknown"),
-        ({"sise": 3}, "unknown setting 'sise'"),
-        ({"hardware": 3}, "expected a Hardware"),
+        ({"sise": 3}, "a sweep at the flow level has no 'sise' (did you mean 'size'?)"),
+        ({"hardware": 3}, "hardware: 3 does not fit: expected a Hardware"),
         ({"loads": 0.1}, "loads must be a list of numbers, not 0.1"),
         ({"processes": 1.5}, "processes are a whole number, not 1.5"),
         ({"drain": "1e30s", "level": "packet"}, "warmup, measure, cooldown and drain are 1e+39 ns"),
@@ -192,26 +193,23 @@ def test_windows_are_as_long_as_they_are_said_to_be() -> None:
         ({"rate_gbps": "a"}, "rate_gbps: 'a' does not fit: expected a number"),
         ({"rate_gbps": float("nan")}, "rate_gbps"),
         ({"policy": 3, "level": "packet"}, "policy must be one or a list, not 3"),
-        ({"pattern": 3}, "3 is no traffic pattern"),
-        ({"options": 3}, "options must be a mapping of names to values, not 3"),
-        ({"options": {"seed": 1}}, "options: seed is set by the sweep itself"),
-        ({"options": {"hardware": 1}}, "options: hardware is set by the sweep itself"),
-        ({"options": {"foo": 1}}, "options: the flow level has no 'foo'; there are placement"),
-        ({"options": {"overhead": 1}}, "has no 'overhead' (did you mean 'overhead_ns'?)"),
-        ({"options": {"snapshot_ns": 1}}, "the flow level has no 'snapshot_ns'"),
-        ({"options": {"snapshot_ns": "x"}, "level": "packet"}, "snapshot_ns: 'x' does not fit"),
+        ({"pattern": 3}, "pattern: 3 does not fit: expected text"),
+        ({"overhead": 1}, "has no 'overhead' (did you mean 'overhead_ns'?)"),
+        ({"lids": "hash"}, "has no lids; the packet level has it"),
+        ({"snapshot_ns": 1, "level": "packet"}, "packet level has no 'snapshot_ns'"),
+        ({"overhead_ns": "x"}, "overhead_ns: 'x' does not fit"),
     ],
 )
 def test_what_cannot_be_swept_is_refused(tree, settings, said) -> None:
     with pytest.raises(InputError, match=re.escape(said)):
-        load_sweep(tree, "dmodk", **{"level": "flow", "loads": (0.1,), **settings})
+        sweep(tree, "dmodk", **{"level": "flow", "loads": (0.1,), **settings})
 
 
 def test_engines_and_resolutions_that_cannot_be_are_refused(tree) -> None:
     with pytest.raises(InputError, match="routes must be one or a list, not 3"):
-        load_sweep(tree, 3)  # type: ignore[arg-type]
+        sweep(tree, 3)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="routes are an engine by name or Routes, not 3"):
-        load_sweep(tree, [3])  # type: ignore[list-item]
+        sweep(tree, [3])  # type: ignore[list-item]
     with pytest.raises(InputError, match="resolution: 'fine' does not fit"):
         saturation_load(tree, resolution="fine")  # type: ignore[arg-type]
 
@@ -219,7 +217,7 @@ def test_engines_and_resolutions_that_cannot_be_are_refused(tree) -> None:
 def test_options_of_a_level_reach_it(tree) -> None:
     settings = {"loads": (0.2,), "measure": "10us", "processes": 1}
     plain, late = (
-        load_sweep(tree, "dmodk", options=options, **settings)["latency_min_ns"][0]
+        sweep(tree, "dmodk", **options, **settings)["latency_min_ns"][0]
         for options in ({}, {"overhead_ns": 500})
     )
     assert late > plain + 499
@@ -227,22 +225,22 @@ def test_options_of_a_level_reach_it(tree) -> None:
 
 def test_routes_of_which_nobody_said_a_policy_have_the_usual_one(tree) -> None:
     settings = {"loads": (0.1,), "measure": "5us", "processes": 1}
-    found = load_sweep(tree, ["dmodk", "ecmp"], **settings)
+    found = sweep(tree, ["dmodk", "ecmp"], **settings)
     assert found.select("engine", "policy").rows() == [
         ("dmodk", "deterministic"), ("ecmp", "ecmp"),
     ]  # fmt: skip
-    ugal = load_sweep(weft.fabric("dragonfly:p=1,a=2,h=1"), "ugal", **settings)
+    ugal = sweep(weft.fabric("dragonfly:p=1,a=2,h=1"), "ugal", **settings)
     assert ugal["policy"].to_list() == ["ugal"]
 
 
 def test_sweeps_of_other_hardware_are_other_curves(tree) -> None:
     settings = {"loads": (0.1, 0.2), "measure": "5us", "processes": 1}
-    usual = load_sweep(tree, "dmodk", **settings)
-    other = load_sweep(tree, "dmodk", hardware=Hardware(queues="voq"), **settings)
+    usual = sweep(tree, "dmodk", **settings)
+    other = sweep(tree, "dmodk", hardware=Hardware(queues="voq"), **settings)
     assert {*usual["hardware"], *other["hardware"]} == {"usual", "queues=voq"}
     said = [text.get_text() for text in load_curves([usual, other]).legends[0].get_texts()]
     assert said == ["usual hardware", "queues=voq"]
-    assert load_sweep(tree, "dmodk", level="flow", **settings)["hardware"].to_list() == [None] * 2
+    assert sweep(tree, "dmodk", level="flow", **settings)["hardware"].to_list() == [None] * 2
 
 
 # -- the command -----------------------------------------------------------------------------------
@@ -250,7 +248,7 @@ def test_sweeps_of_other_hardware_are_other_curves(tree) -> None:
 WORDS = ("sweep", TREE, "--engine", "dmodk", "--level", "flow", "--measure", "20us")
 
 
-def sweep(capsys, *words: object) -> tuple[int, str, str]:
+def sweep_command(capsys, *words: object) -> tuple[int, str, str]:
     from weft.cli import main
 
     status = main([*WORDS, *map(str, words)])
@@ -260,7 +258,7 @@ def sweep(capsys, *words: object) -> tuple[int, str, str]:
 
 def test_the_command_prints_writes_and_draws(capsys, tmp_path) -> None:
     table, plot = tmp_path / "sweep.csv", tmp_path / "curves.png"
-    status, out, err = sweep(
+    status, out, err = sweep_command(
         capsys, "--loads", "0.2:0.8:0.3", "--output", table, "--plot", plot, "--processes", 1
     )
     assert (status, err) == (0, "")
@@ -273,7 +271,7 @@ def test_the_command_prints_writes_and_draws(capsys, tmp_path) -> None:
     assert plot.read_bytes().startswith(b"\x89PNG")
     # Its own table can be drawn beside another one.
     other = tmp_path / "both.svg"
-    status, _, err = sweep(
+    status, _, err = sweep_command(
         capsys, "--loads", "0.2,0.3", "--also", table, "--plot", other, "--seed", 4
     )
     assert (status, err) == (0, "")
@@ -290,7 +288,9 @@ def test_the_command_says_once_what_failed_and_what_does_not_fit(capsys, monkeyp
 
     measure_load = sweeps.measure_load
     monkeypatch.setattr(sweeps, "measure_load", fail)
-    status, out, _ = sweep(capsys, "--engine", "hdor", "--loads", "0.2,0.4,0.5", "--processes", 1)
+    status, out, _ = sweep_command(
+        capsys, "--engine", "hdor", "--loads", "0.2,0.4,0.5", "--processes", 1
+    )
     assert status == 0
     assert "dmodk: failed at 0.400 (and 1 more): no way" in out
     assert re.search(r"dmodk: sustains 0\.(19|2)", out)
@@ -299,7 +299,7 @@ def test_the_command_says_once_what_failed_and_what_does_not_fit(capsys, monkeyp
 
 
 def test_the_command_finds_the_saturation_load(capsys) -> None:
-    status, out, _ = sweep(capsys, "--loads", "0.3", "--saturation", "0.2")
+    status, out, _ = sweep_command(capsys, "--loads", "0.3", "--saturation", "0.2")
     assert status == 0
     assert "Saturation" in out
     assert re.search(r"dmodk +│ +0\.\d+ │ +0\.\d+ │ +0\.\d+ │ +4 │", out)
@@ -314,22 +314,23 @@ def test_the_command_finds_the_saturation_load(capsys) -> None:
         (("--loads", "0.1:0.9:1e-9"), "at most 1,000 are run"),
         (("--loads", "-0.1"), "load must be at least"),
         (("--hardware", "quueues=voq"), "did you mean"),
-        (("--hardware", "speedup=0"), "speedup must be 1 or more"),
+        (("--hardware", "speedup=0"), "--hardware: speedup: '0' does not fit: expected 1 or more"),
         (("--hardware", "mtu=1KiB,buffer=512"), "a packet of 1024 + 26 bytes needs 17"),
         (("--hardware", "speedup=1", "--hardware", "speedup=1"), "given twice"),
-        (("--policy", "ecmp"), "neither --policy nor --hardware"),
+        (("--policy", "ecmp"), "--policy goes with --level packet"),
+        (("--sharing", "fair"), "--sharing: 'fair' does not fit: expected 'maxmin', 'penalty' or"),
         (("--plot", "curves.gif"), "expected a name that ends in .png"),
         (("--output", "sweep.txt"), "expected a name that ends in .csv"),
         (("--output", "/nowhere/sweep.csv"), "does not exist"),
         (("--also", "sweep.csv"), "--also goes with --plot"),
         (("--also", "none.csv", "--plot", "p.png"), "cannot be read"),
         (("--saturation", "0"), "a resolution must be"),
-        (("--size", "0"), "size must be at least 1"),
+        (("--size", "0"), "--size: '0' does not fit: expected 1 or more"),
         (("--pattern", "unifrom"), "unknown traffic pattern"),
     ],
 )
 def test_bad_input_is_one_error_and_status_2(capsys, words, said) -> None:
-    status, out, err = sweep(capsys, *words)
+    status, out, err = sweep_command(capsys, *words)
     assert status == 2
     assert err.count("\n") == 1
     assert said in err
@@ -339,7 +340,7 @@ def test_bad_input_is_one_error_and_status_2(capsys, words, said) -> None:
 def test_a_table_of_something_else_is_refused(capsys, tmp_path) -> None:
     other = tmp_path / "other.csv"
     other.write_text("a,b\n1,2\n")
-    status, _, err = sweep(capsys, "--also", other, "--plot", tmp_path / "p.png")
+    status, _, err = sweep_command(capsys, "--also", other, "--plot", tmp_path / "p.png")
     assert status == 2
     assert "has no column fabric" in err
 
@@ -347,15 +348,15 @@ def test_a_table_of_something_else_is_refused(capsys, tmp_path) -> None:
 #: The command, whose whole process group is interrupted as soon as one run is over.
 INTERRUPTED = """
 import os, signal
-from weft.cli import main, sweep
+from weft.cli import main, sweep as command
 
 def interrupted(*arguments, progress, **settings):
     def tell(ready, number):
         if ready == 1:
             os.killpg(0, signal.SIGINT)
-    return load_sweep(*arguments, progress=tell, **settings)
+    return sweep(*arguments, progress=tell, **settings)
 
-load_sweep, sweep.load_sweep = sweep.load_sweep, interrupted
+sweep, command.sweep = command.sweep, interrupted
 raise SystemExit(main())
 """
 
@@ -435,4 +436,4 @@ def test_figures_of_nothing_are_refused_and_equal_ones_are_equal_files(found, tm
 
 def test_studies_check_before_they_route(tree) -> None:
     with pytest.raises(InputError, match="may be an empty list"):
-        Study.of(tree, [], {"level": "flow"})
+        Study.of(tree, [], "flow", None, 0, {})

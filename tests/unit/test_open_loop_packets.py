@@ -7,9 +7,9 @@ import pytest
 
 import weft
 from weft.sim.packet import Hardware
-from weft.sim.sweep import load_sweep, saturation_load
+from weft.sim.sweep import saturation_load, sweep
 from weft.sim.sweep.one_load import Network, measure_load
-from weft.sim.sweep.settings import resolved
+from weft.sim.sweep.settings import TrafficSettings, resolved
 
 #: Of a packet of 2,048 bytes with its header on a cable of 200 Gb/s.
 PACKET_NS = 8 * (2048 + 26) / 200
@@ -21,19 +21,19 @@ FIFO = Hardware(header_bytes=0, queue_pairs="host", speedup=1)
 
 def switch(ports: int, hardware: Hardware) -> Network:
     fabric = weft.fabric(f"xgft:1;{ports};1")
-    return Network(fabric, weft.route(fabric, "minhop"), hardware=hardware)
+    return Network(fabric, weft.route(fabric, "minhop"), options={"hardware": hardware})
 
 
 def full_load(ports: int, hardware: Hardware, seed: int = 1):
     """A switch whose hosts offer all that their cables carry, to destinations drawn uniformly."""
     network = switch(ports, hardware)
-    traffic = resolved(network.fabric, measure="400us", warmup="100us", cooldown=0)
+    traffic = resolved(network.fabric, TrafficSettings(measure="400us", warmup="100us", cooldown=0))
     return measure_load(network, traffic, 1.0, seed)
 
 
 def test_next_to_no_load_has_the_latency_of_a_message_alone() -> None:
     fabric = weft.fabric("xgft:1;8;1")
-    found = load_sweep(fabric, loads=(0.001,), measure="4ms", processes=1).row(0, named=True)
+    found = sweep(fabric, loads=(0.001,), measure="4ms", processes=1).row(0, named=True)
     for name in ("min", "p50", "p95"):
         assert found[f"latency_{name}_ns"] == pytest.approx(ALONE_NS, abs=1e-3)
     assert found["latency_mean_ns"] == pytest.approx(ALONE_NS, rel=0.002)
@@ -44,7 +44,9 @@ def test_next_to_no_load_has_the_latency_of_a_message_alone() -> None:
 def test_sources_of_a_permutation_are_queues_of_fixed_service(load) -> None:
     """Nothing meets in the switch, so a message waits for those before it alone: M/D/1."""
     network = switch(16, Hardware())
-    traffic = resolved(network.fabric, pattern="shift:offset=3", measure="400us", warmup="50us")
+    traffic = resolved(
+        network.fabric, TrafficSettings(pattern="shift:offset=3", measure="400us", warmup="50us")
+    )
     found = measure_load(network, traffic, load, 5)
     busy = load * 2074 / 2048
     expected = ALONE_NS + PACKET_NS * busy / (2 * (1 - busy))
@@ -70,7 +72,7 @@ def test_one_slow_cable_of_many_is_found() -> None:
         "pattern": "shift:offset=1", "rate_gbps": 200.0, "measure": "100us", "processes": 1,
     }  # fmt: skip
     rows = [
-        load_sweep(fabric, loads=(0.15, 0.28), seed=seed, **settings).rows(named=True)
+        sweep(fabric, loads=(0.15, 0.28), seed=seed, **settings).rows(named=True)
         for seed in range(5)
     ]
     assert [[row["saturated"] for row in each] for each in rows] == [[False, True]] * 5
@@ -82,14 +84,14 @@ def test_one_slow_cable_of_many_is_found() -> None:
 
 def test_a_deadlock_is_a_row_that_names_the_buffers() -> None:
     ring = weft.fabric("ring:n=6,hosts=2")
-    found = load_sweep(ring, "dor", loads=(0.1, 0.9), measure="60us", processes=1)
+    found = sweep(ring, "dor", loads=(0.1, 0.9), measure="60us", processes=1)
     assert found["status"].to_list() == ["complete", "failed"]
     assert "full buffers wait for each other in a circle" in found["reason"][1]
     assert found["accepted_load"].null_count() == 1
 
 
 def test_what_is_on_the_way_when_a_run_is_cut_off_is_counted() -> None:
-    found = load_sweep(
+    found = sweep(
         weft.fabric("xgft:1;8;1"), loads=(1.0,), measure="100us", drain="0s", processes=1
     ).row(0, named=True)
     assert found["status"] == "partial"

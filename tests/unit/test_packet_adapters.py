@@ -27,9 +27,9 @@ def two_ports() -> weft.Fabric:
 @pytest.mark.parametrize("queue_pairs", ["pair", "host"])
 def test_a_queue_pair_goes_on_by_another_port(queue_pairs: str) -> None:
     fabric = two_ports()
-    found = weft.simulate_packets(
+    found = weft.simulate(
         fabric, weft.route(fabric, "minhop"), puts(4, (0, 1, 1000), (0, 2, 1000), (0, 3, 1000)),
-        ports="spread", hardware=replace(PLAIN, queue_pairs=queue_pairs),
+        ports="spread", hardware=replace(PLAIN, queue_pairs=queue_pairs), level="packet",
     )  # fmt: skip
     assert found.complete
     used = found.links().filter(found.links()["packets"] > 0)["name"].to_list()

@@ -10,7 +10,7 @@ import pytest
 
 import weft
 from weft.core.errors import InputError, NotApplicable
-from weft.sim.packet import Hardware, StopRun, VlArbitration, simulate_packets
+from weft.sim.packet import Hardware, StopRun, VlArbitration
 from weft.workload import WorkloadBuilder, load_workload
 
 TREE = weft.fabric("xgft:2;2,2;1,2")
@@ -19,7 +19,7 @@ WORK = load_workload("alltoall:size=4KiB", 4)
 
 
 def simulate(fabric=TREE, routes=ROUTES, workload=WORK, **options: Any):
-    return simulate_packets(fabric, routes, workload, **options)
+    return weft.simulate(fabric, routes, workload, **options, level="packet")
 
 
 def one_message(size_bytes: int):
@@ -33,7 +33,7 @@ def one_message(size_bytes: int):
     ("options", "said"),
     [
         ({"policy": "sprai"}, r"unknown policy 'sprai' \(did you mean 'spray'\?\)"),
-        ({"policy": None}, "None is no policy; expected one line, name:arguments"),
+        ({"policy": 3}, "policy: 3 does not fit: expected text"),
         ({"policy": "deterministic:x=1"}, "policy 'deterministic' has no option 'x'"),
         ({"lids": "frist"}, "unknown lids 'frist'; there are first, hash, spread"),
         ({"lids": [0]}, "lids of the operations: expected whole numbers, 28 of them, not 1"),
@@ -41,10 +41,10 @@ def one_message(size_bytes: int):
             {"lids": np.full(WORK.num_ops, 1)},
             "lids: 1 at index 0 is out of range; offsets of LMC 0 are 0",
         ),
-        ({"ports": "last"}, "unknown port policy 'last'; expected first or spread"),
-        ({"seed": -1}, "seed must be at least 0, not -1"),
-        ({"seed": 2**63}, r"seed must be at most 2\^63 - 1, not 9.22e.18"),
-        ({"hardware": 3}, "expected Hardware, not 3"),
+        ({"ports": "last"}, "ports: 'last' does not fit: expected 'first' or 'spread'"),
+        ({"seed": -1}, "seed: -1 does not fit: expected 0 or more"),
+        ({"seed": 2**63}, "seed: 9.22e.18 does not fit: expected a number less than 9223372"),
+        ({"hardware": 3}, "hardware: 3 does not fit: expected a Hardware"),
         ({"workload": 3}, "expected Workload, not 3"),
         ({"routes": 3}, "expected Routes, not 3"),
         ({"eager_bytes": -1}, "eager_bytes: -1 does not fit"),
@@ -54,16 +54,19 @@ def one_message(size_bytes: int):
         ({"overhead_ns": 1e30}, r"overhead_ns must be at most 3\.603e\+13, not 1e\+30"),
         ({"local_latency_ns": 1e30}, "local_latency_ns must be at most"),
         ({"local_latency_ns": float("nan")}, "local_latency_ns: nan does not fit"),
-        ({"local_gbps": 0.0}, "local_gbps must be above 0, not 0"),
-        ({"local_gbps": -1.0}, "local_gbps must be above 0, not -1"),
-        ({"local_gbps": float("nan")}, "local_gbps must be above 0, not nan"),
+        ({"local_gbps": 0.0}, "local_gbps: 0.0 does not fit: expected a number greater than 0"),
+        ({"local_gbps": -1.0}, "local_gbps: -1.0 does not fit: expected a number greater than 0"),
+        (
+            {"local_gbps": float("nan")},
+            "local_gbps: nan does not fit: expected a number greater than 0",
+        ),
         ({"trace": 0}, "trace must be a list of operations, not 0"),
         ({"trace": "0"}, "trace must be a list of operations, not '0'"),
         ({"max_time_ns": -1}, "max_time_ns: -1 does not fit"),
         ({"max_time_ns": 1e30}, "max_time_ns must be at most"),
         ({"max_time_ns": float("inf")}, "max_time_ns: inf does not fit"),
         ({"snapshot_ns": -1}, "snapshot_ns: -1 does not fit"),
-        ({"snapshot_ns": 0}, "snapshot_ns must be 0.001 or more, not 0"),
+        ({"snapshot_ns": 0}, "snapshot_ns: 0 does not fit: expected a positive time, 0.001 ns"),
         ({"snapshot_ns": float("nan")}, "snapshot_ns: nan does not fit"),
         ({"snapshot_ns": 1e30}, "snapshot_ns must be at most"),
         ({"trace": [10**9]}, "operation 1000000000 sends no message to trace"),
@@ -170,7 +173,8 @@ def test_policies_go_with_routes_that_leave_a_choice() -> None:
     with pytest.raises(NotApplicable, match="dmodk leaves no choice of ways to policy spray"):
         simulate(policy="spray")
     with pytest.raises(NotApplicable, match="ecmp leaves a choice of ways, and policy determ"):
-        simulate(routes=weft.route(TREE, "ecmp"))
+        simulate(routes=weft.route(TREE, "ecmp"), policy="deterministic")
+    assert simulate(routes=weft.route(TREE, "ecmp")).policy == "ecmp"
 
 
 def test_ranks_that_wait_for_ever_are_named() -> None:
@@ -239,5 +243,5 @@ def test_a_choice_of_lids_wants_an_lmc(lids: str) -> None:
     fabric = weft.fabric("xgft:2;2,2;1,2")
     work = weft.load_workload("alltoall:size=1KiB", 4)
     with pytest.raises(weft.NotApplicable, match="LIDs of an LMC"):
-        weft.simulate_packets(fabric, weft.route(fabric, "minhop"), work, lids=lids)  # type: ignore[arg-type]
-    weft.simulate_packets(fabric, weft.route(fabric, "minhop:lmc=1"), work, lids=lids)  # type: ignore[arg-type]
+        weft.simulate(fabric, weft.route(fabric, "minhop"), work, lids=lids, level="packet")  # type: ignore[arg-type]
+    weft.simulate(fabric, weft.route(fabric, "minhop:lmc=1"), work, lids=lids, level="packet")  # type: ignore[arg-type]

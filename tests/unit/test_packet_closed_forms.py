@@ -167,8 +167,14 @@ def test_alone_ns_is_what_a_run_alone_takes(spec: str, engine: str, seed: int) -
         builder.put(int(source), int(target), size, release_ns=1e6 * at)
     policy = "ecmp" if engine == "ecmp" else "deterministic"
     routes = weft.route(fabric, engine)
-    result = weft.simulate_packets(
-        fabric, routes, builder.build(), hardware=hardware, policy=policy, seed=seed
+    result = weft.simulate(
+        fabric,
+        routes,
+        builder.build(),
+        hardware=hardware,
+        policy=policy,
+        seed=seed,
+        level="packet",
     )
     ops = result.workload.messages
     took = result.arrived_ps[ops] - result.left_ps[ops]

@@ -29,7 +29,7 @@ def one_message(num_ranks: int) -> weft.Workload:
 
 def simulate(spec: str, engine: str, work: weft.Workload, **more: Any) -> PacketResult:
     fabric = weft.fabric(spec)
-    return weft.simulate_packets(fabric, weft.route(fabric, engine), work, **more)
+    return weft.simulate(fabric, weft.route(fabric, engine), work, **more, level="packet")
 
 
 @pytest.mark.parametrize(

@@ -173,6 +173,6 @@ def test_an_interrupt_while_room_is_made_leaves_what_is_known(
 def test_ranks_of_one_host_need_no_cables() -> None:
     bare = fabric_of([0, 0]).without(cables=[0, 1])
     routes = weft.route(bare, "minhop")
-    result = weft.simulate_packets(bare, routes, puts(2, (0, 1, 1000)), [0, 0])
+    result = weft.simulate(bare, routes, puts(2, (0, 1, 1000)), [0, 0], level="packet")
     # 8,000 bits at 100 Gb/s, then 200 ns.
     assert arrivals(result) == [280_000]

@@ -20,10 +20,10 @@ def traced(**hardware: object) -> weft.PacketResult:
         builder.put(rank, 8, 15_000)
         builder.put(rank, 9 + rank % 7, 15_000)
     work = builder.build()
-    return weft.simulate_packets(
+    return weft.simulate(
         fabric, weft.route(fabric, "dmodk"), work,
         hardware=weft.Hardware(buffer_bytes=4096, mtu_bytes=1024, **hardware),
-        trace=work.messages.tolist(),
+        trace=work.messages.tolist(), level="packet",
     )  # fmt: skip
 
 

@@ -52,8 +52,8 @@ def to_next_group(fabric: Fabric, per_group: int, load: float) -> Workload:
 
 
 def run(fabric: Fabric, engine: str, policy: str, work: Workload, **options: int) -> PacketResult:
-    result = weft.simulate_packets(
-        fabric, weft.route(fabric, engine), work, policy=policy, **options  # type: ignore[arg-type]
+    result = weft.simulate(
+        fabric, weft.route(fabric, engine), work, policy=policy, **options, level="packet",  # type: ignore[arg-type]
     )  # fmt: skip
     assert result.complete
     assert result.conservation["in_flight_packets"] == 0
@@ -163,7 +163,7 @@ def test_two_phases_on_their_lanes_do_not_deadlock_with_buffers_of_one_packet(
     work = between_halves(fabric, 2.0, size=3000, horizon_ns=6000.0)
     routes = weft.route(fabric, "ugal")
     tight = weft.Hardware(mtu_bytes=1000, buffer_bytes=1088, speedup=1)
-    result = weft.simulate_packets(fabric, routes, work, policy=policy, hardware=tight)
+    result = weft.simulate(fabric, routes, work, policy=policy, hardware=tight, level="packet")
     assert result.complete
     assert result.conservation["delivered_packets"] == 3 * len(work.messages)
     assert result.messages()["slowdown"].mean() > 3
@@ -193,8 +193,13 @@ def test_runs_are_the_same_each_time_and_differ_by_seed(
 def test_what_reordering_costs_is_what_the_hops_say() -> None:
     fabric = weft.fabric("xgft:2;2,4;1,4")
     work = between_halves(fabric, 0.7, size=20_000, horizon_ns=4000.0)
-    result = weft.simulate_packets(
-        fabric, weft.route(fabric, "ecmp"), work, policy="spray", trace=work.messages.tolist()
+    result = weft.simulate(
+        fabric,
+        weft.route(fabric, "ecmp"),
+        work,
+        policy="spray",
+        trace=work.messages.tolist(),
+        level="packet",
     )
     table = result.reordering()
     assert table["messages"].sum() == len(work.messages)
@@ -226,7 +231,7 @@ def test_what_reordering_costs_is_what_the_hops_say() -> None:
         held += peak
     assert held > 0
     assert table["kept_ns"].sum() > 0
-    kept = weft.simulate_packets(fabric, weft.route(fabric, "ecmp"), work, policy="ecmp")
+    kept = weft.simulate(fabric, weft.route(fabric, "ecmp"), work, policy="ecmp", level="packet")
     assert kept.reordering()["overtook_packets"].sum() == 0
     assert kept.reordering()["kept_ns"].sum() == 0
 
@@ -237,7 +242,8 @@ def test_messages_to_several_lids_overtake_and_that_is_counted() -> None:
     work = puts(9, *messages, *[(1, 7, 9000)] * 30)
     routes = weft.route(fabric, "updn:lmc=1")
     spread, first = (
-        weft.simulate_packets(fabric, routes, work, lids=lids) for lids in ("spread", "first")
+        weft.simulate(fabric, routes, work, lids=lids, level="packet")
+        for lids in ("spread", "first")
     )
     assert spread.reorders
     assert not first.reorders
@@ -245,7 +251,7 @@ def test_messages_to_several_lids_overtake_and_that_is_counted() -> None:
     assert first.reordering()["overtook_packets"].sum() == 0
     # Where all of a connection go by one LID, each keeps its order.
     lids = work.peer % 2
-    assert not weft.simulate_packets(fabric, routes, work, lids=lids).reorders
+    assert not weft.simulate(fabric, routes, work, lids=lids, level="packet").reorders
 
 
 def test_notifications_do_not_break_the_flowlets_of_data() -> None:
@@ -253,8 +259,13 @@ def test_notifications_do_not_break_the_flowlets_of_data() -> None:
     work = puts(6, *((source, 3, 400_000) for source in (0, 1, 2)))
     control = weft.CongestionControl(threshold=15, marking_rate=0)
     hardware = weft.Hardware(congestion_control=control, queues="voq")
-    found = weft.simulate_packets(
-        fabric, weft.route(fabric, "ecmp"), work, hardware=hardware, policy="flowlet:gap=1s"
+    found = weft.simulate(
+        fabric,
+        weft.route(fabric, "ecmp"),
+        work,
+        hardware=hardware,
+        policy="flowlet:gap=1s",
+        level="packet",
     )
     assert found.congestion is not None
     assert found.congestion.notified.sum() > 0
@@ -291,7 +302,7 @@ def test_policies_refuse_what_is_nothing_for_them(
     fabric = weft.fabric(spec)
     work = between_halves(fabric, 0.5, horizon_ns=100.0)
     with pytest.raises(NotApplicable, match=said):
-        weft.simulate_packets(fabric, weft.route(fabric, engine), work, policy=policy)
+        weft.simulate(fabric, weft.route(fabric, engine), work, policy=policy, level="packet")
 
 
 def test_middle_switches_refuse_pods_that_answer_with_two_voices() -> None:

@@ -12,7 +12,7 @@ from weft.core.columns import Column
 from weft.core.errors import InputError
 from weft.fabrics.topology import build
 from weft.routing import route
-from weft.sim.packet import Hardware, simulate_packets
+from weft.sim.packet import Hardware
 from weft.sim.packet.series import (
     CABLE_SERIES_COLUMNS,
     LINK_SERIES_COLUMNS,
@@ -28,6 +28,7 @@ from weft.sim.packet.timelines import (
     rank_spans,
     timelines,
 )
+from weft.sim.simulate import simulate
 from weft.workload import WorkloadBuilder
 
 TREE = build("xgft:2;4,4;1,2")
@@ -48,9 +49,9 @@ def exchange(size=30_000):
 @pytest.fixture(scope="module", params=[None, 25.0], ids=["fast", "slow adapters"])
 def result(request):
     """With adapters that keep up with their cables, of 200 Gb/s, and with slow ones."""
-    return simulate_packets(
+    return simulate(
         TREE, ROUTES, exchange(), snapshot_ns=500, eager_bytes=0,
-        hardware=Hardware(adapter_gbps=request.param),
+        hardware=Hardware(adapter_gbps=request.param), level="packet",
     )  # fmt: skip
 
 
@@ -77,7 +78,7 @@ def test_links_add_up_to_the_counters(result):
 def test_a_link_that_always_sends_is_fully_used_and_keeps_its_rate():
     builder = WorkloadBuilder(16)
     builder.put(4, 0, 2_000_000)
-    run = simulate_packets(TREE, ROUTES, builder.build(), snapshot_ns=10_000)
+    run = simulate(TREE, ROUTES, builder.build(), snapshot_ns=10_000, level="packet")
     way = run.busy_ps.argmax()
     series = link_series(run, [int(way)])
     middle = series.slice(1, len(series) - 2)
@@ -94,7 +95,9 @@ def test_a_slow_adapter_uses_its_share_of_each_link(share):
     builder.put(4, 0, 2_000_000)
     rate = float(TREE.link_rate_gbps[0])
     hardware = Hardware(adapter_gbps=share * rate)
-    run = simulate_packets(TREE, ROUTES, builder.build(), snapshot_ns=10_000, hardware=hardware)
+    run = simulate(
+        TREE, ROUTES, builder.build(), snapshot_ns=10_000, hardware=hardware, level="packet"
+    )
     one_packet = (2048 + 26) * 8 / rate / 10_000
     for link in np.flatnonzero(run.busy_ps).tolist():
         middle = link_series(run, [link]).slice(1, len(run.snapshots.time_ps) - 4)
@@ -203,8 +206,14 @@ def test_spans_cover_each_state_once(result):
 
 
 def test_run_that_was_cut_off_has_open_spans():
-    run = simulate_packets(
-        TREE, ROUTES, exchange(), snapshot_ns=500, eager_bytes=0, max_time_ns=2_000
+    run = simulate(
+        TREE,
+        ROUTES,
+        exchange(),
+        snapshot_ns=500,
+        eager_bytes=0,
+        max_time_ns=2_000,
+        level="packet",
     )
     assert not run.complete
     spans = rank_spans(run)
@@ -243,7 +252,12 @@ def test_columns_are_described():
 
 
 def test_lanes_of_hardware_are_counted_in_occupancy():
-    run = simulate_packets(
-        TREE, ROUTES, exchange(), snapshot_ns=500, hardware=Hardware(buffer_bytes=4352)
+    run = simulate(
+        TREE,
+        ROUTES,
+        exchange(),
+        snapshot_ns=500,
+        hardware=Hardware(buffer_bytes=4352),
+        level="packet",
     )
     assert queue_series(run)["held_share"].max() > 0.9

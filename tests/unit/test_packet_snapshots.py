@@ -17,9 +17,9 @@ def test_every_other_one_goes_where_there_are_too_many(monkeypatch: pytest.Monke
     fabric = weft.fabric("xgft:2;3,3;1,2")
     routes = weft.route(fabric, "dmodk")
     work = weft.load_workload("alltoall:size=20KiB", 9)
-    plain = weft.simulate_packets(fabric, routes, work)
+    plain = weft.simulate(fabric, routes, work, level="packet")
     monkeypatch.setattr(state, "MAX_SNAPSHOTS", 8)
-    result = weft.simulate_packets(fabric, routes, work, snapshot_ns=100)
+    result = weft.simulate(fabric, routes, work, snapshot_ns=100, level="packet")
     assert result.snapshots is not None
     times = result.snapshots.time_ps
     steps = np.unique(np.diff(times))

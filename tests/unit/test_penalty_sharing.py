@@ -42,7 +42,7 @@ def test_one_switch_gives_what_predict_gives(model: PenaltyModel) -> None:
             )
             found = times_s(
                 fabric, source.tolist(), destination.tolist(), size.tolist(), start_ns.tolist(),
-                model=model,
+                coefficients=model,
             )  # fmt: skip
             np.testing.assert_allclose(found, expected, rtol=1e-9)
 
@@ -60,7 +60,7 @@ def test_a_cable_between_switches_is_shared_as_well() -> None:
     np.testing.assert_allclose(found, 3 * alone, rtol=1e-9)
     # Without back-pressure the neighbour gets its half of the adapter, then all of it is over.
     free = PenaltyModel(back_pressure=0.0)
-    found = times_s(fabric, [0, 1, 2, 2], [4, 5, 6, 3], [SIZE] * 4, [0.0] * 4, model=free)
+    found = times_s(fabric, [0, 1, 2, 2], [4, 5, 6, 3], [SIZE] * 4, [0.0] * 4, coefficients=free)
     np.testing.assert_allclose(found, [3 * alone, 3 * alone, 3 * alone, 2 * alone], rtol=1e-9)
 
 

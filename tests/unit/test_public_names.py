@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+import doctest
 import importlib
+import inspect
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -41,6 +45,51 @@ def test_modules_are_attributes_and_what_is_not_there_is_said() -> None:
         _ = weft.nothing  # type: ignore[attr-defined]
     with pytest.raises(ImportError, match="cannot import name 'nothing'"):
         from weft import nothing  # type: ignore[attr-defined]  # noqa: F401
+
+
+def python_blocks() -> list[tuple[str, str]]:
+    """Page and code of each block of Python that the README and the docs show."""
+    root = Path(weft.__file__).parents[2]
+    found = []
+    for page in (root / "README.md", *sorted((root / "docs").glob("*.md"))):
+        for block in re.findall(
+            r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL
+        ):
+            examples = doctest.DocTestParser().get_examples(block)
+            code = "".join(example.source for example in examples) if examples else block
+            found.append((page.name, code))
+    return found
+
+
+def used_names(code: str) -> Iterator[tuple[str, str]]:
+    """Module and name of all that a block takes from weft."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] == "weft":
+            yield from ((str(node.module), alias.name) for alias in node.names)
+        elif isinstance(node, ast.Import):
+            parts = [alias.name for alias in node.names if alias.name.startswith("weft.")]
+            yield from ((part, "") for part in parts)
+        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "weft":
+            yield "weft", node.attr
+
+
+def test_pages_use_public_names_only() -> None:
+    public = {"weft": set(weft.__all__), "weft.plugins": set(weft.plugins.__all__)}
+    shown = [(page, *used) for page, code in python_blocks() for used in used_names(code)]
+    assert len(shown) > 60
+    assert not [each for each in shown if each[2] not in public.get(each[1], ())]
+
+
+def test_every_public_name_says_what_it_is() -> None:
+    for name in weft.__all__:
+        told = inspect.getdoc(getattr(weft, name)) or ""
+        assert len(told.split()) >= 3, name
+    for name in ("simulate", "sweep", "compare", "cost", "write_comparison_page", "route"):
+        told = inspect.getdoc(getattr(weft, name)) or ""
+        assert "Parameters\n----------" in told, name
+        for parameter in inspect.signature(getattr(weft, name)).parameters.values():
+            if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+                assert re.search(rf"^(\w+, )*{parameter.name}\b", told, re.MULTILINE), parameter
 
 
 def test_import_loads_nothing_heavy_until_a_name_is_used() -> None:

@@ -16,7 +16,7 @@ from weft.core.errors import InputError
 from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.topology import build
 from weft.report.comparison_data import LISTED_USERS, EngineVerdict, LinkUsers
-from weft.report.comparison_page import render, write
+from weft.report.comparison_page import render, write_comparison_page
 from weft.report.packing import coded, packed, script_json
 from weft.report.summary import (
     CURVE_POINTS,
@@ -287,13 +287,13 @@ def test_run_that_does_not_fit_is_refused(tree_page, bad):
 def test_write_replaces_or_leaves_alone(tree_page, tree_text, tmp_path):
     target = tmp_path / "report.html"
     target.write_text("before")
-    write(tree_page, target)
+    write_comparison_page(tree_page, target)
     assert target.read_text(encoding="utf-8") == tree_text
     assert list(tmp_path.iterdir()) == [target]
     with pytest.raises(InputError):
-        write(tree_page, tmp_path / "missing" / "report.html")
+        write_comparison_page(tree_page, tmp_path / "missing" / "report.html")
     with pytest.raises(InputError):
-        write(tree_page, tmp_path)
+        write_comparison_page(tree_page, tmp_path)
 
 
 def test_scope_is_links_between_switches_or_all():

@@ -19,11 +19,11 @@ from weft.report.simulation_page import (
     render_simulation,
     size_text,
     time_text,
-    write_simulation_report,
+    write_simulation_page,
 )
 from weft.routing import route
-from weft.sim.packet import simulate_packets
 from weft.sim.packet.hot_spots import trees_at
+from weft.sim.simulate import simulate
 from weft.workload import WorkloadBuilder
 
 TREE = build("xgft:2;4,4;1,2")
@@ -39,7 +39,7 @@ def incast(ranks=16, size=40_000):
 
 def simulated(fabric=TREE, work=None, **options):
     options = {"snapshot_ns": 500} | options
-    return simulate_packets(fabric, route(fabric, "minhop"), work or incast(), **options)
+    return simulate(fabric, route(fabric, "minhop"), work or incast(), **options, level="packet")
 
 
 @pytest.fixture(scope="module")
@@ -262,17 +262,17 @@ def test_no_congestion_is_said():
 
 def test_runs_that_show_nothing_are_refused(result, tmp_path):
     with pytest.raises(InputError, match="snapshot_ns"):
-        write_simulation_report(replace(result, snapshots=None), tmp_path / "a.html")
+        write_simulation_page(replace(result, snapshots=None), tmp_path / "a.html")
     with pytest.raises(InputError, match="smaller snapshot_ns"):
         render_simulation(simulated(snapshot_ns=1e9))
     with pytest.raises(InputError):
-        write_simulation_report(result, tmp_path / "missing" / "a.html")
+        write_simulation_page(result, tmp_path / "missing" / "a.html")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_write_gives_the_size(result, text, tmp_path):
     path = tmp_path / "run.html"
-    assert write_simulation_report(result, path) == len(path.read_bytes())
+    assert write_simulation_page(result, path) == len(path.read_bytes())
     assert path.read_text(encoding="utf-8") == text
 
 

@@ -12,7 +12,7 @@ from tests.simulate_runs import RING, TREE, TWO_JOBS, experiment, run
 
 import weft
 from weft.cli import simulate as command
-from weft.experiment import check, read
+from weft.experiment import check, read_experiment
 from weft.experiment.result_tables import JOB_COLUMNS, RUN_COLUMNS, TABLES
 from weft.experiment.run import perform
 from weft.workload import load_workload
@@ -173,9 +173,9 @@ def test_tables_are_written_with_every_column_described(capsys, tmp_path) -> Non
         assert told["column"].to_list() == table.columns
         assert told["type"].to_list() == [str(dtype) for dtype in table.dtypes]
         assert told["meaning"].str.len_chars().min() > 3
-    again = read(folder / "experiment.toml")
+    again = read_experiment(folder / "experiment.toml")
     assert again.output.folder == str(folder)
-    assert again.job == read(path).job
+    assert again.job == read_experiment(path).job
     assert again.level == ("flow", "static")
 
 
@@ -233,7 +233,7 @@ def test_one_run_alone_is_what_python_gives(capsys, tmp_path) -> None:
     assert links["carried_bytes"].to_list() == found.links()["carried_bytes"].to_list()
     assert pl.read_csv(folder / "runs.csv")["makespan_ns"][0] == pytest.approx(found.makespan_ns)
     # The copy of the settings makes the same run.
-    again = list(perform(read(folder / "experiment.toml")))
+    again = list(perform(read_experiment(folder / "experiment.toml")))
     assert again[0].result.makespan_ns == found.makespan_ns
 
 
@@ -349,7 +349,10 @@ def test_options_of_workloads_and_formats(capsys, tmp_path) -> None:
     assert status == 0
     assert "Makespan: 7 ns." in out
     for words, message in (
-        (("--workload-option", "size"), "--workload-option size: expected NAME=VALUE"),
+        (
+            ("--workload-option", "size"),
+            "--workload-option: 'size' does not fit: expected NAME=VALUE",
+        ),
         (("--workload-option", "a=1", "--workload-option", "a=2"), "a is given twice"),
         (("--workload-option", "ranks=2"), "ranks is no option of a workload"),
         (("--workload-option", "sise=2"), "no option 'sise'"),
@@ -372,16 +375,28 @@ def test_options_of_workloads_and_formats(capsys, tmp_path) -> None:
         ((TREE, "--workload", RING, "--placement", "random:sed=1"), "no option 'sed' (did you me"),
         ((TREE, "--workload", RING, "--level", "pocket"), "--level: 'pocket' does not fit"),
         ((TREE, "--workload", RING, "--eager", "8Kx"), "--eager: '8Kx' does not fit"),
-        ((TREE, "--workload", RING, "--tolerance", "2"), "--tolerance: 2.0 does not fit"),
-        ((TREE, "--workload", RING, "--ranks", "many"), "--ranks: expected a whole number"),
-        ((TREE, "--workload", RING, "--ranks", "-1"), "--ranks: -1 does not fit"),
-        ((TREE, "--workload", RING, "--ranks", "0"), "--ranks: 0 does not fit: expected 1 or more"),
+        (
+            (TREE, "--workload", RING, "--tolerance", "2"),
+            "--tolerance: '2' does not fit: expected a number less than 1",
+        ),
+        (
+            (TREE, "--workload", RING, "--ranks", "many"),
+            "--ranks: 'many' does not fit: expected a whole number",
+        ),
+        ((TREE, "--workload", RING, "--ranks", "-1"), "--ranks: '-1' does not fit"),
+        (
+            (TREE, "--workload", RING, "--ranks", "0"),
+            "--ranks: '0' does not fit: expected 1 or more",
+        ),
         ((TREE, "--workload", RING, "--out", ""), "--out: expected a folder, not an empty text"),
         ((TREE, "--workload", "alltoal:size=1"), "(did you mean 'alltoall'?)"),
         ((TREE, "--workload", "alltoall:siz=1"), "needs size, its bytes of one rank for one othe"),
         ((TREE, "--workload", "alltoall:siz=1"), "; it has no option 'siz'"),
         ((TREE, "--workload", RING, "--csv"), "--csv goes with --out FOLDER"),
-        ((TREE, "--workload", RING, "--slow-cable", "x"), "--slow-cable x: expected node[port]=R"),
+        (
+            (TREE, "--workload", RING, "--slow-cable", "x"),
+            "--slow-cable: 'x' does not fit: expected node[port]=R",
+        ),
         ((TREE, "--workload", RING, "--fail-switch", "x"), "no node 'x'"),
         (("torus:4y4", "--workload", RING), "torus"),
         (("none.toml",), "cannot be read"),
@@ -539,19 +554,8 @@ def test_the_example_runs_and_is_what_the_page_shows(capsys) -> None:
     assert answer in page
 
 
-def test_the_page_has_every_key_flag_and_table() -> None:
+def test_the_page_has_every_column_of_the_tables() -> None:
     text = (Path(__file__).parents[2] / "docs" / "simulate.md").read_text()
-    made = check({"fabric": "x", "job": [{"workload": "y"}]})
-    keys = [
-        *type(made).model_fields,
-        *type(made.faults).model_fields,
-        *type(made.job[0]).model_fields,
-        *type(made.output).model_fields,
-        *type(made.fabric).model_fields,
-    ]
-    assert not [key for key in keys if f"`{key}`" not in text and f"[{key}]`" not in text]
-    flags = command.RunOptions.__dataclass_fields__
-    assert not [name for name in flags if f"`--{name.replace('_', '-')}" not in text]
     for columns in (RUN_COLUMNS, JOB_COLUMNS, *TABLES.values()):
         assert not [name for name in columns if f"`{name}`" not in text]
 

@@ -15,10 +15,11 @@ from tests.simulate_runs import TOLD, TREE, experiment, run
 
 import weft
 from weft.core.signals import ended_by, stoppable
-from weft.experiment import check, read, resolved
+from weft.experiment import check, read_experiment, resolved
 from weft.experiment.result_tables import TABLES
 from weft.experiment.run import perform
 from weft.experiment.run_level import run_level
+from weft.sim.options import RunSettings
 from weft.sim.packet import Hardware, VlArbitration
 from weft.workload import load_workload
 
@@ -54,7 +55,9 @@ def test_one_run_prints_what_python_finds(capsys) -> None:
     status, out, err = run(capsys, *PACKET, "--engine", "dmodk")
     assert (status, err) == (0, "")
     fabric = weft.fabric(TREE)
-    found = weft.simulate_packets(fabric, weft.route(fabric, "dmodk"), load_workload(EXCHANGE, 16))
+    found = weft.simulate(
+        fabric, weft.route(fabric, "dmodk"), load_workload(EXCHANGE, 16), level="packet"
+    )
     assert f"Makespan: {found.makespan_ns / 1e3:.4g} us." in out
     kept = found.conservation
     assert (
@@ -186,11 +189,11 @@ def test_messages_of_several_jobs_are_traced_by_job(capsys, tmp_path) -> None:
 
 def test_an_experiment_file_says_the_hardware(tmp_path) -> None:
     path = experiment(tmp_path, TWO)
-    found = read(path)
+    found = read_experiment(path)
     tables = VlArbitration(high=((0, 4), (1, 8)), low=((0, 1),), limit=3)
-    assert found.packet_options["hardware"] == Hardware(mtu_bytes=4096, vl_arbitration=tables)
+    assert found.hardware.made == Hardware(mtu_bytes=4096, vl_arbitration=tables)
     (tmp_path / "again.toml").write_text(resolved(found))
-    assert read(tmp_path / "again.toml") == found
+    assert read_experiment(tmp_path / "again.toml") == found
 
 
 def test_words_of_hardware_come_before_what_the_file_says(capsys, tmp_path) -> None:
@@ -201,7 +204,7 @@ def test_words_of_hardware_come_before_what_the_file_says(capsys, tmp_path) -> N
 
 
 def test_one_latency_of_switches_serves_all_levels() -> None:
-    data = {"fabric": TREE, "job": [{"workload": "barrier"}]}
+    data = {"fabric": TREE, "level": ["flow", "packet"], "job": [{"workload": "barrier"}]}
     for given, expected in (
         ({}, 100.0),
         ({"switch_latency": "50ns"}, 50.0),
@@ -209,8 +212,10 @@ def test_one_latency_of_switches_serves_all_levels() -> None:
         ({"hardware": {"switch_latency": "70ns"}, "switch_latency": 30}, 30.0),
     ):
         made = check({**data, **given})
-        assert made.flow_options["switch_latency_ns"] == expected
-        assert made.packet_options["hardware"].switch_latency_ns == expected
+        flow, packet = (made.options(run) for run in made.runs)
+        assert RunSettings(**flow).flow["switch_latency_ns"] == expected
+        routes = weft.route(weft.fabric(TREE), "updn")
+        assert RunSettings(**packet).packet(routes)["hardware"].switch_latency_ns == expected
 
 
 def test_a_page_has_snapshots_of_its_own(capsys, tmp_path) -> None:
@@ -250,7 +255,7 @@ def test_a_page_and_congestion_come_with_snapshots(capsys, tmp_path) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ("--policy", "spray"), ("--hardware", "mtu=4KiB"), ("--lids", "hash"),
+        ("--policy", "spray"), ("--lids", "hash"),
         ("--snapshot", "1us"), ("--trace-message", "0:0"),
     ],
 )  # fmt: skip
@@ -263,7 +268,7 @@ def test_options_of_packets_need_their_level(capsys, words) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--hardware", "mtu=0"), "--hardware: mtu must be 1 or more, not 0"),
+        (("--hardware", "mtu=0"), "--hardware mtu: '0' does not fit: expected 1 or more"),
         (
             ("--max-time", "1e30s"),
             "--max-time: '1e30s' does not fit: expected at most 2.306e+15 ns",
@@ -281,7 +286,7 @@ def test_options_of_packets_need_their_level(capsys, words) -> None:
         (("--hardware", "speedup=0"), "--hardware speedup: '0' does not fit"),
         (("--hardware", "adapter_gbps=-1"), "--hardware adapter_gbps: '-1' does not fit"),
         (("--hardware", "adapter_gbps=nan"), "--hardware adapter_gbps: 'nan' does not fit"),
-        (("--hardware", "vlarb_low=0-4"), "'0-4' is no entry of a table"),
+        (("--hardware", "vlarb_low=0-4"), "entry 0 is '0-4'; expected a lane and a weight"),
         (("--hardware", "high_limit=4"), "high_limit goes with a table of lanes"),
         (("--hardware", "vlarb_low=1:4"), "VL 0 is in neither table of lane arbitration"),
         (("--policy", "sprai"), "unknown policy 'sprai' (did you mean 'spray'?)"),
@@ -303,13 +308,13 @@ def test_a_mistake_in_the_hardware_has_its_line(tmp_path) -> None:
         ('mtu = "4KiB"', "mtu = -1", r"x\.toml:6: hardware, mtu: -1 does not fit"),
         ('mtu = "4KiB"', "mto = 1", r"x\.toml:6: hardware: unknown key 'mto' \(did you mean 'mtu'"),
         ('mtu = "4KiB"', 'mtu = "1MiB"', r"x\.toml:5: hardware: a buffer of 16384 bytes holds"),
-        ("high_limit = 3", "high_limit = 300", r"x\.toml:5: hardware: a limit of high priority is"),
-        ('"0:4,1:8"', '"0:4,15:8"', r"x\.toml:5: hardware: 15:8 in the high table; lanes are 0 to"),
+        ("high_limit = 3", "high_limit = 300", r"x\.toml:9: hardware, high_limit: 300 does not"),
+        ('"0:4,1:8"', '"0:4,15:8"', r"x\.toml:5: hardware: vlarb_high: .* 15:8; lanes are 0 to"),
     ):
         assert TWO.count(old) == 1
         path = experiment(tmp_path, TWO.replace(old, new))
         with pytest.raises(weft.InputError, match=said):
-            read(path)
+            read_experiment(path)
 
 
 @pytest.mark.parametrize("limit", [("--max-time", "2us"), ("--max-seconds", "1e-9")])
@@ -457,9 +462,9 @@ for engine, policy, options in (
     ("ecmp", "conga", {"snapshot_ns": 100.0}), ("valiant", "valiant", {}), ("ugal", "ugal", {}),
 ):
     fabric = weft.fabric("dragonfly:p=1,a=2,h=1") if engine in ("valiant", "ugal") else tree
-    found = weft.simulate_packets(
+    found = weft.simulate(
         fabric, weft.route(fabric, engine), load_workload("alltoall:size=20000", fabric.num_hosts),
-        policy=policy, **options,
+        policy=policy, **options, level="packet",
     )
     found.messages()
 print(sorted(compiled() - before))

@@ -37,7 +37,7 @@ def two_phases(ranks: int = 16) -> Workload:
 
 def test_phases_are_taken_apart_and_then_together() -> None:
     found = analyse_workload(TREE, ROUTES, two_phases(), np.arange(16))
-    shift, gather, both = found.phases.iter_rows(named=True)
+    shift, gather, both = found.phases().iter_rows(named=True)
     assert (shift["phase"], gather["phase"], both["phase"]) == ("shift", "gather", TOGETHER)
     assert (shift["messages"], shift["size_bytes"], shift["local_bytes"]) == (16, 16000, 0)
     assert (gather["messages"], gather["size_bytes"], gather["local_bytes"]) == (16, 80000, 5000)
@@ -48,7 +48,7 @@ def test_phases_are_taken_apart_and_then_together() -> None:
     assert gather["bound_ns"] == 75000 * 8 / TREE.link_rate_gbps[into]
     assert gather["max_contention"] == gather["mean_contention"] == 15
     assert (both["busiest_bytes"], both["max_contention"]) == (76000, 16)
-    carried = found.links.filter(link=into).row(0, named=True)
+    carried = found.links().filter(link=into).row(0, named=True)
     assert (carried["carried_bytes"], carried["messages"], carried["max_load"]) == (76000, 16, 15)
 
 
@@ -57,19 +57,19 @@ def test_a_phase_is_what_analyse_makes_of_its_flows() -> None:
     work = two_phases()
     found = analyse_workload(TREE, ROUTES, work, hosts)
     shift = analyse(TREE, ROUTES, hosts, np.roll(hosts, -1))
-    mine = found.messages.filter(phase="shift")
+    mine = found.messages().filter(phase="shift")
     assert mine["contention"].to_list() == shift.flows["contention"].to_list()
     assert mine["hops"].to_list() == shift.flows["hops"].to_list()
     gather = analyse(TREE, ROUTES, hosts, np.full(16, hosts[0]), weights=np.full(16, 5000.0))
     total = 1000 * shift.links["flows"].to_numpy() + gather.links["flows"].to_numpy()
-    np.testing.assert_allclose(found.links["carried_bytes"].to_numpy(), total)
+    np.testing.assert_allclose(found.links()["carried_bytes"].to_numpy(), total)
 
 
 def test_ranks_of_one_host_load_nothing_among_themselves() -> None:
     found = analyse_workload(TREE, ROUTES, two_phases(4), [3, 3, 3, 3])
-    assert found.links["carried_bytes"].sum() == 0
-    assert found.messages["contention"].to_list() == [0] * 8
-    row = found.phases.row(0, named=True)
+    assert found.links()["carried_bytes"].sum() == 0
+    assert found.messages()["contention"].to_list() == [0] * 8
+    row = found.phases().row(0, named=True)
     assert row["busiest_link"] is None
     assert row["mean_contention"] is None
     assert row["local_bytes"] == row["size_bytes"] == 4000
@@ -78,25 +78,25 @@ def test_ranks_of_one_host_load_nothing_among_themselves() -> None:
 def test_slow_links_weigh_more() -> None:
     slow = TREE.degraded([0], "1xHDR")
     found = analyse_workload(slow, route(slow, "minhop"), two_phases(), np.arange(16))
-    row = found.phases.filter(phase="gather").row(0, named=True)
+    row = found.phases().filter(phase="gather").row(0, named=True)
     assert row["max_contention"] == 15 * 4
 
 
 def test_open_choices_are_split_and_give_no_way() -> None:
     found = analyse_workload(TREE, route(TREE, "ecmp"), two_phases(), np.arange(16))
-    assert found.messages["contention"].null_count() == 32
-    assert found.phases["mean_contention"].null_count() == 3
+    assert found.messages()["contention"].null_count() == 32
+    assert found.phases()["mean_contention"].null_count() == 3
     # A message to another leaf is split over four spines.
-    assert (found.links["messages"] * 4 % 1).sum() == 0
-    assert 0.25 in found.links["messages"].to_list()
+    assert (found.links()["messages"] * 4 % 1).sum() == 0
+    assert 0.25 in found.links()["messages"].to_list()
 
 
 def test_frames_have_the_columns_that_are_described() -> None:
     found = analyse_workload(TREE, ROUTES, two_phases(), np.arange(16))
     for table, columns in (
-        (found.phases, PHASE_COLUMNS),
-        (found.messages, MESSAGE_COLUMNS),
-        (found.links, LINK_COLUMNS),
+        (found.phases(), PHASE_COLUMNS),
+        (found.messages(), MESSAGE_COLUMNS),
+        (found.links(), LINK_COLUMNS),
     ):
         assert table.schema == {name: column.dtype for name, column in columns.items()}
         assert all(column.meaning for column in columns.values())

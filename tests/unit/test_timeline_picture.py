@@ -6,7 +6,7 @@ from weft.core.errors import InputError
 from weft.fabrics.topology import build
 from weft.report.timeline_picture import draw_timelines
 from weft.routing import route
-from weft.sim.packet import simulate_packets
+from weft.sim.simulate import simulate
 from weft.workload import load_workload
 
 
@@ -14,7 +14,7 @@ from weft.workload import load_workload
 def result():
     fabric = build("xgft:2;4,4;1,2")
     work = load_workload("allreduce:size=64KiB,algorithm=ring", num_ranks=16)
-    return simulate_packets(fabric, route(fabric, "minhop"), work)
+    return simulate(fabric, route(fabric, "minhop"), work, level="packet")
 
 
 def test_picture_is_a_png_and_the_same_each_time(result, tmp_path):

@@ -12,6 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weft.core.columns import Column
+from weft.core.html import html_table
 from weft.core.words import few
 from weft.fabrics import Fabric, rates_text
 from weft.fabrics.topology.measures import diameter
@@ -220,6 +221,14 @@ class Comparison:
             for table in (self.table, self.runs_table)
         )
         return tuple(rows)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [cell_text(name, value) for name, value in row.items()]
+            for row in self.table.iter_rows(named=True)
+        ]
+        best = f"; best: {self.best.name}" if self.best else ""
+        return html_table(f"Engines on {self.fabric.name}{best}", self.table.columns, rows)
 
     def page(self) -> Page:
         """The comparison as a page to draw."""

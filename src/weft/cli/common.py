@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,8 +15,13 @@ from cyclopts import Parameter, Token
 from rich.console import Console
 
 from weft.cli.compile_helpers import compile_helpers
+from weft.cli.options import in_flags, options_of
 from weft.core.errors import STANDARD_INPUT, InputError
+from weft.core.registry import convert
+from weft.core.settings import settings
 from weft.fabrics import Fabric
+from weft.fabrics.faults import Faults
+from weft.fabrics.load import Source
 from weft.fabrics.load import fabric as load_fabric
 
 #: Seconds that a kernel may take to compile before a user is told.
@@ -38,74 +42,46 @@ def _whole(hint: Any, tokens: Sequence[Token]) -> int:
 Whole = Annotated[int, Parameter(converter=_whole)]
 
 
-@Parameter(name="*")
-@dataclass(frozen=True)
-class FabricOptions:
+_SOURCE, _FAULTS = settings(Source), settings(Faults)
+_Options: Any = options_of("FabricOptions", [*_SOURCE, *_FAULTS])
+
+
+class FabricOptions(_Options):  # type: ignore[misc]
     """How to read the fabric and what to break in it."""
 
-    format: Annotated[
-        str | None, Parameter(help="Format of the file; its contents tell when left out.")
-    ] = None
-    names: Annotated[Path | None, Parameter(help="A node-name-map with labels.")] = None
-    fail_cable: Annotated[
-        tuple[str, ...], Parameter(help="Pull the cable in this port, node[port]; repeatable.")
-    ] = ()
-    fail_switch: Annotated[
-        tuple[str, ...], Parameter(help="Take out this switch, name or GUID; repeatable.")
-    ] = ()
-    slow_cable: Annotated[
-        tuple[str, ...],
-        Parameter(help="Run the cable in this port at another rate, node[port]=RATE; repeatable."),
-    ] = ()
-    random_cables: Annotated[
-        Whole, Parameter(help="Pull this many random cables between switches.")
-    ] = 0
-    random_switches: Annotated[Whole, Parameter(help="Take out this many random switches.")] = 0
-    fault_seed: Annotated[Whole, Parameter(help="Seed of the random faults.")] = 0
-
-    def check(self) -> None:
-        """Refuse a seed of nothing.
+    def parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Settings of the source and of the faults that were given.
 
         Raises
         ------
         InputError
-            When there are no random faults for it.
+            Naming the option, on a value that does not fit.
         """
-        if self.fault_seed and not (self.random_cables or self.random_switches):
-            raise InputError("--fault-seed goes with --random-cables or --random-switches")
+        source, faults = (
+            {
+                item.field: convert(self.value(name), item.hint, item.flag)
+                for name, item in self.items.items()
+                if item in of and self.is_given(name)
+            }
+            for of in (_SOURCE, _FAULTS)
+        )
+        try:
+            Faults(**faults)
+        except InputError as error:
+            raise InputError(in_flags(error.message, _FAULTS)) from None
+        return source, faults
 
     def load(self, spec_or_path: str) -> Fabric:
         """The fabric with its faults."""
-        self.check()
-        made = load_fabric(spec_or_path, format=self.format, names=self.names)
-        if self.fail_cable or self.fail_switch:
-            made = made.without(cables=self.fail_cable, switches=self.fail_switch)
-        for text in self.slow_cable:
-            port, equals, rate = text.rpartition("=")
-            if not equals:
-                raise InputError(
-                    f"--slow-cable {text}: expected node[port]=RATE, such as leaf2[21]=1xHDR"
-                )
-            made = made.degraded([port], rate)
-        if self.random_cables or self.random_switches:
-            made = made.with_faults(
-                cables=self.random_cables, switches=self.random_switches, seed=self.fault_seed
-            )
-        return made
+        source, faults = self.parts()
+        return load_fabric(spec_or_path, **source, faults=Faults(**faults))
 
 
-NO_FAULTS = FabricOptions()
+NO_OPTIONS = FabricOptions()
 
 FabricArgument = Annotated[
     str, Parameter(help="A file, or a spec such as 'xgft:3;6,6,6;1,6,6' or 'kns:k=6,n=2'.")
 ]
-
-
-def split_names(text: str) -> list[str]:
-    """Names of one word: in ``minhop,updn:roots=a,b`` commas part names before the colon only."""
-    heads, colon, options = text.partition(":")
-    *names, last = heads.split(",")
-    return [*names, last + colon + options]
 
 
 def console() -> Console:

@@ -23,20 +23,20 @@ from weft.advice.comparison import (
     roots_taken,
 )
 from weft.cli.common import (
-    NO_FAULTS,
+    NO_OPTIONS,
     FabricArgument,
     FabricOptions,
     Whole,
     announced_compile,
     check_files,
     console,
-    split_names,
 )
+from weft.cli.options import split_names
 from weft.core.errors import InputError
 from weft.core.files import write_bytes, write_text
 from weft.opensm.files.guids import guid_list
 from weft.report.comparison_data import Run
-from weft.report.comparison_page import write as write_page
+from weft.report.comparison_page import write_comparison_page
 from weft.routing import engine
 
 #: Columns of the engine table in a terminal; the page and --table have all.
@@ -62,7 +62,7 @@ def compare_command(
     fabric: FabricArgument,
     /,
     *,
-    options: FabricOptions = NO_FAULTS,
+    options: FabricOptions = NO_OPTIONS,
     engines: Annotated[
         tuple[str, ...],
         Parameter(
@@ -124,7 +124,7 @@ def compare_command(
     if roots is not None:
         write_text(roots, _root_list(result))
     if report is not None:
-        write_page(result.page(), report)
+        write_comparison_page(result, report)
         out.print(f"report: {escape(str(report))}")
     return 0 if result.best is not None else 1
 

@@ -9,10 +9,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from weft.cli.common import NO_FAULTS, FabricOptions, Whole, check_files
+from weft.cli.common import NO_OPTIONS, FabricOptions, Whole, check_files
 from weft.core.errors import InputError
 from weft.core.registry import did_you_mean
-from weft.fabrics.formats import write_file, writer
+from weft.fabrics.formats import write_fabric, writer
 from weft.fabrics.formats.read_write import by_suffix
 from weft.workload import Workload
 from weft.workload.formats import workload_reader, workload_writer, write_workload
@@ -30,7 +30,7 @@ def convert_command(
     ],
     /,
     *,
-    options: FabricOptions = NO_FAULTS,
+    options: FabricOptions = NO_OPTIONS,
     ranks: Annotated[
         Whole | None, Parameter(help="Ranks of a workload, where a file does not say.")
     ] = None,
@@ -59,7 +59,7 @@ def convert_command(
         entry = by_suffix(output)
     made = options.load(source)
     if output is not None:
-        write_file(made, output, entry.name, **given)
+        write_fabric(made, output, entry.name, **given)
         return 0
     sys.stdout.write(entry.function(made, **writer.bind(entry, given)))
     return 0
@@ -82,7 +82,7 @@ def _is_of_workloads(to: str | None, output: Path | None) -> bool:
 def _convert_workload(
     source: str, options: FabricOptions, ranks: int | None, to: str | None, output: Path | None
 ) -> int:
-    if replace(options, format=None) != NO_FAULTS:
+    if replace(options, format=None) != NO_OPTIONS:
         raise InputError("names and faults are for fabrics, and what is written is a workload")
     entry, given = workload_writer.parse(to) if to else (None, {})
     made = _load(source, options.format, ranks)

@@ -11,9 +11,9 @@ from typing import Annotated, Any, get_type_hints
 
 from cyclopts import Parameter
 
-from weft.cli.common import NO_FAULTS, FabricArgument, FabricOptions, Whole, check_files
-from weft.cli.docstrings import meanings
-from weft.machine_room import Layout, plan
+from weft.cli.common import NO_OPTIONS, FabricArgument, FabricOptions, Whole, check_files
+from weft.core.docstrings import meanings
+from weft.machine_room import Layout, cost
 
 #: Types of options for the types of a layout.
 _OPTION: dict[Any, Any] = {int: Whole, int | None: Whole | None}
@@ -24,7 +24,9 @@ def _fields() -> Iterator[tuple[str, Any, Any]]:
     for item in fields(Layout):
         hint = hints[item.name]
         # Under python -OO there are no docstrings.
-        option = field(default=item.default, metadata={"help": told.get(item.name)})
+        option = field(
+            default=item.default, metadata={"help": told.get(item.name, "").replace("`", "")}
+        )
         yield item.name, _OPTION.get(hint, hint), option
 
 
@@ -39,7 +41,7 @@ def cost_command(
     fabric: FabricArgument,
     /,
     *,
-    options: FabricOptions = NO_FAULTS,
+    options: FabricOptions = NO_OPTIONS,
     layout: Annotated[LayoutOptions, Parameter(name="*")] = DEFAULT_LAYOUT,
     prices: Annotated[
         Path | None, Parameter(help="A price file (TOML); without one no money is printed.")
@@ -50,7 +52,7 @@ def cost_command(
 ) -> int:
     """Put a fabric into racks: switches, ports, cables by length, and the cabling list."""
     check_files(("--cables", cables, ()))
-    made = plan(options.load(fabric), prices=prices, layout=layout)
+    made = cost(options.load(fabric), prices=prices, layout=layout)
     if cables is not None:
         made.write_cables(cables)
     sys.stdout.write(made.text().rstrip("\n") + "\n")

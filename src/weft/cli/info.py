@@ -6,10 +6,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from weft.advice.describe import describe
-from weft.cli.common import NO_FAULTS, FabricArgument, FabricOptions, announced_compile, console
+from weft.cli.common import NO_OPTIONS, FabricArgument, FabricOptions, announced_compile, console
 
 
-def info_command(fabric: FabricArgument, /, *, options: FabricOptions = NO_FAULTS) -> int:
+def info_command(fabric: FabricArgument, /, *, options: FabricOptions = NO_OPTIONS) -> int:
     """Describe a fabric: counts, rates, diameter, bisection, and what the literature says."""
     with announced_compile():
         rows = describe(options.load(fabric))

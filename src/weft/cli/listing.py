@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from weft.cli.common import console
-from weft.cli.docstrings import parameters, sections
+from weft.core.docstrings import parameters, sections
 from weft.core.errors import InputError
 from weft.core.registry import Entry, Registry, did_you_mean
 from weft.core.units import Bytes, Nanoseconds

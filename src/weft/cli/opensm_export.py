@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from weft.cli.common import (
-    NO_FAULTS,
+    NO_OPTIONS,
     FabricArgument,
     FabricOptions,
     announced_compile,
@@ -33,7 +33,7 @@ def export_command(
         ),
     ],
     out: Annotated[Path, Parameter(name=["--out", "-o"], help="Folder to write.")],
-    options: FabricOptions = NO_FAULTS,
+    options: FabricOptions = NO_OPTIONS,
     install: Annotated[
         Path | None,
         Parameter(help="Where the folder will be on OpenSM's machine; the same place."),

@@ -11,7 +11,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from weft.cli.common import (
-    NO_FAULTS,
+    NO_OPTIONS,
     FabricArgument,
     FabricOptions,
     Whole,
@@ -31,7 +31,7 @@ def live_command(
     *command: Annotated[
         str, Parameter(help="Command and its arguments, after '--'; a shell when left out.")
     ],
-    options: FabricOptions = NO_FAULTS,
+    options: FabricOptions = NO_OPTIONS,
     engine: Annotated[
         str | None,
         Parameter(help="Engine of weft, as in 'updn:roots=center'; OpenSM loads its tables."),

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, get_origin, get_type_hints
 import cyclopts
 
 from weft.cli.common import Whole, announced_compile, check_folder
-from weft.cli.docstrings import meanings, sections
+from weft.core.docstrings import meanings, sections
 from weft.core.errors import InputError
 from weft.core.registry import Entry, convert
 from weft.core.signals import ended_by

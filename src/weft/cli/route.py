@@ -8,13 +8,13 @@ from cyclopts import Parameter
 from rich.markup import escape
 
 from weft.cli.common import (
-    NO_FAULTS,
+    NO_OPTIONS,
     FabricArgument,
     FabricOptions,
     announced_compile,
     console,
-    split_names,
 )
+from weft.cli.options import split_names
 from weft.routing import route
 from weft.routing.validation.validate import validate
 
@@ -33,7 +33,7 @@ def route_command(
             consume_multiple=(1, None),
         ),
     ] = (),
-    options: FabricOptions = NO_FAULTS,
+    options: FabricOptions = NO_OPTIONS,
     management: Annotated[
         bool, Parameter(help="Take traffic of switches into the deadlock proof.")
     ] = False,

@@ -6,30 +6,32 @@ import sys
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from cyclopts import Parameter
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from weft.cli.common import NO_OPTIONS as NO_FAULTS
 from weft.cli.common import (
-    NO_FAULTS,
     FabricOptions,
     announced_compile,
     check_files,
     check_folder,
     console,
 )
-from weft.cli.simulate_options import NO_OPTIONS, RunOptions, given_options
+from weft.cli.simulate_options import NO_OPTIONS, RunOptions
 from weft.cli.simulate_text import reasons, show
 from weft.core.errors import InputError
 from weft.core.pool import held_signals
+from weft.core.settings import settings
 from weft.core.signals import ended_by
-from weft.experiment import Experiment, check, read
+from weft.experiment import Experiment, check, read_experiment
 from weft.experiment.result_tables import brief
 from weft.experiment.run import Outcome, Stage, perform
+from weft.experiment.spec import OutputPart
 from weft.experiment.store import Store
-from weft.report.simulation_page import write_simulation_report
+from weft.report.simulation_page import write_simulation_page
 from weft.sim.packet import PacketResult
 
 #: What a run has of which there is a result.
@@ -54,22 +56,6 @@ def simulate_command(
     *,
     run: RunOptions = NO_OPTIONS,
     options: FabricOptions = NO_FAULTS,
-    max_time: Annotated[
-        str | None, Parameter(help="Stop a run at this simulated time, such as 10ms.")
-    ] = None,
-    max_seconds: Annotated[
-        float | None, Parameter(help="Stop a run after so many seconds on the clock.")
-    ] = None,
-    out: Annotated[
-        str | None,
-        Parameter(help="Folder for tables of runs, jobs, phases, messages, ranks and links."),
-    ] = None,
-    csv: Annotated[bool, Parameter(help="Write tables as CSV rather than Parquet.")] = False,
-    no_messages: Annotated[bool, Parameter(help="Write no table of single messages.")] = False,
-    html: Annotated[
-        str | None,
-        Parameter(help="Write a page that shows a run of the packet level over time."),
-    ] = None,
     progress: Annotated[
         bool, Parameter(help="Say how far it is, also where standard error is no terminal.")
     ] = False,
@@ -79,72 +65,41 @@ def simulate_command(
     Options given several times are compared: each combination is a run. The exit status is 1 when
     a run stops early or fails, or none fits.
     """
-    changes = run.settings
-    if fabric.endswith(".toml"):
-        clash = [*run.of_job, *given_options(options)]
+    job, changes, written = run.keys()
+    of_file = fabric.endswith(".toml")
+    if of_file:
+        clash = [*run.of_job(), *options.flags()]
         if clash:
             raise InputError(
                 f"{clash[0]} goes with a fabric; {fabric} is an experiment, which says that itself"
             )
-        data = read(fabric).model_dump(exclude_unset=True)
+        data = read_experiment(fabric).model_dump(exclude_unset=True)
         if "hardware" in changes:
             changes["hardware"] = {**data.get("hardware", {}), **changes["hardware"]}
     else:
-        data = _from_flags(fabric, run, options)
-    changes |= {} if max_time is None else {"max_time": max_time}
-    changes |= {} if max_seconds is None else {"max_seconds": max_seconds}
-    output = dict(data.get("output", {}))
-    if out is not None:
-        check_folder("--out", out)
-        output["folder"] = out
-    output |= {"format": "csv"} if csv else {}
-    output |= {"messages": False} if no_messages else {}
-    output |= {} if html is None else {"html": html}
+        if "workload" not in job:
+            raise InputError("nothing to run: give --workload, or an experiment file (.toml)")
+        source, faults = options.parts()
+        data = {"fabric": {"source": fabric, **source}, "faults": faults}
+        data["job"] = [{"name": "job", **job}]
+    output = {**data.get("output", {}), **written}
+    if "folder" in written:
+        check_folder("--out", output["folder"])
     if output.get("html") is not None and "snapshot" not in {**data, **changes}:
         changes["snapshot"] = SNAPSHOT_NS
     experiment = check({**data, **changes, "output": output}, flags=True)
-    if (csv or no_messages) and experiment.output.folder is None:
-        raise InputError(f"{'--csv' if csv else '--no-messages'} goes with --out FOLDER")
-    if run.of_packets and "packet" not in experiment.level:
-        raise InputError(f"{run.of_packets[0]} goes with --level packet")
-    of_file = f"{fabric}: output." if fabric.endswith(".toml") else ""
-    _check_output(
-        experiment,
-        f"{of_file}folder" if of_file and out is None else "--out",
-        f"{of_file}html" if of_file and html is None else "--html",
-    )
-    return _run(experiment, progress)
-
-
-def _from_flags(fabric: str, run: RunOptions, options: FabricOptions) -> dict[str, Any]:
-    """Keys of an experiment: the fabric, its faults and the job that the command line says."""
-    if not run.workload:
-        raise InputError("nothing to run: give --workload, or an experiment file (.toml)")
-    options.check()
-    slow = {}
-    for text in options.slow_cable:
-        port, equals, rate = text.rpartition("=")
-        if not equals:
-            raise InputError(
-                f"--slow-cable {text}: expected node[port]=RATE, such as leaf2[21]=1xHDR"
-            )
-        slow[port] = rate
-    return {
-        "fabric": {
-            "source": fabric,
-            "format": options.format,
-            "names": None if options.names is None else str(options.names),
-        },
-        "faults": {
-            "cables": options.fail_cable,
-            "switches": options.fail_switch,
-            "slow": slow,
-            "random_cables": options.random_cables,
-            "random_switches": options.random_switches,
-            "seed": options.fault_seed,
-        },
-        "job": [{"name": "job", **run.job}],
+    if experiment.output.folder is None:
+        for key in ("format", "messages"):
+            if key in written:
+                flag = next(item.flag for item in settings(OutputPart) if item.key == key)
+                raise InputError(f"{flag} goes with --out FOLDER")
+    run.check_levels(experiment.level)
+    named = {
+        key: f"{fabric}: output.{key}" if of_file and key not in written else flag
+        for key, flag in (("folder", "--out"), ("html", "--html"))
     }
+    _check_output(experiment, named["folder"], named["html"])
+    return _run(experiment, progress)
 
 
 def _check_output(experiment: Experiment, folder: str, page: str) -> None:
@@ -224,7 +179,7 @@ def _runs(experiment: Experiment, wanted: bool, stage: Stage, kept: list[Path]) 
         if result.snapshots is None or not len(result.snapshots.time_ps):
             print(f"no page {page}: the run ends before the first snapshot")
             continue
-        write_simulation_report(result, page)
+        write_simulation_page(result, page)
         print(f"page: {page}")
     if stage.interrupted:
         word, status = ended_by()

@@ -15,7 +15,7 @@ from weft.experiment import Experiment
 from weft.experiment.result_tables import job_rows, run_row, tables
 from weft.experiment.run import Outcome
 from weft.experiment.run_level import duration
-from weft.experiment.spec import FLOW_ONLY, PACKET_ONLY, TIMED_ONLY
+from weft.experiment.spec import RUN, HardwarePart
 from weft.sim.packet import PacketResult
 
 #: Phases and links of one run that are printed; the tables have all.
@@ -211,17 +211,14 @@ def reasons(outcomes: Sequence[Outcome]) -> list[str]:
 def _settings(experiment: Experiment) -> list[str]:
     """The resolved configuration, one line for each part of it."""
     left_out = {"fabric", "faults", "job", "output", "hardware"}
-    if "flow" not in experiment.level:
-        left_out |= set(FLOW_ONLY)
+    left_out |= {item.key for item in RUN if not any(map(item.of, experiment.level))}
     packets = "packet" in experiment.level
-    if not packets:
-        left_out |= set(PACKET_ONLY)
     timed = packets or "flow" in experiment.level
     if not timed:
-        left_out |= set(TIMED_ONLY)
+        left_out.add("max_seconds")
     data = experiment.model_dump(exclude=left_out)
-    if timed:
-        data["switch_latency"] = experiment.latency_of_switches
+    if timed and data["switch_latency"] is None:
+        data["switch_latency"] = experiment.hardware.switch_latency
     if packets:
         data["policy"] = tuple(dict.fromkeys(run.policy for run in experiment.runs if run.policy))
     lines = [f"fabric: {_pairs(experiment.fabric.model_dump())}"]
@@ -229,8 +226,10 @@ def _settings(experiment: Experiment) -> list[str]:
     if faults:
         lines.append(f"faults: {_pairs(faults)}")
     lines.append(f"settings: {_pairs(data)}")
-    if packets:
-        hardware = experiment.hardware.model_dump(exclude={"switch_latency"})
+    if packets or (timed and experiment.hardware != HardwarePart()):
+        # The flow level knows but these.
+        only = None if packets else {"mtu", "header"}
+        hardware = experiment.hardware.model_dump(include=only, exclude={"switch_latency"})
         lines.append(f"hardware: {_pairs(hardware)}")
     for job in experiment.job:
         lines.append(f"{job.name}: {_pairs(job.model_dump(exclude={'name'}))}")

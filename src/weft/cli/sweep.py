@@ -6,9 +6,8 @@ import io
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import polars as pl
 from cyclopts import Parameter
@@ -18,29 +17,29 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from weft.cli.common import (
-    NO_FAULTS,
+    NO_OPTIONS,
     FabricArgument,
     FabricOptions,
     Whole,
     announced_compile,
     check_files,
     console,
-    split_names,
 )
+from weft.cli.options import options_of, split_names
 from weft.core.errors import InputError
 from weft.core.files import write_bytes, write_text
 from weft.core.registry import convert
+from weft.core.settings import settings
 from weft.core.signals import ended_by
-from weft.core.units import Bytes, Nanoseconds
 from weft.experiment.run_level import duration
 from weft.kernels.flow import engine as flow_engine
 from weft.kernels.packet import engine as packet_engine
 from weft.report.load_curves import SUFFIXES, write_load_curves
+from weft.sim.options import RunSettings
 from weft.sim.packet import Hardware
 from weft.sim.packet.hardware_text import hardware_of, parse_hardware
-from weft.sim.sweep import SWEEP_COLUMNS, SweepSettings, load_sweep, saturation_load
-from weft.sim.sweep.one_load import Level
-from weft.workload.sources import Distribution
+from weft.sim.sweep import SWEEP_COLUMNS, TrafficSettings, saturation_load, sweep
+from weft.sim.sweep.settings import OWN
 
 #: Exit status when no run has a result.
 NO_RESULT = 1
@@ -50,69 +49,43 @@ TABLES = (".csv", ".parquet")
 MOST_LOADS = 1000
 
 
-@Parameter(name="*")
-@dataclass(frozen=True)
-class TrafficOptions:
-    """What sources send, and the windows in which it is measured."""
+#: Settings of the traffic and of runs, but for those that a sweep sets for each run.
+_SETTINGS = [
+    *settings(TrafficSettings),
+    *(item for item in settings(RunSettings) if item.field not in OWN),
+]
+_Options: Any = options_of("SweepOptions", _SETTINGS)
 
-    pattern: Annotated[
-        str, Parameter(help="Traffic pattern, with options as in 'hot-spot:fraction=0.2'.")
-    ] = "uniform"
-    size: Annotated[str, Parameter(help="Mean size of a message.")] = "2KiB"
-    size_distribution: Annotated[
-        Distribution | None,
-        Parameter(help="Of sizes; fixed when left out."),
-    ] = None
-    interarrival: Annotated[
-        Distribution | None,
-        Parameter(help="Of intervals; exponential (Poisson) when left out."),
-    ] = None
-    rate_gbps: Annotated[
-        float | None,
-        Parameter(help="Rate of a load of 1; of the fastest cable of a host when left out."),
-    ] = None
-    warmup: Annotated[
-        str | None, Parameter(help="Time before the window: a quarter of it when left out.")
-    ] = None
-    measure: Annotated[
-        str | None,
-        Parameter(
-            help="The window, such as 500us: for about 100,000 messages at load 1 when left out."
-        ),
-    ] = None
-    cooldown: Annotated[
-        str | None,
-        Parameter(help="How long sources go on after it: a quarter of it when left out."),
-    ] = None
-    drain: Annotated[
-        str | None,
-        Parameter(help="How long to wait for what is then on the way: ten times all before."),
-    ] = None
 
-    def settings(self) -> dict[str, Any]:
-        """Those that were given, as settings of a sweep.
+class SweepOptions(_Options):  # type: ignore[misc]
+    """What sources send, the windows in which it is measured, and settings of runs."""
+
+    def given(self, level: str) -> dict[str, Any]:
+        """Those that were given, as settings of a sweep at a level.
 
         Raises
         ------
         InputError
-            On what is no size or no time.
+            Naming the option, on a value that does not fit, or that the level does not know.
         """
-        given = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {
-            name: convert(value, _UNITS[name], f"--{name}") if name in _UNITS else value
-            for name, value in given.items()
-            if value is not None
-        }
+        found = {}
+        for name, item in self.items.items():
+            if not self.is_given(name):
+                continue
+            value = self.value(name)
+            if item.field == "hardware":
+                found[item.field] = _hardware(value)
+            elif item.field == "policy":
+                found[item.field] = value
+            else:
+                one = ",".join(value) if item.option.compared else value
+                found[item.field] = convert(one, item.hint, item.flag)
+            if not item.of(level):
+                raise InputError(f"{item.flag} goes with --level {' or '.join(item.option.levels)}")
+        return found
 
 
-#: Types of the options with units.
-_UNITS: dict[str, Any] = {
-    "size": Bytes, "warmup": Nanoseconds, "measure": Nanoseconds, "cooldown": Nanoseconds,
-    "drain": Nanoseconds,
-}  # fmt: skip
-
-
-DEFAULT_TRAFFIC = TrafficOptions()
+DEFAULT = SweepOptions()
 
 
 def sweep_command(
@@ -128,15 +101,6 @@ def sweep_command(
             consume_multiple=(1, None),
         ),
     ] = (),
-    policy: Annotated[
-        tuple[str, ...],
-        Parameter(
-            name=["--policy", "--policies"],
-            help="Policy where routes leave a choice, such as 'adaptive' or 'flowlet:gap=10us'; "
-            "repeatable. ecmp when left out, or the engine's own.",
-            consume_multiple=(1, None),
-        ),
-    ] = (),
     loads: Annotated[
         str, Parameter(help="Loads as FIRST:LAST:STEP or a list with commas.")
     ] = "0.1:0.9:0.1",
@@ -144,17 +108,8 @@ def sweep_command(
         float | None,
         Parameter(help="Also search for the load that saturates, to this, such as 0.01."),
     ] = None,
-    traffic: TrafficOptions = DEFAULT_TRAFFIC,
-    level: Annotated[Level, Parameter(help="Level of detail.")] = "packet",
-    hardware: Annotated[
-        tuple[str, ...],
-        Parameter(
-            help="Of switches and adapters, NAME=VALUE with commas between them: "
-            "queues=voq,buffer=32KiB; repeatable. Names as of 'weft simulate'.",
-            consume_multiple=(1, None),
-        ),
-    ] = (),
-    seed: Annotated[Whole, Parameter(help="From which the seed of each load is made.")] = 0,
+    chosen: SweepOptions = DEFAULT,
+    level: Annotated[Literal["packet", "flow"], Parameter(help="Level of detail.")] = "packet",
     processes: Annotated[
         Whole | None,
         Parameter(help="Worker processes; one for each core when left out and it pays."),
@@ -170,7 +125,7 @@ def sweep_command(
         tuple[Path, ...],
         Parameter(help="Table of an earlier sweep to draw in the same plot; repeatable."),
     ] = (),
-    options: FabricOptions = NO_FAULTS,
+    options: FabricOptions = NO_OPTIONS,
 ) -> int:
     """Measure latency and accepted load over offered load, each load by a run of its own.
 
@@ -180,20 +135,14 @@ def sweep_command(
     """
     _check_files(plot, output, also)
     wanted = _loads(loads)
-    settings: SweepSettings = {**traffic.settings(), "level": level, "seed": seed}  # type: ignore[typeddict-item]
-    if policy:
-        settings["policy"] = [name for text in policy for name in split_names(text)]
-    if hardware:
-        settings["hardware"] = _hardware(hardware)
-    if level == "flow" and (policy or hardware):
-        raise InputError("--level flow has neither --policy nor --hardware")
+    given = {"level": level, **chosen.given(level)}
     earlier = [_read(path) for path in also]
     engines = [name for text in engine or ("minhop",) for name in split_names(text)]
     with announced_compile(flow_engine.run if level == "flow" else packet_engine.run):
         made = options.load(fabric)
         with _watch("runs") as progress:
-            found = load_sweep(
-                made, engines, loads=wanted, processes=processes, progress=progress, **settings
+            found = sweep(
+                made, engines, loads=wanted, processes=processes, progress=progress, **given
             )
         out = console()
         show(found, out)
@@ -208,7 +157,7 @@ def sweep_command(
             with _watch("searches") as progress:
                 limits = saturation_load(
                     made, engines, resolution=saturation, highest=max(*wanted, 1.0),
-                    processes=processes, progress=progress, **settings,
+                    processes=processes, progress=progress, **given,
                 )  # fmt: skip
             show_saturation(limits, out)
             whole = "interrupted" not in limits["status"]

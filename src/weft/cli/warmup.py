@@ -27,10 +27,9 @@ from weft.routes import PathRoutes
 from weft.routing import route
 from weft.routing.lower import lower
 from weft.routing.validation.validate import validate
-from weft.sim.flow import simulate
 from weft.sim.flow.sharing import Sharing
-from weft.sim.packet import Hardware, VlArbitration, simulate_packets
-from weft.sim.static.phases import analyse_workload
+from weft.sim.packet import Hardware, VlArbitration
+from weft.sim.simulate import simulate
 from weft.studies import paper
 from weft.workload import Workload, load_workload
 
@@ -108,7 +107,7 @@ def _validated(fabric: Fabric, engine: str) -> None:
 
 def _flows(tree: Fabric, engine: str, work: Workload) -> None:
     routes = route(tree, engine)
-    analyse_workload(tree, routes, work, np.arange(4))
+    simulate(tree, routes, work, level="static")
     for sharing in get_args(Sharing):
         simulate(tree, routes, work, sharing=sharing)
 
@@ -121,14 +120,15 @@ def warm_packets() -> None:
     for engine, policy in (
         ("dmodk", "deterministic"), ("smodk", "deterministic"), ("ecmp", "adaptive"),
     ):  # fmt: skip
-        found = simulate_packets(
-            tree, route(tree, engine), work, policy=policy, snapshot_ns=1000.0,
+        found = simulate(
+            tree, route(tree, engine), work, level="packet", policy=policy, snapshot_ns=1000.0,
             hardware=Hardware(vl_arbitration=weights), trace=work.messages[:1].tolist(),
         )  # fmt: skip
         found.messages()
     # Hosts that forward, and several lanes.
     ring = build("torus:5")
-    simulate_packets(ring, route(ring, "dfsssp"), load_workload("alltoall:size=64", 5))
+    work = load_workload("alltoall:size=64", 5)
+    simulate(ring, route(ring, "dfsssp"), work, level="packet")
 
 
 def warm_contention() -> None:

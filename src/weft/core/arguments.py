@@ -234,6 +234,8 @@ def shown(value: object) -> str:
     """A value for messages, cut where it is long."""
     if isinstance(value, int) and abs(value) >= 10**18:
         return f"{float(value):.3g}" if abs(value) < 10**300 else "a number of over 300 digits"
+    if isinstance(value, tuple) and len(value) == 1:
+        return shown(value[0])
     text = repr(value.item() if isinstance(value, np.generic) else value)
     return text if len(text) <= 60 else text[:57] + "..."
 

@@ -38,12 +38,23 @@ from weft.core.words import split_quoted, unquoted
 F = TypeVar("F", bound=Callable[..., Any])
 
 _KEY = re.compile(r"[A-Za-z_]\w*")
-#: What values of the types that options have should be.
-_EXPECTED = {
-    "int": "expected a whole number",
-    "float": "expected a number",
-    "bool": "expected true or false",
-}
+#: How pydantic speaks of what people know as something else.
+_WORDS = (
+    (r"Input should be a valid (integer|boolean|number)\b.*", r"expected a \1"),
+    ("a valid tuple", "text or a list"),
+    (r"a valid dictionary( or instance of \w+)?|a valid mapping|an instance of Mapping", "a table"),
+    ("Value error, ", ""),
+    ("a integer", "a whole number"),
+    ("a boolean", "true or false"),
+    ("a valid string", "text"),
+    ("a valid list", "a list"),
+    ("an instance of", "a"),
+    ("Input should be less than or equal to (.*)", r"expected \1 or less"),
+    ("Input should be greater than or equal to (.*)", r"expected \1 or more"),
+    ("Input should be (greater|less) than (.*)", r"expected a number \1 than \2"),
+    ("String should have at least 1 character", "expected a text that is not empty"),
+    ("Input should be", "expected"),
+)
 _PUNCTUATION = str.maketrans("", "", " ._-,/:")
 #: Most names that are compared closely with a wrong one.
 _MANY = 1000
@@ -351,7 +362,12 @@ def convert(value: Any, hint: Any, what: str) -> Any:
         first = error.errors()[0]
         # Of a list, the item that does not fit.
         given = first["input"] if _is_list(hint) and first["loc"] else value
-        kind = str(first["type"]).partition("_")[0]
-        reason = str(first["msg"]).removeprefix("Value error, ")
-        reason = _EXPECTED.get(kind, reason.replace("Input should be", "expected"))
-        raise InputError(f"{what}: {shown(given)} does not fit: {reason}") from None
+        raise InputError(f"{what}: {shown(given)} does not fit: {in_words(first)}") from None
+
+
+def in_words(error: Any) -> str:
+    """What pydantic says of a value that does not fit, as weft says it."""
+    said = str(error["msg"])
+    for theirs, ours in _WORDS:
+        said = re.sub(theirs, ours, said)
+    return said

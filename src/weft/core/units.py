@@ -115,7 +115,7 @@ def parse_bytes(value: object) -> int:
         When it is no size, is negative, no whole number of bytes, or above 2^56.
     """
     if isinstance(value, bool) or not isinstance(value, str | Real):
-        raise ValueError("a size is a number of bytes, such as 4096 or 64KiB")
+        raise ValueError("expected a number, or text with a unit such as 64KiB")
     size: Any
     if isinstance(value, str):
         match = _QUANTITY.fullmatch(value)
@@ -145,7 +145,7 @@ def parse_duration_ns(value: object) -> float:
         When it is no duration, negative or not finite.
     """
     if isinstance(value, bool) or not isinstance(value, str | Real):
-        raise ValueError("a duration is a number of ns, or text such as 10us")
+        raise ValueError("expected a number, or text with a unit such as 10us")
     if isinstance(value, str):
         match = _QUANTITY.fullmatch(value)
         factor = _NS.get(match[2].lower()) if match else None

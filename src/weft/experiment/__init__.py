@@ -2,6 +2,6 @@
 
 from weft.experiment.run import Outcome, perform
 from weft.experiment.spec import Experiment
-from weft.experiment.toml_file import check, read, resolved
+from weft.experiment.toml_file import check, read_experiment, resolved
 
-__all__ = ["Experiment", "Outcome", "check", "perform", "read", "resolved"]
+__all__ = ["Experiment", "Outcome", "check", "perform", "read_experiment", "resolved"]

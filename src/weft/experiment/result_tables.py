@@ -206,11 +206,11 @@ def run_row(outcome: Outcome) -> dict[str, Any]:
     if isinstance(result, StaticWorkload):
         row |= _static(result, every, np.arange(len(mix.workload.phase_names)))
         row["bound_ns"] = max(job["start_ns"] + job["bound_ns"] for job in job_rows(outcome))
-        busiest = result.links.sort("busy_ns", descending=True, maintain_order=True).head(1)
+        busiest = result.links().sort("busy_ns", descending=True, maintain_order=True).head(1)
         if len(busiest) and busiest["busy_ns"][0]:
             row["busiest_link"] = result.fabric.link_name(int(busiest["link"][0]))
         return row
-    row |= _timed(result, every)
+    row |= result.figures(every)
     if outcome.status == "complete":
         calculation, until = _times(result)
         row |= {
@@ -255,11 +255,11 @@ def job_rows(outcome: Outcome) -> list[dict[str, Any]]:
             phases = np.arange(mix.first_phase[number], mix.first_phase[number + 1])
             row |= _static(result, mine, phases)
         elif outcome.status != "complete":
-            row |= _timed(result, mine)
+            row |= result.figures(mine)
         elif calculation is not None and until is not None:
             arrived = result.arrived_ns[work.messages[mine]].max(initial=start)
             end = max(float(until[ranks].max(initial=start)), float(arrived))
-            row |= _timed(result, mine)
+            row |= result.figures(mine)
             row |= {
                 "end_ns": end,
                 "time_ns": end - start,
@@ -293,10 +293,10 @@ def tables(
     if isinstance(result, StaticWorkload):
         numbers = np.arange(len(mix.hosts), dtype=np.int32)
         makers: dict[str, Callable[[], pl.DataFrame]] = {
-            "phases": lambda: result.phases,
-            "messages": lambda: result.messages,
+            "phases": result.phases,
+            "messages": result.messages,
             "ranks": lambda: pl.DataFrame({"rank": numbers, "host": mix.hosts}),
-            "links": lambda: result.links,
+            "links": result.links,
         }
     else:
         makers = {
@@ -354,32 +354,16 @@ def _own_phase(mix: JobMix, phase: int) -> tuple[str, str]:
     return job, name
 
 
-def _timed(result: FlowResult | PacketResult, mine: NDArray[np.bool_]) -> dict[str, Any]:
-    """What the levels that have time say of some messages; times are of those that arrived."""
-    ops = result.workload.messages[mine]
-    arrived = result.arrived_ns[ops] >= 0
-    took = (result.arrived_ns[ops] - result.left_ns[ops])[arrived]
-    alone = result.alone_ns()[mine][arrived]
-    timed = alone > 0
-    return {
-        "messages": len(ops),
-        "size_bytes": int(result.workload.size_bytes[ops].sum()),
-        "mean_message_ns": float(took.mean()) if len(took) else None,
-        "max_message_ns": float(took.max()) if len(took) else None,
-        "mean_slowdown": float((took[timed] / alone[timed]).mean()) if timed.any() else None,
-    }
-
-
 def _static(
     result: StaticWorkload, mine: NDArray[np.bool_], phases: NDArray[np.integer[Any]]
 ) -> dict[str, Any]:
     """What the static level says of some messages, which are those of some phases."""
     work = result.workload
     ops = work.messages[mine]
-    away = result.hosts[work.rank[ops]] != result.hosts[work.peer[ops]]
+    away = result.host[work.rank[ops]] != result.host[work.peer[ops]]
     meets = result.contention[mine][away] if len(result.contention) else np.zeros(0)
     names = [work.phase_names[phase] for phase in phases]
-    rows = result.phases.filter(pl.col("phase").is_in(names))
+    rows = result.phases().filter(pl.col("phase").is_in(names))
     return {
         "messages": len(ops),
         "size_bytes": int(work.size_bytes[ops].sum()),

@@ -13,7 +13,7 @@ from weft.contention.coefficients import read_coefficients
 from weft.core.errors import InputError, NotApplicable
 from weft.core.files import is_source
 from weft.experiment.run_level import Result, duration, run_level
-from weft.experiment.spec import Experiment, FabricPart, FaultsPart, JobPart, Run
+from weft.experiment.spec import Experiment, JobPart, Run
 from weft.fabrics import Fabric
 from weft.fabrics.load import fabric as load_fabric
 from weft.routes import Routes
@@ -171,26 +171,6 @@ class Outcome:
     jobs: tuple[Mapping[str, Any], ...] = ()
 
 
-def fabric_of(part: FabricPart, faults: FaultsPart) -> Fabric:
-    """The fabric of an experiment, with its faults.
-
-    Raises
-    ------
-    InputError
-        When it cannot be read or built, or what is to break does not exist.
-    """
-    made = load_fabric(part.source, format=part.format, names=part.names)
-    if faults.cables or faults.switches:
-        made = made.without(cables=faults.cables, switches=faults.switches)
-    for port, rate in faults.slow.items():
-        made = made.degraded([port], rate)
-    if faults.random_cables or faults.random_switches:
-        made = made.with_faults(
-            cables=faults.random_cables, switches=faults.random_switches, seed=faults.seed
-        )
-    return made
-
-
 def perform(
     experiment: Experiment,
     *,
@@ -242,7 +222,10 @@ def perform(
             entry.function(**policies.bind(entry, given))
     model = _model(experiment)
     at("reading the fabric")
-    fabric = fabric_of(experiment.fabric, experiment.faults)
+    source = experiment.fabric.made
+    fabric = load_fabric(
+        source.source, format=source.format, names=source.names, faults=experiment.faults.made
+    )
     routed: dict[str, Routes | NotApplicable] = {}
     at("writing the workload")
     jobs = _Jobs(experiment, fabric)

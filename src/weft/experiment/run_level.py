@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 from weft.contention import PenaltyModel
 from weft.core.errors import InputError
-from weft.experiment.spec import NO_CHOICE, Experiment, Run
+from weft.experiment.spec import Experiment, Run
 from weft.fabrics import Fabric
 from weft.routes import Routes
-from weft.sim.flow import FlowResult, IncompleteRun, Progress, simulate
-from weft.sim.packet import PacketResult, StopRun, simulate_packets
+from weft.sim.flow import FlowResult, IncompleteRun, Progress
+from weft.sim.packet import PacketResult, StopRun
 from weft.sim.packet.network import PS_PER_NS
-from weft.sim.static.phases import StaticWorkload, analyse_workload
+from weft.sim.simulate import simulate
+from weft.sim.static.phases import StaticWorkload
 from weft.workload.jobs import JobMix
 
 Result = FlowResult | PacketResult | StaticWorkload
@@ -67,7 +68,9 @@ def run_level(
     """
     if run.level == "static":
         return Found(
-            analyse_workload(fabric, routes, mix.workload, mix.hosts, ports=experiment.ports)
+            simulate(
+                fabric, routes, mix.workload, mix.hosts, level="static", **experiment.options(run)
+            )
         )
     if run.level == "packet":
         return _packets(experiment, run, fabric, routes, mix, at)
@@ -82,8 +85,8 @@ def run_level(
 
     return Found(
         simulate(
-            fabric, routes, mix.workload, mix.hosts, sharing=run.sharing or "maxmin", model=model,
-            progress=watched, **experiment.flow_options,
+            fabric, routes, mix.workload, mix.hosts, coefficients=model, progress=watched,
+            **experiment.options(run),
         )
     )  # fmt: skip
 
@@ -111,10 +114,9 @@ def _packets(
             out_of_seconds = True
             raise StopRun
 
-    result = simulate_packets(
-        fabric, routes, mix.workload, mix.hosts, policy=run.policy or NO_CHOICE,
-        trace=[traced(text, mix) for text in experiment.trace], progress=watched,
-        **experiment.packet_options,
+    result = simulate(
+        fabric, routes, mix.workload, mix.hosts, level="packet", progress=watched,
+        trace=[traced(text, mix) for text in experiment.trace], **experiment.options(run),
     )  # fmt: skip
     if result.complete:
         return Found(result, interrupted=interrupted)

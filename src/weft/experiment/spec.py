@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias, get_args
 
 from pydantic import (
     AfterValidator,
@@ -13,36 +14,35 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationInfo,
+    create_model,
     model_validator,
 )
 
 from weft.core.errors import InputError
-from weft.core.units import Bytes, Nanoseconds
+from weft.core.settings import (
+    Number,
+    Option,
+    Positive,
+    Setting,
+    Truth,
+    is_listed,
+    pairs_of,
+    settings,
+)
+from weft.core.units import Nanoseconds
+from weft.fabrics.faults import Faults
+from weft.fabrics.load import Source
 from weft.routing import engine as engines
-from weft.sim.flow.network import Multipath
 from weft.sim.flow.sharing import Sharing
-from weft.sim.packet.congestion_control import Per, Victims
-from weft.sim.packet.connections import Lids
-from weft.sim.packet.hardware import LONGEST_NS, Hardware, QueuePairs, Queues
-from weft.sim.packet.hardware_text import hardware_of
+from weft.sim.options import NO_CHOICE, Level, RunSettings
+from weft.sim.packet.hardware import LONGEST_NS
+from weft.sim.packet.hardware_text import WRITTEN, hardware_of
 from weft.sim.packet.limits import LONGEST_OPTIONS_NS
 from weft.sim.packet.policies import policy as policies
-from weft.sim.static.loads import Ports
 
 #: More runs than anybody reads the table of.
 MAX_RUNS = 10_000
 
-#: Keys that matter at the flow level only, at the packet level only, and at both.
-FLOW_ONLY = ("sharing", "tolerance", "latency", "coefficients", "multipath", "straight")
-PACKET_ONLY = ("policy", "hardware", "lids", "snapshot", "trace")
-TIMED_ONLY = (
-    "eager", "handshake", "overhead", "switch_latency", "local_gbps", "local_latency", "seed",
-    "max_time", "max_seconds",
-)  # fmt: skip
-
-Level = Literal["flow", "static", "packet"]
-#: The policy of routes that leave no choice.
-NO_CHOICE = "deterministic"
 Overlap = Literal["refuse", "share"]
 
 
@@ -51,29 +51,11 @@ def _listed(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
 
-def _entries(value: Any) -> Any:
-    """Entries of an arbitration table, which may stand in one text with commas."""
-    return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
-
-
 def _source(value: Any) -> Any:
     if isinstance(value, str):
         return {"source": value}
-    if not isinstance(value, dict | FabricPart):
+    if not isinstance(value, dict | Part):
         raise ValueError("expected a spec, a file, or a table with source")
-    return value
-
-
-def _strict(value: Any) -> Any:
-    """A truth value is no number, and no number is a truth value."""
-    if isinstance(value, bool):
-        raise ValueError("expected a number")
-    return value
-
-
-def _truth(value: Any) -> Any:
-    if not isinstance(value, bool):
-        raise ValueError("expected true or false")
     return value
 
 
@@ -85,12 +67,6 @@ def _no_keys(options: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _quantity(value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ValueError("expected a number, or text with a unit")
-    return value
-
-
 def _tables(value: Any) -> Any:
     """A list of tables, which people like to write as one."""
     if not isinstance(value, list | tuple):
@@ -98,36 +74,18 @@ def _tables(value: Any) -> Any:
     return value
 
 
-Size = Annotated[Bytes, BeforeValidator(_quantity)]
-Time = Annotated[Nanoseconds, BeforeValidator(_quantity)]
-Whole = Annotated[int, BeforeValidator(_strict)]
-Number = Annotated[float, BeforeValidator(_strict)]
-Truth = Annotated[bool, BeforeValidator(_truth)]
-Seed = Annotated[Whole, Field(ge=0, lt=2**63)]
-Positive = Annotated[Whole, Field(ge=1)]
-
-
 class Part(BaseModel):
     """A table of an experiment file: nothing unknown, nothing changed later."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
 
+    #: Makes what the keys say, in Python.
+    make: ClassVar[Callable[[Mapping[str, Any]], Any]]
 
-Names = Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1)]
-Entries = Annotated[tuple[str, ...], BeforeValidator(_entries)]
-
-
-def _traced(text: str) -> str:
-    *_, rank, number = ("", *text.split(":"))
-    if not (rank.isdecimal() and number.isdecimal() and len(text) < 200):
-        raise ValueError("expected RANK:N, or JOB:RANK:N where there are several jobs")
-    return text
-
-
-def _interval(value: float) -> float:
-    if value < 0.001:
-        raise ValueError("expected a positive time, 0.001 ns or more")
-    return value
+    @property
+    def made(self) -> Any:
+        """What the table says, in Python."""
+        return type(self).make({key: getattr(self, key) for key in type(self).model_fields})
 
 
 def _countable(value: float | None, about: ValidationInfo) -> float | None:
@@ -138,8 +96,60 @@ def _countable(value: float | None, about: ValidationInfo) -> float | None:
     return value
 
 
-#: A time that the packet level counts in picoseconds.
-PacketTime = Annotated[Time, AfterValidator(_countable)]
+def _key(item: Setting) -> tuple[Any, Any]:
+    """Type and default of a setting's key."""
+    hint = item.option.written or item.hint
+    default = ... if item.default is MISSING else item.default
+    if item.option.written is not None:
+        kinds = get_args(item.option.written)
+        if not isinstance(default, str) or default not in kinds:
+            default = () if is_listed(item) else None
+            hint = hint if is_listed(item) else hint | None
+    if item.option.compared:
+        # One where nothing is listed that depends on other things.
+        default = None if default is None else (default,)
+        hint = Annotated[tuple[hint, ...], BeforeValidator(_listed), Field(min_length=1)]  # type: ignore[valid-type]
+        hint = hint | None if default is None else hint
+    if item.field.endswith("_ns") and item.of("packet") and item.option.levels:
+        hint = Annotated[hint, AfterValidator(_countable)]
+    return hint, default
+
+
+def _table(
+    name: str, items: Any, make: Callable[[Mapping[str, Any]], Any], base: Any = Part
+) -> Any:
+    """A table of an experiment file with a key for each setting."""
+    keys: Any = {item.key: _key(item) for item in items}
+    model: Any = create_model(name, __base__=base, **keys)
+    model.make = make
+    return model
+
+
+def _can_be(part: Any) -> Any:
+    """The table, when what it says can be made."""
+    try:
+        _ = part.made
+    except InputError as error:
+        raise ValueError(error.message) from None
+    return part
+
+
+if TYPE_CHECKING:
+
+    class Keys(Part):
+        """A table whose keys are made from settings."""
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    FabricPart: TypeAlias = Keys
+    FaultsPart: TypeAlias = Keys
+    HardwarePart: TypeAlias = Keys
+else:
+    FabricPart = _table("FabricPart", settings(Source), lambda keys: Source(**keys))
+    FaultsPart = _table("FaultsPart", settings(Faults), lambda keys: Faults(**keys))
+    HardwarePart = _table("HardwarePart", WRITTEN.values(), hardware_of)
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1)]
 
 
 def _engines(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -148,140 +158,123 @@ def _engines(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for given in names for name in (every if given == "all" else (given,)))
 
 
-class FabricPart(Part):
-    """Which fabric: ``fabric = "torus:4x4"``, or a table of its own."""
-
-    source: str = Field(min_length=1)
-    format: str | None = None
-    names: str | None = None
-
-
-class FaultsPart(Part):
-    """What to break in the fabric."""
-
-    cables: tuple[str, ...] = ()
-    switches: tuple[str, ...] = ()
-    slow: dict[str, str] = Field(default_factory=dict)
-    random_cables: Seed = 0
-    random_switches: Seed = 0
-    seed: Seed = 0
-
-
 class JobPart(Part):
-    """One job. Lists are compared: each item makes runs of its own."""
-
-    name: Annotated[str, Field(min_length=1, max_length=80)] = "job"
-    workload: Names
-    format: str | None = None
-    options: Annotated[
-        dict[str, str | Number | Truth | tuple[str, ...]], AfterValidator(_no_keys)
-    ] = Field(default_factory=dict)
-    ranks: Positive | None = None
-    placement: Names = ("linear",)
-    ranks_per_host: Positive | None = None
-    distribution: str | None = None
-    hosts: Names | None = None
-    start: Time = 0.0
-
-
-_USUAL = Hardware()
-
-
-class HardwarePart(Part):
-    """Switches and adapters at the packet level: `Hardware` without units in its names."""
-
-    mtu: Size = _USUAL.mtu_bytes
-    header: Size = _USUAL.header_bytes
-    buffer: Size = _USUAL.buffer_bytes
-    credit: Size = _USUAL.credit_bytes
-    credit_latency: Time = _USUAL.credit_latency_ns
-    switch_latency: Time = _USUAL.switch_latency_ns
-    forward_latency: Time | None = None
-    queues: Queues = _USUAL.queues
-    speedup: Positive = _USUAL.speedup
-    vlarb_high: Entries = ()
-    vlarb_low: Entries = ()
-    high_limit: Whole | None = None
-    queue_pairs: QueuePairs = _USUAL.queue_pairs
-    turn: Size = _USUAL.turn_bytes
-    adapter_gbps: Annotated[Number, Field(gt=0, allow_inf_nan=False)] | None = None
-    adapter_latency: Time = _USUAL.adapter_latency_ns
-    control: Size = _USUAL.control_bytes
-    congestion_control: Truth | None = None
-    cc_threshold: Whole | None = None
-    cc_marking_rate: Whole | None = None
-    cc_packet_size: Whole | None = None
-    cc_victims: Victims | None = None
-    ccti_increase: Whole | None = None
-    ccti_limit: Whole | None = None
-    ccti_min: Whole | None = None
-    ccti_timer: Whole | None = None
-    cct: Entries = ()
-    cc_per: Per | None = None
-
-    @property
-    def made(self) -> Hardware:
-        """The hardware itself."""
-        return hardware_of(self.model_dump())
-
-    @model_validator(mode="after")
-    def _can_be(self) -> Self:
-        try:
-            _ = self.made
-        except InputError as error:
-            raise ValueError(error.message) from None
-        return self
-
-
-class OutputPart(Part):
-    """Where results go."""
-
-    folder: Annotated[str, Field(min_length=1)] | None = None
-    format: Literal["parquet", "csv"] = "parquet"
-    messages: Truth = True
-    html: Annotated[str, Field(min_length=1)] | None = None
-
-
-class Experiment(Part):
-    """A whole experiment. Lists of engines, levels and laws are compared.
-
-    What is called as an argument of `weft.simulate` without its unit is that argument.
+    """One job. Lists are compared: each item makes runs of its own.
 
     Parameters
     ----------
-    fabric, faults
-        What everything runs on.
-    engine, level, sharing, policy
-        Each combination is a run; the law of sharing matters at the flow level only, and the policy
-        at the packet level, where an engine's routes leave a choice.
-    eager, handshake, overhead, local_gbps, local_latency
-        Of the flow and the packet level.
-    switch_latency
-        Of both; that of the hardware when left out.
-    tolerance, latency
-        Of the flow level.
-    coefficients
-        File of coefficients of the penalty law that `weft calibrate` wrote; InfiniBand's without.
-    multipath
-        Of routes that leave a choice, at the flow level.
-    straight
-        Share of messages that goes straight where routes also allow intermediates, at the flow
-        level; left out, the one that makes the largest load least.
-    hardware, lids
-        Of the packet level.
-    snapshot
-        Time between two looks at all buffers, at the packet level.
-    trace
-        Messages whose every hop is written down there: ``RANK:N`` is the message that a rank sends
-        as its number N, from 0; with several jobs ``JOB:RANK:N``.
-    seed
-        Of what is drawn for routes that leave a choice.
-    ports
-        Which port of a host with several.
+    name
+        Name of the job in results; each job its own, without a colon.
+    workload
+        A collective, application or traffic pattern with options, such as
+        ``allreduce:size=1MiB``, or a file or folder of traces.
+    format
+        Format of a workload file; its contents tell when left out.
+    options
+        Options of the workload or of its format, ``NAME=VALUE``.
+    ranks
+        Number of ranks.
+    placement
+        Placement of ranks on hosts, with options as in ``random:seed=3``.
+    ranks_per_host
+        Most ranks on one host.
+    distribution
+        How ranks fill hosts: ``block``, ``cyclic`` or ``plane=N``.
+    hosts
+        Hosts that may be used, as a list: ``node[001-036]``.
+    start
+        When the job begins.
+    """
+
+    name: Annotated[str, Field(min_length=1, max_length=80), Option(flag=None)] = "job"
+    workload: Annotated[Names, Option(compared="texts")]
+    format: Annotated[str | None, Option(flag="workload_format")] = None
+    options: Annotated[
+        dict[str, str | Number | Truth | tuple[str, ...]],
+        BeforeValidator(pairs_of("NAME=VALUE")),
+        AfterValidator(_no_keys),
+        Option(flag="workload_option"),
+    ] = Field(default_factory=dict)
+    ranks: Annotated[
+        Positive | None, Option(usual="as the file says, or as many as its hosts take")
+    ] = None
+    placement: Annotated[Names, Option(compared="names")] = ("linear",)
+    ranks_per_host: Annotated[Positive | None, Option(usual="1")] = None
+    distribution: Annotated[str | None, Option(usual="block")] = None
+    hosts: Annotated[Names | None, Option(usual="all")] = None
+    start: Nanoseconds = 0.0
+
+
+class OutputPart(Part):
+    """Where results go.
+
+    Parameters
+    ----------
+    folder
+        Folder for tables of runs, jobs, phases, messages, ranks and links.
+    format
+        Write tables as CSV rather than Parquet.
+    messages
+        Write no table of single messages.
+    html
+        Write a page that shows a run of the packet level over time.
+    """
+
+    folder: Annotated[Annotated[str, Field(min_length=1)] | None, Option(flag="out")] = None
+    format: Annotated[Literal["parquet", "csv"], Option(flag="csv", means="csv")] = "parquet"
+    messages: Annotated[Truth, Option(flag="no_messages", means=False)] = True
+    html: Annotated[str, Field(min_length=1)] | None = None
+
+
+class Head(Part):
+    """What everything runs on, and at which levels.
+
+    Parameters
+    ----------
+    fabric
+        A file or a spec; or a table.
+    faults
+        What to break in it.
+    engine
+        Routing engines, with options as in ``updn:roots=center``; ``all`` for every one that needs
+        no file.
+    level
+        Levels of detail.
+    """
+
+    fabric: Annotated[FabricPart, BeforeValidator(_source), Option(flag=None)]
+    faults: Annotated[FaultsPart, AfterValidator(_can_be), Option(flag=None)] = FaultsPart()
+    engine: Annotated[
+        Names, AfterValidator(_engines), Option(compared="names", plural="engines")
+    ] = ("minhop",)
+    level: Annotated[
+        tuple[Level, ...], BeforeValidator(_listed), Field(min_length=1), Option(compared="names")
+    ] = ("flow",)
+
+
+#: Settings of runs as keys: all but the hardware are alike in Python.
+RUN = [item for item in settings(RunSettings) if item.field != "hardware"]
+
+if TYPE_CHECKING:
+
+    class Runs(Head):
+        """Settings of runs, one key each."""
+
+        def __getattr__(self, name: str) -> Any: ...
+
+else:
+    Runs = _table("Runs", RUN, RunSettings, Head)
+
+
+class Experiment(Runs):
+    """A whole experiment. Lists are compared: each combination is a run.
+
+    Parameters
+    ----------
+    hardware
+        What switches and adapters are like.
     overlap
         Whether two jobs may run on one host.
-    max_time
-        Simulated time after which a run is stopped.
     max_seconds
         Time on the clock after which a run is stopped.
     job
@@ -290,79 +283,23 @@ class Experiment(Part):
         Where results go.
     """
 
-    fabric: Annotated[FabricPart, BeforeValidator(_source)]
-    faults: FaultsPart = FaultsPart()
-    engine: Annotated[Names, AfterValidator(_engines)] = ("minhop",)
-    level: Annotated[tuple[Level, ...], BeforeValidator(_listed), Field(min_length=1)] = ("flow",)
-    sharing: Annotated[tuple[Sharing, ...], BeforeValidator(_listed), Field(min_length=1)] = (
-        "maxmin",
-    )
-    policy: Names | None = None
-    hardware: HardwarePart = HardwarePart()
-    tolerance: Annotated[Number, Field(ge=0, lt=1)] = 0.0
-    eager: Size = 16384
-    handshake: Truth = True
-    overhead: PacketTime = 0.0
-    switch_latency: PacketTime | None = None
-    latency: Time | None = None
-    local_gbps: Annotated[Number, Field(gt=0, allow_inf_nan=False)] = 100.0
-    local_latency: PacketTime = 200.0
-    coefficients: str | None = None
-    multipath: Multipath = "split"
-    straight: Annotated[Number, Field(ge=0, le=1)] | None = None
-    ports: Ports = "first"
-    lids: Lids = "first"
-    seed: Seed = 0
-    snapshot: Annotated[PacketTime, AfterValidator(_interval)] | None = None
-    trace: Annotated[
-        tuple[Annotated[str, AfterValidator(_traced)], ...], BeforeValidator(_listed)
-    ] = ()
-    overlap: Overlap = "refuse"
-    max_time: PacketTime | None = None
+    hardware: Annotated[HardwarePart, AfterValidator(_can_be)] = HardwarePart()
+    overlap: Annotated[Overlap, Option(flag=None)] = "refuse"
     max_seconds: Annotated[Number, Field(gt=0)] | None = None
-    job: Annotated[tuple[JobPart, ...], BeforeValidator(_tables), Field(min_length=1)]
-    output: OutputPart = OutputPart()
+    job: Annotated[
+        tuple[JobPart, ...], BeforeValidator(_tables), Field(min_length=1), Option(flag=None)
+    ]
+    output: Annotated[OutputPart, Option(flag=None)] = OutputPart()
 
-    @property
-    def latency_of_switches(self) -> float:
-        """In ns, at every level."""
-        own = self.hardware.switch_latency
-        return own if self.switch_latency is None else self.switch_latency
-
-    @property
-    def flow_options(self) -> dict[str, Any]:
-        """Arguments of `weft.simulate` but for the law of sharing and its coefficients."""
-        return {
-            **self._timed,
-            "mtu_bytes": self.hardware.made.mtu_bytes,
-            "header_bytes": self.hardware.made.header_bytes,
-            "switch_latency_ns": self.latency_of_switches,
-            "latency_ns": self.latency,
-            "multipath": self.multipath,
-            "straight": self.straight,
-            "tolerance": self.tolerance,
+    def options(self, run: Run) -> dict[str, Any]:
+        """Options of `weft.simulate` for a run, but for what is read from files and jobs."""
+        given = {
+            item.field: getattr(self, item.key)
+            for item in settings(RunSettings)
+            if item.of(run.level) and item.field not in ("coefficients", "trace")
         }
-
-    @property
-    def packet_options(self) -> dict[str, Any]:
-        """Arguments of `weft.simulate_packets` but for the policy and what is traced."""
-        made = replace(self.hardware.made, switch_latency_ns=self.latency_of_switches)
-        return {
-            **self._timed, "hardware": made, "lids": self.lids, "snapshot_ns": self.snapshot,
-        }  # fmt: skip
-
-    @property
-    def _timed(self) -> dict[str, Any]:
-        return {
-            "eager_bytes": self.eager,
-            "handshake": self.handshake,
-            "overhead_ns": self.overhead,
-            "local_gbps": self.local_gbps,
-            "local_latency_ns": self.local_latency,
-            "ports": self.ports,
-            "seed": self.seed,
-            "max_time_ns": self.max_time,
-        }
+        made = {"hardware": self.hardware.made, "sharing": run.sharing, "policy": run.policy}
+        return {name: made.get(name, value) for name, value in given.items()}
 
     @model_validator(mode="after")
     def _coefficients_are_used(self) -> Self:

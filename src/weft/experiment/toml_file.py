@@ -5,45 +5,30 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
+from weft.core.arguments import shown
 from weft.core.errors import InputError
 from weft.core.files import parse_toml, read_text
-from weft.core.registry import did_you_mean
-from weft.experiment.spec import Experiment
+from weft.core.registry import did_you_mean, in_words
+from weft.core.settings import settings
+from weft.experiment.spec import RUN, Experiment, JobPart, OutputPart
+from weft.fabrics.faults import Faults
+from weft.fabrics.load import Source
 
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]#]+?)\s*\]\]?\s*(?:#.*)?")
 _KEY = re.compile(r"""\s*("[^"]*"|'[^']*'|[\w-]+)\s*(?:\.[^=]*)?=""")
 
 _TRIED = re.compile(r"str|tuple\[.*\]|function-.*\)?.*\]")
-#: How pydantic speaks of what people know as something else.
-_WORDS = (
-    ("a valid tuple", "text or a list"),
-    (re.compile(r"a valid dictionary( or instance of \w+)?"), "a table"),
-    ("Value error, ", ""),
-    ("a valid number", "a number"),
-    ("a valid integer", "a whole number"),
-    ("a valid string", "text"),
-    ("a valid list", "a list"),
-    ("Input should be less than or equal to (.*)", r"expected \1 or less"),
-    ("Input should be greater than or equal to (.*)", r"expected \1 or more"),
-    ("Input should be (greater|less) than (.*)", r"expected a number \1 than \2"),
-    ("String should have at least 1 character", "expected a text that is not empty"),
-    ("Input should be", "expected"),
-)
-
-#: Options of the command line that are not called like their key.
-_FLAGS = {"trace": "trace_message"}
-
 Place = tuple[str | int, ...]
 
 
-def read(path: str | Path) -> Experiment:
+def read_experiment(path: str | Path) -> Experiment:
     """Read and check an experiment file.
 
     Files that it names are looked for beside it first, then in the working folder.
@@ -122,24 +107,23 @@ def _explain(error: Any, place: Place, flags: bool) -> str:
     meant = ""
     if error["type"] == "literal_error" and isinstance(given, str):
         meant = did_you_mean(given, re.findall(r"'([^']*)'", choices))
-    shown = repr(given) if len(repr(given)) < 60 else repr(given)[:57] + "…"
     named = _name(place).removesuffix(": ")
     if flags:
         words = [part for part in place if isinstance(part, str)]
-        named = "--" + _FLAGS.get(words[-1], words[-1]).replace("_", "-")
-        if words[0] == "hardware":
-            named = " ".join(("--hardware", *words[1:]))
+        named = _flag(words)
     if place == ("hardware",) and error["type"] == "value_error":
         return f"{named}: {said}"
-    return f"{named}: {shown} does not fit: {said}{meant}"
+    return f"{named}: {shown(given)} does not fit: {said}{meant}"
 
 
-def in_words(error: Any) -> str:
-    """What pydantic says of a value that does not fit, as weft says it."""
-    said = str(error["msg"])
-    for theirs, ours in _WORDS:
-        said = re.sub(theirs, ours, said)
-    return said
+def _flag(words: Sequence[str]) -> str:
+    """The option of the command line that sets a key, by the names of its tables and its own."""
+    if words[0] == "hardware":
+        return " ".join(("--hardware", *words[1:]))
+    kind = {"fabric": Source, "faults": Faults, "job": JobPart, "output": OutputPart}.get(words[0])
+    items = settings(kind) if kind and len(words) > 1 else (*RUN, *settings(Experiment))
+    key = words[1] if kind and len(words) > 1 else words[0]
+    return next((item.flag for item in items if item.key == key and item.flag), f"--{words[-1]}")
 
 
 def _name(place: Place) -> str:

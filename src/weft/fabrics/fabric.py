@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from weft.core.arguments import whole_numbers
 from weft.core.errors import InputError
 from weft.core.frozen import read_only
+from weft.core.html import facts_table
 from weft.core.registry import did_you_mean
 from weft.core.units import parse_rate
 from weft.core.words import few, unquoted
@@ -221,6 +222,16 @@ class Fabric(FabricArrays):
                 name = f"{self.node_names[number]} (node {number})" if known else f"node {number}"
                 raise InputError(f"{name} is no switch; expected the name, GUID or number of one")
         return np.unique(np.array(numbers, dtype=np.int64))
+
+    def _repr_html_(self) -> str:
+        rates = sorted({float(rate) for rate in self.link_rate_gbps})
+        return facts_table(
+            self.name,
+            {
+                "hosts": self.num_hosts, "switches": self.num_switches, "cables": self.num_cables,
+                "rates, Gb/s": tuple(f"{rate:g}" for rate in rates),
+            },
+        )  # fmt: skip
 
     # -- variants: each gives a new Fabric ------------------------------------------------------
 

@@ -2,15 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from weft.core.errors import InputError
 from weft.core.files import is_source
 from weft.core.registry import did_you_mean
+from weft.core.settings import Option, Settings
 from weft.fabrics import Fabric
+from weft.fabrics.faults import NO_FAULTS, Faults
 from weft.fabrics.formats import read_file
 from weft.fabrics.formats.node_name_map import read_names, with_names
 from weft.fabrics.topology import build, topology
+
+
+@dataclass(frozen=True)
+class Source(Settings):
+    """Where a fabric comes from.
+
+    Parameters
+    ----------
+    source
+        A file, or a spec such as ``xgft:3;6,6,6;1,6,6`` or ``kns:k=6,n=2``.
+    format
+        Format of the file; its contents tell when left out.
+    names
+        A node-name-map with labels.
+    """
+
+    source: Annotated[str, Field(min_length=1), Option(flag=None)]
+    format: str | None = None
+    names: str | None = None
 
 
 def fabric(
@@ -18,6 +43,7 @@ def fabric(
     *,
     format: str | None = None,
     names: str | Path | None = None,
+    faults: Faults = NO_FAULTS,
 ) -> Fabric:
     """Read a fabric from a file, or build the topology that a spec describes.
 
@@ -30,6 +56,8 @@ def fabric(
         Format of the file (``"ibnetdiscover"``, ``"ibsim"``); left out, its contents tell.
     names
         A node-name-map file whose names become the labels.
+    faults
+        What to break in it.
 
     Raises
     ------
@@ -43,6 +71,14 @@ def fabric(
     """
     if not isinstance(spec_or_path, str | Path):
         raise InputError(f"expected a file or a spec, not {spec_or_path!r}")
+    if not isinstance(faults, Faults):
+        raise InputError(f"expected Faults, not {faults!r}")
+    return faults.of(_read_or_built(spec_or_path, format, names))
+
+
+def _read_or_built(
+    spec_or_path: str | Path, format: str | None, names: str | Path | None
+) -> Fabric:
     if isinstance(spec_or_path, Path) or format is not None or is_source(spec_or_path):
         return read_file(spec_or_path, format, names)
     family = spec_or_path.partition(":")[0].strip()

@@ -26,7 +26,7 @@ from weft.machine_room.racks import Packer, Placement
 from weft.machine_room.room_options import Layout
 
 
-def plan(
+def cost(
     fabric: Fabric,
     *,
     prices: Prices | str | Path | None = None,

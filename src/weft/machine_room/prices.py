@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from weft.core.errors import InputError
 from weft.core.files import parse_toml, read_text
+from weft.core.registry import in_words
 from weft.core.units import parse_rate
-from weft.experiment.toml_file import in_words
 from weft.fabrics.builder import MAX_PORTS
 
 #: Bounded far beyond any price, so that sums stay finite.

@@ -1,4 +1,4 @@
-"""`render` and `write`: a comparison as one self-contained HTML file.
+"""`write_comparison_page`: a comparison as one self-contained HTML file.
 
 The page holds everything that it shows and asks no network for anything; its content security
 policy forbids it to. Drawing and chart are its own canvas and SVG: a plotting library inlined
@@ -8,7 +8,7 @@ would weigh more than most pages do.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import jinja2
 import numpy as np
@@ -37,14 +37,29 @@ from weft.sim.static.loads import host_rate_gbps
 SCRIPTS = ("data.js", "view.js", "drawing.js", "chart.js", "panels.js", "main.js")
 
 
-def write(page: Page, path: str | Path) -> None:
-    """Write a comparison as an HTML file, which appears whole or not at all.
+class HasPage(Protocol):
+    """A comparison: what `weft.compare` gives."""
+
+    def page(self) -> Page:
+        """What is to be drawn."""
+
+
+def write_comparison_page(comparison: HasPage | Page, path: str | Path) -> None:
+    """Write a comparison as one HTML file, which appears whole or not at all.
+
+    Parameters
+    ----------
+    comparison
+        What `weft.compare` gives.
+    path
+        Where the file goes; it needs no network and nothing beside it.
 
     Raises
     ------
     InputError
         When the file cannot be written.
     """
+    page = comparison if isinstance(comparison, Page) else comparison.page()
     write_text(path, render(page))
 
 

@@ -19,7 +19,7 @@ def hops_text(result: PacketResult, message: int | None = None, most: int = 200)
     Parameters
     ----------
     result
-        A run with traced messages: ``simulate_packets(..., trace=[operation])``.
+        A run with traced messages: ``simulate(..., trace=[operation], level="packet")``.
     message
         Operation that sends the message; all traced ones when left out.
     most
@@ -42,7 +42,7 @@ def hops_text(result: PacketResult, message: int | None = None, most: int = 200)
         hops = hops.filter(pl.col("message") == message)
     if hops.is_empty():
         which = "no message" if message is None else f"operation {message} was not"
-        raise InputError(f"{which} traced or none of it left; give simulate_packets a trace")
+        raise InputError(f"{which} traced or none of it left; give weft.simulate a trace")
     parts = [
         "\n".join(_message(result, int(op), rows, most))
         for (op,), rows in hops.group_by("message", maintain_order=True)

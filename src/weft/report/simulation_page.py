@@ -1,4 +1,4 @@
-"""`write_simulation_report`: a run of the packet level as one self-contained HTML file.
+"""`write_simulation_page`: a run of the packet level as one self-contained HTML file.
 
 A slider moves through the run; the drawing, the congestion trees and the time of ranks follow it.
 Like the page of a comparison it holds all that it shows and asks no network for anything.
@@ -41,13 +41,13 @@ BUSIEST = 20
 PHASES = 60
 
 
-def write_simulation_report(result: PacketResult, path: str | Path) -> int:
+def write_simulation_page(result: PacketResult, path: str | Path) -> int:
     """Write a page that shows a run over time; it appears whole or not at all.
 
     Parameters
     ----------
     result
-        A run with snapshots: ``simulate_packets(..., snapshot_ns=...)``.
+        A run with snapshots: ``simulate(..., snapshot_ns=...)``.
     path
         Where the HTML file goes.
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from weft.core.errors import InputError, NotApplicable
 from weft.core.frozen import FrozenArrays
+from weft.core.html import facts_table
 from weft.fabrics import Fabric, check_fabric
 from weft.routes.flows import Flows
 from weft.routes.virtual_lanes import MAX_VLS, NUM_SLS, VirtualLanes
@@ -69,6 +70,17 @@ class Routes(FrozenArrays):
         """Virtual lanes that the service levels in use map to."""
         used = np.unique(self.sl)
         return int(self.lanes.tables[:, used].max(initial=0)) + 1
+
+    def _repr_html_(self) -> str:
+        return facts_table(
+            f"{type(self).__name__} by {self.engine}",
+            {
+                "options": tuple(f"{name}={value}" for name, value in self.options.items()),
+                "virtual lanes": self.num_vls,
+                "refused before": tuple(f"{name}: {reason}" for name, reason in self.refusals),
+                "notes": self.notes,
+            },
+        )
 
     def check(self, fabric: Fabric) -> None:
         """Refuse to be used with another fabric than the one routed.

@@ -66,7 +66,9 @@ def _sniffed(text: str, path: str | Path) -> Entry:
     raise InputError("is a node-name-map, which names the nodes of a fabric in a file", file=path)
 
 
-def write_file(fabric: Fabric, path: str | Path, format: str | None = None, **options: Any) -> None:
+def write_fabric(
+    fabric: Fabric, path: str | Path, format: str | None = None, **options: Any
+) -> None:
     """Write a fabric to a file, which is complete or not there at all.
 
     Parameters

@@ -16,7 +16,7 @@ import numpy as np
 from weft.core.errors import InputError, NotApplicable, WeftError
 from weft.core.files import read_text, write_text
 from weft.fabrics import Fabric
-from weft.fabrics.formats import FormatWarning, write_file
+from weft.fabrics.formats import FormatWarning, write_fabric
 from weft.fabrics.formats.ibsim import simulated
 from weft.opensm.files.guid2lid import read_guid2lid
 from weft.opensm.files.lfts import read_lfts
@@ -177,7 +177,7 @@ class Running:
             )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FormatWarning)
-            write_file(shown, net, "ibsim")
+            write_fabric(shown, net, "ibsim")
         self._ids = _HEAD.findall(read_text(net))
         self._own = own
         self.environment["SIM_HOST"] = self._ids[own]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.core.errors import NotApplicable
+from weft.core.html import facts_table
 from weft.fabrics import Fabric
 from weft.kernels.routes.paths import count_lengths
 from weft.kernels.routing.checks import arriving_rows, check_tables, list_unrouted
@@ -202,6 +203,19 @@ class Validation:
 
     def __repr__(self) -> str:
         return self.text()
+
+    def _repr_html_(self) -> str:
+        return facts_table(
+            self.text().partition("\n")[0],
+            {
+                "valid": self.ok,
+                "pairs without a path": self.num_unrouted_pairs,
+                "forwarding loops": self.num_loops,
+                "deadlock": self.deadlock,
+                "virtual lanes": self.lanes,
+                "findings": tuple(self.findings()),
+            },
+        )
 
 
 def validate(

@@ -10,6 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weft.core.columns import Column, frame
+from weft.core.html import facts_table
 from weft.fabrics import Fabric
 from weft.workload import Workload
 
@@ -88,6 +89,10 @@ class Replay:
     def alone_ns(self) -> NDArray[np.float64]:
         """float64 [messages]: time that each would take if it were alone."""
         raise TypeError(f"{type(self).__name__} says nothing of messages that are alone")
+
+    def links(self) -> pl.DataFrame:
+        """One row a directed link."""
+        raise TypeError(f"{type(self).__name__} says nothing of links")
 
     def messages(self) -> pl.DataFrame:
         """One row a message, in the order of ranks and their programs; see `MESSAGE_COLUMNS`."""
@@ -173,6 +178,41 @@ class Replay:
                 "mean_slowdown": slowdown[there],
             },
         )
+
+    def summary(self) -> dict[str, Any]:
+        """Figures of all messages: makespan, times, slowdown, and the busiest link."""
+        links = self.links().sort("utilisation", descending=True, nulls_last=True).head(1)
+        return {
+            "engine": self.engine,
+            "makespan_ns": self.makespan_ns,
+            **self.figures(np.ones(len(self.workload.messages), dtype=bool)),
+            "busiest_link": links["name"][0] if len(links) else None,
+            "busiest_share": links["utilisation"][0] if len(links) else None,
+        }
+
+    def figures(self, mine: NDArray[np.bool_]) -> dict[str, Any]:
+        """Figures of some messages; times are of those that arrived.
+
+        Parameters
+        ----------
+        mine
+            bool [messages]: which.
+        """
+        ops = self.workload.messages[mine]
+        arrived = self.arrived_ns[ops] >= 0
+        took = (self.arrived_ns[ops] - self.left_ns[ops])[arrived]
+        alone = self.alone_ns()[mine][arrived]
+        timed = alone > 0
+        return {
+            "messages": len(ops),
+            "size_bytes": int(self.workload.size_bytes[ops].sum()),
+            "mean_message_ns": float(took.mean()) if len(took) else None,
+            "max_message_ns": float(took.max()) if len(took) else None,
+            "mean_slowdown": float((took[timed] / alone[timed]).mean()) if timed.any() else None,
+        }
+
+    def _repr_html_(self) -> str:
+        return facts_table(f"{self.workload.name} on {self.fabric.name}", self.summary())
 
     def __repr__(self) -> str:
         return (

@@ -1,6 +1,6 @@
 """The flow level: messages as fluids that share links over time."""
 
-from weft.sim.flow.engine import IncompleteRun, Progress, simulate
+from weft.sim.flow.engine import IncompleteRun, Progress, run_flows
 from weft.sim.flow.result import FlowResult
 
-__all__ = ["FlowResult", "IncompleteRun", "Progress", "simulate"]
+__all__ = ["FlowResult", "IncompleteRun", "Progress", "run_flows"]

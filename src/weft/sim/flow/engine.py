@@ -5,17 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from weft.contention import INFINIBAND, PenaltyModel
-from weft.core.arguments import whole_number
 from weft.core.errors import InputError, WeftError
-from weft.core.registry import convert
-from weft.core.units import Bytes, Nanoseconds
-from weft.fabrics import Fabric, check_fabric
+from weft.fabrics import Fabric
 from weft.kernels.flow import engine as kernel
 from weft.kernels.flow.state import COUNT, RULES, Flows, Level, Paths
 from weft.kernels.flow.state import QueuePairs as Queues
@@ -24,10 +20,9 @@ from weft.kernels.program.state import Ranks
 from weft.kernels.records import record
 from weft.routes import Routes
 from weft.sim.common.programs import QueuePairs, lay_ranks, numbered, queue_pairs
-from weft.sim.flow.network import Multipath, Network, lay_routes
+from weft.sim.flow.network import Network, lay_routes
 from weft.sim.flow.result import FlowResult
-from weft.sim.flow.sharing import Sharing, sharing_states
-from weft.sim.static.loads import Ports
+from weft.sim.flow.sharing import sharing_states
 from weft.workload import Kind, Workload
 from weft.workload.placement import place
 
@@ -65,110 +60,40 @@ class Progress:
     delivered: float | None = None
 
 
-def simulate(
+def run_flows(
     fabric: Fabric,
     routes: Routes,
     workload: Workload,
-    placement: str | ArrayLike = "linear",
-    *,
-    sharing: Sharing = "maxmin",
-    eager_bytes: Bytes = 16384,
-    handshake: bool = True,
-    overhead_ns: Nanoseconds = 0.0,
-    mtu_bytes: Bytes = 2048,
-    header_bytes: Bytes = 26,
-    switch_latency_ns: Nanoseconds = 100.0,
-    latency_ns: Nanoseconds | None = None,
-    local_gbps: float = 100.0,
-    local_latency_ns: Nanoseconds = 200.0,
-    multipath: Multipath = "split",
-    straight: float | None = None,
-    ports: Ports = "first",
-    seed: int = 0,
-    tolerance: float = 0.0,
-    max_time_ns: Nanoseconds | None = None,
-    model: PenaltyModel = INFINIBAND,
+    hosts: NDArray[np.int32],
+    options: Mapping[str, Any],
     progress: Callable[[Progress], None] | None = None,
 ) -> FlowResult:
-    """Run a workload at the flow level.
+    """Run a workload at the flow level, for `weft.simulate`, which checks what it is given.
 
-    A message moves like a fluid at the rate that the sharing law gives it, from the moment its
+    A message takes its bandwidth from all links of its route at once, from the moment at which its
     first byte leaves until the last has left; it has arrived one latency later. Rates change only
     when messages begin or end. Messages between the same two ranks leave one after the other, in
     the order in which they are posted (docs/flow-level.md).
 
     Parameters
     ----------
-    fabric, routes
-        Where, and by which way.
-    workload
-        What the ranks do.
-    placement
-        A placement by name (see `weft.workload.placement`), or the host number of each rank.
-    sharing
-        ``maxmin`` (max-min fairness over all links), ``penalty`` (contention graphs: Martinasso
-        and Méhaut 2011), or ``none`` (every pair of ranks as if it were
-        alone).
-    eager_bytes
-        A send up to this size ends at once and its data leaves without asking. A larger one waits
-        for its receive (rendez-vous) and ends when its last byte has left.
-    handshake
-        A rendez-vous takes a request and an answer, of one latency each, before data leaves.
-    overhead_ns
-        Time of the processor at either side of each message (o of LogP).
-    mtu_bytes, header_bytes
-        Payload of a packet, and what goes around it. Messages that fit one packet leave their
-        adapter one after the other, with their header; larger ones are counted without.
-    switch_latency_ns
-        Of each switch on the way, besides the cables'.
-    latency_ns
-        Latency of every message between hosts, instead of that of its way.
-    local_gbps, local_latency_ns
-        Of messages between ranks of one host: copies, one after the other between the same two.
-    multipath, seed
-        Where candidates leave a choice: ``split`` every message over all ways or draw one way
-        for each by ``hash``. Messages go to the first LID of their destination; tables for the
-        others of an LMC are not used.
-    straight
-        Share of messages that goes straight where it may also go by an intermediate (``ugal``);
-        left out, the one that makes the most loaded link between switches carry least.
-    ports
-        Which ports hosts with several use: ``first`` or ``spread``.
-    tolerance
-        Relative error of completion times, counted from the start of the run, that is allowed for
-        speed under ``maxmin``: changes of rates too small to matter end where they are met. The
-        bound is measured, not proved (docs/flow-level.md); 0 is exact.
-    max_time_ns
-        Simulated time at which to give up.
-    model
-        Coefficients of the ``penalty`` law.
+    fabric, routes, workload
+        What runs where.
+    hosts
+        int32 [ranks].
+    options
+        Those of `weft.sim.options.RunSettings.flow`.
     progress
         Called several times a second with how far the run has come.
-
-    Returns
-    -------
-    FlowResult
 
     Raises
     ------
     InputError
-        On a rank without a host, a pair of hosts without a path, a wrong option, or a workload
-        whose ranks wait for each other for ever; each rank is named with what it waits for.
+        On a pair of hosts without a path, or a workload whose ranks wait for each other for ever;
+        each rank is named with what it waits for.
     IncompleteRun
         When `max_time_ns` passed before the end.
     """
-    check_fabric(fabric)
-    for given, kind in ((routes, Routes), (workload, Workload)):
-        if not isinstance(given, kind):
-            raise InputError(f"expected {kind.__name__}, not {given!r}")
-    options = _checked(
-        sharing=sharing, eager_bytes=eager_bytes, handshake=handshake, overhead_ns=overhead_ns,
-        mtu_bytes=mtu_bytes, header_bytes=header_bytes, switch_latency_ns=switch_latency_ns,
-        latency_ns=latency_ns, local_gbps=local_gbps, local_latency_ns=local_latency_ns,
-        multipath=multipath, straight=straight, ports=ports, seed=seed, tolerance=tolerance,
-        max_time_ns=max_time_ns, model=model,
-    )  # fmt: skip
-    hosts = host_of_rank(fabric, workload, placement)
     queues = queue_pairs(workload, hosts, options["eager_bytes"], options["handshake"])
     network, taken = lay_messages(fabric, routes, workload, queues, options)
     route = np.full(workload.num_ops, operations.LOCAL, dtype=np.int32)
@@ -212,40 +137,6 @@ def simulate(
     )
 
 
-def _checked(**options: Any) -> dict[str, Any]:
-    """The options, converted where they are text and refused where they cannot be."""
-    hints: Mapping[str, Any] = {
-        "eager_bytes": Bytes,
-        "mtu_bytes": Bytes,
-        "header_bytes": Bytes,
-        "overhead_ns": Nanoseconds,
-        "switch_latency_ns": Nanoseconds,
-        "latency_ns": Nanoseconds | None,
-        "local_latency_ns": Nanoseconds,
-        "max_time_ns": Nanoseconds | None,
-        "local_gbps": float,
-        "tolerance": float,
-        "handshake": bool,
-        "seed": int,
-        "straight": float | None,
-    }
-    checked = {
-        name: convert(value, hints[name], name) if name in hints else value
-        for name, value in options.items()
-    }
-    if checked["sharing"] not in get_args(Sharing):
-        known = ", ".join(get_args(Sharing))
-        raise InputError(f"unknown sharing law {checked['sharing']!r}; there are {known}")
-    if not 0 <= checked["tolerance"] < 1:
-        raise InputError(f"a tolerance of {checked['tolerance']} is not in 0 to 1")
-    whole_number(checked["seed"], "seed")
-    if not isinstance(checked["model"], PenaltyModel):
-        raise InputError(f"expected a PenaltyModel, not {checked['model']!r}")
-    if not checked["local_gbps"] > 0:
-        raise InputError(f"local_gbps must be above 0, not {checked['local_gbps']}")
-    return checked
-
-
 def host_of_rank(
     fabric: Fabric, workload: Workload, placement: str | ArrayLike
 ) -> NDArray[np.int32]:
@@ -280,7 +171,7 @@ def lay_messages(
     queues
         What crosses the network.
     options
-        Of `simulate`.
+        Of `run_flows`.
 
     Returns
     -------
@@ -385,7 +276,7 @@ class _State:
                 ),
                 count=record(COUNT),
             ),
-            laws=sharing_states(options["sharing"], network, slots, options["model"]),
+            laws=sharing_states(options["sharing"], network, slots, options["coefficients"]),
         )
 
     def run(self, workload: Workload, progress: Callable[[Progress], None] | None) -> int:

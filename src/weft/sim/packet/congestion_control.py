@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any, Literal, get_args, get_type_hints
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field
 
 from weft.core.errors import InputError
-from weft.core.registry import convert
+from weft.core.settings import Option, Settings, Whole
 from weft.kernels.packet import congestion_control as kernel
 from weft.kernels.packet.net import Net
 from weft.kernels.packet.records import one
-from weft.sim.packet.pairs import pairs
+from weft.sim.packet.pairs import Entries, pairs
 
 Victims = Literal["none", "hosts", "all"]
 Per = Literal["qp", "sl"]
@@ -46,8 +47,25 @@ def quadratic_table(entries: int = 128, at: float = 95.0, delays: float = 7 / 0.
 QUADRATIC = quadratic_table()
 
 
+def _checked(given: Any) -> Table:
+    table = pairs(given, "a shift and a multiplier")
+    for number, (shift, multiplier) in enumerate(table):
+        if not 0 <= shift <= MAX_SHIFT or not 0 <= multiplier <= MAX_MULTIPLIER:
+            raise ValueError(
+                f"entry {number} is {shift}:{multiplier}; shifts are 0 to {MAX_SHIFT} and "
+                f"multipliers 0 to {MAX_MULTIPLIER}"
+            )
+    if not table:
+        raise ValueError("it has no entries")
+    return table
+
+
+Cct = Annotated[Table, BeforeValidator(_checked)]
+Byte = Annotated[Whole, Field(ge=0, le=MAX_8)]
+
+
 @dataclass(frozen=True)
-class CongestionControl:
+class CongestionControl(Settings):
     """Congestion control as of InfiniBand's annex A10; docs/congestion-control.md has the rules.
 
     Names and units are those of the subnet manager's settings of switches and channel adapters.
@@ -84,43 +102,25 @@ class CongestionControl:
         On a value that InfiniBand's fields cannot hold, or an index beyond the table.
     """
 
-    threshold: int = 8
-    marking_rate: int = 3
-    packet_size: int = 0
-    victims: Victims = "hosts"
-    ccti_increase: int = 1
-    ccti_limit: int | None = None
-    ccti_min: int = 0
-    ccti_timer: int = 40
-    cct: Table = QUADRATIC
-    per: Per = "qp"
+    threshold: Annotated[Whole, Field(ge=0, le=MAX_THRESHOLD), Option("cc_threshold")] = 8
+    marking_rate: Annotated[Whole, Field(ge=0, le=MAX_16), Option("cc_marking_rate")] = 3
+    packet_size: Annotated[Byte, Option("cc_packet_size")] = 0
+    victims: Annotated[Victims, Option("cc_victims")] = "hosts"
+    ccti_increase: Annotated[Byte, Field(ge=1)] = 1
+    ccti_limit: Annotated[Whole | None, Option(usual="the last entry")] = None
+    ccti_min: Byte = 0
+    ccti_timer: Annotated[Whole, Field(ge=1, le=MAX_16)] = 40
+    cct: Annotated[Cct, Option(written=Entries, usual="quadratic")] = QUADRATIC
+    per: Annotated[Per, Option("cc_per")] = "qp"
 
-    def __post_init__(self) -> None:
-        hints = get_type_hints(type(self), include_extras=True)
-        for field in fields(self):
-            if field.name != "cct":
-                value = convert(getattr(self, field.name), hints[field.name], field.name)
-                object.__setattr__(self, field.name, value)
-        object.__setattr__(self, "cct", _checked(self.cct))
+    def check(self) -> None:
+        """Refuse indices beyond the table."""
         if self.ccti_limit is None:
             object.__setattr__(self, "ccti_limit", len(self.cct) - 1)
-        self._check()
-
-    def _check(self) -> None:
-        for name, least, most in (
-            ("threshold", 0, MAX_THRESHOLD), ("marking_rate", 0, MAX_16), ("packet_size", 0, MAX_8),
-            ("ccti_increase", 1, MAX_8), ("ccti_timer", 1, MAX_16),
-        ):  # fmt: skip
-            if not least <= getattr(self, name) <= most:
-                raise InputError(f"{name} is {least} to {most}, not {getattr(self, name)}")
-        for name, known in (("victims", Victims), ("per", Per)):
-            if getattr(self, name) not in get_args(known):
-                there = ", ".join(get_args(known))
-                raise InputError(f"unknown {name} {getattr(self, name)!r}; there are {there}")
         limit = self.limit
         if not 0 <= limit < len(self.cct):
             raise InputError(f"ccti_limit {limit}; the table has entries 0 to {len(self.cct) - 1}")
-        if not 0 <= self.ccti_min <= min(limit, MAX_8):
+        if self.ccti_min > limit:
             raise InputError(f"ccti_min is 0 to ccti_limit, {limit}, not {self.ccti_min}")
 
     @property
@@ -131,19 +131,6 @@ class CongestionControl:
     def threshold_credits(self, buffer_credits: int) -> int:
         """Credits that a queue may need without being congested, for buffers of so many credits."""
         return buffer_credits * (MAX_THRESHOLD + 1 - self.threshold) // (MAX_THRESHOLD + 1)
-
-
-def _checked(given: Any) -> Table:
-    table = pairs(given, "cct", "a shift and a multiplier")
-    for number, (shift, multiplier) in enumerate(table):
-        if not 0 <= shift <= MAX_SHIFT or not 0 <= multiplier <= MAX_MULTIPLIER:
-            raise InputError(
-                f"entry {number} of cct is {shift}:{multiplier}; shifts are 0 to {MAX_SHIFT} and "
-                f"multipliers 0 to {MAX_MULTIPLIER}"
-            )
-    if not table:
-        raise InputError("cct has no entries")
-    return table
 
 
 @dataclass(frozen=True, eq=False)

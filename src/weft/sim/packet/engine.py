@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from weft.core.arguments import whole_number, whole_numbers
+from weft.core.arguments import whole_numbers
 from weft.core.errors import InputError
-from weft.core.registry import convert
-from weft.core.units import Bytes, Nanoseconds
-from weft.fabrics import Fabric, check_fabric
+from weft.fabrics import Fabric
 from weft.kernels.packet import engine as kernel
 from weft.routes import Routes
-from weft.sim.flow.engine import Progress, host_of_rank
-from weft.sim.packet.connections import Lids, connect
+from weft.sim.flow.engine import Progress
+from weft.sim.packet.connections import connect
 from weft.sim.packet.ends import check_conservation, deadlock_in_part, explain
 from weft.sim.packet.hardware import Hardware
 from weft.sim.packet.limits import (
@@ -30,7 +28,6 @@ from weft.sim.packet.network import PS_PER_NS, PacketNetwork
 from weft.sim.packet.policies import bind
 from weft.sim.packet.result import PacketResult
 from weft.sim.packet.state import State
-from weft.sim.static.loads import Ports
 from weft.workload import Workload
 
 #: Seconds between two reports of progress, about.
@@ -41,99 +38,58 @@ class StopRun(Exception):
     """Ends a run when `progress` raises it: the result has what is known until then."""
 
 
-def simulate_packets(
+def run_packets(
     fabric: Fabric,
     routes: Routes,
     workload: Workload,
-    placement: str | ArrayLike = "linear",
-    *,
-    hardware: Hardware | None = None,
-    policy: str = "deterministic",
-    eager_bytes: Bytes = 16384,
-    handshake: bool = True,
-    overhead_ns: Nanoseconds = 0.0,
-    local_gbps: float = 100.0,
-    local_latency_ns: Nanoseconds = 200.0,
-    ports: Ports = "first",
-    lids: Lids | ArrayLike = "first",
-    seed: int = 0,
-    max_time_ns: Nanoseconds | None = None,
-    snapshot_ns: Nanoseconds | None = None,
-    trace: Sequence[int] = (),
+    hosts: NDArray[np.int32],
+    options: Mapping[str, Any],
     progress: Callable[[Progress], None] | None = None,
 ) -> PacketResult:
-    """Run a workload at the packet level: virtual cut-through, credits, lanes and arbitration.
+    """Run a workload at the packet level, for `weft.simulate`, which checks what it is given.
 
-    docs/packet-level.md states every rule. Times are whole picoseconds.
+    Virtual cut-through, credits, lanes and arbitration: docs/packet-level.md states every rule.
+    Times are whole picoseconds.
 
     Parameters
     ----------
-    fabric, routes, workload, placement
-        As of `weft.simulate`.
-    hardware
-        What switches and adapters are like.
-    policy
-        How packets choose where routes leave a choice, with options as in ``flowlet:gap=10us``.
-    eager_bytes, handshake, overhead_ns, local_gbps, local_latency_ns
-        As of `weft.simulate`; request and answer of a rendez-vous are packets here.
-    ports
-        Which ports hosts with several use: ``first`` or ``spread``.
-    lids
-        Which LID of a destination with an LMC messages go to: the ``first``, one by the ``hash`` of
-        the ranks, all in turn (``spread``), or an offset for each operation.
-    seed
-        Of all draws.
-    max_time_ns
-        Simulated time at which the run stops; its result is marked incomplete.
-    snapshot_ns
-        Time between two snapshots of all buffers; it doubles whenever 2,000 have been taken, and
-        every other one goes.
-    trace
-        Operations whose every hop is written down.
+    fabric, routes, workload
+        What runs where.
+    hosts
+        int32 [ranks].
+    options
+        Those of `weft.sim.options.RunSettings.packet`.
     progress
         Called several times a second with how far the run has come. It may raise `StopRun`.
-
-    Returns
-    -------
-    PacketResult
-        Marked incomplete after `max_time_ns`, an interrupt from the keyboard, or `StopRun`.
 
     Raises
     ------
     InputError
-        On a rank without a host, a pair of hosts without a path, a lane without arbitration, a
-        wrong option, or a run in which nothing moves any more: ranks that wait for each other,
-        named with what they wait for, or a circle of full buffers, named too.
+        On a pair of hosts without a path, a lane without arbitration, times too long, or a run in
+        which nothing moves any more: ranks that wait for each other, named with what they wait
+        for, or a circle of full buffers, named too.
     NotApplicable
         When policy and routes do not go together.
     """
-    check_fabric(fabric)
-    hardware = hardware if hardware is not None else Hardware()
-    for given, kind in ((routes, Routes), (workload, Workload), (hardware, Hardware)):
-        if not isinstance(given, kind):
-            raise InputError(f"expected {kind.__name__}, not {given!r}")
-    options = _checked(
-        eager_bytes=eager_bytes, handshake=handshake, overhead_ns=overhead_ns,
-        local_gbps=local_gbps, local_latency_ns=local_latency_ns, ports=ports, seed=seed,
-        max_time_ns=max_time_ns, snapshot_ns=snapshot_ns,
-    )  # fmt: skip
+    check_options(options)
+    hardware: Hardware = options["hardware"]
+    policy, lids, max_time_ns = options["policy"], options["lids"], options["max_time_ns"]
     routes.check(fabric)
     made = bind(policy, fabric, routes)
     _check_lanes(routes, hardware)
-    hosts = host_of_rank(fabric, workload, placement)
     check_fabric_times(fabric, hardware)
     network = PacketNetwork.of(fabric, hardware, routes.num_vls)
     connections = connect(
         fabric, routes, network, workload, hosts, eager_bytes=options["eager_bytes"],
         handshake=options["handshake"], queue_pairs=hardware.queue_pairs,
         per_pair=made.queue_pairs, both_ways=hardware.congestion_control is not None,
-        ports=ports, lids=lids, seed=options["seed"],
+        ports=options["ports"], lids=lids, seed=options["seed"],
     )  # fmt: skip
     slowest = float(network.rate_gbps.min(initial=np.inf))
     if hardware.adapter_gbps is not None:
         slowest = min(slowest, hardware.adapter_gbps)
     check_workload(workload, connections, hardware, slowest, options)
-    traced = _traced(trace, workload)
+    traced = _traced(options["trace"], workload)
     began = time.perf_counter()
     state = State.of(
         workload, network, connections, hardware, made, options, routes.num_vls, traced
@@ -152,31 +108,18 @@ def simulate_packets(
     complete = why == kernel.DONE and not partial
     return PacketResult(
         fabric=fabric, engine=routes.engine, workload=workload, host=hosts, hardware=hardware,
-        policy=policy, options={**options, "lids": lids if isinstance(lids, str) else "given"},
+        policy=policy, options=_told(options),
         network=network, connections=connections, **state.outcome(complete),
         complete=complete, conservation=conservation, run_s=took,
         deadlock="" if complete else deadlock_in_part(fabric, state),
     )  # fmt: skip
 
 
-def _checked(**options: Any) -> dict[str, Any]:
-    """The options, converted where they are text and refused where they cannot be."""
-    hints: Mapping[str, Any] = {
-        "eager_bytes": Bytes, "handshake": bool, "overhead_ns": Nanoseconds, "local_gbps": float,
-        "local_latency_ns": Nanoseconds, "seed": int, "max_time_ns": Nanoseconds | None,
-        "snapshot_ns": Nanoseconds | None,
-    }  # fmt: skip
-    checked = {
-        name: convert(value, hints[name], name) if name in hints else value
-        for name, value in options.items()
-    }
-    whole_number(checked["seed"], "seed")
-    if not 0 < checked["local_gbps"] < float("inf"):
-        raise InputError(f"local_gbps must be above 0, not {checked['local_gbps']}")
-    if checked["snapshot_ns"] is not None and checked["snapshot_ns"] * PS_PER_NS < 1:
-        raise InputError(f"snapshot_ns must be 0.001 or more, not {checked['snapshot_ns']}")
-    check_options(checked)
-    return checked
+def _told(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that a result has no other place for."""
+    lids = options["lids"]
+    told = {key: options[key] for key in options if key not in ("hardware", "policy", "trace")}
+    return {**told, "lids": lids if isinstance(lids, str) else "given"}
 
 
 def _check_lanes(routes: Routes, hardware: Hardware) -> None:

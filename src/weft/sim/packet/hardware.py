@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Literal, get_args, get_type_hints
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, InstanceOf
 
 from weft.core.errors import InputError
-from weft.core.registry import convert
+from weft.core.settings import Option, Positive, Rate, Settings, Whole
 from weft.core.units import Bytes, Nanoseconds
 from weft.sim.packet.congestion_control import CongestionControl
-from weft.sim.packet.pairs import pairs
+from weft.sim.packet.pairs import Entries, pairs
 
 Queues = Literal["input", "voq"]
 QueuePairs = Literal["pair", "host"]
-#: Entries of a table of lane arbitration: lane and weight.
-LaneWeights = tuple[tuple[int, int], ...]
 
 #: Local route header 8, base transport header 12, invariant CRC 4, variant CRC 2.
 HEADER_BYTES = 26
@@ -23,14 +23,29 @@ HEADER_BYTES = 26
 MAX_ENTRIES, MAX_BYTE = 64, 255
 #: Longest latency, 10 hours: sums of times stay within 64 bits of picoseconds.
 LONGEST_NS = 2**55 / 1000
+Latency = Annotated[Nanoseconds, Field(le=LONGEST_NS)]
 #: Largest packet and largest buffer in credits, and most packets that leave a port at a time.
 MAX_WIRE_BYTES, MAX_CREDITS, MAX_SPEEDUP = 2**30, 2**30, 1024
 #: Credits of all buffers of a node: a lane counts those of packets that wait for it in 32 bits.
 MAX_NODE_CREDITS = 2**31 - 1
 
 
+def _lane_weights(given: object) -> object:
+    table = pairs(given, "a lane and a weight")
+    if len(table) > MAX_ENTRIES:
+        raise ValueError(f"the table has {len(table)} entries; {MAX_ENTRIES} fit")
+    for lane, weight in table:
+        if not 0 <= lane <= 14 or not 0 <= weight <= MAX_BYTE:
+            raise ValueError(f"{lane}:{weight}; lanes are 0 to 14 and weights 0 to {MAX_BYTE}")
+    return table
+
+
+#: Entries of a table of lane arbitration: lane and weight.
+LaneWeights = Annotated[tuple[tuple[int, int], ...], BeforeValidator(_lane_weights)]
+
+
 @dataclass(frozen=True)
-class VlArbitration:
+class VlArbitration(Settings):
     """InfiniBand's lane arbitration by weights.
 
     Parameters
@@ -48,25 +63,9 @@ class VlArbitration:
         On an entry or limit that InfiniBand's tables cannot hold.
     """
 
-    high: LaneWeights = ()
-    low: LaneWeights = ()
-    limit: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("high", "low"):
-            table = pairs(getattr(self, name), f"the {name} table", "a lane and a weight")
-            object.__setattr__(self, name, table)
-            if len(table) > MAX_ENTRIES:
-                raise InputError(f"the {name} table has {len(table)} entries; 64 fit")
-            for lane, weight in table:
-                if not 0 <= lane <= 14 or not 0 <= weight <= MAX_BYTE:
-                    raise InputError(
-                        f"{lane}:{weight} in the {name} table; lanes are 0 to 14 and weights 0 to "
-                        f"{MAX_BYTE}"
-                    )
-        object.__setattr__(self, "limit", convert(self.limit, int, "limit"))
-        if not 0 <= self.limit <= MAX_BYTE:
-            raise InputError(f"a limit of high priority is 0 to {MAX_BYTE}, not {self.limit}")
+    high: Annotated[LaneWeights, Option("vlarb_high", written=Entries)] = ()
+    low: Annotated[LaneWeights, Option("vlarb_low", written=Entries)] = ()
+    limit: Annotated[Whole, Field(ge=0, le=MAX_BYTE), Option("high_limit")] = 0
 
     @property
     def lanes(self) -> set[int]:
@@ -75,7 +74,7 @@ class VlArbitration:
 
 
 @dataclass(frozen=True)
-class Hardware:
+class Hardware(Settings):
     """Switches and adapters; docs/packet-level.md has the rules, whose numbers stand in brackets.
 
     Parameters
@@ -123,59 +122,30 @@ class Hardware:
         On a value that cannot be.
     """
 
-    mtu_bytes: Bytes = 2048
+    mtu_bytes: Annotated[Bytes, Field(ge=1)] = 2048
     header_bytes: Bytes = HEADER_BYTES
     buffer_bytes: Bytes = 16384
-    credit_bytes: Bytes = 64
-    credit_latency_ns: Nanoseconds = 0.0
-    switch_latency_ns: Nanoseconds = 100.0
-    forward_latency_ns: Nanoseconds | None = None
+    credit_bytes: Annotated[Bytes, Field(ge=1)] = 64
+    credit_latency_ns: Latency = 0.0
+    switch_latency_ns: Latency = 100.0
+    forward_latency_ns: Latency | None = None
     queues: Queues = "input"
-    speedup: int = 2
-    vl_arbitration: VlArbitration | None = None
+    speedup: Annotated[Positive, Field(le=MAX_SPEEDUP)] = 2
+    vl_arbitration: InstanceOf[VlArbitration] | None = None
     queue_pairs: QueuePairs = "pair"
-    turn_bytes: Bytes = 0
-    adapter_gbps: float | None = None
-    adapter_latency_ns: Nanoseconds = 0.0
-    control_bytes: Bytes = 64
-    congestion_control: CongestionControl | None = None
+    turn_bytes: Annotated[Bytes, Field(le=MAX_WIRE_BYTES)] = 0
+    adapter_gbps: Rate | None = None
+    adapter_latency_ns: Latency = 0.0
+    control_bytes: Annotated[Bytes, Field(le=MAX_WIRE_BYTES)] = 64
+    congestion_control: InstanceOf[CongestionControl] | None = None
 
-    def __post_init__(self) -> None:
-        hints = get_type_hints(type(self), include_extras=True)
-        for field in fields(self):
-            if field.name in ("vl_arbitration", "congestion_control"):
-                continue
-            value = convert(getattr(self, field.name), hints[field.name], field.name)
-            object.__setattr__(self, field.name, value)
-        self._check()
-
-    def _check(self) -> None:
-        for name in ("mtu_bytes", "credit_bytes", "speedup"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be 1 or more, not {getattr(self, name)}")
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name.endswith("_ns") and value is not None and not value <= LONGEST_NS:
-                raise InputError(f"{field.name} must be at most {LONGEST_NS:.4g} ns, not {value:g}")
-        for name, value, most in (
-            ("mtu_bytes and header_bytes", self.mtu_bytes + self.header_bytes, MAX_WIRE_BYTES),
-            ("control_bytes", self.control_bytes, MAX_WIRE_BYTES),
-            ("turn_bytes", self.turn_bytes, MAX_WIRE_BYTES),
-            ("speedup", self.speedup, MAX_SPEEDUP),
-        ):
-            if value > most:
-                raise InputError(f"{name} must be at most {most:,}, not {value:,}")
-        if self.adapter_gbps is not None and not 0 < self.adapter_gbps < float("inf"):
-            raise InputError(f"adapter_gbps must be above 0, not {self.adapter_gbps}")
-        if self.vl_arbitration is not None and not isinstance(self.vl_arbitration, VlArbitration):
-            raise InputError(f"expected a VlArbitration, not {self.vl_arbitration!r}")
-        control = self.congestion_control
-        if control is not None and not isinstance(control, CongestionControl):
-            raise InputError(f"expected a CongestionControl, not {control!r}")
-        for name, known in (("queues", Queues), ("queue_pairs", QueuePairs)):
-            if getattr(self, name) not in get_args(known):
-                there = ", ".join(get_args(known))
-                raise InputError(f"unknown {name} {getattr(self, name)!r}; there are {there}")
+    def check(self) -> None:
+        """Refuse packets that are too large, or buffers too small or too large for them."""
+        if self.mtu_bytes + self.header_bytes > MAX_WIRE_BYTES:
+            raise InputError(
+                f"mtu_bytes and header_bytes must be at most {MAX_WIRE_BYTES:,}, not "
+                f"{self.mtu_bytes + self.header_bytes:,}"
+            )
         if self.buffer_credits > MAX_CREDITS:
             raise InputError(
                 f"a buffer of {self.buffer_bytes:,} bytes holds more than {MAX_CREDITS:,} credits "
@@ -203,7 +173,3 @@ class Hardware:
         whole, rest = divmod(size_bytes, self.mtu_bytes)
         payloads = [self.mtu_bytes] * whole + [rest] * (rest > 0 or whole == 0)
         return [payload + self.header_bytes for payload in payloads]
-
-    def table(self) -> dict[str, Any]:
-        """Every setting by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}

@@ -3,49 +3,56 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from weft.core.errors import InputError
-from weft.core.registry import did_you_mean
+from weft.core.registry import convert, did_you_mean
+from weft.core.settings import Option, Setting, Truth, is_listed, settings
 from weft.sim.packet.congestion_control import CongestionControl
-from weft.sim.packet.hardware import Hardware, LaneWeights, VlArbitration
+from weft.sim.packet.hardware import Hardware, VlArbitration
 
-_SUFFIX = re.compile(r"_(bytes|ns)$")
-_TABLES = ("vl_arbitration", "congestion_control")
-#: Name of each setting without its unit -> field of `Hardware`.
-KEYS: Mapping[str, str] = {
-    _SUFFIX.sub("", field.name): field.name
-    for field in fields(Hardware)
-    if field.name not in _TABLES
-}
-#: Those of lane arbitration, called as in OpenSM's options, -> field of `VlArbitration`.
-ARBITRATION_KEYS: Mapping[str, str] = {
-    "vlarb_high": "high", "vlarb_low": "low", "high_limit": "limit",
-}  # fmt: skip
-#: Whether there is congestion control, and what it is set to -> field of `CongestionControl`.
 CONTROL = "congestion_control"
-CONTROL_KEYS: Mapping[str, str] = {
-    field.name if field.name.startswith("cct") else f"cc_{field.name}": field.name
-    for field in fields(CongestionControl)
-}
-NAMES = (*KEYS, *ARBITRATION_KEYS, CONTROL, *CONTROL_KEYS)
-#: Those that are lists, whose entries have commas between them, too.
-_LISTS = ("vlarb_high", "vlarb_low", "cct")
-#: Fields, which errors name, -> what users call them.
-_NAMES = {field: name for name, field in KEYS.items() if name != field}
-_FIELD = re.compile("|".join(rf"\b{field}\b" for field in _NAMES))
-_TRUTH = {"true": True, "false": False}
-_ENTRY = re.compile(r"\s*(\d{1,9})\s*:\s*(\d{1,9})\s*")
 
 
-def hardware_of(settings: Mapping[str, Any]) -> Hardware:
+def _optional(item: Setting) -> Setting:
+    """A setting of one of the hardware's own tables, none of which need be there."""
+    usual = item.option.usual or (f"{item.default}" if item.default != () else "")
+    option = replace(item.option, usual=usual)
+    return replace(item, hint=item.hint | None, default=None, option=option)
+
+
+def _written() -> Iterator[Setting]:
+    """Settings of hardware in one table, those of its own tables in their place."""
+    for item in settings(Hardware):
+        if item.field == "vl_arbitration":
+            yield from map(_optional, settings(VlArbitration))
+        elif item.field == CONTROL:
+            option = Option(written=Truth, usual="true where one of the next is given")
+            yield replace(item, option=option)
+            yield from map(_optional, settings(CongestionControl))
+        else:
+            yield item
+
+
+#: Every setting that users write, by its key.
+WRITTEN: Mapping[str, Setting] = {item.key: item for item in _written()}
+NAMES = tuple(WRITTEN)
+_OF_LANES, _OF_CONTROL = (
+    {item.key: item.field for item in settings(kind)} for kind in (VlArbitration, CongestionControl)
+)
+_KEYS = {item.field: item.key for item in WRITTEN.values()}
+#: Fields in messages: what begins one, or ends in a unit.
+_FIELD = re.compile(rf"^({'|'.join(_KEYS)})\b|\b({'|'.join(n for n in _KEYS if '_' in n)})\b")
+
+
+def hardware_of(given: Mapping[str, Any]) -> Hardware:
     """Hardware from settings by `NAMES`; those left out, or None, are the usual ones.
 
     Parameters
     ----------
-    settings
+    given
         Numbers, or text with a unit; tables as ``"0:4,1:8"`` or a list of entries.
 
     Raises
@@ -53,53 +60,39 @@ def hardware_of(settings: Mapping[str, Any]) -> Hardware:
     InputError
         On an unknown name, or a value that cannot be.
     """
-    wrong = next((name for name in settings if name not in NAMES), None)
+    wrong = next((name for name in given if name not in NAMES), None)
     if wrong is not None:
         raise InputError(
             f"hardware has no {wrong!r}{did_you_mean(wrong, NAMES)}; there are {', '.join(NAMES)}"
         )
-    given = {name: value for name, value in settings.items() if value not in (None, (), [])}
+    said = {name: _entries(value) for name, value in given.items() if value not in (None, (), [])}
+    lanes, control = (
+        {field: said.pop(key) for key, field in of.items() if key in said}
+        for of in (_OF_LANES, _OF_CONTROL)
+    )
+    wanted = convert(said.pop(CONTROL, bool(control)), Truth, CONTROL)
+    if lanes and not {"high", "low"} & set(lanes):
+        raise InputError("high_limit goes with a table of lanes, vlarb_high or vlarb_low")
+    if control and not wanted:
+        raise InputError(f"{CONTROL} is false, and {_KEYS[next(iter(control))]} is set")
     try:
         return Hardware(
-            **{KEYS[name]: value for name, value in given.items() if name in KEYS},
-            vl_arbitration=_arbitration(given),
-            congestion_control=_control(given),
+            **{WRITTEN[key].field: value for key, value in said.items()},
+            vl_arbitration=VlArbitration(**lanes) if lanes else None,
+            congestion_control=CongestionControl(**control) if wanted else None,
         )
     except InputError as error:
         # As users call it.
-        raise InputError(_FIELD.sub(lambda found: _NAMES[found[0]], error.message)) from None
+        raise InputError(_FIELD.sub(lambda found: _KEYS[found[0]], error.message)) from None
 
 
-def _arbitration(given: Mapping[str, Any]) -> VlArbitration | None:
-    tables = {field: given[name] for name, field in ARBITRATION_KEYS.items() if name in given}
-    if not tables:
-        return None
-    if not {"high", "low"} & set(tables):
-        raise InputError("high_limit goes with a table of lanes, vlarb_high or vlarb_low")
-    limit = tables.get("limit", 0)
-    if isinstance(limit, str) and limit.strip().isdecimal():
-        limit = int(limit)
-    if isinstance(limit, bool) or not isinstance(limit, int):
-        raise InputError(f"high_limit: expected 0 to 255, not {limit!r}")
-    high, low = (lane_weights(tables.get(name, ())) for name in ("high", "low"))
-    return VlArbitration(high, low, limit)
+def _entries(value: Any) -> Any:
+    """A table as one text."""
+    texts = isinstance(value, tuple | list) and all(isinstance(part, str) for part in value)
+    return ",".join(value) if texts else value
 
 
-def _control(given: Mapping[str, Any]) -> CongestionControl | None:
-    settings = {field: given[name] for name, field in CONTROL_KEYS.items() if name in given}
-    wanted = given.get(CONTROL, bool(settings))
-    if not isinstance(wanted, bool):
-        raise InputError(f"{CONTROL}: expected true or false, not {wanted!r}")
-    if not wanted:
-        if settings:
-            raise InputError(f"{CONTROL} is false, and {next(iter(settings))} is set")
-        return None
-    if "cct" in settings:
-        settings["cct"] = lane_weights(settings["cct"])
-    return CongestionControl(**settings)
-
-
-def parse_hardware(words: Iterable[str]) -> dict[str, Any]:
+def parse_hardware(words: Iterable[str]) -> dict[str, str]:
     """Settings from words such as ``mtu=4KiB,queues=voq`` or ``vlarb_high=0:4,1:8``.
 
     Raises
@@ -107,14 +100,15 @@ def parse_hardware(words: Iterable[str]) -> dict[str, Any]:
     InputError
         On what is no NAME=VALUE, an unknown name, or one given twice.
     """
-    settings: dict[str, Any] = {}
+    found: dict[str, str] = {}
     for word in words:
         last = ""
         for part in word.split(","):
             name, equals, value = (text.strip() for text in part.partition("="))
             name = name.replace("-", "_")
-            if not equals and last in _LISTS and part.strip():
-                settings[last] += "," + part.strip()
+            # Entries of a table have commas between them, too.
+            if not equals and last and is_listed(WRITTEN[last]) and part.strip():
+                found[last] += "," + part.strip()
                 continue
             if not equals or not value or not name:
                 raise InputError(
@@ -126,28 +120,8 @@ def parse_hardware(words: Iterable[str]) -> dict[str, Any]:
                     f"unknown name {name!r}{did_you_mean(name, NAMES)}; there are "
                     f"{', '.join(NAMES)}"
                 )
-            if name in settings:
+            if name in found:
                 raise InputError(f"{name} is given twice")
-            if name == CONTROL and value not in _TRUTH:
-                raise InputError(f"{CONTROL}: expected true or false, not {value!r}")
-            settings[name] = _TRUTH[value] if name == CONTROL else value
+            found[name] = value
             last = name
-    return settings
-
-
-def lane_weights(entries: str | Sequence[str]) -> LaneWeights:
-    """Pairs of numbers: ``"0:4,1:8"`` or ``["0:4", "1:8"]``, as arbitration tables have them.
-
-    Raises
-    ------
-    InputError
-        On what is no pair.
-    """
-    listed = entries.split(",") if isinstance(entries, str) else list(entries)
-    made = []
-    for entry in listed:
-        found = _ENTRY.fullmatch(entry) if isinstance(entry, str) else None
-        if found is None:
-            raise InputError(f"{entry!r} is no entry of a table; expected two numbers such as 0:4")
-        made.append((int(found[1]), int(found[2])))
-    return tuple(made)
+    return found

@@ -279,7 +279,7 @@ def snapshots_of(result: PacketResult) -> Snapshots:
         When it took none.
     """
     if result.snapshots is None or not len(result.snapshots.time_ps):
-        raise InputError("the run has no snapshots; give simulate_packets a snapshot_ns")
+        raise InputError("the run has no snapshots; give weft.simulate a snapshot_ns")
     return result.snapshots
 
 

@@ -3,38 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import BeforeValidator
 
-from weft.core.errors import InputError
+
+def _entries(value: Any) -> Any:
+    """Entries of a table, which may stand in one text with commas."""
+    return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
 
 
-def pairs(given: Any, table: str, entry_is: str) -> tuple[tuple[int, int], ...]:
+#: A table of pairs in a file: texts such as ``0:4``.
+Entries = Annotated[tuple[str, ...], BeforeValidator(_entries)]
+
+
+def pairs(given: Any, entry_is: str) -> tuple[tuple[int, int], ...]:
     """Entries of a table, or text such as ``0:0,3:12``, as the subnet manager's options have it.
 
     Parameters
     ----------
     given
         Pairs of whole numbers, or text.
-    table, entry_is
-        What the table is called, and what an entry is: "a lane and a weight".
+    entry_is
+        What an entry is: "a lane and a weight".
 
     Raises
     ------
-    InputError
+    ValueError
         Naming the entry, on what is no pair of whole numbers.
     """
     entries = given.split(",") if isinstance(given, str) else given
     if not isinstance(entries, Iterable) or isinstance(entries, bytes | dict | set):
-        raise InputError(f"{table} is {given!r}; expected entries, each {entry_is}")
+        raise ValueError(f"expected entries, each {entry_is}")
     made = []
     for number, entry in enumerate(entries):
         parts = _parts(entry, text=isinstance(given, str))
         if len(parts) != 2 or not all(map(_is_whole, parts)):
-            raise InputError(
-                f"entry {number} of {table} is {entry!r}; expected {entry_is}, two whole numbers"
-            )
+            raise ValueError(f"entry {number} is {entry!r}; expected {entry_is}, two whole numbers")
         made.append((int(parts[0]), int(parts[1])))
     return tuple(made)
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from weft.core.columns import Column, frame
 from weft.core.errors import InputError
+from weft.core.html import facts_table
 from weft.fabrics import Fabric
 from weft.routes import Routes
 from weft.routes.flows import Flows
@@ -135,6 +136,9 @@ class StaticResult:
         if scope not in found:
             raise InputError(f"no scope {scope!r}; there are {', '.join(found)}")
         return ecdf(self.links["load"].to_numpy()[found[scope]])
+
+    def _repr_html_(self) -> str:
+        return facts_table(f"{self.engine} on {self.fabric.name}", self.summary.row(0, named=True))
 
     def __repr__(self) -> str:
         row = self.summary.row(0, named=True)

@@ -10,6 +10,7 @@ from scipy.special import stdtrit  # Student's t; scipy.stats takes long to impo
 
 from weft.core.arguments import flag, need_memory, whole_number
 from weft.core.errors import InputError
+from weft.core.html import facts_table
 from weft.fabrics import Fabric
 from weft.kernels.routes.effective_bisection import draw_bisections, mean_shares
 from weft.routes import Routes
@@ -67,6 +68,9 @@ class Bisection:
 
     def __float__(self) -> float:
         return self.mean
+
+    def _repr_html_(self) -> str:
+        return facts_table("Bisection bandwidth", {"mean": self.mean, "samples": self.samples})
 
     def __repr__(self) -> str:
         low, high = self.interval

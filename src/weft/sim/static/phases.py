@@ -8,7 +8,6 @@ its busiest link has carried all of its bytes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from weft.core.columns import Column, frame
 from weft.core.errors import InputError
+from weft.core.html import facts_table
 from weft.fabrics import Fabric
 from weft.routes import Routes
 from weft.sim.common.metrics import link_kinds
@@ -35,8 +35,8 @@ _BITS = 8.0
 #: Name of the row that takes the messages of all phases, and so of all jobs, together.
 TOGETHER = "all together"
 
-#: Columns of `StaticWorkload.phases`, one row per phase that has messages; where there are several,
-#: then one for the messages of all.
+#: Columns of `StaticWorkload.phases()`, one row per phase that has messages; where there are
+#: several, then one for the messages of all.
 PHASE_COLUMNS = {
     "phase": Column(pl.String, "", f"its name, empty outside phases, or `{TOGETHER}`"),
     "messages": Column(pl.Int64, "", "messages between ranks"),
@@ -56,7 +56,7 @@ PHASE_COLUMNS = {
     ),
 }
 
-#: Columns of `StaticWorkload.messages`, one row per message in the order of the workload.
+#: Columns of `StaticWorkload.messages()`, one row per message in the order of the workload.
 MESSAGE_COLUMNS = {
     "source_rank": Column(pl.Int32, "", "rank that sends"),
     "destination_rank": Column(pl.Int32, "", "rank that receives"),
@@ -76,7 +76,7 @@ MESSAGE_COLUMNS = {
     ),
 }
 
-#: Columns of `StaticWorkload.links`, one row per directed link.
+#: Columns of `StaticWorkload.links()`, one row per directed link.
 LINK_COLUMNS = {
     "link": Column(pl.Int32, "", "number of the directed link; link ^ 1 is its other direction"),
     "name": Column(pl.String, "", "port that it leaves by and port that it goes to"),
@@ -107,9 +107,9 @@ class StaticWorkload:
         Of the routes.
     workload
         What ran.
-    hosts
+    host
         int32 [ranks].
-    phases, links
+    phase_table, link_table
         Columns of `PHASE_COLUMNS` and `LINK_COLUMNS`.
     contention, hops
         float64 and int32 [messages]; empty where no path is fixed.
@@ -118,15 +118,42 @@ class StaticWorkload:
     fabric: Fabric
     engine: str
     workload: Workload
-    hosts: NDArray[np.int32]
-    phases: pl.DataFrame
-    links: pl.DataFrame
+    host: NDArray[np.int32]
+    phase_table: pl.DataFrame
+    link_table: pl.DataFrame
     contention: NDArray[np.float64]
     hops: NDArray[np.int32]
 
-    @cached_property
+    @property
+    def makespan_ns(self) -> None:
+        """None: this level knows no time; `PHASE_COLUMNS` have bounds."""
+        return None
+
+    def phases(self) -> pl.DataFrame:
+        """One row a phase; see `PHASE_COLUMNS`."""
+        return self.phase_table
+
+    def links(self) -> pl.DataFrame:
+        """One row a directed link; see `LINK_COLUMNS`."""
+        return self.link_table
+
+    def summary(self) -> dict[str, Any]:
+        """Figures of all phases: messages, bytes, contention and the largest bound."""
+        all_phases = self.phase_table.tail(1)
+        busiest = self.link_table.sort("busy_ns", descending=True, maintain_order=True).head(1)
+        row = all_phases.row(0, named=True) if len(all_phases) else {}
+        return {
+            "engine": self.engine,
+            "messages": len(self.workload.messages),
+            "size_bytes": int(self.workload.size_bytes[self.workload.messages].sum()),
+            "mean_contention": row.get("mean_contention"),
+            "max_contention": row.get("max_contention"),
+            "bound_ns": row.get("bound_ns"),
+            "busiest_link": busiest["name"][0] if len(busiest) else None,
+        }
+
     def messages(self) -> pl.DataFrame:
-        """Columns of `MESSAGE_COLUMNS`."""
+        """One row a message; see `MESSAGE_COLUMNS`."""
         work, sends = self.workload, self.workload.messages
         nulls = pl.Series([None] * len(sends), dtype=pl.Null)
         return frame(
@@ -134,8 +161,8 @@ class StaticWorkload:
             {
                 "source_rank": work.rank[sends],
                 "destination_rank": work.peer[sends],
-                "source_host": self.hosts[work.rank[sends]],
-                "destination_host": self.hosts[work.peer[sends]],
+                "source_host": self.host[work.rank[sends]],
+                "destination_host": self.host[work.peer[sends]],
                 "tag": work.tag[sends],
                 "phase": np.array(work.phase_names, dtype=object)[work.phase[sends]],
                 "size_bytes": work.size_bytes[sends],
@@ -144,10 +171,13 @@ class StaticWorkload:
             },
         )
 
+    def _repr_html_(self) -> str:
+        return facts_table(f"{self.workload.name} on {self.fabric.name}", self.summary())
+
     def __repr__(self) -> str:
         return (
             f"StaticWorkload({self.workload.name!r} by {self.engine!r} on {self.fabric.name!r}: "
-            f"{len(self.workload.messages)} messages in {len(self.phases)} phases)"
+            f"{len(self.workload.messages)} messages in {len(self.phase_table)} phases)"
         )
 
 
@@ -208,9 +238,11 @@ def analyse_workload(
         fabric=fabric,
         engine=routes.engine,
         workload=workload,
-        hosts=where.astype(np.int32),
-        phases=frame(PHASE_COLUMNS, {name: [row[name] for row in rows] for name in PHASE_COLUMNS}),
-        links=_links(fabric, links),
+        host=where.astype(np.int32),
+        phase_table=frame(
+            PHASE_COLUMNS, {name: [row[name] for row in rows] for name in PHASE_COLUMNS}
+        ),
+        link_table=_links(fabric, links),
         contention=meets,
         hops=hops,
     )

@@ -1,8 +1,8 @@
 """Open-loop measurement: load offered and accepted, latency, saturation, and sweeps over loads."""
 
+from weft.sim.sweep.loads import sweep
 from weft.sim.sweep.saturation import saturation_load
-from weft.sim.sweep.settings import SweepSettings
-from weft.sim.sweep.sweep import load_sweep
+from weft.sim.sweep.settings import TrafficSettings
 from weft.sim.sweep.window_measures import (
     SATURATION_COLUMNS,
     SWEEP_COLUMNS,
@@ -14,8 +14,8 @@ __all__ = [
     "SATURATION_COLUMNS",
     "SWEEP_COLUMNS",
     "OpenLoopMeasures",
-    "SweepSettings",
-    "load_sweep",
+    "TrafficSettings",
     "measure",
     "saturation_load",
+    "sweep",
 ]

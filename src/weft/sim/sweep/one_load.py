@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,15 +12,14 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.routes import Routes
-from weft.sim.flow import simulate
-from weft.sim.packet import Hardware, simulate_packets
+from weft.sim.options import Level
 from weft.sim.packet.network import picoseconds
+from weft.sim.simulate import simulate
 from weft.sim.sweep.window_measures import OpenLoopMeasures, measure
 from weft.workload import Workload, WorkloadBuilder
 from weft.workload.patterns import pattern as patterns
 from weft.workload.sources import Distribution, open_loop
 
-Level = Literal["packet", "flow"]
 #: Called now and then while a level runs; what it raises ends the run.
 Watch = Callable[[Any], None]
 
@@ -91,7 +90,7 @@ class Traffic:
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """What the messages cross: a fabric, routes, a policy and a level of detail.
+    """What the messages cross: a fabric, routes and a level of detail.
 
     Parameters
     ----------
@@ -99,17 +98,13 @@ class Network:
         Where, and by which way.
     level
         ``packet`` or ``flow``.
-    policy, hardware
-        Of the packet level.
     options
-        Further ones of `simulate_packets` or `simulate`.
+        Settings of runs, as `weft.simulate` takes them.
     """
 
     fabric: Fabric
     routes: Routes
     level: Level = "packet"
-    policy: str = "deterministic"
-    hardware: Hardware = field(default_factory=Hardware)
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def run(
@@ -129,9 +124,9 @@ class Network:
                 self.fabric, self.routes, workload, seed=seed, progress=watch, **self.options
             )
             return flow.arrived_ns, flow.makespan_ns
-        result = simulate_packets(
-            self.fabric, self.routes, workload, hardware=self.hardware, policy=self.policy,
-            seed=seed, max_time_ns=max_time_ns, progress=watch, **self.options,
+        result = simulate(
+            self.fabric, self.routes, workload, level="packet", seed=seed,
+            max_time_ns=max_time_ns, progress=watch, **self.options,
         )  # fmt: skip
         arrived = np.where(result.arrived_ps < 0, -1.0, result.arrived_ps / 1e3)
         if result.complete:

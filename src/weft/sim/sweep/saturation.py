@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Unpack
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -11,10 +11,12 @@ import polars as pl
 from weft.core.errors import InputError, WeftError
 from weft.core.pool import run_all
 from weft.core.registry import convert
+from weft.core.settings import document
 from weft.fabrics import Fabric
+from weft.sim.options import Level, RunSettings
+from weft.sim.sweep.loads import processes_for, refuse_all_failed
 from weft.sim.sweep.one_load import measure_load
-from weft.sim.sweep.settings import LOAD_STEP, Engines, Study, SweepSettings, load_value
-from weft.sim.sweep.sweep import processes_for, refuse_all_failed
+from weft.sim.sweep.settings import LOAD_STEP, OWN, Engines, Study, TrafficSettings, load_value
 from weft.sim.sweep.window_measures import SATURATION_COLUMNS, OpenLoopMeasures, table
 
 #: Loads of the runs of a search add up to about so many times the highest.
@@ -27,9 +29,12 @@ def saturation_load(
     *,
     resolution: float = 0.01,
     highest: float = 1.0,
+    level: Level = "packet",
+    policy: str | Sequence[str] | None = None,
+    seed: int = 0,
     processes: int | None = None,
     progress: Callable[[int, int], None] | None = None,
-    **settings: Unpack[SweepSettings],
+    **options: Any,
 ) -> pl.DataFrame:
     """The load from which a network saturates, by bisection.
 
@@ -40,8 +45,8 @@ def saturation_load(
 
     Parameters
     ----------
-    fabric, routes, processes, progress, **settings
-        As for `load_sweep`; each combination of engine and policy is searched by itself.
+    fabric, routes, level, policy, seed, processes, progress
+        As for `weft.sweep`; each combination of engine and policy is searched by itself.
     resolution
         Width of the interval at the end.
     highest
@@ -55,13 +60,13 @@ def saturation_load(
     Raises
     ------
     InputError, NotApplicable
-        As `load_sweep` does.
+        As `weft.sweep` does.
     """
     resolution = convert(resolution, float, "resolution")
     if not LOAD_STEP <= resolution < np.inf:
         raise InputError(f"a resolution must be at least {LOAD_STEP:g}, not {resolution}")
     highest = load_value(highest)
-    study = Study.of(fabric, routes, settings)
+    study = Study.of(fabric, routes, level, policy, seed, options)
     tasks = [
         (number, highest, resolution)
         for number, each in enumerate(study.configurations)
@@ -142,3 +147,6 @@ def _search(
         "accepted_load": None if at_high is None else at_high.accepted_load,
         "runs": runs,
     }
+
+
+document(saturation_load, TrafficSettings, RunSettings, without=OWN)

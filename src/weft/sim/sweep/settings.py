@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict, Unpack, get_args
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field
 
-from weft.core.arguments import whole_number
 from weft.core.errors import InputError, NotApplicable
-from weft.core.registry import convert, did_you_mean
+from weft.core.settings import Option, Rate, Settings, known_fields, settings
 from weft.core.units import Bytes, Nanoseconds
 from weft.fabrics import Fabric, check_fabric
 from weft.routes import Routes
 from weft.routing import engine as engines
 from weft.routing import route
-from weft.sim.flow import simulate
-from weft.sim.packet import Hardware, simulate_packets
+from weft.sim.options import (
+    NO_CHOICE,
+    Level,
+    RunSettings,
+    check_level,
+    levels_that_know,
+    usual_policy,
+)
+from weft.sim.packet import Hardware
 from weft.sim.packet.limits import LONGEST_OPTIONS_NS
-from weft.sim.packet.policies import policy as policies
 from weft.sim.static.loads import host_rate_gbps
-from weft.sim.sweep.one_load import Level, Network, Traffic
+from weft.sim.sweep.one_load import Network, Traffic
 from weft.workload import traffic as flows_of
 from weft.workload.sources import Distribution
 
@@ -34,67 +39,61 @@ WARM_UP, COOL_DOWN, DRAIN = 0.25, 0.25, 10.0
 #: Loads are told apart, and seeds made of them, to this.
 LOAD_STEP = 1e-6
 
-#: Options of the levels that a sweep sets for each run.
-_OWN = (
-    "fabric", "routes", "workload", "hardware", "policy", "seed", "max_time_ns", "progress",
-)  # fmt: skip
+#: Settings of runs that a sweep has no use for.
+OWN = ("max_time_ns", "snapshot_ns", "trace")
 
 #: Routes of a sweep: an engine by name, routes, or several of both.
 Engines = str | Routes | Sequence[str | Routes]
-#: The policy of routes that leave no choice.
-NO_CHOICE = "deterministic"
 
 
-class SweepSettings(TypedDict, total=False):
-    """What a sweep may be told besides the fabric and the routes.
+@dataclass(frozen=True)
+class TrafficSettings(Settings):
+    """What sources send, and the windows in which it is measured.
 
     Parameters
     ----------
     pattern
-        A traffic pattern, with options or not: ``uniform``. Every host is a rank. Where each
-        message draws its destination (`uniform`; `hot-spot` with its `hosts` given), the draws
+        Traffic pattern, with options as in ``hot-spot:fraction=0.2``. Every host is a rank. Where
+        each message draws its destination (`uniform`; `hot-spot` with its `hosts` given), the draws
         are other ones for each load.
     size
-        Mean size of a message, bytes or text such as ``4KiB``: 2048.
-    size_distribution, interarrival
-        ``fixed``, ``uniform`` or ``exponential``: of sizes fixed, of times exponential, which is
-        Poisson traffic.
+        Mean size of a message.
+    size_distribution
+        How sizes are distributed.
+    interarrival
+        How intervals between messages are distributed: ``exponential`` is Poisson traffic.
     rate_gbps
-        Rate that a load of 1 stands for: that of the fastest cable of a host.
-    level
-        ``packet`` or ``flow``: packet.
-    policy
-        Of the packet level, one or several. Left out, deterministic; where routes leave a choice
-        the one called as the engine, or ecmp.
-    hardware
-        Of the packet level: `Hardware` with its defaults.
-    options
-        More options of `simulate_packets`, or of `simulate` at the flow level.
-    warmup, measure, cooldown
-        Before, in and after which messages are measured, ns or text such as ``1ms``. Left out, the
-        window is so long that 100,000 messages would be born in it at load 1, but at least 500 and
-        at most 4,000 message times at full rate; warm-up and cool-down are a quarter of it.
+        Rate that a load of 1 stands for.
+    warmup
+        Time before the window.
+    measure
+        The window: messages born in it are measured.
+    cooldown
+        How long sources go on after it.
     drain
-        How long to wait for messages on the way once sources have stopped: ten times all before.
-        The flow level waits for all.
-    seed
-        From which each load's is made: 0.
+        How long to wait for what is then on the way. The flow level waits for all.
+
+    Raises
+    ------
+    InputError
+        On a value that cannot be.
     """
 
-    pattern: str
-    size: str | int
-    size_distribution: Distribution
-    interarrival: Distribution
-    rate_gbps: float | None
-    level: Level
-    policy: str | Sequence[str]
-    hardware: Hardware | None
-    options: Mapping[str, Any]
-    warmup: str | float | None
-    measure: str | float | None
-    cooldown: str | float | None
-    drain: str | float | None
-    seed: int
+    pattern: str = "uniform"
+    size: Annotated[Bytes, Field(ge=1)] = 2048
+    size_distribution: Distribution = "fixed"
+    interarrival: Distribution = "exponential"
+    rate_gbps: Annotated[Rate | None, Option(usual="that of the fastest cable of a host")] = None
+    warmup: Annotated[Nanoseconds | None, Option(usual="a quarter of the window")] = None
+    measure: Annotated[
+        Annotated[Nanoseconds, Field(gt=0)] | None,
+        Option(
+            usual="so long that 100,000 messages would be born in it at load 1, but 500 to 4,000 "
+            "message times at full rate"
+        ),
+    ] = None
+    cooldown: Annotated[Nanoseconds | None, Option(usual="a quarter of the window")] = None
+    drain: Annotated[Nanoseconds | None, Option(usual="ten times all before")] = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,8 +138,23 @@ class Study:
     hardware: str | None
 
     @classmethod
-    def of(cls, fabric: Fabric, routes: Engines, settings: SweepSettings) -> Study:
+    def of(
+        cls,
+        fabric: Fabric,
+        routes: Engines,
+        level: str,
+        policy: str | Sequence[str] | None,
+        seed: int,
+        given: Mapping[str, Any],
+    ) -> Study:
         """Everything checked and routed, and every combination tried with one message.
+
+        Parameters
+        ----------
+        fabric, routes, level, policy, seed
+            As of `weft.sweep`.
+        given
+            Settings of the traffic and of runs.
 
         Raises
         ------
@@ -150,22 +164,23 @@ class Study:
             When no combination fits, or the pattern does not exist for so many hosts.
         """
         check_fabric(fabric)
-        known = SweepSettings.__annotations__
-        wrong = [name for name in settings if name not in known]
-        if wrong:
-            raise InputError(f"unknown setting {wrong[0]!r}; there are {', '.join(known)}")
-        level = settings.get("level", "packet")
-        if level not in get_args(Level):
-            raise InputError(f"unknown level {level!r}; there are {', '.join(get_args(Level))}")
-        hardware = settings.get("hardware")
-        policy = settings.get("policy")
-        if hardware is not None and not isinstance(hardware, Hardware):
-            raise InputError(f"expected a Hardware, not {hardware!r}")
-        if level == "flow" and (hardware is not None or policy not in (None, NO_CHOICE)):
-            raise InputError("the flow level has neither hardware nor policies")
-        seed = whole_number(convert(settings.get("seed", 0), int, "seed"), "seed")
-        options = _options(level, settings.get("options", {}))
-        traffic = resolved(fabric, **settings)
+        level = check_level(level)
+        if level == "static":
+            raise InputError("the static level knows no load; there are packet and flow")
+        ours = settings(TrafficSettings)
+        theirs = [item for item in settings(RunSettings) if item.field not in OWN]
+        known = [*ours, *(item for item in theirs if item.of(level))]
+        whose = f"a sweep at the {level} level"
+        known_fields(
+            given, known, whose, lambda name: "" if name in OWN else levels_that_know(name)
+        )
+        names = [item.field for item in ours]
+        of_traffic = {name: value for name, value in given.items() if name in names}
+        of_runs = {name: value for name, value in given.items() if name not in names}
+        if policy is not None:
+            RunSettings.at(level, {"policy": ""})
+        chosen = RunSettings.at(level, {**of_runs, "seed": seed})
+        traffic = resolved(fabric, TrafficSettings(**of_traffic), level)
         asked = _listed("routes", routes)
         listed = None if policy is None else _listed("policy", policy)
         if not asked or listed == []:
@@ -173,23 +188,25 @@ class Study:
         made = []
         for engine in asked:
             name, ways = _routed(fabric, engine)
-            for each in [_usual_policy(ways)] if listed is None else listed:
-                chosen = each if level == "packet" else None
+            usual = NO_CHOICE if isinstance(ways, NotApplicable) else usual_policy(ways)
+            for each in [usual] if listed is None else listed:
+                named = each if level == "packet" else None
                 if isinstance(ways, NotApplicable):
-                    made.append(Configuration(name, chosen, None, str(ways)))
+                    made.append(Configuration(name, named, None, str(ways)))
                     continue
-                network = Network(fabric, ways, level, each, hardware or Hardware(), options)
+                options = {**of_runs, "policy": each} if level == "packet" else of_runs
+                network = Network(fabric, ways, level, options)
                 try:
                     network.try_out()
-                    made.append(Configuration(name, chosen, network))
+                    made.append(Configuration(name, named, network))
                 except NotApplicable as reason:
-                    made.append(Configuration(name, chosen, None, str(reason)))
+                    made.append(Configuration(name, named, None, str(reason)))
         if all(each.network is None for each in made):
             raise NotApplicable(
                 "; ".join(dict.fromkeys(f"{each.engine}: {each.reason}" for each in made))
             )
-        said = _unusual(hardware or Hardware()) if level == "packet" else None
-        return cls(fabric, level, traffic, seed, tuple(made), said)
+        said = _unusual(chosen.hardware) if level == "packet" else None
+        return cls(fabric, level, traffic, chosen.seed, tuple(made), said)
 
     def seed_of(self, load: float) -> int:
         """Seed of a run: equal loads meet equal traffic, whatever the engine and policy."""
@@ -224,47 +241,32 @@ class Study:
         return found
 
 
-def resolved(fabric: Fabric, **settings: Unpack[SweepSettings]) -> Traffic:
-    """The traffic of a sweep, with what nobody said filled in; what is no part of it is left out.
+def resolved(fabric: Fabric, given: TrafficSettings, level: Level = "packet") -> Traffic:
+    """The traffic of a sweep, with what nobody said filled in.
 
     Raises
     ------
     InputError, NotApplicable
         On a value that does not fit, or a pattern that does not exist for so many hosts.
     """
-    mean = convert(settings.get("size", 2048), Bytes, "size")
-    if mean < 1:
-        raise InputError(f"size must be at least 1, not {mean}")
-    given = settings.get("rate_gbps")
-    rate = host_rate_gbps(fabric) if given is None else convert(given, float, "rate_gbps")
-    if not 0 < rate < np.inf:
-        raise InputError(f"rate_gbps must be above 0, not {rate}")
-    size_distribution = settings.get("size_distribution", "fixed")
-    interarrival = settings.get("interarrival", "exponential")
-    for name, value in (("size_distribution", size_distribution), ("interarrival", interarrival)):
-        if value not in get_args(Distribution):
-            known = ", ".join(get_args(Distribution))
-            raise InputError(f"unknown {name} {value!r}; there are {known}")
-    pattern = settings.get("pattern", "uniform")
-    sources = len(np.unique(flows_of(fabric.num_hosts, pattern).sources))
+    rate = host_rate_gbps(fabric) if given.rate_gbps is None else given.rate_gbps
+    sources = len(np.unique(flows_of(fabric.num_hosts, given.pattern).sources))
     times = min(max(MESSAGES / sources, SHORTEST), LONGEST)
-    window = _time("measure", settings.get("measure"), times * 8 * mean / rate)
-    if not window > 0:
-        raise InputError("measure must be above 0")
-    before = _time("warmup", settings.get("warmup"), WARM_UP * window)
-    after = _time("cooldown", settings.get("cooldown"), COOL_DOWN * window)
-    drain = _time("drain", settings.get("drain"), DRAIN * (before + window + after))
+    window = times * 8 * given.size / rate if given.measure is None else given.measure
+    before = WARM_UP * window if given.warmup is None else given.warmup
+    after = COOL_DOWN * window if given.cooldown is None else given.cooldown
+    drain = DRAIN * (before + window + after) if given.drain is None else given.drain
     longest = LONGEST_OPTIONS_NS["max_time_ns"]
-    if before + window + after + drain > longest and settings.get("level", "packet") == "packet":
+    if before + window + after + drain > longest and level == "packet":
         raise InputError(
             f"warmup, measure, cooldown and drain are {before + window + after + drain:.4g} ns "
             f"together; at most {longest:.4g} are simulated"
         )
     return Traffic(
-        pattern=pattern,
-        size=mean,
-        size_distribution=size_distribution,
-        interarrival=interarrival,
+        pattern=given.pattern,
+        size=given.size,
+        size_distribution=given.size_distribution,
+        interarrival=given.interarrival,
         rate_gbps=rate,
         sources=sources,
         warmup_ns=before,
@@ -304,34 +306,6 @@ def _listed(name: str, given: Any) -> list[Any]:
     return list(given)
 
 
-def _options(level: Level, given: Any) -> Mapping[str, Any]:
-    """Options of a level that a sweep does not set itself.
-
-    Raises
-    ------
-    InputError
-        On others.
-    """
-    if not isinstance(given, Mapping):
-        raise InputError(f"options must be a mapping of names to values, not {given!r}")
-    function = simulate_packets if level == "packet" else simulate
-    parameters = inspect.signature(function).parameters
-    known = [name for name in parameters if name not in _OWN]
-    for name in given:
-        if name in _OWN:
-            raise InputError(f"options: {name} is set by the sweep itself")
-        if name not in known:
-            raise InputError(
-                f"options: the {level} level has no {name!r}{did_you_mean(str(name), known)}; "
-                f"there are {', '.join(known)}"
-            )
-    return given
-
-
-def _time(name: str, value: str | float | None, default: float) -> float:
-    return default if value is None else float(convert(value, Nanoseconds, name))
-
-
 def _unusual(hardware: Hardware) -> str:
     """Settings that are not the usual ones, in words."""
     usual = Hardware().table()
@@ -341,14 +315,6 @@ def _unusual(hardware: Hardware) -> str:
         )
         or "usual"
     )
-
-
-def _usual_policy(ways: Routes | NotApplicable) -> str:
-    """The policy of routes of which nobody said one."""
-    if isinstance(ways, NotApplicable) or ways.settled:
-        return NO_CHOICE
-    name = ways.engine.partition(":")[0]
-    return name if name in policies else "ecmp"
 
 
 def _routed(fabric: Fabric, engine: str | Routes) -> tuple[str, Routes | NotApplicable]:

@@ -27,8 +27,8 @@ from weft.core.pool import run_all
 from weft.fabrics import Fabric
 from weft.fabrics.topology import build
 from weft.routes import Routes, TableRoutes, VirtualLanes
-from weft.sim.flow.engine import simulate
-from weft.sim.packet import Hardware, simulate_packets
+from weft.sim.packet import Hardware
+from weft.sim.simulate import simulate
 from weft.workload import Workload, WorkloadBuilder
 
 #: Called now and then; what it raises ends a run.
@@ -235,9 +235,10 @@ def packet_times(
     random = np.random.default_rng([edges, *graph[0], *graph[1]])
     start_ns = np.round(random.random(edges) * variant.start_ns, 3)
     placement = np.ravel(np.stack(graph, 1))
-    result = simulate_packets(
+    result = simulate(
         fabric, routes, processes(graph, size_bytes, start_ns), placement,
         hardware=variant.hardware, eager_bytes=size_bytes if variant.eager else 0, progress=watch,
+        level="packet",
     )  # fmt: skip
     if not result.complete:
         raise KeyboardInterrupt  # nothing else ends a run early

@@ -12,8 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from weft.core.pool import cores, run_all
-from weft.sim.flow import simulate
-from weft.sim.packet import simulate_packets
+from weft.sim.simulate import simulate
 from weft.studies.kns import machine
 from weft.studies.kns.benchmarks import (
     BENCHMARKS,
@@ -240,9 +239,9 @@ def measure(setting: Setting, run: Run, watch: Callable[[Any], None] = lambda _:
             busy = flow.links()["utilisation"].fill_null(0.0).to_numpy()
             parts.append((times, flow.makespan_ns, busy[inner].max(initial=0.0), 0, float("nan")))
         else:
-            packet = simulate_packets(
+            packet = simulate(
                 fabric, routes, work, hosts[order], hardware=machine.hardware(run.network),
-                progress=watch, **shared,
+                progress=watch, **shared, level="packet",
             )  # fmt: skip
             if not packet.complete:
                 raise KeyboardInterrupt  # nothing else ends a run early

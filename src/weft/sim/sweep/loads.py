@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any
 
 import polars as pl
 
 from weft.core.errors import InputError, WeftError
 from weft.core.pool import check_processes, cores, run_all
+from weft.core.settings import document
 from weft.fabrics import Fabric
+from weft.sim.options import Level, RunSettings
 from weft.sim.sweep.one_load import measure_load
-from weft.sim.sweep.settings import Engines, Study, SweepSettings, load_value
+from weft.sim.sweep.settings import OWN, Engines, Study, TrafficSettings, load_value
 from weft.sim.sweep.window_measures import SWEEP_COLUMNS, measured, table
 
 #: Loads of a sweep for which nobody asked.
@@ -21,14 +23,17 @@ LOADS = tuple(round(0.1 * step, 1) for step in range(1, 10))
 _WORTH_PROCESSES = 1_000_000
 
 
-def load_sweep(
+def sweep(
     fabric: Fabric,
     routes: Engines = "minhop",
     *,
     loads: Iterable[float] = LOADS,
+    level: Level = "packet",
+    policy: str | Sequence[str] | None = None,
+    seed: int = 0,
     processes: int | None = None,
     progress: Callable[[int, int], None] | None = None,
-    **settings: Unpack[SweepSettings],
+    **options: Any,
 ) -> pl.DataFrame:
     """Latency and accepted load over offered load, by an independent run for each point.
 
@@ -45,13 +50,18 @@ def load_sweep(
         An engine by name, with options or not, routes, or several of both.
     loads
         Mean rates of a source over `rate_gbps`, each above 0.
+    level
+        Level of detail: ``packet`` or ``flow``.
+    policy
+        Of the packet level, one or several. Left out, deterministic; where routes leave a choice
+        the one called as the engine, or ecmp.
+    seed
+        From which each load's is made.
     processes
         Worker processes; left out, as many as there are cores when the sweep is long. A script
         that uses them keeps its work under ``if __name__ == "__main__":``.
     progress
         Called with how many runs are done, of how many.
-    **settings
-        `SweepSettings`: pattern, size, hardware, policy, warmup, measure, seed and others.
 
     Returns
     -------
@@ -73,7 +83,7 @@ def load_sweep(
     wanted = sorted({load_value(load) for load in loads})
     if not wanted:
         raise InputError("no load to run at was given")
-    study = Study.of(fabric, routes, settings)
+    study = Study.of(fabric, routes, level, policy, seed, options)
     points = [
         (number, load)
         for load in (wanted[place] for place in ends_first(len(wanted)))
@@ -154,3 +164,6 @@ def _point(study: Study, point: tuple[int, float], watch: Callable[[Any], None])
     except WeftError as error:
         return {"status": "failed", "reason": str(error)}
     return {**measured(found), "reason": None}
+
+
+document(sweep, TrafficSettings, RunSettings, without=OWN)

@@ -23,8 +23,8 @@ def parameters(section: str) -> list[tuple[list[str], str]]:
 
 
 def meanings(docstring: str) -> dict[str, str]:
-    """What each parameter means, in one line; several under one head share theirs."""
+    """What each parameter means, in one line with backticks; several under one head share it."""
     found: dict[str, str] = {}
     for names, text in parameters(dict(sections(docstring)).get("Parameters", "")):
-        found |= dict.fromkeys(names, " ".join(text.replace("`", "").split()))
+        found |= dict.fromkeys(names, " ".join(text.split()))
     return found

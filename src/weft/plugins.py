@@ -1,0 +1,39 @@
+"""Decorators by which engines, topologies, policies and so on are added, and the types they take.
+
+docs/architecture.md says how. A distribution of its own imports from here and from `weft` alone.
+"""
+
+from weft.core.registry import Entry, Registry
+from weft.core.units import Bytes, Nanoseconds
+from weft.fabrics.formats import reader, writer
+from weft.fabrics.topology import topology
+from weft.routing import engine
+from weft.sim.packet.policies import policy
+from weft.studies import paper
+from weft.workload.apps import application
+from weft.workload.collectives import Group, algorithm
+from weft.workload.formats import workload_reader, workload_writer
+from weft.workload.patterns.pattern_registry import Pairs, pattern
+from weft.workload.placement import Room, placement
+
+__all__ = [
+    "Bytes",
+    "Entry",
+    "Group",
+    "Nanoseconds",
+    "Pairs",
+    "Registry",
+    "Room",
+    "algorithm",
+    "application",
+    "engine",
+    "paper",
+    "pattern",
+    "placement",
+    "policy",
+    "reader",
+    "topology",
+    "workload_reader",
+    "workload_writer",
+    "writer",
+]

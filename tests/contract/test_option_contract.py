@@ -1,0 +1,156 @@
+"""Every setting is declared once: Python, files, the command line and the page have the same."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+
+import weft
+from weft.cli.app import program
+from weft.cli.common import FabricOptions
+from weft.cli.options import options_of
+from weft.cli.reference import TABLES, page
+from weft.cli.simulate_options import RunOptions
+from weft.core.errors import InputError
+from weft.core.settings import Option, Settings, Truth, settings
+from weft.core.units import Bytes
+from weft.experiment import check
+from weft.experiment.spec import Experiment, HardwarePart, _table
+from weft.fabrics.faults import Faults
+from weft.fabrics.load import Source
+from weft.sim.options import RunSettings
+from weft.sim.packet.hardware_text import hardware_of, parse_hardware
+from weft.sim.sweep.settings import OWN, TrafficSettings
+
+DOCS = Path(__file__).parents[2] / "docs"
+JOB = {"job": [{"workload": "barrier"}]}
+#: Tables whose settings `weft simulate` takes no options for, or in `--hardware`.
+NOT_OF_SIMULATE = ("Hardware", "Traffic")
+#: Commands that read a fabric and may break it.
+OF_FABRICS = ("compare", "convert", "cost", "info", "route", "simulate", "sweep")
+
+
+def words_of(command: str) -> set[str]:
+    """Names of the options that a command takes."""
+    arguments = program([command])[command].assemble_argument_collection()
+    taken = [each for each in arguments if each.parse]
+    names = {name for each in taken for name in each.names if name[:2] == "--"}
+    return names - {name for each in taken for name in each.negatives}
+
+
+def flags(*kinds: type) -> set[str]:
+    return {item.flag for kind in kinds for item in settings(kind) if item.flag}
+
+
+def test_the_page_is_what_the_code_says() -> None:
+    assert (DOCS / "options.md").read_text() == page(), "python -m weft.cli.reference has the page"
+
+
+def test_every_setting_says_what_it_means() -> None:
+    for _, (_, _, items) in TABLES.items():
+        assert not [item.key for item in items if not item.help]
+
+
+def test_simulate_takes_the_settings_everywhere() -> None:
+    fields_of = {item.field for item in settings(RunSettings)}
+    takes = set(inspect.signature(weft.simulate).parameters)
+    assert takes - fields_of == {
+        "fabric", "routes", "workload", "placement", "level", "progress",
+    }  # fmt: skip
+    assert fields_of <= takes
+    assert {item.key for item in settings(RunSettings)} <= set(Experiment.model_fields)
+    # Nothing else, and nothing that the page leaves out.
+    tables = (items for title, (_, _, items) in TABLES.items() if title not in NOT_OF_SIMULATE)
+    listed = {item.flag for items in tables for item in items if item.flag}
+    assert words_of("simulate") == listed | {"--progress", "--engines", "--policies"}
+
+
+def test_sweeps_take_what_runs_take() -> None:
+    runs = {item.flag for item in settings(RunSettings) if item.field not in OWN}
+    assert runs | flags(TrafficSettings) <= words_of("sweep")
+    for name in (item.field for item in settings(RunSettings) if item.field not in OWN):
+        with pytest.raises(InputError, match=f"^{name}|has no {name}; the"):
+            weft.sweep(weft.fabric("ring:4"), loads=(0.1,), level="flow", **{name: object()})
+
+
+@pytest.mark.parametrize("command", OF_FABRICS)
+def test_commands_that_read_fabrics_take_all_faults(command: str) -> None:
+    own = {"--format", "--names"} if command == "convert" else set()
+    assert flags(Faults) | flags(Source) - own <= words_of(command)
+
+
+def test_faults_are_the_same_however_they_are_said() -> None:
+    said = Faults(
+        cables=("s1-0[5]",), switches=("s1-1",), slow={"s1-2[5]": "1xHDR"}, random_cables=1, seed=3
+    )
+    options = FabricOptions(
+        fail_cable=("s1-0[5]",), fail_switch=("s1-1",), slow_cable=("s1-2[5]=1xHDR",),
+        random_cables="1", fault_seed="3",
+    )  # fmt: skip
+    table = {
+        "cables": ["s1-0[5]"], "switches": ["s1-1"], "slow": {"s1-2[5]": "1xHDR"},
+        "random_cables": 1, "seed": 3,
+    }  # fmt: skip
+    assert Faults(**options.parts()[1]) == said
+    assert check({"fabric": "x", "faults": table, **JOB}).faults.made == said
+    tree = weft.fabric("xgft:2;4,4;1,4", faults=said)
+    assert tree.num_cables == options.load("xgft:2;4,4;1,4").num_cables < 32
+
+
+def test_hardware_is_the_same_however_it_is_said() -> None:
+    text = "turn=64KiB,vlarb_low=0:4,1:8,high_limit=3,cc_threshold=9"
+    keys = {"turn": "64KiB", "vlarb_low": ["0:4", "1:8"], "high_limit": 3, "cc_threshold": 9}
+    said = weft.Hardware(
+        turn_bytes="64KiB",  # type: ignore[arg-type]
+        vl_arbitration=weft.VlArbitration(low=((0, 4), (1, 8)), limit=3),
+        congestion_control=weft.CongestionControl(threshold=9),
+    )
+    assert hardware_of(parse_hardware([text])) == said == HardwarePart(**keys).made
+    assert {item.key for item in TABLES["Hardware"][2]} == set(HardwarePart.model_fields)
+    kinds = (weft.Hardware, weft.VlArbitration, weft.CongestionControl)
+    assert {item.field for item in TABLES["Hardware"][2]} == {
+        field.name for kind in kinds for field in fields(kind)
+    } - {"vl_arbitration"}
+
+
+@dataclass(frozen=True)
+class More(Settings):
+    """A class with two settings.
+
+    Parameters
+    ----------
+    extra_bytes
+        How many more.
+    whole
+        Whether all.
+    """
+
+    extra_bytes: Bytes = 3
+    whole: Annotated[Truth, Option(flag="no_whole", means=False)] = True
+
+
+def test_a_field_is_all_that_a_setting_takes() -> None:
+    extra, _ = settings(More)
+    assert (extra.key, extra.flag, extra.help) == ("extra", "--extra", "How many more.")
+    made = options_of("MoreOptions", settings(More))(extra="4KiB", no_whole=True)
+    given = {item.key: made.value(name) for name, item in made.items.items()}
+    assert given == {"extra": "4KiB", "whole": False}
+    part = _table("MorePart", settings(More), lambda keys: keys)(**given)
+    assert part.made == {"extra": 4096, "whole": False}
+    assert More(extra_bytes="4KiB", whole=False) == More(4096, False)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"^extra_bytes: 'x' does not fit: 'x' is no size"):
+        More(extra_bytes="x")  # type: ignore[arg-type]
+
+
+def test_mistakes_name_their_place() -> None:
+    with pytest.raises(InputError, match=r"^--fault-seed goes with --random-cables or --random-sw"):
+        FabricOptions(fault_seed="1").parts()
+    with pytest.raises(InputError, match=r"^faults: .*seed goes with random_cables"):
+        check({"fabric": "x", "faults": {"seed": 1}, **JOB})
+    with pytest.raises(InputError, match=r"^seed goes with random_cables or random_switches"):
+        Faults(seed=1)
+    assert RunOptions(no_handshake=True).flags() == ["--no-handshake"]

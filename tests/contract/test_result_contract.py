@@ -1,0 +1,40 @@
+"""Results of all levels answer the same questions."""
+
+from __future__ import annotations
+
+import inspect
+
+import polars as pl
+import pytest
+
+import weft
+from weft.sim.options import LEVELS, Level
+
+FABRIC = weft.fabric("xgft:2;2,2;1,2")
+ROUTES = weft.route(FABRIC, "dmodk")
+WORK = weft.load_workload("alltoall:size=4KiB", 4)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_every_level_has_the_protocol(level: Level) -> None:
+    found = weft.simulate(FABRIC, ROUTES, WORK, level=level)
+    assert isinstance(found, weft.Result)
+    for name, member in inspect.getmembers(weft.Result):
+        if not name.startswith("_"):
+            there = getattr(found, name)
+            assert callable(there) == inspect.isfunction(member), name
+    assert found.fabric is FABRIC
+    assert found.engine == "dmodk"
+    assert found.workload is WORK
+    assert found.host.tolist() == [0, 1, 2, 3]
+    assert (found.makespan_ns is None) == (level == "static")
+    for table, rows in ((found.messages(), 12), (found.links(), FABRIC.num_links)):
+        assert isinstance(table, pl.DataFrame)
+        assert len(table) >= rows
+    assert found.phases()["messages"].to_list() == [12]
+    figures = found.summary()
+    assert {"engine", "messages", "size_bytes", "busiest_link"} <= figures.keys()
+    assert figures["messages"] == 12
+    page = found._repr_html_()
+    assert page.startswith("<table>")
+    assert "dmodk" in page
