@@ -14,7 +14,7 @@ import sys
 import numpy as np
 
 from weft.fabrics import Fabric, FabricBuilder, NodeKind, Parts
-from weft.fabrics.formats import write_file
+from weft.fabrics.formats import write_fabric
 
 SPINES, NEW_LEAVES, OLD_LEAVES, NODES_PER_LEAF = 4, 4, 4, 16
 
@@ -47,4 +47,4 @@ def cluster() -> Fabric:
 
 
 if __name__ == "__main__":
-    write_file(cluster(), sys.argv[1])
+    write_fabric(cluster(), sys.argv[1])

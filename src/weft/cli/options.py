@@ -67,15 +67,41 @@ def _option(item: Setting) -> tuple[Any, Any]:
 
 def help_of(item: Setting) -> str:
     """What an option means, what it may be and what it is when left out."""
-    said = [item.help.replace("`", "")]
-    if item.choices and item.option.means is None:
+    told = item.help.replace("`", "")
+    if item.option.means is not None:
+        return (
+            f"Turn off: {told}"
+            if item.option.means is False
+            else f"{told[:-1]}: {item.option.means}."
+        )
+    said = [told]
+    if item.choices:
         said.append(f"One of {', '.join(map(str, item.choices))}.")
     if is_listed(item):
         said.append("Repeatable.")
-    usual = item.option.usual or ("" if item.option.means is not None else _shown(item.default))
-    if usual:
+    if usual := usual_of(item):
         said.append(f"Default: {usual}.")
     return " ".join(said)
+
+
+def usual_of(item: Setting) -> str:
+    """What a setting is when left out, with its unit; empty where that is nothing."""
+    default = item.default
+    if (
+        item.option.usual
+        or default in (None, ())
+        or not isinstance(default, str | int | float | tuple)
+    ):
+        return item.option.usual
+    if isinstance(default, tuple):
+        return ", ".join(default)
+    if isinstance(default, bool):
+        return str(default).lower()
+    kind = type_of(item)
+    if kind == "size" and isinstance(default, int):
+        return f"{default // 1024} KiB" if default and default % 1024 == 0 else f"{default} B"
+    text = f"{default:g}" if isinstance(default, float) else f"{default}"
+    return f"{text} ns" if kind == "time" else text
 
 
 #: What values are called that a function of this name reads from text.
@@ -113,12 +139,6 @@ def bounds(item: Setting) -> str:
         f"{word} {found[key]:.4g}" for key, word in words if key in found and found[key] < 2**30
     ]
     return f", {', '.join(said)}" if said else ""
-
-
-def _shown(default: Any) -> str:
-    if isinstance(default, tuple):
-        return ", ".join(default)
-    return f"{default}" if isinstance(default, str | int | float) else ""
 
 
 def split_names(text: str) -> list[str]:

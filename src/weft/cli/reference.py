@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING
 from typing import Any
 
-from weft.cli.options import bounds, type_of
+from weft.cli.options import bounds, type_of, usual_of
 from weft.core.settings import Setting, settings
 from weft.experiment.spec import Experiment, Head, JobPart, OutputPart
 from weft.fabrics.faults import Faults
@@ -35,19 +35,10 @@ def _code(text: str) -> str:
 
 
 def _usual(item: Setting) -> str:
-    if item.option.usual:
-        return item.option.usual
-    if item.default is MISSING:
+    if item.default is MISSING and not item.option.usual:
         return "must be given"
-    if item.default is None or isinstance(item.default, Mapping) or item.default == ():
-        return ""
-    if isinstance(item.default, bool):
-        return str(item.default).lower()
-    if isinstance(item.default, tuple):
-        return ", ".join(map(_code, item.default))
-    if isinstance(item.default, float | int):
-        return f"{item.default:g}" if isinstance(item.default, float) else f"{item.default}"
-    return _code(item.default) if isinstance(item.default, str) else "the usual"
+    usual = usual_of(item)
+    return _code(usual) if usual in (item.default, *item.choices) else usual
 
 
 def _type(item: Setting) -> str:

@@ -213,9 +213,9 @@ class OutputPart(Part):
     folder
         Folder for tables of runs, jobs, phases, messages, ranks and links.
     format
-        Write tables as CSV rather than Parquet.
+        Format of tables.
     messages
-        Write no table of single messages.
+        Write the table of single messages, too.
     html
         Write a page that shows a run of the packet level over time.
     """

@@ -124,9 +124,10 @@ class RunSettings(Settings):
             usual="the engine's own, or ecmp where routes leave a choice",
         ),
     ] = None  # fmt: skip
-    hardware: Annotated[InstanceOf[Hardware], Option(levels=TIMED, written=tuple[str, ...])] = (
-        USUAL_HARDWARE
-    )
+    hardware: Annotated[
+        InstanceOf[Hardware],
+        Option(levels=TIMED, written=tuple[str, ...], usual="the usual"),
+    ] = USUAL_HARDWARE
     tolerance: Annotated[Number, Field(ge=0, lt=1), Option(levels=FLOW)] = 0.0
     eager_bytes: Annotated[Bytes, Option(levels=TIMED)] = 16384
     handshake: Annotated[Truth, Option(flag="no_handshake", means=False, levels=TIMED)] = True
