@@ -1,0 +1,39 @@
+"""What notebooks show: small tables, whatever names hold."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import weft
+
+
+def cells(shown: object) -> list[str]:
+    """Texts of a table, which is well-formed."""
+    page = shown._repr_html_()  # type: ignore[attr-defined]
+    return list(ET.fromstring(page).itertext())
+
+
+def test_fabrics_routes_verdicts_and_comparisons_are_tables() -> None:
+    tree = weft.fabric("xgft:2;4,4;1,4")
+    routes = weft.route(tree, ["hdor", "minhop"])
+    assert cells(tree) == [
+        "xgft:2;4,4;1,4", "hosts", "16", "switches", "8", "cables", "32", "rates, Gb/s", "200",
+    ]  # fmt: skip
+    assert cells(routes)[:1] == ["TableRoutes by minhop"]
+    assert any(text.startswith("hdor: ") for text in cells(routes))
+    verdict = cells(weft.validate(tree, routes))
+    assert verdict[verdict.index("valid") + 1] == "yes"
+    found = weft.compare(tree, ("dmodk", "updn"), ("shift",), samples=2)
+    shown = cells(found)
+    assert {"engine", "ebb", "dmodk", "updn"} <= set(shown)
+    assert shown[0].startswith("Engines on xgft:2;4,4;1,4; best: ")
+    assert cells(weft.bisection(tree, routes, samples=2))[0] == "Bisection bandwidth"
+    flows = weft.analyse(tree, routes, [0, 1], [5, 6])
+    assert "unrouted" in cells(flows)
+
+
+def test_names_are_escaped() -> None:
+    builder = weft.FabricBuilder("<b>&")
+    (switch,) = builder.switches(["s"])
+    builder.connect([switch, switch], builder.hosts(["a", "b"]))
+    assert cells(builder.fabric())[0] == "<b>&"
