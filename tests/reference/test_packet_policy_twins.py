@@ -9,11 +9,10 @@ import weft
 from tests.reference.packet_layout import ps
 from tests.reference.packet_policies import PlainAdaptive, PlainConga, PlainRound, Played
 from weft.fabrics import Fabric
-from weft.kernels.packet import choice as places
-from weft.kernels.packet import conga as kernel
 from weft.kernels.packet.records import one
 from weft.routes import CandidateRoutes
 from weft.sim.packet import Hardware, PacketResult
+from weft.sim.packet.policies import conga as kernel
 from weft.workload import WorkloadBuilder
 
 TREES = ("xgft:2;3,3;1,4", "xgft:3;2,2,3;1,3,2", "xgft:3;2,3,2;1,2,3", "xgft:2;2,4;1,2")
@@ -102,7 +101,7 @@ def test_adaptive_routing_takes_what_its_twin_finds_least_loaded(
 def test_feedback_takes_turns_and_prefers_what_changed(seed: int) -> None:
     random = np.random.default_rng(seed)
     uplinks, ageing = int(random.integers(1, 7)), 1000
-    cells = np.zeros(uplinks + 2, dtype=places.CELL)
+    cells = np.zeros(uplinks + 2, dtype=kernel.CELL)
     cells["heard_to_ps"] = cells["heard_from_ps"] = -1
     before = cells.copy()
     seen: dict[int, tuple[int, int]] = {}
@@ -135,10 +134,10 @@ def test_estimators_forget_a_part_at_each_tick(seed: int) -> None:
     random = np.random.default_rng(seed)
     rate, levels, alpha, quanta = float(random.choice([25, 100, 400])), set(), random.random(), 8
     period = int(random.uniform(0.5, 2) * 16e6 / rate)  # in which about half of it is used
-    rules = one(places.CONGA_RULES)
+    rules = one(kernel.RULES)
     rules["tick_ps"], rules["levels"] = period, quanta
     rules["left"], rules["scale"] = 1 - alpha, quanta * 8000 * alpha / period
-    estimates = np.zeros(2, dtype=places.ESTIMATE)
+    estimates = np.zeros(2, dtype=kernel.ESTIMATE)
     kept, total, now = estimates[1], 0.0, 0
     for _ in range(100):
         step = int(random.integers(3 * period))

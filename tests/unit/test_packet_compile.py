@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import weft
-from weft.kernels.packet import engine as packet_engine
 from weft.sim.packet import PacketResult
+from weft.sim.packet.policies import loop
 
 FULL = {
     "hardware": weft.Hardware(
@@ -49,19 +49,19 @@ def test_no_run_has_the_loop_compiled_anew(
     spec: str, engine: str, more: dict[str, Any], several: bool
 ) -> None:
     simulate("xgft:2;4,4;1,2", "dmodk", weft.load_workload("alltoall:size=100", 16))
-    before = set(packet_engine.run.signatures)
+    before = set(loop().signatures)
     work = weft.load_workload("alltoall:size=100", 2) if several else one_message(2)
     found = simulate(spec, engine, work, trace=work.messages[:1].tolist(), **more)
     assert found.complete
-    assert set(packet_engine.run.signatures) == before
+    assert set(loop().signatures) == before
 
 
 def test_neither_has_one_of_arrays_that_are_empty() -> None:
     simulate("xgft:2;4,4;1,2", "dmodk", weft.load_workload("alltoall:size=100", 16))
-    before = set(packet_engine.run.signatures)
+    before = set(loop().signatures)
     builder = weft.WorkloadBuilder(1)
     builder.calc(0, 5.0)
     found = simulate("xgft:1;2;1", "minhop", builder.build())
     assert found.makespan_ns == 5
     assert np.array_equal(found.packets, np.zeros_like(found.packets))
-    assert set(packet_engine.run.signatures) == before
+    assert set(loop().signatures) == before

@@ -431,17 +431,20 @@ def test_runs_come_from_python_too() -> None:
 #: Prints which kernels runs had to compile for other arguments than those of `weft warmup`.
 AFTER_WARMUP = """
 import importlib, pkgutil
-import weft, weft.kernels.packet
+import weft, weft.kernels.packet, weft.sim.packet.policies
 from numba.core.dispatcher import Dispatcher
 from weft.cli.warmup import warm_packets
 from weft.sim.packet import CongestionControl, Hardware
 from weft.workload import load_workload
 
-names = [m.name for m in pkgutil.iter_modules(weft.kernels.packet.__path__)]
-modules = [importlib.import_module("weft.kernels.packet." + name) for name in names]
+modules = [
+    importlib.import_module(package.__name__ + "." + each.name)
+    for package in (weft.kernels.packet, weft.sim.packet.policies)
+    for each in pkgutil.iter_modules(package.__path__)
+]
 
 def compiled():
-    return {
+    return {str(signature) for signature in weft.sim.packet.policies.loop().signatures} | {
         (module.__name__, name, str(signature))
         for module in modules
         for name, kernel in vars(module).items()

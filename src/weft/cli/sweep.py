@@ -33,11 +33,11 @@ from weft.core.settings import settings
 from weft.core.signals import ended_by
 from weft.experiment.run_level import duration
 from weft.kernels.flow import engine as flow_engine
-from weft.kernels.packet import engine as packet_engine
 from weft.report.load_curves import SUFFIXES, write_load_curves
 from weft.sim.options import RunSettings
 from weft.sim.packet import Hardware
 from weft.sim.packet.hardware_text import hardware_of, parse_hardware
+from weft.sim.packet.policies import loop as packet_loop
 from weft.sim.sweep import SWEEP_COLUMNS, TrafficSettings, saturation_load, sweep
 from weft.sim.sweep.settings import OWN
 
@@ -138,7 +138,7 @@ def sweep_command(
     given = {"level": level, **chosen.given(level)}
     earlier = [_read(path) for path in also]
     engines = [name for text in engine or ("minhop",) for name in split_names(text)]
-    with announced_compile(flow_engine.run if level == "flow" else packet_engine.run):
+    with announced_compile(flow_engine.run if level == "flow" else packet_loop()):
         made = options.load(fabric)
         with _watch("runs") as progress:
             found = sweep(

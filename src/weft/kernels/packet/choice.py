@@ -1,148 +1,19 @@
-"""What policies of the packet level share: their numbers, what they keep, and draws."""
-
-from typing import Any, NamedTuple
+"""What kernels of policies share: draws, and the lanes of candidates."""
 
 import numpy as np
 
 from weft.kernels.hashing import splitmix64
 from weft.kernels.lean import lean_njit, part_njit
-from weft.kernels.packet.records import record
-
-# Policies.
-ECMP = 1
-SPRAY = 2
-FLOWLET = 3
-ADAPTIVE = 4
-CONGA = 5
-VALIANT = 6
-UGAL = 7
 
 # How lanes are found: the packet keeps its own, tables by ports, or that of the candidate.
 KEEP = 0
 BY_PORTS = 1
 BY_CANDIDATE = 2
 
-# Where a packet makes for, in `PACKET.via`, besides the number of an intermediate: it has decided
-# nothing yet, or goes straight.
+# In `PACKET.via`, besides the number of an intermediate: nothing is decided yet, or the packet goes
+# straight.
 UNDECIDED = -1
 STRAIGHT = -2
-
-# Values of `CHOICE_RULES.by`.
-BOTH = 0
-QUEUE = 1
-CREDITS = 2
-
-CHOICE_RULES = record(
-    gap_ps="i8",  # that ends a flowlet
-    entries="i8",  # flowlets that each row remembers
-    by="i8",  # which loads are compared
-    threshold_bytes="i8",  # times links: how much more straight ways may have to send
-    chooses_straight="i8",  # whether packets may go straight, besides by intermediates
-)
-
-FLOWLET_ENTRY = record(
-    time_ps="i8",  # of the last packet, -1 for none
-    edge="i4",  # that it took
-)
-
-#: Of rows that are switches of a tree; see `conga`.
-TREE_ROW = record(
-    first_cell="i8",  # where its tables begin
-    leaf="i4",  # number among leaves
-    pod="i4",  # that it belongs to
-    level="i1",  # from 0
-)
-
-CONGA_RULES = record(
-    levels="i8",  # of a congestion metric
-    tick_ps="i8",
-    ageing_ps="i8",  # after which metrics are halved
-    leaf_uplinks="i8",  # columns of the tables of leaves
-    middle_uplinks="i8",  # and of those of middle switches
-    middle_decides="i8",  # as leaves do
-    left="f8",  # what a tick leaves of an estimate
-    scale="f8",  # levels of the metric per byte and Gb/s
-)
-
-#: Cell of CONGA's tables, one for each peer and uplink.
-CELL = record(
-    heard_to_ps="i8",  # when the peer told of the way to it, -1 for never
-    heard_from_ps="i8",  # when packets told of the way from it, -1 for never
-    metric_to="u1",  # of the way to the peer, as it told
-    metric_from="u1",  # of the way from the peer, as packets told
-    has_news="u1",  # that has changed since it was last fed back
-    last_fed="u1",  # in a peer's first cell: what was fed back last
-)
-
-#: Rate estimator of a link.
-ESTIMATE = record(
-    amount_bytes="f8",
-    tick="i8",  # until which it is decayed
-)
-
-#: The way of a row to an intermediate.
-TO_VIA = record(
-    set="i4",  # of candidates, -1 for none
-    turns_on="i4",  # row of the intermediate on which its packets turn
-    links="u1",  # how many there are on the way
-)
-
-
-class Conga(NamedTuple):
-    """What CONGA keeps.
-
-    Parameters
-    ----------
-    rules
-        One `CONGA_RULES`.
-    rows, cells, estimates
-        `TREE_ROW`, `CELL`, and `ESTIMATE` of links.
-    uplink
-        int16 [edges]: which uplink of its row each is, -1 for one that leads down.
-    """
-
-    rules: Any
-    rows: Any
-    cells: Any
-    estimates: Any
-    uplink: Any
-
-
-class Detours(NamedTuple):
-    """Ways by intermediates; see `weft.routes.CandidateRoutes`.
-
-    Parameters
-    ----------
-    via
-        int32 [rows]: the intermediate that each belongs to, -1 for none.
-    to_via
-        `TO_VIA` [intermediates, rows].
-    links_to
-        uint8 [rows, rows]: links to each target row, from each row.
-    """
-
-    via: Any
-    to_via: Any
-    links_to: Any
-
-
-class Choice(NamedTuple):
-    """What policies keep: arrays of one entry where a policy needs none.
-
-    Parameters
-    ----------
-    rules
-        One `CHOICE_RULES`.
-    flowlets
-        `FLOWLET_ENTRY` [rows * entries].
-    conga, detours
-        See there.
-    """
-
-    rules: Any
-    flowlets: Any
-    conga: Conga
-    detours: Detours
 
 
 @lean_njit(forceinline=True)

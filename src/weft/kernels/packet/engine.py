@@ -10,7 +10,6 @@ import numpy as np
 from weft.kernels.lean import lean_njit, part_njit
 from weft.kernels.packet.adapter import can_send, choose_pair, deliver, inject, join
 from weft.kernels.packet.calendar import give_slot, lowest_due, mark, next_time, pop, push
-from weft.kernels.packet.conga import conga_sent
 from weft.kernels.packet.congestion_control import NOTICE, mark_packet, send_notice
 from weft.kernels.packet.congestion_control_events import happens
 from weft.kernels.packet.lanes import (
@@ -41,7 +40,7 @@ ROOM = 16
 
 
 @part_njit()
-def _grant(net, ranks, number, now):
+def _grant(net, ranks, number, now, sent):
     """Let a link grant a packet if it can, or be woken up when it may."""
     link, rules, count = net.topology.links[number], net.rules, net.count
     if not link.asking:
@@ -103,8 +102,7 @@ def _grant(net, ranks, number, now):
         hop.front_ps = could if adapter else max(could, net.trace.front_ps[slot])
         count.traced += 1
     if not adapter:
-        if rules.watches:
-            conga_sent(net, slot, number, size, now)
+        sent(net, slot, number, size, now)
         take(net, slot, until, now)
         if rules.has_control:
             mark_packet(net, slot, number, lane)
@@ -118,8 +116,8 @@ def _grant(net, ranks, number, now):
     push(net.calendar, slot, now + kind.arrival_ps)
 
 
-@lean_njit()
-def run(net, ranks, until, most_events):
+@part_njit()
+def _run(net, ranks, until, most_events, choose, comes, sent):
     """Go on until all is done, a time has come, nothing moves, or so many events have passed.
 
     Parameters
@@ -129,9 +127,11 @@ def run(net, ranks, until, most_events):
     ranks
         A `weft.kernels.program.state.Ranks`, times being int64 ps.
     until
-        Time after which nothing is done yet.
+        Time after which nothing is done yet, ps.
     most_events
         Instants to pass before the loop returns.
+    choose, comes, sent
+        Of `loop`.
 
     Returns
     -------
@@ -161,7 +161,7 @@ def run(net, ranks, until, most_events):
                         net.topology.links[link].wake_at_ps = NEVER
                     mark(net, link)
                     continue
-                if not route(net, slot, now):
+                if not route(net, slot, now, choose, comes):
                     count.fault_row = net.topology.links[packet.link].head_row
                     count.fault_op = packet.op
                     return NO_WAY
@@ -181,7 +181,7 @@ def run(net, ranks, until, most_events):
                 return NO_ROOM
             if len(net.trace.traced) and count.traced == len(net.trace.hops):
                 return NO_TRACE
-            _grant(net, ranks, lowest_due(net), now)
+            _grant(net, ranks, lowest_due(net), now, sent)
         count.granting = 0
         time = next_start(ranks, next_time(calendar))
         if time > now:
@@ -197,3 +197,20 @@ def run(net, ranks, until, most_events):
                 return MORE
             instants += 1
             count.now_ps = time
+
+
+def loop(choose, comes, sent):
+    """The event loop with policies compiled in.
+
+    Parameters
+    ----------
+    choose, comes, sent
+        Kernels of policies without what they keep; see
+        `weft.sim.packet.policies.policy_registry.PolicyRegistry`.
+    """
+
+    @lean_njit()
+    def run(net, ranks, until, most_events):
+        return _run(net, ranks, until, most_events, choose, comes, sent)
+
+    return run

@@ -156,7 +156,7 @@ class Net(NamedTuple):
     best, loads
         Scratch: `BEST` of each lane, int64 loads of the candidates of a packet.
     choice
-        A `weft.kernels.packet.choice.Choice`: what the policy keeps.
+        What each policy keeps; see `weft.sim.packet.policies`.
     control
         A `weft.kernels.packet.congestion_control.Control`.
     """

@@ -217,14 +217,12 @@ RULES = record(
     high_limit="i8",  # of lane arbitration, units of 4096 bytes
     max_time_ps="i8",
     seed="i8",
-    policy="i8",  # number in `choice`
+    policy="i8",  # number among all
     route_kind="i8",  # see `route`
     lane_kind="i8",  # see `choice`
     is_voq="i8",  # one queue for each outgoing link
     is_weighted="i8",  # lane arbitration has tables
     reorders="i8",  # packets of a connection may overtake each other
-    by_intermediates="i8",  # packets may go by intermediates
-    watches="i8",  # the policy looks at what links send
     has_control="i8",  # there is congestion control
 )
 

@@ -3,22 +3,8 @@
 import numpy as np
 
 from weft.kernels.lean import part_njit
-from weft.kernels.packet.adaptive import adaptive
-from weft.kernels.packet.choice import (
-    ADAPTIVE,
-    BY_PORTS,
-    CONGA,
-    ECMP,
-    FLOWLET,
-    STRAIGHT,
-    UGAL,
-    lane_by_ports,
-    lane_of,
-)
-from weft.kernels.packet.conga import conga, conga_comes
+from weft.kernels.packet.choice import BY_PORTS, STRAIGHT, lane_by_ports, lane_of
 from weft.kernels.packet.congestion_control import BECN
-from weft.kernels.packet.hashed_choice import ecmp, flowlet, spray
-from weft.kernels.packet.ugal import makes_for
 
 # Kinds of routes: `PACKET.address` is a LID, a place in the source routes, or an endpoint.
 TABLES = 0
@@ -30,24 +16,7 @@ NO_WAY = -1
 
 
 @part_njit()
-def _among(net, slot, row, flow, first, several, now):
-    """Which of the candidates a packet takes: every policy has its line here."""
-    policy = net.rules.policy
-    if policy == CONGA:  # it writes headers where there is one candidate too
-        return conga(net, slot, row, flow, first, several, now)
-    if several == 1:
-        return np.int64(0)
-    if policy == ECMP:
-        return ecmp(net, row, flow, several)
-    if policy == FLOWLET:
-        return flowlet(net, slot, row, flow, first, several, now)
-    if policy in (ADAPTIVE, UGAL):
-        return adaptive(net, slot, row, flow, first, several, now)
-    return spray(net, slot, row, several)
-
-
-@part_njit()
-def route(net, slot, now):
+def route(net, slot, now, choose, comes):
     """Write into a packet where it goes on from the node that it came to.
 
     Parameters
@@ -58,6 +27,8 @@ def route(net, slot, now):
         The packet.
     now
         Time, ps.
+    choose, comes
+        Of `weft.kernels.packet.engine.loop`.
 
     Returns
     -------
@@ -78,25 +49,20 @@ def route(net, slot, now):
         packet.address = address + 1
     else:
         goal = np.int64(tables.endpoints[address].row)
-        group = np.int64(-1)
-        via = np.int64(STRAIGHT)
-        if rules.by_intermediates:
-            via = makes_for(net, slot, row, goal, now)
-        elif rules.policy == CONGA:
-            conga_comes(net, slot, row, goal, now)
-        if via >= 0:
-            group = np.int64(net.choice.detours.to_via[via, row].set)
-        elif goal == row:
-            link = np.int64(tables.endpoints[address].last_link)
-        else:
-            group = np.int64(tables.set_id[goal, row])
+        group = comes(net, slot, row, goal, now)
+        if group == STRAIGHT:
+            if goal == row:
+                group = np.int64(NO_WAY)
+                link = np.int64(tables.endpoints[address].last_link)
+            else:
+                group = np.int64(tables.set_id[goal, row])
         if group >= 0:
             first = np.int64(tables.set_offset[group])
             several = np.int64(tables.set_offset[group + 1]) - first
             flow = np.int64(net.adapters.messages[packet.op].connection)
             if packet.marks & BECN:
                 flow += len(net.adapters.connections)
-            taken = tables.candidates[first + _among(net, slot, row, flow, first, several, now)]
+            taken = tables.candidates[first + choose(net, slot, row, flow, first, several, now)]
             link = np.int64(taken.link)
             lane = lane_of(net, slot, row, taken)
     if link < 0:

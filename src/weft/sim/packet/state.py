@@ -22,7 +22,7 @@ from weft.sim.packet.hardware import Hardware, VlArbitration
 from weft.sim.packet.limits import LONGEST_RUN_PS
 from weft.sim.packet.message_routes import Ways
 from weft.sim.packet.network import PacketNetwork, aligned, picoseconds
-from weft.sim.packet.policies import Policy, choice_of
+from weft.sim.packet.policies import Policy, choice_of, loop
 from weft.sim.packet.snapshots import Snapshots
 from weft.workload import Workload
 
@@ -116,7 +116,7 @@ class State:
             due=np.zeros(links, dtype=np.int32),
             best=np.zeros(lanes, dtype=records.BEST),
             loads=np.zeros(64 * network.words, dtype=np.int64),
-            choice=choice_of(policy, len(topology.rows), links),
+            choice=choice_of(policy),
             control=control_state(
                 hardware.congestion_control,
                 hardware.buffer_credits,
@@ -134,7 +134,7 @@ class State:
 
     def step(self, instants: int) -> int:
         """Run for about so many instants; more room and snapshots are made on the way."""
-        why = kernel.run(self.net, self.ranks, self.next_look, instants)
+        why = loop()(self.net, self.ranks, self.next_look, instants)
         self.cut_short = why != kernel.MORE
         if why == kernel.NO_ROOM:
             self._grow()
@@ -402,8 +402,6 @@ def _rules(
     rules["is_voq"] = hardware.queues == "voq"
     rules["is_weighted"] = weights is not None
     rules["reorders"] = reorders
-    rules["by_intermediates"] = policy.goes_round
-    rules["watches"] = policy.watches
     rules["has_control"] = hardware.congestion_control is not None
     return rules
 

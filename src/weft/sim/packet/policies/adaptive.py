@@ -2,21 +2,102 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal, NamedTuple, get_args
 
-from weft.core.errors import InputError
+import numpy as np
+
 from weft.core.units import Nanoseconds
-from weft.kernels.packet import choice as kernel
-from weft.sim.packet.network import picoseconds
+from weft.fabrics import Fabric
+from weft.kernels.lean import part_njit
+from weft.kernels.packet.choice import draw, lane_of
+from weft.kernels.packet.lanes import credits_now
+from weft.kernels.packet.records import one, record
+from weft.routes import CandidateRoutes
+from weft.sim.packet.policies.flowlet import (
+    Flowlets,
+    check_flowlets,
+    entry_of,
+    remember,
+    remembered,
+    taken_before,
+)
 from weft.sim.packet.policies.policy_registry import Policy, policy
 
-#: What loads are made of.
+#: What loads are made of; kernels have the place in this list.
 By = Literal["both", "queue", "credits"]
+BY = get_args(By)
+QUEUE, CREDITS = BY.index("queue"), BY.index("credits")
 
-BY = {"both": kernel.BOTH, "queue": kernel.QUEUE, "credits": kernel.CREDITS}
+RULES = record(by="i8")
 
 
-@policy("adaptive")
+class Adaptive(NamedTuple):
+    """One `RULES`, and flowlets with a gap of 0 where each packet chooses."""
+
+    rules: Any
+    flowlets: Flowlets
+
+
+def _kept(by: By, gap: float, entries: int, rows: int) -> Adaptive:
+    rules = one(RULES)
+    rules["by"] = BY.index(by)
+    return Adaptive(rules, remembered(gap, entries, rows) if gap > 0 else remembered(0.0, 1, 1))
+
+
+@part_njit()
+def load_at(net, by, slot, row, at, now):
+    """What a candidate has to send, in credits: packets that wait here, credits taken, or both."""
+    candidate = net.tables.candidates[at]
+    lane = net.lanes[candidate.link * net.rules.lanes + lane_of(net, slot, row, candidate)]
+    amount = np.int64(0)
+    if by != CREDITS:
+        amount += np.int64(lane.routed_credits)
+    if by != QUEUE:
+        amount += net.rules.buffer_credits - credits_now(net.credits, lane, now)
+    return amount
+
+
+@part_njit()
+def least_loaded(net, by, slot, row, first, several, now):
+    """The candidate with the least load, drawn among equal ones."""
+    least = np.int64(2**62)
+    ties = np.int64(0)
+    loads = net.loads
+    for at in range(several):
+        amount = load_at(net, by, slot, row, first + at, now)
+        loads[at] = amount
+        if amount < least:
+            least = amount
+            ties = np.int64(1)
+        elif amount == least:
+            ties += 1
+    turn = draw(net.rules.seed, np.int64(net.calendar.packets[slot].serial), row, ties)
+    if ties == several:
+        return turn
+    for at in range(several):
+        if loads[at] == least:
+            if turn == 0:
+                return np.int64(at)
+            turn -= 1
+    return np.int64(0)
+
+
+@part_njit()
+def choose(net, kept, slot, row, flow, first, several, now):
+    """The least loaded candidate: for each packet, or with a gap for each flowlet."""
+    gap_ps = kept.flowlets.rules.gap_ps
+    entry = entry_of(kept.flowlets, row if gap_ps else np.int64(0), flow)
+    taken = np.int64(-1)
+    if gap_ps:
+        taken = taken_before(net, entry, gap_ps, first, several, now)
+    if taken < 0:
+        taken = least_loaded(net, kept.rules.by, slot, row, first, several, now)
+    if gap_ps:
+        remember(net, entry, first, taken, now)
+    return taken
+
+
+@policy("adaptive", choose=choose, kept=_kept("both", 0.0, 1, 1))
 def adaptive(*, by: By = "both", gap: Nanoseconds = 0.0, entries: int = 4096) -> Policy:
     """Each packet takes the candidate with the least to send, as its own switch sees it.
 
@@ -35,13 +116,9 @@ def adaptive(*, by: By = "both", gap: Nanoseconds = 0.0, entries: int = 4096) ->
     -----
     Source: Mellanox, "HowTo Configure Adaptive Routing and SHIELD" (free and bounded).
     """
-    if not 1 <= entries <= 2**20:
-        raise InputError(f"entries must be 1 to {2**20}, not {entries}")
-    if gap >= 1e12:
-        raise InputError(f"gap must be below 1e12 ns, not {gap}")
-    return Policy(
-        kernel.ADAPTIVE,
-        {"by": BY[by], "gap_ps": int(picoseconds(gap))},
-        entries=entries if gap > 0 else 0,
-        reorders=True,
-    )
+    check_flowlets(gap, entries)
+
+    def keep(fabric: Fabric, routes: CandidateRoutes) -> Adaptive:
+        return _kept(by, gap, entries, fabric.graph.num_rows)
+
+    return Policy(reorders=True, keep=keep)

@@ -1,10 +1,17 @@
-"""CONGA: flowlets by congestion here and far, which leaves tell each other."""
+"""CONGA: flowlets by congestion here and far, which leaves tell each other.
+
+A packet between two leaves is in a tunnel: its header names the leaf that it comes from, the uplink
+that it took there (tag), the largest congestion of the links behind that one (CE), and one metric
+of the other direction (feedback tag and metric). In trees of three levels the middle switches keep
+such a tunnel of their own between them, inside the leaves'. `PACKET.via` and `policy_a` are the
+leaves' tunnel, `policy_b` and `policy_c` that of the middle: the row that it comes from, -1 for
+none, and a word of four bytes: tag, CE, feedback tag, feedback metric.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +21,23 @@ from scipy.sparse.csgraph import connected_components
 from weft.core.errors import InputError, NotApplicable
 from weft.core.units import Nanoseconds
 from weft.fabrics import Fabric
-from weft.kernels.packet import choice as kernel
-from weft.kernels.packet.records import one
+from weft.kernels.lean import lean_njit, part_njit
+from weft.kernels.packet.choice import STRAIGHT, UNDECIDED, draw
+from weft.kernels.packet.lanes import kind_of
+from weft.kernels.packet.records import one, record
 from weft.kernels.routing.tree_descent import first_not_down
 from weft.routes import CandidateRoutes
 from weft.routing.structure.fat_tree import find_levels
 from weft.sim.packet.network import picoseconds
-from weft.sim.packet.policies.policy_registry import Policy, policy
+from weft.sim.packet.policies.flowlet import (
+    Flowlets,
+    check_flowlets,
+    entry_of,
+    place_of,
+    remember,
+    remembered,
+)
+from weft.sim.packet.policies.policy_registry import Policy, fixed, policy
 
 #: What middle switches of three levels do.
 Middle = Literal["conga", "ecmp"]
@@ -30,7 +47,298 @@ _MOST_LEVELS = 3
 _MOST_UPLINKS = 255
 
 
-@policy("conga")
+#: Of rows that are switches of a tree; see `conga`.
+TREE_ROW = record(
+    first_cell="i8",  # where its tables begin
+    leaf="i4",  # number among leaves
+    pod="i4",  # that it belongs to
+    level="i1",  # from 0
+)
+
+RULES = record(
+    levels="i8",  # of a congestion metric
+    tick_ps="i8",
+    ageing_ps="i8",  # after which metrics are halved
+    leaf_uplinks="i8",  # columns of the tables of leaves
+    middle_uplinks="i8",  # and of those of middle switches
+    middle_decides="i8",  # as leaves do
+    left="f8",  # what a tick leaves of an estimate
+    scale="f8",  # levels of the metric per byte and Gb/s
+)
+
+#: Cell of CONGA's tables, one for each peer and uplink.
+CELL = record(
+    heard_to_ps="i8",  # when the peer told of the way to it, -1 for never
+    heard_from_ps="i8",  # when packets told of the way from it, -1 for never
+    metric_to="u1",  # of the way to the peer, as it told
+    metric_from="u1",  # of the way from the peer, as packets told
+    has_news="u1",  # that has changed since it was last fed back
+    last_fed="u1",  # in a peer's first cell: what was fed back last
+)
+
+#: Rate estimator of a link.
+ESTIMATE = record(
+    amount_bytes="f8",
+    tick="i8",  # until which it is decayed
+)
+
+
+class Conga(NamedTuple):
+    """What CONGA keeps.
+
+    Parameters
+    ----------
+    rules
+        One `RULES`.
+    flowlets
+        Of all rows.
+    rows, cells, estimates
+        `TREE_ROW`, `CELL`, and `ESTIMATE` of links.
+    uplink
+        int16 [edges]: which uplink of its row each is, -1 for one that leads down.
+    """
+
+    rules: Any
+    flowlets: Flowlets
+    rows: Any
+    cells: Any
+    estimates: Any
+    uplink: Any
+
+
+#: What runs of other policies have.
+NOTHING_KEPT = Conga(
+    one(RULES), remembered(0.0, 1, 1), fixed(np.zeros(1, TREE_ROW)), np.zeros(1, CELL),
+    np.zeros(1, ESTIMATE), fixed(np.zeros(1, np.int16)),
+)  # fmt: skip
+
+
+#: No feedback in a packet.
+NO_TAG = 255
+
+#: Below this an estimate is nothing, bytes.
+NOTHING = 1.0
+
+
+@lean_njit(forceinline=True)
+def decayed(rules, estimate, until):
+    """The bytes of an `ESTIMATE` after all ticks up to one; `rules` is a `RULES`."""
+    amount = estimate.amount_bytes
+    left = rules.left
+    for _ in range(until - estimate.tick):
+        if amount < NOTHING:
+            amount = 0.0
+            break
+        amount *= left
+    estimate.amount_bytes = amount
+    estimate.tick = until
+    return amount
+
+
+@lean_njit()
+def congestion(rules, estimate, until, rate_gbps):
+    """A link's metric: its estimate over that of a full link, in so many levels."""
+    amount = decayed(rules, estimate, until)
+    return min(np.int64(amount * rules.scale / rate_gbps), rules.levels - 1)
+
+
+@lean_njit()
+def aged(metric, heard, now, ageing):
+    """A metric, halved for each time that has passed without news."""
+    return np.int64(metric) >> min((now - heard) // ageing, np.int64(7))
+
+
+@lean_njit()
+def feedback(cells, base, uplinks, now, ageing):
+    """Which metric a packet carries back: the next in turn, of those that have changed if any has.
+
+    Parameters
+    ----------
+    cells, base, uplinks
+        `CELL`, and place and number of those of the peer.
+    now, ageing
+        ps.
+
+    Returns
+    -------
+    int: tag and metric, in the two upper bytes of a word.
+    """
+    last = np.int64(cells[base].last_fed)
+    known = np.int64(NO_TAG)
+    for step in range(1, uplinks + 1):
+        tag = last + step
+        while tag >= uplinks:
+            tag -= uplinks
+        if cells[base + tag].heard_from_ps < 0:
+            continue
+        if cells[base + tag].has_news:
+            known = tag
+            break
+        if known == NO_TAG:
+            known = tag
+    if known == NO_TAG:
+        return np.int64(NO_TAG) << 16
+    cell = cells[base + known]
+    cells[base].last_fed = known
+    cell.has_news = 0
+    return known << 16 | aged(cell.metric_from, cell.heard_from_ps, now, ageing) << 24
+
+
+@lean_njit()
+def learn(cells, base, word, now):
+    """Take what a packet says at the end of its tunnel into the cells for the peer."""
+    tag, seen = word & 0xFF, word >> 8 & 0xFF
+    cell = cells[base + tag]
+    if cell.heard_from_ps < 0 or cell.metric_from != seen:
+        cell.has_news = 1
+    cell.metric_from = seen
+    cell.heard_from_ps = now
+    told = word >> 16 & 0xFF
+    if told != NO_TAG:
+        cells[base + told].metric_to = word >> 24 & 0xFF
+        cells[base + told].heard_to_ps = now
+
+
+@lean_njit()
+def marked(word, level):
+    """A header whose CE is at least so much."""
+    seen = word >> 8 & 0xFF
+    return word if seen >= level else (word & ~np.int64(0xFF00)) | level << 8
+
+
+@part_njit()
+def sent(net, kept, slot, link, size, now):
+    """A switch has sent a packet over a link: estimate its rate, mark tunnels that began before.
+
+    Links to hosts are none of CONGA's.
+    """
+    over = net.topology.links[link]
+    row = np.int64(over.tail_row)
+    if row < 0 or over.head_row < 0:
+        return 0
+    packet, rules, estimate = net.calendar.packets[slot], kept.rules, kept.estimates[link]
+    until = now // rules.tick_ps
+    estimate.amount_bytes = size + decayed(rules, estimate, until)
+    level = congestion(rules, estimate, until, kind_of(net, link).rate_gbps)
+    if packet.via != row:
+        packet.policy_a = marked(np.int64(packet.policy_a), level)
+    if packet.policy_b >= 0 and packet.policy_b != row:
+        packet.policy_c = marked(np.int64(packet.policy_c), level)
+    return 0
+
+
+@part_njit()
+def comes(net, kept, slot, row, goal, now):
+    """A packet comes to a switch: its tunnels may end here."""
+    packet = net.calendar.packets[slot]
+    if packet.via == UNDECIDED:
+        packet.policy_b = -1
+        return STRAIGHT
+    here = kept.rows[row]
+    if packet.policy_b >= 0 and here.level == 1:
+        peer = np.int64(kept.rows[packet.policy_b].pod)
+        base = here.first_cell + peer * kept.rules.middle_uplinks
+        learn(kept.cells, base, np.int64(packet.policy_c), now)
+        packet.policy_b = -1
+    if row == goal and packet.via >= 0:
+        peer = np.int64(kept.rows[packet.via].leaf)
+        base = here.first_cell + peer * kept.rules.leaf_uplinks
+        learn(kept.cells, base, np.int64(packet.policy_a), now)
+        packet.via = STRAIGHT
+    return STRAIGHT
+
+
+@part_njit()
+def worst_of(net, kept, candidate, base, now):
+    """Congestion of an uplink and of the way behind it, whichever is more."""
+    rules, link = kept.rules, np.int64(candidate.link)
+    rate_gbps = kind_of(net, link).rate_gbps
+    here = congestion(rules, kept.estimates[link], now // rules.tick_ps, rate_gbps)
+    cell = kept.cells[base + kept.uplink[candidate.edge]]
+    if cell.heard_to_ps < 0:
+        return here
+    return max(here, aged(cell.metric_to, cell.heard_to_ps, now, rules.ageing_ps))
+
+
+@part_njit()
+def least_congested(
+    net,
+    kept,
+    slot,
+    row,
+    entry,
+    base,
+    first,
+    several,
+    now,
+):
+    """The candidate whose link and way behind it are least congested.
+
+    Among equal ones the one that the flowlet's entry holds, else one that is drawn.
+    """
+    least = np.int64(2**62)
+    ties = np.int64(0)
+    turn = np.int64(0)
+    cached = np.int64(-1)
+    for again in range(2):
+        if again:
+            if cached >= 0:
+                return cached
+            turn = draw(net.rules.seed, np.int64(net.calendar.packets[slot].serial), row, ties)
+        for at in range(several):
+            candidate = net.tables.candidates[first + at]
+            worst = worst_of(net, kept, candidate, base, now)
+            if again:
+                if worst == least:
+                    if turn == 0:
+                        return np.int64(at)
+                    turn -= 1
+                continue
+            if worst < least:
+                least = worst
+                ties = 0
+                cached = np.int64(-1)
+            if worst == least:
+                ties += 1
+                if candidate.edge == entry.edge:
+                    cached = np.int64(at)
+    return np.int64(0)
+
+
+@part_njit()
+def choose(net, kept, slot, row, flow, first, several, now):
+    """The uplink of the flowlet; a new flowlet takes the least congested one. Downwards, a hash."""
+    packet, candidates = net.calendar.packets[slot], net.tables.candidates
+    here, rules = kept.rows[row], kept.rules
+    middle = here.level > 0
+    if kept.uplink[candidates[first].edge] < 0 or (middle and not rules.middle_decides):
+        return draw(net.rules.seed, flow, row, several)
+    goal = kept.rows[net.tables.endpoints[packet.address].row]
+    if middle:
+        uplinks, peer = rules.middle_uplinks, np.int64(goal.pod)
+    else:
+        uplinks, peer = rules.leaf_uplinks, np.int64(goal.leaf)
+    base = here.first_cell + peer * uplinks
+    # An entry's age bit is cleared by packets and set at each tick; one that it finds set ends it.
+    entry, gap = entry_of(kept.flowlets, row, flow), kept.flowlets.rules.gap_ps
+    taken = np.int64(-1)
+    if entry.time_ps >= 0 and now // gap - entry.time_ps // gap <= 1:
+        taken = place_of(net, first, several, entry.edge)
+    if taken < 0:
+        taken = least_congested(net, kept, slot, row, entry, base, first, several, now)
+    remember(net, entry, first, taken, now)
+    word = np.int64(kept.uplink[candidates[first + taken].edge])
+    word |= feedback(kept.cells, base, uplinks, now, rules.ageing_ps)
+    if middle:
+        packet.policy_b = row
+        packet.policy_c = word
+    else:
+        packet.via = row
+        packet.policy_a = word
+    return taken
+
+
+@policy("conga", choose=choose, single=True, comes=comes, sent=sent, kept=NOTHING_KEPT)
 def conga(
     *,
     gap: Nanoseconds = 500_000.0,
@@ -66,8 +374,7 @@ def conga(
     Source: Alizadeh et al. 2014, whose figures the defaults are but for the entries (65,536), and
     of t_dre / alpha the quotient; on three levels, Routing Keys.
     """
-    if not 1 <= entries <= 2**20:
-        raise InputError(f"entries must be 1 to {2**20}, not {entries}")
+    check_flowlets(0.0, entries)
     if not 0 < alpha <= 1:
         raise InputError(f"alpha must be above 0 and at most 1, not {alpha}")
     if not 1 <= bits <= 7:
@@ -76,7 +383,7 @@ def conga(
         if not 0.001 <= value < 1e12:
             raise InputError(f"{name} must be 0.001 ns or more and below 1e12 ns, not {value}")
     tick_ps = int(picoseconds(t_dre))
-    rules = one(kernel.CONGA_RULES)
+    rules = one(RULES)
     rules["levels"] = 1 << bits
     rules["tick_ps"] = tick_ps
     rules["ageing_ps"] = int(picoseconds(ageing))
@@ -84,17 +391,10 @@ def conga(
     rules["left"] = 1 - alpha
     # Levels over what passes a link of 1 Gb/s in t_dre / alpha.
     rules["scale"] = (1 << bits) * 8000 * alpha / tick_ps
-    return Policy(
-        kernel.CONGA,
-        {"gap_ps": int(picoseconds(gap))},
-        entries=entries,
-        reorders=True,
-        watches=True,
-        lay=partial(_lay, rules),
-    )
+    return Policy(reorders=True, keep=partial(_keep, rules, gap, entries))
 
 
-def _lay(made: Any, fabric: Fabric, routes: CandidateRoutes) -> Mapping[str, Any]:
+def _keep(made: Any, gap: float, entries: int, fabric: Fabric, routes: CandidateRoutes) -> Conga:
     """Levels, pods and uplinks of a tree, and room for its tables.
 
     Raises
@@ -130,15 +430,21 @@ def _lay(made: Any, fabric: Fabric, routes: CandidateRoutes) -> Mapping[str, Any
     size[level == 0] = len(leaves) * columns[0]
     if made["middle_decides"]:
         size[level == 1] = (int(pod.max()) + 1) * columns[1]
-    rows = np.zeros(graph.num_rows, dtype=kernel.TREE_ROW)
+    rows = np.zeros(graph.num_rows, dtype=TREE_ROW)
     rows["first_cell"] = np.cumsum(size) - size
     rows["leaf"] = -1
     rows["leaf"][leaves] = np.arange(len(leaves))
     rows["pod"], rows["level"] = pod, level
-    cells = np.zeros(max(int(size.sum()), 1), dtype=kernel.CELL)
+    cells = np.zeros(max(int(size.sum()), 1), dtype=CELL)
     cells["heard_to_ps"] = cells["heard_from_ps"] = -1
-    estimates = np.zeros(fabric.num_links, dtype=kernel.ESTIMATE)
-    return {"conga": kernel.Conga(rules, rows, cells, estimates, uplink)}
+    return Conga(
+        rules,
+        remembered(gap, entries, graph.num_rows),
+        fixed(rows),
+        cells,
+        np.zeros(fabric.num_links, dtype=ESTIMATE),
+        fixed(uplink),
+    )
 
 
 def _pods(fabric: Fabric, level: NDArray[np.int64]) -> NDArray[np.int32]:

@@ -2,14 +2,104 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
+import numpy as np
+
 from weft.core.errors import InputError
 from weft.core.units import Nanoseconds
-from weft.kernels.packet import choice as kernel
+from weft.fabrics import Fabric
+from weft.kernels.hashing import splitmix64
+from weft.kernels.lean import part_njit
+from weft.kernels.packet.records import one, record
+from weft.routes import CandidateRoutes
 from weft.sim.packet.network import picoseconds
+from weft.sim.packet.policies.hashes import drawn
 from weft.sim.packet.policies.policy_registry import Policy, policy
 
+RULES = record(
+    gap_ps="i8",  # that ends a flowlet
+    entries="i8",  # flowlets that each row remembers
+)
 
-@policy("flowlet")
+ENTRY = record(
+    time_ps="i8",  # of the last packet, -1 for none
+    edge="i4",  # that it took
+)
+
+
+class Flowlets(NamedTuple):
+    """One `RULES`, and `ENTRY` [rows * entries]."""
+
+    rules: Any
+    entries: Any
+
+
+def check_flowlets(gap: float, entries: int) -> None:
+    """Refuse options of flowlets that cannot be.
+
+    Raises
+    ------
+    InputError
+        Naming the option.
+    """
+    if not 1 <= entries <= 2**20:
+        raise InputError(f"entries must be 1 to {2**20}, not {entries}")
+    if gap >= 1e12:
+        raise InputError(f"gap must be below 1e12 ns, not {gap}")
+
+
+def remembered(gap: float, entries: int, rows: int) -> Flowlets:
+    """Room for so many flowlets on each row; the gap in ns."""
+    rules = one(RULES)
+    rules["gap_ps"], rules["entries"] = int(picoseconds(gap)), entries
+    return Flowlets(rules, np.full(max(rows * entries, 1), -1, dtype=ENTRY))
+
+
+@part_njit()
+def entry_of(flowlets, row, flow):
+    """The `ENTRY` of a row that a connection uses."""
+    entries = flowlets.rules.entries
+    place = row * entries + np.int64(splitmix64(np.uint64(flow)) % np.uint64(entries))
+    return flowlets.entries[place]
+
+
+@part_njit()
+def place_of(net, first, several, edge):
+    """Which candidate an edge is, -1 for none."""
+    for at in range(several):
+        if net.tables.candidates[first + at].edge == edge:
+            return np.int64(at)
+    return np.int64(-1)
+
+
+@part_njit()
+def taken_before(net, entry, gap_ps, first, several, now):
+    """The candidate of the flowlet before, -1 after a gap or when it is none."""
+    if entry.time_ps < 0 or now - entry.time_ps > gap_ps:
+        return np.int64(-1)
+    return place_of(net, first, several, entry.edge)
+
+
+@part_njit()
+def remember(net, entry, first, taken, now):
+    """Write a packet's candidate into its flowlet's entry."""
+    entry.edge = net.tables.candidates[first + taken].edge
+    entry.time_ps = now
+
+
+@part_njit()
+def choose(net, kept, slot, row, flow, first, several, now):
+    """The candidate of the flowlet before; after a gap a new one is drawn."""
+    entry = entry_of(kept, row, flow)
+    taken = taken_before(net, entry, kept.rules.gap_ps, first, several, now)
+    if taken < 0:
+        taken = drawn(net, None, slot, row, flow, first, several, now)
+    remember(net, entry, first, taken, now)
+    return taken
+
+
+@policy("flowlet", choose=choose, kept=remembered(0, 1, 1))
 def flowlet(*, gap: Nanoseconds = 10_000.0, entries: int = 4096) -> Policy:
     """Packets that follow each other closely take one candidate; after a gap it is drawn anew.
 
@@ -24,13 +114,9 @@ def flowlet(*, gap: Nanoseconds = 10_000.0, entries: int = 4096) -> Policy:
     -----
     Source: Vanini et al. 2017 (LetFlow), with the times of packets instead of an age bit.
     """
-    if not 1 <= entries <= 2**20:
-        raise InputError(f"entries must be 1 to {2**20}, not {entries}")
-    if gap >= 1e12:
-        raise InputError(f"gap must be below 1e12 ns, not {gap}")
-    return Policy(
-        kernel.FLOWLET,
-        {"gap_ps": int(picoseconds(gap))},
-        entries=entries,
-        reorders=True,
-    )
+    check_flowlets(gap, entries)
+
+    def keep(fabric: Fabric, routes: CandidateRoutes) -> Flowlets:
+        return remembered(gap, entries, fabric.graph.num_rows)
+
+    return Policy(reorders=True, keep=keep)

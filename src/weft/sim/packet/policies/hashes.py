@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from weft.core.errors import InputError
-from weft.kernels.packet import choice as kernel
+from weft.kernels.lean import part_njit
+from weft.kernels.packet.choice import draw
 from weft.sim.packet.policies.policy_registry import Policy, policy
+
+
+@part_njit()
+def by_hash(net, kept, slot, row, flow, first, several, now):
+    """One candidate for all packets of a connection."""
+    return draw(net.rules.seed, flow, row, several)
+
+
+@part_njit()
+def drawn(net, kept, slot, row, flow, first, several, now):
+    """A candidate for each packet."""
+    return draw(net.rules.seed, np.int64(net.calendar.packets[slot].serial), row, several)
 
 
 @policy("deterministic")
@@ -13,13 +28,13 @@ def deterministic() -> Policy:
     return Policy()
 
 
-@policy("ecmp")
+@policy("ecmp", choose=by_hash)
 def ecmp() -> Policy:
     """Each node sends all packets of a queue pair by one candidate, chosen by a hash."""
-    return Policy(kernel.ECMP)
+    return Policy()
 
 
-@policy("e-ecmp")
+@policy("e-ecmp", choose=by_hash)
 def e_ecmp(*, qps: int = 4) -> Policy:
     """ECMP over several queue pairs for each pair of ranks, which take its messages in turn.
 
@@ -30,10 +45,10 @@ def e_ecmp(*, qps: int = 4) -> Policy:
     """
     if not 1 <= qps <= 1024:
         raise InputError(f"qps must be 1 to 1024, not {qps}")
-    return Policy(kernel.ECMP, queue_pairs=qps)
+    return Policy(queue_pairs=qps)
 
 
-@policy("spray")
+@policy("spray", choose=drawn)
 def spray() -> Policy:
     """Each packet takes a candidate drawn for itself."""
-    return Policy(kernel.SPRAY, reorders=True)
+    return Policy(reorders=True)

@@ -2,22 +2,133 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from weft.core.errors import InputError
 from weft.core.units import Bytes
 from weft.fabrics import Fabric
-from weft.kernels.packet import choice as kernel
+from weft.kernels.lean import lean_njit, part_njit
+from weft.kernels.packet.choice import STRAIGHT, UNDECIDED, draw
+from weft.kernels.packet.records import one, record
 from weft.routes import CandidateRoutes
 from weft.routes.intermediates import longest_ways
-from weft.sim.packet.policies.adaptive import BY, By
-from weft.sim.packet.policies.policy_registry import Policy, policy
+from weft.sim.packet.policies.adaptive import BY, By, least_loaded, load_at
+from weft.sim.packet.policies.hashes import drawn
+from weft.sim.packet.policies.policy_registry import Policy, fixed, policy
+
+RULES = record(
+    by="i8",  # which loads are compared, as of `adaptive`
+    threshold_bytes="i8",  # times links: how much more straight ways may have to send
+    by_load="i8",  # whether a packet may go straight, as loads say
+)
+
+#: The way of a row to an intermediate.
+TO_VIA = record(
+    set="i4",  # of candidates, -1 for none
+    turns_on="i4",  # row of the intermediate on which its packets turn
+    links="u1",  # how many there are on the way
+)
 
 
-@policy("valiant")
+class Detours(NamedTuple):
+    """Ways by intermediates; see `weft.routes.CandidateRoutes`.
+
+    Parameters
+    ----------
+    rules
+        One `RULES`.
+    via
+        int32 [rows]: the intermediate that each belongs to, -1 for none.
+    to_via
+        `TO_VIA` [intermediates, rows].
+    links_to
+        uint8 [rows, rows]: links to each target row, from each row.
+    """
+
+    rules: Any
+    via: Any
+    to_via: Any
+    links_to: Any
+
+
+#: What runs of other policies have.
+NO_DETOURS = Detours(
+    one(RULES), fixed(np.zeros(1, np.int32)), fixed(np.zeros((1, 1), TO_VIA)),
+    fixed(np.zeros((1, 1), np.uint8)),
+)  # fmt: skip
+
+
+@lean_njit(forceinline=True)
+def drawn_via(seed, via, vias, serial, row, goal):
+    """An intermediate other than those of two rows."""
+    low = min(via[row], via[goal])
+    high = max(via[row], via[goal])
+    # Draws at a row are of its own number; this one is of a number that no row has.
+    drawn = draw(seed, serial, row + len(via), vias - 2)
+    drawn += drawn >= low
+    drawn += drawn >= high
+    return drawn
+
+
+@part_njit()
+def least_loads(net, by, slot, row, straight, around, now):
+    """The least load of the candidates of either of two sets."""
+    found = np.int64(0)
+    least = np.int64(2**62)
+    for group in (straight, around):
+        found = least
+        least = np.int64(2**62)
+        for at in range(net.tables.set_offset[group], net.tables.set_offset[group + 1]):
+            least = min(least, load_at(net, by, slot, row, np.int64(at), now))
+    return found, least
+
+
+@part_njit()
+def decide(net, kept, slot, row, goal, now):
+    """The intermediate that a packet makes for from its first switch, or STRAIGHT."""
+    rules = kept.rules
+    own, other = kept.via[row], kept.via[goal]
+    if own < 0 or other < 0 or own == other:
+        return np.int64(STRAIGHT)
+    serial = np.int64(net.calendar.packets[slot].serial)
+    via = drawn_via(net.rules.seed, kept.via, len(kept.to_via), serial, row, goal)
+    if not rules.by_load:
+        return via
+    detour = kept.to_via[via, row]
+    straight, around = np.int64(net.tables.set_id[goal, row]), np.int64(detour.set)
+    if straight < 0 or around < 0:
+        return via
+    near = np.int64(kept.links_to[goal, row])
+    far = np.int64(detour.links) + kept.links_to[goal, detour.turns_on]
+    one, two = least_loads(net, rules.by, slot, row, straight, around, now)
+    more = (one * near - two * far) * net.rules.credit_bytes
+    return np.int64(STRAIGHT) if more <= rules.threshold_bytes else via
+
+
+@part_njit()
+def comes(net, kept, slot, row, goal, now):
+    """The set of candidates towards the intermediate of a packet, or STRAIGHT."""
+    packet = net.calendar.packets[slot]
+    via = np.int64(packet.via)
+    if via == UNDECIDED:
+        via = decide(net, kept, slot, row, goal, now)
+        packet.via = via
+    elif via >= 0 and kept.via[row] == via:
+        via = np.int64(STRAIGHT)
+        packet.via = via
+    return np.int64(kept.to_via[via, row].set) if via >= 0 else np.int64(STRAIGHT)
+
+
+@part_njit()
+def choose(net, kept, slot, row, flow, first, several, now):
+    """The least loaded candidate."""
+    return least_loaded(net, kept.rules.by, slot, row, first, several, now)
+
+
+@policy("valiant", choose=drawn, comes=comes, kept=NO_DETOURS)
 def valiant() -> Policy:
     """Every packet goes by an intermediate that is drawn for it, over candidates that are drawn.
 
@@ -25,10 +136,10 @@ def valiant() -> Policy:
     -----
     Source: Valiant and Brebner 1981.
     """
-    return Policy(kernel.VALIANT, reorders=True, by_intermediates=True, lay=_towards)
+    return Policy(reorders=True, by_intermediates=True, keep=_towards)
 
 
-@policy("ugal")
+@policy("ugal", choose=choose, comes=comes, kept=NO_DETOURS)
 def ugal(*, threshold: Bytes = 8192, by: By = "both") -> Policy:
     """Each packet goes straight or by a drawn intermediate, as loads at its first switch say.
 
@@ -50,22 +161,20 @@ def ugal(*, threshold: Bytes = 8192, by: By = "both") -> Policy:
     if not 0 <= threshold <= 2**40:
         raise InputError(f"threshold must be 0 to {2**40} bytes, not {threshold}")
     return Policy(
-        kernel.UGAL,
-        {"threshold_bytes": threshold, "by": BY[by]},
-        reorders=True,
-        by_intermediates=True,
-        lay=_towards_and_lengths,
+        reorders=True, by_intermediates=True, keep=partial(_towards_and_lengths, by, threshold)
     )
 
 
-def _towards(fabric: Fabric, routes: CandidateRoutes) -> Mapping[str, Any]:
+def _towards(fabric: Fabric, routes: CandidateRoutes) -> Detours:
     """Intermediates and the ways to them."""
-    to_via = np.zeros(routes.via_set.shape, dtype=kernel.TO_VIA)
+    to_via = np.zeros(routes.via_set.shape, dtype=TO_VIA)
     to_via["set"] = routes.via_set
-    return {"detours": kernel.Detours(routes.via, to_via, np.zeros((1, 1), dtype=np.uint8))}
+    return NO_DETOURS._replace(via=fixed(routes.via), to_via=fixed(to_via))
 
 
-def _towards_and_lengths(fabric: Fabric, routes: CandidateRoutes) -> Mapping[str, Any]:
+def _towards_and_lengths(
+    by: By, threshold: int, fabric: Fabric, routes: CandidateRoutes
+) -> Detours:
     """The same with how long ways are: what a switch compares loads by."""
     to_via, circle = longest_ways(fabric, routes, routes.via_set)
     straight, other = longest_ways(fabric, routes, routes.set_id)
@@ -84,11 +193,9 @@ def _towards_and_lengths(fabric: Fabric, routes: CandidateRoutes) -> Mapping[str
     turns_on = np.tile(np.arange(len(routes.via), dtype=np.int32), (len(routes.via_set), 1))
     for _ in range(int(to_via.max(initial=0))):
         turns_on = np.take_along_axis(onward, turns_on, axis=1)
-    detours = _towards(fabric, routes)["detours"]
-    detours.to_via["links"] = np.minimum(to_via, 255)
-    detours.to_via["turns_on"] = turns_on
-    links_to = np.minimum(straight, 255).astype(np.uint8)
-    return {
-        "detours": detours._replace(links_to=links_to),
-        "rules": {"chooses_straight": routes.direct},
-    }
+    rules, ways = one(RULES), np.zeros(to_via.shape, dtype=TO_VIA)
+    rules["by"], rules["threshold_bytes"] = BY.index(by), threshold
+    rules["by_load"] = routes.direct
+    ways["set"], ways["turns_on"], ways["links"] = routes.via_set, turns_on, np.minimum(to_via, 255)
+    lengths = np.minimum(straight, 255).astype(np.uint8)
+    return Detours(rules, fixed(routes.via), fixed(ways), fixed(lengths))
