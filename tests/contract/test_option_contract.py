@@ -29,7 +29,7 @@ from weft.sim.sweep.settings import OWN, TrafficSettings
 DOCS = Path(__file__).parents[2] / "docs"
 JOB = {"job": [{"workload": "barrier"}]}
 #: Tables whose settings `weft simulate` takes no options for, or in `--hardware`.
-NOT_OF_SIMULATE = ("Hardware", "Traffic")
+NOT_OF_SIMULATE = ("Hardware", "Traffic", "Machine rooms")
 #: Commands that read a fabric and may break it.
 OF_FABRICS = ("compare", "convert", "cost", "info", "route", "simulate", "sweep")
 
@@ -95,7 +95,7 @@ def test_faults_are_the_same_however_they_are_said() -> None:
         "cables": ["s1-0[5]"], "switches": ["s1-1"], "slow": {"s1-2[5]": "1xHDR"},
         "random_cables": 1, "seed": 3,
     }  # fmt: skip
-    assert Faults(**options.parts()[1]) == said
+    assert options.made(Faults) == said
     assert check({"fabric": "x", "faults": table, **JOB}).faults.made == said
     tree = weft.fabric("xgft:2;4,4;1,4", faults=said)
     assert tree.num_cables == options.load("xgft:2;4,4;1,4").num_cables < 32
@@ -148,7 +148,7 @@ def test_a_field_is_all_that_a_setting_takes() -> None:
 
 def test_mistakes_name_their_place() -> None:
     with pytest.raises(InputError, match=r"^--fault-seed goes with --random-cables or --random-sw"):
-        FabricOptions(fault_seed="1").parts()
+        FabricOptions(fault_seed="1").made(Faults)
     with pytest.raises(InputError, match=r"^faults: .*seed goes with random_cables"):
         check({"fabric": "x", "faults": {"seed": 1}, **JOB})
     with pytest.raises(InputError, match=r"^seed goes with random_cables or random_switches"):

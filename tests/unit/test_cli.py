@@ -528,7 +528,7 @@ def test_standard_input_is_one_file_that_is_read(capsys, monkeypatch) -> None:
         (["route", TREE, "updn:roots=h0"], "not a switch"),
         (["convert", TREE, "--to", "pdf"], "unknown"),
         (["convert", TREE, "-o", "no/such/x.dot"], "x.dot"),
-        (["cost", TREE, "--rack-units", "0"], "rack_units must be"),
+        (["cost", TREE, "--rack-units", "0"], "--rack-units: '0' does not fit"),
         (["cost", TREE, "--prices", "none.toml"], "none.toml"),
         (["paper", "multipath-ecmp", "--seeds", "none"], "seeds"),
         (["paper", "multipath-ecmp", "--sedes", "3"], "did you mean '--seeds'"),

@@ -15,9 +15,8 @@ from cyclopts import Parameter, Token
 from rich.console import Console
 
 from weft.cli.compile_helpers import compile_helpers
-from weft.cli.options import in_flags, options_of
+from weft.cli.options import options_of
 from weft.core.errors import STANDARD_INPUT, InputError
-from weft.core.registry import convert
 from weft.core.settings import settings
 from weft.fabrics import Fabric
 from weft.fabrics.faults import Faults
@@ -42,39 +41,16 @@ def _whole(hint: Any, tokens: Sequence[Token]) -> int:
 Whole = Annotated[int, Parameter(converter=_whole)]
 
 
-_SOURCE, _FAULTS = settings(Source), settings(Faults)
-_Options: Any = options_of("FabricOptions", [*_SOURCE, *_FAULTS])
+_Options: Any = options_of("FabricOptions", [*settings(Source), *settings(Faults)])
 
 
 class FabricOptions(_Options):  # type: ignore[misc]
     """How to read the fabric and what to break in it."""
 
-    def parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Settings of the source and of the faults that were given.
-
-        Raises
-        ------
-        InputError
-            Naming the option, on a value that does not fit.
-        """
-        source, faults = (
-            {
-                item.field: convert(self.value(name), item.hint, item.flag)
-                for name, item in self.items.items()
-                if item in of and self.is_given(name)
-            }
-            for of in (_SOURCE, _FAULTS)
-        )
-        try:
-            Faults(**faults)
-        except InputError as error:
-            raise InputError(in_flags(error.message, _FAULTS)) from None
-        return source, faults
-
     def load(self, spec_or_path: str) -> Fabric:
         """The fabric with its faults."""
-        source, faults = self.parts()
-        return load_fabric(spec_or_path, **source, faults=Faults(**faults))
+        source, faults = self.made(Source, source=spec_or_path), self.made(Faults)
+        return load_fabric(spec_or_path, format=source.format, names=source.names, faults=faults)
 
 
 NO_OPTIONS = FabricOptions()

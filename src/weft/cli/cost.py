@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
-from collections.abc import Iterator
-from dataclasses import field, fields, make_dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from weft.cli.common import NO_OPTIONS, FabricArgument, FabricOptions, Whole, check_files
-from weft.core.docstrings import meanings
+from weft.cli.common import NO_OPTIONS, FabricArgument, FabricOptions, check_files
+from weft.cli.options import options_of
+from weft.core.settings import settings
 from weft.machine_room import Layout, cost
 
-#: Types of options for the types of a layout.
-_OPTION: dict[Any, Any] = {int: Whole, int | None: Whole | None}
+_Options: Any = options_of("LayoutOptions", settings(Layout))
 
 
-def _fields() -> Iterator[tuple[str, Any, Any]]:
-    hints, told = get_type_hints(Layout), meanings(inspect.getdoc(Layout) or "")
-    for item in fields(Layout):
-        hint = hints[item.name]
-        # Under python -OO there are no docstrings.
-        option = field(
-            default=item.default, metadata={"help": told.get(item.name, "").replace("`", "")}
-        )
-        yield item.name, _OPTION.get(hint, hint), option
+class LayoutOptions(_Options):  # type: ignore[misc]
+    """The machine room."""
 
 
-#: A layout as options: counts are whole numbers, and each field has its help.
-LayoutOptions: Any = make_dataclass(
-    "LayoutOptions", _fields(), bases=(Layout,), namespace={"__module__": __name__}, frozen=True
-)
 DEFAULT_LAYOUT = LayoutOptions()
 
 
@@ -42,7 +28,7 @@ def cost_command(
     /,
     *,
     options: FabricOptions = NO_OPTIONS,
-    layout: Annotated[LayoutOptions, Parameter(name="*")] = DEFAULT_LAYOUT,
+    layout: LayoutOptions = DEFAULT_LAYOUT,
     prices: Annotated[
         Path | None, Parameter(help="A price file (TOML); without one no money is printed.")
     ] = None,
@@ -52,7 +38,8 @@ def cost_command(
 ) -> int:
     """Put a fabric into racks: switches, ports, cables by length, and the cabling list."""
     check_files(("--cables", cables, ()))
-    made = cost(options.load(fabric), prices=prices, layout=layout)
+    room = layout.made(Layout)
+    made = cost(options.load(fabric), prices=prices, layout=room)
     if cables is not None:
         made.write_cables(cables)
     sys.stdout.write(made.text().rstrip("\n") + "\n")

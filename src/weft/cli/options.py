@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field, make_dataclass
-from typing import Annotated, Any, ClassVar, get_origin
+from typing import Annotated, Any, ClassVar, TypeVar, get_origin
 
 from cyclopts import Parameter
 
-from weft.core.settings import Setting, is_listed, parts_of
+from weft.core.errors import InputError
+from weft.core.registry import convert
+from weft.core.settings import Setting, is_listed, parts_of, settings
+
+T = TypeVar("T")
 
 
 class Given:
@@ -27,6 +31,25 @@ class Given:
         if item.option.compared == "names":
             return tuple(part for text in value for part in split_names(text))
         return value if item.option.means is None else item.option.means
+
+    def made(self, kind: type[T], **more: Any) -> T:
+        """Settings of a class: those that were given, and more.
+
+        Raises
+        ------
+        InputError
+            Naming the option, on a value that does not fit.
+        """
+        items = settings(kind)
+        given = {
+            item.field: convert(self.value(name), item.hint, item.flag)
+            for name, item in self.items.items()
+            if item in items and self.is_given(name)
+        }
+        try:
+            return kind(**more, **given)
+        except InputError as error:
+            raise InputError(in_flags(error.message, items)) from None
 
     def flags(self) -> list[str]:
         """Options that were given, as on the command line."""
@@ -94,7 +117,7 @@ def usual_of(item: Setting) -> str:
     ):
         return item.option.usual
     if isinstance(default, tuple):
-        return ", ".join(default)
+        return ", ".join(map(str, default))
     if isinstance(default, bool):
         return str(default).lower()
     kind = type_of(item)
@@ -133,7 +156,7 @@ def bounds(item: Setting) -> str:
     }
     least, most = found.get("ge"), found.get("le")
     if least is not None and most is not None:
-        return f", {least:g} to {most:g}"
+        return f", {least:,} to {most:,}"
     words = (("ge", "at least"), ("gt", "above"), ("le", "at most"), ("lt", "below"))
     said = [
         f"{word} {found[key]:.4g}" for key, word in words if key in found and found[key] < 2**30

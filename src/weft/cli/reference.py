@@ -11,6 +11,7 @@ from weft.core.settings import Setting, settings
 from weft.experiment.spec import Experiment, Head, JobPart, OutputPart
 from weft.fabrics.faults import Faults
 from weft.fabrics.load import Source
+from weft.machine_room.room_options import Layout
 from weft.sim.options import LEVELS, RunSettings
 from weft.sim.packet.hardware_text import WRITTEN
 from weft.sim.sweep.settings import OWN, TrafficSettings
@@ -111,6 +112,11 @@ TABLES: Mapping[str, tuple[str, tuple[tuple[str, _Cell], ...], Iterable[Setting]
         "Arguments of `weft.sweep` and options of `weft sweep`.",
         (_PYTHON, _FLAG, *_REST),
         settings(TrafficSettings),
+    ),
+    "Machine rooms": (
+        "Arguments of `weft.cost` and options of `weft cost`; see [cost](cost.md).",
+        (_PYTHON, _FLAG, *_REST),
+        settings(Layout),
     ),
 }
 

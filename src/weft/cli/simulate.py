@@ -31,6 +31,8 @@ from weft.experiment.result_tables import brief
 from weft.experiment.run import Outcome, Stage, perform
 from weft.experiment.spec import OutputPart
 from weft.experiment.store import Store
+from weft.fabrics.faults import Faults
+from weft.fabrics.load import Source
 from weft.report.simulation_page import write_simulation_page
 from weft.sim.packet import PacketResult
 
@@ -79,9 +81,11 @@ def simulate_command(
     else:
         if "workload" not in job:
             raise InputError("nothing to run: give --workload, or an experiment file (.toml)")
-        source, faults = options.parts()
-        data = {"fabric": {"source": fabric, **source}, "faults": faults}
-        data["job"] = [{"name": "job", **job}]
+        data = {
+            "fabric": options.made(Source, source=fabric).table(),
+            "faults": options.made(Faults).table(),
+            "job": [{"name": "job", **job}],
+        }
     output = {**data.get("output", {}), **written}
     if "folder" in written:
         check_folder("--out", output["folder"])

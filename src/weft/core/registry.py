@@ -370,4 +370,6 @@ def in_words(error: Any) -> str:
     said = str(error["msg"])
     for theirs, ours in _WORDS:
         said = re.sub(theirs, ours, said)
+    if error["type"] == "literal_error" and isinstance(error["input"], str):
+        said += did_you_mean(error["input"], re.findall(r"'([^']*)'", error["ctx"]["expected"]))
     return said

@@ -103,17 +103,13 @@ def _explain(error: Any, place: Place, flags: bool) -> str:
         return f"{where}the key {key!r} is missing"
     given = error["input"]
     said = in_words(error)
-    choices = (error.get("ctx") or {}).get("expected", "")
-    meant = ""
-    if error["type"] == "literal_error" and isinstance(given, str):
-        meant = did_you_mean(given, re.findall(r"'([^']*)'", choices))
     named = _name(place).removesuffix(": ")
     if flags:
         words = [part for part in place if isinstance(part, str)]
         named = _flag(words)
     if place == ("hardware",) and error["type"] == "value_error":
         return f"{named}: {said}"
-    return f"{named}: {shown(given)} does not fit: {said}{meant}"
+    return f"{named}: {shown(given)} does not fit: {said}"
 
 
 def _flag(words: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ import polars as pl
 
 from weft.core.columns import frame
 from weft.core.errors import InputError
+from weft.core.settings import document, known_fields, settings
 from weft.fabrics import Fabric, NodeKind
 from weft.machine_room.cables import (
     INTERNAL,
@@ -45,8 +46,6 @@ def cost(
         A price file, or what was read from one; without it there is no money in the plan.
     layout
         The machine room, or its options one by one:
-    **options
-        Options of `weft.machine_room.room_options.Layout`.
 
     Returns
     -------
@@ -61,7 +60,8 @@ def cost(
     """
     if layout is not None and options:
         raise InputError(f"give a layout or its options, not both: {', '.join(options)}")
-    layout = Layout.of(options) if layout is None else layout
+    known_fields(options, settings(Layout), "a cost plan", lambda name: "")
+    layout = Layout(**options) if layout is None else layout
     price_list = Prices.read(prices) if isinstance(prices, str | Path) else prices
     gear = equipment(fabric, layout, price_list)
     packer = Packer(gear, layout)
@@ -89,6 +89,9 @@ def cost(
         currency=price_list.currency if price_list else None,
         unpriced=unpriced,
     )
+
+
+document(cost, Layout)
 
 
 def _shortest(gear: Equipment, layout: Layout, packer: Packer) -> tuple[str, Placement]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal, get_type_hints
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from weft.core.errors import InputError
-from weft.core.registry import convert, did_you_mean
+from weft.core.settings import Number, Option, Settings, Whole
 
 #: Height of a rack unit (EIA-310).
 UNIT_M = 0.04445
@@ -35,13 +36,15 @@ COPPER_LIMITS_M = (
     (math.inf, 1.0),
 )
 
+Count = Annotated[Whole, Field(ge=1, le=MOST)]
+Metres = Annotated[Number, Field(ge=0, le=MOST)]
 Leaves = Literal["auto", "top", "beside", "separate"]
 Core = Literal["middle", "end", "row-ends"]
 Order = Literal["shortest", "number", "coordinates", "coordinates-reversed", "cables"]
 
 
 @dataclass(frozen=True)
-class Layout:
+class Layout(Settings):
     """Racks, what goes where in them, and how cables run between them.
 
     Parameters
@@ -82,34 +85,26 @@ class Layout:
         Longest copper cable, whatever its rate; left out, a typical limit for each rate.
     """
 
-    hosts_per_rack: int | None = None
-    rack_units: int = 42
-    chassis_units: int = 1
-    hosts_per_chassis: int = 1
-    switch_units: int = 1
-    ports_per_unit: int = 64
-    switches_per_unit: int = 1
+    hosts_per_rack: Annotated[Count | None, Option(usual="as many as fit")] = None
+    rack_units: Count = 42
+    chassis_units: Count = 1
+    hosts_per_chassis: Count = 1
+    switch_units: Count = 1
+    ports_per_unit: Count = 64
+    switches_per_unit: Count = 1
     leaves: Leaves = "auto"
     core: Core = "middle"
-    racks_per_row: int | None = None
-    rack_pitch_m: float = 0.6
-    row_spacing_m: float = 2.1
-    tray_m: float = 0.3
-    slack_m: float = 0.4
+    racks_per_row: Annotated[Count | None, Option(usual="what makes the floor square")] = None
+    rack_pitch_m: Metres = 0.6
+    row_spacing_m: Metres = 2.1
+    tray_m: Metres = 0.3
+    slack_m: Metres = 0.4
     order: Order = "shortest"
     cable_lengths_m: tuple[float, ...] = CABLE_LENGTHS_M
-    copper_m: float | None = None
+    copper_m: Annotated[Metres | None, Option(usual="a typical limit for each rate")] = None
 
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value is None or isinstance(value, str | tuple):
-                continue
-            if field.name.endswith("_m"):
-                if not 0 <= value <= MOST:
-                    raise InputError(f"{field.name} must be 0 to {MOST:,} m, not {value}")
-            elif not 1 <= value <= MOST:
-                raise InputError(f"{field.name} must be 1 to {MOST:,}, not {value}")
+    def check(self) -> None:
+        """Refuse lengths out of order, and what is higher than a rack."""
         lengths = self.cable_lengths_m
         ascending = all(a < b for a, b in pairwise(lengths))
         if not lengths or not ascending or not 0 < lengths[0] <= lengths[-1] <= MOST:
@@ -123,29 +118,6 @@ class Layout:
                 )
         if self.switches_per_unit > 1 and self.switch_units > 1:
             raise InputError("only switches of 1U stand side by side: leave switch_units at 1")
-
-    @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Layout:
-        """A layout from options as values or as text.
-
-        Raises
-        ------
-        InputError
-            On an unknown option or a value that cannot be.
-        """
-        hints = get_type_hints(cls)
-        given = {}
-        for name, value in options.items():
-            if name not in hints:
-                raise InputError(
-                    f"a cost plan has no option {name!r}{did_you_mean(name, hints)}; "
-                    f"it takes {', '.join(hints)}"
-                )
-            several = isinstance(value, str) and name == "cable_lengths_m"
-            given[name] = convert(
-                value.split(",") if several else value, hints[name], f"option {name}"
-            )
-        return cls(**given)
 
     def copper_limit_m(self, lane_gbps: float) -> float:
         """Longest copper cable whose lanes run at a data rate."""
