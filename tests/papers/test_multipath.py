@@ -13,6 +13,7 @@ from polars.testing import assert_frame_equal
 from tests.reference import multipath as plain
 
 from weft.core.errors import InputError
+from weft.core.files import write_with
 from weft.fabrics.topology import build
 from weft.routing import route
 from weft.sim.common.metrics import link_tiers, load_metrics
@@ -39,7 +40,7 @@ from weft.studies.multipath.study import (
     traffic,
 )
 from weft.studies.multipath.verdicts import CLAIMS
-from weft.studies.paper_registry import paper, write_whole
+from weft.studies.paper_registry import paper
 
 PUBLISHED = Path(__file__).with_name("multipath_published.csv")
 KEYS = ["sweep", "k", "qps", "epochs", "scheme", "basis", "seed"]
@@ -423,7 +424,7 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
         raise OSError(28, "No space left on device")
 
     with pytest.raises(InputError, match="No space left"):
-        write_whole(target, fail)
+        write_with(target, fail)
     assert target.read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -32,8 +31,9 @@ from weft.cli.common import (
     console,
 )
 from weft.cli.options import split_names
+from weft.core.columns import write_table
 from weft.core.errors import InputError
-from weft.core.files import write_bytes, write_text
+from weft.core.files import write_text
 from weft.opensm.files.guids import guid_list
 from weft.report.comparison_data import Run
 from weft.report.comparison_page import write_comparison_page
@@ -120,22 +120,13 @@ def compare_command(
             if outcome.routes is not None:
                 print(f"{outcome.name} routed in {outcome.route_s * 1e3:.1f} ms", file=sys.stderr)
     if table is not None:
-        _write_table(result, table)
+        write_table(result.table, table)
     if roots is not None:
         write_text(roots, _root_list(result))
     if report is not None:
         write_comparison_page(result, report)
         out.print(f"report: {escape(str(report))}")
     return 0 if result.best is not None else 1
-
-
-def _write_table(result: Comparison, path: Path) -> None:
-    if path.suffix.lower() == ".csv":
-        write_text(path, result.table.write_csv())
-    else:
-        data = io.BytesIO()
-        result.table.write_parquet(data)
-        write_bytes(path, data.getvalue())
 
 
 def _root_list(result: Comparison) -> str:

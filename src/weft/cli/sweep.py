@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -26,8 +25,8 @@ from weft.cli.common import (
     console,
 )
 from weft.cli.options import options_of, split_names
+from weft.core.columns import write_table
 from weft.core.errors import InputError
-from weft.core.files import write_bytes, write_text
 from weft.core.registry import convert
 from weft.core.settings import settings
 from weft.core.signals import ended_by
@@ -147,7 +146,7 @@ def sweep_command(
         out = console()
         show(found, out)
         if output is not None:
-            _write(found, output)
+            write_table(found, output)
         results = found.filter(pl.col("offered_load").is_not_null())
         if plot is not None and len(results):
             write_load_curves([found, *earlier], plot)
@@ -228,15 +227,6 @@ def _read(path: Path) -> pl.DataFrame:
         return found.select(pl.col(name).cast(kind) for name, kind in schema.items())
     except pl.exceptions.PolarsError as error:
         raise InputError(f"does not fit: {str(error).splitlines()[0]}", file=path) from None
-
-
-def _write(table: pl.DataFrame, path: Path) -> None:
-    if path.suffix.lower() == ".csv":
-        write_text(path, table.write_csv())
-    else:
-        data = io.BytesIO()
-        table.write_parquet(data)
-        write_bytes(path, data.getvalue())
 
 
 # -- what is shown ---------------------------------------------------------------------------------

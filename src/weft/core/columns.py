@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars as pl
+
+from weft.core.files import write_with
 
 
 class Column(NamedTuple):
@@ -34,3 +37,21 @@ def frame(columns: Mapping[str, Column], data: Mapping[str, Any]) -> pl.DataFram
     ordered = {name: data[name] for name in columns}
     schema = {name: column.dtype for name, column in columns.items()}
     return pl.DataFrame(ordered, schema=schema).with_columns(pl.col(pl.Float64).fill_nan(None))
+
+
+def frame_of_rows(columns: Mapping[str, Column], rows: Iterable[Sequence[Any]]) -> pl.DataFrame:
+    """As `frame`, from rows with a value for each column."""
+    listed = list(rows)
+    values = zip(*listed, strict=True) if listed else ((),) * len(columns)
+    return frame(columns, dict(zip(columns, map(list, values), strict=True)))
+
+
+def write_table(table: pl.DataFrame, path: Path) -> None:
+    """Write a frame as CSV where the name ends in .csv, else as Parquet.
+
+    Raises
+    ------
+    InputError
+        When the file cannot be written; what was there before is then unchanged.
+    """
+    write_with(path, table.write_csv if path.suffix.lower() == ".csv" else table.write_parquet)

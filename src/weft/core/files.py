@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import re
 import stat
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 from weakref import WeakSet
 
 from weft.core.errors import STANDARD_INPUT, InputError
@@ -109,6 +111,38 @@ def write_text(path: str | Path, text: str) -> None:
     except UnicodeEncodeError:
         raise InputError("cannot be written: half a surrogate pair in a name", file=path) from None
     write_bytes(path, data)
+
+
+def make_folder(path: str | Path) -> Path:
+    """The folder to write to, made when it does not exist.
+
+    Raises
+    ------
+    InputError
+        When it cannot be made or is no folder.
+    """
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot make the output folder: {error.strerror}", file=path) from None
+    return folder
+
+
+def write_with(path: str | Path, write: Callable[[BinaryIO], object]) -> None:
+    """Write a file by a function that takes a stream of bytes; see `write_bytes`.
+
+    Raises
+    ------
+    InputError
+        When the file cannot be written; what was there before is then unchanged.
+    """
+    data = io.BytesIO()
+    try:
+        write(data)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", file=path) from None
+    write_bytes(path, data.getvalue())
 
 
 def write_bytes(path: str | Path, data: bytes) -> None:

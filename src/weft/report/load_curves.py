@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from weft.core.errors import InputError
-from weft.core.files import write_bytes
+from weft.core.files import write_with
 from weft.report.colours import LIGHT_SERIES
 
 if TYPE_CHECKING:
@@ -141,11 +141,10 @@ def write_load_curves(
     if suffix not in SUFFIXES:
         raise InputError(f"{path}: expected a name that ends in {', '.join(SUFFIXES)}")
     figure = load_curves(sweeps, labels)
-    data = io.BytesIO()
     # Without versions and dates in it, the file depends on the drawing alone.
     bare = {".png": ("Software",), ".svg": ("Date",), ".pdf": ("CreationDate",)}[suffix]
-    figure.savefig(data, format=suffix[1:], metadata=dict.fromkeys(bare))
-    write_bytes(path, data.getvalue())
+    save = partial(figure.savefig, format=suffix[1:], metadata=dict.fromkeys(bare))
+    write_with(path, save)
 
 
 def _draw_limits(axes: Axes, rows: pl.DataFrame) -> float:

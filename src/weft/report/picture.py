@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import io
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
 from weft.core.errors import InputError
-from weft.core.files import write_bytes
+from weft.core.files import write_with
 from weft.fabrics import Fabric, LinkKind, NodeKind
 from weft.report.colours import LIGHT_IDLE, LIGHT_PART, scale
 from weft.report.labels import short_names
@@ -123,10 +123,8 @@ def draw_png(
     bar = figure.colorbar(lines, ax=axes, shrink=0.7, pad=0.01, aspect=30)
     bar.set_label(quantity)
     bar.outline.set_visible(False)
-    data = io.BytesIO()
     # Without the version of matplotlib in it, the file depends on the drawing alone.
-    figure.savefig(data, format="png", metadata={"Software": None})
-    write_bytes(path, data.getvalue())
+    write_with(path, partial(figure.savefig, format="png", metadata={"Software": None}))
 
 
 def _widths(share: NDArray[np.float64], to_host: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import io
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from weft.core.errors import InputError
-from weft.core.files import write_bytes
+from weft.core.files import write_with
 from weft.report.colours import LIGHT_SERIES
 from weft.report.simulation_page import time_text
 from weft.sim.packet.timelines import rank_spans, timelines
@@ -112,10 +112,8 @@ def draw_timelines(
     )  # fmt: skip
     if title:
         axes.set_title(title, loc="left", parse_math=False)
-    data = io.BytesIO()
     # Without the version of matplotlib in it, the file depends on the drawing alone.
-    figure.savefig(data, format="png", metadata={"Software": None})
-    write_bytes(path, data.getvalue())
+    write_with(path, partial(figure.savefig, format="png", metadata={"Software": None}))
 
 
 def _messages(

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import polars as pl
 from rich.console import Console, RenderableType
 
-from weft.core.columns import Column
-from weft.studies.paper_registry import output_folder, write_tables, write_whole
+from weft.core.columns import Column, write_table
+from weft.core.files import make_folder, write_text, write_with
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -72,13 +72,25 @@ class ReportedStudy(ABC):
         InputError
             When the folder cannot be made or written to.
         """
-        folder = output_folder(out)
-        files = write_tables(folder, self.tables())
-        for name, figure in self.figures():
-            files.append(write_whole(folder / f"{name}.png", partial(figure.savefig, format="png")))
-        content = self.text().encode()
-        files.append(write_whole(folder / "report.txt", lambda handle: handle.write(content)))
-        return tuple(files)
+        folder = make_folder(out)
+        tables = {name: table for name, (table, _) in self.tables().items()}
+        tables = {f"{name}.{form}": tables[name] for name in tables for form in ("parquet", "csv")}
+        for name, table in {**tables, "columns.csv": self._meanings()}.items():
+            write_table(table, folder / name)
+        figures = {f"{name}.png": figure for name, figure in self.figures()}
+        for name, figure in figures.items():
+            write_with(folder / name, partial(figure.savefig, format="png"))
+        write_text(folder / "report.txt", self.text())
+        return tuple(folder / name for name in (*tables, "columns.csv", *figures, "report.txt"))
+
+    def _meanings(self) -> pl.DataFrame:
+        """What the columns of all tables mean."""
+        rows = [
+            (name, column, about.unit, about.meaning)
+            for name, (_, columns) in self.tables().items()
+            for column, about in columns.items()
+        ]
+        return pl.DataFrame(rows, schema=["table", "column", "unit", "meaning"], orient="row")
 
     def written(self, out: str | Path | None) -> Self:
         """Itself with the files that it wrote; none without a folder."""

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from weft.contention import PAPER_INVERSE_BANDWIDTH
-from weft.core.columns import Column, frame
+from weft.core.columns import Column, frame_of_rows
 from weft.studies.reported_study import ReportedStudy, Tables
 
 if TYPE_CHECKING:
@@ -332,23 +332,12 @@ class ContentionStudy(ReportedStudy):
     @property
     def printed(self) -> pl.DataFrame:
         """One row per printed number, of `PRINTED_COLUMNS`."""
-        values = [float(number.printed) for number in self.numbers]
-        return frame(
-            PRINTED_COLUMNS,
-            {
-                "figure": [number.figure for number in self.numbers],
-                "edge": [number.edge for number in self.numbers],
-                "step": [number.step for number in self.numbers],
-                "quantity": [number.quantity for number in self.numbers],
-                "printed": values,
-                "ours": [number.ours for number in self.numbers],
-                "difference": [n.ours - v for n, v in zip(self.numbers, values, strict=True)],
-                "relative": [
-                    n.ours / v - 1 if v else None for n, v in zip(self.numbers, values, strict=True)
-                ],
-                "agrees": [number.agrees for number in self.numbers],
-            },
-        )
+        rows: list[tuple[object, ...]] = []
+        for n in self.numbers:
+            value = float(n.printed)
+            apart = (n.ours - value, n.ours / value - 1 if value else None)
+            rows.append((n.figure, n.edge, n.step, n.quantity, value, n.ours, *apart, n.agrees))
+        return frame_of_rows(PRINTED_COLUMNS, rows)
 
     def parts(self) -> Iterator[RenderableType]:
         """The text: printed numbers beside ours, what contradicts what, and the spread."""

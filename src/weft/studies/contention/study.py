@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from weft.contention import PAPER_INVERSE_BANDWIDTH, penalties, predict, predict_steps
 from weft.contention.shapes import all_shapes, random_graph
-from weft.core.columns import frame
+from weft.core.columns import frame_of_rows
 from weft.core.errors import InputError
+from weft.core.files import make_folder
 from weft.studies.contention import packets as packet
 from weft.studies.contention.report import (
     SHAPE_COLUMNS,
@@ -30,7 +31,7 @@ from weft.studies.contention.report import (
     ContentionStudy,
     Printed,
 )
-from weft.studies.paper_registry import output_folder, paper
+from weft.studies.paper_registry import paper
 
 if TYPE_CHECKING:
     pass
@@ -107,7 +108,7 @@ def contention_model(
             f"{MOST_DEGREE} of them; expected at most {4 * nodes}"
         )
     if out is not None:
-        output_folder(out)  # before the work, not after it
+        make_folder(out)  # before the work, not after it
     times = _random_times(edges, graphs, nodes, seed)
     return ContentionStudy(
         parameters={
@@ -222,20 +223,15 @@ def draw_graph(edges: int, nodes: int, seed: Sequence[int]) -> tuple[list[int], 
 
 
 def _random_times(edges: int, graphs: int, nodes: int, seed: int) -> pl.DataFrame:
-    rows: dict[str, list[float]] = {name: [] for name in TIME_COLUMNS}
+    rows: list[tuple[float, ...]] = []
     for count in range(1, edges + 1):
         for graph in range(graphs):
             source, destination = draw_graph(count, nodes, [seed, count, graph])
             penalty = penalties(source, destination)
             time = predict(source, destination, 1.0, 0.0, 1.0)
-            rows["edges"] += [count] * count
-            rows["graph"] += [graph] * count
-            rows["edge"] += range(count)
-            rows["source"] += source
-            rows["destination"] += destination
-            rows["penalty"] += penalty.tolist()
-            rows["time"] += time.tolist()
-    return frame(TIME_COLUMNS, rows)
+            found = zip(source, destination, penalty.tolist(), time.tolist(), strict=True)
+            rows += [(count, graph, edge, *each) for edge, each in enumerate(found)]
+    return frame_of_rows(TIME_COLUMNS, rows)
 
 
 def _packets(graphs: int, nodes: int, seed: int) -> packet.PacketComparison | None:
@@ -258,17 +254,18 @@ def _distinct(times: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _spread(times: pl.DataFrame) -> pl.DataFrame:
-    columns: dict[str, list[float]] = {name: [] for name in SPREAD_COLUMNS}
+    rows = []
     for (count,), group in times.group_by("edges", maintain_order=True):
         values = group["time"].to_numpy()
         low, middle, high = np.percentile(values, [5, 50, 95])
-        found = (
-            int(str(count)), group["graph"].n_unique(), values.min(), low, middle, high,
-            values.max(), len(_distinct(values)),
-        )  # fmt: skip
-        for column, value in zip(columns.values(), found, strict=True):
-            column.append(value)
-    return frame(SPREAD_COLUMNS, columns)
+        graphs, distinct = group["graph"].n_unique(), len(_distinct(values))
+        spread = (values.min(), low, middle, high, values.max())
+        rows.append((int(str(count)), graphs, *spread, distinct))
+    return frame_of_rows(SPREAD_COLUMNS, rows)
+
+
+def _fraction(value: float) -> str:
+    return str(Fraction(value).limit_denominator(10_000))
 
 
 def _shapes(most: int) -> pl.DataFrame:
@@ -276,15 +273,10 @@ def _shapes(most: int) -> pl.DataFrame:
     for shape in all_shapes(most):
         times.setdefault(len(shape), []).append(predict(*_ends(tuple(shape)), 1.0, 0.0, 1.0))
     distinct = {count: _distinct(np.concatenate(found)) for count, found in times.items()}
-    return frame(
+    return frame_of_rows(
         SHAPE_COLUMNS,
-        {
-            "edges": list(times),
-            "shapes": [len(found) for found in times.values()],
-            "distinct": [len(found) for found in distinct.values()],
-            "times": [
-                ", ".join(str(Fraction(value).limit_denominator(10_000)) for value in found)
-                for found in distinct.values()
-            ],
-        },
+        [
+            (count, len(times[count]), len(values), ", ".join(map(_fraction, values)))
+            for count, values in distinct.items()
+        ],
     )

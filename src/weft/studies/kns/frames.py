@@ -8,7 +8,7 @@ from dataclasses import astuple
 import numpy as np
 import polars as pl
 
-from weft.core.columns import Column, frame
+from weft.core.columns import Column, frame_of_rows
 from weft.sim.static.loads import link_loads
 from weft.studies.claims import ClaimResult, headline, reason, spread_over, vote
 from weft.studies.kns import machine
@@ -118,84 +118,66 @@ CHOICE_COLUMNS = {
 }
 
 
-def _keys(runs: Sequence[Run]) -> dict[str, list[str | int]]:
-    return {name: [getattr(run, name) for run in runs] for name in _RUN}
+def _key(run: Run) -> tuple[str | int, ...]:
+    return tuple(getattr(run, name) for name in _RUN)
 
 
 def results_frame(measured: Sequence[Measured]) -> pl.DataFrame:
     """One row a run and metric, of `RESULT_COLUMNS`."""
-    rows = [(each.run, name, value) for each in measured for name, value in each.values.items()]
-    return frame(
-        RESULT_COLUMNS,
-        {
-            **_keys([run for run, _, _ in rows]),
-            "metric": [name for _, name, _ in rows],
-            "value": [value for _, _, value in rows],
-            "unit": [METRICS[name].unit for _, name, _ in rows],
-            "better": [METRICS[name].better for _, name, _ in rows],
-            "figure": [METRICS[name].figure for _, name, _ in rows],
-        },
-    )
+    rows = []
+    for each in measured:
+        for name, value in each.values.items():
+            about = METRICS[name]
+            told = (about.unit, about.better, about.figure)
+            rows.append((*_key(each.run), name, value, *told))
+    return frame_of_rows(RESULT_COLUMNS, rows)
 
 
 def runs_frame(measured: Sequence[Measured], full: bool) -> pl.DataFrame:
     """One row a run, of `RUN_COLUMNS`."""
-    return frame(
-        RUN_COLUMNS,
-        {
-            **_keys([each.run for each in measured]),
-            "application": [
-                BENCHMARKS[each.run.benchmark].application(
-                    each.run.ranks_per_node, full, each.run.variant
-                )
-                for each in measured
-            ],
-            **{
-                name: [getattr(each, name) for each in measured]
-                for name in list(RUN_COLUMNS)[len(_RUN) + 1 :]
-            },
-        },
-    )
+    more = list(RUN_COLUMNS)[len(_RUN) + 1 :]
+    rows = []
+    for each in measured:
+        key, run = _key(each.run), each.run
+        ran = BENCHMARKS[run.benchmark].application(run.ranks_per_node, full, run.variant)
+        rows.append((*key, ran, *(getattr(each, name) for name in more)))
+    return frame_of_rows(RUN_COLUMNS, rows)
 
 
 def claims_frame(claims: Mapping[int, Sequence[ClaimResult]]) -> pl.DataFrame:
     """One row a number of ranks and claim, of `CLAIM_COLUMNS`."""
-    columns: dict[str, list[object]] = {name: [] for name in CLAIM_COLUMNS}
+    rows: list[tuple[object, ...]] = []
     for ranks, results in claims.items():
         for each in results:
             voted, first = vote(each.findings), headline(each)
             low, high = spread_over(each)
-            row = (
+            rows.append((
                 each.id, each.section, each.says, each.test, ranks, str(voted.verdict),
                 voted.counts.get(voted.verdict, 0), len(each.findings), first.measured,
                 first.deciding.label if first.conditions else "", low, high, reason(each),
                 each.comment,
-            )  # fmt: skip
-            for column, value in zip(columns.values(), row, strict=True):
-                column.append(value)
-    return frame(CLAIM_COLUMNS, columns)
+            ))  # fmt: skip
+    return frame_of_rows(CLAIM_COLUMNS, rows)
 
 
 def choices_frame(claims: Mapping[int, Sequence[ClaimResult]]) -> pl.DataFrame:
     """One row a claim and choice, of `CHOICE_COLUMNS`."""
-    columns: dict[str, list[object]] = {name: [] for name in CHOICE_COLUMNS}
+    rows: list[tuple[object, ...]] = []
     for results in claims.values():
         for each in results:
             for choice, found in each.findings.items():
                 worst = found.deciding if found.conditions else None
-                row = (
+                rows.append((
                     each.id, *astuple(choice), str(found.verdict), found.measured,
                     found.comparisons, len(found.against), str(worst or ""),
                     worst.mean if worst else None, worst.half if worst else None,
-                )  # fmt: skip
-                for column, value in zip(columns.values(), row, strict=True):
-                    column.append(value)
-    return frame(CHOICE_COLUMNS, columns)
+                ))  # fmt: skip
+    return frame_of_rows(CHOICE_COLUMNS, rows)
 
 
 def lanes_frame(engines: Engines) -> pl.DataFrame:
     """Every routing of the study with its lanes, of `LANE_COLUMNS`."""
-    columns: dict[str, list[object]] = {name: [] for name in LANE_COLUMNS}
+    rows: list[tuple[object, ...]] = []
     for network in machine.NETWORKS.values():
         fabric = machine.fabric(network.name)
         hosts = np.arange(fabric.num_hosts)
@@ -204,11 +186,9 @@ def lanes_frame(engines: Engines) -> pl.DataFrame:
         for engine in network.engines:
             routes = machine.routes(network.name, engine, engines)
             loads = link_loads(fabric, routes, source[apart], destination[apart])
-            row = (
+            rows.append((
                 network.name, network.spec, fabric.num_hosts, fabric.num_switches,
                 fabric.num_cables, engine, routes.num_vls, loads.sum() / apart.sum(),
                 int(loads[fabric.graph.edge_link].max()), "; ".join(routes.notes),
-            )  # fmt: skip
-            for column, value in zip(columns.values(), row, strict=True):
-                column.append(value)
-    return frame(LANE_COLUMNS, columns)
+            ))  # fmt: skip
+    return frame_of_rows(LANE_COLUMNS, rows)

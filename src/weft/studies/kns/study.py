@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from weft.core.arguments import whole_number
 from weft.core.errors import InputError
+from weft.core.files import make_folder
 from weft.core.pool import check_processes
 from weft.core.registry import did_you_mean
 from weft.studies.claims import ClaimResult
@@ -29,7 +30,7 @@ from weft.studies.kns.frames import (
 from weft.studies.kns.machine import CORES, Engines, check_ranks
 from weft.studies.kns.report import KnsStudy
 from weft.studies.kns.runs import Level, Measured, Run, Setting, measure_all, study_runs
-from weft.studies.paper_registry import output_folder, paper
+from weft.studies.paper_registry import paper
 
 if TYPE_CHECKING:
     pass
@@ -94,7 +95,7 @@ def kns_infiniband(
     """
     chosen = _check(ranks_per_node, benchmarks, seed, placements, processes)
     if out is not None:
-        output_folder(out)  # before the work, not after it
+        make_folder(out)  # before the work, not after it
     runs = study_runs(
         ranks_per_node, chosen, seeds=range(seed, seed + placements), beyond=beyond,
         choices=choices, full=full,

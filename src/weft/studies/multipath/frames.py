@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weft.core.columns import Column, frame
+from weft.core.columns import Column, frame_of_rows
 from weft.sim.static.multipath import Scheme
 from weft.studies.claims import interval
 from weft.studies.multipath.evidence import EQUAL
@@ -90,19 +90,17 @@ CLAIM_COLUMNS = {
 
 def summarise(runs: pl.DataFrame) -> pl.DataFrame:
     """Mean and interval over the seeds of every metric at every point, of `SUMMARY_COLUMNS`."""
-    data: dict[str, list[Any]] = {name: [] for name in SUMMARY_COLUMNS}
+    rows = []
     for key, group in runs.group_by(list(POINT_COLUMNS), maintain_order=True):
         mean, half = interval(group.select(METRICS).to_numpy())
         for i, metric in enumerate(METRICS):
-            entries = (*key, metric, float(mean[i]), float(half[i]), len(group))
-            for column, entry in zip(data.values(), entries, strict=True):
-                column.append(entry)
-    return frame(SUMMARY_COLUMNS, data)
+            rows.append((*key, metric, float(mean[i]), float(half[i]), len(group)))
+    return frame_of_rows(SUMMARY_COLUMNS, rows)
 
 
 def distributions(loads: Mapping[str, NDArray[np.float64]]) -> pl.DataFrame:
     """Empirical distributions on a grid of at most about 400 loads, a power of two apart."""
-    data: dict[str, list[Any]] = {name: [] for name in CDF_COLUMNS}
+    rows: list[tuple[Any, ...]] = []
     for basis, found in loads.items():
         highest = float(found.max())
         step = 2.0 ** np.ceil(np.log2(max(highest, 1.0) / 400))
@@ -117,9 +115,6 @@ def distributions(loads: Mapping[str, NDArray[np.float64]]) -> pl.DataFrame:
                 / found.shape[2]
             )
             mean, half = interval(share)
-            data["scheme"] += [name] * len(grid)
-            data["basis"] += [basis] * len(grid)
-            data["load"] += grid.tolist()
-            data["share"] += mean.tolist()
-            data["ci95"] += half.tolist()
-    return frame(CDF_COLUMNS, data)
+            points = zip(grid.tolist(), mean.tolist(), half.tolist(), strict=True)
+            rows += [(name, basis, *each) for each in points]
+    return frame_of_rows(CDF_COLUMNS, rows)

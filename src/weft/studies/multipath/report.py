@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from weft.core.columns import frame
+from weft.core.columns import frame_of_rows
 from weft.studies.claims import ClaimResult, Verdict
 from weft.studies.multipath.evidence import PAPER, TIERS, plus_minus
 from weft.studies.multipath.frames import CDF_COLUMNS, CLAIM_COLUMNS, RUN_COLUMNS, SUMMARY_COLUMNS
@@ -183,25 +183,18 @@ class StudyResult(ReportedStudy):
     @property
     def claims_frame(self) -> pl.DataFrame:
         """One row per claim and basis, of `CLAIM_COLUMNS`."""
-        rows = [(claim, *found) for claim in self.claims for found in claim.findings.items()]
-        return frame(
+        return frame_of_rows(
             CLAIM_COLUMNS,
-            {
-                "id": [claim.id for claim, _, _ in rows],
-                "section": [claim.section for claim, _, _ in rows],
-                "claim": [claim.says for claim, _, _ in rows],
-                "test": [claim.test for claim, _, _ in rows],
-                "basis": [basis for _, basis, _ in rows],
-                "verdict": [str(found.verdict) for _, _, found in rows],
-                "measured": [found.measured for _, _, found in rows],
-                "deciding": [found.deciding.label for _, _, found in rows],
-                "difference": [found.deciding.mean for _, _, found in rows],
-                "ci95": [found.deciding.half for _, _, found in rows],
-                "comparisons": [found.comparisons for _, _, found in rows],
-                "against": [len(found.against) for _, _, found in rows],
-                "comment": [claim.comment for claim, _, _ in rows],
-            },
-        )
+            [
+                (
+                    claim.id, claim.section, claim.says, claim.test, basis, str(found.verdict),
+                    found.measured, found.deciding.label, found.deciding.mean, found.deciding.half,
+                    found.comparisons, len(found.against), claim.comment,
+                )
+                for claim in self.claims
+                for basis, found in claim.findings.items()
+            ],
+        )  # fmt: skip
 
     def parts(self) -> Iterator[RenderableType]:
         """The text: the sweeps' tables, and the claims beside what was measured."""

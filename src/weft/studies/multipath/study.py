@@ -20,8 +20,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weft.core.arguments import whole_number
-from weft.core.columns import frame
+from weft.core.columns import frame_of_rows
 from weft.core.errors import InputError
+from weft.core.files import make_folder
 from weft.core.pool import check_processes, cores, run_all
 from weft.fabrics import Fabric
 from weft.fabrics.topology import build
@@ -34,8 +35,6 @@ from weft.studies.claims import hold
 from weft.studies.multipath.evidence import CLAIM_BASES, EQUAL, Evidence
 from weft.studies.multipath.frames import (
     BASES,
-    METRICS,
-    POINT_COLUMNS,
     RUN_COLUMNS,
     SCHEMES,
     distributions,
@@ -43,7 +42,7 @@ from weft.studies.multipath.frames import (
 )
 from weft.studies.multipath.report import StudyResult
 from weft.studies.multipath.verdicts import CLAIMS
-from weft.studies.paper_registry import output_folder, paper
+from weft.studies.paper_registry import paper
 
 if TYPE_CHECKING:
     pass
@@ -147,7 +146,7 @@ def multipath_ecmp(
     """
     _check(seeds, flows, k, first_seed, processes)
     if out is not None:
-        output_folder(out)  # before the work, not after it
+        make_folder(out)  # before the work, not after it
     sizes = tuple(sorted(set(k)))
     points = study_points(sizes)
     traffics = sorted({(point.k, point.before) for point in points}, reverse=True)
@@ -377,8 +376,7 @@ def _measure_all(tasks: Sequence[_Task], processes: int | None) -> dict[_Task, _
 
 
 def _runs(points: Sequence[Point], samples: Mapping[_Task, _Sample]) -> pl.DataFrame:
-    keys: dict[str, list[Any]] = {name: [] for name in (*POINT_COLUMNS, "seed", "links")}
-    values = []
+    rows = []
     for point in points:
         for task, sample in samples.items():
             if not task.at(point):
@@ -389,9 +387,6 @@ def _runs(points: Sequence[Point], samples: Mapping[_Task, _Sample]) -> pl.DataF
                     row = task.splits.index(Scheme(scheme).parts(point.qps, point.epochs))
                 for basis in BASES:
                     where = (point.sweep, point.k, point.qps, point.epochs, scheme, basis)
-                    entries = (*where, task.seed, sample.links[basis])
-                    for column, entry in zip(keys.values(), entries, strict=True):
-                        column.append(entry)
-                    values.append(sample.metrics[basis][row])
-    table = np.array(values)
-    return frame(RUN_COLUMNS, {**keys, **{name: table[:, i] for i, name in enumerate(METRICS)}})
+                    measured = sample.metrics[basis][row].tolist()
+                    rows.append((*where, task.seed, sample.links[basis], *measured))
+    return frame_of_rows(RUN_COLUMNS, rows)
