@@ -89,6 +89,21 @@ class Entry:
             if name not in self.facts.get("pipeline", ())
         }
 
+    def complete(self, bound: Mapping[str, Any]) -> dict[str, Any]:
+        """The options given and the defaults of the others."""
+        return {name: bound.get(name, option.default) for name, option in self.options.items()}
+
+    def text(self, options: Mapping[str, Any]) -> str:
+        """The spec that says these options; what is None has no text and is left out."""
+        said = [f"{key}={_said(value)}" for key, value in options.items() if value is not None]
+        return f"{self.name}:{','.join(said)}" if said else self.name
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+
 
 class Registry:
     """Named functions of one kind.
@@ -202,13 +217,18 @@ class Registry:
                 f"there are {', '.join(self.names())}"
             ) from None
 
-    def parse(self, spec: str) -> tuple[Entry, dict[str, Any]]:
+    def parse(
+        self, spec: str, options: Mapping[str, Any] | None = None
+    ) -> tuple[Entry, dict[str, Any]]:
         """Split a spec into its entry and raw arguments, which `bind` then converts.
+
+        The arguments are those of the spec and `options`.
 
         Raises
         ------
         InputError
-            When no entry has that name, or the text does not follow the syntax.
+            When no entry has that name, the text does not follow the syntax, or it says an option
+            that is also among `options`.
         """
         if not isinstance(spec, str) or not spec.isprintable():
             raise InputError(f"{spec!r} is no {self.kind}; expected one line, name:arguments")
@@ -241,7 +261,10 @@ class Registry:
                     raise InputError(f"{spec}: {key} is given twice")
                 given[key] = values = [value]
         hints = get_type_hints(entry.function, include_extras=True)
-        return entry, {
+        twice = sorted(given.keys() & (options or {}).keys())
+        if twice:
+            raise InputError(f"{spec}: {twice[0]} is also given as an option")
+        said = {
             key: _one_or_many(
                 values if key in verbatim else list(map(unquoted, values)),
                 hints.get(key),
@@ -249,6 +272,7 @@ class Registry:
             )
             for key, values in given.items()
         }
+        return entry, {**said, **(options or {})}
 
     def bind(self, entry: Entry, given: Mapping[str, Any]) -> dict[str, Any]:
         """Convert options to what the entry's annotations ask for.

@@ -81,7 +81,7 @@ def _finish(
     bound: Mapping[str, Any],
     rates: Mapping[str, str],
 ) -> Fabric:
-    parts: Parts = builder.parts(entry.name, complete(entry, bound))
+    parts: Parts = builder.parts(entry.name, entry.complete(bound))
     parts.name = spec
     for node in np.flatnonzero(parts.ports > MAX_PORTS)[:1]:
         raise InputError(
@@ -94,11 +94,6 @@ def _finish(
         host = parts.kind == NodeKind.HOST
         set_rate(parts, np.flatnonzero(host[parts.a_node] | host[parts.b_node]), rates["host_rate"])
     return Fabric.of(parts)
-
-
-def complete(entry: Entry, bound: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments given and the defaults of the others."""
-    return {name: bound.get(name, option.default) for name, option in entry.options.items()}
 
 
 def format_spec(family: str, parameters: Mapping[str, Any]) -> str:
@@ -116,14 +111,8 @@ def format_spec(family: str, parameters: Mapping[str, Any]) -> str:
     str
         ``family:key=value,…``, which `build` takes.
     """
-    options = topology[family].options
-    words = []
-    for key, value in parameters.items():
-        if value == options[key].default:
-            continue
-        text = ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
-        words.append(f"{key}={text}")
-    return ":".join([family, *([",".join(words)] if words else [])])
+    usual = topology[family].complete({})
+    return topology[family].text({k: v for k, v in parameters.items() if v != usual[k]})
 
 
 def closed_form(fabric: Fabric) -> ClosedForm | None:

@@ -57,11 +57,7 @@ def application_workload(spec: str, num_ranks: int, **options: Any) -> Workload:
         When the application does not exist for this number of ranks; the text gives the number
         and the reason.
     """
-    entry, given = application.parse(spec)
-    twice = sorted(given.keys() & options.keys())
-    if twice:
-        raise InputError(f"{spec}: {twice[0]} is also given as an option")
-    given = {**given, **options}
+    entry, given = application.parse(spec, options)
     others: dict[str, Any] = {}
     if entry.facts.get("passes_on"):
         others = {key: given.pop(key) for key in [*given] if key not in entry.options}
@@ -72,27 +68,12 @@ def application_workload(spec: str, num_ranks: int, **options: Any) -> Workload:
         raise InputError(f"{entry.name}: {num_ranks:,} ranks; at most {MAX_RANKS:,} are possible")
     if num_ranks < 2:
         raise NotApplicable(f"{entry.name} needs at least 2 ranks, and there is 1")
-    resolved = {name: bound.get(name, option.default) for name, option in entry.options.items()}
     passed = {"arguments": others} if others else {}
     try:
         workload: Workload = entry.function(num_ranks, **bound, **passed)
     except InputError as error:
         raise InputError(f"{entry.name}: {error}") from None
-    return replace(workload, name=_text(entry.name, {**resolved, **others}))
-
-
-def _text(name: str, options: dict[str, Any]) -> str:
-    """The spec that says all options; what is None has no text and is left out."""
-    shown = {key: value for key, value in options.items() if value is not None}
-    if not shown:
-        return name
-    return f"{name}:" + ",".join(f"{key}={_value(value)}" for key, value in shown.items())
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return replace(workload, name=entry.text({**entry.complete(bound), **others}))
 
 
 # -- for the files of applications -----------------------------------------------------------------

@@ -85,15 +85,11 @@ def traffic(num_hosts: int, spec: str, **options: Any) -> Pairs:
         When the pattern does not exist for this number of hosts; the text gives the number and
         the reason.
     """
-    entry, given = pattern.parse(spec)
-    twice = sorted(given.keys() & options.keys())
-    if twice:
-        raise InputError(f"{spec}: {twice[0]} is also given as an option")
-    bound = pattern.bind(entry, {**given, **options})
+    entry, given = pattern.parse(spec, options)
+    bound = pattern.bind(entry, given)
     whole_number(num_hosts, f"{entry.name}: the number of hosts", 0, MAX_INT32)
     if num_hosts < 2:
         raise NotApplicable(f"{entry.name} needs at least 2 hosts, and there are {num_hosts}")
-    resolved = {name: bound.get(name, option.default) for name, option in entry.options.items()}
     try:
         flows: Pairs = entry.function(num_hosts, **bound)
     except InputError as error:
@@ -103,21 +99,7 @@ def traffic(num_hosts: int, spec: str, **options: Any) -> Pairs:
         raise NotApplicable(f"{entry.name} of {num_hosts} hosts lets each send to itself")
     if not moves.all():
         flows = Pairs(flows.sources[moves], flows.destinations[moves])
-    return replace(flows, spec=_text(entry.name, resolved))
-
-
-def _text(name: str, options: dict[str, Any]) -> str:
-    """The spec that says all options; what is None has no text and is left out."""
-    shown = {key: value for key, value in options.items() if value is not None}
-    if not shown:
-        return name
-    return f"{name}:" + ",".join(f"{key}={_value(value)}" for key, value in shown.items())
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return replace(flows, spec=entry.text(entry.complete(bound)))
 
 
 # -- for the files of patterns ---------------------------------------------------------------------

@@ -221,11 +221,8 @@ def place(
         if options:
             raise InputError(f"hosts given by number take no option {next(iter(options))!r}")
         return _checked(room, _numbers(fabric, spec, "hosts of the ranks"), "the placement given")
-    entry, given = _placements.parse(spec)
-    twice = sorted(given.keys() & options.keys())
-    if twice:
-        raise InputError(f"{spec}: {twice[0]} is also given as an option")
-    bound = _placements.bind(entry, {**given, **options})
+    entry, given = _placements.parse(spec, options)
+    bound = _placements.bind(entry, given)
     try:
         placed = entry.function(room, **bound)
     except InputError as error:
