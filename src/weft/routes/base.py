@@ -175,12 +175,7 @@ class Routes(FrozenArrays):
         raise NotApplicable(f"{self.engine} gives no ways to load links by")
 
     def add_dependencies(
-        self,
-        fabric: Fabric,
-        management: bool,
-        first_bit: NDArray[np.int64],
-        bits: NDArray[np.uint8],
-        used: NDArray[np.uint8],
+        self, fabric: Fabric, management: bool, found: tuple[NDArray[Any], ...]
     ) -> None:
-        """Set the bits of the channel dependency graph; see `weft.kernels.routes.dependencies`."""
+        """Set bits of a channel dependency graph, as `dependencies` of the validator makes it."""
         raise NotApplicable(f"{self.engine} gives no ways to judge")

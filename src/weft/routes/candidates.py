@@ -171,12 +171,7 @@ class CandidateRoutes(Routes):
         return per_link, int(lost)
 
     def add_dependencies(
-        self,
-        fabric: Fabric,
-        management: bool,
-        first_bit: NDArray[np.int64],
-        bits: NDArray[np.uint8],
-        used: NDArray[np.uint8],
+        self, fabric: Fabric, management: bool, found: tuple[NDArray[Any], ...]
     ) -> None:
         """See `Routes.add_dependencies`."""
         graph = fabric.graph
@@ -189,10 +184,10 @@ class CandidateRoutes(Routes):
         if self.num_intermediates:
             phase_dependencies(
                 *sets, self.via, self.via_set, self.direct, graph.edge_offset, graph.edge_row,
-                rows, lane, self.num_vls, first_bit, bits, used,
+                rows, lane, self.num_vls, *found,
             )  # fmt: skip
             return
         candidate_dependencies(
             *sets, rows, graph.edge_offset, graph.edge_row, rows, lane, self.num_vls,
-            first_bit, bits, used,
+            *found,
         )  # fmt: skip

@@ -8,17 +8,8 @@ from weft.kernels.routes.walk import consumes
 
 @njit(cache=True)
 def all_to_all_table_loads(
-    table,
-    lids,
-    lid_row,
-    lid_link,
-    row_base,
-    row_link,
-    link_row,
-    row_sources,
-    no_path,
-    loads,
-):
+    table, lids, lid_row, lid_link, row_base, row_link, link_row, row_sources, no_path, loads,
+):  # fmt: skip
     """Add the flows of every source row to every listed LID, and return flows undelivered.
 
     row_sources[r] hosts send through row r; the host behind LID i is one of those of row

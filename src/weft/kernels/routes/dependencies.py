@@ -30,29 +30,10 @@ def set_dependency(before, channel, edge_offset, edge_row, vls, first_bit, bits)
 
 @njit(cache=True)
 def table_dependencies(
-    table,
-    lids,
-    row_base,
-    row_link,
-    edge_of_link,
-    edge_offset,
-    edge_row,
-    edge_port_in,
-    start_row,
-    start_port,
-    start_sender,
-    sl,
-    lmc,
-    no_path,
-    vl_tables,
-    vl_index,
-    vl_base,
-    vl_ports,
-    vls,
-    first_bit,
-    bits,
-    used,
-):
+    table, lids, row_base, row_link, edge_of_link, edge_offset, edge_row, edge_port_in, start_row,
+    start_port, start_sender, sl, lmc, no_path, vl_tables, vl_index, vl_base, vl_ports, vls,
+    first_bit, bits, used,
+):  # fmt: skip
     """Set the bit of every dependency of the paths from each start to each listed LID.
 
     sl is [1, 1], [1, lids] or [rows, lids]. start_sender[s] is the destination that alone sends
@@ -101,20 +82,9 @@ def table_dependencies(
 
 @njit(cache=True)
 def candidate_dependencies(
-    set_id,
-    set_offset,
-    set_edge,
-    set_lane,
-    targets,
-    edge_offset,
-    edge_row,
-    source_rows,
-    lane,
-    vls,
-    first_bit,
-    bits,
-    used,
-):
+    set_id, set_offset, set_edge, set_lane, targets, edge_offset, edge_row, source_rows, lane, vls,
+    first_bit, bits, used,
+):  # fmt: skip
     """Set the bits of all ways that the candidate sets allow from any source row.
 
     set_lane goes with set_edge, or is empty when all ride on `lane`.
@@ -133,42 +103,16 @@ def candidate_dependencies(
                 order[count] = row
                 count += 1
         follow_sets(
-            set_id[g],
-            g,
-            order,
-            count,
-            state,
-            set_offset,
-            set_edge,
-            set_lane,
-            edge_offset,
-            edge_row,
-            lane,
-            vls,
-            first_bit,
-            bits,
-            used,
-        )
+            set_id[g], g, order, count, state, set_offset, set_edge, set_lane, edge_offset,
+            edge_row, lane, vls, first_bit, bits, used,
+        )  # fmt: skip
 
 
 @njit(cache=True)
 def follow_sets(
-    line,
-    g,
-    order,
-    count,
-    state,
-    set_offset,
-    set_edge,
-    set_lane,
-    edge_offset,
-    edge_row,
-    lane,
-    vls,
-    first_bit,
-    bits,
-    used,
-):
+    line, g, order, count, state, set_offset, set_edge, set_lane, edge_offset, edge_row, lane, vls,
+    first_bit, bits, used,
+):  # fmt: skip
     """Set the bits of all ways by the sets of one target, from the rows in order[:count] on.
 
     line[row] is the row's set, -1 where ways end; they end on row g, too. state[row] is 1 for the
@@ -191,34 +135,16 @@ def follow_sets(
                 count += 1
             if other != g and line[other] >= 0:
                 set_waits(
-                    channel,
-                    line[other],
-                    set_offset,
-                    set_edge,
-                    set_lane,
-                    edge_offset,
-                    edge_row,
-                    lane,
-                    vls,
-                    first_bit,
-                    bits,
-                )
+                    channel, line[other], set_offset, set_edge, set_lane, edge_offset, edge_row,
+                    lane, vls, first_bit, bits,
+                )  # fmt: skip
 
 
 @njit(cache=True)
 def set_waits(
-    channel,
-    choice,
-    set_offset,
-    set_edge,
-    set_lane,
-    edge_offset,
-    edge_row,
-    lane,
-    vls,
-    first_bit,
+    channel, choice, set_offset, set_edge, set_lane, edge_offset, edge_row, lane, vls, first_bit,
     bits,
-):
+):  # fmt: skip
     """Set the bits that say: a channel waits for those of a set, which leave its head."""
     for j in range(set_offset[choice], set_offset[choice + 1]):
         following = np.int64(set_edge[j]) * vls + (set_lane[j] if len(set_lane) else lane)

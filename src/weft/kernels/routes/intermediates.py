@@ -150,22 +150,9 @@ def spread_demand(lines, demand, set_offset, set_edge, edge_row, edge_load):
 
 @njit(cache=True)
 def phase_dependencies(
-    set_id,
-    set_offset,
-    set_edge,
-    set_lane,
-    via,
-    via_set,
-    direct,
-    edge_offset,
-    edge_row,
-    source_rows,
-    lane,
-    vls,
-    first_bit,
-    bits,
-    used,
-):
+    set_id, set_offset, set_edge, set_lane, via, via_set, direct, edge_offset, edge_row,
+    source_rows, lane, vls, first_bit, bits, used,
+):  # fmt: skip
     """Set the bits of all paths by intermediates, and of all that go straight.
 
     A packet goes by an intermediate other than those of its source and its destination, so where

@@ -66,29 +66,10 @@ def residue(limbs, modulus):
 
 @njit(cache=True, nogil=True)
 def hashed_counts(
-    set_id,
-    set_offset,
-    set_edge,
-    edge_row,
-    target_row,
-    endpoint_out,
-    link_row,
-    group_offset,
-    group_flow,
-    sources,
-    destinations,
-    bin_of,
-    hashing,
-    key,
-    source_code,
-    destination_code,
-    qp_code,
-    epoch_code,
-    row_mask,
-    row_turn,
-    counts,
-    lost,
-):
+    set_id, set_offset, set_edge, edge_row, target_row, endpoint_out, link_row, group_offset,
+    group_flow, sources, destinations, bin_of, hashing, key, source_code, destination_code,
+    qp_code, epoch_code, row_mask, row_turn, counts, lost,
+):  # fmt: skip
     """Walk every (flow, QP, epoch) once and count in counts[bin, edge] the edges that it takes.
 
     bin_of[qp, epoch] says where a walk counts, -1 to leave it out. Flows come grouped by the row
@@ -129,18 +110,9 @@ def hashed_counts(
                 if state[first] == 0:
                     was = known
                     known = finish_order(
-                        first,
-                        g,
-                        set_id,
-                        set_offset,
-                        set_edge,
-                        edge_row,
-                        state,
-                        order,
-                        known,
-                        stack,
-                        cursor,
-                    )
+                        first, g, set_id, set_offset, set_edge, edge_row, state, order, known,
+                        stack, cursor,
+                    )  # fmt: skip
                     if not _count_paths(
                         order[was:known], g, set_id, set_offset, set_edge, edge_row, ways
                     ):
@@ -176,19 +148,9 @@ def hashed_counts(
                             port = np.uint64(FIRST_SOURCE_PORT) | (value >> np.uint64(50))
                             value = np.uint64(five_tuple_crc32(prefix, port, ROCE_PORT))
                     hops = _walk(
-                        first,
-                        g,
-                        set_id,
-                        set_offset,
-                        set_edge,
-                        edge_row,
-                        hashing,
-                        value,
-                        row_mask,
-                        row_turn,
-                        ways,
-                        walk,
-                    )
+                        first, g, set_id, set_offset, set_edge, edge_row, hashing, value, row_mask,
+                        row_turn, ways, walk,
+                    )  # fmt: skip
                     if hops < 0:
                         return STUCK, f
                     for hop in range(hops):
@@ -201,19 +163,8 @@ def hashed_counts(
 
 @njit(cache=True)
 def _walk(
-    row,
-    g,
-    set_id,
-    set_offset,
-    set_edge,
-    edge_row,
-    hashing,
-    value,
-    row_mask,
-    row_turn,
-    ways,
-    walk,
-):
+    row, g, set_id, set_offset, set_edge, edge_row, hashing, value, row_mask, row_turn, ways, walk,
+):  # fmt: skip
     """Write the edges that a packet takes to row g; return how many, -1 when it does not arrive."""
     hops = 0
     while row != g:

@@ -46,24 +46,9 @@ def count_lengths(paths, offset, start_row, end_row, extra, best_hops, histogram
 
 @njit(cache=True)
 def path_dependencies(
-    start_row,
-    start_port,
-    level,
-    offset,
-    edge,
-    edge_offset,
-    edge_row,
-    edge_port,
-    edge_port_in,
-    vl_tables,
-    vl_index,
-    vl_base,
-    vl_ports,
-    vls,
-    first_bit,
-    bits,
-    used,
-):
+    start_row, start_port, level, offset, edge, edge_offset, edge_row, edge_port, edge_port_in,
+    vl_tables, vl_index, vl_base, vl_ports, vls, first_bit, bits, used,
+):  # fmt: skip
     """Set the bit of every dependency of the paths.
 
     start_row, start_port (the port by which it comes to that row, 0 when it starts there) and

@@ -7,22 +7,9 @@ from weft.kernels.cache import njit
 
 @njit(cache=True)
 def split_loads(
-    set_id,
-    set_offset,
-    set_edge,
-    edge_row,
-    edge_link,
-    target_row,
-    target_link,
-    endpoint_out,
-    link_row,
-    group_offset,
-    group_flow,
-    sources,
-    destinations,
-    weights,
-    loads,
-):
+    set_id, set_offset, set_edge, edge_row, edge_link, target_row, target_link, endpoint_out,
+    link_row, group_offset, group_flow, sources, destinations, weights, loads,
+):  # fmt: skip
     """Add each flow's weight, split equally at every hop, to the links; return flows undelivered.
 
     Flows are grouped by the row that their destination hangs from:
@@ -55,18 +42,9 @@ def split_loads(
             amount[row] += weight
             if state[row] == 0:
                 done = finish_order(
-                    row,
-                    g,
-                    set_id,
-                    set_offset,
-                    set_edge,
-                    edge_row,
-                    state,
-                    order,
-                    done,
-                    stack,
+                    row, g, set_id, set_offset, set_edge, edge_row, state, order, done, stack,
                     cursor,
-                )
+                )  # fmt: skip
         # Rows finish after all that they send to, so the reverse goes from source to target.
         for i in range(done - 1, -1, -1):
             row = order[i]

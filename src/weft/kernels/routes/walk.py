@@ -31,19 +31,9 @@ def consumes(port, row, goal_row, goal_link):
 
 @njit(cache=True)
 def path_links(
-    table,
-    row_base,
-    row_link,
-    link_row,
-    target_row,
-    target_link,
-    endpoint_out,
-    no_path,
-    source,
-    destination,
-    lid,
-    links,
-):
+    table, row_base, row_link, link_row, target_row, target_link, endpoint_out, no_path, source,
+    destination, lid, links,
+):  # fmt: skip
     """Write the links from an endpoint to a destination; return (how many, how it ended).
 
     `links` must hold two more than there are rows.
@@ -79,21 +69,9 @@ def path_links(
 
 @njit(cache=True)
 def table_loads(
-    table,
-    row_base,
-    row_link,
-    link_row,
-    target_row,
-    target_link,
-    endpoint_out,
-    no_path,
-    sources,
-    destinations,
-    lids,
-    weights,
-    order,
-    loads,
-):
+    table, row_base, row_link, link_row, target_row, target_link, endpoint_out, no_path, sources,
+    destinations, lids, weights, order, loads,
+):  # fmt: skip
     """Add the weight of every delivered flow to the links on its path; return flows undelivered.
 
     `order` lists the flows by destination, so that a destination's line of the table stays in
@@ -139,35 +117,17 @@ def table_loads(
         if not arrived:
             lost += 1
             _take_back(
-                line,
-                row_base,
-                row_link,
-                link_row,
-                endpoint_out,
-                target_row,
-                no_path,
-                s,
-                hops,
-                weight,
-                loads,
-            )
+                line, row_base, row_link, link_row, endpoint_out, target_row, no_path, s, hops,
+                weight, loads,
+            )  # fmt: skip
     return lost
 
 
 @njit(cache=True)
 def _take_back(
-    line,
-    row_base,
-    row_link,
-    link_row,
-    endpoint_out,
-    target_row,
-    no_path,
-    source,
-    hops,
-    weight,
+    line, row_base, row_link, link_row, endpoint_out, target_row, no_path, source, hops, weight,
     loads,
-):
+):  # fmt: skip
     row, link = first_row(source, target_row, endpoint_out, link_row)
     if link >= 0:
         loads[link] -= weight
@@ -179,20 +139,9 @@ def _take_back(
 
 @njit(cache=True)
 def row_users(
-    table,
-    lids,
-    targets,
-    target_row,
-    target_link,
-    row_base,
-    row_link,
-    link_row,
-    no_path,
-    sources,
-    slots,
-    rows,
-    endpoints,
-):
+    table, lids, targets, target_row, target_link, row_base, row_link, link_row, no_path, sources,
+    slots, rows, endpoints,
+):  # fmt: skip
     """Count the flows over some links when every endpoint sends to every other, by rows.
 
     Parameters

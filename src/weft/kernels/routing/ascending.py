@@ -80,32 +80,11 @@ def _levels(goal, graph, weight, distances, order, channel_at, hops, latest, pin
 
 @njit(cache=True)
 def ordered_tables(
-    edge_offset,
-    edge_row,
-    edge_tail,
-    reverse,
-    edge_port,
-    edge_cost,
-    row_base,
-    slot_edge,
-    row_sources,
-    weight,
-    distances,
-    goals,
-    lane,
-    order,
-    channel_at,
-    target_offset,
-    target_destination,
-    destination_port,
-    num_endpoints,
-    lmc,
-    passes,
-    no_path,
-    load,
-    table,
+    edge_offset, edge_row, edge_tail, reverse, edge_port, edge_cost, row_base, slot_edge,
+    row_sources, weight, distances, goals, lane, order, channel_at, target_offset,
+    target_destination, destination_port, num_endpoints, lmc, passes, no_path, load, table,
     best_table,
-):
+):  # fmt: skip
     """Fill the lines of all destinations with balanced ways over channels in ascending order.
 
     Destinations of row g are target_destination[target_offset[g]:target_offset[g + 1]], endpoints

@@ -70,23 +70,9 @@ def _trace_line(
 
 @njit(cache=True)
 def check_tables(
-    table,
-    lmc,
-    target_row,
-    target_link,
-    target_weight,
-    row_base,
-    row_link,
-    link_row,
-    row_sources,
-    row_itself,
-    no_path,
-    best_hops,
-    histogram,
-    detours,
-    loop_lids,
-    loop_rows,
-):
+    table, lmc, target_row, target_link, target_weight, row_base, row_link, link_row, row_sources,
+    row_itself, no_path, best_hops, histogram, detours, loop_lids, loop_rows,
+):  # fmt: skip
     """Trace every LID from every row and sum up over source hosts.
 
     best_hops[target_row[d], r] is the fewest links between the rows (`UNREACHED`: none).
@@ -116,17 +102,9 @@ def check_tables(
         served[:] = True
         for lid in range(d << lmc, (d + 1) << lmc):
             looping = _trace_line(
-                table[lid],
-                goal,
-                target_link[d],
-                row_base,
-                row_link,
-                link_row,
-                no_path,
-                state,
-                hops,
-                stack,
-            )
+                table[lid], goal, target_link[d], row_base, row_link, link_row, no_path, state,
+                hops, stack,
+            )  # fmt: skip
             if looping >= 0:
                 if loops < len(loop_lids):
                     loop_lids[loops] = lid
@@ -159,18 +137,9 @@ def check_tables(
 
 @njit(cache=True)
 def list_unrouted(
-    table,
-    lmc,
-    host_endpoint,
-    target_row,
-    target_link,
-    host_row,
-    row_base,
-    row_link,
-    link_row,
-    no_path,
-    pairs,
-):
+    table, lmc, host_endpoint, target_row, target_link, host_row, row_base, row_link, link_row,
+    no_path, pairs,
+):  # fmt: skip
     """List the pairs of hosts without a path to every LID, by destination; return how many.
 
     host_endpoint[h] is the destination that host h is and host_row[h] the row it sends through,
@@ -189,17 +158,9 @@ def list_unrouted(
         if known:
             for lid in range(d << lmc, (d + 1) << lmc):
                 _trace_line(
-                    table[lid],
-                    target_row[d],
-                    target_link[d],
-                    row_base,
-                    row_link,
-                    link_row,
-                    no_path,
-                    state,
-                    hops,
-                    stack,
-                )
+                    table[lid], target_row[d], target_link[d], row_base, row_link, link_row,
+                    no_path, state, hops, stack,
+                )  # fmt: skip
                 for row in range(rows):
                     arrives[row] &= state[row] == ARRIVES
         for source in range(len(host_row)):
@@ -224,16 +185,8 @@ def arriving_rows(table, lids, lid_row, lid_link, row_base, row_link, link_row, 
         if lid_row[i] < 0:
             continue
         _trace_line(
-            table[lids[i]],
-            lid_row[i],
-            lid_link[i],
-            row_base,
-            row_link,
-            link_row,
-            no_path,
-            state,
-            hops,
-            stack,
-        )
+            table[lids[i]], lid_row[i], lid_link[i], row_base, row_link, link_row, no_path, state,
+            hops, stack,
+        )  # fmt: skip
         for row in range(rows):
             reached[i, row] = state[row] == ARRIVES

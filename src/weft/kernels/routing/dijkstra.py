@@ -9,22 +9,9 @@ _FAR = np.int64(1) << 62
 
 @njit(cache=True)
 def weighted_tables(
-    edge_offset,
-    edge_row,
-    edge_port,
-    edge_back,
-    row_rank,
-    rank_row,
-    row_weight,
-    first_weight,
-    turn_destination,
-    destination_row,
-    destination_port,
-    hangs,
-    lmc,
-    no_path,
-    table,
-):
+    edge_offset, edge_row, edge_port, edge_back, row_rank, rank_row, row_weight, first_weight,
+    turn_destination, destination_row, destination_port, hangs, lmc, no_path, table,
+):  # fmt: skip
     """Fill the lines of the destinations in the order in which they are listed.
 
     Dijkstra from each destination outwards; then every edge of its tree gains the weights of the

@@ -8,18 +8,9 @@ from weft.kernels.routing.distances import bfs
 
 @njit(cache=True)
 def dimension_tables(
-    edge_offset,
-    edge_row,
-    edge_port,
-    edge_key,
-    order,
-    destination_row,
-    destination_port,
-    num_endpoints,
-    lmc,
-    no_path,
-    table,
-):
+    edge_offset, edge_row, edge_port, edge_key, order, destination_row, destination_port,
+    num_endpoints, lmc, no_path, table,
+):  # fmt: skip
     """Fill tables so that every row sends by the first key that starts a shortest path.
 
     Edges of one row with one key share what goes to their dimension: the one behind which fewest

@@ -69,27 +69,9 @@ def _pass_by(row, start, adapters, turn):
 
 @njit(cache=True)
 def _go_down(
-    root,
-    came_from,
-    first_hops,
-    with_siblings,
-    start,
-    order,
-    head,
-    place,
-    port_start,
-    remote_port,
-    group_up,
-    port_up,
-    changed,
-    turn,
-    adapters,
-    family,
-    served,
-    hops,
-    line,
-    stack,
-):
+    root, came_from, first_hops, with_siblings, start, order, head, place, port_start, remote_port,
+    group_up, port_up, changed, turn, adapters, family, served, hops, line, stack,
+):  # fmt: skip
     """Give every row below `root` that gains by it the way up to it; whether any adapter gained.
 
     Rows below are met group by group, least loaded first. Loads grow only on ways that end at a
@@ -180,34 +162,10 @@ def _go_down(
 
 @njit(cache=True)
 def _route(
-    target,
-    main,
-    credit,
-    first_hops,
-    dummy,
-    rank,
-    is_leaf,
-    start,
-    order,
-    head,
-    place,
-    port_start,
-    remote_port,
-    group_up,
-    port_up,
-    group_down,
-    port_down,
-    changed,
-    turn,
-    adapters,
-    family,
-    served,
-    hops,
-    line,
-    no_path,
-    stack,
-    frames,
-):
+    target, main, credit, first_hops, dummy, rank, is_leaf, start, order, head, place, port_start,
+    remote_port, group_up, port_up, group_down, port_down, changed, turn, adapters, family, served,
+    hops, line, no_path, stack, frames,
+):  # fmt: skip
     """Route one destination from the row that it hangs from.
 
     From each row the ways of the rows below are set first, then the least loaded group up is
@@ -368,24 +326,9 @@ def _route(
 
 @njit(cache=True)
 def ftree_tables(
-    rank,
-    levels,
-    is_leaf,
-    start,
-    order,
-    head,
-    place,
-    port_start,
-    remote_port,
-    family,
-    job_destination,
-    job_row,
-    job_port,
-    job_main,
-    job_credit,
-    no_path,
-    table,
-):
+    rank, levels, is_leaf, start, order, head, place, port_start, remote_port, family,
+    job_destination, job_row, job_port, job_main, job_credit, no_path, table,
+):  # fmt: skip
     """Fill the lines of all destinations listed, in their order; OpenSM's `ftree`.
 
     The ports of row r form groups, one for each neighbour: order[start[3 r]:start[3 r + 1]] lead

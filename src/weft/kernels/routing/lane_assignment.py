@@ -30,24 +30,9 @@ GAVE_UP = -2
 
 @njit(cache=True)
 def fit_ways(
-    table,
-    lids,
-    row_base,
-    slot_edge,
-    edge_offset,
-    edge_row,
-    edge_tail,
-    edge_back,
-    first_wait,
-    counts,
-    groups,
-    num_groups,
-    max_lanes,
-    max_work,
-    enough,
-    place,
-    lane_of,
-):
+    table, lids, row_base, slot_edge, edge_offset, edge_row, edge_tail, edge_back, first_wait,
+    counts, groups, num_groups, max_lanes, max_work, enough, place, lane_of,
+):  # fmt: skip
     """Give each way the first lane that takes all its dependencies without a cycle.
 
     Parameters
@@ -376,16 +361,8 @@ def _sift(edges, root, count, place):
 
 @njit(cache=True)
 def order_edges(
-    table,
-    lids,
-    row_base,
-    slot_edge,
-    edge_offset,
-    edge_row,
-    first_wait,
-    counts,
-    place,
-):
+    table, lids, row_base, slot_edge, edge_offset, edge_row, first_wait, counts, place,
+):  # fmt: skip
     """Order the edges so that the dependencies of all ways go forward, as far as that can be.
 
     place[edge] is filled with the position of each edge; arguments as for `fit_ways`. Returns how

@@ -9,23 +9,9 @@ from weft.kernels.routing.lane_assignment import empty_behind, insert_wait, take
 
 @njit(cache=True)
 def layered_paths(
-    edge_offset,
-    edge_row,
-    edge_tail,
-    edge_back,
-    edge_cost,
-    first_wait,
-    targets,
-    counts,
-    flow_from,
-    flow_to,
-    frugal,
-    max_lanes,
-    place,
-    load,
-    chosen,
-    lane_of,
-):
+    edge_offset, edge_row, edge_tail, edge_back, edge_cost, first_wait, targets, counts, flow_from,
+    flow_to, frugal, max_lanes, place, load, chosen, lane_of,
+):  # fmt: skip
     """Choose the edge by which each row sends to each target, and the lane of the way.
 
     Every row takes, from the target outwards, a shortest path in the lowest lane that has one
@@ -155,22 +141,9 @@ def _sort_by_price(options, start, stop, edge_row, edge_cost, load, cost, prices
 
 @njit(cache=True)
 def spread_ways(
-    edge_offset,
-    edge_row,
-    edge_port,
-    edge_cost,
-    row_base,
-    slot_edge,
-    lids,
-    lid_row,
-    counts,
-    flow_from,
-    place,
-    passes,
-    load,
-    table,
-    lane_of,
-):
+    edge_offset, edge_row, edge_port, edge_cost, row_base, slot_edge, lids, lid_row, counts,
+    flow_from, place, passes, load, table, lane_of,
+):  # fmt: skip
     """Choose the ways to each LID anew among those that go forward in the order of some lane.
 
     Parameters
@@ -311,21 +284,9 @@ def _carry(queue, count, chosen, edge_row, flow_from, flow, load, sign):
 
 @njit(cache=True)
 def widen_orders(
-    edge_offset,
-    edge_row,
-    edge_tail,
-    edge_back,
-    first_wait,
-    targets,
-    counts,
-    sources,
-    row_base,
-    slot_edge,
-    table,
-    lids,
-    lanes,
-    place,
-):
+    edge_offset, edge_row, edge_tail, edge_back, first_wait, targets, counts, sources, row_base,
+    slot_edge, table, lids, lanes, place,
+):  # fmt: skip
     """Change the order of each lane so that more shortest ways go forward in it.
 
     Every dependency of a shortest way from a source to a target is added to each lane that takes

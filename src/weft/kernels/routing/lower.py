@@ -7,22 +7,9 @@ from weft.kernels.cache import njit
 
 @njit(cache=True)
 def colour_paths(
-    order,
-    source,
-    destination,
-    offset,
-    edge,
-    level,
-    endpoint_row,
-    edge_tail,
-    edge_port,
-    last_port,
-    lmc,
-    no_path,
-    table,
-    sl,
-    chosen,
-):
+    order, source, destination, offset, edge, level, endpoint_row, edge_tail, edge_port, last_port,
+    lmc, no_path, table, sl, chosen,
+):  # fmt: skip
     """Write every path into the first LID of its destination that agrees with it everywhere.
 
     order lists the paths. sl is [rows, lids], 255 where not yet given, or [1, 1] when all have one
@@ -64,17 +51,9 @@ def colour_paths(
 
 @njit(cache=True)
 def join_rows(
-    destinations,
-    lmc,
-    endpoint_row,
-    last_port,
-    edge_offset,
-    edge_row,
-    edge_port,
-    edge_back,
-    no_path,
-    table,
-):
+    destinations, lmc, endpoint_row, last_port, edge_offset, edge_row, edge_port, edge_back,
+    no_path, table,
+):  # fmt: skip
     """Lead rows without an entry for a LID to the nearest one that has one.
 
     edge_back[e] is the edge of the same cable the other way. Among nearest rows the one found

@@ -139,15 +139,9 @@ def _turn(row, other_way, by, level, graph, hops, chosen, state, order, channel_
             child = edge_row[out]
             if hops[child] == level and chosen[child] == entering:
                 fits = _admit(
-                    np.int32(entering),
-                    np.int32(other_way),
-                    graph,
-                    state,
-                    order,
-                    channel_at,
-                    space,
-                    trail,
-                )
+                    np.int32(entering), np.int32(other_way), graph, state, order, channel_at,
+                    space, trail,
+                )  # fmt: skip
                 if not fits:
                     break
     if not fits:
@@ -208,15 +202,9 @@ def _grow(
                         break
                     onward = chosen[edge_row[best]]
                     if onward < 0 or _admit(
-                        np.int32(best),
-                        np.int32(onward),
-                        graph,
-                        state,
-                        order,
-                        channel_at,
-                        space,
+                        np.int32(best), np.int32(onward), graph, state, order, channel_at, space,
                         trail,
-                    ):
+                    ):  # fmt: skip
                         hops[row] = level
                         chosen[row] = best
                         cost[row] = least
@@ -262,25 +250,9 @@ def _grow(
 
 @njit(cache=True)
 def share_lanes(
-    edge_offset,
-    edge_row,
-    edge_tail,
-    reverse,
-    dependency,
-    edge_cost,
-    row_sources,
-    weight,
-    distances,
-    goals,
-    parent,
-    wanted,
-    aimed,
-    load,
-    state,
-    order,
-    channel_at,
-    lane,
-):
+    edge_offset, edge_row, edge_tail, reverse, dependency, edge_cost, row_sources, weight,
+    distances, goals, parent, wanted, aimed, load, state, order, channel_at, lane,
+):  # fmt: skip
     """Grow a tree towards each goal in a lane where it fits, and mark the dependencies it needs.
 
     A lane v first gets all dependencies of the ways along the escape tree, parent[row] being a

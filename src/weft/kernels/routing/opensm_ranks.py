@@ -54,20 +54,9 @@ def _port_hops(
 
 @njit(cache=True)
 def ranked_tables(
-    edge_offset,
-    edge_row,
-    edge_port,
-    reverse,
-    step,
-    row_order,
-    target_offset,
-    target_destination,
-    destination_port,
-    num_endpoints,
-    most_hops,
-    no_path,
-    table,
-):
+    edge_offset, edge_row, edge_port, reverse, step, row_order, target_offset, target_destination,
+    destination_port, num_endpoints, most_hops, no_path, table,
+):  # fmt: skip
     """Fill tables as OpenSM does with the hops of its ranked search; see `counted_tables`.
 
     step[e] says what a step along edge e, away from the destination, does.

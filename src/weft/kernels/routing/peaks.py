@@ -16,24 +16,10 @@ DEPTH = 6
 
 @njit(cache=True)
 def lower_peaks(
-    edge_offset,
-    edge_row,
-    edge_port,
-    edge_up,
-    ordered,
-    edge_cost,
-    edge_tail,
-    row_base,
-    slot_edge,
-    component_size,
-    row_sources,
-    target_offset,
-    target_destination,
-    num_endpoints,
-    rounds,
-    load,
+    edge_offset, edge_row, edge_port, edge_up, ordered, edge_cost, edge_tail, row_base, slot_edge,
+    component_size, row_sources, target_offset, target_destination, num_endpoints, rounds, load,
     table,
-):
+):  # fmt: skip
     """Lead trees around the edges of the largest load times cost, as long as that lowers it.
 
     Arguments as of `weft.kernels.routing.tables.balanced_tables`, after it and without an LMC; load

@@ -8,26 +8,10 @@ from weft.kernels.routing.distances import bfs, next_edges, updown
 
 @njit(cache=True)
 def balanced_tables(
-    edge_offset,
-    edge_row,
-    edge_port,
-    edge_up,
-    ordered,
-    edge_cost,
-    row_base,
-    slot_edge,
-    component_size,
-    row_sources,
-    target_offset,
-    target_destination,
-    destination_port,
-    num_endpoints,
-    lmc,
-    passes,
-    no_path,
-    load,
-    table,
-):
+    edge_offset, edge_row, edge_port, edge_up, ordered, edge_cost, row_base, slot_edge,
+    component_size, row_sources, target_offset, target_destination, destination_port,
+    num_endpoints, lmc, passes, no_path, load, table,
+):  # fmt: skip
     """Fill the lines of the destinations listed for each row with least-loaded shortest paths.
 
     Destinations of row g are target_destination[target_offset[g]:target_offset[g + 1]], endpoints
@@ -87,23 +71,9 @@ def balanced_tables(
                     _cheapest(queue, count, first, edges, edge_row, edge_cost, load, cost, chosen)
                 else:
                     _unlike(
-                        table,
-                        d << lmc,
-                        1 << lmc,
-                        offset,
-                        again,
-                        queue,
-                        count,
-                        first,
-                        edges,
-                        edge_row,
-                        edge_port,
-                        edge_cost,
-                        load,
-                        senders,
-                        cost,
-                        chosen,
-                    )
+                        table, d << lmc, 1 << lmc, offset, again, queue, count, first, edges,
+                        edge_row, edge_port, edge_cost, load, senders, cost, chosen,
+                    )  # fmt: skip
                 for i in range(1, count):
                     line[queue[i]] = edge_port[chosen[i]]
                 if weighs:
@@ -129,23 +99,9 @@ def _cheapest(queue, count, first, edges, edge_row, edge_cost, load, cost, chose
 
 @njit(cache=True)
 def _unlike(
-    table,
-    lid,
-    lids,
-    offset,
-    again,
-    queue,
-    count,
-    first,
-    edges,
-    edge_row,
-    edge_port,
-    edge_cost,
-    load,
-    senders,
-    cost,
-    chosen,
-):
+    table, lid, lids, offset, again, queue, count, first, edges, edge_row, edge_port, edge_cost,
+    load, senders, cost, chosen,
+):  # fmt: skip
     """As `_cheapest`, with an edge dearer for each other LID of the destination that takes it."""
     cost[queue[0]] = 0.0
     for i in range(1, count):
@@ -179,17 +135,9 @@ def carry(queue, count, chosen, edge_row, row_sources, flow, load, sign):
 
 @njit(cache=True)
 def counted_tables(
-    edge_offset,
-    edge_row,
-    edge_port,
-    row_order,
-    target_offset,
-    target_destination,
-    destination_port,
-    num_endpoints,
-    no_path,
-    table,
-):
+    edge_offset, edge_row, edge_port, row_order, target_offset, target_destination,
+    destination_port, num_endpoints, no_path, table,
+):  # fmt: skip
     """Fill tables as OpenSM does: by the destinations already behind each port of a switch.
 
     Rows are served in row_order, and the destinations of each as they are listed, first all that
@@ -245,21 +193,9 @@ def sort_by_hops(queue, count, hops, sorted_rows):
 
 @njit(cache=True)
 def dmodk_tables(
-    rank,
-    row_start,
-    row_end,
-    child_size,
-    up_divisor,
-    up_offset,
-    up_port,
-    down_offset,
-    down_port,
-    down_divisor,
-    down_parallel,
-    lmc,
-    no_path,
-    table,
-):
+    rank, row_start, row_end, child_size, up_divisor, up_offset, up_port, down_offset, down_port,
+    down_divisor, down_parallel, lmc, no_path, table,
+):  # fmt: skip
     """Fill the tables of all endpoints by D-mod-K.
 
     Row r reaches down to the endpoints of rank row_start[r] <= rank < row_end[r], child_size[r] of

@@ -215,31 +215,10 @@ def _mend_ways(target, step, last_first, way, state, trail):
 
 @njit(cache=True)
 def torus_tables(
-    radix,
-    ring,
-    balanced,
-    whole,
-    last_first,
-    coordinate,
-    stride,
-    grid,
-    step,
-    reach,
-    rows,
-    group_offset,
-    group_port,
-    group_cost,
-    order,
-    parity,
-    list_offset,
-    listed,
-    listed_port,
-    first_switch,
-    sources,
-    sl_bit,
-    table,
-    sl,
-):
+    radix, ring, balanced, whole, last_first, coordinate, stride, grid, step, reach, rows,
+    group_offset, group_port, group_cost, order, parity, list_offset, listed, listed_port,
+    first_switch, sources, sl_bit, table, sl,
+):  # fmt: skip
     """Fill tables and SLs of one torus or mesh; return how many ways to a row were mended.
 
     Rows here are numbered within the torus; rows[r] is the row of the fabric.

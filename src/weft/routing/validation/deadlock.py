@@ -97,8 +97,9 @@ def dependencies(
     np.cumsum(degree * vls * vls, out=first_bit[1:])
     bits = np.zeros(int(first_bit[-1] >> 3) + 1, dtype=np.uint8)
     used = np.zeros(len(degree) * vls, dtype=np.uint8)
-    routes.add_dependencies(fabric, management, first_bit, bits, used)
-    return first_bit, bits, used
+    found = (first_bit, bits, used)
+    routes.add_dependencies(fabric, management, found)
+    return found
 
 
 def _one_cycle_each(waits: csr_array) -> list[NDArray[np.intp]]:
