@@ -13,10 +13,8 @@ from weft.cli.common import NO_OPTIONS, FabricOptions, Whole, check_files
 from weft.core.errors import InputError
 from weft.core.registry import did_you_mean
 from weft.fabrics.formats import write_fabric, writer
-from weft.fabrics.formats.read_write import by_suffix
 from weft.workload import Workload
 from weft.workload.formats import workload_reader, workload_writer, write_workload
-from weft.workload.formats.workload_format_registry import writer_of
 from weft.workload.load import load_workload
 
 
@@ -56,7 +54,7 @@ def convert_command(
         raise InputError("--ranks is for workloads, and what is written is a fabric")
     entry, given = writer.parse(to) if to else (writer["ibnetdiscover"], {})
     if output is not None and not to:
-        entry = by_suffix(output)
+        entry = writer.of_file(output)
     made = options.load(source)
     if output is not None:
         write_fabric(made, output, entry.name, **given)
@@ -76,7 +74,7 @@ def _is_of_workloads(to: str | None, output: Path | None) -> bool:
                 f"written as {', '.join(ours)}, workloads as {', '.join(theirs)}"
             )
         return name in workload_writer
-    return output is not None and writer_of(output) is not None
+    return output is not None and bool(workload_writer.of_suffix(output))
 
 
 def _convert_workload(

@@ -27,6 +27,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
@@ -200,6 +201,25 @@ class Registry:
     def names(self) -> list[str]:
         """Names of all entries, sorted; aliases are left out."""
         return [entry.name for entry in self]
+
+    def of_suffix(self, path: object) -> list[Entry]:
+        """Entries of file formats one of whose `suffixes` a file name ends in."""
+        return [each for each in self if str(path).endswith(tuple(each.facts["suffixes"]))]
+
+    def of_file(self, path: str | Path, format: str | None = None) -> Entry:
+        """The file format of this name, or else the first that the end of the file name tells.
+
+        Raises
+        ------
+        InputError
+            When there is none.
+        """
+        if format is not None:
+            return self[format]
+        for entry in self.of_suffix(path):
+            return entry
+        ends = ", ".join(f"{e.name} ({' '.join(e.facts['suffixes'])})" for e in self)
+        raise InputError(f"the name tells no format; name one of {ends}", file=path)
 
     def __contains__(self, name: object) -> bool:
         self._load()

@@ -49,7 +49,7 @@ def read_file(
 def _sniffed(text: str, path: str | Path) -> Entry:
     fitting = [entry for entry in reader if entry.facts["sniff"](text)]
     if len(fitting) > 1:
-        by_name = [e for e in fitting if str(path).endswith(tuple(e.facts["suffixes"]))]
+        by_name = [entry for entry in fitting if entry in reader.of_suffix(path)]
         fitting = by_name if len(by_name) == 1 else fitting
     if len(fitting) == 1:
         return fitting[0]
@@ -89,21 +89,6 @@ def write_fabric(
     NotApplicable
         When the format cannot state something of the fabric.
     """
-    entry = by_suffix(path) if format is None else writer[format]
+    entry = writer.of_file(path, format)
     text: str = entry.function(fabric=fabric, **writer.bind(entry, options))
     write_text(path, text)
-
-
-def by_suffix(path: str | Path) -> Entry:
-    """The format to write that the end of a file name tells.
-
-    Raises
-    ------
-    InputError
-        When it tells none.
-    """
-    for entry in writer:
-        if str(path).endswith(tuple(entry.facts["suffixes"])):
-            return entry
-    ends = ", ".join(f"{e.name} ({' '.join(e.facts['suffixes'])})" for e in writer)
-    raise InputError(f"the name tells no format; name one of {ends}", file=path)

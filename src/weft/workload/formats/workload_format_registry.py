@@ -100,18 +100,9 @@ def write_workload(
     NotApplicable
         When the format cannot state something of the workload.
     """
-    entry = writer_of(path) if format is None else workload_writer[format]
-    if entry is None:
-        ends = ", ".join(f"{e.name} ({' '.join(e.facts['suffixes'])})" for e in workload_writer)
-        raise InputError(f"the name tells no format; name one of {ends}", file=path)
+    entry = workload_writer.of_file(path, format)
     text: str = entry.function(workload=workload, **workload_writer.bind(entry, options))
     write_text(path, text)
-
-
-def writer_of(path: str | Path) -> Entry | None:
-    """The format of workloads that the end of a file name tells, if any."""
-    named = _named(path, workload_writer)
-    return named[0] if named else None
 
 
 @contextmanager
@@ -146,12 +137,8 @@ def _listing(folder: Path) -> str:
     return "\n".join(sorted(names))
 
 
-def _named(path: str | Path, registry: Registry) -> list[Entry]:
-    return [e for e in registry if str(path).endswith(tuple(e.facts["suffixes"]))]
-
-
 def _recognised(text: str, path: Path) -> Entry:
-    named = _named(path, workload_reader)
+    named = workload_reader.of_suffix(path)
     fitting = [entry for entry in workload_reader if entry.facts["sniff"](text, path)]
     if len(named) == 1 and (named[0] in fitting or len(fitting) != 1):
         return named[0]  # what does not look like it is told by its reader what is wrong
