@@ -116,89 +116,6 @@ def _grant(net, ranks, number, now, sent):
     push(net.calendar, slot, now + kind.arrival_ps)
 
 
-@part_njit()
-def _run(net, ranks, until, most_events, choose, comes, sent):
-    """Go on until all is done, a time has come, nothing moves, or so many events have passed.
-
-    Parameters
-    ----------
-    net
-        A `Net`.
-    ranks
-        A `weft.kernels.program.state.Ranks`, times being int64 ps.
-    until
-        Time after which nothing is done yet, ps.
-    most_events
-        Instants to pass before the loop returns.
-    choose, comes, sent
-        Of `loop`.
-
-    Returns
-    -------
-    int: DONE, MORE, TIME_OUT, STUCK, NO_ROOM (more slots are needed), NO_WAY, NO_TRACE or PAUSED
-    (`until` has come).
-    """
-    count = net.count
-    calendar = net.calendar
-    instants = 0
-    while True:
-        now = count.now_ps
-        if not count.granting:
-            # (a) packets that are routed, and links that wake up
-            while next_time(calendar) <= now:
-                if calendar.state.free < ROOM or net.credits.state.free < ROOM:
-                    return NO_ROOM
-                slot = pop(calendar)
-                count.events += 1
-                packet = calendar.packets[slot]
-                if packet.lane < WAKES:
-                    happens(net, slot, now)
-                    continue
-                if packet.lane == WAKES:
-                    link = np.int64(packet.link)
-                    give_slot(calendar, slot)
-                    if net.topology.links[link].wake_at_ps <= now:
-                        net.topology.links[link].wake_at_ps = NEVER
-                    mark(net, link)
-                    continue
-                if not route(net, slot, now, choose, comes):
-                    count.fault_row = net.topology.links[packet.link].head_row
-                    count.fault_op = packet.op
-                    return NO_WAY
-                enqueue(net, slot, now)
-            # (b) what programs wait for
-            if next_start(ranks, NEVER) <= now:
-                program_events(ranks, now, now)
-            # (c) operations that have become ready
-            start_ready(ranks, now, now)
-            for place in range(ranks.count.joining):
-                join(net, ranks.program.size_bytes, np.int64(ranks.joining[place]), now)
-            ranks.count.joining = 0
-        # (d) grants
-        while count.due:
-            count.granting = 1
-            if calendar.state.free < ROOM or net.credits.state.free < ROOM:
-                return NO_ROOM
-            if len(net.trace.traced) and count.traced == len(net.trace.hops):
-                return NO_TRACE
-            _grant(net, ranks, lowest_due(net), now, sent)
-        count.granting = 0
-        time = next_start(ranks, next_time(calendar))
-        if time > now:
-            if time == NEVER:
-                # Puts end when they have left, which is before they have arrived.
-                over = ranks.count.ended == len(ranks.program.kind) and count.in_flight == 0
-                return DONE if over else STUCK
-            if time > net.rules.max_time_ps:
-                return TIME_OUT
-            if time > until:
-                return PAUSED
-            if instants >= most_events:
-                return MORE
-            instants += 1
-            count.now_ps = time
-
-
 def loop(choose, comes, sent):
     """The event loop with policies compiled in.
 
@@ -207,10 +124,84 @@ def loop(choose, comes, sent):
     choose, comes, sent
         Kernels of policies without what they keep; see
         `weft.sim.packet.policies.policy_registry.PolicyRegistry`.
+
+    Returns
+    -------
+    kernel
+        ``run(net, ranks, until, most_events)`` goes on until all is done, a time has come, nothing
+        moves, or so many instants have passed. It returns DONE, MORE, TIME_OUT, STUCK, NO_ROOM
+        (more slots are needed), NO_WAY, NO_TRACE or PAUSED (`until` has come).
+
+        net
+            A `weft.kernels.packet.net.Net`.
+        ranks
+            A `weft.kernels.program.state.Ranks`, times being int64 ps.
+        until
+            Time after which nothing is done yet, ps.
+        most_events
+            Instants to pass before the loop returns.
     """
 
     @lean_njit()
     def run(net, ranks, until, most_events):
-        return _run(net, ranks, until, most_events, choose, comes, sent)
+        count = net.count
+        calendar = net.calendar
+        instants = 0
+        while True:
+            now = count.now_ps
+            if not count.granting:
+                # (a) packets that are routed, and links that wake up
+                while next_time(calendar) <= now:
+                    if calendar.state.free < ROOM or net.credits.state.free < ROOM:
+                        return NO_ROOM
+                    slot = pop(calendar)
+                    count.events += 1
+                    packet = calendar.packets[slot]
+                    if packet.lane < WAKES:
+                        happens(net, slot, now)
+                        continue
+                    if packet.lane == WAKES:
+                        link = np.int64(packet.link)
+                        give_slot(calendar, slot)
+                        if net.topology.links[link].wake_at_ps <= now:
+                            net.topology.links[link].wake_at_ps = NEVER
+                        mark(net, link)
+                        continue
+                    if not route(net, slot, now, choose, comes):
+                        count.fault_row = net.topology.links[packet.link].head_row
+                        count.fault_op = packet.op
+                        return NO_WAY
+                    enqueue(net, slot, now)
+                # (b) what programs wait for
+                if next_start(ranks, NEVER) <= now:
+                    program_events(ranks, now, now)
+                # (c) operations that have become ready
+                start_ready(ranks, now, now)
+                for place in range(ranks.count.joining):
+                    join(net, ranks.program.size_bytes, np.int64(ranks.joining[place]), now)
+                ranks.count.joining = 0
+            # (d) grants
+            while count.due:
+                count.granting = 1
+                if calendar.state.free < ROOM or net.credits.state.free < ROOM:
+                    return NO_ROOM
+                if len(net.trace.traced) and count.traced == len(net.trace.hops):
+                    return NO_TRACE
+                _grant(net, ranks, lowest_due(net), now, sent)
+            count.granting = 0
+            time = next_start(ranks, next_time(calendar))
+            if time > now:
+                if time == NEVER:
+                    # Puts end when they have left, which is before they have arrived.
+                    over = ranks.count.ended == len(ranks.program.kind) and count.in_flight == 0
+                    return DONE if over else STUCK
+                if time > net.rules.max_time_ps:
+                    return TIME_OUT
+                if time > until:
+                    return PAUSED
+                if instants >= most_events:
+                    return MORE
+                instants += 1
+                count.now_ps = time
 
     return run

@@ -20,9 +20,12 @@ def record(**fields: str) -> np.dtype[Any]:
     return np.dtype(list(fields.items()), align=True)
 
 
-def one(dtype: Any) -> Any:
-    """A single record of zeros, which compiled code reads and writes in place."""
-    return np.zeros(1, dtype)[0]
+def one(dtype: Any, **values: Any) -> Any:
+    """A single record, which compiled code reads and writes in place; other fields are 0."""
+    made = np.zeros(1, dtype)[0]
+    for name, value in values.items():
+        made[name] = value
+    return made
 
 
 # -- topology --------------------------------------------------------------------------------------

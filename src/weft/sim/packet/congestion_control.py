@@ -173,15 +173,18 @@ def control_state(
         pairs, lanes = num_pairs, num_links * num_lanes
         groups = num_links * kernel.LEVELS if by_level else num_pairs
         threshold = control.threshold_credits(buffer_credits)
-        settings["threshold_credits"] = threshold if control.threshold else -1
-        settings["smallest_bytes"] = control.packet_size * SIZE_BYTES
-        settings["marking_rate"] = control.marking_rate
-        settings["victims"] = get_args(Victims).index(control.victims)
-        settings["increase"] = control.ccti_increase
-        settings["limit"] = control.limit
-        settings["least"] = control.ccti_min
-        settings["timer_ps"] = control.ccti_timer * TIMER_PS
-        settings["by_level"] = by_level
+        settings = one(
+            kernel.SETTINGS,
+            threshold_credits=threshold if control.threshold else -1,
+            smallest_bytes=control.packet_size * SIZE_BYTES,
+            marking_rate=control.marking_rate,
+            victims=get_args(Victims).index(control.victims),
+            increase=control.ccti_increase,
+            limit=control.limit,
+            least=control.ccti_min,
+            timer_ps=control.ccti_timer * TIMER_PS,
+            by_level=by_level,
+        )
     rates = np.zeros(groups, dtype=kernel.RATE)
     rates["index"] = rates["highest"] = settings["least"]
     marked = np.zeros(lanes, dtype=kernel.MARKED_LANE)

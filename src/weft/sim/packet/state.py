@@ -37,7 +37,7 @@ _IN_BUCKET = 6
 
 @dataclass(eq=False)
 class State:
-    """State of a run; see `weft.kernels.packet.engine.run` for the arrays.
+    """State of a run; see `weft.kernels.packet.engine` for the arrays.
 
     `cut_short` says that the last step ended before as many instants as it was asked for.
     """
@@ -90,7 +90,7 @@ class State:
             topology=topology._replace(links=_copied(topology.links)),
             calendar=_calendar(slots, network, hardware),
             credits=Credits(
-                state=_free(records.POOL, slots),
+                state=records.one(records.POOL, free=slots),
                 returns=aligned(slots, records.RETURN),
                 free=np.arange(slots - 1, -1, -1, dtype=np.int32),
             ),
@@ -280,13 +280,6 @@ class State:
         )
 
 
-def _free(dtype: Any, count: int) -> Any:
-    """One record that counts what is free."""
-    made = records.one(dtype)
-    made["free"] = count
-    return made
-
-
 def _more(state: Any, count: int) -> Any:
     """The same record with so much more that is free."""
     made = state.copy()
@@ -317,11 +310,9 @@ def _longer(array: NDArray[Any]) -> NDArray[Any]:
 
 def _calendar(slots: int, network: PacketNetwork, hardware: Hardware) -> Calendar:
     """An empty calendar for so many packets and wake-ups."""
-    state = _free(records.CALENDAR, slots)
-    state["bucket"] = -1
-    state["shift"] = _shift(network, hardware.mtu_bytes + hardware.header_bytes)
+    shift = _shift(network, hardware.mtu_bytes + hardware.header_bytes)
     return Calendar(
-        state=state,
+        state=records.one(records.CALENDAR, free=slots, bucket=-1, shift=shift),
         packets=aligned(slots, records.PACKET),
         free=np.arange(slots - 1, -1, -1, dtype=np.int32),
         bucket_first=np.zeros(calendar.BUCKETS, dtype=np.int32),
@@ -381,29 +372,30 @@ def _rules(
     whole = hardware.mtu_bytes + hardware.header_bytes
     limit = options["max_time_ns"]
     weights = hardware.vl_arbitration
-    rules = records.one(records.RULES)
-    rules["mtu_bytes"] = hardware.mtu_bytes
-    rules["header_bytes"] = hardware.header_bytes
-    rules["whole_bytes"] = whole
-    rules["control_bytes"] = hardware.control_bytes
-    rules["turn_bytes"] = hardware.turn_bytes
-    rules["credit_bytes"] = hardware.credit_bytes
-    rules["whole_credits"] = hardware.credits_of(whole)
-    rules["buffer_credits"] = hardware.buffer_credits
-    rules["lanes"] = lanes
-    rules["speedup"] = hardware.speedup
-    rules["words"] = network.words
-    rules["high_limit"] = 0 if weights is None else weights.limit
-    rules["max_time_ps"] = LONGEST_RUN_PS if limit is None else picoseconds(limit)
-    rules["seed"] = options["seed"]
-    rules["policy"] = policy.number
-    rules["route_kind"] = ways.kind
-    rules["lane_kind"] = ways.lane_kind
-    rules["is_voq"] = hardware.queues == "voq"
-    rules["is_weighted"] = weights is not None
-    rules["reorders"] = reorders
-    rules["has_control"] = hardware.congestion_control is not None
-    return rules
+    return records.one(
+        records.RULES,
+        mtu_bytes=hardware.mtu_bytes,
+        header_bytes=hardware.header_bytes,
+        whole_bytes=whole,
+        control_bytes=hardware.control_bytes,
+        turn_bytes=hardware.turn_bytes,
+        credit_bytes=hardware.credit_bytes,
+        whole_credits=hardware.credits_of(whole),
+        buffer_credits=hardware.buffer_credits,
+        lanes=lanes,
+        speedup=hardware.speedup,
+        words=network.words,
+        high_limit=0 if weights is None else weights.limit,
+        max_time_ps=LONGEST_RUN_PS if limit is None else picoseconds(limit),
+        seed=options["seed"],
+        policy=policy.number,
+        route_kind=ways.kind,
+        lane_kind=ways.lane_kind,
+        is_voq=hardware.queues == "voq",
+        is_weighted=weights is not None,
+        reorders=reorders,
+        has_control=hardware.congestion_control is not None,
+    )
 
 
 def _shift(network: PacketNetwork, whole: int) -> int:

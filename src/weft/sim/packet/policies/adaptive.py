@@ -39,9 +39,8 @@ class Adaptive(NamedTuple):
 
 
 def _kept(by: By, gap: float, entries: int, rows: int) -> Adaptive:
-    rules = one(RULES)
-    rules["by"] = BY.index(by)
-    return Adaptive(rules, remembered(gap, entries, rows) if gap > 0 else remembered(0.0, 1, 1))
+    flowlets = remembered(gap, entries, rows) if gap > 0 else remembered(0.0, 1, 1)
+    return Adaptive(one(RULES, by=BY.index(by)), flowlets)
 
 
 @part_njit()

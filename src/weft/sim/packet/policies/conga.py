@@ -383,14 +383,16 @@ def conga(
         if not 0.001 <= value < 1e12:
             raise InputError(f"{name} must be 0.001 ns or more and below 1e12 ns, not {value}")
     tick_ps = int(picoseconds(t_dre))
-    rules = one(RULES)
-    rules["levels"] = 1 << bits
-    rules["tick_ps"] = tick_ps
-    rules["ageing_ps"] = int(picoseconds(ageing))
-    rules["middle_decides"] = middle == "conga"
-    rules["left"] = 1 - alpha
-    # Levels over what passes a link of 1 Gb/s in t_dre / alpha.
-    rules["scale"] = (1 << bits) * 8000 * alpha / tick_ps
+    rules = one(
+        RULES,
+        levels=1 << bits,
+        tick_ps=tick_ps,
+        ageing_ps=int(picoseconds(ageing)),
+        middle_decides=middle == "conga",
+        left=1 - alpha,
+        # Levels over what passes a link of 1 Gb/s in t_dre / alpha.
+        scale=(1 << bits) * 8000 * alpha / tick_ps,
+    )
     return Policy(reorders=True, keep=partial(_keep, rules, gap, entries))
 
 

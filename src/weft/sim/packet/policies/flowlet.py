@@ -51,8 +51,7 @@ def check_flowlets(gap: float, entries: int) -> None:
 
 def remembered(gap: float, entries: int, rows: int) -> Flowlets:
     """Room for so many flowlets on each row; the gap in ns."""
-    rules = one(RULES)
-    rules["gap_ps"], rules["entries"] = int(picoseconds(gap)), entries
+    rules = one(RULES, gap_ps=int(picoseconds(gap)), entries=entries)
     return Flowlets(rules, np.full(max(rows * entries, 1), -1, dtype=ENTRY))
 
 

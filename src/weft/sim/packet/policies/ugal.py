@@ -193,9 +193,8 @@ def _towards_and_lengths(
     turns_on = np.tile(np.arange(len(routes.via), dtype=np.int32), (len(routes.via_set), 1))
     for _ in range(int(to_via.max(initial=0))):
         turns_on = np.take_along_axis(onward, turns_on, axis=1)
-    rules, ways = one(RULES), np.zeros(to_via.shape, dtype=TO_VIA)
-    rules["by"], rules["threshold_bytes"] = BY.index(by), threshold
-    rules["by_load"] = routes.direct
+    rules = one(RULES, by=BY.index(by), threshold_bytes=threshold, by_load=routes.direct)
+    ways = np.zeros(to_via.shape, dtype=TO_VIA)
     ways["set"], ways["turns_on"], ways["links"] = routes.via_set, turns_on, np.minimum(to_via, 255)
     lengths = np.minimum(straight, 255).astype(np.uint8)
     return Detours(rules, fixed(routes.via), fixed(ways), fixed(lengths))
