@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from numba.core import caching
 from numba.extending import is_jitted
@@ -305,6 +306,19 @@ def test_a_user_hears_of_what_is_compiled_and_of_nothing_else(
         "weft: compiling took 0 s\n"
     )
     assert [re.sub(r"\d+ s", "0 s", each) for each in said] == [once, "", once]
+
+
+@pytest.mark.parametrize(("exact", "compiled"), [("", 1), (", exact=True", 3)])
+def test_one_kernel_serves_all_constants_and_widths_of_integers(
+    exact: str, compiled: int, tmp_path: Path
+) -> None:
+    made = module(
+        tmp_path,
+        f"@njit(cache=True{exact})\ndef less(x, by):\n    return x - by\n"
+        "@njit\ndef several(x, table):\n    return less(x, 1), less(x, by=x), less(x, table[0])\n",
+    )
+    assert made.several(4, np.full(1, 2, dtype=np.int32)) == (3, 0, 2)
+    assert len(made.less.signatures) == compiled
 
 
 def test_flushing_and_disabling_work_as_numbas(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ import types
 import uuid
 import warnings
 from collections.abc import Iterable
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,7 @@ PYTHON = f"py{sys.version_info.major}{sys.version_info.minor}{getattr(sys, 'abif
 _PLAIN = (bool, int, float, complex, str, bytes, types.NoneType, types.EllipsisType)
 
 
-def njit(function: Any = None, *, cache: bool = False, **options: Any) -> Any:
+def njit(function: Any = None, *, cache: bool = False, exact: bool = False, **options: Any) -> Any:
     """`numba.njit`, whose `cache=True` never loads code that was compiled from other sources.
 
     Parameters
@@ -59,6 +59,8 @@ def njit(function: Any = None, *, cache: bool = False, **options: Any) -> Any:
         The kernel, where the decorator has no parentheses.
     cache
         Whether to keep what is compiled on disk.
+    exact
+        Whether calls by other kernels are compiled for each constant and width of integers.
     **options
         Of `numba.njit`.
     """
@@ -66,6 +68,8 @@ def njit(function: Any = None, *, cache: bool = False, **options: Any) -> Any:
     def compiled(kernel: Any) -> Any:
         # None is passed to another as a function, which is what that entry would be for.
         made = numba.njit(**{"no_cfunc_wrapper": True, **options})(kernel)
+        if not exact and is_jitted(made):
+            made.get_call_template = partial(_widened, made.get_call_template)
         if cache and is_jitted(made):  # it is not where NUMBA_DISABLE_JIT is set
             if isinstance(getattr(made, "_cache", None), caching.NullCache):
                 made._cache = KernelCache(made)
@@ -74,6 +78,21 @@ def njit(function: Any = None, *, cache: bool = False, **options: Any) -> Any:
         return made
 
     return compiled if function is None else compiled(function)
+
+
+def _widened(template: Any, given: Iterable[Any], named: dict[str, Any]) -> Any:
+    """How a kernel is called, where one for int64 does for signed integers and for constants.
+
+    Numba would compile another for each, even for types that it gives up while it infers others.
+    Its integers are of 64 bits as soon as it counts with them, so that results are the same.
+    """
+
+    def wide(kind: Any) -> Any:
+        kind = numba.types.unliteral(kind)
+        small = kind in numba.types.signed_domain
+        return numba.types.int64 if small else kind
+
+    return template(tuple(map(wide, given)), {name: wide(kind) for name, kind in named.items()})
 
 
 def is_kept(kernel: Any) -> bool:

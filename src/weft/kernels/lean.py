@@ -21,9 +21,9 @@ def lean_njit(**options: Any) -> Any:
         Of `njit`; results are cached.
     """
     try:
-        return njit(cache=True, _nrt=False, **options)
+        return njit(cache=True, exact=True, _nrt=False, **options)
     except KeyError:  # a Numba that no longer has the option, which only costs time
-        return njit(cache=True, **options)
+        return njit(cache=True, exact=True, **options)
 
 
 def inner_njit(**options: Any) -> Any:
@@ -39,9 +39,9 @@ def inner_njit(**options: Any) -> Any:
     """
     bare = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **options}
     try:
-        return njit(_nrt=False, **bare)
+        return njit(exact=True, _nrt=False, **bare)
     except KeyError:
-        return njit(**bare)
+        return njit(exact=True, **bare)
 
 
 def part_njit(**options: Any) -> Any:

@@ -22,6 +22,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from weft.core.errors import InputError, NotApplicable
+from weft.core.frozen import read_only
 from weft.core.registry import Registry
 from weft.fabrics import Fabric, check_fabric
 from weft.kernels.routes.all_to_all import all_to_all_table_loads
@@ -282,9 +283,9 @@ def edge_loads(
     lids = ((ends[:, None] << lmc) + np.arange(1 << lmc)).reshape(-1).astype(np.int32)
     loads = np.zeros(fabric.num_links, dtype=np.int64)
     all_to_all_table_loads(
-        table, lids, graph.destination_row[lids >> lmc], graph.destination_link[lids >> lmc],
-        graph.row_base, graph.row_link, graph.link_row, row_sources(fabric),
-        int(np.iinfo(table.dtype).max), loads,
+        read_only(table.view()), lids, graph.destination_row[lids >> lmc],
+        graph.destination_link[lids >> lmc], graph.row_base, graph.row_link, graph.link_row,
+        row_sources(fabric), int(np.iinfo(table.dtype).max), loads,
     )  # fmt: skip
     return loads[graph.edge_link]
 

@@ -166,12 +166,15 @@ def phase_dependencies(
     turning = np.full(rows, NOWHERE, dtype=np.int32)
     turns = np.full(len(edge_row) * vls, NOWHERE, dtype=np.int32)
     inhabited = np.zeros(len(via_set), dtype=np.bool_)
+    homes = 0
     for s in range(len(source_rows)):
-        if via[source_rows[s]] >= 0:
-            inhabited[via[source_rows[s]]] = True
+        v = via[source_rows[s]]
+        if v >= 0 and not inhabited[v]:
+            inhabited[v] = True
+            homes += 1
     for v in range(len(via_set)):
         # Packets by v come from one of two others or more, and go to another one of these.
-        if inhabited.sum() - np.int64(inhabited[v]) < 2:
+        if homes - np.int64(inhabited[v]) < 2:
             continue
         line = via_set[v]
         state[:] = 0
@@ -243,8 +246,9 @@ def _spread_origins(line, sources, set_offset, set_edge, edge_row, origin):
     stack = np.empty(len(origin), dtype=np.int32)
     stacked = np.zeros(len(origin), dtype=np.bool_)
     depth = len(sources)
-    stack[:depth] = sources
-    stacked[sources] = True
+    for s in range(depth):
+        stack[s] = sources[s]
+        stacked[sources[s]] = True
     while depth:
         depth -= 1
         row = stack[depth]

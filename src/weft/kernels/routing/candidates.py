@@ -72,7 +72,8 @@ def _find(slots, offset, members, edges, start, stop):
 @njit(cache=True)
 def _grown(array):
     bigger = np.empty(2 * len(array), dtype=np.int32)
-    bigger[: len(array)] = array
+    for i in range(len(array)):  # a slice would take seconds to compile
+        bigger[i] = array[i]
     return bigger
 
 

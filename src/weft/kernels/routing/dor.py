@@ -62,7 +62,8 @@ def dimension_tables(
                     behind[best] += 1
             if not weighs:
                 for other in range(1, lids):
-                    table[(d << lmc) + other] = line
+                    for row in range(rows):  # a slice would take seconds to compile
+                        table[(d << lmc) + other, row] = line[row]
 
 
 @njit(cache=True)

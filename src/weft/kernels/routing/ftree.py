@@ -361,7 +361,9 @@ def ftree_tables(
     hops = np.empty(rows, dtype=np.uint16)
     scratch = np.empty(rows, dtype=table.dtype)
     stack = np.zeros(rows + 2, dtype=FRAME)
-    deepest = job_credit.max() if len(job_credit) else 0
+    deepest = 0
+    for j in range(len(job_credit)):
+        deepest = max(deepest, job_credit[j])
     frames = np.zeros((rows + levels * (deepest + 1) + 2, _FRAME), dtype=np.int32)
     for j in range(len(job_row)):
         target = job_row[j]

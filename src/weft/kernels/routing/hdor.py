@@ -238,10 +238,12 @@ def hdor_tables(edges, lines, joints, targets, passes, no_path, load, steps, tur
             if turn == 0:
                 _choose(joints, queue, count, rows, hops, width, strays, step, against)
                 if passes > 1:
-                    steps[g] = step
+                    for node in range(nodes):  # a slice would take seconds to compile
+                        steps[g, node] = step[node]
                 _note_turns(lines, queue, count, rows, against, turns[g])
             else:
-                step[:] = steps[g]
+                for node in range(nodes):
+                    step[node] = steps[g, node]
             for i in range(count):
                 flow[queue[i]] = targets.sources[queue[i]] if queue[i] < rows else 0
             for i in range(count - 1, 0, -1):

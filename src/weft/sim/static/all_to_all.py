@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.core.errors import NotApplicable
+from weft.core.frozen import read_only
 from weft.fabrics import Fabric
 from weft.kernels.routes.all_to_all import all_to_all_table_loads
 from weft.kernels.routes.split import split_loads
@@ -139,7 +140,7 @@ def _split(
     loads = np.zeros(fabric.num_links)
     split_loads(
         routes.set_id, routes.set_offset, routes.set_edge, graph.edge_row, graph.edge_link,
-        graph.destination_row, nothing, nothing, graph.link_row, offset, order,
+        graph.destination_row, read_only(nothing.view()), nothing, graph.link_row, offset, order,
         stand_in[start], stand_in[end], weight, loads,
     )  # fmt: skip
     reached = (routes.set_id[end, start] >= 0) * weight
