@@ -9,7 +9,7 @@ import weft
 from tests.reference.packet_layout import ps
 from tests.reference.packet_policies import PlainAdaptive, PlainConga, PlainRound, Played
 from weft.fabrics import Fabric
-from weft.kernels.packet.records import one
+from weft.kernels.records import record
 from weft.routes import CandidateRoutes
 from weft.sim.packet import Hardware, PacketResult
 from weft.sim.packet.policies import conga as kernel
@@ -134,7 +134,7 @@ def test_estimators_forget_a_part_at_each_tick(seed: int) -> None:
     random = np.random.default_rng(seed)
     rate, levels, alpha, quanta = float(random.choice([25, 100, 400])), set(), random.random(), 8
     period = int(random.uniform(0.5, 2) * 16e6 / rate)  # in which about half of it is used
-    rules = one(kernel.RULES)
+    rules = record(kernel.RULES)
     rules["tick_ps"], rules["levels"] = period, quanta
     rules["left"], rules["scale"] = 1 - alpha, quanta * 8000 * alpha / period
     estimates = np.zeros(2, dtype=kernel.ESTIMATE)

@@ -14,7 +14,8 @@ from tests.reference.packet_cases import PLAIN, D, L, R, fabric_of, puts
 import weft
 from weft.kernels.packet import lanes as kernel
 from weft.kernels.packet.net import Arbitration
-from weft.kernels.packet.records import RULES, one
+from weft.kernels.packet.records import RULES
+from weft.kernels.records import record
 from weft.routes import TableRoutes, VirtualLanes
 from weft.sim.packet import Hardware, PacketResult, VlArbitration
 from weft.sim.packet.state import arbitration as arbitration_of
@@ -147,7 +148,7 @@ class Arbiter:
     """The kernel's choice for one link, fed with lanes that have packets."""
 
     def __init__(self, tables: VlArbitration | None, lanes: int = 4):
-        self.rules = one(RULES)
+        self.rules = record(RULES)
         self.rules["lanes"] = lanes
         self.rules["is_weighted"] = tables is not None
         self.rules["high_limit"] = 0 if tables is None else tables.limit

@@ -7,9 +7,14 @@ from typing import Any
 import numpy as np
 
 
+def record_type(**fields: str) -> np.dtype[Any]:
+    """The type of records with these fields, laid out as C does."""
+    return np.dtype(list(fields.items()), align=True)
+
+
 def counters(*names: str) -> np.dtype[Any]:
     """The type of a record of int64 counters."""
-    return np.dtype([(name, np.int64) for name in names], align=True)
+    return record_type(**dict.fromkeys(names, "i8"))
 
 
 def record(fields: np.dtype[Any], **values: Any) -> Any:

@@ -12,7 +12,7 @@ from weft.kernels.lean import lean_njit, part_njit
 from weft.kernels.packet.calendar import push, take_slot
 from weft.kernels.packet.choice import draw
 from weft.kernels.packet.lanes import duration
-from weft.kernels.packet.records import record
+from weft.kernels.records import record_type
 
 # What a packet is marked with: congestion on its way (FECN), or that it is a notification (BECN).
 FECN = 1
@@ -36,7 +36,7 @@ ALL_PORTS = 2
 #: Service levels of a port.
 LEVELS = 16
 
-SETTINGS = record(
+SETTINGS = record_type(
     threshold_credits="i8",  # above which a lane is congested, -1 for never
     smallest_bytes="i8",  # of packets that are marked
     marking_rate="i8",  # packets that pass between two marked ones, in the mean
@@ -49,10 +49,10 @@ SETTINGS = record(
 )
 
 #: Entry of the table: a packet that takes ``t`` delays the next by ``(t >> shift) * multiplier``.
-DELAY = record(shift="i8", multiplier="i8")
+DELAY = record_type(shift="i8", multiplier="i8")
 
 #: Of queue pairs.
-PACE = record(
+PACE = record_type(
     next_at_ps="i8",  # when the next packet may begin
     since_ps="i8",  # since when something waits for that
     held_back_ps="i8",  # how long something has
@@ -60,14 +60,14 @@ PACE = record(
     notifications="i8",  # that have come back
 )
 
-RATE = record(
+RATE = record_type(
     index="i8",  # into the table
     began_ps="i8",  # when the timer began its period
     highest="i8",  # index so far
 )
 
 #: Of lanes of links.
-MARKED_LANE = record(
+MARKED_LANE = record_type(
     marked_packets="i8",  # as they left
     first_notice="i4",  # line of notifications to be sent
     last_notice="i4",

@@ -5,9 +5,7 @@ a lane and a link somewhere in memory, and each costs one miss instead of one fo
 Links and rows are numbers, and -1 stands for none.
 """
 
-from typing import Any
-
-import numpy as np
+from weft.kernels.records import record_type
 
 #: A time that does not come.
 NEVER = 2**62
@@ -15,22 +13,9 @@ NEVER = 2**62
 WAKES = -1
 
 
-def record(**fields: str) -> np.dtype[Any]:
-    """A type of records with these fields, laid out as C does."""
-    return np.dtype(list(fields.items()), align=True)
-
-
-def one(dtype: Any, **values: Any) -> Any:
-    """A single record, which compiled code reads and writes in place; other fields are 0."""
-    made = np.zeros(1, dtype)[0]
-    for name, value in values.items():
-        made[name] = value
-    return made
-
-
 # -- topology --------------------------------------------------------------------------------------
 
-LINK = record(
+LINK = record_type(
     free_at_ps="i8",  # when it can send again
     wake_at_ps="i8",  # when it wakes up
     memory_free_ps="i8",  # until when the memory of the adapter at its head is busy
@@ -46,7 +31,7 @@ LINK = record(
     is_due="u1",  # whether it is among those that may have something to grant
 )
 
-KIND = record(
+KIND = record_type(
     latency_ps="i8",  # of the cable
     credit_latency_ps="i8",  # of a credit on its way back
     arrival_ps="i8",  # from the first byte's leaving to the packet's being routed at the far end
@@ -55,17 +40,17 @@ KIND = record(
     memory_gbps="f8",  # of the adapter at one end, 0 where it is no slower
 )
 
-ROW = record(
+ROW = record_type(
     first_port="i4",  # place of its port 0 among all
     ports="i4",  # how many it has, port 0 included
 )
 
-PORT = record(in_link="i4", out_link="i4")
+PORT = record_type(in_link="i4", out_link="i4")
 
 # -- what is on its way ----------------------------------------------------------------------------
 
 #: A packet, or whatever else is to come at a time.
-PACKET = record(
+PACKET = record_type(
     time_ps="i8",  # when it comes, may leave, or arrived
     next="i4",  # in the list that it is in
     link="i4",  # that it came by, or that wakes up
@@ -86,7 +71,7 @@ PACKET = record(
 )
 
 #: State of the calendar.
-CALENDAR = record(
+CALENDAR = record_type(
     shift="i8",  # width of a bucket, 2**shift ps
     bucket="i8",  # that time is in
     active="i8",  # what the heap of that bucket holds
@@ -96,18 +81,18 @@ CALENDAR = record(
 )
 
 #: Credits on their way back.
-RETURN = record(
+RETURN = record_type(
     time_ps="i8",  # when the sender has them
     credits="i4",
     next="i4",  # of the lane
 )
 
 #: State of the pool of `RETURN`.
-POOL = record(free="i8")
+POOL = record_type(free="i8")
 
 # -- lanes of links --------------------------------------------------------------------------------
 
-LANE = record(
+LANE = record_type(
     packets="i8",  # that have left on it
     wire_bytes="i8",  # of these
     wait_ps="i8",  # that they waited after they could have left
@@ -122,10 +107,10 @@ LANE = record(
     is_short="u1",  # whether somebody waits for credits that nobody has sent back yet
 )
 
-QUEUE = record(first="i4", last="i4")
+QUEUE = record_type(first="i4", last="i4")
 
 #: Lane arbitration of a link.
-ARBITER = record(
+ARBITER = record_type(
     last_lane="i4",
     high_entry="i4",  # whose turn it is
     high_left="i4",  # of its weight, in units of 64 bytes
@@ -135,15 +120,15 @@ ARBITER = record(
 )
 
 #: Entry of a table of lane arbitration.
-WEIGHT = record(lane="i8", weight="i8")
+WEIGHT = record_type(lane="i8", weight="i8")
 
 #: The best packet found for a lane.
-BEST = record(turn="i8", slot="i8")
+BEST = record_type(turn="i8", slot="i8")
 
 # -- adapters --------------------------------------------------------------------------------------
 
 #: What is sent for an operation: its message, request or answer.
-MESSAGE = record(
+MESSAGE = record_type(
     left_bytes="i8",  # to send
     latest_ps="i8",  # latest arrival so far
     ready_ps="i8",  # when the next packet could leave with nothing in its way
@@ -155,7 +140,7 @@ MESSAGE = record(
     pair="i4",
 )
 
-ROUTE = record(
+ROUTE = record_type(
     link="i4",  # the first
     address="i4",  # see `PACKET`
     back="i4",  # route from its destination to its source, with congestion control
@@ -164,14 +149,14 @@ ROUTE = record(
 )
 
 #: Queue pair.
-PAIR = record(
+PAIR = record_type(
     first="i4",  # message being sent
     last="i4",
     next="i4",  # in line for the lane
     turn_bytes="i4",  # that it has sent in its turn
 )
 
-CONNECTION = record(
+CONNECTION = record_type(
     oldest="i4",  # message that has not arrived
     newest="i4",
     sent_packets="i4",
@@ -179,7 +164,7 @@ CONNECTION = record(
 )
 
 #: Packets of a connection that came before one sent earlier, and are kept.
-REORDER = record(
+REORDER = record_type(
     whole_at_ps="i8",  # when the packets that have arrived without a gap were all there
     kept_ps="i8",  # how long packets were kept, added up
     longest_kept_ps="i8",
@@ -192,20 +177,20 @@ REORDER = record(
 # -- where packets go ------------------------------------------------------------------------------
 
 #: One of the ways that a set of candidates leaves.
-CANDIDATE = record(edge="i4", link="i4", lane="u1")
+CANDIDATE = record_type(edge="i4", link="i4", lane="u1")
 
-ENDPOINT = record(
+ENDPOINT = record_type(
     row="i4",  # that it hangs from
     last_link="i4",  # from there to it
 )
 
 #: SL to VL by ports: the table for ports i and o is at base + i * ports + o.
-LANE_ROW = record(base="i8", ports="i8")
+LANE_ROW = record_type(base="i8", ports="i8")
 
 # -- numbers of a run ------------------------------------------------------------------------------
 
 #: What was set.
-RULES = record(
+RULES = record_type(
     mtu_bytes="i8",
     header_bytes="i8",
     whole_bytes="i8",  # of a packet of the largest size on the wire
@@ -230,7 +215,7 @@ RULES = record(
 )
 
 #: What is counted.
-COUNT = record(
+COUNT = record_type(
     now_ps="i8",
     granting="i8",  # whether links have begun to grant in this instant
     due="i8",  # links that may have something to grant
@@ -250,7 +235,7 @@ COUNT = record(
 
 #: A hop of a traced message: when the packet could leave, left, had left, and could leave and was
 #: the first of its queue.
-HOP = record(
+HOP = record_type(
     op="i8",
     sequence="i8",
     link="i8",

@@ -3,22 +3,23 @@
 import numpy as np
 
 from weft.kernels.cache import njit
+from weft.kernels.records import record_type
 
 #: A row that the current destination has not reached yet.
 UNSET = 65535
 
-# Columns of a frame of the walk upwards.
-_ROW, _FROM, _MAIN, _CREDIT, _HOPS, _PHASE, _NEXT, _GROUP, _PORT, _MADE = range(10)
-_FRAME = 10
-# Phases of such a frame: what it does when it comes up again.
+# Phases of a frame of the walk upwards: what it does when it comes up again.
 _ENTER, _SECONDARY, _SIBLINGS, _BACK_DOWN, _ROOT = range(5)
-
 
 #: A row on the way down, the next of its groups, whether an adapter gained below it, and the group
 #: and port by which it went on.
-FRAME = np.dtype(
-    [(name, np.int32) for name in ("row", "next_group", "made", "group", "port")], align=True
-)
+DOWN = record_type(row="i4", next_group="i4", made="i4", group="i4", port="i4")
+#: A row on the way up, and where it was come from; whether it is on the main path, how often a root
+#: may go down again, hops to the target, the phase, and as in `DOWN`.
+UP = record_type(
+    row="i4", came_from="i4", main="i4", credit="i4", hops="i4", phase="i4", next_group="i4",
+    group="i4", port="i4", made="i4",
+)  # fmt: skip
 
 
 @njit(cache=True)
@@ -173,18 +174,18 @@ def _route(
     secondary ways, then cables within the level.
     """
     depth = 0
-    frames[0, _ROW] = target
-    frames[0, _FROM] = -1
-    frames[0, _MAIN] = main
-    frames[0, _CREDIT] = credit
-    frames[0, _HOPS] = first_hops
-    frames[0, _PHASE] = _ENTER
+    frames[0].row = target
+    frames[0].came_from = -1
+    frames[0].main = main
+    frames[0].credit = credit
+    frames[0].hops = first_hops
+    frames[0].phase = _ENTER
     made = False
     returned = False
     while True:
         frame = frames[depth]
-        row = frame[_ROW]
-        above = frame[_HOPS] + 1
+        row = frame.row
+        above = frame.hops + 1
         down = start[3 * row]
         siblings = start[3 * row + 1]
         up = start[3 * row + 2]
@@ -192,35 +193,35 @@ def _route(
         if returned:
             returned = False
             if made:
-                frame[_MADE] = 1
-                if frame[_PHASE] == _SIBLINGS:
-                    group_down[frame[_GROUP]] += 1
-                    port_down[frame[_PORT]] += 1
+                frame.made = 1
+                if frame.phase == _SIBLINGS:
+                    group_down[frame.group] += 1
+                    port_down[frame.port] += 1
         group = 0
         port = 0
         push = -1
         push_main = 0
-        push_credit = frame[_CREDIT]
-        if frame[_PHASE] == _ENTER:
-            frame[_MADE] = _go_down(
-                row, frame[_FROM], frame[_HOPS], not dummy, start, order, head, place,
+        push_credit = frame.credit
+        if frame.phase == _ENTER:
+            frame.made = _go_down(
+                row, frame.came_from, frame.hops, not dummy, start, order, head, place,
                 port_start, remote_port, group_up, port_up, changed, turn, adapters, family, served,
                 hops, line, stack,
             )  # fmt: skip
             if rank[row] == 0:
-                frame[_PHASE] = _ROOT
-                frame[_NEXT] = siblings - down if frame[_CREDIT] == 0 else 0
-                if frame[_CREDIT] > 0 and siblings > down:
+                frame.phase = _ROOT
+                frame.next_group = siblings - down if frame.credit == 0 else 0
+                if frame.credit > 0 and siblings > down:
                     turn[row] += 1
                     if turn[row] == siblings - down:
                         turn[row] = 0
-                    frame[_PORT] = turn[row]
+                    frame.port = turn[row]
             else:
                 _sort_by_load(order, up, stop, group_down, place)
-                frame[_PHASE] = _SECONDARY
-                frame[_NEXT] = up
-                frame[_GROUP] = order[up]
-                if frame[_MAIN]:
+                frame.phase = _SECONDARY
+                frame.next_group = up
+                frame.group = order[up]
+                if frame.main:
                     group = order[up]
                     port = port_start[group]
                     if port_start[group + 1] > port + 1:
@@ -232,32 +233,32 @@ def _route(
                     if line[push] == no_path or above < hops[push]:
                         line[push] = remote_port[port]
                         hops[push] = above
-                    frame[_NEXT] = up + 1
-        if frame[_PHASE] == _ROOT:
-            while push < 0 and frame[_NEXT] < siblings - down:
+                    frame.next_group = up + 1
+        if frame.phase == _ROOT:
+            while push < 0 and frame.next_group < siblings - down:
                 # With turns left a root goes down again, from where it left off.
-                push = head[order[down + frame[_PORT]]]
-                push_main = frame[_MAIN]
-                push_credit = frame[_CREDIT] - 1
-                frame[_PORT] += 1
-                if frame[_PORT] == siblings - down:
-                    frame[_PORT] = 0
-                frame[_NEXT] += 1
+                push = head[order[down + frame.port]]
+                push_main = frame.main
+                push_credit = frame.credit - 1
+                frame.port += 1
+                if frame.port == siblings - down:
+                    frame.port = 0
+                frame.next_group += 1
             if push < 0:
-                made = frame[_MADE] != 0
+                made = frame.made != 0
                 if depth == 0:
                     return
                 depth -= 1
                 returned = True
                 continue
-        if push < 0 and frame[_PHASE] == _SECONDARY:
-            while frame[_NEXT] < stop:
-                group = order[frame[_NEXT]]
-                frame[_NEXT] += 1
+        if push < 0 and frame.phase == _SECONDARY:
+            while frame.next_group < stop:
+                group = order[frame.next_group]
+                frame.next_group += 1
                 other = head[group]
                 if line[other] == no_path or above < hops[other]:
                     if (
-                        frame[_CREDIT] == 0
+                        frame.credit == 0
                         and rank[other] == 0
                         and _idle(other, above, not dummy, start, family, served, changed)
                     ):
@@ -267,61 +268,61 @@ def _route(
                         line[other] = remote_port[port]
                         hops[other] = above
                         if _pass_by(other, start, adapters, turn):
-                            frame[_MADE] = 1
+                            frame.made = 1
                         continue
                     push = other
                     break
             if push < 0:
-                frame[_PHASE] = _SIBLINGS
-                frame[_NEXT] = siblings
+                frame.phase = _SIBLINGS
+                frame.next_group = siblings
                 if up > siblings:
                     _sort_by_load(order, siblings, up, group_down, place)
             else:
                 port = port_start[group]
                 if port_start[group + 1] > port + 1:
                     port = _least(group, port_start, port_down)
-        if push < 0 and frame[_PHASE] == _SIBLINGS:
-            while frame[_NEXT] < up:
-                group = order[frame[_NEXT]]
-                frame[_NEXT] += 1
+        if push < 0 and frame.phase == _SIBLINGS:
+            while frame.next_group < up:
+                group = order[frame.next_group]
+                frame.next_group += 1
                 other = head[group]
                 if line[other] == no_path or above < hops[other]:
                     push = other
                     break
             if push < 0:
-                frame[_PHASE] = _BACK_DOWN
-                frame[_NEXT] = down
-                if frame[_CREDIT] == 0 or is_leaf[row]:
-                    frame[_NEXT] = siblings
+                frame.phase = _BACK_DOWN
+                frame.next_group = down
+                if frame.credit == 0 or is_leaf[row]:
+                    frame.next_group = siblings
             else:
                 port = port_start[group]
                 if port_start[group + 1] > port + 1:
                     port = _least(group, port_start, port_down)
-                frame[_PORT] = port
+                frame.port = port
         if push < 0:
-            while push < 0 and frame[_NEXT] < siblings:
-                push = head[order[frame[_NEXT]]]
+            while push < 0 and frame.next_group < siblings:
+                push = head[order[frame.next_group]]
                 push_main = 1
-                push_credit = frame[_CREDIT] - 1
-                frame[_NEXT] += 1
+                push_credit = frame.credit - 1
+                frame.next_group += 1
             if push < 0:
-                made = frame[_MADE] != 0
+                made = frame.made != 0
                 if depth == 0:
                     return
                 depth -= 1
                 returned = True
                 continue
-        elif push_main == 0 and frame[_PHASE] != _ROOT:
+        elif push_main == 0 and frame.phase != _ROOT:
             line[push] = remote_port[port]
             hops[push] = above
         depth += 1
         child = frames[depth]
-        child[_ROW] = push
-        child[_FROM] = row
-        child[_MAIN] = push_main
-        child[_CREDIT] = push_credit
-        child[_HOPS] = above
-        child[_PHASE] = _ENTER
+        child.row = push
+        child.came_from = row
+        child.main = push_main
+        child.credit = push_credit
+        child.hops = above
+        child.phase = _ENTER
 
 
 @njit(cache=True)
@@ -360,11 +361,11 @@ def ftree_tables(
     served = np.empty(rows, dtype=np.int32)
     hops = np.empty(rows, dtype=np.uint16)
     scratch = np.empty(rows, dtype=table.dtype)
-    stack = np.zeros(rows + 2, dtype=FRAME)
+    stack = np.zeros(rows + 2, dtype=DOWN)
     deepest = 0
     for j in range(len(job_credit)):
         deepest = max(deepest, job_credit[j])
-    frames = np.zeros((rows + levels * (deepest + 1) + 2, _FRAME), dtype=np.int32)
+    frames = np.zeros(rows + levels * (deepest + 1) + 2, dtype=UP)
     for j in range(len(job_row)):
         target = job_row[j]
         dummy = job_destination[j] < 0

@@ -13,7 +13,7 @@ from weft.core.errors import InputError
 from weft.core.settings import Option, Settings, Whole
 from weft.kernels.packet import congestion_control as kernel
 from weft.kernels.packet.net import Net
-from weft.kernels.packet.records import one
+from weft.kernels.records import record
 from weft.sim.packet.pairs import Entries, pairs
 
 Victims = Literal["none", "hosts", "all"]
@@ -166,14 +166,14 @@ def control_state(
     num_lanes: int,
 ) -> kernel.Control:
     """What the kernel keeps of congestion control."""
-    settings = one(kernel.SETTINGS)
+    settings = record(kernel.SETTINGS)
     pairs = groups = lanes = 1
     if control is not None:
         by_level = control.per == "sl"
         pairs, lanes = num_pairs, num_links * num_lanes
         groups = num_links * kernel.LEVELS if by_level else num_pairs
         threshold = control.threshold_credits(buffer_credits)
-        settings = one(
+        settings = record(
             kernel.SETTINGS,
             threshold_credits=threshold if control.threshold else -1,
             smallest_bytes=control.packet_size * SIZE_BYTES,
@@ -198,7 +198,7 @@ def control_state(
     )
 
 
-def record(net: Net) -> CongestionRecord | None:
+def congestion_record(net: Net) -> CongestionRecord | None:
     """What congestion control did, None when there was none."""
     if not net.rules["has_control"]:
         return None

@@ -15,8 +15,9 @@ from weft.kernels.packet.lanes import LIMIT_BYTES
 from weft.kernels.packet.net import Adapters, Arbitration, Calendar, Credits, Net, Trace
 from weft.kernels.program import operations
 from weft.kernels.program.state import Ranks
+from weft.kernels.records import record
 from weft.sim.common.programs import lay_ranks
-from weft.sim.packet.congestion_control import control_state, record
+from weft.sim.packet.congestion_control import congestion_record, control_state
 from weft.sim.packet.connections import Connections
 from weft.sim.packet.hardware import Hardware, VlArbitration
 from weft.sim.packet.limits import LONGEST_RUN_PS
@@ -86,11 +87,11 @@ class State:
         slots = 4 * links + 1024
         net = Net(
             rules=_rules(network, hardware, policy, options, lanes, ways, reorders),
-            count=records.one(records.COUNT),
+            count=record(records.COUNT),
             topology=topology._replace(links=_copied(topology.links)),
             calendar=_calendar(slots, network, hardware),
             credits=Credits(
-                state=records.one(records.POOL, free=slots),
+                state=record(records.POOL, free=slots),
                 returns=aligned(slots, records.RETURN),
                 free=np.arange(slots - 1, -1, -1, dtype=np.int32),
             ),
@@ -224,7 +225,7 @@ class State:
             "overtook": self._kept("overtook_packets"),
             "kept_ps": self._kept("kept_ps"), "most_kept_ps": self._kept("longest_kept_ps"),
             "snapshots": self._snapshots(end),
-            "congestion": record(self.net),
+            "congestion": congestion_record(self.net),
             "hop": self.net.trace.hops[: count["traced"]],
             "num_hops": int(count["hops"]), "num_events": int(count["events"]),
         }  # fmt: skip
@@ -312,7 +313,7 @@ def _calendar(slots: int, network: PacketNetwork, hardware: Hardware) -> Calenda
     """An empty calendar for so many packets and wake-ups."""
     shift = _shift(network, hardware.mtu_bytes + hardware.header_bytes)
     return Calendar(
-        state=records.one(records.CALENDAR, free=slots, bucket=-1, shift=shift),
+        state=record(records.CALENDAR, free=slots, bucket=-1, shift=shift),
         packets=aligned(slots, records.PACKET),
         free=np.arange(slots - 1, -1, -1, dtype=np.int32),
         bucket_first=np.zeros(calendar.BUCKETS, dtype=np.int32),
@@ -372,7 +373,7 @@ def _rules(
     whole = hardware.mtu_bytes + hardware.header_bytes
     limit = options["max_time_ns"]
     weights = hardware.vl_arbitration
-    return records.one(
+    return record(
         records.RULES,
         mtu_bytes=hardware.mtu_bytes,
         header_bytes=hardware.header_bytes,

@@ -11,7 +11,7 @@ from weft.fabrics import Fabric
 from weft.kernels.lean import part_njit
 from weft.kernels.packet.choice import draw, lane_of
 from weft.kernels.packet.lanes import credits_now
-from weft.kernels.packet.records import one, record
+from weft.kernels.records import record, record_type
 from weft.routes import CandidateRoutes
 from weft.sim.packet.policies.flowlet import (
     Flowlets,
@@ -28,7 +28,7 @@ By = Literal["both", "queue", "credits"]
 BY = get_args(By)
 QUEUE, CREDITS = BY.index("queue"), BY.index("credits")
 
-RULES = record(by="i8")
+RULES = record_type(by="i8")
 
 
 class Adaptive(NamedTuple):
@@ -40,7 +40,7 @@ class Adaptive(NamedTuple):
 
 def _kept(by: By, gap: float, entries: int, rows: int) -> Adaptive:
     flowlets = remembered(gap, entries, rows) if gap > 0 else remembered(0.0, 1, 1)
-    return Adaptive(one(RULES, by=BY.index(by)), flowlets)
+    return Adaptive(record(RULES, by=BY.index(by)), flowlets)
 
 
 @part_njit()

@@ -24,7 +24,7 @@ from weft.fabrics import Fabric
 from weft.kernels.lean import lean_njit, part_njit
 from weft.kernels.packet.choice import STRAIGHT, UNDECIDED, draw
 from weft.kernels.packet.lanes import kind_of
-from weft.kernels.packet.records import one, record
+from weft.kernels.records import record, record_type
 from weft.kernels.routing.tree_descent import first_not_down
 from weft.routes import CandidateRoutes
 from weft.routing.structure.fat_tree import find_levels
@@ -48,14 +48,14 @@ _MOST_UPLINKS = 255
 
 
 #: Of rows that are switches of a tree; see `conga`.
-TREE_ROW = record(
+TREE_ROW = record_type(
     first_cell="i8",  # where its tables begin
     leaf="i4",  # number among leaves
     pod="i4",  # that it belongs to
     level="i1",  # from 0
 )
 
-RULES = record(
+RULES = record_type(
     levels="i8",  # of a congestion metric
     tick_ps="i8",
     ageing_ps="i8",  # after which metrics are halved
@@ -67,7 +67,7 @@ RULES = record(
 )
 
 #: Cell of CONGA's tables, one for each peer and uplink.
-CELL = record(
+CELL = record_type(
     heard_to_ps="i8",  # when the peer told of the way to it, -1 for never
     heard_from_ps="i8",  # when packets told of the way from it, -1 for never
     metric_to="u1",  # of the way to the peer, as it told
@@ -77,7 +77,7 @@ CELL = record(
 )
 
 #: Rate estimator of a link.
-ESTIMATE = record(
+ESTIMATE = record_type(
     amount_bytes="f8",
     tick="i8",  # until which it is decayed
 )
@@ -108,7 +108,7 @@ class Conga(NamedTuple):
 
 #: What runs of other policies have.
 NOTHING_KEPT = Conga(
-    one(RULES), remembered(0.0, 1, 1), fixed(np.zeros(1, TREE_ROW)), np.zeros(1, CELL),
+    record(RULES), remembered(0.0, 1, 1), fixed(np.zeros(1, TREE_ROW)), np.zeros(1, CELL),
     np.zeros(1, ESTIMATE), fixed(np.zeros(1, np.int16)),
 )  # fmt: skip
 
@@ -383,7 +383,7 @@ def conga(
         if not 0.001 <= value < 1e12:
             raise InputError(f"{name} must be 0.001 ns or more and below 1e12 ns, not {value}")
     tick_ps = int(picoseconds(t_dre))
-    rules = one(
+    rules = record(
         RULES,
         levels=1 << bits,
         tick_ps=tick_ps,

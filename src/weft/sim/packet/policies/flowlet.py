@@ -11,18 +11,18 @@ from weft.core.units import Nanoseconds
 from weft.fabrics import Fabric
 from weft.kernels.hashing import splitmix64
 from weft.kernels.lean import part_njit
-from weft.kernels.packet.records import one, record
+from weft.kernels.records import record, record_type
 from weft.routes import CandidateRoutes
 from weft.sim.packet.network import picoseconds
 from weft.sim.packet.policies.hashes import drawn
 from weft.sim.packet.policies.policy_registry import Policy, policy
 
-RULES = record(
+RULES = record_type(
     gap_ps="i8",  # that ends a flowlet
     entries="i8",  # flowlets that each row remembers
 )
 
-ENTRY = record(
+ENTRY = record_type(
     time_ps="i8",  # of the last packet, -1 for none
     edge="i4",  # that it took
 )
@@ -51,7 +51,7 @@ def check_flowlets(gap: float, entries: int) -> None:
 
 def remembered(gap: float, entries: int, rows: int) -> Flowlets:
     """Room for so many flowlets on each row; the gap in ns."""
-    rules = one(RULES, gap_ps=int(picoseconds(gap)), entries=entries)
+    rules = record(RULES, gap_ps=int(picoseconds(gap)), entries=entries)
     return Flowlets(rules, np.full(max(rows * entries, 1), -1, dtype=ENTRY))
 
 

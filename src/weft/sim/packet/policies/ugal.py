@@ -12,21 +12,21 @@ from weft.core.units import Bytes
 from weft.fabrics import Fabric
 from weft.kernels.lean import lean_njit, part_njit
 from weft.kernels.packet.choice import STRAIGHT, UNDECIDED, draw
-from weft.kernels.packet.records import one, record
+from weft.kernels.records import record, record_type
 from weft.routes import CandidateRoutes
 from weft.routes.intermediates import longest_ways
 from weft.sim.packet.policies.adaptive import BY, By, least_loaded, load_at
 from weft.sim.packet.policies.hashes import drawn
 from weft.sim.packet.policies.policy_registry import Policy, fixed, policy
 
-RULES = record(
+RULES = record_type(
     by="i8",  # which loads are compared, as of `adaptive`
     threshold_bytes="i8",  # times links: how much more straight ways may have to send
     by_load="i8",  # whether a packet may go straight, as loads say
 )
 
 #: The way of a row to an intermediate.
-TO_VIA = record(
+TO_VIA = record_type(
     set="i4",  # of candidates, -1 for none
     turns_on="i4",  # row of the intermediate on which its packets turn
     links="u1",  # how many there are on the way
@@ -56,7 +56,7 @@ class Detours(NamedTuple):
 
 #: What runs of other policies have.
 NO_DETOURS = Detours(
-    one(RULES), fixed(np.zeros(1, np.int32)), fixed(np.zeros((1, 1), TO_VIA)),
+    record(RULES), fixed(np.zeros(1, np.int32)), fixed(np.zeros((1, 1), TO_VIA)),
     fixed(np.zeros((1, 1), np.uint8)),
 )  # fmt: skip
 
@@ -193,7 +193,7 @@ def _towards_and_lengths(
     turns_on = np.tile(np.arange(len(routes.via), dtype=np.int32), (len(routes.via_set), 1))
     for _ in range(int(to_via.max(initial=0))):
         turns_on = np.take_along_axis(onward, turns_on, axis=1)
-    rules = one(RULES, by=BY.index(by), threshold_bytes=threshold, by_load=routes.direct)
+    rules = record(RULES, by=BY.index(by), threshold_bytes=threshold, by_load=routes.direct)
     ways = np.zeros(to_via.shape, dtype=TO_VIA)
     ways["set"], ways["turns_on"], ways["links"] = routes.via_set, turns_on, np.minimum(to_via, 255)
     lengths = np.minimum(straight, 255).astype(np.uint8)
