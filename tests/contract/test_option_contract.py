@@ -23,7 +23,7 @@ from weft.experiment.spec import Experiment, HardwarePart, _table
 from weft.fabrics.faults import Faults
 from weft.fabrics.load import Source
 from weft.sim.options import RunSettings
-from weft.sim.packet.hardware_text import hardware_of, parse_hardware
+from weft.sim.packet.hardware import hardware_of, parse_hardware
 from weft.sim.sweep.settings import OWN, TrafficSettings
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -386,7 +386,7 @@ def test_what_cannot_be_written_is_refused_before_anything_is_routed(
     def routed(*_: object) -> Routes:
         raise AssertionError("it was routed")
 
-    monkeypatch.setattr("weft.cli.opensm_export.route", routed)
+    monkeypatch.setattr("weft.cli.opensm.route", routed)
     (tmp_path / "file").touch()
     tree = ["opensm", "export", "xgft:3;12,12,12;1,12,12", "--out", str(tmp_path / "out")]
     large = ["--engine", "updn:roots=center,lmc=7"]

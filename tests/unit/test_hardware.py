@@ -10,7 +10,7 @@ import pytest
 from weft.core.errors import InputError
 from weft.experiment.spec import HardwarePart
 from weft.sim.packet import CongestionControl, Hardware, VlArbitration
-from weft.sim.packet.hardware_text import NAMES, hardware_of, parse_hardware
+from weft.sim.packet.hardware import NAMES, hardware_of, parse_hardware
 
 
 def test_what_is_left_out_is_usual() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from weft.cli.opensm_live import settings
+from weft.cli.opensm import settings
 from weft.core.errors import InputError
 from weft.fabrics.load import fabric as load
 from weft.opensm.files.dumps import find_dumps, load_tables

@@ -13,7 +13,7 @@ from weft.fabrics.faults import Faults
 from weft.fabrics.load import Source
 from weft.machine_room.room_options import Layout
 from weft.sim.options import LEVELS, RunSettings
-from weft.sim.packet.hardware_text import WRITTEN
+from weft.sim.packet.hardware import WRITTEN
 from weft.sim.sweep.settings import OWN, TrafficSettings
 
 _HEAD = """# Options

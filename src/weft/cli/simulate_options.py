@@ -9,7 +9,7 @@ from weft.core.errors import InputError
 from weft.core.settings import settings
 from weft.experiment.spec import Experiment, Head, JobPart, OutputPart
 from weft.sim.options import RunSettings
-from weft.sim.packet.hardware_text import parse_hardware
+from weft.sim.packet.hardware import parse_hardware
 
 _JOB, _OUTPUT = settings(JobPart), settings(OutputPart)
 _OWN = [item for item in settings(Experiment) if item.key == "max_seconds"]

@@ -35,8 +35,7 @@ from weft.fabrics.load import Source
 from weft.routing import engine as engines
 from weft.sim.flow.sharing import Sharing
 from weft.sim.options import NO_CHOICE, Level, RunSettings
-from weft.sim.packet.hardware import LONGEST_NS
-from weft.sim.packet.hardware_text import WRITTEN, hardware_of
+from weft.sim.packet.hardware import LONGEST_NS, WRITTEN, hardware_of
 from weft.sim.packet.limits import LONGEST_OPTIONS_NS
 from weft.sim.packet.policies import policy as policies
 

@@ -18,9 +18,7 @@ from weft.core.pool import check_processes
 from weft.core.registry import did_you_mean
 from weft.studies.claims import ClaimResult
 from weft.studies.kns.benchmarks import BENCHMARKS
-from weft.studies.kns.claims_apps import CLAIMS as OF_APPLICATIONS
-from weft.studies.kns.claims_hpcc import CLAIMS as OF_HPCC
-from weft.studies.kns.claims_messages import CLAIMS as OF_MESSAGES
+from weft.studies.kns.claims import OF_APPLICATIONS, OF_HPCC, OF_MESSAGES
 from weft.studies.kns.evidence import Evidence, every_choice, hold
 from weft.studies.kns.frames import (
     lanes_frame,
