@@ -22,9 +22,8 @@ from weft.fabrics import Fabric
 from weft.fabrics.formats import write_fabric
 from weft.fabrics.load import fabric as load
 from weft.opensm.export import export
-from weft.opensm.files.guid2lid import read_guid2lid
 from weft.opensm.files.lfts import read_lfts
-from weft.opensm.files.lids import predict_lids
+from weft.opensm.files.lids import predict_lids, read_guid2lid
 from weft.opensm.files.ports import port_guids
 from weft.opensm.files.qos import endpoint_sls
 from weft.opensm.files.sl2vl import read_sl2vl

@@ -35,8 +35,16 @@ from weft.studies.kns.benchmarks import (
 )
 from weft.studies.kns.evidence import EITHER, Choice, Evidence, every_choice, hold
 from weft.studies.kns.frames import RESULT_COLUMNS, RUN_COLUMNS, lanes_frame
-from weft.studies.kns.lash_lanes import DUMPED
-from weft.studies.kns.machine import ADAPTERS, CABLES, DATA_LANES, KNS, NETWORKS, TREE, cabled
+from weft.studies.kns.machine import (
+    ADAPTERS,
+    CABLES,
+    DATA_LANES,
+    DUMPED,
+    KNS,
+    NETWORKS,
+    TREE,
+    cabled,
+)
 from weft.studies.kns.runs import (
     PLACEMENTS,
     Measured,

@@ -15,10 +15,9 @@ from tests.random_fabrics import random_fabric
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.fabrics.formats import FormatWarning
-from weft.opensm.files.guid2lid import guid2lid, read_guid2lid
 from weft.opensm.files.guids import guid_list, read_guids
 from weft.opensm.files.lfts import lft_dump, read_lfts
-from weft.opensm.files.lids import Lids, predict_lids
+from weft.opensm.files.lids import Lids, guid2lid, predict_lids, read_guid2lid
 from weft.opensm.files.ports import port_guids
 from weft.opensm.files.qos import endpoint_sls, qos_policy, read_qos_policy
 from weft.routes import TableRoutes

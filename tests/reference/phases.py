@@ -10,7 +10,7 @@ import numpy as np
 from tests.reference.routing import switch_graph
 from weft.fabrics import Fabric
 from weft.routes import CandidateRoutes
-from weft.routing.engines.candidate_sets import SetCollector
+from weft.routing.engines.valiant import SetCollector
 
 #: A way between rows: (edge, lane) of each link, and its probability.
 Way = tuple[tuple[tuple[int, int], ...], float]

@@ -13,8 +13,8 @@ from tests.workload_runs import collective_messages, finish_times, sent
 from weft.core.errors import InputError, NotApplicable
 from weft.workload import Kind, Workload
 from weft.workload.apps import application_workload as app
+from weft.workload.apps.graph500 import Graph
 from weft.workload.apps.grids import beside, near_cube
-from weft.workload.apps.kronecker import Graph
 from weft.workload.apps.pingpong import stride
 from weft.workload.apps.ptrans import partners
 

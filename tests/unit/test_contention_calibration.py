@@ -9,13 +9,15 @@ import pytest
 
 from weft.cli import main
 from weft.contention import INFINIBAND, PenaltyModel, predict
-from weft.contention.accuracy import (
+from weft.contention.calibration import (
+    COEFFICIENTS,
     EDGE_ERROR_COLUMNS,
     ERROR_COLUMNS,
+    _Problem,
     errors_by_edge,
     errors_by_size,
+    fit,
 )
-from weft.contention.calibration import COEFFICIENTS, _Problem, fit
 from weft.contention.coefficients import read_coefficients, write_coefficients
 from weft.contention.measurements import Measurement, read_measurements, write_measurements
 from weft.contention.recovery import as_text, survey

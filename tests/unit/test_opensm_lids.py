@@ -11,8 +11,7 @@ import pytest
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.load import fabric as load
-from weft.opensm.files.guid2lid import guid2lid, read_guid2lid
-from weft.opensm.files.lids import predict_lids, with_lids
+from weft.opensm.files.lids import guid2lid, predict_lids, read_guid2lid, with_lids
 
 
 def line() -> Fabric:

@@ -8,8 +8,7 @@ from tests.random_fabrics import random_fabric
 from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.topology import build
 from weft.report.layout import layout
-from weft.report.layout.by_level import _crossings, _inversions, spaced
-from weft.report.layout.tree_levels import inferred_levels
+from weft.report.layout.by_level import _crossings, _inversions, inferred_levels, spaced
 from weft.report.layout.wiring import Wiring, natural_rank
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from weft.core.errors import InputError
 from weft.kernels.program.dag import edge_runs, out_of_order, successors
 from weft.workload import WorkloadBuilder, workload
-from weft.workload.rows import Rows
+from weft.workload.program_order import Rows
 
 VALUES = st.integers(0, 2)
 BLOCKS = st.one_of(

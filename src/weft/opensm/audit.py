@@ -17,8 +17,7 @@ from weft.fabrics import Fabric, LinkKind
 from weft.fabrics.formats import read_file
 from weft.fabrics.formats.subnet_list import read_seen
 from weft.opensm.files.dumps import Dumps, find_dumps, load_tables
-from weft.opensm.files.guid2lid import read_guid2lid
-from weft.opensm.files.lids import Lids
+from weft.opensm.files.lids import Lids, read_guid2lid
 from weft.opensm.files.osm_log import complaints, last_sweep, version
 from weft.opensm.files.ports import destination_name, port_guids
 from weft.opensm.files.qos import read_qos_policy

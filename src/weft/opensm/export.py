@@ -19,9 +19,8 @@ import numpy as np
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.fabrics.formats.ibnetdiscover import write as write_network
-from weft.opensm.files.guid2lid import guid2lid
 from weft.opensm.files.lfts import lft_dump
-from weft.opensm.files.lids import Lids, predict_lids
+from weft.opensm.files.lids import Lids, guid2lid, predict_lids
 from weft.opensm.files.ports import MAX_LID, port_guids
 from weft.opensm.files.tables_folder import (
     CONFIG,

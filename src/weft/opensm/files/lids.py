@@ -21,8 +21,10 @@ LIDs that do not exist yet. Its rules, found in its LID manager and checked agai
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +32,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from weft.core.errors import InputError, NotApplicable
+from weft.core.files import read_text
 from weft.fabrics import Fabric, NodeKind
 from weft.opensm.files.ports import MAX_LID, port_guids
 
@@ -95,7 +98,7 @@ def predict_lids(
         can use; else the first with any.
     cache
         First and last LID by port GUID that it remembers from before, such as from
-        `weft.opensm.files.guid2lid.read_guid2lid`.
+        `weft.opensm.files.lids.read_guid2lid`.
     wide_switches
         Switches that take 2^LMC LIDs, because their port 0 is enhanced and ``lmc_esp0`` is set.
     reassign
@@ -314,3 +317,42 @@ class _Manager:
             f"{self.name} needs {wanted} LIDs with LMC {self.lmc}, which do not fit into 1 to "
             f"{self.max_lid}"
         )
+
+
+_ENTRY = re.compile(r"0[xX]([0-9a-fA-F]{1,16})\s+0[xX]([0-9a-fA-F]{1,4})\s+0[xX]([0-9a-fA-F]{1,4})")
+
+
+def read_guid2lid(path: str | Path) -> dict[int, tuple[int, int]]:
+    """First and last LID by port GUID.
+
+    Raises
+    ------
+    InputError
+        With file and line, on a line that is none of it, or a GUID that stands there twice.
+    """
+    found: dict[int, tuple[int, int]] = {}
+    lines: dict[int, int] = {}
+    for number, line in enumerate(read_text(path).split("\n"), 1):
+        if not line.strip():
+            continue
+        match = _ENTRY.fullmatch(line.strip())
+        if match is None:
+            shown = line.strip() if len(line.strip()) <= 60 else line.strip()[:57] + "..."
+            raise InputError(
+                "expected a port GUID and its first and last LID, as in 0x0002c9020020d3c9 0x0004 "
+                f"0x0007, found {shown!r}",
+                file=path,
+                line=number,
+            )
+        guid, first, last = (int(part, 16) for part in match.groups())
+        if lines.setdefault(guid, number) != number:
+            raise InputError(
+                f"{guid:#018x} stands in line {lines[guid]} already", file=path, line=number
+            )
+        found[guid] = first, last
+    return found
+
+
+def guid2lid(lids: Mapping[int, tuple[int, int]]) -> str:
+    """The file of the first and last LID by port GUID, in the order given."""
+    return "".join(f"{guid:#018x} {a:#06x} {b:#06x}\n\n" for guid, (a, b) in lids.items())

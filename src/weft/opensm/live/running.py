@@ -18,9 +18,8 @@ from weft.core.files import read_text, write_text
 from weft.fabrics import Fabric
 from weft.fabrics.formats import FormatWarning, write_fabric
 from weft.fabrics.formats.ibsim import simulated
-from weft.opensm.files.guid2lid import read_guid2lid
 from weft.opensm.files.lfts import read_lfts
-from weft.opensm.files.lids import Lids, predict_lids
+from weft.opensm.files.lids import Lids, predict_lids, read_guid2lid
 from weft.opensm.files.osm_log import NEED_QOS, Sweep, is_foreign, last_error, sweeps, version
 from weft.opensm.files.tables_folder import FILES, GUID2LID, LFTS, TORUS, Tables
 from weft.opensm.live import guardian

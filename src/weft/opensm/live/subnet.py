@@ -21,9 +21,8 @@ from weft.core.registry import did_you_mean
 from weft.fabrics import Fabric, check_fabric
 from weft.fabrics.formats import FormatWarning
 from weft.opensm.export import tables_for
-from weft.opensm.files.guid2lid import read_guid2lid
 from weft.opensm.files.lfts import read_lfts
-from weft.opensm.files.lids import Lids
+from weft.opensm.files.lids import Lids, read_guid2lid
 from weft.opensm.files.osm_log import ENGINES, complaints
 from weft.opensm.files.tables_folder import GUID2LID, read_tables
 from weft.opensm.live import guardian

@@ -13,9 +13,8 @@ from weft.core.words import few
 from weft.fabrics import Fabric
 from weft.fabrics.formats import FormatWarning
 from weft.fabrics.formats.subnet_list import Seen, read_seen
-from weft.opensm.files.guid2lid import read_guid2lid
 from weft.opensm.files.lfts import read_lfts
-from weft.opensm.files.lids import Lids
+from weft.opensm.files.lids import Lids, read_guid2lid
 from weft.opensm.files.osm_log import Sweep, complaints
 from weft.opensm.files.ports import destination_name, port_guids
 from weft.opensm.files.tables_folder import DUMP, GUID2LID, SUBNET

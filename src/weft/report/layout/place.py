@@ -16,9 +16,8 @@ from scipy.spatial import cKDTree
 from weft.fabrics import Fabric
 from weft.report.layout.by_coordinates import by_coordinates
 from weft.report.layout.by_distances import by_distances
-from weft.report.layout.by_level import by_level
+from weft.report.layout.by_level import by_level, inferred_levels, labelled_levels
 from weft.report.layout.groups import groups
-from weft.report.layout.tree_levels import inferred_levels, labelled_levels
 from weft.report.layout.wiring import Nodes, Points, Wiring, hanging, natural_rank, park_loose
 
 #: Share of its length by which neighbouring parallel cables bend apart, and at most all of them.

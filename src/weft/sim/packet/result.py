@@ -13,17 +13,51 @@ from numpy.typing import NDArray
 from weft.core.columns import Column, frame
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
+from weft.kernels.packet.alone import first_ways, zero_load
 from weft.kernels.program import operations as program
 from weft.sim.common.metrics import link_kinds
 from weft.sim.common.replay import Replay, ratio, totals
 from weft.sim.packet.congestion_control import CongestionRecord
 from weft.sim.packet.connections import Connections
 from weft.sim.packet.hardware import Hardware
-from weft.sim.packet.network import PacketNetwork
+from weft.sim.packet.message_routes import Ways
+from weft.sim.packet.network import PacketNetwork, picoseconds
 from weft.sim.packet.policies import policy as policies
 from weft.sim.packet.snapshots import Snapshots
 from weft.sim.packet.throttling import throttling
 from weft.workload import Workload
+
+
+def alone_ps(
+    network: PacketNetwork,
+    ways: Ways,
+    hardware: Hardware,
+    route: NDArray[Any],
+    size_bytes: NDArray[Any],
+) -> NDArray[np.int64]:
+    """int64 [messages]: from a message's leaving to its arrival in an empty network.
+
+    Every packet follows the one before over each link as soon as rules 11, 12 and 18 let it, with
+    credits for all; buffers that hold fewer packets than a round trip takes make it longer.
+
+    Parameters
+    ----------
+    network, ways, hardware
+        Of the run.
+    route, size_bytes
+        int [messages].
+    """
+    used, which = np.unique(route, return_inverse=True)
+    topology = network.topology
+    offset, links = first_ways(
+        topology, ways.tables, ways.kind, ways.routes[used], len(topology.rows) + 3
+    )
+    took: NDArray[np.int64] = zero_load(
+        topology, offset, links, which.astype(np.int64), np.asarray(size_bytes, dtype=np.int64),
+        hardware.mtu_bytes, hardware.header_bytes, int(picoseconds(hardware.adapter_latency_ns)),
+    )  # fmt: skip
+    return took
+
 
 LINK_COLUMNS: Mapping[str, Column] = {
     "link": Column(pl.Int32, "", "Directed link, in the order of `Fabric.links`; then in hosts."),
@@ -302,7 +336,7 @@ class PacketResult(Replay):
 
         Of a message whose route leaves a choice, over the first candidate at each node.
         """
-        from weft.sim.packet.alone import alone_ps
+        from weft.sim.packet.result import alone_ps
 
         ops = self.workload.messages
         route = self.connections.route[ops]

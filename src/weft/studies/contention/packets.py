@@ -18,8 +18,14 @@ from numpy.typing import NDArray
 
 from weft import routing
 from weft.contention import INFINIBAND, PenaltyModel, predict
-from weft.contention.accuracy import ERROR_COLUMNS, errors_by_edge, errors_by_size
-from weft.contention.calibration import COEFFICIENTS, Calibration, fit
+from weft.contention.calibration import (
+    COEFFICIENTS,
+    ERROR_COLUMNS,
+    Calibration,
+    errors_by_edge,
+    errors_by_size,
+    fit,
+)
 from weft.contention.measurements import Measurement
 from weft.contention.shapes import all_shapes
 from weft.core.columns import Column, frame

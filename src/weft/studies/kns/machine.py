@@ -6,6 +6,8 @@ is which, and why.
 
 from __future__ import annotations
 
+import zlib
+from base64 import b85decode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -22,8 +24,92 @@ from weft.routing import route
 from weft.routing.engines.updn import roots_by_distance
 from weft.routing.structure.kns import find_kns
 from weft.sim.packet import Hardware
-from weft.studies.kns.lash_lanes import DUMPED, unpacked
 from weft.workload.placement import place
+
+#: Network of `kns_machine` -> both parts, as `unpacked` gives them, compressed.
+DUMPED: Mapping[str, str] = {
+    "KNS": (
+        "c-m!_U1Ibq3`5_u8t@PMU)t3Xkj!`6c9IMjTb5;~Gv?$^pQ;(jQ%=@+Z1!{y+tgh3ctuMxD%~4vFU{>GzXMAL=9A"
+        "t^)>iknJ~0wEa?1h^TTlJid^?-9wo&>}Y)A`ibFriyL1H^rIFHnJTu6!&#TgzOblQw(qb;Lc3k$p2F<4!BBa|ZK6"
+        "E_E4Iu2z!!p>n+Ryx)lO%8ck0z+>w`$~ZPAT97d&RKD_&;qo4?B<ZQ*>IwK>gEt>+RAl!55%!NYs#bMfwa+Qo{}D"
+        ")LF5-ws%){o!f|XF_kkgfNcz+P1Pas_lF3le&U_DSX?%s#p`5>!&Wd00ok|~C+3D=MEZM1U>j#qc`6G=a_nQOT-L"
+        ";kX7A|uiro=Ea>lL5tP!4R0?SiVsN2?x7kn)98DCd&~R`uIJD&vZsL;3(s@qe}cCM~V?t#lhwZqeo`gN)Y?BtX{s"
+        "SV~vnM2Ig!eI?=PM%a!P)jhOsY3!^_Ya094K#IRQ>$c9@K$UlaSoxfmw?*ZjO8>Sf!Rq-2${9rYPXoDPhovQ!7&C"
+        "d*8l8Vy^o?LK%jEQf`9%FEhk1bOXU{4il@8>mRxwe1#S@=eKUzJy&Zso4W$U-&a-PDwTcASHSig11j6W^<BMor%`"
+        "W<A{?dI^+!7XTm(t-RU(6>F~mBx+m=CGUi>uDX3{7xO>&2)ZAFDx%4{PikBdIx4WO5O%4Cgx$uIg|msIpk@axDBK"
+        "?)XFF0olDj8x6-+X@!6%Pb)cVTlpf|#%_O~Q&C7zBF^0QblVy%)j4DR2tb|?#8%4r8+oiViqKroCQ)7hg!Gr$18p"
+        "9hsEJeA_kwbjx3IAhirFCijIov4iDS(dDIF9wnv_r0sz=_~OZGs{})<Bj*Dr|b&Gz1PoW4U;UB+a2wrEfdo)+5<X"
+        "Q_v8Ar$d3Dbx~M#sdCV7(vRq0A`?>OmE@Z-pywe6UO9eUlZ$EqZdHSioR5|#`Gqs!gkPdcuI)*YwWYV}pnC_1v<#"
+        "Z`e*?BNaQ!~YMd@ipcPuBb>!MUcIl!SXNi=*b(n`uzo(!n9w?sANhBN`ynAy8F;b}tCG_As<@LNhvx#WG8i%YJ2m"
+        "8wK$6a@`x9<>!(^2DOj(_P`}rIHI}G?}u)2Cda&b#RDft*NRKRoPRqBi^2IQmA&nwZEs=M9ZE^+bA4}%8X5k!Ko%"
+        "<T;<#<0NC(Q$YX|*{RWm@KY##C&Mkg-8H<BU?tjvhJD8!GCdp~+va@259*hrOI3kUG+0$AC?c4=MvfI<(+bb0yi@"
+        "TyXMWT!(V!s2K?ClQb)wrJmK^c>?n`KgwX+Sgegsh}{=wJY$Ou1LM1QYsFB6f=C24&bPZO;^RN1C*?wNq+NZD2BL"
+        "&lPBH3wkebqd7%yJ6t-PtlV>`Av{+!(db!vSV+>nJ$*$5<t&GJ(y75eB!0v3QiIgSvAYA&)pR2yjeuU=+g=Wj4Yf"
+        "Ii221RMGxHiLH*#%%kN*J9l2g6"
+    ),
+    "tree": (
+        "c-n<h(YAvy2z&3>0HLk_|7ABRI=9Z9yB)QQAqg<_=ssqkJ0g=OpWfh3)QL_%B725Mo@g#K5WN?QmjZugPWbF67su"
+        "jy_VK1ry1wZaiW|L?&9`Jn^t|1sP<&^|%8-;M>JrR8W4PRMI_q*=sQZ-x<0&tEM|a)s`*g-NoiFYbmtD;7F3Js?+"
+        "dYTaH*~q-bUQrR47vF1ZO=fY<uC4<&KOT<Jj|^2)?a(;&${fm|G&3m?Ty^{F`cX9`Rm^|q!7;;?n&nRB&#?7=&c!"
+        "Rc^M+yjDL5S!NS~y>7{vdJpd6xmq1a21S4P^Im3j?!X(7^#a?Gocn)i;fT~o`M^4<57*HixXN?Mw$+|Nazhs0Jre"
+        "sDtdnFd6yW&8-RJ1_zRitFT8q|SKD8};U#AC5gDGOeY)$K~C;EVxO?+RS8G?&vM><_P}*eC"
+    ),
+    "KNS shuffled again": (
+        "c-n22TXyV72n7GN8ma*8e`z-(DM_|xY@c?kRlJe_^}6@g-(G7ky{6yjCs*^LkM?@*mu_FH#(-1p+mAu%CGo)#ySm"
+        "rTOQ$L`=g^$qnPa8v*5BH)NGxTKLH8d6E;i{D*D^@1oZ!B4GPOaCd!Oh2ee;p5?sTp)RfPQ%z1AsU-YerN`ldG5k"
+        "jJ3%uYqg0PYp7tQDqGBHBh8AXOooo7?AT6ZQ+sC2KiIgd{p0US&zXZ>vr%zD&;g|TcxSt$SN=WKSl49G&QyK$odw"
+        "&oY8&_a%^w++6E`rF}U|#4@>J~iB!7P0b&hO!%{ljq<v5F<BJ$H4wX*htdg`m28Y)CB21?-%rAmey6YS|(Ct&sNv"
+        "U&BN=GFHtcRuP+RG9K=hGi7)f8=y?(maRp^hSC)-jmI<&ia~Xlr_kwyYHWA}}mHwC2ka){pSkdT6yl)~NK3=>Af="
+        "Z_OGk9hDxIW+wCPT0SaGr&VhIR_UFG+DD~n$(e`ZhG~6Na?up`B6CuzHM3v+s<epk()vcQI(e4B(dvzGKeE1yEFU"
+        "zc2BFape9L&hoj#iG2k$}S-o1X~eTvR+RpvyPqGfuD9=!L9_gQ;igrQZD?)59eDSDdrjcA{uH+w8Uyz{L=bMlqJu"
+        "WLvzogXY=@n2a@<CI01?OoLezNZhr-~%tGl-~OJGs1)SiQt_!&jt6PUIZRA9O3T+WwRe^n5#pjX-&50&*wvaGd;4"
+        "(@8G>n>lIp^p)r(Z`iaov<snbcnkZ`-G7m3c$*toJ;-UZJCpvarI$0iuFtikqE1pqs%leW{Wt0GpD7lDG7#-p_{3"
+        "c7`NJKuuc!a48Hszs3DPB?0OOg3gx+b|+D7b3q_K@h1vQ<Fk7m3$UcpWC=P#&s0ub5_;=pI&)K;f0rY>;);$Rke*"
+        "rvgY6h!t(mIq9T4q>04zSsf@Zqby|Ag>E<}-PI+YkXZ524p^00(%g&Z0sFUUizI?_dFpDqqTr3E;Vej4;Y0*f4U&"
+        "9OV4Gd4SUb<r%{#$pdclfp$n_$&(%3wjv8wboK}XV1l_;(h%DYu*ft@78kB$Lqp$Kh}_fFqZJtU=2@T!Y+jhCvBB"
+        "xQSmXtG;URW=BP%@tO>&^O9`W)_r}D-9&v0ADWDVwP2um^2uF&Ek|NX-r}|sfJ+M5ZEAY7PhM^&|Rh;j|@c_vrcy"
+        "@X|O6)Z*eY9LWEf%!422MySDE!4NQ^0^TBQnS?*+CUPH6=l%5&plM~KQiMravu+QuX)nl!*H)(>7F~LEnG$7I5hY"
+        "Sj}@bTGI!FMo3UySbt3O}{clnZ>J6Uk-!X`Otlngzpi#XBMrPtspnLMBCe%Sos10lrum9&H8%0X;O77#^YY9pNh;"
+        "$aoQ_2?GU1C9nz(aZwm_HZuUOFu3Pi#aSJ3g*&3e8Fx=p5;)Bw?5n3da)Rc%&j91Ga=2g}v2o6D%HQ?^qLn(%{DO"
+        "+C_31yhYE)q"
+    ),
+    "tree shuffled again": (
+        "c-oCpTaLsa4EyIai9>+<pKS7gPN&UEODi=P<JeGU!R&*1$YgZxGDVw;pc|?zJUZB3L-}y!&b`q7qrj<P8x1rCwKu"
+        "p!jB8)k!<FC)$1tJ_L^cX#bK$62`hz=MSEPro5xyQYJWTVj+(Y*iI;(8DN)#1ZdEgR7Cgx{i<ykm0POnm+=B|qSI"
+        "`wt@Vpb=K^@|n?e7N1Z!MPoq%hmb56=wJyZ@<^SGw=V-c81FD<zb;hXNhW}aTn`(7lGo5HV}M}2@rYh*9!7E?CTR"
+        "WtDIs_0_4L<3Hl;6-$=RS)h?4roNZb*3-DHWyO_tuM*kRX_c!U3H0KE8o`Fs~&KX6n&BgAHwAwO1W&D#Wr-zAli<"
+        "3JK>AOH5G3VAh"
+    ),
+    "KNS in order": (
+        "c-oDXQFde@2t@x`jY5+BFKwg>kUo<WA>HP+a(z&uZgsOi+uclb4~T||4hVx4@Fu=s7kCoium-${A6Ni3An3}}MJG"
+        "fv(E&k~3V0J#=>kuJDmCCmP^AEDKu{%SB03@X7{GwAW}*XvDqY}7P^AXE2&xo-4G5~lz(gkmEP(;RU<!B>U(G}Z1"
+        "XXIli=avY*npr)e2?gafF&>>s8RuMg3({#NqjdG9S~G002>fgiJ0hwfF&>>s8RuMf+}6$Nif|8yojG>BI}qg^MBs"
+        "@NB!4{nmy+$9Nci)XK2~R(1zDm?~j=_yv{Mk)`zR-&Xira**b7$SiTY#!_D=h$1oEozfOF%XwOW%H<v~<JYe&jjb"
+        "GwJ=XN?tZO;n?#tq}>h`>Dxzh?Z0D|#|kUOW|($H`%TsjD7N(bDNeXyJqbK3hDm$j(>6yZBOTuj6sK@5Q>%&F9`m"
+        "c1Humi>y%y(eirYa+}46fm_7nj-H)&<Z>F5Yk6G>!s&3EPAdY}a*COdwuiRTDQ3NE*K?r?AK7Wkjv2YK{&#!C5V>"
+        "u&lo9o7HKif&s2i=cJ*$s(<g(Zfg%C1IHY?&hRb^r~X>KM;u)_7X?Cv^RW|uYE*2`)gt+HF#MpYOqJn)c3hiL4>i"
+        "R-90rl`1b(hT2sII~-oU6yaW&6QgA%C6;jbkdfc{-2}oJmHbF_o_OqjeyAVd{PvhG0e8_vQ|&|t{|F|bMB<EsC7P"
+        "lZpcy#$KF58c~PS"
+    ),
+    "tree in order": (
+        "c-no^K@x;82n4`8uQ4<D|F20BurM{d92D9}h~>C5#u&aL5`$Dqb*cAA1<({yDb=M`W0GAVl~P@5Hr{nyW80~aN~t"
+        "b&H{NwqNTpPlx*A8l5ArIcQmRXxjo(ib&r%_kQeA2^-Wppqg;Yv)sdxT*T=6QTQmTK{u87zJG5@$SW_`7=6V4ZAZ"
+        "YLn))2T10d*$_l_2QhXI$JOLBDvkKldZx3ovh6I(EVgJ!ptAQqS!3"
+    ),
+}
+
+
+def unpacked(dump: str) -> tuple[list[str], list[str]]:
+    """Ports and service levels of a dump, a digit each.
+
+    Returns
+    -------
+    Port of each switch (digit) to each host (line), and the service level to each host (digit) from
+    hosts of each switch that has any (line).
+    """
+    ports, levels = zlib.decompress(b85decode(dump)).decode().split("\n\n")
+    return ports.split("\n"), levels.split("\n")
+
 
 Engines = Literal["opensm", "weft"]
 Placement = Literal["linear", "random"]

@@ -13,13 +13,22 @@ from collections.abc import Sequence
 import numpy as np
 
 from weft.workload.trace import nodes
-from weft.workload.trace.dense import header, number_text
+from weft.workload.trace.dense import (
+    CALC,
+    SENDRECV,
+    WAIT,
+    WAITALL,
+    RankReader,
+    Step,
+    StepColumns,
+    header,
+    number_text,
+)
 from weft.workload.trace.formatter import format_program
 from weft.workload.trace.parser import parse
 from weft.workload.trace.repeats import Item, Line, Linear, Loop, Real, compress
 from weft.workload.trace.rules import Rule, rule_of_peers, rule_of_values
 from weft.workload.trace.scopes import Ints
-from weft.workload.trace.steps import CALC, SENDRECV, WAIT, WAITALL, RankReader, Step, StepColumns
 from weft.workload.workload import Workload
 
 #: Names of loop counters, by depth.
