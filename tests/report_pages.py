@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.report.comparison_data import EngineVerdict, LinkUsers, Page, Run
+from weft.report.comparison_data import EngineVerdict, LinkUsers, Page, PatternRun
 from weft.routes import Routes, TableRoutes
 from weft.routing import route
 from weft.sim.static.loads import flow_loads, host_flows, host_rate_gbps, link_users
@@ -29,7 +29,9 @@ def pairs_of(pattern: str, hosts: int) -> Pairs:
     return np.arange(1, hosts), np.zeros(hosts - 1, dtype=np.int64)
 
 
-def run_of(fabric: Fabric, routes: Routes, pattern: str, *, listed: int | None = None) -> Run:
+def run_of(
+    fabric: Fabric, routes: Routes, pattern: str, *, listed: int | None = None
+) -> PatternRun:
     """Loads of one engine under one pattern, with the users of every link that has any."""
     source, destination = pairs_of(pattern, fabric.num_hosts)
     flows = host_flows(fabric, source, destination)
@@ -45,7 +47,7 @@ def run_of(fabric: Fabric, routes: Routes, pattern: str, *, listed: int | None =
             int(link): LinkUsers.of(node[source[f]], node[destination[f]], np.ones(len(f), int))
             for link, f in zip(links, through, strict=True)
         }
-    return Run(
+    return PatternRun(
         engine=routes.engine,
         pattern=pattern,
         flows=loads.per_link.astype(np.float64),

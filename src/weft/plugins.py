@@ -7,8 +7,9 @@ from weft.core.registry import Entry, Registry
 from weft.core.units import Bytes, Nanoseconds
 from weft.fabrics.formats import reader, writer
 from weft.fabrics.topology import topology
+from weft.kernels.lean import part_njit
 from weft.routing import engine
-from weft.sim.packet.policies import policy
+from weft.sim.packet.policies import Policy, policy
 from weft.studies import paper
 from weft.workload.apps import application
 from weft.workload.collectives import Group, algorithm
@@ -22,12 +23,14 @@ __all__ = [
     "Group",
     "Nanoseconds",
     "Pairs",
+    "Policy",
     "Registry",
     "Room",
     "algorithm",
     "application",
     "engine",
     "paper",
+    "part_njit",
     "pattern",
     "placement",
     "policy",

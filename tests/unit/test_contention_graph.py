@@ -275,7 +275,7 @@ AFTER_WARMUP = """
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 from weft.cli.warmup import warm_contention
-from weft.kernels.flow import contention_events, contention_steps, contention_times, penalty
+from weft.kernels.flow import contention_events, contention_steps, penalty
 from weft.contention import penalties, predict, predict_steps
 from weft.contention.calibration import _Problem
 from weft.contention.coefficients import INFINIBAND
@@ -283,7 +283,7 @@ from weft.contention.measurements import Measurement
 from weft.contention.recovery import survey
 
 def compiled():
-    modules = (contention_steps, contention_events, contention_times, penalty)
+    modules = (contention_steps, contention_events, penalty)
     return {
         (module.__name__, name, str(signature))
         for module in modules

@@ -24,7 +24,9 @@ def run(policy, engine="ecmp"):
     builder = weft.WorkloadBuilder(4)
     builder.put(0, 2, 20_000)
     routes = weft.route(fabric, engine)
-    return weft.simulate_packets(fabric, routes, builder.build(), policy=policy, trace=[0])
+    return weft.simulate(
+        fabric, routes, builder.build(), level="packet", policy=policy, trace=[0]
+    )
 
 def seen(result):
     leaf = int(result.fabric.link_to[result.fabric.link_from == result.fabric.host_nodes[0]][0])

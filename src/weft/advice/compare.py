@@ -15,7 +15,7 @@ from weft.core.columns import frame
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, check_fabric
 from weft.opensm.lane_files import carried
-from weft.report.comparison_data import LinkUsers, Run
+from weft.report.comparison_data import LinkUsers, PatternRun
 from weft.routes import Routes
 from weft.routing import engine, route
 from weft.routing.engine_registry import never_deadlocks
@@ -229,9 +229,9 @@ def _run_patterns(
     wanted: Sequence[str],
     seed: int,
     all_to_all: Mapping[str, Loads],
-) -> tuple[dict[str, str], list[Run]]:
+) -> tuple[dict[str, str], list[PatternRun]]:
     described: dict[str, str] = {}
-    runs: list[Run] = []
+    runs: list[PatternRun] = []
     for spec in wanted:
         entry, given = pattern.parse(spec)
         described[spec] = entry.summary
@@ -255,7 +255,7 @@ def _run_patterns(
 
 def _run(
     fabric: Fabric, outcome: Outcome, spec: str, pairs: Pairs | None, loads: Loads | None
-) -> Run:
+) -> PatternRun:
     """One engine under one pattern, given as its flows, its loads, or both."""
     routes = outcome.routes
     assert routes is not None
@@ -275,7 +275,7 @@ def _run(
             groups = all_to_all_users(fabric, routes, busiest)
             listed = [LinkUsers.of(g.source, g.destination, g.flows) for g in groups]
         users = dict(zip(busiest.tolist(), listed, strict=True))
-    return Run(
+    return PatternRun(
         engine=outcome.name,
         pattern=spec,
         flows=loads.per_link.astype(np.float64),
@@ -306,7 +306,7 @@ def _users(
     return LinkUsers.of(node[sources], node[destinations], np.ones(len(sources), dtype=np.int64))
 
 
-def _runs_table(fabric: Fabric, runs: Sequence[Run]) -> pl.DataFrame:
+def _runs_table(fabric: Fabric, runs: Sequence[PatternRun]) -> pl.DataFrame:
     between = np.flatnonzero(inner_links(fabric))
     hottest = []
     for run in runs:

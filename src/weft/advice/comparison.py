@@ -17,7 +17,7 @@ from weft.core.words import few
 from weft.fabrics import Fabric, rates_text
 from weft.fabrics.topology.measures import diameter
 from weft.opensm.files.osm_log import NEED_QOS
-from weft.report.comparison_data import EngineVerdict, Page, Run
+from weft.report.comparison_data import EngineVerdict, Page, PatternRun
 from weft.routes import Routes, TableRoutes
 from weft.routing import engine
 from weft.routing.engine_registry import never_deadlocks
@@ -148,7 +148,7 @@ class Comparison:
     fabric: Fabric
     outcomes: tuple[Outcome, ...]
     patterns: dict[str, str]
-    runs: tuple[Run, ...]
+    runs: tuple[PatternRun, ...]
     table: pl.DataFrame
     runs_table: pl.DataFrame
     notes: tuple[str, ...] = field(default=())

@@ -35,7 +35,7 @@ from weft.core.columns import write_table
 from weft.core.errors import InputError
 from weft.core.files import write_text
 from weft.opensm.files.guids import guid_list
-from weft.report.comparison_data import Run
+from weft.report.comparison_data import PatternRun
 from weft.report.comparison_page import write_comparison_page
 from weft.routing import engine
 
@@ -238,7 +238,7 @@ def _patterns(result: Comparison, width: int) -> Table:
     return table
 
 
-def _contention(run: Run) -> str:
+def _contention(run: PatternRun) -> str:
     text = f"{run.load.max(initial=0.0):,.4g}"
     return text + f" ({run.unrouted_share:.1%} unrouted)" if run.unrouted_share else text
 

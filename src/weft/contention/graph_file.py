@@ -148,7 +148,7 @@ def parse_contention_graph(text: str, file: str | None = None) -> ContentionGrap
     InputError
         With line and column.
     """
-    reader = _Reader(file)
+    reader = _GraphFileReader(file)
     for number, line in enumerate(text.splitlines(), start=1):
         reader.line(number, line.partition("#")[0])
     return reader.finish()
@@ -191,7 +191,7 @@ def _letters() -> Iterator[str]:
             yield "".join(letters)
 
 
-class _Reader:
+class _GraphFileReader:
     """Lines of a file, one after the other."""
 
     def __init__(self, file: str | None):

@@ -28,7 +28,7 @@ Result_co = TypeVar("Result_co", covariant=True)
 _A_MOMENT_S = 0.5
 
 
-class Run(Protocol[Shared_contra, Task_contra, Result_co]):
+class RunTask(Protocol[Shared_contra, Task_contra, Result_co]):
     """A function of a module: what all runs share, one task, and what to call now and then.
 
     What `watch` raises ends the run; arguments to it are ignored.
@@ -67,7 +67,7 @@ def check_processes(asked: int | None) -> None:
 
 
 def run_all(
-    run: Run[Shared, Task, Result],
+    run: RunTask[Shared, Task, Result],
     shared: Shared,
     tasks: Sequence[Task],
     processes: int,
@@ -123,7 +123,7 @@ def run_all(
 
 
 def _in_pool(
-    run: Run[Shared, Task, Result],
+    run: RunTask[Shared, Task, Result],
     shared: Shared,
     tasks: Sequence[Task],
     processes: int,

@@ -77,7 +77,7 @@ class LinkUsers:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class PatternRun:
     """One engine under one traffic pattern.
 
     Parameters
@@ -167,7 +167,7 @@ class Page:
     columns: Mapping[str, str]
     engines: tuple[EngineVerdict, ...]
     patterns: Mapping[str, str]
-    runs: tuple[Run, ...]
+    runs: tuple[PatternRun, ...]
     notes: tuple[str, ...] = ()
     answer: str = ""
     best: str = ""

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from weft.core.files import write_text
 from weft.fabrics import Fabric
-from weft.report.comparison_data import LinkUsers, Page, Ranking, Run
+from weft.report.comparison_data import LinkUsers, Page, PatternRun, Ranking
 from weft.report.layout import Layout, layout
 from weft.report.packing import coded, packed, script_json
 from weft.report.parts import content_hash, drawing_facts, fabric_blob, template
@@ -104,7 +104,7 @@ def render(page: Page) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _check(fabric: Fabric, run: Run) -> None:
+def _check(fabric: Fabric, run: PatternRun) -> None:
     for name, values in (("flows", run.flows), ("load", run.load)):
         if np.shape(values) != (fabric.num_links,):
             raise ValueError(f"{name} of {run.engine} must have {fabric.num_links} values")
@@ -127,7 +127,7 @@ def _patterns(page: Page) -> list[dict[str, Any]]:
     ]
 
 
-def _plain_hottest(fabric: Fabric, run: Run | None, scope: Scope) -> list[dict[str, str]]:
+def _plain_hottest(fabric: Fabric, run: PatternRun | None, scope: Scope) -> list[dict[str, str]]:
     """The list of hottest links for a browser without scripts."""
     if run is None:
         return []
@@ -142,7 +142,7 @@ def _plain_hottest(fabric: Fabric, run: Run | None, scope: Scope) -> list[dict[s
     ]
 
 
-def _data(page: Page, scope: Scope, drawing: Layout, opening: Run | None) -> dict[str, Any]:
+def _data(page: Page, scope: Scope, drawing: Layout, opening: PatternRun | None) -> dict[str, Any]:
     fabric = page.fabric
     ran = {run.engine for run in page.runs}
     return {
@@ -158,7 +158,7 @@ def _data(page: Page, scope: Scope, drawing: Layout, opening: Run | None) -> dic
     }
 
 
-def _run_facts(fabric: Fabric, run: Run, scope: Scope) -> dict[str, Any]:
+def _run_facts(fabric: Fabric, run: PatternRun, scope: Scope) -> dict[str, Any]:
     load = run.load[scope.links]
     return {
         "engineName": run.engine,
@@ -177,7 +177,7 @@ def _run_facts(fabric: Fabric, run: Run, scope: Scope) -> dict[str, Any]:
     }
 
 
-def _run_blob(run: Run) -> str:
+def _run_blob(run: PatternRun) -> str:
     same = np.array_equal(run.flows, run.load)
     arrays = coded("load", run.load) | ({} if same else coded("flows", run.flows))
     users = [_users(link, users) for link, users in sorted(run.users.items())]

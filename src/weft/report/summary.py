@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.fabrics import Fabric, LinkKind, NodeKind
-from weft.report.comparison_data import LinkUsers, Page, Run
+from weft.report.comparison_data import LinkUsers, Page, PatternRun
 from weft.sim.common.metrics import ecdf, load_metrics
 
 #: Rows of the list of hottest links.
@@ -112,7 +112,7 @@ def user_line(fabric: Fabric, users: LinkUsers | None) -> str:
     return first if not more else f"{first} and {more:,} more pair{'' if more == 1 else 's'}"
 
 
-def default_run(page: Page) -> Run | None:
+def default_run(page: Page) -> PatternRun | None:
     """The run that a page opens with: of the best engine that has any, its first pattern."""
     for name in (page.best, *(verdict.name for verdict in page.engines)):
         for pattern in page.patterns:

@@ -60,10 +60,10 @@ def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Fabric:
     InputError
         With file and line, at the first line that is neither, or that contradicts another.
     """
-    return _Reader(file).read(text).fabric(rate)
+    return _DiscoveryReader(file).read(text).fabric(rate)
 
 
-class _Reader:
+class _DiscoveryReader:
     """State between the lines of one file."""
 
     def __init__(self, file: str):

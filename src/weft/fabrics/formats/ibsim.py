@@ -71,10 +71,10 @@ def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Fabric:
     InputError
         With file and line.
     """
-    return _Reader(file).read(text).fabric(rate)
+    return _IbsimReader(file).read(text).fabric(rate)
 
 
-class _Reader:
+class _IbsimReader:
     """State between the lines of one file, as ibsim keeps it."""
 
     def __init__(self, file: str):

@@ -279,7 +279,7 @@ def read_qos_policy(fabric: Fabric, path: str | Path) -> NDArray[np.uint8]:
         name or partition in a rule that would count.
     """
     items, ulps = _items(read_text(path), str(path))
-    return _Reader(fabric, items, str(path)).matrix(ulps)
+    return _PolicyReader(fabric, items, str(path)).matrix(ulps)
 
 
 def _items(text: str, file: str) -> tuple[list[_Item], int]:
@@ -335,7 +335,7 @@ def _items(text: str, file: str) -> tuple[list[_Item], int]:
     return items, ulps
 
 
-class _Reader:
+class _PolicyReader:
     def __init__(self, fabric: Fabric, items: list[_Item], file: str):
         self.fabric, self.items, self.file = fabric, items, file
         self.place = by_port_guid(fabric)

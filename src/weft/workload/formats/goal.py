@@ -122,10 +122,10 @@ def read(text: str, file: str) -> Workload:
         twice, a number out of range, a receive from any source or with any tag, operations that
         wait for each other in a circle, and messages without their other side.
     """
-    return _Reader(text, file).read()
+    return _GoalReader(text, file).read()
 
 
-class _Reader:
+class _GoalReader:
     def __init__(self, text: str, file: str):
         self._file = file
         if "/" in text:

@@ -76,7 +76,7 @@ def read_dense(text: str, ranks: int | None, max_operations: int) -> Dense | Non
         Most operations.
     """
     try:
-        return _Reader(text, ranks, max_operations).read()
+        return _DenseReader(text, ranks, max_operations).read()
     except (_NotPlainError, InputError):
         return None
 
@@ -132,7 +132,7 @@ class _Block:
         self.frontier = (op,)
 
 
-class _Reader:
+class _DenseReader:
     def __init__(self, text: str, ranks: int | None, max_operations: int):
         self._lines = text.split("\n")
         self._ranks = ranks
