@@ -470,6 +470,8 @@ for engine, policy, options in (
         policy=policy, **options, level="packet",
     )
     found.messages()
+source = load_workload("open-loop:load=0.1,rate_gbps=100,duration=5us", 4)
+weft.simulate(tree, weft.route(tree, "dmodk"), source, level="packet")
 print(sorted(compiled() - before))
 """
 

@@ -263,7 +263,7 @@ def _puts(
         dep_offset=np.zeros(ops + 1, dtype=np.int64),
         dep=np.zeros(0, dtype=np.int32),
         dep_on_start=np.zeros(0, dtype=np.bool_),
-        match=np.full(ops, -1, dtype=np.int64),
+        match=np.full(ops, -1, dtype=np.int32),
         release_ns=release,
         cpu=np.zeros(0, dtype=np.uint8),
     )
