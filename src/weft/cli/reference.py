@@ -18,7 +18,8 @@ from weft.sim.sweep.settings import OWN, TrafficSettings
 
 _HEAD = """# Options
 
-All settings, as Python, files and the command line name them. This page is made from the code that
+Settings of fabrics, runs, hardware, traffic and cost plans, as Python, files and the command line
+name them; other commands list theirs with `--help`. This page is made from the code that
 checks them (`python -m weft.cli.reference > docs/options.md`). How to use them:
 [simulate](simulate.md), [load sweeps](load-sweeps.md), [packet level](packet-level.md), whose rules
 stand in brackets.

@@ -26,11 +26,6 @@ def _check(h: int, m: Ints, w: Ints, p: Ints | None) -> None:
         at_least(1, **{key: values})
 
 
-def level_sizes(m: Ints, w: Ints) -> list[int]:
-    """Nodes at each level, hosts (level 0) first."""
-    return [prod(m[level:]) * prod(w[:level]) for level in range(len(m) + 1)]
-
-
 def halved(per_level: list[int], top_children: int) -> int | None:
     """Bisection of an XGFT from the cables below each level of switches.
 
