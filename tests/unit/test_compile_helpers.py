@@ -50,3 +50,11 @@ def test_a_helper_ends_when_the_process_that_started_it_is_gone(tmp_path: Path) 
     assert helper.stdin is not None
     helper.stdin.close()
     assert helper.wait(60) == 0
+
+
+def test_a_helper_that_has_nothing_left_to_do_ends_well() -> None:
+    """Its other thread still waits for the end of the pipe."""
+    code = "from weft.cli import warmup; warmup.PARTS['all'] = lambda: iter(()); "
+    code += "warmup.help_compile('all', 0, 1)"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as helper:
+        assert helper.wait(60) == 0

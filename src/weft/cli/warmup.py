@@ -165,7 +165,9 @@ def help_compile(kind: str, number: int, helpers: int) -> None:
 
 
 def _end_with_parent() -> None:
-    sys.stdin.buffer.read()
+    # Not `sys.stdin`: Python could not close at its end what this thread still reads.
+    while os.read(0, 1024):
+        pass
     os._exit(0)
 
 
