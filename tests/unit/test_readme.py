@@ -1,8 +1,9 @@
-"""What the README shows is what a user sees."""
+"""Commands and Python of the README, the tutorial and the guides run."""
 
 from __future__ import annotations
 
 import doctest
+import os
 import re
 import shlex
 from pathlib import Path
@@ -13,33 +14,55 @@ from weft.cli import main
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
-SHOWN = re.findall(r"^```\n\$ weft (.*)\n((?:.*\n)*?)```$", README, re.MULTILINE)
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "docs/tutorial.md",
+    *sorted((ROOT / "docs/guides").glob("*.md")),
+]
+COMMANDS = {
+    words: None
+    for page in PAGES
+    for block in re.findall(r"^```console\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    for words in re.findall(r"^\$ weft (.*)$", block, re.MULTILINE)
+}
 
 
-@pytest.mark.parametrize(("words", "output"), SHOWN, ids=[words for words, _ in SHOWN])
-def test_commands_print_what_is_shown(
-    words: str,
-    output: str,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    main(shlex.split(words))
-    printed = capsys.readouterr().out.rstrip().splitlines()
-    assert [line.rstrip() for line in printed] == output.rstrip().splitlines()
+    return tmp_path
 
 
-def test_python_gives_what_is_shown() -> None:
+@pytest.mark.parametrize("words", COMMANDS)
+def test_commands_succeed(words: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(shlex.split(words)) == 0
+    printed = capsys.readouterr()
+    assert printed.out.strip()
+    assert "error" not in printed.err
+    for option in ("--report", "--plot", "--html", "--out"):
+        if f"{option} " in words:
+            name = words.partition(f"{option} ")[2].split()[0]
+            assert os.path.getsize(folder / name) > 0
+
+
+def test_python_of_the_readme_gives_what_is_shown(folder: Path) -> None:
     (listing,) = re.findall(r"^```python\n((?:.*\n)*?)```$", README, re.MULTILINE)
     shown = doctest.DocTestParser().get_doctest(listing, {}, "README", "README.md", 0)
-    found = doctest.DocTestRunner().run(shown)
-    assert found.attempted >= 7
-    assert found.failed == 0
+    result = doctest.DocTestRunner().run(shown)
+    assert result.attempted >= 7
+    assert result.failed == 0
 
 
-def test_something_is_shown_and_every_page_is_there() -> None:
-    assert len(SHOWN) == 3
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "README.md"], ids=str)
+def test_python_of_the_pages_runs(page: Path, folder: Path) -> None:
+    scope: dict[str, object] = {}
+    for block in re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
+        exec(compile(block, str(page), "exec"), scope)
+
+
+def test_the_readme_is_short_and_its_pages_exist() -> None:
+    assert len(README.splitlines()) < 150
+    assert len(COMMANDS) > 20
     for page in re.findall(r"\]\(([^)#:]+)\)", README):
         assert (ROOT / page).is_file(), page

@@ -93,7 +93,7 @@ def _list(kind: str, out: Console) -> None:
     table.add_column("options")
     table.add_column("what it is")
     for entry in KINDS[kind]:
-        options = ", ".join(_with_defaults(entry).values())
+        options = ", ".join(with_defaults(entry).values())
         table.add_row(escape(_label(entry)), escape(options), escape(entry.summary))
     out.print(table)
 
@@ -102,7 +102,7 @@ def _label(entry: Entry) -> str:
     return " / ".join((entry.name, *entry.aliases))
 
 
-def _with_defaults(entry: Entry) -> dict[str, str]:
+def with_defaults(entry: Entry) -> dict[str, str]:
     """Each option with its default, as it would be typed."""
     hints = get_type_hints(entry.function, include_extras=True)
     return {
@@ -143,7 +143,10 @@ def _explain(entry: Entry, out: Console) -> None:
     blocks = []
     for title, section in sections(entry.explanation):
         takes = title == "Parameters"
-        text = _options(entry, section) if takes else section
+        text = section
+        if takes:
+            listed = explained_options(entry, section)
+            text = "".join(f"{head}\n{meaning}" for head, meaning in listed).rstrip()
         if title not in LEFT_OUT and text:
             heading = "Options" if takes else title or _label(entry)
             lines = _wrapped(text, min(out.width, TEXT_WIDTH) - 2)
@@ -151,15 +154,14 @@ def _explain(entry: Entry, out: Console) -> None:
     out.print(escape("\n\n".join(blocks)), soft_wrap=True)
 
 
-def _options(entry: Entry, text: str) -> str:
-    """The parameters that a user may set, each under its name and default."""
-    kept = []
-    options = _with_defaults(entry)
-    for names, meaning in parameters(text):
-        heads = [options[name] for name in names if name in options]
-        if heads:
-            kept.append(f"{', '.join(heads)}\n{meaning}")
-    return "".join(kept).rstrip()
+def explained_options(entry: Entry, text: str) -> list[tuple[str, str]]:
+    """The options of an entry under their names and defaults, each with its indented text."""
+    options = with_defaults(entry)
+    blocks = (
+        ([options[name] for name in names if name in options], meaning)
+        for names, meaning in parameters(text)
+    )
+    return [(", ".join(heads), meaning) for heads, meaning in blocks if heads]
 
 
 def _wrapped(text: str, width: int) -> list[str]:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +24,9 @@ from weft.fabrics.arrays import FabricArrays
 from weft.fabrics.graph import SwitchGraph
 from weft.fabrics.machines import first_adapters, machines_by_name
 from weft.fabrics.parts import Parts, assemble, cable_latency_ns, set_rate
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: How ibnetdiscover writes a node: switch, host or router, and its GUID.
 _NODE_ID = re.compile(r"[SHR]-([0-9a-fA-F]{16})")
@@ -232,6 +237,31 @@ class Fabric(FabricArrays):
                 "rates, Gb/s": tuple(f"{rate:g}" for rate in rates),
             },
         )  # fmt: skip
+
+    def plot(self, load: ArrayLike | None = None, **options: Any) -> Figure:
+        """Draw the fabric; with a load, colour each cable by the busier of its two directions.
+
+        Parameters
+        ----------
+        load
+            float [links], such as `weft.link_loads` returns; None draws all cables alike.
+        **options
+            ``title``, ``quantity``, ``label_hottest`` and ``size_inches``, as for
+            `weft.report.picture.plot`.
+
+        Returns
+        -------
+        Figure
+            A matplotlib figure.
+
+        Raises
+        ------
+        InputError
+            When `load` does not have one finite, non-negative number per link.
+        """
+        # By name: drawing is a room above this one, and only this call needs it.
+        figure: Figure = import_module("weft.report.picture").plot(self, load, **options)
+        return figure
 
     # -- variants: each gives a new Fabric ------------------------------------------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +10,12 @@ import numpy as np
 import polars as pl
 
 from weft.core.errors import InputError
-from weft.core.files import write_with
 from weft.report.colours import LIGHT_SERIES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+
+    from weft.report.figure import NotebookFigure
 
 #: Kinds of files that a figure is written as, by the end of their names.
 SUFFIXES = (".png", ".svg", ".pdf")
@@ -33,7 +32,7 @@ _IN_A_ROW = 2
 
 def load_curves(
     sweeps: pl.DataFrame | Sequence[pl.DataFrame], labels: Sequence[str] | None = None
-) -> Figure:
+) -> NotebookFigure:
     """A figure of the curves of one or more sweeps.
 
     On the left latency, on the right accepted load, both over the load that was really offered:
@@ -50,16 +49,17 @@ def load_curves(
 
     Returns
     -------
-    Figure
+    NotebookFigure
+        A matplotlib figure.
 
     Raises
     ------
     InputError
         When there is nothing to draw, or the labels are not as many as the curves.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
+
+    from weft.report.figure import NotebookFigure
 
     frames = [sweeps] if isinstance(sweeps, pl.DataFrame) else list(sweeps)
     rows = pl.concat(frames).filter(pl.col("offered_load").is_not_null()) if frames else None
@@ -70,8 +70,7 @@ def load_curves(
     if len(names) != len(curves):
         raise InputError(f"{len(names)} labels do not fit {len(curves)} curves")
 
-    figure = Figure(figsize=(10.4, 5.4), dpi=130, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = NotebookFigure((10.4, 5.4))
     lines = -(-len(curves) // _IN_A_ROW)
     strip = 0.045 * lines + 0.06
     # The layout keeps clear of a strip for the legend and the note below the panels.
@@ -140,11 +139,7 @@ def write_load_curves(
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
         raise InputError(f"{path}: expected a name that ends in {', '.join(SUFFIXES)}")
-    figure = load_curves(sweeps, labels)
-    # Without versions and dates in it, the file depends on the drawing alone.
-    bare = {".png": ("Software",), ".svg": ("Date",), ".pdf": ("CreationDate",)}[suffix]
-    save = partial(figure.savefig, format=suffix[1:], metadata=dict.fromkeys(bare))
-    write_with(path, save)
+    load_curves(sweeps, labels).write(path, dpi=130, format=suffix[1:])
 
 
 def _draw_limits(axes: Axes, rows: pl.DataFrame) -> float:

@@ -1,22 +1,19 @@
-"""`draw_png`: a fabric coloured by load, as a picture for a page or a paper."""
+"""`plot` and `draw_png`: a fabric, its cables coloured by load."""
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.colors import ListedColormap, Normalize
-from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
 from weft.core.errors import InputError
-from weft.core.files import write_with
 from weft.fabrics import Fabric, LinkKind, NodeKind
 from weft.report.colours import LIGHT_IDLE, LIGHT_PART, scale
+from weft.report.figure import NotebookFigure
 from weft.report.labels import short_names
 from weft.report.layout import Layout, layout
 
@@ -43,42 +40,66 @@ def cable_curves(fabric: Fabric, drawing: Layout) -> NDArray[np.float64]:
 
 
 def draw_png(
+    fabric: Fabric, load: ArrayLike | None, path: str | Path, *, dpi: int = 150, **options: Any
+) -> None:
+    """Write what `plot` draws as a PNG.
+
+    Parameters
+    ----------
+    fabric, load, **options
+        As for `plot`.
+    path
+        The file; it is replaced only when the picture is complete.
+    dpi
+        Dots per inch.
+
+    Raises
+    ------
+    InputError
+        As for `plot`, or when the file cannot be written.
+    """
+    plot(fabric, load, **options).write(path, dpi)
+
+
+def plot(
     fabric: Fabric,
-    load: ArrayLike,
-    path: str | Path,
+    load: ArrayLike | None = None,
     *,
     title: str = "",
     quantity: str = "load (flows per fastest host cable)",
     label_hottest: int = 3,
     size_inches: tuple[float, float] = (12.0, 6.5),
-    dpi: int = 150,
-) -> None:
-    """Draw a fabric with its cables coloured by the busier of their two directions.
+) -> NotebookFigure:
+    """Draw a fabric; with a load, colour each cable by the busier of its two directions.
 
     Parameters
     ----------
     fabric
-        What to draw.
+        The fabric.
     load
-        [links], in the order of `Fabric.links`.
-    path
-        Where the PNG goes; it appears whole or not at all.
+        float [links], in the order of `Fabric.links`, such as `link_loads` returns; None draws
+        all cables alike.
     title
-        Heading, none when empty.
+        Heading; none when empty.
     quantity
-        What `load` is, with its unit; written beside the colour bar.
+        Name and unit of `load`, written beside the colour bar.
     label_hottest
-        How many of the hottest links between switches to name (any links, where none joins two
-        switches).
-    size_inches, dpi
-        Size and resolution.
+        Number of links between switches to label, hottest first (of any links where no two
+        switches are connected).
+    size_inches
+        Width and height.
+
+    Returns
+    -------
+    NotebookFigure
+        A matplotlib figure, which notebooks show; `draw_png` writes one.
 
     Raises
     ------
     InputError
         When `load` does not have one finite, non-negative number per link.
     """
-    loads = np.asarray(load, dtype=np.float64)
+    loads = np.zeros(fabric.num_links) if load is None else np.asarray(load, dtype=np.float64)
     if loads.shape != (fabric.num_links,) or not np.all(np.isfinite(loads)) or loads.min() < 0:
         raise InputError(
             f"load must be {fabric.num_links} numbers of at least 0, one per directed link"
@@ -91,8 +112,7 @@ def draw_png(
     shown = np.flatnonzero(hosts_shown | ~to_host | ~adapter.any())
     shown = shown[np.argsort(cable[shown], kind="stable")]
 
-    figure = Figure(figsize=size_inches, dpi=dpi, layout="constrained", facecolor="white")
-    FigureCanvasAgg(figure)
+    figure = NotebookFigure(size_inches)
     axes = figure.add_subplot()
     axes.set_aspect("equal" if drawing.kind != "levels" else "auto")
     axes.axis("off")
@@ -120,11 +140,11 @@ def draw_png(
     _hottest(axes, fabric, curves, loads, to_host, label_hottest, labels)
     axes.autoscale_view()
     axes.margins(0.03)
-    bar = figure.colorbar(lines, ax=axes, shrink=0.7, pad=0.01, aspect=30)
-    bar.set_label(quantity)
-    bar.outline.set_visible(False)
-    # Without the version of matplotlib in it, the file depends on the drawing alone.
-    write_with(path, partial(figure.savefig, format="png", metadata={"Software": None}))
+    if load is not None:
+        bar = figure.colorbar(lines, ax=axes, shrink=0.7, pad=0.01, aspect=30)
+        bar.set_label(quantity)
+        bar.outline.set_visible(False)
+    return figure
 
 
 def _widths(share: NDArray[np.float64], to_host: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection, PolyCollection
-from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from weft.core.errors import InputError
-from weft.core.files import write_with
 from weft.report.colours import LIGHT_SERIES
+from weft.report.figure import NotebookFigure
 from weft.report.simulation_page import time_text
 from weft.sim.packet.timelines import rank_spans, timelines
 
@@ -33,8 +30,29 @@ MAX_MESSAGES = 400
 
 
 def draw_timelines(
+    result: PacketResult, path: str | Path, *, dpi: int = 150, **options: Any
+) -> None:
+    """Write what `plot_timelines` draws as a PNG.
+
+    Parameters
+    ----------
+    result, **options
+        As for `plot_timelines`.
+    path
+        The file; it is replaced only when the picture is complete.
+    dpi
+        Dots per inch.
+
+    Raises
+    ------
+    InputError
+        As for `plot_timelines`, or when the file cannot be written.
+    """
+    plot_timelines(result, **options).write(path, dpi)
+
+
+def plot_timelines(
     result: PacketResult,
-    path: str | Path,
     *,
     ranks: tuple[int, int] | None = None,
     begin_ns: float = 0.0,
@@ -42,31 +60,33 @@ def draw_timelines(
     messages: bool | None = None,
     title: str = "",
     size_inches: tuple[float, float] = (12.0, 6.5),
-    dpi: int = 150,
-) -> None:
-    """Draw the time of ranks as bars, and their messages as lines from leaving to arrival.
+) -> NotebookFigure:
+    """Draw the states of ranks as bars over time, and messages as lines from departure to arrival.
 
     Parameters
     ----------
     result
-        What ran.
-    path
-        Where the PNG goes; it appears whole or not at all.
+        A run of the packet level.
     ranks
-        First and last rank to draw; all when left out.
+        First and last rank to draw; all by default.
     begin_ns, end_ns
-        Part of the time to draw; all when left out.
+        Interval to draw; the whole run by default.
     messages
-        Whether to draw messages between these ranks; when left out, up to `MAX_MESSAGES`.
+        Whether to draw the messages between these ranks; by default only up to `MAX_MESSAGES`.
     title
-        Heading, none when empty.
-    size_inches, dpi
-        Size and resolution.
+        Heading; none when empty.
+    size_inches
+        Width and height.
+
+    Returns
+    -------
+    NotebookFigure
+        A matplotlib figure, which notebooks show; `draw_timelines` writes one.
 
     Raises
     ------
     InputError
-        When there are no such ranks, no such time, or the file cannot be written.
+        When the ranks or the interval do not exist.
     """
     work = result.workload
     first, last = ranks or (0, work.num_ranks - 1)
@@ -75,8 +95,7 @@ def draw_timelines(
     end = result.end_ps / 1e3 if end_ns is None else end_ns
     if not 0 <= begin_ns < end:
         raise InputError(f"there is no time between {begin_ns:g} and {end:g} ns to be drawn")
-    figure = Figure(figsize=size_inches, dpi=dpi, layout="constrained", facecolor="white")
-    FigureCanvasAgg(figure)
+    figure = NotebookFigure(size_inches)
     axes = figure.add_subplot()
     spans = rank_spans(result)
     rank, state = spans["rank"].to_numpy(), spans["state"].to_numpy()
@@ -112,8 +131,7 @@ def draw_timelines(
     )  # fmt: skip
     if title:
         axes.set_title(title, loc="left", parse_math=False)
-    # Without the version of matplotlib in it, the file depends on the drawing alone.
-    write_with(path, partial(figure.savefig, format="png", metadata={"Software": None}))
+    return figure
 
 
 def _messages(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from weft.core.errors import InputError, NotApplicable
 from weft.core.frozen import FrozenArrays
@@ -15,6 +15,9 @@ from weft.core.html import facts_table
 from weft.fabrics import Fabric, check_fabric
 from weft.routes.flows import Flows
 from weft.routes.virtual_lanes import MAX_VLS, NUM_SLS, VirtualLanes
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -81,6 +84,31 @@ class Routes(FrozenArrays):
                 "notes": self.notes,
             },
         )
+
+    def plot(self, fabric: Fabric, load: ArrayLike | None = None, **options: Any) -> Figure:
+        """Draw the routed fabric, as `Fabric.plot`, with the engine in the title.
+
+        Parameters
+        ----------
+        fabric
+            The fabric that was routed.
+        load
+            float [links], such as `weft.link_loads` returns for these routes.
+        **options
+            As for `Fabric.plot`.
+
+        Returns
+        -------
+        Figure
+            A matplotlib figure.
+
+        Raises
+        ------
+        InputError
+            When the routes are not for this fabric, or as for `Fabric.plot`.
+        """
+        self.check(fabric)
+        return fabric.plot(load, **{"title": f"{fabric.name}, {self.engine}", **options})
 
     def check(self, fabric: Fabric) -> None:
         """Refuse to be used with another fabric than the one routed.

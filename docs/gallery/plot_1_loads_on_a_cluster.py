@@ -1,0 +1,19 @@
+"""
+Link loads on a real-looking cluster
+====================================
+
+Route a saved fabric, load it with all-to-all traffic, and draw each cable by its busier direction.
+"""
+
+import weft
+
+fabric = weft.fabric("../../examples/cluster.ibnetdiscover")
+routes = weft.route(fabric, "minhop")
+flows = weft.traffic(fabric.num_hosts, "all-to-all")
+loads = weft.link_loads(fabric, routes, *flows)
+routes.plot(fabric, loads, quantity="load (flows)", size_inches=(9, 5))
+
+# %%
+# The table of the same loads, by kind of link:
+
+weft.analyse(fabric, routes, *flows).metrics.select("scope", "count", "used", "mean", "cv", "max")

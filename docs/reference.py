@@ -1,0 +1,292 @@
+"""Write the pages of docs/reference/ from the code: ``python docs/reference.py``.
+
+`make docs` does so before it builds the site. Nothing of these pages is written by hand.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING
+from pathlib import Path
+from types import ModuleType
+
+import polars as pl
+
+import weft
+from weft import plugins
+from weft.cli.app import COMMANDS, program
+from weft.cli.listing import KINDS, LEFT_OUT, explained_options, with_defaults
+from weft.cli.options import bounds, type_of, usual_of
+from weft.core.columns import Column
+from weft.core.docstrings import sections
+from weft.core.registry import Entry
+from weft.core.settings import Setting, settings
+from weft.experiment.spec import Experiment, Head, JobPart, OutputPart
+from weft.fabrics.faults import Faults
+from weft.fabrics.load import Source
+from weft.machine_room.room_options import Layout
+from weft.sim.options import LEVELS, RunSettings
+from weft.sim.packet.hardware import WRITTEN
+from weft.sim.sweep.settings import OWN, TrafficSettings
+
+_OPTIONS = """# Options
+
+Settings of fabrics, runs, hardware, traffic and cost plans, as Python, files and the command line
+name them; [commands](commands.md) lists the options of every command. How to use them:
+[simulate](../simulate.md), [load sweeps](../load-sweeps.md) and [packet level](../packet-level.md),
+whose numbered rules are quoted in brackets.
+
+Sizes and times are numbers (bytes, ns) or text with a unit: `"64KiB"`, `"1MB"`, `"10us"`, `"2ms"`.
+A key is the name in Python without its unit. Where a list is allowed, each item makes a run of its
+own. An unknown key or option is an error that names the file, line and key.
+"""
+_Cell = Callable[[Setting], str]
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+def _usual(item: Setting) -> str:
+    if item.default is MISSING and not item.option.usual:
+        return "must be given"
+    usual = usual_of(item)
+    return _code(usual) if usual in (item.default, *item.choices) else usual
+
+
+def _type(item: Setting) -> str:
+    said = type_of(item) + bounds(item)
+    return f"{said}, or a list" if item.option.compared else said
+
+
+def _levels(item: Setting) -> str:
+    return ", ".join(level for level in LEVELS if item.of(level))
+
+
+def _help(item: Setting) -> str:
+    return item.help.replace("``", "`").replace("|", "\\|")
+
+
+_PYTHON: tuple[str, _Cell] = "Python", lambda item: _code(item.field)
+_KEY: tuple[str, _Cell] = "key", lambda item: _code(item.key)
+_FLAG: tuple[str, _Cell] = "option", lambda item: _code(item.flag)
+_LEVEL: tuple[str, _Cell] = "levels", _levels
+_REST: tuple[tuple[str, _Cell], ...] = (("type", _type), ("default", _usual), ("", _help))
+
+#: Title of each table, what stands above it, its columns, and its settings.
+TABLES: Mapping[str, tuple[str, tuple[tuple[str, _Cell], ...], Iterable[Setting]]] = {
+    "Runs": (
+        "Arguments of `weft.simulate`, keys of an experiment, options of `weft simulate`. "
+        f"`weft.sweep` and `weft sweep` take them too, but for {', '.join(map(_code, OWN))}, "
+        "and one value each but for policies.",
+        (_PYTHON, _KEY, _FLAG, _LEVEL, *_REST),
+        settings(RunSettings),
+    ),
+    "Hardware": (
+        "Arguments of `weft.Hardware` (those of `weft.VlArbitration` and `weft.CongestionControl` "
+        "in their place), keys of `[hardware]`, and names of `--hardware NAME=VALUE,…`.",
+        (_PYTHON, _KEY, *_REST),
+        tuple(WRITTEN.values()),
+    ),
+    "Faults": (
+        "Arguments of `weft.Faults`, keys of `[faults]`, options of every command that takes a "
+        "fabric.",
+        (_PYTHON, _KEY, _FLAG, *_REST),
+        settings(Faults),
+    ),
+    "Fabrics": (
+        "Arguments of `weft.fabric`, keys of `[fabric]`, options of every command that takes a "
+        "fabric.",
+        (_KEY, _FLAG, *_REST),
+        settings(Source),
+    ),
+    "Experiments": (
+        "Further keys of an experiment and options of `weft simulate`.",
+        (_KEY, _FLAG, *_REST),
+        [
+            item
+            for item in (*settings(Head), *settings(Experiment))
+            if item.key in ("engine", "level", "overlap", "max_seconds")
+            and item not in settings(RunSettings)
+        ],
+    ),
+    "Jobs": (
+        "Keys of `[[job]]` and options of `weft simulate`.",
+        (_KEY, _FLAG, *_REST),
+        settings(JobPart),
+    ),
+    "Output": (
+        "Keys of `[output]` and options of `weft simulate`.",
+        (_KEY, _FLAG, *_REST),
+        settings(OutputPart),
+    ),
+    "Traffic": (
+        "Arguments of `weft.sweep` and options of `weft sweep`.",
+        (_PYTHON, _FLAG, *_REST),
+        settings(TrafficSettings),
+    ),
+    "Machine rooms": (
+        "Arguments of `weft.cost` and options of `weft cost`; see [cost](../cost.md).",
+        (_PYTHON, _FLAG, *_REST),
+        settings(Layout),
+    ),
+}
+
+
+def options_page() -> str:
+    """The settings that are declared once for Python, files and the command line."""
+    return _OPTIONS + "".join(
+        f"\n## {title}\n\n{above}\n\n{_table(columns, items)}"
+        for title, (above, columns, items) in TABLES.items()
+    )
+
+
+def _table(columns: tuple[tuple[str, _Cell], ...], items: Iterable[Setting]) -> str:
+    listed = {item.key: item for item in items}
+    return table(
+        [name for name, _ in columns],
+        ([cell(item) for _, cell in columns] for item in listed.values()),
+    )
+
+
+def table(heads: list[str], rows: Iterable[list[str]]) -> str:
+    """A table in Markdown."""
+    return "".join(f"| {' | '.join(row)} |\n" for row in (heads, ["---"] * len(heads), *rows))
+
+
+def commands_page() -> str:
+    """Every command with its arguments and options, by cyclopts."""
+    app = program(tuple(COMMANDS))
+    page = app.generate_docs(output_format="markdown", include_hidden=False)
+    _, first, rest = page.partition("## weft ")
+    return "# Commands\n\n`weft COMMAND --help` prints the same.\n\n" + first + rest
+
+
+def columns_page() -> str:
+    """Every table that weft returns or writes, with the unit and meaning of its columns."""
+    text = "# Columns of tables\n\nTables are polars frames; `--out` and `--output` write them.\n"
+    seen: set[int] = set()
+    for module in map(importlib.import_module, _modules(weft)):
+        for name, columns in vars(module).items():
+            described = isinstance(columns, Mapping) and columns and not name.startswith("_")
+            if not described or id(columns) in seen:
+                continue
+            if not all(isinstance(each, Column) for each in columns.values()):
+                continue
+            seen.add(id(columns))
+            title = name.removesuffix("_COLUMNS").replace("_", " ").capitalize()
+            text += f"\n## {title} (`{module.__name__}`)\n\n"
+            text += table(
+                ["column", "type", "unit", "meaning"],
+                (
+                    [_code(key), _dtype(c.dtype), c.unit, _cell(c.meaning)]
+                    for key, c in columns.items()
+                ),
+            )
+    return text
+
+
+def _modules(package: ModuleType) -> list[str]:
+    names = (each.name for each in pkgutil.walk_packages(package.__path__, "weft."))
+    return sorted(name for name in names if not name.endswith("__main__"))
+
+
+def _dtype(dtype: type[pl.DataType]) -> str:
+    return str(dtype)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def registry_page(kind: str) -> str:
+    """Every entry of a registry: what it is, its options with their defaults, when it refuses."""
+    entries = list(KINDS[kind])
+    title = kind.replace("-", " ").capitalize()
+    text = f"# {title}\n\n`weft list {kind}` prints the same table.\n\n"
+    text += table(
+        ["name", "options", "summary"],
+        (
+            [_link(each), _code(", ".join(with_defaults(each).values())), _cell(each.summary)]
+            for each in entries
+        ),
+    )
+    return text + "".join(_entry(each) for each in entries)
+
+
+def _link(entry: Entry) -> str:
+    return f"[{entry.name}](#{_anchor(entry)})"
+
+
+def _anchor(entry: Entry) -> str:
+    return entry.name.lower().replace(".", "")
+
+
+def _entry(entry: Entry) -> str:
+    text = f"\n## {entry.name}\n\n"
+    if entry.aliases:
+        text += f"Also called {', '.join(map(_code, entry.aliases))}.\n\n"
+    for title, section in sections(entry.explanation):
+        if title == "Parameters":
+            rows = [
+                [_code(head), _cell(meaning)] for head, meaning in explained_options(entry, section)
+            ]
+            text += table(["option", "meaning"], rows) + "\n" if rows else ""
+        elif title not in LEFT_OUT and section:
+            text += f"**{title}**\n\n" * bool(title) + f"```text\n{section}\n```\n\n"
+    return text
+
+
+def api_page() -> str:
+    """Public names, in groups by where they live; autosummary writes a page for each."""
+    text = (
+        "# Python interface\n\n`weft` and `weft.plugins` are public; everything else may change.\n"
+    )
+    groups = {
+        "Functions": [name for name in weft.__all__ if name[0].islower()],
+        "Types": [name for name in weft.__all__ if name[0].isupper()],
+    }
+    for title, names in groups.items():
+        text += f"\n## {title}\n\n{_autosummary('weft', names)}"
+    text += "\n## Decorators and types for plug-ins\n\n"
+    return text + _autosummary("weft.plugins", [n for n in plugins.__all__ if n[0].isupper()])
+
+
+def _autosummary(module: str, names: Iterable[str]) -> str:
+    listed = "".join(f"   {name}\n" for name in names)
+    return (
+        f"```{{eval-rst}}\n.. currentmodule:: {module}\n\n.. autosummary::\n   :toctree: api\n\n"
+        f"{listed}```\n"
+    )
+
+
+def pages() -> dict[str, str]:
+    """File name -> text of each page."""
+    written = {
+        "options": options_page(),
+        "commands": commands_page(),
+        "columns": columns_page(),
+        "api": api_page(),
+        **{kind: registry_page(kind) for kind in KINDS},
+    }
+    listed = "\n".join(written)
+    written["index"] = (
+        "# Reference\n\nThese pages are made from the code.\n\n"
+        f"```{{toctree}}\n:maxdepth: 1\n\n{listed}\n```\n"
+    )
+    return written
+
+
+def write_pages(folder: Path) -> None:
+    """Write every page that differs from what is there."""
+    folder.mkdir(exist_ok=True)
+    for name, text in pages().items():
+        path = folder / f"{name}.md"
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+
+
+if __name__ == "__main__":
+    write_pages(Path(__file__).parent / "reference")
