@@ -135,6 +135,8 @@ def test_mistakes_are_counted_once(tmp_path) -> None:
     for text, message in (
         ("[job]\nworkload = 'x'", r"x\.toml:2: job: .* expected \[\[job\]\], once for each job$"),
         ("job = [3]", r"x\.toml:2: job 1: 3 does not fit: expected a table$"),
+        ("[[job]]\nworkload = 'barrier'\noptions = [1]", "options: .* expected NAME=VALUE"),
+        ("[faults]\nslow = [1]\n[[job]]\nworkload = 'x'", r"slow: .* expected node\[port\]=RATE"),
         ("[[job]]\nworkload = 'x'\nranks = 0", r":4: job 1, ranks: 0 .* expected 1 or more$"),
         ("[[job]]\nworkload = 3\nranks = 0", r"job 1, workload: 3 .* \(and 1 more mistake\)$"),
     ):

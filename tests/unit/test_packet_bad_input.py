@@ -33,6 +33,7 @@ def one_message(size_bytes: int):
     ("options", "said"),
     [
         ({"policy": "sprai"}, r"unknown policy 'sprai' \(did you mean 'spray'\?\)"),
+        ({"policy": ""}, "unknown policy ''; there are adaptive"),
         ({"policy": 3}, "policy: 3 does not fit: expected text"),
         ({"policy": "deterministic:x=1"}, "policy 'deterministic' has no option 'x'"),
         ({"lids": "frist"}, "unknown lids 'frist'; there are first, hash, spread"),
@@ -158,6 +159,19 @@ def test_levels_need_a_lane() -> None:
     routes = replace(routes, lanes=replace(routes.lanes, tables=tables))
     with pytest.raises(InputError, match="SL 1 maps to VL 15; a virtual lane is 0 to 14"):
         simulate(torus, routes, load_workload("alltoall:size=64", 5))
+
+
+def test_truth_values_of_numpy_are_truth_values() -> None:
+    for level in ("flow", "packet"):
+        asked, unasked = (
+            weft.simulate(
+                TREE, ROUTES, one_message(100_000), level=level, handshake=np.bool_(value)
+            ).makespan_ns
+            for value in (True, False)
+        )
+        assert asked is not None
+        assert unasked is not None
+        assert unasked < asked
 
 
 def test_pairs_without_a_path_are_named() -> None:

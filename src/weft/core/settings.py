@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type_hints
 
+import numpy as np
 from pydantic import BeforeValidator, Field
 
 from weft.core.docstrings import meanings
@@ -246,9 +247,9 @@ def _number(value: Any) -> Any:
 
 def _truth(value: Any) -> Any:
     made = {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
-    if not isinstance(made, bool):
+    if not isinstance(made, bool | np.bool_):
         raise ValueError("expected true or false")
-    return made
+    return bool(made)
 
 
 def pairs_of(text_is: str, last: bool = False) -> Callable[[Any], Any]:
@@ -267,6 +268,8 @@ def pairs_of(text_is: str, last: bool = False) -> Callable[[Any], Any]:
             return given
         found: dict[str, str] = {}
         for text in given:
+            if not isinstance(text, str):
+                raise ValueError(f"expected {text_is}")
             name, equals, value = text.rpartition("=") if last else text.partition("=")
             if not (name and equals and value):
                 raise ValueError(f"expected {text_is}")

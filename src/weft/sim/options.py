@@ -198,7 +198,7 @@ class RunSettings(Settings):
         return {
             **self._of("packet"),
             "hardware": replace(self.hardware, switch_latency_ns=self.latency_of_switches_ns),
-            "policy": self.policy or usual_policy(routes),
+            "policy": usual_policy(routes) if self.policy is None else self.policy,
         }
 
     def _of(self, level: Level) -> dict[str, Any]:
