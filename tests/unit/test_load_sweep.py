@@ -317,6 +317,7 @@ def test_the_command_finds_the_saturation_load(capsys) -> None:
         (("--hardware", "speedup=0"), "--hardware: speedup: '0' does not fit: expected 1 or more"),
         (("--hardware", "mtu=1KiB,buffer=512"), "a packet of 1024 + 26 bytes needs 17"),
         (("--hardware", "speedup=1", "--hardware", "speedup=1"), "given twice"),
+        (("--hardware", "queues=voq"), "--hardware queues goes with --level packet"),
         (("--policy", "ecmp"), "--policy goes with --level packet"),
         (("--sharing", "fair"), "--sharing: 'fair' does not fit: expected 'maxmin', 'penalty' or"),
         (("--plot", "curves.gif"), "expected a name that ends in .png"),

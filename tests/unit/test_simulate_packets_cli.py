@@ -252,6 +252,16 @@ def test_a_page_and_congestion_come_with_snapshots(capsys, tmp_path) -> None:
         assert said in err or "--snapshot goes with --level packet" in err
 
 
+def test_hardware_that_the_flow_level_does_not_know_needs_the_packet_level(capsys) -> None:
+    words = (TREE, "--workload", "barrier", "--hardware")
+    status, out, err = run(capsys, *words, "mtu=1KiB,queues=voq")
+    assert (status, out) == (2, "")
+    assert "--hardware queues goes with --level packet; the flow level takes mtu, header" in err
+    status, out, _ = run(capsys, *words, "mtu=32KiB,buffer=64KiB,switch_latency=1us")
+    assert status == 0
+    assert "mtu 32768 B" in out
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -9,7 +9,7 @@ from weft.core.errors import InputError
 from weft.core.settings import settings
 from weft.experiment.spec import Experiment, Head, JobPart, OutputPart
 from weft.sim.options import RunSettings
-from weft.sim.packet.hardware import parse_hardware
+from weft.sim.packet.hardware import check_known, parse_hardware
 
 _JOB, _OUTPUT = settings(JobPart), settings(OutputPart)
 _OWN = [item for item in settings(Experiment) if item.key == "max_seconds"]
@@ -52,6 +52,7 @@ class RunOptions(_Options):  # type: ignore[misc]
         for name, item in self.items.items():
             if self.is_given(name) and not any(map(item.of, levels)):
                 raise InputError(f"{item.flag} goes with --level {' or '.join(item.option.levels)}")
+        check_known(parse_hardware(self.value("hardware")), levels)
 
 
 NO_OPTIONS = RunOptions()

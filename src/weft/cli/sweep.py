@@ -35,7 +35,7 @@ from weft.kernels.flow import engine as flow_engine
 from weft.report.load_curves import SUFFIXES, write_load_curves
 from weft.sim.options import RunSettings
 from weft.sim.packet import Hardware
-from weft.sim.packet.hardware import hardware_of, parse_hardware
+from weft.sim.packet.hardware import check_known, hardware_of, parse_hardware
 from weft.sim.packet.policies import loop as packet_loop
 from weft.sim.sweep import SWEEP_COLUMNS, TrafficSettings, saturation_load, sweep
 from weft.sim.sweep.settings import OWN
@@ -74,6 +74,7 @@ class SweepOptions(_Options):  # type: ignore[misc]
             value = self.value(name)
             if item.field == "hardware":
                 found[item.field] = _hardware(value)
+                check_known(parse_hardware(value), (level,))
             elif item.field == "policy":
                 found[item.field] = value
             else:

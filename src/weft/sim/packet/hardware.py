@@ -210,6 +210,8 @@ def _written() -> Iterator[Setting]:
             yield item
 
 
+#: Keys of what the flow level takes; a buffer has to hold a packet, whatever uses it.
+OF_FLOW = ("mtu", "header", "buffer", "switch_latency")
 #: Every setting that users write, by its key.
 WRITTEN: Mapping[str, Setting] = {item.key: item for item in _written()}
 NAMES = tuple(WRITTEN)
@@ -258,6 +260,21 @@ def hardware_of(given: Mapping[str, Any]) -> Hardware:
     except InputError as error:
         # As users call it.
         raise InputError(_FIELD.sub(lambda found: _KEYS[found[0]], error.message)) from None
+
+
+def check_known(given: Iterable[str], levels: Iterable[str]) -> None:
+    """Refuse keys of hardware that no level knows.
+
+    Raises
+    ------
+    InputError
+        On the first of the packet level's own, where that level is none of these.
+    """
+    own = next((key for key in given if key not in OF_FLOW), None)
+    if own is not None and "packet" not in levels:
+        raise InputError(
+            f"--hardware {own} goes with --level packet; the flow level takes {', '.join(OF_FLOW)}"
+        )
 
 
 def _entries(value: Any) -> Any:
