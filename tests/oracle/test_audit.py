@@ -325,12 +325,11 @@ def test_on_the_command_line(
     broken = edited(
         dumped, tmp_path / "a", "opensm-lfts.dump", r"^Unicast lids.*?lids dumped\n", ""
     )
-    assert main(["opensm", "audit", str(broken), "--json", str(tmp_path / "out.json")]) == 1
+    assert main(["opensm", "audit", str(broken)]) == 1
     assert "2 WRONG" in capsys.readouterr().out
-    result = json.loads((tmp_path / "out.json").read_text())
+    assert main(["opensm", "audit", str(broken), "--json"]) == 1
+    result = json.loads(capsys.readouterr().out)
     assert result["ok"] is False
     assert [finding["kind"] for finding in result["findings"]] == ["unrouted", "no table"]
-    assert main(["opensm", "audit", str(broken), "--json", "-"]) == 1
-    assert json.loads(capsys.readouterr().out) == result
     assert main(["opensm", "audit", str(tmp_path / "nowhere")]) == 2
     assert "nowhere" in capsys.readouterr().err

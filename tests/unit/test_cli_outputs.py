@@ -32,7 +32,6 @@ FILES = [
     (("trace", "format", "x.trace"), "-o", ".trace"),
     (("trace", "dense", "x.trace"), "-o", ".trace"),
     (("trace", "fold", "x.trace"), "-o", ".trace"),
-    (("opensm", "audit", "."), "--json", ".json"),
 ]
 #: Commands with an option for a folder.
 FOLDERS = [

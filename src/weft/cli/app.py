@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import traceback
 import warnings
 from collections.abc import Sequence
 from typing import Any, TextIO
@@ -12,6 +13,7 @@ from typing import Any, TextIO
 import cyclopts
 
 from weft import __version__
+from weft.cli.machine_output import FLAGS, output_by, split_flags
 from weft.cli.mistakes import attached, explained
 from weft.cli.output import printable_output
 from weft.core.errors import WeftError
@@ -33,9 +35,17 @@ COMMANDS = {
         "weft.cli.convert:convert_command",
         "Write a fabric as ibnetdiscover, ibsim, node-name-map, Slurm, GraphML or Graphviz.",
     ),
+    "completion": (
+        "weft.cli.completion:completion_command",
+        "Print a script that completes commands and options in bash, zsh or fish.",
+    ),
     "cost": (
         "weft.cli.cost:cost_command",
         "Put a fabric into racks: switches, ports, cables by length, and the cabling list.",
+    ),
+    "doctor": (
+        "weft.cli.doctor:doctor_command",
+        "Print versions, missing programs and the state of the kernel cache, for bug reports.",
     ),
     "info": (
         "weft.cli.info:info_command",
@@ -97,6 +107,8 @@ def program(words: Sequence[str] = ()) -> cyclopts.App:
     app = cyclopts.App(
         name="weft",
         help="Build, route, check and compare HPC and data-centre interconnects.",
+        help_epilogue="Every command also takes:\n\n"
+        + "\n\n".join(f"`{flag}`: {text}" for flag, text in FLAGS.items()),
         help_format="markdown",
         version=__version__,
         default_parameter=cyclopts.Parameter(negative=(), show_default=_worth_showing),
@@ -121,9 +133,10 @@ def run(words: Sequence[str]) -> int:
         Exit status: 0, 2 on bad input (one line on standard error), or what the command gives.
     """
     warnings.showwarning = _show_warning
+    flags, words = split_flags(words)
     app = program(words)
     try:
-        with stoppable(), printable_output():
+        with stoppable(), printable_output(), output_by(flags):
             result = app(
                 attached(words), exit_on_error=False, print_error=False,
                 result_action="return_value",
@@ -133,6 +146,8 @@ def run(words: Sequence[str]) -> int:
     except cyclopts.CycloptsError as error:
         return _fail(explained(error))
     except WeftError as error:
+        if "--verbose" in flags:
+            traceback.print_exc()
         return _fail(str(error))
     except KeyboardInterrupt:
         word, status = ended_by()

@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from weft.cli.common import Whole, announced_compile, check_files, console
+from weft.cli.machine_output import emit
 from weft.contention.calibration import COEFFICIENTS, Calibration, fit
 from weft.contention.coefficients import INFINIBAND, read_coefficients, write_coefficients
 from weft.contention.measurements import read_measurements
@@ -88,6 +89,10 @@ def calibrate_command(
         )
     if penalties is not None:
         write_text(penalties, found.recovery.frame().write_csv())
+    emit(
+        coefficients=found.model, standard_errors=found.uncertainty, errors=found.errors,
+        inverse_bandwidth_s_per_byte=found.inverse_bandwidth_s_per_byte,
+    )  # fmt: skip
     screen = console()
     screen.print(_coefficients(found))
     screen.print(_errors(found))

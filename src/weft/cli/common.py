@@ -15,6 +15,7 @@ from cyclopts import Parameter, Token
 from rich.console import Console
 
 from weft.cli.compile_helpers import compile_helpers
+from weft.cli.machine_output import given
 from weft.cli.options import options_of
 from weft.core.errors import STANDARD_INPUT, InputError
 from weft.core.settings import settings
@@ -122,6 +123,8 @@ class _CompileWatch:
         """Take note of a kernel whose compilation starts or ends."""
         before = self._depth
         self._depth += 1 if event.is_start else -1
+        if event.is_start and given("--verbose"):
+            print(f"weft: compiling {event.data['dispatcher'].py_func.__name__}", file=sys.stderr)
         if not before:
             if self._begin is not None:
                 self._begin()

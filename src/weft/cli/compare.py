@@ -30,6 +30,7 @@ from weft.cli.common import (
     check_files,
     console,
 )
+from weft.cli.machine_output import emit
 from weft.cli.options import split_names
 from weft.core.columns import write_table
 from weft.core.errors import InputError
@@ -115,6 +116,10 @@ def compare_command(
         )
     out = console()
     show(result, out)
+    emit(
+        engines=result.table, patterns=result.runs_table, advice=advice(result),
+        refusals={each.name: each.refusal for each in result.outcomes if each.refusal},
+    )  # fmt: skip
     if timing:
         for outcome in result.outcomes:
             if outcome.routes is not None:

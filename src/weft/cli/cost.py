@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from weft.cli.common import NO_OPTIONS, FabricArgument, FabricOptions, check_files
+from weft.cli.machine_output import emit
 from weft.cli.options import options_of
 from weft.core.settings import settings
 from weft.machine_room import Layout, cost
@@ -42,6 +43,7 @@ def cost_command(
     made = cost(options.load(fabric), prices=prices, layout=room)
     if cables is not None:
         made.write_cables(cables)
+    emit(summary=made.summary, racks=made.racks, total_cost=made.total_cost, currency=made.currency)
     sys.stdout.write(made.text().rstrip("\n") + "\n")
     if cables is not None:
         print(f"cabling list: {cables}")

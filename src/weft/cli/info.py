@@ -7,12 +7,14 @@ from rich.table import Table
 
 from weft.advice.describe import describe
 from weft.cli.common import NO_OPTIONS, FabricArgument, FabricOptions, announced_compile, console
+from weft.cli.machine_output import emit
 
 
 def info_command(fabric: FabricArgument, /, *, options: FabricOptions = NO_OPTIONS) -> int:
     """Describe a fabric: counts, rates, diameter, bisection, and what the literature says."""
     with announced_compile():
         rows = describe(options.load(fabric))
+    emit(fabric=dict(rows))
     table = Table(show_header=False)
     table.add_column()
     table.add_column()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import textwrap
-from typing import Annotated, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 from cyclopts import Parameter
 from rich.console import Console
@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from weft.cli.common import console
+from weft.cli.machine_output import emit
 from weft.core.docstrings import parameters, sections
 from weft.core.errors import InputError
 from weft.core.registry import Entry, Registry, did_you_mean
@@ -88,6 +89,7 @@ def _expected() -> str:
 
 
 def _list(kind: str, out: Console) -> None:
+    emit(**{kind: [_facts(entry) for entry in KINDS[kind]]})
     table = Table(title=kind, title_justify="left")
     table.add_column("name")
     table.add_column("options")
@@ -96,6 +98,13 @@ def _list(kind: str, out: Console) -> None:
         options = ", ".join(with_defaults(entry).values())
         table.add_row(escape(_label(entry)), escape(options), escape(entry.summary))
     out.print(table)
+
+
+def _facts(entry: Entry) -> dict[str, Any]:
+    return {
+        "name": entry.name, "aliases": entry.aliases, "summary": entry.summary,
+        "options": list(with_defaults(entry).values()),
+    }  # fmt: skip
 
 
 def _label(entry: Entry) -> str:
@@ -140,6 +149,7 @@ def _with_unit(value: float, units: tuple[tuple[str, float], ...]) -> str:
 
 def _explain(entry: Entry, out: Console) -> None:
     """Print the docstring: what it is, its options with their defaults, and when it refuses."""
+    emit(**{entry.name: {**_facts(entry), "explanation": entry.explanation}})
     blocks = []
     for title, section in sections(entry.explanation):
         takes = title == "Parameters"

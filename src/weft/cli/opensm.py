@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -19,12 +18,11 @@ from weft.cli.common import (
     FabricOptions,
     Whole,
     announced_compile,
-    check_files,
     check_folder,
     console,
 )
-from weft.core.errors import STANDARD_INPUT, InputError
-from weft.core.files import write_text
+from weft.cli.machine_output import emit
+from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.fabrics.load import fabric as load_fabric
 from weft.opensm.audit import audit
@@ -54,14 +52,6 @@ def audit_command(
     management: Annotated[
         bool, Parameter(help="Take traffic of switches into the deadlock proof.")
     ] = False,
-    json_: Annotated[
-        str | None,
-        Parameter(
-            name="--json",
-            allow_leading_hyphen=True,
-            help="Write the result as JSON; '-' for the terminal.",
-        ),
-    ] = None,
 ) -> int:
     """Say what is wrong in a subnet: lost pairs, loops, deadlocks, fallbacks, overloaded cables.
 
@@ -73,18 +63,11 @@ def audit_command(
     for option, value in (("--format", format), ("--names", names)):
         if value is not None and fabric is None:
             raise InputError(f"{option} goes with --fabric")
-    to_terminal = json_ in STANDARD_INPUT  # what stands for the terminal here
-    if not to_terminal:
-        check_files(("--json", json_, ()))
     with announced_compile():
         made = None if fabric is None else load_fabric(fabric, format=format, names=names)
         found = audit([path, *more], made, management=management)
-    if to_terminal:
-        print(json.dumps(found.as_json(), indent=2))
-    else:
-        console().print(escape(found.text()), soft_wrap=True)
-        if json_ is not None:
-            write_text(json_, json.dumps(found.as_json(), indent=2) + "\n")
+    emit(**found.as_json())
+    console().print(escape(found.text()), soft_wrap=True)
     if not found.ok:
         return 1
     return 3 if found.open else 0

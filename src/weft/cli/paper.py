@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, get_origin, get_type_hints
 import cyclopts
 
 from weft.cli.common import Whole, announced_compile, check_folder
+from weft.cli.machine_output import emit
 from weft.core.docstrings import meanings, sections
 from weft.core.errors import InputError
 from weft.core.registry import Entry, convert
@@ -37,6 +38,8 @@ def _command(entry: Entry) -> Callable[..., int]:
         bound = paper.bind(entry, said)
         with announced_compile():
             study = entry.function(**bound)
+        claims = getattr(study, "claims_frame", None)
+        emit(text=study.text(), files=study.files, **({} if claims is None else {"claims": claims}))
         sys.stdout.write(study.text().rstrip("\n") + "\n")
         for path in study.files:
             print(path)

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from weft.cli.common import announced_compile, console
+from weft.cli.machine_output import emit
 from weft.contention import (
     INFINIBAND,
     PAPER_INVERSE_BANDWIDTH,
@@ -31,6 +32,10 @@ from weft.core.registry import did_you_mean
 
 #: Of graphs of more edges the table has no column of penalties: each edge could have thousands.
 MOST_PENALTIES = 1000
+#: Names of what ``--json`` prints of an edge.
+_EDGE = (
+    "name", "source", "destination", "size_bytes", "start_s", "completion_s", "elapsed_s",
+)  # fmt: skip
 
 
 def predict_command(
@@ -95,6 +100,16 @@ def predict_command(
         out.print(_steps_table(graph, found, digits))
     else:
         out.print(_table(graph, found, completion, elapsed, inverse, digits))
+    emit(
+        edges=[
+            dict(zip(_EDGE, row, strict=True))
+            for row in zip(
+                graph.names, graph.sources, graph.destinations, graph.size_bytes, graph.start_s,
+                completion, elapsed, strict=True,
+            )
+        ],
+        inverse_bandwidth_s_per_byte=inverse,
+    )  # fmt: skip
     counts = _count(len(graph.names), "edge")
     if found is not None:
         counts += f", {_count(len(found.end_s), 'step')}"

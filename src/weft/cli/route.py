@@ -14,6 +14,7 @@ from weft.cli.common import (
     announced_compile,
     console,
 )
+from weft.cli.machine_output import emit
 from weft.cli.options import split_names
 from weft.routing import route
 from weft.routing.validation.validate import validate
@@ -47,6 +48,12 @@ def route_command(
         made = options.load(fabric)
         routes = route(made, names or ("minhop",))
         found = validate(made, routes, management=management)
+    emit(
+        engine=routes.engine, options=routes.options, refusals=dict(routes.refusals),
+        notes=routes.notes, valid=found.ok, findings=found.findings(),
+        unrouted_pairs=found.num_unrouted_pairs, deadlock=found.deadlock, lanes=found.lanes,
+        pairs_by_hops=found.hops,
+    )  # fmt: skip
     out = console()
     for name, reason in routes.refusals:
         out.print(escape(f"{name} does not fit: {reason}"), soft_wrap=True)

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from weft.cli.machine_output import emit
 from weft.cli.simulate_packets_text import packet_details
 from weft.experiment import Experiment
 from weft.experiment.result_tables import job_rows, run_row, tables
@@ -130,6 +131,7 @@ def show(experiment: Experiment, outcomes: Sequence[Outcome], out: Console) -> N
         out.print(escape(line), soft_wrap=True)
     rows = [outcome.row or run_row(outcome) for outcome in outcomes]
     jobs = [row for outcome in outcomes for row in outcome.jobs or job_rows(outcome)]
+    emit(runs=rows, jobs=jobs)
     if len(outcomes) > 1:
         varying = [name for name in _AXES if len({row[name] for row in rows}) > 1]
         hidden = {name for name in _AXES if name not in varying}

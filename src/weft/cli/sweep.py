@@ -24,6 +24,7 @@ from weft.cli.common import (
     check_files,
     console,
 )
+from weft.cli.machine_output import emit
 from weft.cli.options import options_of, split_names
 from weft.core.columns import write_table
 from weft.core.errors import InputError
@@ -146,6 +147,7 @@ def sweep_command(
             )
         out = console()
         show(found, out)
+        emit(loads=found)
         if output is not None:
             write_table(found, output)
         results = found.filter(pl.col("offered_load").is_not_null())
@@ -160,6 +162,7 @@ def sweep_command(
                     processes=processes, progress=progress, **given,
                 )  # fmt: skip
             show_saturation(limits, out)
+            emit(saturation=limits)
             whole = "interrupted" not in limits["status"]
     if not whole:
         word, status = ended_by()

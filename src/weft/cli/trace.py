@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from weft.cli.common import Whole, check_files, console
+from weft.cli.machine_output import emit
 from weft.core.errors import InputError
 from weft.core.files import read_text, write_text
 from weft.workload import Workload
@@ -117,14 +118,18 @@ def check_command(
 ) -> int:
     """Check that a program is right and that all messages match, and say what it holds."""
     workload = _workload(file, ranks, settings, seed, format)
+    counts = {
+        "ranks": workload.num_ranks,
+        "operations": workload.num_ops,
+        "messages": len(workload.messages),
+        "bytes": int(workload.size_bytes[workload.messages].sum()),
+    }
+    phases = [name for name in workload.phase_names if name]
+    emit(name=workload.name, **counts, phases=phases, notes=workload.notes)
     table = Table(box=None, show_header=False)
     table.add_row("name", workload.name)
-    table.add_row("ranks", f"{workload.num_ranks:,}")
-    table.add_row("operations", f"{workload.num_ops:,}")
-    table.add_row("messages", f"{len(workload.messages):,}")
-    size = int(workload.size_bytes[workload.messages].sum())
-    table.add_row("bytes", f"{size:,}")
-    phases = [name for name in workload.phase_names if name]
+    for name, value in counts.items():
+        table.add_row(name, f"{value:,}")
     if phases:
         table.add_row("phases", ", ".join(phases))
     console().print(table)

@@ -39,8 +39,12 @@ WARM_UP, COOL_DOWN, DRAIN = 0.25, 0.25, 10.0
 #: Loads are told apart, and seeds made of them, to this.
 LOAD_STEP = 1e-6
 
-#: Settings of runs that a sweep has no use for.
-OWN = ("max_time_ns", "snapshot_ns", "trace")
+#: Settings of runs that have no effect in a sweep: its messages need no receive, and each host has
+#: one rank.
+OWN = (
+    "eager_bytes", "handshake", "local_gbps", "local_latency_ns", "max_time_ns", "snapshot_ns",
+    "trace",
+)  # fmt: skip
 
 #: Routes of a sweep: an engine by name, routes, or several of both.
 Engines = str | Routes | Sequence[str | Routes]
