@@ -9,12 +9,12 @@ OUT ?= out
 FABRIC ?= examples/cluster.ibnetdiscover
 NAMES ?=
 WORKERS ?= auto
-CODE := src tests benchmarks examples docs/conf.py docs/reference.py docs/gallery
+CODE := src tests benchmarks examples docs/conf.py docs/*.py docs/gallery
 
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint unit validate bench system clean
+.PHONY: demo test lint unit docs validate bench system clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -24,7 +24,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 	touch $@
 
 $(VENV)/.tested: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --only-binary :all: --editable '.[test,lint]'
+	$(BIN)/python -m pip install --quiet --only-binary :all: --editable '.[test,lint,docs]'
 	touch $@ $(VENV)/.installed
 
 demo: $(VENV)/.installed
@@ -32,7 +32,7 @@ demo: $(VENV)/.installed
 	$(BIN)/weft compare '$(FABRIC)' $(if $(NAMES),--names '$(NAMES)') --report $(OUT)/report.html
 	@echo "Open $(abspath $(OUT)/report.html) in a browser."
 
-test: system $(VENV)/.tested lint unit
+test: system $(VENV)/.tested lint unit docs
 
 # Packages of the real counterparts that tests run; needs root on Debian.
 system:
@@ -49,6 +49,10 @@ unit: $(VENV)/.tested
 	$(BIN)/weft warmup
 	$(BIN)/python -m pytest -n $(WORKERS) -m 'not slow'
 
+# The site, without network: open docs/_build/html/index.html.
+docs: $(VENV)/.tested
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+
 validate: $(VENV)/.tested
 	$(BIN)/python -m pytest -m slow
 
@@ -56,4 +60,4 @@ bench: $(VENV)/.tested
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) $(OUT)
+	rm -rf $(VENV) $(OUT) docs/_build docs/auto_gallery docs/reference

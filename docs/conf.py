@@ -24,7 +24,8 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "gallery", "**/README.md"]
+templates_path = ["_templates"]
+exclude_patterns = ["_build", "_templates", "gallery"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 
 myst_enable_extensions = ["colon_fence", "deflist"]
@@ -33,16 +34,20 @@ numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 autosummary_generate = True
 autodoc_typehints = "none"
+autodoc_preserve_defaults = True
 autodoc_default_options = {"members": True, "member-order": "bysource"}
 default_role = "code"
 
 sphinx_gallery_conf = {
     "examples_dirs": "gallery",
     "gallery_dirs": "auto_gallery",
+    "image_scrapers": ("matplotlib", "notebook_figures"),
+    "ignore_repr_types": "NotebookFigure",
     "filename_pattern": r"/plot_",
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,
+    "write_computation_times": False,
     "min_reported_time": 60,
     "abort_on_example_error": True,
     "within_subsection_order": "FileNameSortKey",
