@@ -199,6 +199,6 @@ def test_what_cannot_be_is_refused(options: dict[str, Any], message: str) -> Non
 
 def test_too_many_messages_are_refused_before_they_are_drawn() -> None:
     with pytest.raises(
-        NotApplicable, match=r"20 sources send about 1.6e\+10 messages, and at most 67,108,864"
+        NotApplicable, match=r"20 sources send about 1.6e\+10 messages, .* maximum of 67,108,864"
     ):
         sources(duration_ns="0.2s", size=1, load=1, rate_gbps=32)

@@ -221,8 +221,8 @@ def test_a_wrong_spec_is_refused(spec: str, message: str) -> None:
         ("bcast", [0, 1], 1, {"algorithm": ""}, "bcast has no algorithm ''"),
         ("bcast", [0, 1], -5, {}, "bcast: a size of -5 bytes; sizes are 0 to 2^56"),
         ("bcast", [0, 1], 2**60, {}, "a size of 1152921504606846976 bytes"),
-        ("bcast", [0, 1], 0.5, {}, "size 0.5 is no whole number"),
-        ("bcast", [0, 1], float("nan"), {}, "size nan is no whole number"),
+        ("bcast", [0, 1], 0.5, {}, "size 0.5 is not a whole number"),
+        ("bcast", [0, 1], float("nan"), {}, "size nan is not a whole number"),
         ("bcast", [0, 1], [1, 2], {}, "sizes of shape (2,); expected one number"),
         ("gather", [0, 1], [1, 2], {}, "sizes of shape (2,); expected one number"),
         ("gatherv", [0, 1], [1, 2, 3], {}, "sizes of shape (3,); expected one number or an array"),
@@ -278,10 +278,10 @@ def test_no_message_can_be_taken_for_that_of_a_collective(tag: int) -> None:
     for way in ways:
         after, before = WorkloadBuilder(2), WorkloadBuilder(2)
         collective_on(after, "barrier", [0, 1])
-        with pytest.raises(InputError, match="tags below 0 are those of collectives"):
+        with pytest.raises(InputError, match="tags below 0 are reserved for the collectives"):
             way(after)
         way(before)
-        with pytest.raises(InputError, match="tags below 0, which are those of collectives"):
+        with pytest.raises(InputError, match="tags below 0, which are reserved for coll"):
             collective_on(before, "barrier", [0, 1])
 
 

@@ -45,7 +45,7 @@ def test_a_spec_becomes_a_schedule(capsys: pytest.CaptureFixture[str], tmp_path:
     assert main(["convert", spec, "--ranks", "4", "-o", str(path)]) == 0
     assert len(read_workload(path).messages) == len(load_workload(spec, 4).messages) == 24
     assert main(["convert", spec, "-o", str(path)]) == 2
-    assert "how many ranks?" in capsys.readouterr().err
+    assert "needs a number of ranks" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -149,8 +149,8 @@ def refused() -> Iterator[tuple[list[Job], str]]:
     four = ring(4)
     yield [], "there is no job"
     yield [Job(four, "a"), Job(four, "a")], "two jobs are called 'a'"
-    yield [Job(four, "a: b")], "'a: b' is no name of a job"
-    yield [Job(four, "")], "'' is no name of a job"
+    yield [Job(four, "a: b")], "'a: b' is not a job name"
+    yield [Job(four, "")], "'' is not a job name"
     yield [Job(four, "a", start_ns=-1.0)], r"job a: a start at -1\.0 ns"
     yield [Job(four, "a", start_ns=float("nan"))], "job a: a start at nan ns"
     yield [Job(four, "a", start_ns=float("inf"))], "job a: a start at inf ns"
@@ -158,12 +158,12 @@ def refused() -> Iterator[tuple[list[Job], str]]:
     yield [Job(four, "a"), Job(four, "b", "hosts:h[4-5]")], r"job b: placement hosts: 4 ranks"
     yield (
         [Job(ring(9), "a"), Job(ring(9), "b", "random")],
-        r"job b: placement random: 9 ranks do not fit on the 7 hosts of xgft:2;4,4;1,4 that are "
-        r"free \(9 more have ranks of a\), one rank each: 7 fit",
+        r"job b: placement random: 9 ranks do not fit on the 7 hosts of xgft:2;4,4;1,4 without "
+        r"other jobs \(9 have ranks of a\), one rank each: 7 fit",
     )
     yield (
         [Job(four, "a"), Job(four, "b", hosts="h[2-5]")],
-        r"job b: .* the 2 hosts that it may use that are free \(2 more have ranks of a\).*: 2 fit",
+        r"job b: .* the 2 hosts that it may use without other jobs \(2 have ranks of a\).*: 2 fit",
     )
 
 

@@ -233,7 +233,7 @@ def test_large_tags_are_told_apart() -> None:
         (
             goal("a: calc 1\nb: calc 2\na requires b\nb requires a"),
             3,
-            r"wait for each other in a circle: operation 0 of rank 0 .* operation 1 of rank 0",
+            r"wait for each other in a cycle: operation 0 of rank 0 .* operation 1 of rank 0",
         ),
         (goal("calc 1\nsend 1b to 1"), 4, r"operation 1 of rank 0 .* has no matching receive"),
         (goal("", "recv 1b from 0"), 6, r"operation 0 of rank 1 .* has no matching send"),

@@ -1,4 +1,4 @@
-"""What runs over a fabric: who computes, and who sends how much to whom."""
+"""Workloads: the programs of ranks, and the messages that they send over a fabric."""
 
 from weft.workload.builder import RankProgram, WorkloadBuilder
 from weft.workload.load import load_workload

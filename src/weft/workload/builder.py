@@ -1,4 +1,4 @@
-"""`WorkloadBuilder`: the one way to make a `Workload`, for people and for every front end."""
+"""`WorkloadBuilder`, which users and all front ends construct a `Workload` with."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from weft.workload.workload import Kind, Workload
 
 
 class WorkloadBuilder(ProgramOrder):
-    """Writes the programs of all ranks, one operation after the other.
+    """Builder of a workload: appends operations to the programs of ranks.
 
-    Every method that adds an operation takes one rank or an array of ranks (each at most once) and
-    adds one operation to the program of each; other arguments hold for all of them or are given
-    one for each. It returns the operations' handles: an int for one rank, else int64 [ranks].
+    Every method that adds an operation takes one rank or an array of distinct ranks and adds one
+    operation to the program of each; other arguments are one value for all ranks or an array of
+    one value per rank. It returns the operations' handles: an int for one rank, else int64 [ranks].
 
     A rank's next operation waits for its last blocking ones (`calc`, `send`, `recv`, `sendrecv`)
-    and for those that `wait` or `waitall` named. An operation with ``after`` stands beside that
-    order: it waits for what it names alone, later ones do not wait for it, and `waitall` passes it
-    over; `wait` and ``after`` may name it. Peers are ranks of the whole workload, whatever the
-    communicator.
+    and for those passed to `wait` or covered by `waitall`. An operation with ``after`` is outside
+    program order: it waits only for the operations in ``after``, later ones do not wait for it,
+    and `waitall` does not include it; `wait` and ``after`` may name it. Peers are world ranks,
+    whatever the communicator.
 
     Parameters
     ----------
     num_ranks
         Ranks, numbered from 0.
     name
-        What the workload is, for messages and results.
+        Name of the workload in messages and results.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class WorkloadBuilder(ProgramOrder):
     Workload('ping-pong': 2 ranks, 4 operations, 2 messages)
     """
 
-    # -- what ranks do -----------------------------------------------------------------------------
+    # -- operations in program order ---------------------------------------------------------------
 
     def calc(
         self,
@@ -57,18 +57,18 @@ class WorkloadBuilder(ProgramOrder):
         cpu: ArrayLike = 0,
         after: Iterable[int] | None = None,
     ) -> Any:
-        """Compute.
+        """Add a calculation.
 
         Parameters
         ----------
         ranks
             One rank or several.
         duration_ns
-            How long.
+            Duration of the calculation.
         cpu
-            Processor of the rank, 0 to 255: calculations on one run one at a time.
+            Processor of the rank, 0 to 255; it runs one calculation at a time.
         after
-            Operations to wait for, instead of the rank's last ones; of one rank only.
+            Operations to wait for, in place of the rank's last ones; for one rank only.
 
         Raises
         ------
@@ -89,13 +89,13 @@ class WorkloadBuilder(ProgramOrder):
         *,
         after: Iterable[int] | None = None,
     ) -> Any:
-        """Send and wait until the buffer may be used again.
+        """Add a blocking send, which ends when its buffer may be reused.
 
         Raises
         ------
         InputError
             On a rank or communicator that does not exist, a size below 0 or above 2^56, or a tag
-            below 0 beside collectives, whose tags those are.
+            below 0 in a workload with collectives, for which those tags are reserved.
         """
         return self._message(Kind.SEND, ranks, to, size_bytes, tag, comm, True, after)
 
@@ -109,7 +109,7 @@ class WorkloadBuilder(ProgramOrder):
         *,
         after: Iterable[int] | None = None,
     ) -> Any:
-        """Receive, up to a size, and wait for it. Raises as `send`."""
+        """Add a blocking receive of at most `size_bytes`. Raises as `send`."""
         return self._message(Kind.RECV, ranks, source, size_bytes, tag, comm, True, after)
 
     def isend(
@@ -122,7 +122,7 @@ class WorkloadBuilder(ProgramOrder):
         *,
         after: Iterable[int] | None = None,
     ) -> Any:
-        """Begin to send; `wait` ends it. Raises as `send`."""
+        """Add a non-blocking send; `wait` completes it. Raises as `send`."""
         return self._message(Kind.SEND, ranks, to, size_bytes, tag, comm, False, after)
 
     def irecv(
@@ -135,7 +135,7 @@ class WorkloadBuilder(ProgramOrder):
         *,
         after: Iterable[int] | None = None,
     ) -> Any:
-        """Begin to receive; `wait` ends it. Raises as `send`."""
+        """Add a non-blocking receive; `wait` completes it. Raises as `send`."""
         return self._message(Kind.RECV, ranks, source, size_bytes, tag, comm, False, after)
 
     def put(
@@ -148,7 +148,10 @@ class WorkloadBuilder(ProgramOrder):
         release_ns: ArrayLike = 0.0,
         after: Iterable[int] | None = None,
     ) -> Any:
-        """Begin to send what needs no receive; not before `release_ns`. Raises as `send`."""
+        """Add a put, which needs no receive and starts at `release_ns` or later. Raises as `send`.
+
+        It does not block.
+        """
         return self._message(Kind.PUT, ranks, to, size_bytes, tag, 0, False, after, release_ns)
 
     def sendrecv(
@@ -161,7 +164,7 @@ class WorkloadBuilder(ProgramOrder):
         tag: ArrayLike = 0,
         comm: int = 0,
     ) -> None:
-        """Send and receive at once and wait for both.
+        """Add a concurrent send and receive, and block until both end.
 
         Parameters
         ----------
@@ -183,26 +186,26 @@ class WorkloadBuilder(ProgramOrder):
             (Kind.RECV, origin, recv_bytes, origin != NONE),
             (Kind.SEND, target, send_bytes, target != NONE),
         )
-        for row, (kind, peer, size, there) in enumerate(sides):
-            if there.any():
-                sizes = self._each(size, len(who), "size in bytes")[there]
-                tags = self._each(tag, len(who), "tag")[there]
-                handles[row, there] = self._message(
-                    kind, who[there], peer[there], sizes, tags, comm, None, None
+        for row, (kind, peer, size, active) in enumerate(sides):
+            if active.any():
+                sizes = self._each(size, len(who), "size in bytes")[active]
+                tags = self._each(tag, len(who), "tag")[active]
+                handles[row, active] = self._message(
+                    kind, who[active], peer[active], sizes, tags, comm, None, None
                 )
         self._wait_pair(who, handles)
 
     def key_request(
         self, ranks: ArrayLike, key: ArrayLike, comm: int = 0, tag: ArrayLike = 0
     ) -> Any:
-        """Ask for a routing key for a communicator (RODRequest)."""
+        """Add a request of a routing key for a communicator (RODRequest)."""
         return self._key(Kind.KEY_REQUEST, ranks, key, comm, tag)
 
     def key_done(self, ranks: ArrayLike, key: ArrayLike, comm: int = 0, tag: ArrayLike = 0) -> Any:
-        """Give a routing key back (RODDone)."""
+        """Add the return of a routing key (RODDone)."""
         return self._key(Kind.KEY_DONE, ranks, key, comm, tag)
 
-    # -- beyond program order ----------------------------------------------------------------------
+    # -- operations outside program order, tags, phases, communicators -----------------------------
 
     def operations(
         self,
@@ -218,28 +221,28 @@ class WorkloadBuilder(ProgramOrder):
         phase: ArrayLike | None = None,
         release_ns: ArrayLike = 0.0,
     ) -> NDArray[np.int64]:
-        """Add many operations at once; they wait for nothing but what `requires` names.
+        """Add many operations at once; their only dependencies are those added by `requires`.
 
         Parameters
         ----------
         ranks
-            [ops]: the rank of each; a rank may come often, its operations in program order.
+            [ops]: rank of each operation; the operations of one rank are in program order.
         kind
-            [ops], of `Kind`.
+            [ops], values of `Kind`.
         peer, size_bytes, tag, comm
             [ops]: of messages; of key operations the tag is the key, and the size is their tag.
-            Whatever stands there for calculations is not looked at.
+            Ignored for calculations.
         duration_ns, cpu
             [ops]: of calculations.
         phase
-            [ops]: phases by number, in the order in which `phase` named them, 0 for none; the
-            present one where left out.
+            [ops]: phase numbers, in the order of the calls of `phase`, 0 for none; the current
+            phase when left out.
         release_ns
             [ops]: as for `put`.
 
         Returns
         -------
-        int64 [ops]: their handles.
+        int64 [ops]: handles of the operations.
 
         Raises
         ------
@@ -255,7 +258,9 @@ class WorkloadBuilder(ProgramOrder):
         kinds = kinds.astype(np.uint8)
         comms = self._each(comm, len(who), "communicator", whole=True)
         for number in comms[(comms < 0) | (comms >= len(self._comms))][:1]:
-            raise InputError(f"there is no communicator {number}; there are {len(self._comms)}")
+            raise InputError(
+                f"there is no communicator {number}; the workload has {len(self._comms)}"
+            )
         if phase is not None and not np.isin(phase, np.arange(len(self._phases))).all():
             raise InputError(f"phase {phase!r}; phases are 0 to {len(self._phases) - 1}")
         message = kinds != Kind.CALC
@@ -265,9 +270,10 @@ class WorkloadBuilder(ProgramOrder):
         def checked(
             some: NDArray[np.bool_], values: ArrayLike, low: float, high: float, what: str, are: str
         ) -> Any:
-            given = self._each(values, len(who), what)
-            self._check(given[some], low, high, who[some], what, are)
-            return given
+            """Return one value per operation, of which those in `some` are in the range."""
+            array = self._each(values, len(who), what)
+            self._check(array[some], low, high, who[some], what, are)
+            return array
 
         peers = checked(between, peer, 0, self.num_ranks - 1, "peer", "ranks are")
         if np.any(np.asarray(release_ns) != 0):
@@ -294,10 +300,11 @@ class WorkloadBuilder(ProgramOrder):
 
     @contextmanager
     def reserved_tag(self, comm: int) -> Iterator[int]:
-        """A tag that no other message on a communicator has, for what is written meanwhile.
+        """Reserve a tag of a communicator for the operations added in the context.
 
-        The n-th of a communicator is -n; after 2^31 of them tags come again. A workload with
-        reserved tags has no other messages with tags below 0, so that none can match them.
+        The n-th reserved tag of a communicator is -n; after 2^31 of them tags are reused. A
+        workload with reserved tags has no other messages with tags below 0, so that none can match
+        those of a collective.
 
         Raises
         ------
@@ -306,8 +313,8 @@ class WorkloadBuilder(ProgramOrder):
         """
         if self._negative:
             raise InputError(
-                "there are messages with tags below 0, which are those of collectives; use tags "
-                "from 0 on beside them"
+                "the workload has messages with tags below 0, which are reserved for collectives; "
+                "use tags of 0 or more"
             )
         before = self._reserved.get(comm, 0)
         self._reserved[comm] = before % 2**31 + 1
@@ -318,37 +325,37 @@ class WorkloadBuilder(ProgramOrder):
             self._reserving = False
 
     def phase(self, name: str) -> None:
-        """Operations from here on belong to this phase, of which results give the times."""
+        """Assign the operations added from now on to a phase, for which results have times."""
         self._phase = self._phases.setdefault(name, len(self._phases))
 
     def communicator(self, members: ArrayLike, name: str = "") -> int:
-        """Number of a new communicator: its messages match among themselves only.
+        """Create a communicator, whose messages match only each other, and return its number.
 
         Raises
         ------
         InputError
-            On a rank that does not exist or stands there twice.
+            On a rank that does not exist or is listed twice.
         """
         self._ranks(np.atleast_1d(members))
         self._comms.append(name or str(len(self._comms)))
         return len(self._comms) - 1
 
     def rank(self, rank: int) -> RankProgram:
-        """The program of one rank, for chains of calls."""
+        """Return the program of one rank, for chained calls."""
         self._ranks(rank)
         return RankProgram(self, rank)
 
     def build(self) -> Workload:
-        """The workload, its sends and receives matched.
+        """Return the workload with its sends and receives matched.
 
         Raises
         ------
         InputError
-            On a send or receive without its other side, a message larger than its receive, a
-            dependency between ranks, or operations that wait for each other in a circle; each
-            named by rank and operation. On more than 2^62 bytes in all.
+            On a send or receive without a match, a message larger than its receive, a dependency
+            between ranks, or operations that wait for each other in a cycle; the message names
+            the operations and their ranks. On more than 2^62 bytes in all.
         """
-        # A column at a time: with millions of operations each takes as much as the rest together.
+        # One column at a time, to keep the peak of memory low with millions of operations.
         offset, order = by_key(np.ascontiguousarray(self._ops.column(0)), self.num_ranks)
         number = np.empty(len(order), dtype=np.int32)
         number[order] = np.arange(len(order), dtype=np.int32)
@@ -356,14 +363,16 @@ class WorkloadBuilder(ProgramOrder):
             number, *(np.ascontiguousarray(self._edges.column(at)) for at in range(3))
         )
         del number
-        kind, peer, size, duration = (_placed(self._ops.column(at), order) for at in (1, 2, 3, 6))
+        kind, peer, size, duration = (
+            _reordered(self._ops.column(at), order) for at in (1, 2, 3, 6)
+        )
         tag, comm, phase = (
             column if column.strides == (0,) else column[order]
             for column in map(self._ops.column, (4, 5, 7))
         )
-        release = _placed(self._ops.column(8), order) if self._released else np.zeros(0)
+        release = _reordered(self._ops.column(8), order) if self._released else np.zeros(0)
         none = np.zeros(0, dtype=np.uint8)
-        cpu = _placed(self._ops.column(9), order) if self._uses_cpus else none
+        cpu = _reordered(self._ops.column(9), order) if self._uses_cpus else none
         del order
         unmatched = Workload(
             name=self.name,
@@ -395,15 +404,15 @@ class WorkloadBuilder(ProgramOrder):
         return match_messages(unmatched)
 
 
-def _placed(column: NDArray[Any], order: NDArray[np.int32]) -> NDArray[Any]:
-    """A column in another order; zeros, of which an array takes no memory, are not written."""
+def _reordered(column: NDArray[Any], order: NDArray[np.int32]) -> NDArray[Any]:
+    """Return a column in another order; pages of an all-zero column are never written."""
     if column.strides == (0,) and len(column) and not column[0]:
         return np.zeros(len(column), dtype=column.dtype)
     return column[order]
 
 
 class RankProgram:
-    """The program of one rank: `WorkloadBuilder`'s methods without the rank.
+    """Program of one rank: `WorkloadBuilder`'s methods without the argument of the rank.
 
     Blocking operations return the program itself, so that calls chain; `isend`, `irecv` and `put`
     return a handle for `wait`.
@@ -414,41 +423,41 @@ class RankProgram:
         self._rank = int(rank)
 
     def calc(self, duration_ns: float, *, cpu: int = 0) -> RankProgram:
-        """Compute."""
+        """Add a calculation."""
         self._builder.calc(self._rank, duration_ns, cpu=cpu)
         return self
 
     def send(self, to: int, size_bytes: int, tag: int = 0, comm: int = 0) -> RankProgram:
-        """Send and wait."""
+        """Add a blocking send."""
         self._builder.send(self._rank, to, size_bytes, tag, comm)
         return self
 
     def recv(self, source: int, size_bytes: int, tag: int = 0, comm: int = 0) -> RankProgram:
-        """Receive and wait."""
+        """Add a blocking receive."""
         self._builder.recv(self._rank, source, size_bytes, tag, comm)
         return self
 
     def isend(self, to: int, size_bytes: int, tag: int = 0, comm: int = 0) -> int:
-        """Begin to send."""
+        """Add a non-blocking send."""
         return int(self._builder.isend(self._rank, to, size_bytes, tag, comm))
 
     def irecv(self, source: int, size_bytes: int, tag: int = 0, comm: int = 0) -> int:
-        """Begin to receive."""
+        """Add a non-blocking receive."""
         return int(self._builder.irecv(self._rank, source, size_bytes, tag, comm))
 
     def put(self, to: int, size_bytes: int, tag: int = 0, *, release_ns: float = 0.0) -> int:
-        """Begin to send what needs no receive."""
+        """Add a put, which needs no receive."""
         return int(self._builder.put(self._rank, to, size_bytes, tag, release_ns=release_ns))
 
     def sendrecv(
         self, to: int, send_bytes: int, source: int, recv_bytes: int, tag: int = 0, comm: int = 0
     ) -> RankProgram:
-        """Send and receive at once, and wait."""
+        """Add a concurrent send and receive, and block until both end."""
         self._builder.sendrecv(self._rank, to, send_bytes, source, recv_bytes, tag, comm)
         return self
 
     def wait(self, *handles: int) -> RankProgram:
-        """Wait for these, or for all that was begun when none is named."""
+        """Wait for these operations, or for all non-blocking ones when none is named."""
         if handles:
             self._builder.wait(self._rank, handles)
         else:

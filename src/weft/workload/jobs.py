@@ -1,4 +1,4 @@
-"""Several jobs on one fabric, put together into one workload."""
+"""Several jobs on one fabric, combined into one workload."""
 
 from __future__ import annotations
 
@@ -22,31 +22,30 @@ from weft.workload.workload import Kind, Workload
 Overlap = Literal["refuse", "share"]
 _OVERLAPS = ("refuse", "share")
 
-#: Operations whose communicator matters.
+#: Operations with a communicator.
 _ON_COMM = (Kind.SEND, Kind.RECV, Kind.KEY_REQUEST, Kind.KEY_DONE)
-#: Operations are numbered in 32 bits.
+#: Largest number of operations; operation numbers have 32 bits.
 _MAX_OPS = 2**31 - 2
-#: A start so late that a nanosecond is lost in double precision.
+#: Latest start: beyond it double precision is coarser than a nanosecond.
 _LATEST_NS = 2.0**52
 
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """A workload with what it takes to run it beside others.
+    """Workload with its placement and start time.
 
     Parameters
     ----------
     workload
-        What its ranks do.
+        Programs of its ranks.
     name
-        What it is called in messages and results, without a colon; of several jobs each has a
-        name of its own.
+        Name in messages and results, without a colon; names of several jobs must differ.
     placement
-        Of its ranks: a placement's name with options, or the host number of each rank.
+        Placement of its ranks: a name with options, or the host number of each rank.
     ranks_per_host, distribution, hosts
-        As `weft.workload.placement.place` takes them.
+        As for `weft.workload.placement.place`.
     start_ns
-        When it begins.
+        Start time.
     """
 
     workload: Workload
@@ -65,22 +64,22 @@ class JobMix(FrozenArrays):
     Parameters
     ----------
     workload
-        All operations. Each job has communicators of its own, also in place of the world, so that
-        no message of one can match one of another.
+        All operations. Each job has communicators of its own, one for its world included, so that
+        messages of different jobs never match.
     hosts
         int32 [ranks]: host of each rank.
     job
-        int32 [ranks]: number of its job.
+        int32 [ranks]: number of each rank's job.
     first_rank
         int64 [jobs + 1]: ranks of job ``j`` are ``first_rank[j]:first_rank[j + 1]``.
     first_phase
-        int64 [jobs + 1]: likewise its phases.
+        int64 [jobs + 1]: phases of job ``j`` are ``first_phase[j]:first_phase[j + 1]``.
     names, workloads
-        Of the jobs, and of what each runs.
+        Names of the jobs, and of their workloads.
     start_ns
         float64 [jobs].
     notes
-        What readers of the workloads assumed.
+        Assumptions of the readers of the workloads.
     """
 
     workload: Workload
@@ -95,7 +94,7 @@ class JobMix(FrozenArrays):
 
     @cached_property
     def rank_in_job(self) -> NDArray[np.int32]:
-        """int32 [ranks]: number of each rank in its own job."""
+        """int32 [ranks]: number of each rank within its job."""
         ranks = np.arange(self.workload.num_ranks) - self.first_rank[self.job]
         return ranks.astype(np.int32)
 
@@ -108,26 +107,26 @@ class JobMix(FrozenArrays):
 
 
 def combine(jobs: Sequence[Job], fabric: Fabric, *, overlap: Overlap = "refuse") -> JobMix:
-    """Place jobs one after another and put them together into one workload.
+    """Place jobs one after another and combine them into one workload.
 
-    Where jobs may not overlap, a placement that picks hosts (linear, random, by coordinates, over
-    leaves) picks among those that no earlier job is on; one that names hosts (a rank file, a host
-    list, numbers) is refused when it names one of those. Where they may share, every job is placed
-    as if it were alone.
+    With ``refuse``, a placement that picks hosts (linear, random, coordinates, block, cyclic) picks
+    among the hosts without ranks of an earlier job; one that names hosts (a rank file, a host list,
+    numbers) is refused when it names a host in use. With ``share``, every job is placed as if it
+    were alone.
 
     Parameters
     ----------
     jobs
-        In the order in which they are placed.
+        Jobs, in the order of their placement.
     fabric
-        Where they run.
+        Fabric on which they run.
     overlap
         ``refuse`` a host with ranks of two jobs, or let them ``share`` it.
 
     Returns
     -------
     JobMix
-        One job alone keeps its workload as it is.
+        The jobs; a single one keeps its communicators and phases.
 
     Raises
     ------
@@ -135,7 +134,7 @@ def combine(jobs: Sequence[Job], fabric: Fabric, *, overlap: Overlap = "refuse")
         On two jobs of one name, a start time below 0, two jobs on one host where that is refused,
         too few hosts, or what `weft.workload.placement.place` refuses; it names the job.
     NotApplicable
-        When the fabric lacks what a placement goes by.
+        When the fabric lacks what a placement needs, such as coordinates.
     """
     placed = place_jobs(jobs, fabric, overlap=overlap)
     counts = [job.workload.num_ranks for job in jobs]
@@ -159,14 +158,14 @@ def combine(jobs: Sequence[Job], fabric: Fabric, *, overlap: Overlap = "refuse")
 def place_jobs(
     jobs: Sequence[Job], fabric: Fabric, *, overlap: Overlap = "refuse"
 ) -> list[NDArray[np.int32]]:
-    """Hosts of the ranks of jobs, placed one after another as `combine` does it.
+    """Return the hosts of the ranks of jobs, placed one after another as by `combine`.
 
-    Of the workloads only the numbers of ranks matter.
+    Of the workloads only the numbers of ranks and operations are used.
 
     Returns
     -------
     list of ndarray
-        Of each job int32 [ranks].
+        int32 [ranks] for each job.
 
     Raises
     ------
@@ -202,9 +201,11 @@ def _check(jobs: Sequence[Job]) -> None:
     seen: set[str] = set()
     for job in jobs:
         if not job.name or ":" in job.name or not job.name.isprintable():
-            raise InputError(f"{job.name!r} is no name of a job; it is one line without a colon")
+            raise InputError(
+                f"{job.name!r} is not a job name; expected one printable line without a colon"
+            )
         if job.name in seen:
-            raise InputError(f"two jobs are called {job.name!r}; each needs a name of its own")
+            raise InputError(f"two jobs are called {job.name!r}; names of jobs must differ")
         seen.add(job.name)
         start = job.start_ns
         if not isinstance(start, int | float | np.number) or not 0 <= start <= _LATEST_NS:
@@ -216,13 +217,13 @@ def _check(jobs: Sequence[Job]) -> None:
     ops = sum(job.workload.num_ops for job in jobs)
     for count, most, what in ((ranks, MAX_RANKS, "ranks"), (ops, _MAX_OPS, "operations")):
         if count > most:
-            raise InputError(f"the jobs have {count:,} {what} together, and at most {most:,} fit")
+            raise InputError(f"the jobs have {count:,} {what} together; expected at most {most:,}")
 
 
 def _placed(
     job: Job, fabric: Fabric, user: NDArray[np.int32], jobs: Sequence[Job], overlap: Overlap
 ) -> NDArray[np.int32]:
-    """Hosts of a job's ranks, given which job is on each host already."""
+    """Return the hosts of a job's ranks; `user` is the earlier job of each host, or -1."""
     options: dict[str, Any] = {
         "ranks_per_host": job.ranks_per_host,
         "distribution": job.distribution,
@@ -237,7 +238,7 @@ def _placed(
         return hosts
     others = ", ".join(jobs[number].name for number in np.unique(user[allowed][taken]))
     what = f"hosts of {fabric.name}" if job.hosts is None else "hosts that it may use"
-    offered = f"{what} that are free ({np.count_nonzero(taken):,} more have ranks of {others})"
+    offered = f"{what} without other jobs ({np.count_nonzero(taken):,} have ranks of {others})"
     return place(fabric, count, job.placement, hosts=allowed[~taken], offered=offered, **options)
 
 
@@ -262,19 +263,19 @@ def _starts(counts: Sequence[int]) -> NDArray[np.int64]:
 
 
 def _merged(jobs: Sequence[Job]) -> Workload:
-    """One workload of all jobs, each with ranks, communicators and phases of its own."""
+    """Return one workload of all jobs, each with ranks, communicators and phases of its own."""
     parts = [job.workload for job in jobs]
     if len(jobs) == 1:
         return parts[0] if not jobs[0].start_ns else _delayed(jobs[0])
     ranks = _starts([part.num_ranks for part in parts])
     ops = _starts([part.num_ops for part in parts])
     deps = _starts([len(part.dep) for part in parts])
-    # Communicator 0 is the world of all ranks, which none of the jobs uses.
+    # Communicator 0 is the world of all ranks; no job uses it.
     comms = 1 + _starts([len(part.comm_names) for part in parts])
     phases = _starts([len(part.phase_names) for part in parts])
 
     def joined(name: str, shifts: NDArray[np.int64] | None = None) -> NDArray[Any]:
-        """Arrays of all parts, after each other; numbers from 0 on are shifted."""
+        """Concatenate an array of all parts; entries of 0 or more are shifted."""
         arrays = [getattr(part, name) for part in parts]
         if shifts is not None:
             arrays = [
@@ -289,7 +290,7 @@ def _merged(jobs: Sequence[Job]) -> Workload:
         return np.concatenate([*moved, shifts[-1:]])
 
     def optional(name: str, fill: Any, length: str) -> NDArray[Any]:
-        """An array that may be empty where it says nothing; empty when all are."""
+        """Concatenate an optional array, filled where a part has none; empty when all are."""
         arrays = [getattr(part, name) for part in parts]
         if not any(len(array) for array in arrays):
             return np.asarray(arrays[0])
@@ -342,11 +343,12 @@ def _delayed(job: Job) -> Workload:
 
 
 def _releases(job: Job) -> NDArray[np.float64]:
-    """Time before which each operation does not start, counted from the start of all jobs.
+    """Return the earliest start of each operation of a job, relative to time 0 of all jobs.
 
-    It is enough to hold back those that wait for no other, and those that were held back already.
+    The start of the job delays only operations without dependencies and those with a release time;
+    all others follow these.
     """
     part = job.workload
     release = part.release_ns if len(part.release_ns) else np.zeros(part.num_ops)
-    held = (release > 0) | (np.diff(part.dep_offset) == 0)
-    return np.where(held, release + job.start_ns, release)
+    delayed = (release > 0) | (np.diff(part.dep_offset) == 0)
+    return np.where(delayed, release + job.start_ns, release)

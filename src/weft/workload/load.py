@@ -1,4 +1,4 @@
-"""A workload from whatever a user typed: a file, an application, a collective or a pattern."""
+"""Loading of a workload from a file or from the spec of an application, collective or pattern."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from weft.workload.formats import read_workload
 from weft.workload.patterns import pattern
 from weft.workload.workload import Workload
 
-#: Size of each message of a pattern that says none.
+#: Size of each message of a pattern without a size.
 PATTERN_BYTES = parse_bytes("64KiB")
 
 
@@ -27,30 +27,29 @@ def load_workload(
     format: str | None = None,
     **options: Any,
 ) -> Workload:
-    """Read a workload from a file, or make the one that a spec describes.
+    """Read a workload from a file, or construct it from a spec.
 
     Parameters
     ----------
     spec_or_path
         A file (``"-"`` is standard input) or folder; or the name of an application, a collective
         or a traffic pattern with options (``"hpcg:iterations=5"``,
-        ``"allreduce:size=1MiB,algorithm=ring"``, ``"transpose"``). What is both is the file, then
-        the application. A pattern is one message of 64 KiB for each of its flows; the application
-        ``pattern`` has more options.
+        ``"allreduce:size=1MiB,algorithm=ring"``, ``"transpose"``). A file takes precedence over
+        an application, and that over a collective or pattern. A pattern is one message of 64 KiB
+        for each of its flows; the application ``pattern`` has more options.
     num_ranks
-        Ranks of a spec. A file mostly says how many it has; then this number, if given, must be
-        the same.
+        Ranks of a spec. Most files give their own number; then this one, if given, must equal it.
     format
-        Format of the file; left out, its name or contents tell.
+        Format of the file; recognised by its name or contents when left out.
     options
-        Options of the format, of the application or the pattern.
+        Options of the format or of the application.
 
     Raises
     ------
     InputError
-        When it is none of these, or cannot be used.
+        When it is none of these, or the file, spec or options are wrong.
     NotApplicable
-        When there is no such workload for this number of ranks.
+        When the workload does not exist for this number of ranks.
 
     Examples
     --------
@@ -66,11 +65,11 @@ def load_workload(
     if name not in application and name not in collective and name not in pattern:
         raise InputError(
             f"{text!r} is neither a file nor a workload: no such file, and no application, "
-            f"collective or pattern {name!r}{did_you_mean(name, known)}; 'weft list applications', "
-            "'weft list collectives' and 'weft list patterns' name them"
+            f"collective or pattern {name!r}{did_you_mean(name, known)}; expected a file or a name "
+            "of 'weft list applications', 'weft list collectives' or 'weft list patterns'"
         )
     if num_ranks is None:
-        raise InputError(f"{text}: how many ranks? Give num_ranks, or --ranks")
+        raise InputError(f"{text} needs a number of ranks: num_ranks, or --ranks")
     if name in application:
         return application_workload(text, num_ranks, **options)
     if options:

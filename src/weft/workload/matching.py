@@ -1,4 +1,4 @@
-"""Which send belongs to which receive, and whether a workload makes sense at all."""
+"""The matching of sends with receives, and the check of dependencies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.workload.workload import Kind, Workload
 
 
 def check_order(workload: Workload) -> None:
-    """Refuse dependencies between ranks, and circles of them.
+    """Refuse dependencies between ranks, and cycles of dependencies.
 
     Raises
     ------
@@ -24,7 +24,7 @@ def check_order(workload: Workload) -> None:
     if op >= 0:
         raise InputError(
             f"{workload.describe(op)} waits for {workload.describe(int(workload.dep[at]))}, of "
-            "another rank; only messages join ranks"
+            "another rank; expected a dependency within one rank"
         )
     if not later:
         return
@@ -32,35 +32,34 @@ def check_order(workload: Workload) -> None:
     done = in_order(workload.num_ops, workload.dep_offset, workload.dep, offset, after)
     if done.all():
         return
-    circle = _circle(workload, done)
-    named = " waits for ".join(workload.describe(op) for op in [*circle, circle[0]])
-    raise InputError(f"operations wait for each other in a circle: {named}")
+    cycle = _cycle(workload, done)
+    named = " waits for ".join(workload.describe(op) for op in [*cycle, cycle[0]])
+    raise InputError(f"operations wait for each other in a cycle: {named}")
 
 
-def _circle(workload: Workload, done: NDArray[np.bool_]) -> list[int]:
-    """One circle among the operations that no order reaches: walk back until one comes again."""
+def _cycle(workload: Workload, done: NDArray[np.bool_]) -> list[int]:
+    """Return one cycle: follow dependencies on operations that cannot run until one repeats."""
     op = int(np.argmin(done))
     seen: dict[int, int] = {}
-    way: list[int] = []
+    path: list[int] = []
     while op not in seen:
-        seen[op] = len(way)
-        way.append(op)
+        seen[op] = len(path)
+        path.append(op)
         before = workload.dep[workload.dep_offset[op] : workload.dep_offset[op + 1]]
         op = int(before[~done[before]][0])
-    return way[seen[op] :]
+    return path[seen[op] :]
 
 
 def match_messages(workload: Workload) -> Workload:
     """Match the sends and receives of a workload.
 
-    The n-th send of a rank to another with a tag on a communicator belongs to the n-th receive
-    there that names them, both counted in program order (MPI's rule that messages do not
-    overtake).
+    Of the sends and receives with the same source, destination, tag and communicator, the n-th
+    send matches the n-th receive, both in program order (MPI's non-overtaking rule).
 
     Raises
     ------
     InputError
-        On a send or receive without its other side or a message larger than its receive.
+        On a send or receive without a match or a message larger than its receive.
     """
     sends = np.flatnonzero(workload.kind == Kind.SEND)
     receives = np.flatnonzero(workload.kind == Kind.RECV)
@@ -80,8 +79,8 @@ def match_messages(workload: Workload) -> Workload:
     if over.any():
         op = int(sends[np.argmax(over)])
         raise InputError(
-            f"{workload.describe(op)} sends {workload.size_bytes[op]} bytes, and "
-            f"{workload.describe(int(match[op]))} takes {workload.size_bytes[match[op]]}"
+            f"{workload.describe(op)} sends {workload.size_bytes[op]} bytes, but "
+            f"{workload.describe(int(match[op]))} takes at most {workload.size_bytes[match[op]]}"
         )
     return replace(workload, match=match)
 
@@ -89,7 +88,7 @@ def match_messages(workload: Workload) -> Workload:
 def _channels(
     workload: Workload, sends: NDArray[np.int64], receives: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """A number for each source, destination, tag and communicator: of sends, of receives."""
+    """Return keys of sends and of receives, equal for equal source, destination, tag and comm."""
     ranks = workload.num_ranks
     sent = workload.rank[sends].astype(np.int64) * ranks + workload.peer[sends]
     received = workload.peer[receives].astype(np.int64) * ranks + workload.rank[receives]
@@ -98,7 +97,7 @@ def _channels(
         return sent, received
     pairs = ranks**2
     if pairs * (int(label.max(initial=0)) + 1) >= 2**63:
-        # Those that there are, which are no more than operations, fit always.
+        # Numbering only the pairs that occur avoids the overflow: they are no more than operations.
         distinct, pair = np.unique(np.concatenate([sent, received]), return_inverse=True)
         pairs = len(distinct)
         sent, received = pair[: len(sends)], pair[len(sends) :]
@@ -108,7 +107,7 @@ def _channels(
 def _labels(
     workload: Workload, sends: NDArray[np.int64], receives: NDArray[np.int64]
 ) -> NDArray[np.int64] | None:
-    """A small number for each pair of tag and communicator, of the sends and then the receives.
+    """Return an index of the tag and communicator of each send, then of each receive.
 
     None where all are the same.
     """
@@ -129,18 +128,21 @@ def _refuse_unmatched(
     sent: NDArray[np.int64],
     received: NDArray[np.int64],
 ) -> None:
-    """Raise with the first operation, by rank and program, that has no other side."""
+    """Raise an error that names the first unmatched operation, by rank and program order."""
     left = np.concatenate([_surplus(sends, sent, received), _surplus(receives, received, sent)])
     first = int(left.min())
     other = "receive" if workload.kind[first] == Kind.SEND else "send"
-    more = f"; so do {len(left) - 1} more operations" if len(left) > 1 else ""
+    more = f"; unmatched operations besides: {len(left) - 1}" if len(left) > 1 else ""
     raise InputError(f"{workload.describe(first)} has no matching {other}{more}")
 
 
 def _surplus(
     ops: NDArray[np.int64], keys: NDArray[np.int64], others: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Operations beyond as many as the other side has of the same key; all sorted by key."""
-    turn = np.arange(len(keys)) - np.searchsorted(keys, keys)
-    there = np.searchsorted(others, keys, side="right") - np.searchsorted(others, keys)
-    return ops[turn >= there]
+    """Return the operations whose key occurs less often in `others`; all are sorted by key.
+
+    Of equal keys the last operations are surplus.
+    """
+    occurrence = np.arange(len(keys)) - np.searchsorted(keys, keys)
+    matches = np.searchsorted(others, keys, side="right") - np.searchsorted(others, keys)
+    return ops[occurrence >= matches]

@@ -1,4 +1,4 @@
-"""Programs of ranks while they are written: what each next operation waits for."""
+"""The programs of ranks under construction, and the dependencies of each new operation."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from weft.core.errors import InputError
 from weft.core.units import MAX_BYTES
 from weft.workload.workload import Kind
 
-#: Rows for which a column has room at least, once it is written out.
+#: Least capacity of a column whose values differ, in rows.
 _ROOM = 256
 
 
 class Rows:
-    """A table that grows by rows one at a time or by many.
+    """Table to which rows are appended, one or many at a time.
 
     Parameters
     ----------
     columns
-        Name and dtype of each.
+        Name and dtype of each column.
     """
 
     def __init__(self, columns: Sequence[tuple[str, Any]]):
@@ -35,7 +35,7 @@ class Rows:
             values.append(value)
 
     def extend(self, count: int, *values: Any) -> None:
-        """Append rows; what is given for a column is one value for all or one for each."""
+        """Append `count` rows; each column takes one value for all rows or one per row."""
         self._flush()
         for column, value in zip(self._columns, values, strict=True):
             column.extend(count, value)
@@ -47,16 +47,16 @@ class Rows:
                 values.clear()
 
     def column(self, number: int) -> NDArray[Any]:
-        """A column of all rows so far; of one value, with a stride of 0, where all have the same.
+        """Return a column of all rows so far, with a stride of 0 where all values are equal.
 
-        Use it before rows are added: it may be a view of what moves then.
+        It may be a view of a buffer that the next appended row moves.
         """
         self._flush()
         return self._columns[number].view()
 
 
 class _Column:
-    """Values of a column, only one of them while all are the same."""
+    """Values of a column; a single one is stored while all are equal."""
 
     def __init__(self, dtype: DTypeLike):
         self._values = np.zeros(1, dtype=dtype)
@@ -64,24 +64,25 @@ class _Column:
         self._same = True
 
     def extend(self, count: int, value: Any) -> None:
-        given = np.asarray(value, dtype=self._values.dtype)
+        array = np.asarray(value, dtype=self._values.dtype)
         if not count:
             return
         if self._same:
-            first = given.reshape(-1)[0]
+            first = array.reshape(-1)[0]
             if not self._count:
                 self._values[0] = first
-            if first == self._values[0] and (given.ndim == 0 or np.all(given == first)):
+            if first == self._values[0] and (array.ndim == 0 or np.all(array == first)):
                 self._count += count
                 return
-        # Room for twice as many: memory is taken where it is written, and moved by its pages.
+        # Doubling costs little: the system allocates pages on first write, and a resize remaps
+        # them.
         if self._same or self._count + count > len(self._values):
             kept = self._values[0]
             self._values.resize(max(2 * (self._count + count), _ROOM), refcheck=False)
             if self._same:
                 self._values[: self._count] = kept
                 self._same = False
-        self._values[self._count : self._count + count] = given
+        self._values[self._count : self._count + count] = array
         self._count += count
 
     def view(self) -> NDArray[Any]:
@@ -90,7 +91,7 @@ class _Column:
         return self._values[: self._count]
 
 
-#: Most operations that a workload holds; they are numbered in 32 bits.
+#: Largest number of operations of a workload; operation numbers have 32 bits.
 MAX_OPS = 2**31 - 2
 #: No operation.
 NONE = -1
@@ -111,14 +112,14 @@ _COLUMNS = (
 
 
 class ProgramOrder:
-    """Operations of all ranks and the order of each rank's.
+    """Operations of all ranks, with the program order of each rank.
 
     Parameters
     ----------
     num_ranks
         Ranks, numbered from 0.
     name
-        What is written, for messages.
+        Name of the workload in messages.
     """
 
     def __init__(self, num_ranks: int, *, name: str = ""):
@@ -135,26 +136,26 @@ class ProgramOrder:
         self._comms = ["world"]
         self._phases = {"": 0}
         self._phase = 0
-        # What the next operation of a rank waits for: one or two operations.
+        # The one or two operations that the next operation of each rank waits for.
         self._last = np.full(self.num_ranks, NONE, dtype=np.int64)
         self._also = np.full(self.num_ranks, NONE, dtype=np.int64)
-        # Non-blocking operations that no wait has named: ranks and handles.
+        # Non-blocking operations without a wait so far: ranks and handles.
         self._open: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
-        # The same of operations that were added one by one: handles of each rank.
+        # The same for operations that were added one at a time: handles of each rank.
         self._open_of: dict[int, dict[int, None]] = {}
         self._released = self._uses_cpus = False
-        # Reserved tags of each communicator so far, whether one is in use, and whether others have
-        # taken tags below 0.
+        # Number of tags reserved on each communicator, whether one is in use now, and whether
+        # other messages have tags below 0.
         self._reserved: dict[int, int] = {}
         self._reserving = self._negative = False
 
     @property
     def num_ops(self) -> int:
-        """Operations so far; the next one gets this handle."""
+        """Operations so far, which is the handle of the next one."""
         return self._count
 
     def in_order(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Handles sorted by rank and then by program order, as the workload will number them.
+        """Return handles sorted by rank and then by program order, as the workload numbers them.
 
         Returns
         -------
@@ -167,14 +168,14 @@ class ProgramOrder:
         return offset, np.argsort(rank, kind="stable")
 
     def requires(self, op: ArrayLike, on: ArrayLike, *, start: ArrayLike = False) -> None:
-        """Let an operation wait for another of the same rank, or only for its start.
+        """Let an operation wait for the end of another of the same rank, or only for its start.
 
-        Each argument is one value or an array, one for each pair.
+        Each argument is one value or an array with one value per pair.
 
         Raises
         ------
         InputError
-            When there is no such operation; that both are of one rank is checked by `build`.
+            When there is no such operation; `build` checks that both are of one rank.
         """
         if isinstance(op, int | np.integer) and isinstance(on, int | np.integer):
             self._edges.add(self._known_one(op), self._known_one(on), start)
@@ -182,20 +183,20 @@ class ProgramOrder:
         ops, others = self._known(op).ravel(), self._known(on).ravel()
         if len(ops) != len(others) and 1 not in {len(ops), len(others)}:
             raise InputError(
-                f"{len(ops)} operations cannot wait for {len(others)} others, one for each"
+                f"{len(ops)} operations cannot be paired with {len(others)} others to wait for"
             )
         ops, others = np.broadcast_arrays(ops, others)
         self._edges.extend(len(ops), ops, others, self._each(start, len(ops), "start"))
 
     def wait(self, ranks: ArrayLike, handles: ArrayLike) -> None:
-        """Let the next operation of each rank wait for these, besides what it waits for already.
+        """Let the next operation of each rank also wait for these operations.
 
         Parameters
         ----------
         ranks
             One rank or several.
         handles
-            [ranks] or [k, ranks], -1 for none; for one rank, its handles.
+            [ranks] or [k, ranks], -1 for none; the handles of the rank where there is only one.
 
         Raises
         ------
@@ -206,24 +207,22 @@ class ProgramOrder:
             self._wait_one(int(ranks), handles)
             return
         who = self._ranks(ranks)
-        given = _numbers(handles, "handles")
+        ops = _numbers(handles, "handles")
         if np.ndim(ranks) == 0:
-            given = given.reshape(-1, 1)
-        given = np.atleast_2d(given)
-        if given.ndim > 2 or given.shape[1] != len(who):
-            raise InputError(
-                f"handles of shape {given.shape} do not match {len(who)} ranks that wait"
-            )
-        given = self._known(given, none=True)
+            ops = ops.reshape(-1, 1)
+        ops = np.atleast_2d(ops)
+        if ops.ndim > 2 or ops.shape[1] != len(who):
+            raise InputError(f"handles of shape {ops.shape} do not match {len(who)} ranks")
+        ops = self._known(ops, none=True)
         if self._open_of:
-            for rank, column in zip(who.tolist(), given.T.tolist(), strict=True):
+            for rank, column in zip(who.tolist(), ops.T.tolist(), strict=True):
                 for handle in column:
                     self._open_of.get(rank, {}).pop(handle, None)
-        self._close(given[given != NONE])
-        self._join(who, given)
+        self._close(ops[ops != NONE])
+        self._join(who, ops)
 
     def waitall(self, ranks: ArrayLike | None = None) -> None:
-        """Wait for all that these ranks, or all ranks, began and have not waited for.
+        """Let ranks wait for all their non-blocking operations without a wait so far.
 
         Parameters
         ----------
@@ -241,9 +240,9 @@ class ProgramOrder:
             if not mine.all():
                 rest.append((rank[~mine], op[~mine]))
         self._open = rest
-        for one in [rank for rank in self._open_of if chosen[rank]]:
-            handles = np.fromiter(self._open_of.pop(one), dtype=np.int64)
-            ranks_open.append(np.full(len(handles), one))
+        for single in [rank for rank in self._open_of if chosen[rank]]:
+            handles = np.fromiter(self._open_of.pop(single), dtype=np.int64)
+            ranks_open.append(np.full(len(handles), single))
             ops_open.append(handles)
         if not ranks_open:
             return
@@ -252,14 +251,14 @@ class ProgramOrder:
         if not len(waits):
             return
         joins = self._add(Kind.CALC, waits)
-        place = np.empty(self.num_ranks, dtype=np.int64)
-        place[waits] = joins
-        self._edges.extend(len(op), place[rank], op, False)
+        join_of_rank = np.empty(self.num_ranks, dtype=np.int64)
+        join_of_rank[waits] = joins
+        self._edges.extend(len(op), join_of_rank[rank], op, False)
 
-    # -- inside ------------------------------------------------------------------------------------
+    # -- private -----------------------------------------------------------------------------------
 
     def _ranks(self, ranks: ArrayLike) -> NDArray[np.int64]:
-        """The ranks as an array, each of them there, and there once."""
+        """Return the ranks as an array, checked to exist and to be distinct."""
         who = np.atleast_1d(_numbers(ranks, "ranks"))
         wrong = who[(who < 0) | (who >= self.num_ranks)]
         if len(wrong):
@@ -272,31 +271,31 @@ class ProgramOrder:
         return who
 
     def _known(self, handles: ArrayLike, *, none: bool = False) -> NDArray[np.int64]:
-        """Handles as an array, each of an operation that is there, or of none where that may be."""
-        given = _numbers(handles, "handles")
-        wrong = (given < (NONE if none else 0)) | (given >= self._count)
+        """Return handles as an array, checked to exist; -1 is allowed with `none`."""
+        ops = _numbers(handles, "handles")
+        wrong = (ops < (NONE if none else 0)) | (ops >= self._count)
         if wrong.any():
-            raise InputError(f"no operation has the handle {given[wrong][0]}")
-        return given.astype(np.int64)
+            raise InputError(f"no operation has the handle {ops[wrong][0]}")
+        return ops.astype(np.int64)
 
     def _known_one(self, handle: int | np.integer[Any]) -> int:
-        """A single handle, of an operation that is there; it needs no array."""
+        """Return a single handle, checked to exist, without making an array."""
         if not 0 <= handle < self._count:
             raise InputError(f"no operation has the handle {handle}")
         return int(handle)
 
     @staticmethod
     def _each(values: ArrayLike, count: int, what: str, *, whole: bool = False) -> NDArray[Any]:
-        """Values of so many operations, given as one for all or as one for each."""
+        """Return `count` values, given as one for all operations or as one for each."""
         try:
-            given = np.asarray(values)
+            array = np.asarray(values)
         except ValueError:
             raise InputError(f"{what} {values!r} is neither a number nor an array") from None
-        if given.ndim and given.shape not in {(count,), (1,)}:
-            raise InputError(f"{what}: {given.shape} values are not one for each of {count} ranks")
-        if whole and given.size and given.dtype.kind not in "iu":
-            raise InputError(f"{what} {values!r} is no whole number")
-        return np.broadcast_to(given, count)
+        if array.ndim and array.shape not in {(count,), (1,)}:
+            raise InputError(f"{what}: {array.shape} values are not one for each of {count} ranks")
+        if whole and array.size and array.dtype.kind not in "iu":
+            raise InputError(f"{what} {values!r} is not a whole number")
+        return np.broadcast_to(array, count)
 
     def _message(
         self,
@@ -333,18 +332,20 @@ class ProgramOrder:
 
     def _check_comm(self, comm: int) -> None:
         if not isinstance(comm, int | np.integer) or not 0 <= comm < len(self._comms):
-            raise InputError(f"there is no communicator {comm}; there are {len(self._comms)}")
+            raise InputError(
+                f"there is no communicator {comm}; the workload has {len(self._comms)}"
+            )
 
     def _refuse_reserved(self, tags: ArrayLike) -> None:
-        """Refuse tags that a collective may have, so that no message can be taken for its own."""
+        """Refuse tags below 0, which could match messages of a collective."""
         if self._reserving:
             return
         if tags >= 0 if isinstance(tags, int) else not np.any(np.asarray(tags) < 0):
             return
         if self._reserved:
             raise InputError(
-                f"tag {np.min(tags)}: tags below 0 are those of collectives, and the workload has "
-                "some; use tags from 0 on"
+                f"tag {np.min(tags)}: tags below 0 are reserved for the collectives of the "
+                "workload; use tags of 0 or more"
             )
         self._negative = True
 
@@ -352,19 +353,20 @@ class ProgramOrder:
         self, values: ArrayLike, low: float, high: float, ranks: ArrayLike, what: str, are: str
     ) -> None:
         if isinstance(values, int | np.integer) and low <= values <= high:
-            return  # one number, which needs no array
+            return  # one number in range, without the cost of an array
         who = np.atleast_1d(ranks)
-        given = self._each(values, len(who), what)
-        if given.dtype.kind not in "iuf" and type(values) is not int:  # which may be too large
-            raise InputError(f"{what} {values!r} is no number")
-        part = given != np.floor(given) if given.dtype.kind == "f" else np.zeros(1, dtype=bool)
+        array = self._each(values, len(who), what)
+        # An int of more than 64 bits is an object array; the check of the range refuses it.
+        if array.dtype.kind not in "iuf" and type(values) is not int:
+            raise InputError(f"{what} {values!r} is not a number")
+        part = array != np.floor(array) if array.dtype.kind == "f" else np.zeros(1, dtype=bool)
         if what != "release time" and part.any():
             at = int(np.argmax(part))
-            raise InputError(f"rank {who[at]}: {what} {given[at]} is no whole number")
-        bad = ~np.asarray((given >= low) & (given <= high), dtype=np.bool_)
+            raise InputError(f"rank {who[at]}: {what} {array[at]} is not a whole number")
+        bad = ~np.asarray((array >= low) & (array <= high), dtype=np.bool_)
         if bad.any():
             at = int(np.argmax(bad))
-            value = given[at]
+            value = array[at]
             raise InputError(f"rank {who[at]}: {what} {value}; {are} {low:g} to {high:g}")
 
     def _check_calc(self, count: int, duration_ns: ArrayLike, cpu: ArrayLike) -> None:
@@ -375,18 +377,18 @@ class ProgramOrder:
             and 0 <= cpu <= 255
         ):
             return
-        lasts, processor = (
+        durations, processor = (
             self._each(values, count, what)
             for values, what in ((duration_ns, "duration"), (cpu, "processor"))
         )
-        if lasts.dtype.kind not in "iuf":
+        if durations.dtype.kind not in "iuf":
             raise InputError(f"a duration of {duration_ns!r} ns is not possible")
-        possible = (lasts >= 0) & (lasts < np.inf)
+        possible = (durations >= 0) & (durations < np.inf)
         if not possible.all():
-            wrong = lasts[int(np.argmin(possible))]
+            wrong = durations[int(np.argmin(possible))]
             raise InputError(f"a duration of {wrong} ns is not possible")
-        whole = processor.dtype.kind in "iu" or not processor.size
-        if not whole or np.any((processor < 0) | (processor > 255)):
+        integers = processor.dtype.kind in "iu" or not processor.size
+        if not integers or np.any((processor < 0) | (processor > 255)):
             raise InputError(f"processor {cpu!r}; processors are 0 to 255")
 
     def _add(
@@ -404,7 +406,10 @@ class ProgramOrder:
         blocking: bool | None = True,
         after: Iterable[int] | None = None,
     ) -> Any:
-        """Append one operation to each rank; `blocking` is None when a wait follows at once."""
+        """Append one operation to each rank.
+
+        `blocking` is None where the caller adds the wait, as `sendrecv` does.
+        """
         self._check_calc(np.size(ranks), duration_ns, cpu)
         if isinstance(ranks, int | np.integer):
             one = (peer, size_bytes, tag, duration_ns, release_ns, cpu)
@@ -426,9 +431,9 @@ class ProgramOrder:
         )
         ops = np.arange(first, first + count, dtype=np.int64)
         for before in (self._last[who], self._also[who]):
-            there = before != NONE
-            if there.any():
-                self._edges.extend(int(there.sum()), ops[there], before[there], False)
+            waits = before != NONE
+            if waits.any():
+                self._edges.extend(int(waits.sum()), ops[waits], before[waits], False)
         if blocking:
             self._last[who], self._also[who] = ops, NONE
         elif blocking is not None:
@@ -475,37 +480,43 @@ class ProgramOrder:
             raise InputError(f"{self.name}: more than {MAX_OPS:,} operations")
 
     def _wait_pair(self, who: NDArray[np.int64], handles: NDArray[np.int64]) -> None:
-        """Go on after two operations that already wait for all that came before."""
+        """Let the next operation of each rank wait for one or two handles only.
+
+        These operations already wait for all earlier ones of their rank.
+        """
         first = np.where(handles[0] != NONE, handles[0], handles[1])
         second = np.where(handles[0] != NONE, handles[1], NONE)
         moves = first != NONE
         self._last[who[moves]], self._also[who[moves]] = first[moves], second[moves]
 
     def _join(self, who: NDArray[np.int64], handles: NDArray[np.int64]) -> None:
-        """Add to what ranks wait for; more than two become one operation that takes no time."""
+        """Let the next operations of ranks also wait for `handles`.
+
+        Where a rank would wait for more than two, a calculation of no duration joins them.
+        """
         if len(handles) == 1:
             free = (self._last[who] == NONE) | (self._also[who] == NONE)
             if free.all():
-                given = handles[0]
+                ops = handles[0]
                 empty = self._last[who] == NONE
-                there = given != NONE
-                self._last[who[empty & there]] = given[empty & there]
-                self._also[who[~empty & there]] = given[~empty & there]
+                valid = ops != NONE
+                self._last[who[empty & valid]] = ops[empty & valid]
+                self._also[who[~empty & valid]] = ops[~empty & valid]
                 return
         waits = (handles != NONE).any(axis=0)
         if not waits.any():
             return
         ranks, some = who[waits], handles[:, waits]
         joins = np.atleast_1d(self._add(Kind.CALC, ranks))
-        there = some != NONE
+        valid = some != NONE
         self._edges.extend(
-            int(there.sum()), np.broadcast_to(joins, some.shape)[there], some[there], False
+            int(valid.sum()), np.broadcast_to(joins, some.shape)[valid], some[valid], False
         )
 
     def _wait_one(self, rank: int, handles: ArrayLike) -> None:
-        """What `wait` does, for one rank."""
-        given: list[int] = self._known(handles, none=True).ravel().tolist()
-        some = [handle for handle in given if handle != NONE]
+        """Do what `wait` does, for one rank."""
+        known: list[int] = self._known(handles, none=True).ravel().tolist()
+        some = [handle for handle in known if handle != NONE]
         if not some:
             return
         mine = self._open_of.get(rank, {})
@@ -523,11 +534,11 @@ class ProgramOrder:
             self._edges.add(join, handle, False)
 
     def _close(self, ops: NDArray[np.int64]) -> None:
-        """Forget operations that a wait has named."""
+        """Remove operations with a wait from the open ones."""
         if not self._open or not len(ops):
             return
         rest = []
-        named = np.sort(ops)  # once: there may be as many entries as handles
+        named = np.sort(ops)  # outside the loop, which may have as many iterations as handles
         for rank, op in self._open:
             kept = named[np.minimum(np.searchsorted(named, op), len(named) - 1)] != op
             if kept.any():
@@ -536,11 +547,11 @@ class ProgramOrder:
 
 
 def _numbers(values: ArrayLike, what: str) -> NDArray[np.int64]:
-    """Whole numbers as an array."""
+    """Return whole numbers as an array."""
     try:
-        given = np.asarray(values)
-    except ValueError:  # rows of unlike lengths
-        raise InputError(f"{what} are whole numbers, not {values!r}") from None
-    if given.dtype.kind not in "iu" and given.size:
-        raise InputError(f"{what} are whole numbers, not {values!r}")
-    return given.astype(np.int64)
+        array = np.asarray(values)
+    except ValueError:  # rows of unequal lengths
+        raise InputError(f"{what} must be whole numbers, not {values!r}") from None
+    if array.dtype.kind not in "iu" and array.size:
+        raise InputError(f"{what} must be whole numbers, not {values!r}")
+    return array.astype(np.int64)

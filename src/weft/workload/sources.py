@@ -1,4 +1,4 @@
-"""Open-loop sources: messages that leave at random times, however the network fares."""
+"""Open-loop sources: messages that are generated at times independent of the network's state."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from weft.workload.workload import Kind, Workload
 
 Distribution = Literal["fixed", "uniform", "exponential"]
 
-#: Phases of what is sent before and after the warm-up ends.
+#: Names of the phases of messages before and after the end of the warm-up.
 WARM_UP, MEASURED = "warm-up", "measured"
-#: Most messages of a workload, some 8 GB while they are drawn.
+#: Largest number of messages of a workload; generating them takes about 8 GB.
 MAX_MESSAGES = 2**26
 #: Largest flat array that is drawn at once.
 _BLOCK = 2**22
@@ -37,29 +37,29 @@ def open_loop(
     warmup_ns: str | float = 0.0,
     seed: int = 0,
 ) -> Workload:
-    """Messages of independent sources at an offered load: puts, none of which waits for another.
+    """Generate messages of independent sources at an offered load, as puts without dependencies.
 
     A source is a rank from which the pattern has a flow; other ranks send nothing. Each source
-    sends its messages at the times of a renewal process of its own with mean interval
+    sends at the times of an independent renewal process with mean interval
     T = 8 size / (load rate_gbps) ns, from time 0 to before warmup + duration:
 
-    - ``fixed``: every T; the first at a time drawn uniformly from 0 to T, so that sources are out
-      of step.
+    - ``fixed``: every T; the first at a time drawn uniformly from 0 to T, so that sources are not
+      synchronised.
     - ``uniform``: intervals drawn uniformly from 0 to 2T.
-    - ``exponential``: exponential intervals, which makes a Poisson process.
+    - ``exponential``: exponential intervals, a Poisson process.
 
-    The first message of the last two leaves after one such interval. Sizes are drawn independently
+    The first message of the last two is sent after one such interval. Sizes are drawn independently
     for each message, with mean `size` exactly:
 
     - ``fixed``: all of them `size`.
-    - ``uniform``: each whole number from 1 to 2 size - 1 with the same chance.
+    - ``uniform``: each whole number from 1 to 2 size - 1 with equal probability.
     - ``exponential``: the geometric distribution on 1, 2, ..., which is an exponential one rounded
-      up to whole bytes; cut at 2^56.
+      up to whole bytes; limited to 2^56.
 
-    A message goes along a flow of the pattern from its source. Patterns that draw flows
-    independently (those with an option `flows`: uniform, hot-spot) draw anew for every message,
-    unless `flows` is given. Else the flows are drawn once, by the pattern's own seed, and each
-    message of a source takes one of the source's flows with equal chances.
+    The destination of a message is that of a flow of the pattern from its source. Patterns that
+    draw flows independently (those with an option `flows`: uniform, hot-spot) draw one for every
+    message, unless `flows` is given. Otherwise the flows are drawn once, from the pattern's own
+    seed, and each message of a source takes one of the source's flows with equal probability.
 
     Parameters
     ----------
@@ -68,31 +68,32 @@ def open_loop(
     spec
         A traffic pattern's name, with or without options.
     load
-        Mean rate of a source over `rate_gbps`, above 0; above 1 queues grow without end.
+        Offered load: mean rate of a source over `rate_gbps`, above 0; above 1 queues grow without
+        limit.
     rate_gbps
-        Rate to which the load relates, such as that of the cable of a host.
+        Rate of load 1, such as the rate of a host's cable.
     size
         Mean size in bytes, 1 or more, or text such as ``4KiB``.
     size_distribution, interarrival
         ``"fixed"``, ``"uniform"`` or ``"exponential"``.
     duration_ns
-        How long sources send after the warm-up, ns or text such as ``1ms``.
+        Time for which sources send after the warm-up, ns or text such as ``1ms``.
     warmup_ns
-        What is sent before this time is in the phase ``warm-up``, the rest in ``measured``.
+        Messages sent before this time are in the phase ``warm-up``, later ones in ``measured``.
     seed
-        Of intervals, sizes and choices among flows.
+        Seed of intervals, sizes and choices among flows.
 
     Returns
     -------
-    A workload whose puts have release times; operations of a rank are in their order.
+    A workload of puts with release times, which ascend within a rank.
 
     Raises
     ------
     InputError
         On an unknown pattern, option or distribution, or a value that does not fit.
     NotApplicable
-        When the pattern does not exist for this number of ranks, or the messages are more than a
-        workload holds.
+        When the pattern does not exist for this number of ranks, or there are more than
+        `MAX_MESSAGES`.
     """
     mean, duration, warmup = _checked(
         size, load, rate_gbps, duration_ns, warmup_ns, size_distribution, interarrival, seed
@@ -106,8 +107,8 @@ def open_loop(
     expected = len(sources) * (end / interval + 1)
     if expected > MAX_MESSAGES:
         raise NotApplicable(
-            f"{len(sources)} sources send about {expected:.3g} messages, and at most "
-            f"{MAX_MESSAGES:,} are written down; a shorter duration gives fewer"
+            f"{len(sources)} sources send about {expected:.3g} messages, more than the maximum of "
+            f"{MAX_MESSAGES:,}; use a shorter duration"
         )
     times, sizes, choices = (np.random.default_rng([seed, stream]) for stream in range(3))
     need_memory(int(120 * expected), f"{expected:.3g} messages", "use a shorter duration")
@@ -138,7 +139,7 @@ def _checked(
     interarrival: str,
     seed: int,
 ) -> tuple[int, float, float]:
-    """Size, duration and warm-up as numbers, when all values fit."""
+    """Check all arguments, and return size, duration and warm-up as numbers."""
 
     def parse(name: str, value: Any, parser: Callable[[Any], Any]) -> Any:
         try:
@@ -166,14 +167,14 @@ def _checked(
 def _arrivals(
     random: np.random.Generator, sources: int, interval: float, end: float, kind: str
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """How many messages each source sends before the end, and their times, source by source."""
+    """Return the number of messages of each source before the end, and their times by source."""
     if kind == "fixed":
         first = random.uniform(0.0, interval, sources)
         count = np.maximum(0, np.ceil((end - first) / interval)).astype(np.int64)
-        turn = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-        return count, np.repeat(first, count) + turn * interval
+        index = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+        return count, np.repeat(first, count) + index * interval
     counts, parts = [], []
-    # As many intervals as are nearly always enough, and more for those that need them.
+    # Six standard deviations above the mean number of intervals; the loop draws more when needed.
     mean = end / interval
     width = int(mean + 6 * mean**0.5 + 10)
     rows = max(1, _BLOCK // width)
@@ -209,14 +210,14 @@ def _drawn_anew(
     sources: NDArray[np.int64],
     count: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """A destination for each message, from as many flows of the pattern as a source sends."""
+    """Return a destination for each message, from `most` flows of the pattern per source."""
     flows = traffic(num_ranks, name, **{**bound, "flows": most})
     degree = np.bincount(flows.sources, minlength=num_ranks)
     starts = (np.cumsum(degree) - degree)[sources]
-    turn = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-    turn %= np.repeat(degree[sources], count)
+    index = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    index %= np.repeat(degree[sources], count)
     by_source = flows.destinations[np.argsort(flows.sources, kind="stable")]
-    chosen: NDArray[np.int64] = by_source[np.repeat(starts, count) + turn]
+    chosen: NDArray[np.int64] = by_source[np.repeat(starts, count) + index]
     return chosen
 
 
@@ -228,12 +229,12 @@ def _among(
     sending: NDArray[np.int64],
     count: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """A destination for each message, drawn among the flows of its source."""
+    """Return a destination for each message, drawn among the flows of its source."""
     degree = np.bincount(sources, minlength=num_ranks)
     offset = np.cumsum(degree) - degree
     owner = np.repeat(sending, count)
-    place = offset[owner] + random.integers(0, degree[owner])
-    chosen: NDArray[np.int64] = destinations[np.argsort(sources, kind="stable")][place]
+    index = offset[owner] + random.integers(0, degree[owner])
+    chosen: NDArray[np.int64] = destinations[np.argsort(sources, kind="stable")][index]
     return chosen
 
 
@@ -246,7 +247,7 @@ def _puts(
     release: NDArray[np.float64],
     warmup: float,
 ) -> Workload:
-    """The workload, written down directly: nothing waits for anything or has to be matched."""
+    """Return the workload of the puts, which have no dependencies and need no matching."""
     ops = len(source)
     count = np.bincount(source, minlength=num_ranks)
     return Workload(

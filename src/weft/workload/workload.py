@@ -1,4 +1,4 @@
-"""`Workload`: what every rank computes, sends and receives, and what waits for what."""
+"""`Workload`: the operations of every rank, and the dependencies between them."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from weft.core.errors import InputError
 from weft.core.frozen import FrozenArrays
 from weft.kernels.program.dag import successors
 
-#: Most dependencies of a workload that runs; they are numbered in 32 bits.
+#: Largest number of dependencies of a workload that runs; their numbers have 32 bits.
 _MAX_DEPS = 2**31 - 1
 
 
 class Kind(IntEnum):
-    """What an operation does."""
+    """Kind of an operation."""
 
-    #: Occupies the rank's processor for its duration.
+    #: Calculation: occupies the rank's processor for its duration.
     CALC = 0
-    #: Sends a message that the other side receives.
+    #: Send of a message that its peer receives.
     SEND = 1
     RECV = 2
-    #: Sends a message that needs no receive, such as an RDMA write.
+    #: Message that needs no receive, such as an RDMA write.
     PUT = 3
-    #: Asks for a routing key, or gives it back (Routing Keys, section IV-B).
+    #: Request and return of a routing key (Routing Keys, section IV-B).
     KEY_REQUEST = 4
     KEY_DONE = 5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Workload(FrozenArrays):
-    """A program for each rank, as one acyclic graph over flat arrays; immutable.
+    """Program of each rank, as one acyclic graph over flat arrays; immutable.
 
     Operations of a rank are contiguous and in program order, which is also the order in which its
     sends and receives are posted. `WorkloadBuilder` makes workloads and checks them.
@@ -43,38 +43,38 @@ class Workload(FrozenArrays):
     Parameters
     ----------
     name
-        What it is, for messages and results.
+        Name of the workload in messages and results.
     op_offset
         int64 [ranks + 1]: operations of rank ``r`` are ``op_offset[r]:op_offset[r + 1]``.
     kind
         uint8 [ops], a `Kind`.
     peer
-        int32 [ops]: rank at the other side, -1 where there is none.
+        int32 [ops]: rank of the other endpoint of a message, -1 where there is none.
     size_bytes
-        int64 [ops]: of a message; of a receive, the most that it takes; of a key operation, which
+        int64 [ops]: size of a message; of a receive, its largest size; of a key operation, which
         has no size, its tag.
     tag, comm
         int32 [ops]: tag and communicator of a message; of a key operation, its key and
-        communicator. Views of a single value where all operations have the same, as `phase` may be.
+        communicator. Like `phase`, views of a single value where all operations have the same.
     duration_ns
         float64 [ops]: of a calculation.
     phase
         int32 [ops], index in `phase_names`.
     dep_offset, dep
-        int64 [ops + 1] and int32: the operations, of the same rank, that each one waits for.
+        int64 [ops + 1] and int32: the operations of the same rank that each one waits for.
     dep_on_start
-        bool, as `dep`: it waits for the start of the other, not for its end; empty when all wait
-        for the end.
+        bool, as `dep`: whether the dependency is on the start of the other operation rather than
+        on its end; empty when all are on the end.
     match
         int32 [ops]: the receive of a send and the send of a receive, -1 elsewhere.
     release_ns
-        float64 [ops]: time before which an operation does not start; empty when there is none.
+        float64 [ops]: earliest start of an operation; empty when there is none.
     cpu
-        uint8 [ops]: processor of the rank on which a calculation runs; empty when each has one.
+        uint8 [ops]: processor of the rank on which a calculation runs; empty when all are 0.
     comm_names
         Names of the communicators; 0 is the world.
     notes
-        What a reader assumed, for the user to know.
+        Assumptions of the reader of the file, for the user.
     """
 
     name: str
@@ -98,7 +98,7 @@ class Workload(FrozenArrays):
 
     @property
     def num_ranks(self) -> int:
-        """Ranks, also those that do nothing."""
+        """Ranks, including those without operations."""
         return len(self.op_offset) - 1
 
     @property
@@ -113,14 +113,14 @@ class Workload(FrozenArrays):
 
     @cached_property
     def messages(self) -> NDArray[np.int64]:
-        """int64 [messages]: the operations that send one."""
+        """int64 [messages]: the sends and puts."""
         return np.flatnonzero((self.kind == Kind.SEND) | (self.kind == Kind.PUT))
 
     @cached_property
     def after(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]:
-        """Successors: int32 [ops + 1] offsets, int32 operations, whether each waits for the start.
+        """Successors: int32 [ops + 1] offsets, int32 operations, bool dependencies on the start.
 
-        The last is empty when none does.
+        The last array is empty when no dependency is on a start.
         """
         if len(self.dep) > _MAX_DEPS:
             raise InputError(
@@ -128,20 +128,20 @@ class Workload(FrozenArrays):
                 f"{_MAX_DEPS:,} can be numbered"
             )
         starts = len(self.dep_on_start) > 0
-        offset, after, place = successors(self.num_ops, self.dep_offset, self.dep, starts)
-        return offset, after, self.dep_on_start[place] if starts else self.dep_on_start
+        offset, after, index = successors(self.num_ops, self.dep_offset, self.dep, starts)
+        return offset, after, self.dep_on_start[index] if starts else self.dep_on_start
 
     def describe(self, op: int) -> str:
-        """An operation in words: ``operation 4 of rank 2 (receive from rank 5, tag 7)``.
+        """Return an operation in words: ``operation 4 of rank 2 (receive from rank 5, tag 7)``.
 
-        Operations of a rank count from 0.
+        Operations of a rank are numbered from 0.
         """
         rank = int(self.rank[op])
-        place = op - int(self.op_offset[rank])
-        return f"operation {place} of rank {rank} ({self.what(op)})"
+        index = op - int(self.op_offset[rank])
+        return f"operation {index} of rank {rank} ({self.what(op)})"
 
     def what(self, op: int) -> str:
-        """What an operation does, in words."""
+        """Return the kind of an operation and its arguments in words."""
         kind = Kind(int(self.kind[op]))
         if kind == Kind.CALC:
             return f"calculation of {self.duration_ns[op]:g} ns"
@@ -162,7 +162,7 @@ class Workload(FrozenArrays):
 
 
 def same(one: Workload, other: Workload) -> bool:
-    """Whether two workloads do the same, whatever they and their phases are called."""
+    """Return whether two workloads have equal operations; names and phases are ignored."""
 
     def arrays(workload: Workload) -> dict[str, Any]:
         return {
