@@ -21,7 +21,7 @@ Write = Callable[[WorkloadBuilder], object]
         (lambda b: b.wait(0, [-2]), "no operation has the handle -2"),
         (lambda b: b.wait([0], [[-2]]), "no operation has the handle -2"),
         (lambda b: b.wait(0, 0.7), "handles must be whole numbers, not 0.7"),
-        (lambda b: b.wait([0], [0.7]), "handles are whole numbers"),
+        (lambda b: b.wait([0], [0.7]), "handles must be whole numbers"),
         (lambda b: b.calc(0, 1, after=[0.5]), "handles must be whole numbers, not 0.5"),
         (lambda b: b.calc(0, 1, after=[-1]), "no operation has the handle -1"),
         (lambda b: b.requires([0], [[0], [0, 0]]), "handles must be whole numbers, not "),

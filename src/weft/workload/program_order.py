@@ -183,7 +183,8 @@ class ProgramOrder:
         ops, others = self._known(op).ravel(), self._known(on).ravel()
         if len(ops) != len(others) and 1 not in {len(ops), len(others)}:
             raise InputError(
-                f"{len(ops)} operations cannot be paired with {len(others)} others to wait for"
+                f"{len(ops)} operations cannot wait for {len(others)} others; expected equal "
+                "numbers, or one"
             )
         ops, others = np.broadcast_arrays(ops, others)
         self._edges.extend(len(ops), ops, others, self._each(start, len(ops), "start"))

@@ -1,13 +1,11 @@
-"""Collectives lowered to messages between two ranks: one function for each named algorithm.
+"""Collectives lowered to point-to-point messages: one function for each named algorithm.
 
-An algorithm is added by a file with one function, which names ranks by their place::
+A file with one function adds an algorithm; it addresses ranks by their number in the communicator::
 
     @algorithm("bcast", "linear", source="where it is defined")
     def linear(group: Group) -> None:
-        for place in range(1, group.n):
-            group.message(
-                group.from_root(0), group.from_root(place), group.sizes, lambda _: (0,)
-            )
+        for rank in range(1, group.n):
+            group.message(group.root, group.from_root(rank), group.sizes, lambda _: (0,))
 """
 
 from weft.workload.collectives.collective_registry import (

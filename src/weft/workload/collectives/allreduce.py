@@ -1,4 +1,4 @@
-"""Allreduce: the buffers of all ranks, combined, reach everybody. The operator is commutative."""
+"""Allreduce: the combined buffers of all ranks reach all ranks. The operator is commutative."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from weft.workload.collectives.reduce_scatter import ring_reduce_steps
 
 
 def _fold(group: Group, fold: Fold, parts: int) -> None:
-    """The ranks beyond the largest power of two hand their buffer to a neighbour."""
+    """Send the buffers of the ranks beyond the largest power of two to a neighbour."""
     group.message(fold.idle, fold.helper, group.sizes, lambda _: range(parts), add=True)
 
 
 def _unfold(group: Group, fold: Fold, parts: int) -> None:
-    """And get the result from it."""
+    """Send the result to the ranks beyond the largest power of two, from their neighbour."""
     group.message(fold.helper, fold.idle, group.sizes, lambda _: range(parts))
 
 
@@ -30,7 +30,8 @@ def _unfold(group: Group, fold: Fold, parts: int) -> None:
 def recursive_doubling(group: Group) -> None:
     """Pairs at distances 1, 2, 4 exchange and combine whole buffers; log2 n rounds.
 
-    Where n is no power of two, the ranks beyond the largest one go by a neighbour: 2 more rounds.
+    Where n is not a power of two, the ranks beyond the largest one take part via a neighbour, in 2
+    more rounds.
     """
     fold = Fold(group.n)
     group.cut(np.array([group.sizes]))
@@ -45,7 +46,8 @@ def recursive_doubling(group: Group) -> None:
 def rabenseifner(group: Group) -> None:
     """Reduce-scatter by recursive halving, then allgather by recursive doubling; 2 log2 n rounds.
 
-    Where n is no power of two, the ranks beyond the largest one go by a neighbour: 2 more rounds.
+    Where n is not a power of two, the ranks beyond the largest one take part via a neighbour, in 2
+    more rounds.
     """
     fold = Fold(group.n)
     blocks = Blocks(group.cut(evenly(group.sizes, fold.count)))
@@ -67,7 +69,7 @@ def rabenseifner(group: Group) -> None:
 
 @algorithm("allreduce", "ring", source="Patarasuk and Yuan 2009; Baidu, NCCL")
 def ring(group: Group) -> None:
-    """Reduce-scatter and then allgather around a ring; 2(n - 1) rounds of one n-th."""
+    """Reduce-scatter, then allgather, around a ring; 2(n - 1) rounds of 1/n of the buffer."""
     blocks = Blocks(group.cut(evenly(group.sizes, group.n)))
     ring_reduce_steps(group, blocks)
     ring_steps(group, blocks)
@@ -75,7 +77,7 @@ def ring(group: Group) -> None:
 
 @algorithm("allreduce", "reduce-bcast", source="binomial reduce and broadcast")
 def reduce_bcast(group: Group) -> None:
-    """Up a binomial tree and down again; 2 ceil(log2 n) rounds of the whole buffer."""
+    """Binomial reduce, then binomial broadcast; 2 ceil(log2 n) rounds of the whole buffer."""
     group.cut(np.array([group.sizes]))
     reduce.binomial_steps(group)
     bcast.binomial_steps(group)

@@ -1,4 +1,4 @@
-"""Alltoall: every rank has a block for every other. Block ``i * n + j`` goes from i to j."""
+"""Alltoall: every rank has a block for every other. Block ``i * n + j`` is that of i for j."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from weft.workload.collectives.collective_registry import Carries, Group, algori
 
 
 def _shifted(n: int, step: int) -> Carries:
-    return lambda place: (place * n + (place + step) % n,)
+    return lambda rank: (rank * n + (rank + step) % n,)
 
 
 def _flipped(n: int, step: int) -> Carries:
-    return lambda place: (place * n + (place ^ step),)
+    return lambda rank: (rank * n + (rank ^ step),)
 
 
 @algorithm("alltoall", "pairwise", source="Thakur et al. 2005, 3.6; MPICH", first=True)
@@ -22,69 +22,72 @@ def _flipped(n: int, step: int) -> Carries:
 def pairwise(group: Group) -> None:
     """N - 1 rounds of one block: in round k with rank XOR k, or to rank + k and from rank - k.
 
-    The first where n is a power of two.
+    XOR is used where n is a power of two.
     """
-    n, places, sizes = group.n, group.places, group.sizes
+    n, ranks, sizes = group.n, group.places, group.sizes
     group.expect(n * (n - 1))
     flips = is_power_of_two(n)
     for step in range(1, n):
-        to = places ^ step if flips else (places + step) % n
-        source = to if flips else (places - step) % n
+        to = ranks ^ step if flips else (ranks + step) % n
+        source = to if flips else (ranks - step) % n
         carries = (_flipped if flips else _shifted)(n, step)
-        group.exchange(places, to, sizes[places, to], source, sizes[source, places], carries)
+        group.exchange(ranks, to, sizes[ranks, to], source, sizes[source, ranks], carries)
 
 
 @algorithm("alltoall", "linear", source="Thakur et al. 2005, 3.6; MPICH's scattered")
 @algorithm("alltoallv", "linear", source="MPICH's scattered")
 def linear(group: Group, *, throttle: int = 32) -> None:
-    """Receives and sends all begun at once, some peers at a time; alltoallv skips empty blocks.
+    """Non-blocking receives and sends, some peers at a time; alltoallv skips empty blocks.
 
     Parameters
     ----------
     throttle
         Peers at a time (MPIR_CVAR_ALLTOALL_THROTTLE); 0 for all.
     """
-    n, places, sizes = group.n, group.places, group.sizes
+    n, ranks, sizes = group.n, group.places, group.sizes
     if throttle < 0:
         raise InputError(f"throttle is {throttle}; expected 0 or more")
-    # One size for all is a matrix of which only one number exists.
+    # A uniform size is a broadcast matrix (all strides 0), which is too large to count through.
     group.expect(n * (n - 1) if not any(sizes.strides) else int(np.count_nonzero(sizes)))
     at_once = throttle or n
     for first in range(1, n, at_once):
         steps = range(first, min(first + at_once, n))
         handles = []
         for step in steps:
-            source = (places + step) % n
-            size = sizes[source, places]
+            source = (ranks + step) % n
+            size = sizes[source, ranks]
             where = size > 0 if group.uneven else None
-            handles.append(group.begin_receive(places, source, size, where=where))
+            handles.append(group.begin_receive(ranks, source, size, where=where))
         for step in steps:
-            to = (places - step) % n
-            size = sizes[places, to]
+            to = (ranks - step) % n
+            size = sizes[ranks, to]
             where = size > 0 if group.uneven else None
             carries = _shifted(n, -step)
-            handles.append(group.begin_send(places, to, size, carries, where=where))
-        group.wait(places, handles)
+            handles.append(group.begin_send(ranks, to, size, carries, where=where))
+        group.wait(ranks, handles)
 
 
 @algorithm("alltoall", "bruck", source="Bruck et al. 1997; Thakur et al. 2005, 3.6; MPICH")
 def bruck(group: Group) -> None:
-    """In round k a block goes 2^k places on if bit k of its way is 1; ceil(log2 n) rounds."""
-    n, places = group.n, group.places
+    """In round k blocks move by 2^k ranks if bit k of their distance is 1; ceil(log2 n) rounds."""
+    n, ranks = group.n, group.places
     for step in powers(n):
-        moves = places[(places & step) > 0]
-        size = len(moves) * int(group.sizes[0, 0])
+        distances = ranks[(ranks & step) > 0]
+        size = len(distances) * int(group.sizes[0, 0])
         group.exchange(
-            places, (places + step) % n, size, (places - step) % n, size,
-            _on_the_way(n, step, moves.tolist()),
+            ranks, (ranks + step) % n, size, (ranks - step) % n, size,
+            _in_transit(n, step, distances.tolist()),
         )  # fmt: skip
 
 
-def _on_the_way(n: int, step: int, moves: list[int]) -> Carries:
-    """Blocks at a place that have come as far as the lower bits of their way say."""
+def _in_transit(n: int, step: int, distances: list[int]) -> Carries:
+    """Return the blocks for `distances` at a rank, moved already by the bits below `step`."""
 
-    def carries(place: int) -> list[int]:
-        starts = [(place - way % step) % n for way in moves]
-        return [start * n + (start + way) % n for start, way in zip(starts, moves, strict=True)]
+    def carries(rank: int) -> list[int]:
+        starts = [(rank - distance % step) % n for distance in distances]
+        return [
+            start * n + (start + distance) % n
+            for start, distance in zip(starts, distances, strict=True)
+        ]
 
     return carries

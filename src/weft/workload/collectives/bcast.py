@@ -1,4 +1,4 @@
-"""Broadcast: the root's buffer goes to everybody."""
+"""Broadcast: the root's buffer reaches all ranks."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from weft.workload.collectives.collective_registry import Carries, Group, algori
 from weft.workload.collectives.rooted import scatter_steps
 
 
-def _whole(_: int) -> tuple[int]:
-    """Every message holds the whole buffer."""
+def _buffer(_: int) -> tuple[int]:
+    """Return the block of every message: the whole buffer."""
     return (0,)
 
 
 def binomial_steps(group: Group) -> None:
-    """The whole buffer down a binomial tree."""
+    """Send the whole buffer down a binomial tree."""
     for parent, child, _ in tree(group.n):
-        group.message(group.from_root(parent), group.from_root(child), group.sizes, _whole)
+        group.message(group.from_root(parent), group.from_root(child), group.sizes, _buffer)
 
 
 @algorithm(
     "bcast", "binomial", source="MPICH; Thakur, Rabenseifner and Gropp 2005, 3.2", first=True
 )
 def binomial(group: Group) -> None:
-    """Down a binomial tree; ceil(log2 n) rounds of the whole buffer."""
+    """Binomial tree from the root; ceil(log2 n) rounds of the whole buffer."""
     group.cut(np.array([group.sizes]))
     binomial_steps(group)
 
 
 def _scatter(group: Group) -> Blocks:
-    """One part of the buffer to each rank, down a binomial tree."""
+    """Scatter the buffer: send one part to each rank, down a binomial tree."""
     parts = rounded_up(group.sizes, group.n)
     group.cut(np.roll(parts, group.root))
     blocks = Blocks(parts)
@@ -43,24 +43,24 @@ def _scatter(group: Group) -> Blocks:
 
 @algorithm("bcast", "scatter-ring", source="van de Geijn; Thakur et al. 2005, 3.2; MPICH")
 def scatter_ring(group: Group) -> None:
-    """One part to each rank down a binomial tree, then all parts around a ring."""
+    """Binomial scatter of the buffer, then ring allgather."""
     ring_steps(group, _scatter(group))
 
 
 @algorithm("bcast", "scatter-doubling", source="van de Geijn; Thakur et al. 2005, 3.2; MPICH")
 def scatter_doubling(group: Group) -> None:
-    """One part to each rank down a binomial tree, then all parts by recursive doubling."""
+    """Binomial scatter of the buffer, then allgather by recursive doubling."""
     doubling_steps(group, _scatter(group))
 
 
 @algorithm("bcast", "chain", source="pipelined chain; Open MPI's pipeline")
 def chain(group: Group, *, segment: Bytes = 65536) -> None:
-    """From each rank to the next, in segments: while one goes on the next one comes.
+    """Pipeline of segments: each rank receives one from the previous rank and sends it to the next.
 
     Parameters
     ----------
     segment
-        Bytes of a segment, the last of which may be smaller.
+        Bytes of a segment; the last one may be smaller.
     """
     if segment < 1:
         raise InputError(f"a segment of {segment} bytes is not possible; expected 1 or more")
@@ -73,11 +73,11 @@ def chain(group: Group, *, segment: Bytes = 65536) -> None:
     last = behind == group.n - 1
     to = np.where(last, -1, (group.places + 1) % group.n)
     source = np.where(behind == 0, -1, (group.places - 1) % group.n)
-    fed, feeding = group.places[behind > 0], group.places[~last]
-    group.receive(fed, source[fed], sizes[0])
+    receivers, senders = group.places[behind > 0], group.places[~last]
+    group.receive(receivers, source[receivers], sizes[0])
     for at in range(count - 1):
         group.exchange(group.places, to, sizes[at], source, sizes[at + 1], _segment(at))
-    group.send(feeding, to[feeding], sizes[-1], _segment(count - 1))
+    group.send(senders, to[senders], sizes[-1], _segment(count - 1))
 
 
 def _segment(number: int) -> Carries:

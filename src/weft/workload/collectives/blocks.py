@@ -1,4 +1,4 @@
-"""How buffers are cut and ranks are arranged: parts, binomial trees, and powers of two."""
+"""Partition of buffers and arrangement of ranks: blocks, binomial trees and powers of two."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Ints = NDArray[np.int64]
 
 
 def is_power_of_two(n: int) -> bool:
-    """Whether it is 1, 2, 4, 8 and so on."""
+    """Return whether n is 1, 2, 4, 8 and so on."""
     return n & (n - 1) == 0
 
 
 def powers(n: int) -> Iterator[int]:
-    """1, 2, 4 and so on, below n."""
+    """Yield 1, 2, 4 and so on, below n."""
     step = 1
     while step < n:
         yield step
@@ -25,10 +25,10 @@ def powers(n: int) -> Iterator[int]:
 
 
 def tree(n: int) -> Iterator[tuple[Ints, Ints, int]]:
-    """The binomial tree from its root 0 down: parents, their children, the child's share.
+    """Yield the rounds of a binomial tree from root 0: parents, children, and the child's share.
 
-    In each round a parent at place p hands the places ``p + share`` to ``p + 2 share - 1``, as far
-    as they exist, to its child at ``p + share``.
+    In each round parent p sends to child ``p + share``, whose subtree is ranks ``p + share`` to
+    ``p + 2 share - 1``, as far as they exist.
     """
     for share in reversed(list(powers(n))):
         parent = np.arange(0, n - share, 2 * share, dtype=np.int64)
@@ -36,13 +36,13 @@ def tree(n: int) -> Iterator[tuple[Ints, Ints, int]]:
 
 
 def evenly(total: int, parts: int) -> Ints:
-    """Sizes of parts that differ by at most 1, the larger ones first."""
+    """Return sizes of parts that differ by at most 1, the larger ones first."""
     size, rest = divmod(total, parts)
     return np.full(parts, size, dtype=np.int64) + (np.arange(parts) < rest)
 
 
 def rounded_up(total: int, parts: int) -> Ints:
-    """Sizes of parts of ceil(total / parts), the last ones smaller or empty."""
+    """Return sizes of parts of ceil(total / parts), the last ones smaller or empty."""
     size = -(-total // parts)
     return np.clip(total - size * np.arange(parts, dtype=np.int64), 0, size)
 
@@ -59,31 +59,31 @@ class Blocks:
     def __init__(self, sizes: Ints):
         self.n = len(sizes)
         self.sizes = sizes
-        # Twice around, for runs that go over the end.
+        # Two rounds of the blocks, for runs that wrap round.
         self._before = np.concatenate([[0], np.cumsum(np.concatenate([sizes, sizes]))])
 
     def run(self, first: Any, end: Any) -> Any:
-        """Bytes of the blocks from `first` to before `end`, which is at most n."""
+        """Return the bytes of blocks `first` to ``end - 1``; `end` is at most n."""
         return self._before[end] - self._before[first]
 
     def around(self, first: Any, count: Any) -> Any:
-        """Bytes of `count` blocks from `first` on, where block 0 follows the last."""
+        """Return the bytes of `count` blocks from `first` on, where block 0 follows the last."""
         start = first % self.n
         return self._before[start + count] - self._before[start]
 
 
 class Fold:
-    """The largest power of two of ranks, each of the others folded into a neighbour.
+    """Reduction of n ranks to the largest power of two of participants.
 
-    Of the first ``2 rest`` places each pair becomes one participant, as in MPICH; the blocks of a
-    participant's places are neighbours.
+    Each pair of the first ``2 rest`` ranks becomes one participant, as in MPICH, so that the blocks
+    of a participant's ranks are contiguous.
 
     Parameters
     ----------
     n
         Ranks.
     active
-        Which of a pair takes part: 1 the second, 0 the first.
+        Rank of a pair that takes part: 1 the second, 0 the first.
     """
 
     def __init__(self, n: int, active: int = 1):
@@ -92,16 +92,16 @@ class Fold:
         self.rest = n - self.count
         self.numbers: Ints = np.arange(self.count, dtype=np.int64)
         pair = np.arange(0, 2 * self.rest, 2, dtype=np.int64)
-        #: Places that take part only through their neighbour, and those neighbours.
+        #: Ranks that take part only via their neighbour, and those neighbours.
         self.idle = pair + 1 - active
         self.helper = pair + active
-        #: Place of each participant.
+        #: Rank of each participant.
         self.place = np.concatenate([self.helper, np.arange(2 * self.rest, n, dtype=np.int64)])
 
     def first(self, number: Any) -> Any:
-        """First place that a participant stands for; n for the number of participants."""
+        """Return the first rank of a participant; n for the number of participants."""
         return number + np.minimum(number, self.rest)
 
-    def number(self, place: Any) -> Any:
-        """Participant that stands for a place."""
-        return np.where(place < 2 * self.rest, place // 2, place - self.rest)
+    def number(self, rank: Any) -> Any:
+        """Return the participant of a rank."""
+        return np.where(rank < 2 * self.rest, rank // 2, rank - self.rest)

@@ -1,14 +1,14 @@
-"""The registry of collective algorithms, and what they share.
+"""The registry of collective algorithms, and the classes that they share.
 
 An entry is one algorithm of one collective, named ``collective-algorithm``: ``allreduce-ring``. Its
-function writes the messages of one collective operation into the programs of the ranks of a
-`Group`. Entries carry the facts `collective`, `algorithm` and `source`, where it is defined.
+function appends the messages of one collective operation to the programs of the ranks of a
+`Group`. Entries have the facts `collective`, `algorithm` and `source`, where it is defined.
 
-Matching. A collective's messages have a tag of their own, which the builder reserves: the n-th
-collective that is written on a communicator has the tag -n. Other messages beside collectives have
-tags of 0 or more, as MPI demands, so that a collective meets neither them nor another collective
-that overlaps it in time, also where two sets of ranks share a communicator. Within a collective the
-messages of a pair of ranks are sent and received in the same order.
+Matching. The messages of a collective have a tag that the builder reserves: -n for the n-th
+collective on a communicator. All other messages of a workload with collectives have tags of 0 or
+more, as MPI requires. So a collective's messages match neither those nor the messages of another
+collective that overlaps it in time, even where two sets of ranks share a communicator. Within a
+collective the messages of a pair of ranks are sent and received in the same order.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from weft.workload.program_order import MAX_OPS
 
 F = TypeVar("F", bound=Callable[..., Any])
 Ints = NDArray[np.int64]
-#: Blocks that the message of a sender holds, given its place in the communicator.
+#: Function from a sender's communicator rank to the blocks in its message.
 Carries = Callable[[int], Iterable[int]]
 
 collective = Registry(
@@ -41,7 +41,7 @@ collective = Registry(
 
 
 class Sizes(Enum):
-    """What the size of a collective is, as in MPI's arguments."""
+    """Meaning of the size of a collective, as in MPI's arguments."""
 
     #: No data at all.
     NONE = "no size"
@@ -55,14 +55,14 @@ class Sizes(Enum):
 
 @dataclass(frozen=True)
 class Collective:
-    """What a collective is, whatever the algorithm.
+    """Properties of a collective that are common to all its algorithms.
 
     Parameters
     ----------
     name
-        As users type it.
+        Name in specs and commands.
     sizes
-        What its size means.
+        Meaning of its size.
     uneven
         Whether blocks may have different sizes.
     rooted
@@ -112,7 +112,7 @@ def algorithm(of: str, name: str, *, source: str, first: bool = False) -> Callab
     source
         Where it is defined.
     first
-        Whether the collective's name alone also finds it in the registry; of one algorithm only.
+        Whether the collective's name alone also names it in the registry; true for one algorithm.
     """
     if of not in COLLECTIVES:
         raise ValueError(f"there is no collective {of!r}")
@@ -122,9 +122,9 @@ def algorithm(of: str, name: str, *, source: str, first: bool = False) -> Callab
 
 @dataclass
 class Trace:
-    """What the messages of a collective hold, for whoever checks that it does what it should.
+    """Record of the blocks in the messages of a collective, for tests.
 
-    A block is a number: the part of the buffer, the rank that a block comes from or goes to, or
+    A block is a number: the part of the buffer, the rank that sends or receives the block, or
     ``sender * n + receiver`` in an alltoall.
 
     Parameters
@@ -132,10 +132,10 @@ class Trace:
     carried
         By rank, for each of its sends in program order, the blocks in the message.
     taken
-        By rank, for each of its receives in program order: whether what comes is combined with
-        what is there or takes its place, and blocks to which it is also applied.
+        By rank, for each of its receives in program order: whether the blocks are combined with
+        the rank's own or replace them, and further blocks that the message is combined into.
     cuts
-        Sizes of the parts into which a buffer was cut, int64 [parts].
+        Sizes of the parts of a divided buffer, int64 [parts].
     """
 
     carried: dict[int, list[tuple[int, ...]]] = field(default_factory=dict)
@@ -144,30 +144,31 @@ class Trace:
 
 
 class Group:
-    """The ranks of one collective operation, and the operations that an algorithm writes.
+    """Ranks of one collective operation, to which an algorithm adds operations.
 
-    Algorithms name ranks by their place in the communicator, 0 to n - 1; every method takes one
-    place or an array of them, and other arguments one for each.
+    Algorithms address ranks by their number in the communicator, 0 to n - 1 (`places` is an array
+    of all of them); every method takes one rank or an array of ranks, and one value or an array of
+    one value per rank for other arguments.
 
     Parameters
     ----------
     builder
-        Whose programs grow.
+        Builder that the operations are added to.
     members
-        int64 [groups, n]: world ranks in communicator order. The operation takes place in each
-        row on its own.
+        int64 [groups, n]: world ranks in communicator order. Each row performs the operation
+        independently.
     sizes
-        Bytes: one number, int64 [n] or int64 [n, n], as the collective has them (`Sizes`).
+        Bytes: one number, int64 [n] or int64 [n, n], according to the collective (`Sizes`).
     root
-        Place of the root.
+        Communicator rank of the root.
     uneven
         Whether blocks may have different sizes, so that messages of empty ones may be left out.
     comm, tag
         Number of the communicator, and the tag of all messages.
     reduce_ns_per_byte
-        Time to combine one byte that came with one's own.
+        Time to combine one received byte with the rank's own.
     trace
-        Filled with what each message holds, when given.
+        Record to fill with the blocks of each message, if any.
     """
 
     def __init__(
@@ -196,32 +197,32 @@ class Group:
         self._trace = trace
 
     def from_root(self, relative: Any) -> Any:
-        """Place of a rank that stands this far behind the root."""
+        """Return the rank that is `relative` ranks after the root."""
         return (relative + self.root) % self.n
 
     def behind_root(self, place: Any) -> Any:
-        """How far a place stands behind the root."""
+        """Return the number of ranks from the root to a rank."""
         return (place - self.root) % self.n
 
     def cut(self, sizes: Ints) -> Ints:
-        """Note the parts into which the buffer is cut."""
+        """Record the sizes of the parts of the buffer, and return them."""
         if self._trace is not None:
             self._trace.cuts = sizes
         return sizes
 
     def expect(self, messages: int) -> None:
-        """Refuse at once what would not fit in a workload after long work.
+        """Refuse a number of messages per group that does not fit in a workload, before adding any.
 
         Raises
         ------
         InputError
-            When so many messages of each group are too many.
+            When the messages of all groups are too many.
         """
         total = messages * len(self._members)
         if 2 * total + self._builder.num_ops > MAX_OPS:
             raise InputError(
-                f"a collective of {self.n} ranks has {total:,} messages by this algorithm; a "
-                f"workload holds {MAX_OPS // 2:,}, sent and received"
+                f"a collective of {self.n} ranks has {total:,} messages with this algorithm; "
+                f"expected at most {MAX_OPS // 2:,} in a workload"
             )
 
     # -- operations --------------------------------------------------------------------------------
@@ -239,22 +240,22 @@ class Group:
         also: Carries | None = None,
         combined_bytes: Any = None,
     ) -> None:
-        """Send and receive at once, and wait for both.
+        """Add a concurrent send and receive, and wait for both.
 
         Parameters
         ----------
         who, to, source
-            int64 [k], places; -1 in `to` or `source` for a rank that does not send or receive.
+            int64 [k], ranks; -1 in `to` or `source` for a rank that does not send or receive.
         send_bytes, recv_bytes
-            Of each.
+            Sizes of the messages.
         carries
             Blocks in the message of a sender.
         add
-            Whether what comes is combined with what is there.
+            Whether received blocks are combined with the receiver's own.
         also
-            Blocks to which what comes at a receiver is also applied.
+            Further blocks of a receiver that the message is combined into.
         combined_bytes
-            Bytes that each combines, where they are not those received.
+            Bytes that each rank combines, where they are not those received.
         """
         self._builder.sendrecv(
             self._ranks(who), self._ranks(to), self._each(send_bytes), self._ranks(source),
@@ -264,11 +265,11 @@ class Group:
             self._note_sends(who, np.asarray(to) >= 0, carries)
             self._note_receives(who, np.asarray(source) >= 0, add, also)
         if add:
-            came = np.where(np.asarray(source) >= 0, recv_bytes, 0)
-            self.combine(who, came if combined_bytes is None else combined_bytes)
+            received = np.where(np.asarray(source) >= 0, recv_bytes, 0)
+            self.combine(who, received if combined_bytes is None else combined_bytes)
 
     def send(self, who: Any, to: Any, size_bytes: Any, carries: Carries) -> None:
-        """Send and wait."""
+        """Add a blocking send."""
         if self._trace is not None:
             self._note_sends(who, True, carries)
         self._builder.send(
@@ -284,7 +285,7 @@ class Group:
         add: bool = False,
         also: Carries | None = None,
     ) -> None:
-        """Receive and wait; what is combined takes its time."""
+        """Add a blocking receive and, with `add`, the calculation that combines its data."""
         if self._trace is not None:
             self._note_receives(who, True, add, also)
         self._builder.recv(
@@ -303,7 +304,7 @@ class Group:
         add: bool = False,
         also: Carries | None = None,
     ) -> None:
-        """One message from each sender to its receiver, both waiting; nobody is on both sides."""
+        """Add a blocking message from each sender to its receiver; no rank may be both."""
         if np.size(senders):
             self.send(senders, receivers, size_bytes, carries)
             self.receive(receivers, senders, size_bytes, add=add, also=also)
@@ -311,7 +312,7 @@ class Group:
     def begin_send(
         self, who: Any, to: Any, size_bytes: Any, carries: Carries, *, where: Any = None
     ) -> Ints:
-        """Begin to send; handles for `wait`, -1 for those that `where` leaves out."""
+        """Add non-blocking sends; return handles for `wait`, -1 where `where` is false."""
         if self._trace is not None:
             self._note_sends(who, True if where is None else where, carries)
         return self._begin(self._builder.isend, who, to, size_bytes, where)
@@ -319,21 +320,21 @@ class Group:
     def begin_receive(
         self, who: Any, source: Any, size_bytes: Any, *, where: Any = None, add: bool = False
     ) -> Ints:
-        """Begin to receive; handles for `wait`, -1 for those that `where` leaves out.
+        """Add non-blocking receives; return handles for `wait`, -1 where `where` is false.
 
-        Its end costs no time of combining; `combine` does.
+        Time to combine the data is not included; add it by `combine`.
         """
         if self._trace is not None:
             self._note_receives(who, True if where is None else where, add, None)
         return self._begin(self._builder.irecv, who, source, size_bytes, where)
 
     def wait(self, who: Any, handles: Sequence[Ints]) -> None:
-        """Wait for what was begun at these places."""
+        """Let ranks wait for their non-blocking operations."""
         if handles:
             self._builder.wait(self._ranks(np.atleast_1d(who)), np.stack(handles))
 
     def combine(self, who: Any, size_bytes: ArrayLike) -> None:
-        """Compute for as long as it takes to combine so many bytes with one's own."""
+        """Add a calculation of the time to combine `size_bytes` with the rank's own data."""
         if not self._reduce_ns_per_byte:
             return
         places = np.atleast_1d(who)
@@ -342,7 +343,7 @@ class Group:
         if some.any():
             self._builder.calc(self._ranks(places[some]), self._each(duration[some]))
 
-    # -- inside ------------------------------------------------------------------------------------
+    # -- private -----------------------------------------------------------------------------------
 
     def _begin(
         self, call: Callable[..., Any], who: Any, peer: Any, size_bytes: Any, where: Any
@@ -361,7 +362,7 @@ class Group:
         return handles.ravel()
 
     def _ranks(self, places: Any) -> Any:
-        """World ranks of places, of all groups in turn; -1 stays."""
+        """Return the world ranks of communicator ranks, group by group; -1 stays -1."""
         if len(self._members) == 1 and isinstance(places, int):
             return int(self._members[0, places])
         index = np.asarray(places)
@@ -393,25 +394,27 @@ class Group:
 
 
 def check_members(builder: WorkloadBuilder, members: ArrayLike, comm: int) -> Ints:
-    """Members as int64 [groups, n].
+    """Return members as int64 [groups, n].
 
     Raises
     ------
     InputError
-        On a rank that does not exist or is there twice, or no rank at all.
+        On a rank that does not exist or is listed twice, or no rank at all.
     """
-    given = np.asarray(members)
-    if given.size == 0 or given.ndim not in (1, 2):
-        raise InputError("members of a collective are a list of ranks, or one list for each group")
-    if given.dtype.kind not in "iu":
-        raise InputError(f"members of a collective are numbers of ranks, not {members!r}")
-    ranks = np.atleast_2d(given).astype(np.int64)
+    array = np.asarray(members)
+    if array.size == 0 or array.ndim not in (1, 2):
+        raise InputError(
+            "members of a collective must be a list of ranks, or one list for each group"
+        )
+    if array.dtype.kind not in "iu":
+        raise InputError(f"members of a collective must be numbers of ranks, not {members!r}")
+    ranks = np.atleast_2d(array).astype(np.int64)
     wrong = ranks[(ranks < 0) | (ranks >= builder.num_ranks)]
     if len(wrong):
         raise InputError(
             f"a collective names rank {wrong[0]}; ranks are 0 to {builder.num_ranks - 1}"
         )
-    once, count = np.unique(ranks, return_counts=True)
-    if len(once) < ranks.size:
-        raise InputError(f"a collective names rank {once[np.argmax(count)]} twice")
+    distinct, count = np.unique(ranks, return_counts=True)
+    if len(distinct) < ranks.size:
+        raise InputError(f"a collective names rank {distinct[np.argmax(count)]} twice")
     return ranks

@@ -1,4 +1,4 @@
-"""Collectives as messages: into the programs of a builder, or as a workload of their own."""
+"""Lowering of collectives to messages, in a builder's programs or as a separate workload."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _bcast(size: int, n: int) -> str:
 
 def _reduce(short: int, small: str) -> Callable[[Any, int], str]:
     def choose(size: int, n: int) -> str:
-        # Each of the largest power of two of ranks needs a part of its own.
+        # Rabenseifner's algorithm divides the buffer into this many parts, none of them empty.
         parts = 1 << (n.bit_length() - 1)
         return "rabenseifner" if size > short and size >= parts else small
 
@@ -108,15 +108,15 @@ def collective_on(
 ) -> str:
     """Append a blocking collective to the programs of its ranks.
 
-    A rank's part begins when its last blocking operation is over, and its next operation waits
-    for that part; operations that it began before (`isend`, `irecv`) go on meanwhile. One rank
-    sends nothing, and neither does anybody when there are no bytes at all (as in MPICH and Open
-    MPI, where such a collective synchronises nobody; a barrier does).
+    The collective starts at a rank after its last blocking operation, and the rank's next operation
+    waits for it; earlier non-blocking operations (`isend`, `irecv`) continue meanwhile. With one
+    rank, or without any bytes, nothing is sent (as in MPICH and Open MPI, where a collective
+    without bytes does not synchronise its ranks; a barrier does).
 
     Parameters
     ----------
     builder
-        Whose programs grow.
+        Builder that the operations are added to.
     name
         ``barrier``, ``bcast``, ``reduce``, ``allreduce``, ``scan``, ``exscan``, ``allgather``,
         ``allgatherv``, ``gather``, ``gatherv``, ``scatter``, ``scatterv``, ``reduce-scatter``,
@@ -129,19 +129,21 @@ def collective_on(
         gather, scatter: of the block of one rank; allgatherv, gatherv, scatterv: [n], of each
         rank's block. reduce-scatter: of the block that a rank keeps, one number
         (MPI_Reduce_scatter_block) or [n] (MPI_Reduce_scatter). alltoall: of one rank for one
-        other; alltoallv: [n, n], from row to column. barrier: 0. One number does for all.
+        other; alltoallv: [n, n], from row to column. barrier: 0. Arrays may be one number, for
+        equal sizes.
     algorithm
-        Its name; by size and count as in MPICH when left out (`default_algorithm`).
+        Name of the algorithm; by size and number of ranks as in MPICH when left out
+        (`default_algorithm`).
     root
-        Place of the root in `members`.
+        Index of the root in `members`.
     comm
         Communicator in which the messages are matched.
     reduce_ns_per_byte
-        Time to combine a byte that came with one's own; a calculation after each such receive.
+        Time to combine a received byte with the rank's own: a calculation after each such receive.
     trace
-        Filled with what each message holds, for tests.
+        Record to fill with the blocks of each message, for tests.
     **options
-        Of the algorithm.
+        Options of the algorithm.
 
     Returns
     -------
@@ -151,9 +153,9 @@ def collective_on(
     Raises
     ------
     InputError
-        On an unknown collective, algorithm or option, members that do not exist or are there
+        On an unknown collective, algorithm or option, members that do not exist or are listed
         twice, a root that is not among them, sizes that are negative, too large or of another
-        shape, or messages with tags below 0, which are those of collectives, in the builder.
+        shape, or a builder that has messages with tags below 0, which are reserved for collectives.
     """
     kind = _kind(name)
     ranks = check_members(builder, members, comm)
@@ -166,7 +168,7 @@ def collective_on(
     if not 0 <= reduce_ns_per_byte < float("inf"):
         raise InputError(f"{kind.name}: combining a byte cannot take {reduce_ns_per_byte} ns")
     if reduce_ns_per_byte and not kind.combines:
-        raise InputError(f"{kind.name} combines nothing")
+        raise InputError(f"{kind.name} has no reduction, and so no reduce_ns_per_byte")
     chosen = RULES[kind.name](size_bytes, n) if algorithm is None else algorithm
     entry = _entry(kind, chosen)
     bound = collective.bind(entry, options)
@@ -181,7 +183,7 @@ def collective_on(
 
 
 def default_algorithm(name: str, size_bytes: ArrayLike, num_ranks: int) -> str:
-    """Algorithm that MPICH takes for a size and a number of ranks.
+    """Return the algorithm that MPICH uses for a size and a number of ranks.
 
     Parameters
     ----------
@@ -193,7 +195,7 @@ def default_algorithm(name: str, size_bytes: ArrayLike, num_ranks: int) -> str:
     Raises
     ------
     InputError
-        On an unknown collective or a size or number of ranks that cannot be.
+        On an unknown collective or an impossible size or number of ranks.
     """
     kind = _kind(name)
     if num_ranks < 1:
@@ -203,7 +205,7 @@ def default_algorithm(name: str, size_bytes: ArrayLike, num_ranks: int) -> str:
 
 
 def algorithms(name: str) -> list[str]:
-    """Names of a collective's algorithms.
+    """Return the names of a collective's algorithms.
 
     Raises
     ------
@@ -226,7 +228,7 @@ def _repeated(
     spread: float = 0.0,
     seed: int = 0,
 ) -> None:
-    """Options of every collective that is a workload of its own."""
+    """Declare the options of all collectives as workloads, by this function's parameters."""
 
 
 _OPTIONS = get_type_hints(_repeated, include_extras=True)
@@ -234,16 +236,17 @@ _OPTIONS.pop("return")
 
 
 def collective_workload(spec: str, num_ranks: int) -> Workload:
-    """A collective of all ranks, several times in a row.
+    """Return a workload of one or more repetitions of a collective of all ranks.
 
     Parameters
     ----------
     spec
         ``allreduce:size=1MiB,algorithm=ring,count=10``. Options: `size` (as in `collective_on`,
-        one number; every collective but barrier needs it), `algorithm`, `count` (1), `root` (0),
-        `compute` (0), what each rank computes before each repetition, `reduce_ns_per_byte` (0), for
-        collectives with blocks of different sizes `spread` (0) and `seed` (0): sizes drawn
-        uniformly from size (1 - spread) to size (1 + spread), and those of the algorithm.
+        one number; required except for barrier), `algorithm`, `count` of repetitions (1), `root`
+        (0), `compute` (0), the time of a calculation before each repetition, `reduce_ns_per_byte`
+        (0), and the options of the algorithm. For collectives with blocks of different sizes also
+        `spread` (0) and `seed` (0): sizes are drawn uniformly from size (1 - spread) to size (1 +
+        spread).
     num_ranks
         Ranks, all of which take part.
 
@@ -261,13 +264,13 @@ def collective_workload(spec: str, num_ranks: int) -> Workload:
     }
     named = spec.partition(":")[0].strip() == entry.name
     if named and common.get("algorithm", entry.facts["algorithm"]) != entry.facts["algorithm"]:
-        raise InputError(f"{spec}: {entry.name} is already one algorithm")
+        raise InputError(f"{spec}: {entry.name} names the algorithm already")
     chosen = entry.facts["algorithm"] if named else common.get("algorithm")
     size, count = common.get("size"), common.get("count", 1)
     if size is None and kind.sizes is not Sizes.NONE:
-        meant = [f"; it has no option {key!r}" for key in given if did_you_mean(key, ["size"])]
+        typos = [f"; it has no option {key!r}" for key in given if did_you_mean(key, ["size"])]
         raise InputError(
-            f"{spec}: {kind.name} needs size, its {kind.sizes.value}{''.join(meant[:1])}"
+            f"{spec}: {kind.name} needs size, its {kind.sizes.value}{''.join(typos[:1])}"
         )
     if count < 1:
         raise InputError(f"{spec}: count is {count}; expected 1 or more")
@@ -275,18 +278,19 @@ def collective_workload(spec: str, num_ranks: int) -> Workload:
     if not 0 <= spread <= 1:
         raise InputError(f"{spec}: spread is {spread}; expected 0 to 1")
     if spread and not kind.uneven:
-        raise InputError(f"{spec}: the blocks of {kind.name} are of one size")
+        raise InputError(f"{spec}: the blocks of {kind.name} have one size, and so no spread")
     whole_number(seed, f"{spec}: seed")
     draw = np.random.default_rng(seed)
     builder = WorkloadBuilder(num_ranks, name=spec)
-    everyone = np.arange(num_ranks)
-    for turn in range(count):
-        if turn == 1 and builder.num_ops * count > MAX_OPS:
+    ranks = np.arange(num_ranks)
+    for repetition in range(count):
+        if repetition == 1 and builder.num_ops * count > MAX_OPS:
             raise InputError(
-                f"{spec}: {count:,} times {builder.num_ops:,} operations; at most {MAX_OPS:,}"
+                f"{spec}: {count:,} times {builder.num_ops:,} operations; expected at most "
+                f"{MAX_OPS:,}"
             )
         if common.get("compute"):
-            builder.calc(everyone, common["compute"])
+            builder.calc(ranks, common["compute"])
         sizes: Any = size or 0
         if spread:
             shape = (num_ranks, num_ranks) if kind.sizes is Sizes.PAIR else num_ranks
@@ -294,7 +298,7 @@ def collective_workload(spec: str, num_ranks: int) -> Workload:
                 round(sizes * (1 - spread)), round(sizes * (1 + spread)), shape, endpoint=True
             )
         collective_on(
-            builder, kind.name, everyone, sizes, algorithm=chosen, root=common.get("root", 0),
+            builder, kind.name, ranks, sizes, algorithm=chosen, root=common.get("root", 0),
             reduce_ns_per_byte=common.get("reduce_ns_per_byte", 0.0), **given,
         )  # fmt: skip
     if size == 0:
@@ -307,7 +311,7 @@ def _kind(name: str) -> Collective:
     if plain not in COLLECTIVES:
         raise InputError(
             f"unknown collective {name!r}{did_you_mean(plain, COLLECTIVES)}; "
-            f"there are {', '.join(COLLECTIVES)}"
+            f"expected {', '.join(COLLECTIVES)}"
         )
     return COLLECTIVES[plain]
 
@@ -324,28 +328,28 @@ def _entry(kind: Collective, name: str) -> Entry:
 
 
 def _sizes(kind: Collective, size_bytes: ArrayLike, n: int) -> Any:
-    """Sizes in the shape that algorithms take: one number, [n] or [n, n]."""
-    given = np.asarray(size_bytes)
-    if given.dtype.kind not in "iu" and not (
-        given.dtype.kind == "f" and np.all(given == np.floor(given))
+    """Return sizes in the shape that algorithms expect: one number, [n] or [n, n]."""
+    array = np.asarray(size_bytes)
+    if array.dtype.kind not in "iu" and not (
+        array.dtype.kind == "f" and np.all(array == np.floor(array))
     ):
-        raise InputError(f"{kind.name}: size {size_bytes!r} is no whole number of bytes")
-    bad = given[~((given >= 0) & (given <= MAX_BYTES))]
+        raise InputError(f"{kind.name}: size {size_bytes!r} is not a whole number of bytes")
+    bad = array[~((array >= 0) & (array <= MAX_BYTES))]
     if bad.size:
-        raise InputError(f"{kind.name}: a size of {bad.flat[0]} bytes; sizes are 0 to 2^56")
+        raise InputError(f"{kind.name}: a size of {bad.flat[0]} bytes; expected 0 to 2^56")
     shape: tuple[int, ...] = ()
     if kind.sizes in (Sizes.BLOCK, Sizes.PAIR):
         shape = (n,) if kind.sizes is Sizes.BLOCK else (n, n)
-    if given.ndim and (not kind.uneven or given.shape != shape):
+    if array.ndim and (not kind.uneven or array.shape != shape):
         needs = f"one number or an array of shape {shape}" if kind.uneven else "one number"
         raise InputError(
-            f"{kind.name} of {n} ranks: sizes of shape {given.shape}; expected {needs}"
+            f"{kind.name} of {n} ranks: sizes of shape {array.shape}; expected {needs}"
         )
-    total = float(given.sum()) if given.ndim else float(given) * int(np.prod(shape))
+    total = float(array.sum()) if array.ndim else float(array) * int(np.prod(shape))
     if total > MAX_BYTES:
-        raise InputError(f"{kind.name}: {total:.3g} bytes in all; at most 2^56 are possible")
+        raise InputError(f"{kind.name}: {total:.3g} bytes in all; expected at most 2^56")
     if kind.sizes is Sizes.NONE and total:
-        raise InputError(f"{kind.name} carries no data; its size is 0")
+        raise InputError(f"{kind.name} has no data; its size must be 0")
     if not shape:
-        return int(given)
-    return np.broadcast_to(given.astype(np.int64), shape)
+        return int(array)
+    return np.broadcast_to(array.astype(np.int64), shape)

@@ -1,4 +1,4 @@
-"""Reduce: the buffers of all ranks, combined, reach the root. The operator is commutative."""
+"""Reduce: the combined buffers of all ranks reach the root. The operator is commutative."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from weft.workload.collectives.blocks import Blocks, Fold, evenly, powers, tree
 from weft.workload.collectives.collective_registry import Carries, Group, Ints, algorithm
 
 
-def _whole(_: int) -> tuple[int]:
-    """Every message holds the whole buffer."""
+def _buffer(_: int) -> tuple[int]:
+    """Return the block of every message: the whole buffer."""
     return (0,)
 
 
 def binomial_steps(group: Group) -> None:
-    """The whole buffer up a binomial tree."""
+    """Combine the whole buffer up a binomial tree."""
     for parent, child, _ in reversed(list(tree(group.n))):
         group.message(
-            group.from_root(child), group.from_root(parent), group.sizes, _whole, add=True
+            group.from_root(child), group.from_root(parent), group.sizes, _buffer, add=True
         )
 
 
 def halving_steps(group: Group, fold: Fold, blocks: Blocks) -> Ints:
-    """Pairs at distances 1, 2, 4 exchange halves of what they work on, and combine.
+    """Exchange and combine halves of the buffer in pairs at distances 1, 2, 4.
 
-    The first round halves the buffer, so that the largest messages go the shortest way; the
-    participants then have one part each, which this returns.
+    The largest messages are thus between neighbours. Returns the part that each participant has
+    at the end.
     """
-    who = group.from_root(fold.place)
+    ranks = group.from_root(fold.place)
     part, count = np.zeros(fold.count, dtype=np.int64), fold.count
     for step in powers(fold.count):
         count //= 2
         upper = (fold.numbers & step) > 0
         keep, give = part + np.where(upper, count, 0), part + np.where(upper, 0, count)
-        peer = who[fold.numbers ^ step]
+        peer = ranks[fold.numbers ^ step]
         group.exchange(
-            who, peer, blocks.run(give, give + count), peer, blocks.run(keep, keep + count),
+            ranks, peer, blocks.run(give, give + count), peer, blocks.run(keep, keep + count),
             parts_of(group, fold, give, count), add=True,
         )  # fmt: skip
         part = keep
@@ -43,10 +43,10 @@ def halving_steps(group: Group, fold: Fold, blocks: Blocks) -> Ints:
 
 
 def parts_of(group: Group, fold: Fold, first: Ints, count: int) -> Carries:
-    """So many parts, beginning with the participant's."""
+    """Return `count` parts from the sender's entry of `first` on."""
 
-    def carries(place: int) -> range:
-        start = int(first[fold.number(group.behind_root(place))])
+    def carries(rank: int) -> range:
+        start = int(first[fold.number(group.behind_root(rank))])
         return range(start, start + count)
 
     return carries
@@ -54,7 +54,7 @@ def parts_of(group: Group, fold: Fold, first: Ints, count: int) -> Carries:
 
 @algorithm("reduce", "binomial", source="MPICH; Thakur et al. 2005, 3.4", first=True)
 def binomial(group: Group) -> None:
-    """Up a binomial tree; ceil(log2 n) rounds of the whole buffer."""
+    """Binomial tree to the root; ceil(log2 n) rounds of the whole buffer."""
     group.cut(np.array([group.sizes]))
     binomial_steps(group)
 
@@ -63,12 +63,12 @@ def binomial(group: Group) -> None:
 def rabenseifner(group: Group) -> None:
     """Reduce-scatter by recursive halving, then a binomial gather to the root.
 
-    Where the number of ranks is no power of two, those beyond the largest one first hand their
-    buffer to a neighbour. Ranks are counted from the root, so that it takes part itself.
+    Where the number of ranks is not a power of two, those beyond the largest one first send their
+    buffer to a neighbour. Ranks are numbered from the root, so that it is a participant.
     """
     fold = Fold(group.n, active=0)
     blocks = Blocks(group.cut(evenly(group.sizes, fold.count)))
-    who = group.from_root(fold.place)
+    ranks = group.from_root(fold.place)
     group.message(
         group.from_root(fold.idle), group.from_root(fold.helper), group.sizes,
         lambda _: range(fold.count), add=True,
@@ -78,5 +78,5 @@ def rabenseifner(group: Group) -> None:
     for step in reversed(list(powers(fold.count))):
         sends = fold.numbers[step : 2 * step]
         size = blocks.run(part[sends], part[sends] + count)
-        group.message(who[sends], who[sends - step], size, parts_of(group, fold, part, count))
+        group.message(ranks[sends], ranks[sends - step], size, parts_of(group, fold, part, count))
         count *= 2

@@ -1,6 +1,6 @@
-"""Reduce-scatter: everybody's buffers are combined, and each rank keeps its own block of them.
+"""Reduce-scatter: the buffers of all ranks are combined, and each rank keeps one block.
 
-The operator is commutative. A block is named after the rank that keeps it.
+The operator is commutative. A block has the number of the rank that keeps it.
 """
 
 from __future__ import annotations
@@ -12,43 +12,45 @@ from weft.workload.collectives.collective_registry import Carries, Group, algori
 
 
 def ring_reduce_steps(group: Group, blocks: Blocks) -> None:
-    """N - 1 rounds: each adds its own to what came and hands it on; block r ends at rank r."""
-    n, places = group.n, group.places
+    """Run n - 1 rounds: each rank sends a block to the next and combines the one received.
+
+    Block r ends at rank r.
+    """
+    n, ranks = group.n, group.places
     group.expect(n * (n - 1))
     for step in range(n - 1):
         group.exchange(
-            places, (places + 1) % n, blocks.sizes[(places - 1 - step) % n],
-            (places - 1) % n, blocks.sizes[(places - 2 - step) % n], _behind(n, 1 + step), add=True,
+            ranks, (ranks + 1) % n, blocks.sizes[(ranks - 1 - step) % n],
+            (ranks - 1) % n, blocks.sizes[(ranks - 2 - step) % n], _behind(n, 1 + step), add=True,
         )  # fmt: skip
 
 
 def _behind(n: int, step: int) -> Carries:
-    return lambda place: ((place - step) % n,)
+    return lambda rank: ((rank - step) % n,)
 
 
 @algorithm("reduce-scatter", "ring", source="Patarasuk and Yuan 2009", first=True)
 def ring(group: Group) -> None:
-    """Partial sums of each block travel around a ring; n - 1 rounds of one block."""
+    """Partial results of each block pass around a ring; n - 1 rounds of one block."""
     ring_reduce_steps(group, Blocks(group.sizes))
 
 
 @algorithm("reduce-scatter", "pairwise", source="Thakur et al. 2005, 3.3; MPICH")
 def pairwise(group: Group) -> None:
-    """In round k each rank sends its part of the block of the rank k places on; n - 1 rounds."""
-    n, places, sizes = group.n, group.places, group.sizes
+    """In round k rank r sends its part of block r + k to rank r + k; n - 1 rounds."""
+    n, ranks, sizes = group.n, group.places, group.sizes
     group.expect(n * (n - 1))
     for step in range(1, n):
-        to = (places + step) % n
-        group.exchange(
-            places, to, sizes[to], (places - step) % n, sizes, _behind(n, -step), add=True
-        )
+        to = (ranks + step) % n
+        group.exchange(ranks, to, sizes[to], (ranks - step) % n, sizes, _behind(n, -step), add=True)
 
 
 @algorithm("reduce-scatter", "recursive-halving", source="Thakur et al. 2005, 3.3; MPICH")
 def recursive_halving(group: Group) -> None:
-    """Pairs at distances n/2, n/4 to 1 exchange what the other's half keeps; log2 n rounds.
+    """Pairs at distances n/2, n/4 to 1 send the blocks of the peer's half; log2 n rounds.
 
-    Where n is no power of two, the ranks beyond the largest one go by a neighbour: 2 more rounds.
+    Where n is not a power of two, the ranks beyond the largest one take part via a neighbour, in 2
+    more rounds.
     """
     n, fold, blocks = group.n, Fold(group.n), Blocks(group.sizes)
     group.message(fold.idle, fold.helper, blocks.run(0, n), lambda _: range(n), add=True)
@@ -61,14 +63,14 @@ def recursive_halving(group: Group) -> None:
             peer, blocks.run(fold.first(keep), fold.first(keep + step)),
             _opposite(fold, step), add=True,
         )  # fmt: skip
-    group.message(fold.helper, fold.idle, blocks.sizes[fold.idle], lambda place: (place - 1,))
+    group.message(fold.helper, fold.idle, blocks.sizes[fold.idle], lambda rank: (rank - 1,))
 
 
 def _opposite(fold: Fold, step: int) -> Carries:
-    """Blocks that the run of `step` participants opposite the sender's keeps."""
+    """Return the blocks kept by the run of `step` participants that contains the sender's peer."""
 
-    def carries(place: int) -> range:
-        number = (int(fold.number(np.int64(place))) ^ step) & -step
+    def carries(rank: int) -> range:
+        number = (int(fold.number(np.int64(rank))) ^ step) & -step
         return range(int(fold.first(number)), int(fold.first(number + step)))
 
     return carries

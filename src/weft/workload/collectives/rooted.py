@@ -1,6 +1,6 @@
-"""Gather and scatter: a block of each rank to the root, or from it.
+"""Gather and scatter: one block per rank is sent to the root, or by the root.
 
-A block is named after the rank that it comes from, or goes to.
+A block has the number of the rank that sends (gather) or receives it (scatter).
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from weft.workload.collectives.collective_registry import Carries, Group, algori
 
 
 def _share(group: Group, first: int, share: int) -> Carries:
-    """Blocks of `share` ranks, beginning `first` behind the sender."""
+    """Return the blocks of `share` ranks, the first of them `first` ranks after the sender."""
 
-    def carries(place: int) -> list[int]:
-        start = group.behind_root(place) + first
+    def carries(rank: int) -> list[int]:
+        start = group.behind_root(rank) + first
         return [group.from_root(at) for at in range(start, min(start + share, group.n))]
 
     return carries
 
 
 def scatter_steps(group: Group, blocks: Blocks) -> None:
-    """Blocks, counted from the root, down a binomial tree."""
+    """Send blocks down a binomial tree; `blocks` starts with the root's."""
     for parent, child, share in tree(group.n):
         size = blocks.run(child, np.minimum(child + share, group.n))
         group.message(
@@ -33,7 +33,7 @@ def scatter_steps(group: Group, blocks: Blocks) -> None:
 @algorithm("gather", "binomial", source="MPICH; Thakur and Gropp 2003", first=True)
 @algorithm("gatherv", "binomial", source="as gather; Träff 2018 refines it", first=True)
 def gather_binomial(group: Group) -> None:
-    """Up a binomial tree, where inner ranks hand on what they got; ceil(log2 n) rounds."""
+    """Binomial tree to the root, where inner ranks forward blocks; ceil(log2 n) rounds."""
     blocks = Blocks(np.roll(group.sizes, -group.root))
     for parent, child, share in reversed(list(tree(group.n))):
         size = blocks.run(child, np.minimum(child + share, group.n))
@@ -45,27 +45,27 @@ def gather_binomial(group: Group) -> None:
 @algorithm("scatter", "binomial", source="MPICH; Thakur and Gropp 2003", first=True)
 @algorithm("scatterv", "binomial", source="as scatter; Träff 2018 refines it", first=True)
 def scatter_binomial(group: Group) -> None:
-    """Down a binomial tree, where inner ranks hand on what is for others; ceil(log2 n) rounds."""
+    """Binomial tree from the root, where inner ranks forward blocks; ceil(log2 n) rounds."""
     scatter_steps(group, Blocks(np.roll(group.sizes, -group.root)))
 
 
 def _others(group: Group) -> list[int]:
-    """Places whose block travels: not the root's, and no empty ones."""
+    """Return the ranks with a non-empty block, except the root."""
     return [at for at in range(group.n) if at != group.root and group.sizes[at]]
 
 
-def _own(place: int) -> tuple[int]:
-    return (place,)
+def _own(rank: int) -> tuple[int]:
+    return (rank,)
 
 
-def _for(place: int) -> Carries:
-    return lambda _: (place,)
+def _for(rank: int) -> Carries:
+    return lambda _: (rank,)
 
 
 @algorithm("gather", "linear", source="MPICH's gatherv; Open MPI's basic linear")
 @algorithm("gatherv", "linear", source="MPICH")
 def gather_linear(group: Group) -> None:
-    """Every rank sends to the root, which receives all at once; empty blocks are left out."""
+    """Every rank sends to the root, which receives all at once; empty blocks are not sent."""
     others = _others(group)
     senders = np.array(others, dtype=np.int64)
     if len(senders):
@@ -78,7 +78,7 @@ def gather_linear(group: Group) -> None:
 @algorithm("scatter", "linear", source="MPICH's scatterv; Open MPI's basic linear")
 @algorithm("scatterv", "linear", source="MPICH")
 def scatter_linear(group: Group) -> None:
-    """The root sends to every rank, to all at once; empty blocks are left out."""
+    """The root sends to all ranks at once; empty blocks are not sent."""
     others = _others(group)
     group.wait(
         group.root,

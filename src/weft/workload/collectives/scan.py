@@ -1,6 +1,6 @@
-"""Scan and exscan: rank i gets the buffers of ranks 0 to i, or to i - 1, combined.
+"""Scan and exscan: rank i receives the combined buffers of ranks 0 to i, or 0 to i - 1.
 
-Block 0 is what a rank hands on, block 1 its result.
+Block 0 is the partial result that a rank sends, block 1 its own result.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ def _result(_: int) -> tuple[int]:
 
 @algorithm("scan", "recursive-doubling", source="MPICH", first=True)
 def recursive_doubling(group: Group) -> None:
-    """Pairs at distances 1, 2, 4 exchange what their runs combine to; ceil(log2 n) rounds.
+    """Pairs at distances 1, 2, 4 exchange their partial results; ceil(log2 n) rounds.
 
-    What comes from below also goes into the result, so it is combined twice.
+    A buffer from a lower rank is also combined into the result, a second operation.
     """
     _doubling(group, first_is_copied=False)
 
 
 @algorithm("exscan", "recursive-doubling", source="MPICH", first=True)
 def exclusive_doubling(group: Group) -> None:
-    """Pairs at distances 1, 2, 4 exchange what their runs combine to; ceil(log2 n) rounds.
+    """Pairs at distances 1, 2, 4 exchange their partial results; ceil(log2 n) rounds.
 
-    What comes from below also goes into the result, so all but the first is combined twice.
+    A buffer from a lower rank is also combined into the result, a second operation; the first one
+    is copied.
     """
     _doubling(group, first_is_copied=True)
 
@@ -41,35 +42,35 @@ def _doubling(group: Group, first_is_copied: bool) -> None:
     group.cut(np.array([group.sizes]))
     empty = np.full(group.n, first_is_copied)
     for step in powers(group.n):
-        who = group.places[(group.places ^ step) < group.n]
-        peer = who ^ step
-        below = peer < who
-        combined = group.sizes * (1 + (below & ~empty[who]))
-        empty[who[below]] = False
+        ranks = group.places[(group.places ^ step) < group.n]
+        peer = ranks ^ step
+        below = peer < ranks
+        combined = group.sizes * (1 + (below & ~empty[ranks]))
+        empty[ranks[below]] = False
         group.exchange(
-            who, peer, group.sizes, peer, group.sizes, _partial,
+            ranks, peer, group.sizes, peer, group.sizes, _partial,
             add=True, also=_from_below(step), combined_bytes=combined,
         )  # fmt: skip
 
 
 def _from_below(step: int) -> Carries:
-    return lambda place: (1,) if place & step else ()
+    return lambda rank: (1,) if rank & step else ()
 
 
 @algorithm("scan", "linear", source="Open MPI's basic linear")
 def linear(group: Group) -> None:
-    """From each rank to the next, which adds its own; n - 1 rounds."""
+    """Each rank sends its result to the next, which combines it with its own; n - 1 rounds."""
     group.cut(np.array([group.sizes]))
-    for place in range(group.n - 1):
-        group.message(place, place + 1, group.sizes, _result, add=True)
+    for rank in range(group.n - 1):
+        group.message(rank, rank + 1, group.sizes, _result, add=True)
 
 
 @algorithm("exscan", "linear", source="Open MPI's basic linear")
 def exclusive_linear(group: Group) -> None:
-    """From each rank to the next, which keeps it and hands it on with its own; n - 1 rounds."""
+    """Each rank keeps the buffer received and sends it on, combined with its own; n - 1 rounds."""
     group.cut(np.array([group.sizes]))
-    for place in range(group.n - 1):
-        # The last one has nobody to hand it on to.
-        combines = place + 2 < group.n
-        group.send(place, place + 1, group.sizes, _partial)
-        group.receive(place + 1, place, group.sizes, add=combines, also=_result)
+    for rank in range(group.n - 1):
+        # The last rank sends nothing and so does not combine.
+        combines = rank + 2 < group.n
+        group.send(rank, rank + 1, group.sizes, _partial)
+        group.receive(rank + 1, rank, group.sizes, add=combines, also=_result)
