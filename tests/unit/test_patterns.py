@@ -30,7 +30,7 @@ def test_all_to_all_lists_every_ordered_pair_once() -> None:
 
 
 def test_all_to_all_refuses_what_does_not_fit_in_memory() -> None:
-    with pytest.raises(NotApplicable, match=r"46656 hosts is 2,176,735,680 flows"):
+    with pytest.raises(NotApplicable, match=r"46656 hosts has 2,176,735,680 flows"):
         traffic(46656, "all-to-all")
     assert MAX_FLOWS >= 8192 * 8191
 
@@ -208,7 +208,7 @@ def test_hot_spot_meets_its_fraction() -> None:
         ("hot-spot:fraction=nan", "fraction"),
         ("hot-spot:targets=0", "targets must be at least 1, not 0"),
         ("hot-spot:hosts=1,1", "hosts names one host twice"),
-        ("hot-spot:hosts=-1", "-1 is none"),
+        ("hot-spot:hosts=-1", "hosts must be 0 or more, not -1"),
         ("hot-spot:hosts=3,targets=2", "not both"),
         ("hot-spot:flows=0", "flows must be at least 1, not 0"),
         ("uniform:flows=0", "flows must be at least 1, not 0"),

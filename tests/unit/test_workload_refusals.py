@@ -47,10 +47,7 @@ Write = Callable[[WorkloadBuilder], object]
         (lambda b: b.operations([0], 256), "kind 256; kinds are 0 to 5"),
         (lambda b: b.operations([0, 1], [0, 0, 0]), r"kind: \(3,\) values"),
         (lambda b: b.operations([0, 1], 0, release_ns=[1, 2, 3]), r"release time: \(3,\) values"),
-        (
-            lambda b: b.operations([0], Kind.PUT, peer=1, comm=0.5),
-            "communicator 0.5 is not a",
-        ),
+        (lambda b: b.operations([0], Kind.PUT, peer=1, comm=0.5), "communicator 0.5 is not"),
     ],
 )
 def test_refuses(write: Write, message: str) -> None:

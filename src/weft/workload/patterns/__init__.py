@@ -1,6 +1,6 @@
-"""Traffic patterns: who sends to whom, one file per family.
+"""Traffic patterns: the source and destination of each flow, one file per family.
 
-A pattern is added by a file with one function::
+A file with one function adds a pattern::
 
     @pattern("to-first", source="where it is defined")
     def to_first(num_hosts: int) -> Pairs:

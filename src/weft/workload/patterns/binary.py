@@ -1,4 +1,4 @@
-"""Permutations of the bits of a host's number; the number of hosts is a power of two.
+"""Permutations of the bits of a host number; the number of hosts must be a power of two.
 
 With b bits, s(i) is bit i of the source and d(i) of the destination, bit 0 the least significant.
 """
@@ -20,24 +20,24 @@ def _bits(name: str, num_hosts: int) -> int:
     bits = num_hosts.bit_length() - 1
     if num_hosts != 1 << bits:
         raise NotApplicable(
-            f"{name} permutes the bits of a host's number and needs a power of two of hosts, "
+            f"{name} permutes the bits of a host number and needs a power of two of hosts, "
             f"which {num_hosts} is not"
         )
     return bits
 
 
 def _from_bits(num_hosts: int, of: list[int]) -> NDArray[np.int64]:
-    """Destinations with d(i) = s(of[i])."""
+    """Return destinations with d(i) = s(of[i])."""
     hosts = np.arange(num_hosts, dtype=np.int64)
-    result = np.zeros(num_hosts, dtype=np.int64)
-    for place, source in enumerate(of):
-        result |= ((hosts >> source) & 1) << place
-    return result
+    destinations = np.zeros(num_hosts, dtype=np.int64)
+    for bit, source_bit in enumerate(of):
+        destinations |= ((hosts >> source_bit) & 1) << bit
+    return destinations
 
 
 @pattern("bit-reversal", aliases=("bit-reverse",), binary=True, source=DALLY)
 def bit_reversal(num_hosts: int) -> Pairs:
-    """d(i) = s(b - 1 - i): the bits read backwards, as an FFT reorders its data."""
+    """d(i) = s(b - 1 - i): the bits in reverse order, as in the reordering step of an FFT."""
     bits = _bits("bit-reversal", num_hosts)
     return permutation(_from_bits(num_hosts, list(range(bits))[::-1]))
 
@@ -51,7 +51,7 @@ def bit_rotation(num_hosts: int) -> Pairs:
 
 @pattern("butterfly", binary=True, source="Duato, Yalamanchili and Ni 2003")
 def butterfly(num_hosts: int) -> Pairs:
-    """The most and the least significant bit change places."""
+    """The most and the least significant bit are exchanged."""
     bits = _bits("butterfly", num_hosts)
     return permutation(_from_bits(num_hosts, [bits - 1, *range(1, bits - 1), 0][:bits]))
 
@@ -65,34 +65,34 @@ def complement(num_hosts: int) -> Pairs:
 
 @pattern("shuffle", aliases=("perfect-shuffle",), binary=True, source=DALLY)
 def shuffle(num_hosts: int) -> Pairs:
-    """d(i) = s(i - 1 mod b): the bits rotated left by one, as cards interleave."""
+    """d(i) = s(i - 1 mod b): the bits rotated left by one, as in a perfect shuffle of cards."""
     bits = _bits("shuffle", num_hosts)
     return permutation(_from_bits(num_hosts, [(i - 1) % bits for i in range(bits)]))
 
 
 @pattern("transpose", binary=True, source=DALLY)
 def transpose(num_hosts: int, *, square: bool = False) -> Pairs:
-    """d(i) = s(i + b/2 mod b): the halves of the number change places, as a matrix is transposed.
+    """d(i) = s(i + b/2 mod b): the halves of the bits are exchanged, as in a matrix transposition.
 
     Parameters
     ----------
     num_hosts
-        Hosts; an even power of two.
+        Number of hosts; an even power of two.
     square
-        Take the hosts as a square of k rows of k, for any k: the host in row y, column x sends
-        to row x, column y. The same flows where both are defined.
+        Arrange the hosts in a square of k rows of k, for any k: the host in row y, column x sends
+        to row x, column y. The flows are the same where both forms are defined.
     """
     if square:
         side = isqrt(num_hosts)
         if side * side != num_hosts:
             raise NotApplicable(
-                f"transpose of a square needs k times k hosts, which {num_hosts} is not"
+                f"transpose of a square needs a square number of hosts, which {num_hosts} is not"
             )
         return permutation(np.arange(num_hosts).reshape(side, side).T.reshape(-1))
     bits = _bits("transpose", num_hosts)
     if bits % 2:
         raise NotApplicable(
-            "transpose exchanges the halves of a host's number and needs an even number of bits; "
+            "transpose exchanges the halves of a host number and needs an even number of bits; "
             f"{num_hosts} hosts have {bits}"
         )
     return permutation(_from_bits(num_hosts, [(i + bits // 2) % bits for i in range(bits)]))

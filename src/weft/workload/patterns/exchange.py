@@ -1,4 +1,4 @@
-"""Patterns over hosts in a row: everybody with everybody, shifts and the rings of b_eff."""
+"""Patterns over the order of host numbers: all-to-all, shifts and the rings of b_eff."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ B_EFF = "Rabenseifner and Koniges 2001 (b_eff); Luszczek et al. 2006 (HPC Challe
 def all_to_all(num_hosts: int) -> Pairs:
     """Every host sends to every other."""
     check_flows("all-to-all", num_hosts, num_hosts * (num_hosts - 1))
-    # By destination, the order in which forwarding tables are walked.
+    # Sorted by destination, as is best for walks of forwarding tables.
     hosts = np.arange(num_hosts, dtype=np.int64)
     others = hosts[1:] + np.zeros((num_hosts, 1), dtype=np.int64)
     others -= others <= hosts[:, None]
@@ -30,19 +30,19 @@ def all_to_all(num_hosts: int) -> Pairs:
 
 @pattern("shift", source="Zahavi 2012, a stage of a shift all-to-all")
 def shift(num_hosts: int, *, offset: int = 1) -> Pairs:
-    """Host s sends to host s + offset, wrapping round.
+    """Host s sends to host s + offset, modulo the number of hosts.
 
     Parameters
     ----------
     num_hosts
-        Hosts.
+        Number of hosts.
     offset
-        How far; negative is the other way.
+        Distance from source to destination; may be negative.
     """
     if offset % num_hosts == 0:
         raise NotApplicable(
             f"shift by {offset} lets each of {num_hosts} hosts send to itself; "
-            f"the offset must be no multiple of {num_hosts}"
+            f"the offset must not be a multiple of {num_hosts}"
         )
     return permutation((np.arange(num_hosts) + offset) % num_hosts)
 
@@ -54,9 +54,9 @@ def ring_natural(num_hosts: int, *, two_way: bool = True) -> Pairs:
     Parameters
     ----------
     num_hosts
-        Hosts; of two, each is the other's left and right neighbour and gets two flows.
+        Number of hosts; with two, each receives two flows, as left and as right neighbour.
     two_way
-        Send both ways, as b_eff does; else to the right only.
+        Send to both neighbours, as b_eff does; otherwise to the right one only.
     """
     return _ring(np.arange(num_hosts), two_way)
 
@@ -68,11 +68,11 @@ def ring_random(num_hosts: int, *, two_way: bool = True, seed: int = 0) -> Pairs
     Parameters
     ----------
     num_hosts
-        Hosts.
+        Number of hosts.
     two_way
-        Send both ways, as b_eff does; else to the right only.
+        Send to both neighbours, as b_eff does; otherwise to the right one only.
     seed
-        Of the order.
+        Seed of the random order.
     """
     return _ring(generator(seed).permutation(num_hosts), two_way)
 

@@ -1,7 +1,7 @@
 """Patterns over hosts in a grid.
 
-Hosts are numbered with the first dimension varying fastest: in a grid of 4x3, host 5 stands at
-(1, 1). Without `dims` the hosts stand in one row.
+Hosts are numbered with the first dimension varying fastest: in a grid of 4x3, host 5 has the
+coordinates (1, 1). Without `dims` the grid has one dimension.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ DALLY = "Dally and Towles 2004, table 3.1"
 
 
 def _moved(dims: tuple[int, ...], steps: list[int]) -> NDArray[np.int64]:
-    """The host that lies so many steps further in each dimension, wrapping round."""
+    """Return for each host the one `steps` further in each dimension, with wrap-around."""
     hosts = np.arange(np.prod(dims), dtype=np.int64).reshape(dims[::-1])
     back = [-step for step in reversed(steps)]
     return np.roll(hosts, back, axis=tuple(range(len(dims)))).reshape(-1)
@@ -29,7 +29,7 @@ def neighbour(num_hosts: int, *, dims: tuple[int, ...] | None = None) -> Pairs:
     Parameters
     ----------
     num_hosts
-        Hosts.
+        Number of hosts.
     dims
         Hosts in each dimension, the fastest first.
     """
@@ -39,12 +39,12 @@ def neighbour(num_hosts: int, *, dims: tuple[int, ...] | None = None) -> Pairs:
 
 @pattern("tornado", source=DALLY)
 def tornado(num_hosts: int, *, dims: tuple[int, ...] | None = None) -> Pairs:
-    """d(x) = s(x) + ceil(k/2) - 1 mod k in every dimension: nearly half-way round each ring.
+    """d(x) = s(x) + ceil(k/2) - 1 mod k in every dimension: almost half of each ring.
 
     Parameters
     ----------
     num_hosts
-        Hosts.
+        Number of hosts.
     dims
         Hosts in each dimension, the fastest first.
     """
@@ -53,8 +53,8 @@ def tornado(num_hosts: int, *, dims: tuple[int, ...] | None = None) -> Pairs:
     if not any(steps):
         size = "x".join(map(str, dims))
         raise NotApplicable(
-            f"tornado moves nobody in a grid of {size}; it needs 3 hosts in some dimension, "
-            f"and there are {num_hosts} in all"
+            f"tornado in a grid of {size} ({num_hosts} hosts) lets each host send to itself; it "
+            "needs at least 3 hosts in one dimension"
         )
     return permutation(_moved(dims, steps))
 
@@ -66,12 +66,12 @@ def stencil(num_hosts: int, *, dims: tuple[int, ...] | None = None, wrap: bool =
     Parameters
     ----------
     num_hosts
-        Hosts.
+        Number of hosts.
     dims
-        Hosts in each dimension, the fastest first; in a dimension of 2 that wraps, both
-        neighbours are one host, which gets two flows.
+        Hosts in each dimension, the fastest first; in a dimension of 2 with wrap-around both
+        neighbours are one host, which receives two flows.
     wrap
-        The first and the last of a dimension are neighbours.
+        Whether the first and the last host of a dimension are neighbours.
     """
     dims = grid("stencil", num_hosts, dims)
     check_flows("stencil", num_hosts, 2 * len(dims) * num_hosts)

@@ -1,7 +1,7 @@
-"""The registry of traffic patterns, and what they share.
+"""The registry of traffic patterns, and the functions that they share.
 
-Entries carry two facts: `source`, where the literature defines the pattern, and `binary`, true
-for those that permute the bits of a host's number.
+Entries have two facts: `source`, where the literature defines the pattern, and `binary`, true
+for those that permute the bits of a host number.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ pattern = Registry(
     "traffic pattern", "weft.workload.patterns", "weft.patterns", pipeline=("num_hosts",)
 )
 
-#: Most flows that a pattern lists: an all-to-all of 8,192 hosts, 1 GB of pairs.
+#: Largest number of flows of a pattern: an all-to-all of 8,192 hosts, 1 GB of pairs.
 MAX_FLOWS = 2**26
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Pairs(FrozenArrays):
-    """One phase of communication: the flows that are there at once.
+    """One phase of communication: a set of concurrent flows.
 
     It unpacks into sources and destinations: ``analyse(fabric, routes, *traffic(64, "shift"))``.
 
@@ -51,7 +51,7 @@ class Pairs(FrozenArrays):
             object.__setattr__(self, name, hosts)
         super().__post_init__()
         if self.sources.ndim != 1 or self.sources.shape != self.destinations.shape:
-            raise ValueError("a pattern must give as many destinations as sources")
+            raise ValueError("a pattern must return as many destinations as sources")
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -64,25 +64,25 @@ class Pairs(FrozenArrays):
 
 
 def traffic(num_hosts: int, spec: str, **options: Any) -> Pairs:
-    """Flows of a pattern over hosts 0 to num_hosts - 1.
+    """Return the flows of a pattern over hosts 0 to num_hosts - 1.
 
     A host never sends to itself: where a pattern maps a host to itself, that flow is left out.
 
     Parameters
     ----------
     num_hosts
-        Hosts that take part.
+        Number of hosts.
     spec
         A pattern's name, with or without options: ``"shift"``, ``"shift:offset=3"``.
     **options
-        Options of the pattern, besides those in the spec.
+        Options of the pattern, in addition to those in the spec.
 
     Raises
     ------
     InputError
-        On an unknown pattern or option, or a value that the pattern never takes.
+        On an unknown pattern or option, or a value that is wrong for any number of hosts.
     NotApplicable
-        When the pattern does not exist for this number of hosts; the text gives the number and
+        When the pattern does not exist for this number of hosts; the message gives the number and
         the reason.
     """
     entry, given = pattern.parse(spec, options)
@@ -96,34 +96,34 @@ def traffic(num_hosts: int, spec: str, **options: Any) -> Pairs:
         raise InputError(f"{entry.name}: {error}") from None
     moves = flows.sources != flows.destinations
     if not moves.any():
-        raise NotApplicable(f"{entry.name} of {num_hosts} hosts lets each send to itself")
+        raise NotApplicable(f"{entry.name} of {num_hosts} hosts lets each host send to itself")
     if not moves.all():
         flows = Pairs(flows.sources[moves], flows.destinations[moves])
     return replace(flows, spec=entry.text(entry.complete(bound)))
 
 
-# -- for the files of patterns ---------------------------------------------------------------------
+# -- helpers of patterns ---------------------------------------------------------------------------
 
 
 def permutation(destinations: NDArray[np.int64]) -> Pairs:
-    """One flow from every host, given its destination."""
+    """Return one flow from every host to its entry of `destinations`."""
     return Pairs(np.arange(len(destinations)), destinations)
 
 
 def need(condition: bool, message: str) -> None:
-    """Refuse a value that no number of hosts makes right.
+    """Refuse a value that is wrong for any number of hosts.
 
     Raises
     ------
     InputError
-        With the message, when the condition does not hold.
+        With `message`, when the condition is false.
     """
     if not condition:
         raise InputError(message)
 
 
 def check_flows(name: str, num_hosts: int, flows: int) -> None:
-    """Refuse to list more flows than fit in memory.
+    """Refuse more flows than fit in memory.
 
     Raises
     ------
@@ -132,19 +132,19 @@ def check_flows(name: str, num_hosts: int, flows: int) -> None:
     """
     if flows > MAX_FLOWS:
         raise NotApplicable(
-            f"{name} of {num_hosts} hosts is {flows:,} flows, and at most {MAX_FLOWS:,} are listed"
+            f"{name} of {num_hosts} hosts has {flows:,} flows; expected at most {MAX_FLOWS:,}"
         )
 
 
 def grid(name: str, num_hosts: int, dims: tuple[int, ...] | None) -> tuple[int, ...]:
-    """Radices of a host's digits, least significant first; one digit where none are given.
+    """Return the hosts in each dimension, the fastest first; one dimension without `dims`.
 
     Raises
     ------
     InputError
-        When a radix is not positive.
+        When a dimension has no hosts.
     NotApplicable
-        When the grid has another number of places than there are hosts.
+        When the grid does not have `num_hosts` hosts.
     """
     if dims is None:
         return (num_hosts,)
@@ -158,7 +158,7 @@ def grid(name: str, num_hosts: int, dims: tuple[int, ...] | None) -> tuple[int, 
 
 
 def generator(seed: int) -> np.random.Generator:
-    """The random numbers of a seed.
+    """Return a random number generator with this seed.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Patterns drawn at random; equal seeds give equal flows."""
+"""Random patterns; equal seeds give equal flows."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def random_permutation(num_hosts: int, *, fixed_points: bool = False, seed: int 
     Parameters
     ----------
     num_hosts
-        Hosts.
+        Number of hosts.
     fixed_points
-        Draw from all permutations; a host drawn for itself is then idle. Else from those that
-        move every host (derangements), each equally likely.
+        Draw from all permutations; a host mapped to itself is then idle. Otherwise from those
+        that map no host to itself (derangements), each equally likely.
     seed
-        Of the draw.
+        Seed of the random numbers.
     """
     random = generator(seed)
     hosts = np.arange(num_hosts)
     while True:
-        # One in e permutations is a derangement, so rejection is exact and takes few rounds.
+        # One in e permutations is a derangement, so exact rejection sampling takes few iterations.
         drawn = random.permutation(num_hosts)
         if fixed_points or not np.any(drawn == hosts):
             return permutation(drawn)
@@ -46,11 +46,11 @@ def uniform(num_hosts: int, *, flows: int = 1, seed: int = 0) -> Pairs:
     Parameters
     ----------
     num_hosts
-        Hosts.
+        Number of hosts.
     flows
         Flows from each host, drawn independently.
     seed
-        Of the draw.
+        Seed of the random numbers.
     """
     need(flows >= 1, f"flows must be at least 1, not {flows}")
     check_flows("uniform", num_hosts, num_hosts * flows)
@@ -60,16 +60,16 @@ def uniform(num_hosts: int, *, flows: int = 1, seed: int = 0) -> Pairs:
 
 @pattern("bisect", aliases=("bisection",), source="Hoefler, Schneider and Lumsdaine 2008")
 def bisect(num_hosts: int, *, two_way: bool = False, seed: int = 0) -> Pairs:
-    """A random half of the hosts sends to the other half, one to one; an odd host idles.
+    """A random half of the hosts sends to the other half, one to one; an odd host is idle.
 
     Parameters
     ----------
     num_hosts
-        Hosts.
+        Number of hosts.
     two_way
-        The other half sends back.
+        The other half also sends to the first.
     seed
-        Of the halves and the pairs.
+        Seed of the halves and the pairs.
     """
     half = num_hosts // 2
     order = generator(seed).permutation(num_hosts)
@@ -89,23 +89,23 @@ def hot_spot(
     flows: int = 1,
     seed: int = 0,
 ) -> Pairs:
-    """A share of the flows goes to a few hot hosts, the rest anywhere.
+    """A share of the flows has hot hosts as destinations, the rest uniformly random ones.
 
     Parameters
     ----------
     num_hosts
-        Hosts.
+        Number of hosts.
     fraction
-        Share of all flows that go to hot hosts, 0 to 1. It is met exactly, up to rounding to
-        whole flows; only a single hot host's own flows always go elsewhere.
+        Share of all flows that are sent to hot hosts, 0 to 1. It is exact, up to rounding to
+        whole flows; only the flows of a single hot host itself always have other destinations.
     targets
         Number of hot hosts, drawn at random; 1 where neither this nor `hosts` is given.
     hosts
-        The hot hosts themselves, in place of a number.
+        Numbers of the hot hosts, in place of `targets`.
     flows
         Flows from each host, drawn independently.
     seed
-        Of all draws.
+        Seed of the random numbers.
     """
     need(0 <= fraction <= 1, f"fraction must be 0 to 1, not {fraction}")
     need(flows >= 1, f"flows must be at least 1, not {flows}")
@@ -121,7 +121,7 @@ def hot_spot(
     else:
         need(len(hosts) > 0, "hosts must name at least one host")
         need(len(set(hosts)) == len(hosts), "hosts names one host twice")
-        need(min(hosts) >= 0, f"hosts are numbered from 0; {min(hosts)} is none")
+        need(min(hosts) >= 0, f"hosts must be 0 or more, not {min(hosts)}")
         if max(hosts) >= num_hosts:
             raise NotApplicable(
                 f"hot-spot at host {max(hosts)} needs {max(hosts) + 1} hosts, "
@@ -131,12 +131,13 @@ def hot_spot(
 
     sources = np.repeat(np.arange(num_hosts), flows)
     destinations = _others(random, sources, num_hosts)
-    place = np.full(num_hosts, len(hot))
-    place[hot] = np.arange(len(hot))
-    able = np.flatnonzero((place[sources] == len(hot)) | (len(hot) > 1))
-    wanted = min(round(fraction * len(sources)), len(able))
-    chosen = np.sort(random.choice(able, size=wanted, replace=False))
-    own = place[sources[chosen]]
+    # Index of each host among the hot ones, len(hot) of the others.
+    hot_index = np.full(num_hosts, len(hot))
+    hot_index[hot] = np.arange(len(hot))
+    eligible = np.flatnonzero((hot_index[sources] == len(hot)) | (len(hot) > 1))
+    count = min(round(fraction * len(sources)), len(eligible))
+    chosen = np.sort(random.choice(eligible, size=count, replace=False))
+    own = hot_index[sources[chosen]]
     drawn = random.integers(0, np.where(own < len(hot), len(hot) - 1, len(hot)))
     destinations[chosen] = hot[drawn + (drawn >= own)]
     return Pairs(sources, destinations)
@@ -145,6 +146,6 @@ def hot_spot(
 def _others(
     random: np.random.Generator, sources: NDArray[np.int64], num_hosts: int
 ) -> NDArray[np.int64]:
-    """A host drawn uniformly among all but the source, for each source."""
+    """Return for each source a host drawn uniformly among all others."""
     drawn = random.integers(0, num_hosts - 1, size=len(sources))
     return drawn + (drawn >= sources)

@@ -1,13 +1,13 @@
-"""Placement: on which host each rank runs, one file per family of strategies.
+"""Placement: the host of each rank, one file per family of strategies.
 
-A strategy is added by a file with one function::
+A file with one function adds a strategy::
 
     @placement("backwards", explicit=False)
     def backwards(room: Room) -> NDArray[np.int32]:
         return room.fill(room.hosts[::-1])
 
-The fact `explicit` says that the user's text names the hosts, rather than the strategy picking
-them from those that are allowed.
+The fact `explicit` is true where the user names the hosts, rather than the strategy picking them
+among the allowed ones.
 """
 
 from weft.workload.placement.placement_registry import Room, place, placement

@@ -1,4 +1,4 @@
-"""Placement along the axes of a torus, mesh, KNS or any other fabric with coordinates."""
+"""Placement by the coordinates of a torus, mesh, KNS or other fabric with coordinates."""
 
 from __future__ import annotations
 
@@ -15,59 +15,59 @@ from weft.workload.placement.placement_registry import Room, placement
 def coordinates(
     room: Room, *, axes: tuple[int, ...] | None = None, snake: bool = False
 ) -> NDArray[np.int32]:
-    """Hosts by their coordinates, the first axis named counting fastest.
+    """Hosts in the order of their coordinates, the first of `axes` varying fastest.
 
-    A host without coordinates has those of the switch that it hangs from; hosts of equal
-    coordinates follow each other as they are offered.
+    A host without coordinates has those of its switch; hosts of equal coordinates keep the order
+    of the allowed hosts.
 
     Parameters
     ----------
     room
-        The hosts and how many ranks.
+        Allowed hosts and number of ranks.
     axes
-        Axes from the fastest to the slowest, counted from 0; those left out follow in ascending
-        order. 0, 1, 2… when left out, which is how the coordinates of weft's own fabrics count; an
-        MPI Cartesian communicator, whose last dimension counts fastest, is ``axes=2,1,0`` where its
+        Axes from the fastest to the slowest, numbered from 0; axes that are not listed follow in
+        ascending order. 0, 1, 2… when left out, as in the numbering of weft's own fabrics; an MPI
+        Cartesian communicator, whose last dimension varies fastest, is ``axes=2,1,0`` where its
         dimensions are the fabric's.
     snake
-        Turn round at the end of every line rather than start the next one at its beginning, so
-        that hosts which follow each other differ by one step along one axis, where none is left
-        out.
+        Reverse the direction at the end of every line instead of starting the next one at its
+        beginning, so that consecutive hosts are one step along one axis apart where no host is
+        missing.
 
     Raises
     ------
     InputError
-        On an axis that the fabric does not have, or one named twice.
+        On an axis that the fabric does not have, or one listed twice.
     NotApplicable
         When the fabric has no coordinates, or a host has none.
     """
-    where = host_coordinates(room.fabric, room.hosts)
-    order = _axes(axes, where.shape[1])
-    digits = where[:, order]
+    own = host_coordinates(room.fabric, room.hosts)
+    order = _axes(axes, own.shape[1])
+    keys = own[:, order]
     if snake:
-        digits = _snaked(digits)
-    return room.fill(room.hosts[np.lexsort(digits.T)])
+        keys = _snaked(keys)
+    return room.fill(room.hosts[np.lexsort(keys.T)])
 
 
 def host_coordinates(fabric: Fabric, hosts: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Coordinates of hosts, or of the switches that they hang from; int32 [hosts, axes].
+    """Return the coordinates of hosts, or else of their leaf switches; int32 [hosts, axes].
 
     Raises
     ------
     NotApplicable
-        When one has none.
+        When a host has none.
     """
     if not fabric.coordinates.shape[1]:
         raise NotApplicable(f"{fabric.name} has no coordinates")
     own = fabric.coordinates[fabric.num_switches + hosts]
-    bare = np.asarray((own < 0).all(axis=1))
-    where: NDArray[np.int32] = own.copy()
-    if bare.any():
-        where[bare] = fabric.coordinates[leaf_nodes(fabric, hosts[bare])]
-    lost = hosts[(where < 0).any(axis=1)]
-    if len(lost):
-        raise NotApplicable(f"host {fabric.host_names[lost[0]]} has no coordinates")
-    return where
+    missing = np.asarray((own < 0).all(axis=1))
+    result: NDArray[np.int32] = own.copy()
+    if missing.any():
+        result[missing] = fabric.coordinates[leaf_nodes(fabric, hosts[missing])]
+    without = hosts[(result < 0).any(axis=1)]
+    if len(without):
+        raise NotApplicable(f"host {fabric.host_names[without[0]]} has no coordinates")
+    return result
 
 
 def _axes(axes: tuple[int, ...] | None, number: int) -> list[int]:
@@ -80,14 +80,14 @@ def _axes(axes: tuple[int, ...] | None, number: int) -> list[int]:
     return named + [axis for axis in range(number) if axis not in named]
 
 
-def _snaked(digits: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Digits, fastest first, in which lines run forth and back in turn."""
-    result = digits.copy()
-    # From one line to the next one slower coordinate changes by 1, so that their sum tells lines
-    # that run forth from those that run back.
-    odd = np.zeros(len(digits), dtype=bool)
-    for axis in range(digits.shape[1] - 1, -1, -1):
-        last = digits[:, axis].max(initial=0)
-        result[:, axis] = np.where(odd, last - digits[:, axis], digits[:, axis])
-        odd ^= digits[:, axis] % 2 == 1
+def _snaked(keys: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return coordinates, fastest axis first, with every second line reversed."""
+    result = keys.copy()
+    # A line is reversed where the sum of its slower coordinates is odd: from one line to the next
+    # one of them changes by 1.
+    odd = np.zeros(len(keys), dtype=bool)
+    for axis in range(keys.shape[1] - 1, -1, -1):
+        last = keys[:, axis].max(initial=0)
+        result[:, axis] = np.where(odd, last - keys[:, axis], keys[:, axis])
+        odd ^= keys[:, axis] % 2 == 1
     return result

@@ -1,4 +1,4 @@
-"""Placements over leaf switches: the switches that hosts are cabled to."""
+"""Placements by leaf switch: the switch that a host is cabled to."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ Order = Literal["hosts", "number", "most", "random"]
 
 
 def leaf_nodes(fabric: Fabric, hosts: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Node that each host's first port hangs from: the host itself where it forwards.
+    """Return the node that each host's first port is cabled to, or the host where it forwards.
 
     Raises
     ------
     NotApplicable
-        When one hangs from nothing that forwards.
+        When that node does not forward packets.
     """
     rows = fabric.graph.destination_row[fabric.host_endpoint[hosts]]
-    lost = hosts[rows < 0]
-    if len(lost):
-        raise NotApplicable(f"host {fabric.host_names[lost[0]]} is cabled to no switch")
+    without = hosts[rows < 0]
+    if len(without):
+        raise NotApplicable(f"host {fabric.host_names[without[0]]} is not cabled to a switch")
     nodes: NDArray[np.int32] = fabric.graph.row_node[rows]
     return nodes
 
@@ -35,27 +35,27 @@ def leaf_nodes(fabric: Fabric, hosts: NDArray[np.int32]) -> NDArray[np.int32]:
 def block(
     room: Room, *, size: int | None = None, order: Order = "hosts", seed: int = 0
 ) -> NDArray[np.int32]:
-    """Leaf switch by leaf switch: all hosts of one, or a block of them, then the next one's.
+    """Leaf switch by leaf switch: all hosts of one, or a block of them, then those of the next.
 
     Parameters
     ----------
     room
-        The hosts and how many ranks.
+        Allowed hosts and number of ranks.
     size
-        Hosts of a leaf that are taken before the next leaf has its turn; when all leaves had one
-        the first gives its next block. All hosts of a leaf when left out.
+        Hosts of a leaf in one block; after the blocks of all leaves follows the next block of the
+        first. All hosts of a leaf when left out.
     order
-        Order of the leaves: of their first ``hosts`` as offered, by ``number`` of the switch, the
-        ``most`` hosts offered first (which takes fewest leaves), or ``random``.
+        Order of the leaves: by their first allowed host (``hosts``), by switch ``number``, by
+        number of allowed hosts, the ``most`` first (which uses the fewest leaves), or ``random``.
     seed
-        Of the random order.
+        Seed of the random order.
 
     Raises
     ------
     InputError
-        When the size is below 1 or the seed negative.
+        When the size is below 1 or the seed is negative.
     NotApplicable
-        When a host hangs from no switch because it forwards by itself.
+        When a host forwards packets itself and so has no leaf switch.
     """
     return _dealt(room, size, order, seed)
 
@@ -69,35 +69,35 @@ def cyclic(
     Parameters
     ----------
     room
-        The hosts and how many ranks.
+        Allowed hosts and number of ranks.
     size
-        Hosts that each leaf gives at its turn.
+        Hosts of each leaf per round.
     order
-        Order of the leaves: of their first ``hosts`` as offered, by ``number`` of the switch, the
-        ``most`` hosts offered first, or ``random``.
+        Order of the leaves: by their first allowed host (``hosts``), by switch ``number``, by
+        number of allowed hosts, the ``most`` first, or ``random``.
     seed
-        Of the random order.
+        Seed of the random order.
 
     Raises
     ------
     InputError
-        When the size is below 1 or the seed negative.
+        When the size is below 1 or the seed is negative.
     NotApplicable
-        When a host hangs from no switch because it forwards by itself.
+        When a host forwards packets itself and so has no leaf switch.
     """
     return _dealt(room, size, order, seed)
 
 
 def _dealt(room: Room, size: int | None, order: Order, seed: int) -> NDArray[np.int32]:
-    """Hosts by turn, leaf and place in the leaf."""
+    """Place ranks on hosts sorted by round, leaf and index within the leaf."""
     if size is not None and size < 1:
         raise InputError(f"size must be at least 1 host, not {size}")
     draw = generator(seed)
     leaf = leaf_nodes(room.fabric, room.hosts)
-    alone = room.hosts[leaf == room.fabric.num_switches + room.hosts]
-    if len(alone):
+    forwarding = room.hosts[leaf == room.fabric.num_switches + room.hosts]
+    if len(forwarding):
         raise NotApplicable(
-            f"host {room.fabric.host_names[alone[0]]} forwards by itself and hangs from no leaf "
+            f"host {room.fabric.host_names[forwarding[0]]} forwards packets itself and has no leaf "
             "switch"
         )
     nodes, first, which, count = np.unique(
@@ -109,11 +109,11 @@ def _dealt(room: Room, size: int | None, order: Order, seed: int) -> NDArray[np.
         "most": np.lexsort((first, -count)).argsort(),
         "random": draw.permutation(len(nodes)),
     }
-    turn_of_leaf = keys[order]
-    # Place of each host among those of its leaf, in the order in which they are offered.
+    leaf_key = keys[order]
+    # Index of each host among those of its leaf, in the order of the allowed hosts.
     grouped = np.argsort(which, kind="stable")
     start = np.concatenate(([0], np.cumsum(count)[:-1]))
-    place = np.empty(len(which), dtype=np.int64)
-    place[grouped] = np.arange(len(which)) - np.repeat(start, count)
-    turn = np.zeros_like(place) if size is None else place // size
-    return room.fill(room.hosts[np.lexsort((place, turn_of_leaf[which], turn))])
+    index = np.empty(len(which), dtype=np.int64)
+    index[grouped] = np.arange(len(which)) - np.repeat(start, count)
+    block_round = np.zeros_like(index) if size is None else index // size
+    return room.fill(room.hosts[np.lexsort((index, leaf_key[which], block_round))])

@@ -1,4 +1,4 @@
-"""Placements whose text names the hosts: a Slurm host list, and a rank file."""
+"""Placements that name the hosts: a Slurm host list, and a rank file."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from weft.core.files import read_text
 from weft.fabrics.formats.hostlist import expand
 from weft.workload.placement.placement_registry import MAX_RANKS, Room, placement
 
-#: Open MPI's: rank 3=node07 slot=1:0-2
+#: Line of an Open MPI rank file: rank 3=node07 slot=1:0-2
 _RANK = re.compile(r"rank\s+(\d{1,12})\s*=\s*(\S+)(?:\s+slots?\s*=\s*(\S.*))?", re.ASCII)
-#: Its number of a host in the allocation: +n4
+#: Relative host of an Open MPI rank file, an index into the allocation: +n4
 _RELATIVE = re.compile(r"\+n(\d{1,12})", re.ASCII)
 
 
@@ -23,23 +23,23 @@ _RELATIVE = re.compile(r"\+n(\d{1,12})", re.ASCII)
 def hosts(room: Room, *, list: tuple[str, ...]) -> NDArray[np.int32]:
     """Hosts of a Slurm host list such as ``node[001-036],login2``, in its order.
 
-    A list of more hosts than the ranks need is an allocation of which the first are used.
+    Of a list of more hosts than the ranks need the first ones are used.
 
     Parameters
     ----------
     room
-        The hosts and how many ranks.
+        Allowed hosts and number of ranks.
     list
         Names or GUIDs, each once, with numbers in brackets: ``n[1-3,7]``, ``n[001-036]``,
-        ``n[0-14/2]``, ``rack[0-3]n[0-9]``. The name of a machine with several adapters stands for
-        all of them; a name in double quotes is taken as it is.
+        ``n[0-14/2]``, ``rack[0-3]n[0-9]``. The name of a machine with several adapters denotes
+        all of them; a name in double quotes is literal.
 
     Raises
     ------
     InputError
         On an unknown host, one named twice or not allowed, or fewer hosts than the ranks need.
     """
-    # Commas part the items of an option as well as those of a host list.
+    # Commas separate the values of an option as well as the items of a host list.
     names = expand(",".join(list))
     seen: dict[int, str] = {}
     for name in names:
@@ -53,23 +53,23 @@ def hosts(room: Room, *, list: tuple[str, ...]) -> NDArray[np.int32]:
 
 @placement("file", explicit=True, positional=("path",))
 def file(room: Room, *, path: str) -> NDArray[np.int32]:
-    """Hosts from a rank file: Open MPI's ``rank N=HOST slot=…``, or one host a line.
+    """Hosts from a rank file: Open MPI's ``rank N=HOST slot=…``, or one host per line.
 
-    In a file of one host a line, line after line is rank after rank. ``#`` begins a comment, and
-    empty lines count for nothing. Slots say which cores a rank is bound to, which no network can
-    tell; they are read and make no difference. ``+n4`` is the fifth of the hosts offered.
+    In a file of one host per line, the n-th host is that of rank n, counted from 0. ``#`` begins a
+    comment; empty lines are ignored. Slots bind a rank to cores and are ignored. ``+n4`` is the
+    fifth of the allowed hosts.
 
     Parameters
     ----------
     room
-        The hosts and how many ranks.
+        Allowed hosts and number of ranks.
     path
-        The file.
+        Path of the file.
 
     Raises
     ------
     InputError
-        With the line, on an unknown host, one that is not allowed, a rank that is named twice or
+        With the line, on an unknown host, one that is not allowed, a rank that is listed twice or
         does not exist, or a line of neither form; and when a rank has no host, or the file is for
         another number of ranks.
     """
@@ -89,16 +89,16 @@ def file(room: Room, *, path: str) -> NDArray[np.int32]:
                 raise InputError(f"rank {rank} has its host on line {line_of[rank]} already")
             if rank >= room.num_ranks:
                 raise InputError(
-                    f"this is the host of rank {rank}, and there are {room.num_ranks:,} ranks"
+                    f"rank {rank} does not exist; there are {room.num_ranks:,} ranks, from 0"
                 )
             placed[rank] = _host(room, name)
         except InputError as error:
             raise InputError(error.message, file=path, line=number) from None
         line_of[rank] = number
-    lost = np.flatnonzero(placed < 0)
-    if len(lost):
+    missing = np.flatnonzero(placed < 0)
+    if len(missing):
         raise InputError(
-            f"rank {lost[0]} has no host; the file has hosts for {len(line_of):,} of "
+            f"rank {missing[0]} has no host; the file has hosts for {len(line_of):,} of "
             f"{room.num_ranks:,} ranks",
             file=Path(path),
         )
@@ -106,16 +106,16 @@ def file(room: Room, *, path: str) -> NDArray[np.int32]:
 
 
 def _entry(line: str, ranked: bool, next_rank: int) -> tuple[int, str]:
-    """Rank and host of a line."""
+    """Return the rank and the host of a line."""
     if not ranked:
         if len(line.split()) != 1 or "=" in line:
-            raise InputError(f"{line[:60]!r} is no host; expected one name on each line")
+            raise InputError(f"{line[:60]!r} is not a host; expected one name per line")
         return next_rank, line
     match = _RANK.fullmatch(line)
     if not match:
         raise InputError(f"{line[:60]!r}: expected rank N=HOST slot=…")
     if int(match[1]) >= MAX_RANKS:
-        raise InputError(f"rank {match[1]} is more than {MAX_RANKS - 1:,}")
+        raise InputError(f"rank {match[1]} is too large; expected at most {MAX_RANKS - 1:,}")
     return int(match[1]), match[2]
 
 

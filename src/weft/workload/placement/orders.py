@@ -1,4 +1,4 @@
-"""Placements by an order of the hosts that looks at no topology: as numbered, or random."""
+"""Placements that are independent of the topology: by host number, or random."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.workload.placement.placement_registry import Room, placement
 
 @placement("linear", explicit=False)
 def linear(room: Room) -> NDArray[np.int32]:
-    """Hosts in the order in which they are offered: by number, unless a list of hosts is given."""
+    """Hosts in the order of the allowed hosts: by number, unless a list of hosts is given."""
     return room.fill(room.hosts)
 
 
@@ -26,13 +26,13 @@ def random(
     Parameters
     ----------
     room
-        The hosts and how many ranks.
+        Allowed hosts and number of ranks.
     seed
         Equal seeds give equal placements.
     over
-        What is drawn: ``hosts`` draws a host and gives it as many consecutive ranks as it takes;
-        ``seats`` draws a seat for each rank by itself, each host having as many as ranks per host.
-        They differ only where hosts take several ranks.
+        Unit of the random order: with ``hosts`` the hosts are permuted and filled with ranks
+        according to the distribution; with ``seats`` each rank draws a seat, of which a host has
+        as many as ranks per host. They differ only with several ranks per host.
 
     Raises
     ------

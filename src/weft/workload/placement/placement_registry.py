@@ -1,4 +1,4 @@
-"""The registry of placements, and what they share."""
+"""The registry of placements, and the classes and functions that they share."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from weft.core.registry import Registry, did_you_mean
 from weft.fabrics import Fabric, NodeKind, check_fabric
 from weft.fabrics.formats.hostlist import expand
 
-#: Fact of a placement: `explicit`, true where the user's text names the hosts of the ranks.
+#: Fact of a placement: `explicit`, true where the user names the hosts of the ranks.
 placement = Registry("placement", "weft.workload.placement", "weft.placements", pipeline=("room",))
-_placements = placement  # where a parameter has the name
+_placements = placement  # alias for functions with a parameter of this name
 
-#: More ranks than memory holds programs for; a number beyond it is a mistake.
+#: Largest number of ranks; the programs of more do not fit in memory.
 MAX_RANKS = 2**26
 
 _PLANE = re.compile(r"plane=([1-9]\d{0,8})", re.ASCII)
@@ -30,22 +30,22 @@ _PLANE = re.compile(r"plane=([1-9]\d{0,8})", re.ASCII)
 
 @dataclass(frozen=True, eq=False)
 class Room:
-    """The hosts that ranks may be placed on, and how many ranks there are.
+    """Allowed hosts and number of ranks of a placement.
 
     Parameters
     ----------
     fabric
-        Where the hosts are.
+        Fabric of the hosts.
     num_ranks
-        Ranks to place.
+        Number of ranks to place.
     hosts
-        int32 [allowed]: hosts that may be used, each once, in the order in which they are offered.
+        int32 [allowed]: hosts that may be used, each once, in the order of use.
     offered
-        What `hosts` are, for messages: ``"free hosts of torus:4x4"``.
+        Description of `hosts` in messages: ``"free hosts of torus:4x4"``.
     ranks_per_host
-        Most ranks of one host; None where nobody said, which counts as 1.
+        Maximum of ranks per host; None if not given, which means 1.
     distribution
-        How consecutive ranks fill the hosts; None where nobody said, which counts as ``block``.
+        Distribution of consecutive ranks over the hosts; None if not given, which means ``block``.
     """
 
     fabric: Fabric
@@ -61,18 +61,18 @@ class Room:
 
     @property
     def seats(self) -> int:
-        """Most ranks of one host."""
+        """Maximum of ranks per host."""
         return 1 if self.ranks_per_host is None else self.ranks_per_host
 
     def fill(self, order: NDArray[np.integer[Any]], what: str = "") -> NDArray[np.int32]:
-        """Host of each rank, on the first hosts of an order that together have a seat for each.
+        """Return the host of each rank, on the fewest first hosts of `order` with enough seats.
 
         Parameters
         ----------
         order
             Hosts, each at most once.
         what
-            What they are, for the message; those offered when left out.
+            Description of the hosts in the message; `offered` when left out.
 
         Returns
         -------
@@ -88,16 +88,16 @@ class Room:
         used = order[: -(-self.num_ranks // self.seats)]
         rank = np.arange(self.num_ranks, dtype=np.int64)
         run = _run(self.distribution, self.seats)
-        # Rank r is in run r // run of consecutive ranks; runs are dealt to the hosts in turn.
+        # Rank r is in run r // run of consecutive ranks; runs go round robin over the hosts.
         return used[(rank // run) % max(len(used), 1)].astype(np.int32)
 
     def need(self, hosts: int, what: str = "") -> None:
-        """Refuse more ranks than so many hosts have seats for.
+        """Refuse more ranks than this number of hosts has seats.
 
         Raises
         ------
         InputError
-            With how many ranks fit.
+            With the number of ranks that fit.
         """
         fit = hosts * self.seats
         if self.num_ranks > fit:
@@ -108,42 +108,42 @@ class Room:
             )
 
     def refuse_distribution(self, what: str) -> None:
-        """Refuse a distribution where the placement says the host of each rank by itself.
+        """Refuse a distribution where the placement itself gives the host of each rank.
 
         Raises
         ------
         InputError
-            When one was given.
+            When a distribution was given.
         """
         if self.distribution is not None:
             raise InputError(
-                f"{what} says the host of each rank and takes no distribution "
-                f"({self.distribution} was given)"
+                f"{what} gives the host of each rank; distribution {self.distribution} is not "
+                "possible with it"
             )
 
     def host(self, name: str) -> int:
-        """Host of this name or GUID, which must have a cable and be allowed.
+        """Return the host of this name or GUID, which must have a cable and be allowed.
 
         Raises
         ------
         InputError
-            When it is none, or a machine with several adapters.
+            When there is no such host, or it is a machine with several adapters.
         """
-        (found,) = self._admitted(name, [find_host(self.fabric, name)])
-        return found
+        (host,) = self._checked_allowed(name, [find_host(self.fabric, name)])
+        return host
 
     def hosts_of(self, name: str) -> list[int]:
-        """Hosts of this name or GUID, all of a machine's, as `host` gives one."""
-        return self._admitted(name, find_hosts(self.fabric, name))
+        """Return the hosts of this name or GUID, or all of a machine, checked as by `host`."""
+        return self._checked_allowed(name, find_hosts(self.fabric, name))
 
-    def _admitted(self, name: str, hosts: list[int]) -> list[int]:
+    def _checked_allowed(self, name: str, hosts: list[int]) -> list[int]:
         if not self._allowed.issuperset(hosts):
             raise InputError(f"host {name} is not among the {self.offered}")
         return hosts
 
 
 def _run(distribution: str | None, seats: int) -> int:
-    """Ranks that follow each other on one host before the next host has its turn."""
+    """Return the number of consecutive ranks on one host before those on the next host."""
     if distribution is None or distribution == "block":
         return seats
     if distribution == "cyclic":
@@ -174,31 +174,32 @@ def place(
     offered: str | None = None,
     **options: Any,
 ) -> NDArray[np.int32]:
-    """Host of each rank.
+    """Return the host of each rank.
 
     Parameters
     ----------
     fabric
-        Where the hosts are.
+        Fabric of the hosts.
     num_ranks
-        Ranks to place.
+        Number of ranks to place.
     spec
         A placement, by name or with options: ``"linear"``, ``"random:seed=3"``,
         ``"hosts:node[001-036]"``; or the host number of each rank.
     ranks_per_host
-        Most ranks of one host, 1 when left out. Where the placement itself says which rank is on
-        which host there is no limit when left out.
+        Maximum of ranks per host, 1 when left out. No limit when left out for a placement that
+        gives the host of each rank itself.
     distribution
-        How consecutive ranks fill the hosts in use, in Slurm's words: ``block`` (the default)
-        fills a host before the next one, ``cyclic`` deals one rank to each host in turn, and
-        ``plane=N`` deals N. Placements that say the host of each rank take none.
+        Distribution of consecutive ranks over the hosts in use, as in Slurm: ``block`` (the
+        default) fills a host before the next one, ``cyclic`` assigns one rank to each host in
+        round-robin order, and ``plane=N`` assigns N. Not for placements that give the host of each
+        rank.
     hosts
-        Hosts that may be used, in the order in which to offer them: a Slurm host list, names or
-        GUIDs, or numbers. All hosts with a cable when left out.
+        Hosts that may be used, in the order of use: a Slurm host list, names or GUIDs, or numbers.
+        All hosts with a cable when left out.
     offered
-        What `hosts` are, for messages.
+        Description of `hosts` in messages.
     **options
-        Options of the placement, besides those in the spec.
+        Options of the placement, in addition to those in the spec.
 
     Returns
     -------
@@ -209,9 +210,9 @@ def place(
     ------
     InputError
         On an unknown placement, option or host, a host without a cable, more ranks than fit, or a
-        rank that is left without a host.
+        rank without a host.
     NotApplicable
-        When the fabric lacks what the placement goes by; the text gives the reason.
+        When the fabric lacks what the placement needs; the message gives the reason.
     """
     check_fabric(fabric)
     _check_counts(num_ranks, ranks_per_host)
@@ -219,7 +220,7 @@ def place(
     if not isinstance(spec, str):
         room.refuse_distribution("a list of host numbers")
         if options:
-            raise InputError(f"hosts given by number take no option {next(iter(options))!r}")
+            raise InputError(f"a list of host numbers has no option {next(iter(options))!r}")
         return _checked(room, _numbers(fabric, spec, "hosts of the ranks"), "the placement given")
     entry, given = _placements.parse(spec, options)
     bound = _placements.bind(entry, given)
@@ -234,7 +235,7 @@ def place(
 
 
 def is_explicit(spec: str | ArrayLike) -> bool:
-    """Whether a placement names the hosts that it uses rather than picking among those allowed.
+    """Return whether a placement names its hosts rather than picking among the allowed ones.
 
     Raises
     ------
@@ -247,12 +248,12 @@ def is_explicit(spec: str | ArrayLike) -> bool:
 def allowed_hosts(
     fabric: Fabric, hosts: str | Sequence[str] | ArrayLike | None = None
 ) -> NDArray[np.int32]:
-    """Hosts that may be used, checked: all with a cable when nothing is given.
+    """Return the hosts that may be used, checked; all hosts with a cable by default.
 
     Parameters
     ----------
     fabric
-        Where the hosts are.
+        Fabric of the hosts.
     hosts
         A Slurm host list, names or GUIDs, or numbers; each at most once.
 
@@ -277,19 +278,20 @@ def allowed_hosts(
         numbers = _numbers(fabric, hosts, "allowed hosts")
     values, counts = np.unique(numbers, return_counts=True)
     if counts.max(initial=1) > 1:
-        twice = fabric.host_names[values[counts > 1][0]]
-        raise InputError(f"host {twice} is given twice among the hosts that may be used")
+        repeated = fabric.host_names[values[counts > 1][0]]
+        raise InputError(f"host {repeated} is given twice among the hosts that may be used")
     _need_cables(fabric, numbers)
     return numbers
 
 
 def find_host(fabric: Fabric, name: str) -> int:
-    """Number of the host of this name or GUID, which must have a cable.
+    """Return the number of the host of this name or GUID, which must have a cable.
 
     Raises
     ------
     InputError
-        When there is none, it is a switch or another adapter, or it has no cable.
+        When there is no such host, the name is that of a switch or an auxiliary adapter, or the
+        host has no cable.
     """
     try:
         node = fabric.find_node(name)
@@ -302,14 +304,14 @@ def find_host(fabric: Fabric, name: str) -> int:
     kind = fabric.node_kind[node]
     if kind != NodeKind.HOST:
         what = "a switch" if kind == NodeKind.SWITCH else "an adapter that runs no ranks"
-        raise InputError(f"{name} is {what}, no host")
+        raise InputError(f"{name} is {what}, not a host")
     host = node - fabric.num_switches
     _need_cables(fabric, np.array([host]))
     return host
 
 
 def find_hosts(fabric: Fabric, name: str) -> list[int]:
-    """Numbers of the host of this label or GUID, or of all adapters of the machine of this name.
+    """Return the number of the host of this label or GUID, or those of all adapters of a machine.
 
     Raises
     ------
@@ -351,32 +353,32 @@ def _room(
 
 
 def _numbers(fabric: Fabric, hosts: Any, what: str) -> NDArray[np.int32]:
-    """Host numbers, checked to be whole and to exist; -1 stays."""
+    """Return host numbers, checked to be whole and to exist, or to be -1."""
     return fabric.host_numbers(hosts, what, low=-1).astype(np.int32)
 
 
 def _need_cables(fabric: Fabric, hosts: NDArray[np.integer[Any]]) -> None:
     if hosts.min(initial=0) < 0:
-        raise InputError(f"-1 is no host of {fabric.name}")
-    loose = hosts[fabric.host_endpoint[hosts] < 0]
-    if len(loose):
-        raise InputError(f"host {fabric.host_names[loose[0]]} has no cable")
+        raise InputError(f"-1 is not a host of {fabric.name}")
+    uncabled = hosts[fabric.host_endpoint[hosts] < 0]
+    if len(uncabled):
+        raise InputError(f"host {fabric.host_names[uncabled[0]]} has no cable")
 
 
 def _checked(room: Room, placed: NDArray[Any], what: str) -> NDArray[np.int32]:
-    """The hosts of the ranks, once they are known to be what a placement promises."""
+    """Return the hosts of the ranks as a read-only array, checked against the room."""
     placed = np.array(placed, dtype=np.int32)
     if placed.shape != (room.num_ranks,):
         raise InputError(f"{what} is for {len(placed):,} ranks, and there are {room.num_ranks:,}")
-    lost = np.flatnonzero(placed < 0)
-    if len(lost):
-        raise InputError(f"{what}: rank {lost[0]} has no host")
+    missing = np.flatnonzero(placed < 0)
+    if len(missing):
+        raise InputError(f"{what}: rank {missing[0]} has no host")
     _need_cables(room.fabric, placed)
     names = room.fabric.host_names
-    barred = np.flatnonzero(~np.isin(placed, room.hosts))
-    if len(barred):
+    forbidden = np.flatnonzero(~np.isin(placed, room.hosts))
+    if len(forbidden):
         raise InputError(
-            f"{what}: host {names[placed[barred[0]]]} of rank {barred[0]} is not among the "
+            f"{what}: host {names[placed[forbidden[0]]]} of rank {forbidden[0]} is not among the "
             f"{room.offered}"
         )
     if room.ranks_per_host is not None:
@@ -384,7 +386,7 @@ def _checked(room: Room, placed: NDArray[Any], what: str) -> NDArray[np.int32]:
         if load.max() > room.ranks_per_host:
             most = int(load.argmax())
             raise InputError(
-                f"{what}: host {names[most]} has {load[most]} ranks, and at most "
-                f"{room.ranks_per_host} may share a host"
+                f"{what}: host {names[most]} has {load[most]} ranks; expected at most "
+                f"{room.ranks_per_host} per host"
             )
     return read_only(placed)
