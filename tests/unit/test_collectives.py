@@ -178,8 +178,8 @@ def test_spread_draws_sizes_from_a_seed() -> None:
     ("spec", "message"),
     [
         ("alreduce:size=1", "unknown collective 'alreduce' (did you mean 'allreduce'?)"),
-        ("allreduce", "allreduce needs size, its bytes of the buffer"),
-        ("allgather:count=2", "allgather needs size, its bytes of the block of one rank"),
+        ("allreduce", "allreduce needs size, the bytes of the buffer"),
+        ("allgather:count=2", "allgather needs size, the bytes of the block of one rank"),
         ("allreduce:size=1,algorithm=rng", "no algorithm 'rng' (did you mean 'ring'?)"),
         ("allreduce:size=-1", "allreduce:size=-1: size: '-1' does not fit"),
         ("allreduce:size=1,count=0", "count is 0; expected 1 or more"),

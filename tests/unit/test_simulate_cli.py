@@ -390,7 +390,7 @@ def test_options_of_workloads_and_formats(capsys, tmp_path) -> None:
         ),
         ((TREE, "--workload", RING, "--out", ""), "--out: expected a folder, not an empty text"),
         ((TREE, "--workload", "alltoal:size=1"), "(did you mean 'alltoall'?)"),
-        ((TREE, "--workload", "alltoall:siz=1"), "needs size, its bytes of one rank for one othe"),
+        ((TREE, "--workload", "alltoall:siz=1"), "needs size, the bytes of one rank for one othe"),
         ((TREE, "--workload", "alltoall:siz=1"), "; it has no option 'siz'"),
         ((TREE, "--workload", RING, "--csv"), "--csv goes with --out FOLDER"),
         (

@@ -213,7 +213,7 @@ WRONG = [
         1,
         "rank 0: size in bytes 144115188075855872; sizes are 0 to 7.20576e+16",
     ),
-    ("SEND 1 TO rank COMM 4", 1, 1, "there is no communicator 4; there are 1"),
+    ("SEND 1 TO rank COMM 4", 1, 1, "there is no communicator 4 among 1"),
     ("RANKS 4\nSEED -1", 2, 1, "SEED -1; seeds are 0 to 2^63 - 1"),
     ("FOR i = 0..3 BY 0\nEND", 1, 17, "the step of a loop cannot be 0"),
     ("REPEAT -1\nEND", 1, 8, "REPEAT -1; expected 0 or more"),
@@ -308,7 +308,7 @@ WRONG = [
         "CALC 1\n0: SEND 8 TO 1 TAG 2\n1: RECV 4 FROM 0 TAG 2",
         2,
         None,
-        "operation 1 of rank 0, line 2 (send to rank 1, tag 2) sends 8 bytes, and operation 1",
+        "operation 1 of rank 0, line 2 (send to rank 1, tag 2) sends 8 bytes, but operation 1",
     ),
     (
         "RANKS 4\n0:\n  CALC 5\n  RECV 1 FROM 2\nEND",

@@ -131,7 +131,7 @@ def _across(builder: WorkloadBuilder) -> None:
         (
             lambda b: b.rank(2).recv(1, 1).recv(0, 2),
             r"operation 0 of rank 2 \(receive from rank 1, tag 0\) has no matching send; "
-            "unmatched operations besides: 1",
+            "further unmatched operations: 1",
         ),
         (
             lambda b: (b.rank(0).send(1, 10, comm=b.communicator([0, 1])), b.rank(1).recv(0, 10)),

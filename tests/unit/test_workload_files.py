@@ -237,7 +237,7 @@ def test_large_tags_are_told_apart() -> None:
         ),
         (goal("calc 1\nsend 1b to 1"), 4, r"operation 1 of rank 0 .* has no matching receive"),
         (goal("", "recv 1b from 0"), 6, r"operation 0 of rank 1 .* has no matching send"),
-        (goal("send 2b to 1", "\nrecv 1b from 0"), 3, "sends 2 bytes, and operation 0 of rank 1"),
+        (goal("send 2b to 1", "\nrecv 1b from 0"), 3, "sends 2 bytes, but operation 0 of rank 1"),
     ],
 )
 def test_errors_in_a_schedule_name_the_line(text: str, line: int | None, message: str) -> None:

@@ -148,10 +148,7 @@ class WorkloadBuilder(ProgramOrder):
         release_ns: ArrayLike = 0.0,
         after: Iterable[int] | None = None,
     ) -> Any:
-        """Add a put, which needs no receive and starts at `release_ns` or later. Raises as `send`.
-
-        It does not block.
-        """
+        """Add a non-blocking put, which starts at `release_ns` or later. Raises as `send`."""
         return self._message(Kind.PUT, ranks, to, size_bytes, tag, 0, False, after, release_ns)
 
     def sendrecv(
@@ -258,9 +255,7 @@ class WorkloadBuilder(ProgramOrder):
         kinds = kinds.astype(np.uint8)
         comms = self._each(comm, len(who), "communicator", whole=True)
         for number in comms[(comms < 0) | (comms >= len(self._comms))][:1]:
-            raise InputError(
-                f"there is no communicator {number}; the workload has {len(self._comms)}"
-            )
+            raise InputError(f"there is no communicator {number} among {len(self._comms)}")
         if phase is not None and not np.isin(phase, np.arange(len(self._phases))).all():
             raise InputError(f"phase {phase!r}; phases are 0 to {len(self._phases) - 1}")
         message = kinds != Kind.CALC
@@ -290,7 +285,7 @@ class WorkloadBuilder(ProgramOrder):
         self._check_calc(len(who), durations, processors)
         self._uses_cpus |= bool(processors.any())
         first = self._count
-        self._room(len(who))
+        self._reserve(len(who))
         self._ops.extend(
             len(who), who, kinds, np.where(between, peers, NONE), np.where(message, sizes, 0),
             np.where(message, tags, 0), np.where(message, comms, 0), durations,
@@ -363,16 +358,14 @@ class WorkloadBuilder(ProgramOrder):
             number, *(np.ascontiguousarray(self._edges.column(at)) for at in range(3))
         )
         del number
-        kind, peer, size, duration = (
-            _reordered(self._ops.column(at), order) for at in (1, 2, 3, 6)
-        )
+        kind, peer, size, duration = (_ordered(self._ops.column(at), order) for at in (1, 2, 3, 6))
         tag, comm, phase = (
             column if column.strides == (0,) else column[order]
             for column in map(self._ops.column, (4, 5, 7))
         )
-        release = _reordered(self._ops.column(8), order) if self._released else np.zeros(0)
+        release = _ordered(self._ops.column(8), order) if self._released else np.zeros(0)
         none = np.zeros(0, dtype=np.uint8)
-        cpu = _reordered(self._ops.column(9), order) if self._uses_cpus else none
+        cpu = _ordered(self._ops.column(9), order) if self._uses_cpus else none
         del order
         unmatched = Workload(
             name=self.name,
@@ -404,7 +397,7 @@ class WorkloadBuilder(ProgramOrder):
         return match_messages(unmatched)
 
 
-def _reordered(column: NDArray[Any], order: NDArray[np.int32]) -> NDArray[Any]:
+def _ordered(column: NDArray[Any], order: NDArray[np.int32]) -> NDArray[Any]:
     """Return a column in another order; pages of an all-zero column are never written."""
     if column.strides == (0,) and len(column) and not column[0]:
         return np.zeros(len(column), dtype=column.dtype)

@@ -201,9 +201,7 @@ def _check(jobs: Sequence[Job]) -> None:
     seen: set[str] = set()
     for job in jobs:
         if not job.name or ":" in job.name or not job.name.isprintable():
-            raise InputError(
-                f"{job.name!r} is not a job name; expected one printable line without a colon"
-            )
+            raise InputError(f"{job.name!r} is not a job name; expected one line without a colon")
         if job.name in seen:
             raise InputError(f"two jobs are called {job.name!r}; names of jobs must differ")
         seen.add(job.name)

@@ -132,17 +132,14 @@ def _refuse_unmatched(
     left = np.concatenate([_surplus(sends, sent, received), _surplus(receives, received, sent)])
     first = int(left.min())
     other = "receive" if workload.kind[first] == Kind.SEND else "send"
-    more = f"; unmatched operations besides: {len(left) - 1}" if len(left) > 1 else ""
+    more = f"; further unmatched operations: {len(left) - 1}" if len(left) > 1 else ""
     raise InputError(f"{workload.describe(first)} has no matching {other}{more}")
 
 
 def _surplus(
     ops: NDArray[np.int64], keys: NDArray[np.int64], others: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the operations whose key occurs less often in `others`; all are sorted by key.
-
-    Of equal keys the last operations are surplus.
-    """
+    """Return the last operations of each key in excess of `others`; all are sorted by key."""
     occurrence = np.arange(len(keys)) - np.searchsorted(keys, keys)
     matches = np.searchsorted(others, keys, side="right") - np.searchsorted(others, keys)
     return ops[occurrence >= matches]

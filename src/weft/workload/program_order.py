@@ -197,7 +197,7 @@ class ProgramOrder:
         ranks
             One rank or several.
         handles
-            [ranks] or [k, ranks], -1 for none; the handles of the rank where there is only one.
+            [ranks] or [k, ranks], or [k] for a single rank; -1 for none.
 
         Raises
         ------
@@ -333,9 +333,7 @@ class ProgramOrder:
 
     def _check_comm(self, comm: int) -> None:
         if not isinstance(comm, int | np.integer) or not 0 <= comm < len(self._comms):
-            raise InputError(
-                f"there is no communicator {comm}; the workload has {len(self._comms)}"
-            )
+            raise InputError(f"there is no communicator {comm} among {len(self._comms)}")
 
     def _refuse_reserved(self, tags: ArrayLike) -> None:
         """Refuse tags below 0, which could match messages of a collective."""
@@ -407,10 +405,7 @@ class ProgramOrder:
         blocking: bool | None = True,
         after: Iterable[int] | None = None,
     ) -> Any:
-        """Append one operation to each rank.
-
-        `blocking` is None where the caller adds the wait, as `sendrecv` does.
-        """
+        """Append one operation to each rank; `blocking` is None where the caller adds the wait."""
         self._check_calc(np.size(ranks), duration_ns, cpu)
         if isinstance(ranks, int | np.integer):
             one = (peer, size_bytes, tag, duration_ns, release_ns, cpu)
@@ -426,7 +421,7 @@ class ProgramOrder:
             raise InputError("'after' is for operations of one rank")
         who = self._ranks(ranks)
         count, first = len(who), self._count
-        self._room(count)
+        self._reserve(count)
         self._ops.extend(
             count, who, kind, peer, size_bytes, tag, comm, duration_ns, self._phase, release_ns, cpu
         )
@@ -457,7 +452,7 @@ class ProgramOrder:
     ) -> int:
         if not 0 <= rank < self.num_ranks:
             self._ranks(rank)
-        self._room(1)
+        self._reserve(1)
         op = self._count - 1
         self._ops.add(
             rank, kind, peer, size_bytes, tag, comm, duration_ns, self._phase, release_ns, cpu
@@ -475,26 +470,20 @@ class ProgramOrder:
             self._open_of.setdefault(rank, {})[op] = None
         return op
 
-    def _room(self, count: int) -> None:
+    def _reserve(self, count: int) -> None:
         self._count += count
         if self._count > MAX_OPS:
             raise InputError(f"{self.name}: more than {MAX_OPS:,} operations")
 
     def _wait_pair(self, who: NDArray[np.int64], handles: NDArray[np.int64]) -> None:
-        """Let the next operation of each rank wait for one or two handles only.
-
-        These operations already wait for all earlier ones of their rank.
-        """
+        """Let next operations wait for `handles` only, which wait for all earlier ones."""
         first = np.where(handles[0] != NONE, handles[0], handles[1])
         second = np.where(handles[0] != NONE, handles[1], NONE)
         moves = first != NONE
         self._last[who[moves]], self._also[who[moves]] = first[moves], second[moves]
 
     def _join(self, who: NDArray[np.int64], handles: NDArray[np.int64]) -> None:
-        """Let the next operations of ranks also wait for `handles`.
-
-        Where a rank would wait for more than two, a calculation of no duration joins them.
-        """
+        """Let next operations also wait for `handles`; an empty calc joins more than two."""
         if len(handles) == 1:
             free = (self._last[who] == NONE) | (self._also[who] == NONE)
             if free.all():

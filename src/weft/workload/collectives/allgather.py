@@ -7,10 +7,7 @@ from weft.workload.collectives.collective_registry import Carries, Group, algori
 
 
 def ring_steps(group: Group, blocks: Blocks) -> None:
-    """Run n - 1 rounds: each rank sends the block received last to the next rank.
-
-    `blocks` starts with the root's.
-    """
+    """Send the block received last to the next rank n - 1 times; `blocks` starts at the root."""
     n, ranks = group.n, group.places
     group.expect(n * (n - 1))
     behind = group.behind_root(ranks)

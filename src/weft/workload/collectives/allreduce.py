@@ -30,8 +30,7 @@ def _unfold(group: Group, fold: Fold, parts: int) -> None:
 def recursive_doubling(group: Group) -> None:
     """Pairs at distances 1, 2, 4 exchange and combine whole buffers; log2 n rounds.
 
-    Where n is not a power of two, the ranks beyond the largest one take part via a neighbour, in 2
-    more rounds.
+    Where n is not a power of two, ranks beyond the largest use a neighbour: 2 more rounds.
     """
     fold = Fold(group.n)
     group.cut(np.array([group.sizes]))
@@ -46,8 +45,7 @@ def recursive_doubling(group: Group) -> None:
 def rabenseifner(group: Group) -> None:
     """Reduce-scatter by recursive halving, then allgather by recursive doubling; 2 log2 n rounds.
 
-    Where n is not a power of two, the ranks beyond the largest one take part via a neighbour, in 2
-    more rounds.
+    Where n is not a power of two, ranks beyond the largest use a neighbour: 2 more rounds.
     """
     fold = Fold(group.n)
     blocks = Blocks(group.cut(evenly(group.sizes, fold.count)))

@@ -84,10 +84,7 @@ def _in_transit(n: int, step: int, distances: list[int]) -> Carries:
     """Return the blocks for `distances` at a rank, moved already by the bits below `step`."""
 
     def carries(rank: int) -> list[int]:
-        starts = [(rank - distance % step) % n for distance in distances]
-        return [
-            start * n + (start + distance) % n
-            for start, distance in zip(starts, distances, strict=True)
-        ]
+        starts = [(rank - d % step) % n for d in distances]
+        return [start * n + (start + d) % n for start, d in zip(starts, distances, strict=True)]
 
     return carries

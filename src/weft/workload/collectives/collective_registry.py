@@ -258,7 +258,7 @@ class Group:
             Bytes that each rank combines, where they are not those received.
         """
         self._builder.sendrecv(
-            self._ranks(who), self._ranks(to), self._each(send_bytes), self._ranks(source),
+            self._world(who), self._world(to), self._each(send_bytes), self._world(source),
             self._each(recv_bytes), self._tag, self._comm,
         )  # fmt: skip
         if self._trace is not None:
@@ -273,7 +273,11 @@ class Group:
         if self._trace is not None:
             self._note_sends(who, True, carries)
         self._builder.send(
-            self._ranks(who), self._ranks(to), self._each(size_bytes), self._tag, self._comm
+            self._world(who),
+            self._world(to),
+            self._each(size_bytes),
+            self._tag,
+            self._comm,
         )
 
     def receive(
@@ -289,7 +293,11 @@ class Group:
         if self._trace is not None:
             self._note_receives(who, True, add, also)
         self._builder.recv(
-            self._ranks(who), self._ranks(source), self._each(size_bytes), self._tag, self._comm
+            self._world(who),
+            self._world(source),
+            self._each(size_bytes),
+            self._tag,
+            self._comm,
         )
         if add:
             self.combine(who, size_bytes)
@@ -331,17 +339,17 @@ class Group:
     def wait(self, who: Any, handles: Sequence[Ints]) -> None:
         """Let ranks wait for their non-blocking operations."""
         if handles:
-            self._builder.wait(self._ranks(np.atleast_1d(who)), np.stack(handles))
+            self._builder.wait(self._world(np.atleast_1d(who)), np.stack(handles))
 
     def combine(self, who: Any, size_bytes: ArrayLike) -> None:
         """Add a calculation of the time to combine `size_bytes` with the rank's own data."""
         if not self._reduce_ns_per_byte:
             return
-        places = np.atleast_1d(who)
-        duration = np.broadcast_to(np.asarray(size_bytes), len(places)) * self._reduce_ns_per_byte
+        ranks = np.atleast_1d(who)
+        duration = np.broadcast_to(np.asarray(size_bytes), len(ranks)) * self._reduce_ns_per_byte
         some = duration > 0
         if some.any():
-            self._builder.calc(self._ranks(places[some]), self._each(duration[some]))
+            self._builder.calc(self._world(ranks[some]), self._each(duration[some]))
 
     # -- private -----------------------------------------------------------------------------------
 
@@ -351,7 +359,11 @@ class Group:
         groups = len(self._members)
         if where is None or np.all(where):
             handles = call(
-                self._ranks(who), self._ranks(peer), self._each(size_bytes), self._tag, self._comm
+                self._world(who),
+                self._world(peer),
+                self._each(size_bytes),
+                self._tag,
+                self._comm,
             )
             return np.atleast_1d(np.asarray(handles, dtype=np.int64))
         handles = np.full((groups, len(who)), -1, dtype=np.int64)
@@ -361,15 +373,15 @@ class Group:
             handles[:, where] = some.reshape(groups, -1)
         return handles.ravel()
 
-    def _ranks(self, places: Any) -> Any:
+    def _world(self, ranks: Any) -> Any:
         """Return the world ranks of communicator ranks, group by group; -1 stays -1."""
-        if len(self._members) == 1 and isinstance(places, int):
-            return int(self._members[0, places])
-        index = np.asarray(places)
-        ranks = self._members[:, index]
+        if len(self._members) == 1 and isinstance(ranks, int):
+            return int(self._members[0, ranks])
+        index = np.asarray(ranks)
+        world_ranks = self._members[:, index]
         if index.ndim and len(index) and index.min() < 0:
-            ranks = np.where(index < 0, -1, ranks)
-        return ranks.ravel()
+            world_ranks = np.where(index < 0, -1, world_ranks)
+        return world_ranks.ravel()
 
     def _each(self, values: Any) -> Any:
         if len(self._members) == 1 or np.ndim(values) == 0:
@@ -379,18 +391,18 @@ class Group:
     def _note_sends(self, who: Any, where: Any, carries: Carries) -> None:
         assert self._trace is not None
         for row in self._members:
-            for place, out in np.broadcast(np.atleast_1d(who), where):
-                if out:
-                    blocks = tuple(map(int, carries(int(place))))
-                    self._trace.carried.setdefault(int(row[place]), []).append(blocks)
+            for rank, sends in np.broadcast(np.atleast_1d(who), where):
+                if sends:
+                    blocks = tuple(map(int, carries(int(rank))))
+                    self._trace.carried.setdefault(int(row[rank]), []).append(blocks)
 
     def _note_receives(self, who: Any, where: Any, add: bool, also: Carries | None) -> None:
         assert self._trace is not None
         for row in self._members:
-            for place, back in np.broadcast(np.atleast_1d(who), where):
-                if back:
-                    more = tuple(map(int, also(int(place)))) if also else ()
-                    self._trace.taken.setdefault(int(row[place]), []).append((add, more))
+            for rank, receives in np.broadcast(np.atleast_1d(who), where):
+                if receives:
+                    more = tuple(map(int, also(int(rank)))) if also else ()
+                    self._trace.taken.setdefault(int(row[rank]), []).append((add, more))
 
 
 def check_members(builder: WorkloadBuilder, members: ArrayLike, comm: int) -> Ints:
@@ -403,9 +415,7 @@ def check_members(builder: WorkloadBuilder, members: ArrayLike, comm: int) -> In
     """
     array = np.asarray(members)
     if array.size == 0 or array.ndim not in (1, 2):
-        raise InputError(
-            "members of a collective must be a list of ranks, or one list for each group"
-        )
+        raise InputError("members of a collective must be a list of ranks, or one per group")
     if array.dtype.kind not in "iu":
         raise InputError(f"members of a collective must be numbers of ranks, not {members!r}")
     ranks = np.atleast_2d(array).astype(np.int64)

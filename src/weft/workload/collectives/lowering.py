@@ -270,7 +270,7 @@ def collective_workload(spec: str, num_ranks: int) -> Workload:
     if size is None and kind.sizes is not Sizes.NONE:
         typos = [f"; it has no option {key!r}" for key in given if did_you_mean(key, ["size"])]
         raise InputError(
-            f"{spec}: {kind.name} needs size, its {kind.sizes.value}{''.join(typos[:1])}"
+            f"{spec}: {kind.name} needs size, the {kind.sizes.value}{''.join(typos[:1])}"
         )
     if count < 1:
         raise InputError(f"{spec}: count is {count}; expected 1 or more")
@@ -286,8 +286,7 @@ def collective_workload(spec: str, num_ranks: int) -> Workload:
     for repetition in range(count):
         if repetition == 1 and builder.num_ops * count > MAX_OPS:
             raise InputError(
-                f"{spec}: {count:,} times {builder.num_ops:,} operations; expected at most "
-                f"{MAX_OPS:,}"
+                f"{spec}: {count:,} times {builder.num_ops:,} operations; at most {MAX_OPS:,}"
             )
         if common.get("compute"):
             builder.calc(ranks, common["compute"])

@@ -12,10 +12,7 @@ from weft.workload.collectives.collective_registry import Carries, Group, algori
 
 
 def ring_reduce_steps(group: Group, blocks: Blocks) -> None:
-    """Run n - 1 rounds: each rank sends a block to the next and combines the one received.
-
-    Block r ends at rank r.
-    """
+    """Combine blocks around a ring in n - 1 rounds; block r ends at rank r."""
     n, ranks = group.n, group.places
     group.expect(n * (n - 1))
     for step in range(n - 1):
@@ -49,8 +46,7 @@ def pairwise(group: Group) -> None:
 def recursive_halving(group: Group) -> None:
     """Pairs at distances n/2, n/4 to 1 send the blocks of the peer's half; log2 n rounds.
 
-    Where n is not a power of two, the ranks beyond the largest one take part via a neighbour, in 2
-    more rounds.
+    Where n is not a power of two, ranks beyond the largest use a neighbour: 2 more rounds.
     """
     n, fold, blocks = group.n, Fold(group.n), Blocks(group.sizes)
     group.message(fold.idle, fold.helper, blocks.run(0, n), lambda _: range(n), add=True)

@@ -23,7 +23,7 @@ def _result(_: int) -> tuple[int]:
 def recursive_doubling(group: Group) -> None:
     """Pairs at distances 1, 2, 4 exchange their partial results; ceil(log2 n) rounds.
 
-    A buffer from a lower rank is also combined into the result, a second operation.
+    A buffer from a lower rank is also combined into the result, and so is combined twice.
     """
     _doubling(group, first_is_copied=False)
 
@@ -32,8 +32,7 @@ def recursive_doubling(group: Group) -> None:
 def exclusive_doubling(group: Group) -> None:
     """Pairs at distances 1, 2, 4 exchange their partial results; ceil(log2 n) rounds.
 
-    A buffer from a lower rank is also combined into the result, a second operation; the first one
-    is copied.
+    A buffer from a lower rank is also combined into the result; the first one is copied there.
     """
     _doubling(group, first_is_copied=True)
 

@@ -43,7 +43,7 @@ class Room:
     offered
         Description of `hosts` in messages: ``"free hosts of torus:4x4"``.
     ranks_per_host
-        Maximum of ranks per host; None if not given, which means 1.
+        Maximum number of ranks per host; None if not given, which means 1.
     distribution
         Distribution of consecutive ranks over the hosts; None if not given, which means ``block``.
     """
@@ -61,7 +61,7 @@ class Room:
 
     @property
     def seats(self) -> int:
-        """Maximum of ranks per host."""
+        """Maximum number of ranks per host."""
         return 1 if self.ranks_per_host is None else self.ranks_per_host
 
     def fill(self, order: NDArray[np.integer[Any]], what: str = "") -> NDArray[np.int32]:
@@ -186,8 +186,8 @@ def place(
         A placement, by name or with options: ``"linear"``, ``"random:seed=3"``,
         ``"hosts:node[001-036]"``; or the host number of each rank.
     ranks_per_host
-        Maximum of ranks per host, 1 when left out. No limit when left out for a placement that
-        gives the host of each rank itself.
+        Maximum number of ranks per host, 1 when left out; no limit when left out for a placement
+        that gives the host of each rank itself.
     distribution
         Distribution of consecutive ranks over the hosts in use, as in Slurm: ``block`` (the
         default) fills a host before the next one, ``cyclic`` assigns one rank to each host in
