@@ -230,15 +230,15 @@ def test_without_a_cache_kernels_run_and_a_warning_says_so(
         raise RuntimeError("cannot cache function: no locator available")
 
     for kind, match in (
-        (nowhere, "no folder that can be written"),
-        (lambda function: SimpleNamespace(), "is not the one that weft knows"),
+        (nowhere, "no cache folder can be written"),
+        (lambda function: SimpleNamespace(), "is not one that weft supports"),
     ):
         monkeypatch.setattr(caching.FunctionCache, "_impl_class", kind)
         warned(monkeypatch, module(tmp_path, TWICE).twice, match)
     monkeypatch.undo()
     monkeypatch.setattr(caching, "NullCache", type("Another", (), {}))
     monkeypatch.setattr(cache, "_warned", set())
-    with pytest.warns(RuntimeWarning, match="no place for a cache"):
+    with pytest.warns(RuntimeWarning, match="offers no cache"):
         made = module(tmp_path, TWICE)
     monkeypatch.undo()
     assert made.twice(4) == 8

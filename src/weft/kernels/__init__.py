@@ -1,1 +1,1 @@
-"""Compiled loops over flat arrays; they know nothing of the rest of the package."""
+"""Compiled loops over flat arrays, which import nothing from the rest of the package."""

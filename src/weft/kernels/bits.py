@@ -7,7 +7,7 @@ from numba.extending import intrinsic
 
 @intrinsic
 def lowest_bit(typing_context, word):
-    """Number of the lowest bit that is set in a uint64 other than 0, as int64."""
+    """Return the number of the lowest set bit of a uint64 other than 0, as int64."""
 
     def generate(context, builder, signature, arguments):
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))

@@ -1,10 +1,10 @@
-"""Compiled kernels kept on disk, each for exactly the code that was compiled into it.
+"""On-disk cache of compiled kernels, keyed by exactly the code that was compiled into each.
 
 Numba's own cache compares a hash of the file that holds the outermost function. A kernel also
 contains every kernel that it calls, with the constants that they read, so Numba goes on running
 old machine code after an edit of another file. Here the name of a cache file holds a fingerprint
-of all of that, taken from the functions as Python loaded them: neither times nor sizes of files
-count, and comments do not either.
+of all of that, taken from the functions as Python loaded them; times and sizes of files and
+comments have no effect.
 """
 
 from __future__ import annotations
@@ -36,55 +36,55 @@ try:
 except ImportError:  # Windows: processes may then compile the same kernel at the same time
     fcntl = None  # type: ignore[assignment]
 
-#: Their functions are named in a fingerprint and not looked into; their versions are part of it.
+#: Libraries: a fingerprint has the names of their functions, not their code, and their versions.
 LIBRARIES = frozenset({"builtins", "llvmlite", "math", "numba", "numpy", "operator"})
-#: Age in seconds from which a file that is being written is taken for one of a killed process.
+#: Age in seconds from which an unfinished file is taken for one of a killed process.
 UNFINISHED_S = 3600.0
-#: Where processes say what they are compiling, one in each folder.
+#: File in each cache folder whose locked bytes mark the kernels that processes are compiling.
 LOCK_FILE = "kernels.lock"
-#: How long to wait for another process that compiles a kernel, and between looks, in seconds.
+#: Time to wait for another process that compiles a kernel, and between two tries, in seconds.
 CLAIM_S, LOOK_S = 300.0, 0.02
-#: What Python loads: each has cache files of its own.
+#: Version and ABI of Python, each of which has cache files of its own.
 PYTHON = f"py{sys.version_info.major}{sys.version_info.minor}{getattr(sys, 'abiflags', '')}"
-#: Values whose repr says all.
+#: Types whose repr determines the value.
 _PLAIN = (bool, int, float, complex, str, bytes, types.NoneType, types.EllipsisType)
 
 
 def njit(function: Any = None, *, cache: bool = False, exact: bool = False, **options: Any) -> Any:
-    """`numba.njit`, whose `cache=True` never loads code that was compiled from other sources.
+    """Compile with `numba.njit`; with `cache=True`, never load code compiled from other sources.
 
     Parameters
     ----------
     function
         The kernel, where the decorator has no parentheses.
     cache
-        Whether to keep what is compiled on disk.
+        Whether to keep compiled code on disk.
     exact
         Whether calls by other kernels are compiled for each constant and width of integers.
     **options
-        Of `numba.njit`.
+        Options of `numba.njit`.
     """
 
     def compiled(kernel: Any) -> Any:
-        # None is passed to another as a function, which is what that entry would be for.
-        made = numba.njit(**{"no_cfunc_wrapper": True, **options})(kernel)
-        if not exact and is_jitted(made):
-            made.get_call_template = partial(_widened, made.get_call_template)
-        if cache and is_jitted(made):  # it is not where NUMBA_DISABLE_JIT is set
-            if isinstance(getattr(made, "_cache", None), caching.NullCache):
-                made._cache = KernelCache(made)
+        # The C wrapper serves kernels passed as function arguments, which weft does not do.
+        dispatcher = numba.njit(**{"no_cfunc_wrapper": True, **options})(kernel)
+        if not exact and is_jitted(dispatcher):
+            dispatcher.get_call_template = partial(_widened, dispatcher.get_call_template)
+        if cache and is_jitted(dispatcher):  # False where NUMBA_DISABLE_JIT is set
+            if isinstance(getattr(dispatcher, "_cache", None), caching.NullCache):
+                dispatcher._cache = KernelCache(dispatcher)
             else:
-                _warn_once(f"Numba {numba.__version__} has no place for a cache")
-        return made
+                _warn_once(f"Numba {numba.__version__} offers no cache")
+        return dispatcher
 
     return compiled if function is None else compiled(function)
 
 
-def _widened(template: Any, given: Iterable[Any], named: dict[str, Any]) -> Any:
-    """How a kernel is called, where one for int64 does for signed integers and for constants.
+def _widened(template: Any, arguments: Iterable[Any], named: dict[str, Any]) -> Any:
+    """Return the call template with int64 in place of all signed integers and constants.
 
-    Numba would compile another for each, even for types that it gives up while it infers others.
-    Its integers are of 64 bits as soon as it counts with them, so that results are the same.
+    Numba would compile a version for each type, even for types that its inference only tries.
+    Its arithmetic on integers is of 64 bits, so that results are the same.
     """
 
     def wide(kind: Any) -> Any:
@@ -92,21 +92,22 @@ def _widened(template: Any, given: Iterable[Any], named: dict[str, Any]) -> Any:
         small = kind in numba.types.signed_domain
         return numba.types.int64 if small else kind
 
-    return template(tuple(map(wide, given)), {name: wide(kind) for name, kind in named.items()})
+    return template(tuple(map(wide, arguments)), {name: wide(kind) for name, kind in named.items()})
 
 
 def is_kept(kernel: Any) -> bool:
-    """Whether the disk holds compiled code of a kernel, for arguments of some types."""
-    kept = getattr(kernel, "_cache", None)
-    return isinstance(kept, KernelCache) and kept.holds_any()
+    """Return whether the disk holds compiled code of a kernel, for any types of arguments."""
+    kernel_cache = getattr(kernel, "_cache", None)
+    return isinstance(kernel_cache, KernelCache) and kernel_cache.holds_any()
 
 
 class KernelCache:
-    """Cache of one kernel, as Numba's dispatcher asks for it: one file per types of arguments.
+    """Cache of one kernel with the interface that Numba expects: one file per argument types.
 
     Numba chooses the folder: beside the sources, the user's cache folder where that is read-only,
-    or `NUMBA_CACHE_DIR`. Files are replaced whole and never shared by two versions of a kernel, so
-    any number of processes, also of different versions of the sources, may read and write.
+    or `NUMBA_CACHE_DIR`. Files are replaced atomically and never shared by two versions of a
+    kernel, so any number of processes, also of different versions of the sources, may read and
+    write.
 
     Parameters
     ----------
@@ -120,18 +121,18 @@ class KernelCache:
 
     @cached_property
     def _numba(self) -> Any:
-        """What Numba knows of the folder and of putting code into bytes, None if it has nothing."""
+        """Numba's object for the cache folder and for serialising code, None if unavailable."""
         try:
-            made = caching.FunctionCache._impl_class(self._kernel.py_func)
+            implementation = caching.FunctionCache._impl_class(self._kernel.py_func)
             for part in ("locator", "reduce", "rebuild", "check_cachable"):
-                getattr(made, part)
-            made.locator.get_cache_path()
+                getattr(implementation, part)
+            implementation.locator.get_cache_path()
         except RuntimeError:
-            _warn_once("there is no folder that can be written for it; NUMBA_CACHE_DIR names one")
+            _warn_once("no cache folder can be written; set NUMBA_CACHE_DIR to one that can")
         except (AttributeError, TypeError):
-            _warn_once(f"the cache of Numba {numba.__version__} is not the one that weft knows")
+            _warn_once(f"the cache of Numba {numba.__version__} is not one that weft supports")
         else:
-            return made
+            return implementation
         return None
 
     @cached_property
@@ -144,7 +145,7 @@ class KernelCache:
 
     @property
     def cache_path(self) -> str | None:
-        """Folder of the files."""
+        """Folder of the cache files, None where there is no cache."""
         return None if self._numba is None else str(self._numba.locator.get_cache_path())
 
     @property
@@ -158,7 +159,7 @@ class KernelCache:
         self._enabled = True
 
     def disable(self) -> None:
-        """Neither read nor write any file."""
+        """Stop reading and writing files."""
         self._enabled = False
 
     def flush(self) -> None:
@@ -167,7 +168,7 @@ class KernelCache:
             _remove(Path(self.cache_path).glob(f"{self._name}.{PYTHON}-*"))
 
     def holds_any(self) -> bool:
-        """Whether there is a file for the present sources."""
+        """Return whether there is a file for the present sources."""
         if not self._enabled or self._numba is None or self._print is None:
             return False
         files = Path(str(self.cache_path)).glob(f"{self._name}.{PYTHON}-{self._print}-*.nbc")
@@ -178,33 +179,33 @@ class KernelCache:
         return Path(str(self.cache_path)) / f"{self._name}.{PYTHON}-{self._print}-{short}.nbc"
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Compiled code for arguments of these types, or None if it must be compiled.
+        """Return compiled code for arguments of these types, or None if it must be compiled.
 
-        Where another process is compiling it, this waits for that.
+        Where another process is compiling it, wait for that process.
         """
         target_context.refresh()
         if not self._enabled or self._numba is None or self._print is None:
             return None
         key = _key(sig, target_context.codegen())
-        found = self._read(key, target_context)
-        if found is None and self._claim(self._file(key)):
-            found = self._read(key, target_context)
-            if found is not None:
+        overload = self._read(key, target_context)
+        if overload is None and self._claim(self._file(key)):
+            overload = self._read(key, target_context)
+            if overload is not None:
                 self._release(self._file(key))
-        return found
+        return overload
 
     def _read(self, key: str, target_context: Any) -> Any:
         with contextlib.suppress(OSError):
             data = self._file(key).read_bytes()
             digest, data = data[:32], data[32:]
-            if hashlib.sha256(data).digest() == digest:  # else it was not written whole
-                kept, reduced = pickle.loads(data)
-                if kept == key:
+            if hashlib.sha256(data).digest() == digest:  # otherwise the file is incomplete
+                stored_key, reduced = pickle.loads(data)
+                if stored_key == key:
                     return self._numba.rebuild(target_context, reduced)
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep compiled code, and remove what older sources left."""
+        """Write compiled code to its file, and remove files of older sources."""
         if not self._enabled or self._numba is None or self._print is None:
             return
         key = _key(sig, data.codegen)
@@ -220,10 +221,10 @@ class KernelCache:
             self._release(self._file(key))
 
     def _claim(self, path: Path) -> bool:
-        """Be the one that compiles what goes into a file; whether another may have done so now.
+        """Lock a file for compilation; return whether another process may have written it since.
 
-        The system gives a claim back when its process ends in any way. Without one this compiles
-        all the same: files are written whole.
+        The system releases a lock when its process ends in any way. Compilation goes on without
+        a lock where none is available, because files are replaced atomically.
         """
         if fcntl is None:
             return False
@@ -244,35 +245,35 @@ class KernelCache:
                 _locked(path, fcntl.LOCK_UN)
 
     def _remove_stale(self) -> None:
-        """Remove files of other versions of this kernel, and of kernels that its module lost."""
+        """Remove files of other versions of this kernel, and of kernels no longer in its module."""
         function = self._kernel.py_func
         module, _, name = self._name.partition(".")
         ours = re.compile(
             rf"{re.escape(module)}\.(?P<name>.+)"
             rf"(?:\.{PYTHON}-(?P<print>[0-9a-f]{{16}})-[0-9a-f]{{16}}\.nbc"
             rf"(?P<unfinished>\.tmp\.[0-9a-f]+)?"
-            rf"|-\d+\.{PYTHON}\.(?:nbi|\d+\.nbc))"  # Numba's own, which nothing reads any more
+            rf"|-\d+\.{PYTHON}\.(?:nbi|\d+\.nbc))"  # Numba's own cache, which weft does not read
         )
         stale = []
         for path in Path(str(self.cache_path)).glob(f"{module}.*"):
-            found = ours.fullmatch(path.name)
-            if found is None:
+            match = ours.fullmatch(path.name)
+            if match is None:
                 continue
-            if found["unfinished"] is not None:
-                # Of a process that was killed; another may be writing its own just now.
+            if match["unfinished"] is not None:
+                # A young file is one that another process may still be writing.
                 with contextlib.suppress(OSError):
                     if path.stat().st_mtime < time.time() - UNFINISHED_S:
                         stale.append(path)
                 continue
-            other = found["print"] != self._print
-            gone = "." not in found["name"] and found["name"] not in function.__globals__
-            if found["print"] is None or gone or (found["name"] == name and other):
+            other = match["print"] != self._print
+            gone = "." not in match["name"] and match["name"] not in function.__globals__
+            if match["print"] is None or gone or (match["name"] == name and other):
                 stale.append(path)
         _remove(stale)
 
 
 def fingerprint(kernel: Any) -> str:
-    """Digest of everything that Numba may compile into a kernel.
+    """Return a digest of everything that Numba may compile into a kernel.
 
     That is the code of the kernel and of every function that it calls, directly or not, with their
     options, defaults and closures, the constants that they read, and the versions of the libraries.
@@ -290,7 +291,7 @@ def fingerprint(kernel: Any) -> str:
     Raises
     ------
     TypeError
-        When a kernel reads something whose changes cannot be detected.
+        When a kernel reads a value whose changes cannot be detected.
     """
     reached = {id(kernel)}
     waiting, lines = [kernel], []
@@ -307,7 +308,7 @@ def fingerprint(kernel: Any) -> str:
 
 
 def _function(value: Any) -> types.FunctionType:
-    """The Python function of a kernel, an intrinsic or a function."""
+    """Return the Python function of a kernel, an intrinsic or a function."""
     function = getattr(value, "py_func", None) or getattr(value, "__wrapped__", value)
     assert isinstance(function, types.FunctionType)
     return function
@@ -318,30 +319,30 @@ def _named(value: Any) -> str:
 
 
 def _described(kernel: Any, called: list[Any]) -> str:
-    """One kernel without those that it calls, which are put on the list."""
+    """Describe one kernel; append the functions that it calls to `called`."""
     function = _function(kernel)
     names: set[str] = set()
     code = _code(function.__code__, function.__doc__, names)
-    given: dict[str, Any] = {
+    values: dict[str, Any] = {
         "options": dict(getattr(kernel, "targetoptions", {})),
         "defaults": function.__defaults__,
         "keyword defaults": function.__kwdefaults__,
     }
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        given[f"closure {name}"] = cell.cell_contents
+        values[f"closure {name}"] = cell.cell_contents
     for name in names & function.__globals__.keys():
-        value = given[f"global {name}"] = function.__globals__[name]
+        value = values[f"global {name}"] = function.__globals__[name]
         if isinstance(value, types.ModuleType) and not _of_library(value.__name__):
             for part in names & vars(value).keys():
-                given[f"global {name}.{part}"] = vars(value)[part]
+                values[f"global {name}.{part}"] = vars(value)[part]
     spelled = [
-        f"{name} = {_spelled(given[name], name, function, called)}" for name in sorted(given)
+        f"{name} = {_spelled(values[name], name, function, called)}" for name in sorted(values)
     ]
     return f"{_named(function)} {code} {spelled}"
 
 
 def _code(code: types.CodeType, doc: str | None, names: set[str]) -> str:
-    """Code without lines of the file and the docstring; adds the names that it reads."""
+    """Describe code without line numbers and docstring; add the names that it reads to `names`."""
     names.update(code.co_names)
     constants = [
         _code(each, None, names) if isinstance(each, types.CodeType)
@@ -368,7 +369,7 @@ def _of_library(module: str | None) -> bool:
 
 
 def _spelled(value: Any, name: str, where: types.FunctionType, called: list[Any]) -> str:
-    """Text that differs when the value does; functions are put on the list and named."""
+    """Return text that differs when the value does; append functions to `called`, by name here."""
 
     def again(part: Any) -> str:
         return _spelled(part, name, where, called)
@@ -402,7 +403,7 @@ def _spelled(value: Any, name: str, where: types.FunctionType, called: list[Any]
         if _of_library(value.__module__) or hasattr(value, "_fields"):
             defaults = again(getattr(value, "_field_defaults", None))
             return f"{_named(value)} {getattr(value, '_fields', '')} {defaults}"
-    elif _of_library(kind.__module__):  # types and scalars, and functions of libraries
+    elif _of_library(kind.__module__):  # types, scalars and functions of libraries
         text = getattr(value, "__qualname__", None) or repr(value)
         if " at 0x" not in text:
             return f"{kind.__qualname__} {text}"
@@ -412,7 +413,7 @@ def _spelled(value: Any, name: str, where: types.FunctionType, called: list[Any]
 
 
 def _key(sig: Any, codegen: Any) -> str:
-    """The types of arguments, the processor, and the settings of Numba that change the code."""
+    """Describe the types of arguments, the processor and the settings that change the code."""
     arguments = [_type(each) for each in getattr(sig, "args", sig)]
     settings = [getattr(config, name, None) for name in ("BOUNDSCHECK", "OPT", "DEBUGINFO_DEFAULT")]
     returned = getattr(sig, "return_type", None)
@@ -420,7 +421,7 @@ def _key(sig: Any, codegen: Any) -> str:
 
 
 def _type(kind: Any) -> str:
-    """A type of Numba. Compiled code has the places of a named tuple's fields, not their names."""
+    """Describe a type of Numba, with the fields of named tuples, which code has by position."""
     fields = getattr(kind, "fields", None)
     if fields is not None and isinstance(kind, numba.types.BaseTuple):
         parts = [f"{name}: {_type(part)}" for name, part in zip(fields, kind, strict=True)]
@@ -441,17 +442,17 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 def _locked(path: Path, how: int) -> bool:
-    """Lock, or unlock, the byte of the folder's lock file that stands for a file.
+    """Lock or unlock the byte that represents a file in its folder's lock file.
 
-    Whether it could: not when another process has it. A lock lasts until this process ends.
+    Return False where another process holds the lock. A lock lasts until this process ends.
     """
-    place = int.from_bytes(hashlib.sha256(path.name.encode()).digest()[:7], "big")
+    position = int.from_bytes(hashlib.sha256(path.name.encode()).digest()[:7], "big")
     file = _lock_files.get(path.parent)
     if file is None:
         file = os.open(path.parent / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o666)
         _lock_files[path.parent] = file
     try:
-        fcntl.lockf(file, how, 1, place)
+        fcntl.lockf(file, how, 1, position)
     except (BlockingIOError, PermissionError):
         return False
     return True
@@ -459,18 +460,18 @@ def _locked(path: Path, how: int) -> bool:
 
 def _remove(paths: Iterable[Path]) -> None:
     for path in paths:
-        with contextlib.suppress(OSError):  # another process was faster, or owns it
+        with contextlib.suppress(OSError):  # another process removed or owns it
             path.unlink()
 
 
-#: Of each folder. Closing one would unlock all that it locks.
+#: Descriptor of each folder's lock file, never closed: that would release its locks.
 _lock_files: dict[Path, int] = {}
-#: What has been warned of.
+#: Reasons that have been warned of.
 _warned: set[str] = set()
 
 
 def _warn_once(reason: str) -> None:
     if not _warned:
-        text = f"compiled kernels are not kept, so that each run compiles them again: {reason}"
+        text = f"compiled kernels are not cached and each run compiles them again: {reason}"
         warnings.warn(text, RuntimeWarning, stacklevel=2)
     _warned.add(reason)

@@ -1,4 +1,4 @@
-"""Random numbers that hang on a counter and not on who drew before."""
+"""Random numbers by counter: each depends on a seed, a stream and a number only."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from weft.kernels.hashing import splitmix64
 
 @njit(cache=True)
 def uniforms(seed, streams, counts, out):
-    """Number `counts[i]` of stream `streams[i]`, uniform on [0, 1), into float64 `out`.
+    """Write number `counts[i]` of stream `streams[i]`, uniform on [0, 1), into `out`.
 
     Parameters
     ----------
@@ -17,7 +17,7 @@ def uniforms(seed, streams, counts, out):
     streams, counts
         int64 [draws].
     out
-        float64 [draws].
+        float64 [draws], written.
     """
     base = splitmix64(seed)
     for i in range(len(streams)):

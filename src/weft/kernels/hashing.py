@@ -1,4 +1,4 @@
-"""Hash functions: a counter-based mix for ideal choices, and the CRC-32 that switches compute."""
+"""Hash functions: SplitMix64 for ideal random choices, and the CRC-32 that switches compute."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ _CRC32_POLYNOMIAL = 0xEDB88320
 
 
 def _crc32_table():
-    """CRC-32 (ISO-HDLC, reflected) of each byte, uint32 [256]."""
+    """Return the CRC-32 (ISO-HDLC, reflected) of each byte, uint32 [256]."""
     table = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         odd = (table & np.uint32(1)) != 0
@@ -24,7 +24,17 @@ CRC32_TABLE = _crc32_table()
 
 @njit(cache=True)
 def splitmix64(state):
-    """Output of SplitMix64 for a state: a mix of all 64 bits, one to one."""
+    """Return the output of SplitMix64 for a state: a bijective mix of all 64 bits.
+
+    Parameters
+    ----------
+    state
+        Integer, taken as uint64.
+
+    Returns
+    -------
+    uint64
+    """
     z = np.uint64(state) + GOLDEN
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -33,20 +43,45 @@ def splitmix64(state):
 
 @njit(cache=True)
 def crc32_bytes(register, value, count):
-    """The CRC-32 register after the `count` low bytes of a value, most significant byte first.
+    """Return the CRC-32 register after the low bytes of a value, most significant byte first.
 
     The CRC of a message is ``~crc32_bytes(~seed, message)``, as zlib's ``crc32(message, seed)``.
+
+    Parameters
+    ----------
+    register
+        uint32.
+    value
+        Integer, taken as uint64.
+    count
+        Number of its bytes to use, at most 8.
+
+    Returns
+    -------
+    uint32
     """
     register = np.uint32(register)
-    for place in range(count - 1, -1, -1):
-        byte = np.uint32((np.uint64(value) >> np.uint64(8 * place)) & np.uint64(0xFF))
+    for position in range(count - 1, -1, -1):
+        byte = np.uint32((np.uint64(value) >> np.uint64(8 * position)) & np.uint64(0xFF))
         register = CRC32_TABLE[(register ^ byte) & np.uint32(0xFF)] ^ (register >> np.uint32(8))
     return register
 
 
 @njit(cache=True)
 def five_tuple_prefix(source_ip, destination_ip, protocol):
-    """CRC-32 register, from 0, after the fields of a five-tuple that a flow never changes."""
+    """Return the CRC-32 register, with seed 0, after the constant fields of a flow's five-tuple.
+
+    Parameters
+    ----------
+    source_ip, destination_ip
+        Addresses of 4 bytes, as integers.
+    protocol
+        1 byte, as an integer.
+
+    Returns
+    -------
+    uint32
+    """
     register = np.uint32(0xFFFFFFFF)
     register = crc32_bytes(register, source_ip, 4)
     register = crc32_bytes(register, destination_ip, 4)
@@ -55,6 +90,18 @@ def five_tuple_prefix(source_ip, destination_ip, protocol):
 
 @njit(cache=True)
 def five_tuple_crc32(prefix, source_port, destination_port):
-    """CRC-32 of a five-tuple whose first fields are in `prefix`."""
+    """Return the CRC-32 of a five-tuple.
+
+    Parameters
+    ----------
+    prefix
+        uint32: register from `five_tuple_prefix`.
+    source_port, destination_port
+        UDP or TCP ports of 2 bytes, as integers.
+
+    Returns
+    -------
+    uint32
+    """
     register = crc32_bytes(prefix, source_port, 2)
     return np.uint32(~crc32_bytes(register, destination_port, 2))

@@ -1,11 +1,11 @@
-"""Heaps over two arrays: times, and items that decide among equal ones."""
+"""Binary heaps over two arrays: times, and integer items that order entries of equal times."""
 
 from weft.kernels.lean import inner_njit
 
 
 @inner_njit()
 def sift_up(key_time, key_item, place, time, item):
-    """Put something into the empty end of a heap, at a place."""
+    """Insert an entry at the empty end of a heap, which has index `place`."""
     while place:
         parent = (place - 1) >> 1
         if key_time[parent] < time or (key_time[parent] == time and key_item[parent] <= item):
@@ -19,7 +19,7 @@ def sift_up(key_time, key_item, place, time, item):
 
 @inner_njit()
 def sift_down(key_time, key_item, size, time, item):
-    """Put something into the empty top of a heap."""
+    """Insert an entry at the empty top of a heap of `size` entries, this one included."""
     place = 0
     while True:
         child = 2 * place + 1

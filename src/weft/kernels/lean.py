@@ -1,4 +1,4 @@
-"""How kernels are compiled that pass many arrays around for little work each."""
+"""Decorators for kernels whose functions do little work but pass many arrays to each other."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from weft.kernels.cache import njit
 
 
 def lean_njit(**options: Any) -> Any:
-    """`njit` without counting references to arrays.
+    """Compile with `njit`, without counting references to arrays.
 
     Numba counts a reference whenever an array is taken out of a tuple, with an atomic operation
     each time. Event loops that pass tuples of arrays from function to function spend most of their
-    time on that: leaving it out makes the flow level three times as fast. A function compiled so
-    must not make arrays, only read and write those that it is given.
+    time on that: leaving it out makes the flow level three times as fast. Such a function must not
+    create arrays, only read and write its arguments.
 
     Parameters
     ----------
     **options
-        Of `njit`; results are cached.
+        Options of `njit`; compiled code is cached.
     """
     try:
         return njit(cache=True, exact=True, _nrt=False, **options)
-    except KeyError:  # a Numba that no longer has the option, which only costs time
+    except KeyError:  # this Numba does not have the option: kernels are only slower
         return njit(cache=True, exact=True, **options)
 
 
 def inner_njit(**options: Any) -> Any:
-    """`lean_njit` for what only other compiled functions call, never Python: that would crash.
+    """Compile with `lean_njit` a function that only compiled functions call; Python would crash.
 
-    What Python needs to call a function unpacks every array that is passed: with tuples of many
-    arrays that is most of the compiler's work. Nothing is cached, as it is part of what calls it.
+    The wrapper for calls from Python unpacks every array argument: with tuples of many arrays
+    that is most of the compiler's work. Nothing is cached, because the code is part of its callers.
 
     Parameters
     ----------
     **options
-        Of `njit`.
+        Options of `njit`.
     """
     bare = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **options}
     try:
@@ -45,14 +45,14 @@ def inner_njit(**options: Any) -> Any:
 
 
 def part_njit(**options: Any) -> Any:
-    """`inner_njit` for parts of a loop, always compiled into their callers."""
+    """Compile with `inner_njit` a part of a loop, which LLVM always inlines."""
     return inner_njit(forceinline=True, **options)
 
 
 def tiny_njit(**options: Any) -> Any:
-    """`inner_njit` for parts of a line or two, compiled as if they were written in their callers.
+    """Compile with `inner_njit` a function of a line or two, which Numba inlines in its callers.
 
-    A function that takes a tuple of many arrays costs the compiler some tenths of a second of its
-    own, however little it does. Larger parts would cost each caller more than that.
+    A function that takes a tuple of many arrays costs the compiler some tenths of a second,
+    however little it does. Inlining a larger function would cost each caller more than that.
     """
     return inner_njit(inline="always", **options)

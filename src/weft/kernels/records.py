@@ -1,4 +1,4 @@
-"""Records: numbers with names that kernels read and write, each passed as one pointer."""
+"""Records: named numbers that kernels read and write, passed as one pointer."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import numpy as np
 
 
 def record_type(**fields: str) -> np.dtype[Any]:
-    """The type of records with these fields, laid out as C does."""
+    """Return the dtype of records with these fields (name=format), in the memory layout of C."""
     return np.dtype(list(fields.items()), align=True)
 
 
 def counters(*names: str) -> np.dtype[Any]:
-    """The type of a record of int64 counters."""
+    """Return the dtype of a record of int64 counters."""
     return record_type(**dict.fromkeys(names, "i8"))
 
 
 def record(fields: np.dtype[Any], **values: Any) -> Any:
-    """One record, of zeros but for the values given; compiled code writes into the same memory."""
-    made = np.zeros(1, dtype=fields).view(np.recarray)[0]
+    """Return one record with these values, other fields 0; kernels write into the same memory."""
+    result = np.zeros(1, dtype=fields).view(np.recarray)[0]
     for name, value in values.items():
-        made[name] = value
-    return made
+        result[name] = value
+    return result
