@@ -1,4 +1,8 @@
-"""Adapters: queue pairs send messages packet by packet, and messages arrive in their order."""
+"""Adapters: queue pairs send messages packet by packet; messages of a connection complete in order.
+
+`net` is a `weft.kernels.packet.net.Net`, `ranks` a `weft.kernels.program.state.Ranks`; times are
+int64 ps. Queue pairs with messages wait in the queue of their lane, which serves them round robin.
+"""
 
 import numpy as np
 
@@ -29,7 +33,7 @@ from weft.kernels.program.operations import DATA, NOTHING, PUT
 
 @part_njit()
 def join(net, size, op, now):
-    """A message, request or answer joins its queue pair; `size` is int64 [ops], bytes."""
+    """Append a message, request or answer to its queue pair; `size` is int64 [ops], bytes."""
     rules, adapters = net.rules, net.adapters
     messages, sends, message = adapters.messages, adapters.sends, adapters.messages[op]
     if sends[op] == NOTHING:
@@ -65,25 +69,25 @@ def join(net, size, op, now):
 
 @part_njit()
 def line_up(net, link, lane, pair):
-    """A queue pair goes to the end of the line of a lane."""
-    line, pairs = net.lanes[link * net.rules.lanes + lane], net.adapters.pairs
+    """Append a queue pair to the queue of a lane."""
+    queue, pairs = net.lanes[link * net.rules.lanes + lane], net.adapters.pairs
     pairs[pair].next = -1
-    if line.first_pair < 0:
-        line.first_pair = pair
+    if queue.first_pair < 0:
+        queue.first_pair = pair
         net.topology.links[link].asking |= np.int64(1) << lane
     else:
-        pairs[line.last_pair].next = pair
-    line.last_pair = pair
+        pairs[queue.last_pair].next = pair
+    queue.last_pair = pair
 
 
 @part_njit()
 def choose_pair(net, link, now):
-    """Which lane an adapter's link serves at a time that it is free.
+    """Choose the queue pair that an adapter's free link serves.
 
     Returns
     -------
-    int: the queue pair, NOTICE or -1, with the lane in `COUNT.picked`; without one, when there may
-    be one stands in `COUNT.soon_ps`.
+    int: the queue pair, NOTICE for a notification, or -1. `COUNT.picked` receives the lane;
+    `COUNT.soon_ps` the earliest time at which a lane now without credits may send.
     """
     rules, adapters = net.rules, net.adapters
     asking = np.int64(net.topology.links[link].asking)
@@ -119,7 +123,7 @@ def choose_pair(net, link, now):
 
 @part_njit()
 def can_send(net, pair):
-    """When the next packet of a queue pair could leave if there were no others."""
+    """Return when the next packet of a queue pair could leave without other traffic, ps."""
     ready = net.adapters.messages[net.adapters.pairs[pair].first].ready_ps
     if net.rules.has_control:
         return max(ready, net.control.paces[pair].next_at_ps)
@@ -128,11 +132,11 @@ def can_send(net, pair):
 
 @part_njit()
 def inject(net, ranks, number, link, lane, now):
-    """Make the next packet of a queue pair, which then goes on or to the end of its line.
+    """Inject the next packet of queue pair `number`, and move the queue pair in its queue.
 
     Returns
     -------
-    int: the slot.
+    int: the slot of the packet.
     """
     rules, count, adapters = net.rules, net.count, net.adapters
     messages, sends, pair = adapters.messages, adapters.sends, adapters.pairs[number]
@@ -161,10 +165,11 @@ def inject(net, ranks, number, link, lane, now):
     if sends[op] == DATA and ranks.left[op] < 0:
         ranks.left[op] = now
     message.left_bytes -= payload
-    # Out of the line, and if there is more to its front or, when the turn is over, its end.
-    line = net.lanes[link * rules.lanes + lane]
-    line.first_pair = pair.next
-    if line.first_pair < 0:
+    # With more to send, the queue pair returns to the front of the queue, or to its end when its
+    # quantum is used up.
+    queue = net.lanes[link * rules.lanes + lane]
+    queue.first_pair = pair.next
+    if queue.first_pair < 0:
         net.topology.links[link].asking &= ~(np.int64(1) << lane)
     if message.left_bytes == 0:
         until = now + duration(net, link, wire_bytes)
@@ -180,7 +185,7 @@ def inject(net, ranks, number, link, lane, now):
         on_link, on_lane = np.int64(following.link), np.int64(following.lane)
         if taken < rules.turn_bytes and on_link == link and on_lane == lane:
             pair.turn_bytes = taken
-            _keep_turn(net, link, lane, number)
+            _put_first(net, link, lane, number)
         else:
             line_up(net, on_link, on_lane, number)
             if on_link != link:
@@ -189,24 +194,24 @@ def inject(net, ranks, number, link, lane, now):
 
 
 @part_njit()
-def _keep_turn(net, link, lane, pair):
-    """A queue pair stays the first in the line of a lane."""
-    line = net.lanes[link * net.rules.lanes + lane]
-    net.adapters.pairs[pair].next = line.first_pair
-    if line.first_pair < 0:
-        line.last_pair = pair
+def _put_first(net, link, lane, pair):
+    """Put a queue pair at the front of the queue of a lane."""
+    queue = net.lanes[link * net.rules.lanes + lane]
+    net.adapters.pairs[pair].next = queue.first_pair
+    if queue.first_pair < 0:
+        queue.last_pair = pair
         net.topology.links[link].asking |= np.int64(1) << lane
-    line.first_pair = pair
+    queue.first_pair = pair
 
 
 @part_njit()
 def _has_left(net, ranks, op, until):
-    """The last byte of a message leaves at a time; that may end its operation."""
+    """End the operation of a put or rendezvous message whose last byte departs at `until`."""
     program = ranks.program
     if program.kind[op] != PUT and program.size_bytes[op] <= ranks.rules.eager_bytes:
         return
     if program.successor_offset[op + 1] == program.successor_offset[op]:
-        # Nobody waits for it.
+        # No operation depends on it: no event is needed.
         ranks.ended[op] = until
         ranks.count.ended += 1
     else:
@@ -215,7 +220,7 @@ def _has_left(net, ranks, op, until):
 
 @part_njit()
 def deliver(net, ranks, slot, link, lane, now):
-    """A packet begins to leave over the last link of its way."""
+    """Deliver a packet that begins to leave over the last link of its path."""
     rules, count, packet = net.rules, net.count, net.calendar.packets[slot]
     kind = kind_of(net, link)
     size = np.int64(packet.wire_bytes)
@@ -248,12 +253,15 @@ def deliver(net, ranks, slot, link, lane, now):
     message.latest_ps = max(message.latest_ps, arrival)
     connection = net.adapters.connections[number]
     if message.missing_packets == 0 and connection.oldest == op:
-        _whole(net, ranks, connection)
+        _complete(net, ranks, connection)
 
 
 @part_njit()
 def _overtakes(net, number, slot, arrival):
-    """Whether a packet came before one sent earlier, and has to be kept until that is there."""
+    """Return whether a packet arrived before one sent earlier; if so, hold it until that arrives.
+
+    Otherwise release the held packets that follow it without a gap.
+    """
     packets, packet = net.calendar.packets, net.calendar.packets[slot]
     connection, kept = net.adapters.connections[number], net.adapters.reordered[number]
     if packet.sequence != connection.whole_packets:
@@ -291,15 +299,15 @@ def _overtakes(net, number, slot, arrival):
 
 
 @part_njit()
-def _whole(net, ranks, connection):
-    """The oldest message of a connection is complete, and perhaps some that follow it."""
+def _complete(net, ranks, connection):
+    """Complete the oldest message of a connection, and those behind it that have arrived."""
     messages, sends, kind = net.adapters.messages, net.adapters.sends, ranks.program.kind
     op = np.int64(connection.oldest)
     while messages[op].missing_packets == 0:
         message = messages[op]
         time = message.latest_ps + ranks.rules.adapter_latency
         if sends[op] == DATA and kind[op] == PUT:
-            # Nobody waits for it.
+            # No operation depends on its arrival: no event is needed.
             ranks.arrived[op] = time
             ranks.count.arrived += 1
         else:

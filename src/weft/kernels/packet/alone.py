@@ -1,4 +1,4 @@
-"""Times of messages in an empty network."""
+"""Zero-load latency of messages."""
 
 import numpy as np
 
@@ -9,16 +9,16 @@ from weft.kernels.packet.route import RUNS, TABLES
 
 @njit(cache=True)
 def first_ways(topology, tables, kind, routes, limit):
-    """Links of routes; where there are candidates, by the first of each set.
+    """Return the links of routes; of candidates, those of the first of each set.
 
     Parameters
     ----------
     topology, tables
         A `Topology` and `RouteTables`; see `weft.kernels.packet.net`.
     kind
-        Of routes; see `weft.kernels.packet.route`.
+        TABLES, RUNS or CANDIDATES of `weft.kernels.packet.route`.
     routes
-        `ROUTE`.
+        `ROUTE` [routes].
     limit
         Most links of a route.
 
@@ -62,28 +62,31 @@ def first_ways(topology, tables, kind, routes, limit):
 
 @njit(cache=True)
 def zero_load(topology, offset, links, route, size, mtu, header, adapter_ps):
-    """int64 [messages]: from leaving to arrival, ps.
+    """Return the times of messages from departure to arrival in an empty network.
 
     Parameters
     ----------
     topology
         A `weft.kernels.packet.net.Topology`.
     offset, links
-        Of `first_ways`.
+        Routes, as from `first_ways`.
     route, size
         int64 [messages]: route, and bytes.
     mtu, header
         Bytes.
     adapter_ps
-        Latency of an adapter.
+        Latency of an adapter, ps.
 
-    The first packets of a message follow each other one by one; once all have the same distance,
-    and the last, which may be shorter, follows, the rest is a sum.
+    Returns
+    -------
+    int64 [messages], ps.
     """
-    took = np.zeros(len(route), dtype=np.int64)
+    # Packets are followed one by one until they have equal distances in time; from there on the
+    # times of all but the last packet, which may be shorter, are a product.
+    latency = np.zeros(len(route), dtype=np.int64)
     longest = np.int64(1)
-    for way in range(len(offset) - 1):
-        longest = max(longest, offset[way + 1] - offset[way])
+    for number in range(len(offset) - 1):
+        longest = max(longest, offset[number + 1] - offset[number])
     free = np.zeros(longest + 1, dtype=np.int64)
     before = np.zeros(longest + 1, dtype=np.int64)
     for message in range(len(route)):
@@ -118,7 +121,7 @@ def zero_load(topology, offset, links, route, size, mtu, header, adapter_ps):
                         arrival = begin + writing
                         free[hops] = arrival
             packet += 1
-            # As soon as packets follow each other evenly, all but the last go on so.
+            # Packets at equal distances stay so up to the last but one.
             if 1 < packet < packets - 1:
                 step = free[0] - before[0]
                 even = True
@@ -132,5 +135,5 @@ def zero_load(topology, offset, links, route, size, mtu, header, adapter_ps):
                         if free[hop]:
                             free[hop] += step * skipped
                     packet += skipped
-        took[message] = arrival + adapter_ps
-    return took
+        latency[message] = arrival + adapter_ps
+    return latency

@@ -1,8 +1,8 @@
-"""What is to come at the packet level: slots in the order of their times.
+"""Calendar queue of the packet level: events in the order of their times.
 
-A wheel of buckets holds what comes soon, as lists; the bucket that time is in is a heap, small
-because buckets are narrow, and large only where a great many things happen in one instant. What
-lies beyond the wheel is in a heap of its own. Slots are packets and wake-ups alike.
+An event is a slot of `PACKET`: a packet or a wake-up. A wheel of buckets holds the near future as
+lists. The events of the present bucket are in a heap, which is small because buckets are narrow,
+except where very many events have one time. Events beyond the wheel are in another heap.
 """
 
 import numpy as np
@@ -18,21 +18,21 @@ BUCKETS = 8192
 
 @tiny_njit()
 def take_slot(calendar):
-    """A slot that is free; the caller has seen to it that there is one."""
+    """Take a free slot; the caller must have checked that there is one."""
     calendar.state.free -= 1
     return np.int64(calendar.free[calendar.state.free])
 
 
 @tiny_njit()
 def give_slot(calendar, slot):
-    """Give a slot back, to be taken first: it is still in the cache."""
+    """Free a slot. It is the next to be taken, as it is still in the processor's cache."""
     calendar.free[calendar.state.free] = slot
     calendar.state.free += 1
 
 
 @part_njit()
 def push(calendar, slot, time):
-    """Let a slot come at a time, ps."""
+    """Schedule a slot at a time, ps."""
     state, packet = calendar.state, calendar.packets[slot]
     packet.time_ps = time
     state.waiting += 1
@@ -47,7 +47,7 @@ def push(calendar, slot, time):
         used[word] |= bit
         first[place] = slot
         return
-    # The link decides among things of one time; a link has one at a time.
+    # Events of one time are ordered by link; a link has one event at a time.
     item = np.int64(packet.link) << 32 | slot
     if ahead <= 0:
         state.active += 1
@@ -58,8 +58,8 @@ def push(calendar, slot, time):
 
 
 @part_njit()
-def _turn(calendar):
-    """Go on to the next bucket that holds something."""
+def _next_bucket(calendar):
+    """Advance to the next bucket with events, and move these to the heap."""
     state, used = calendar.state, calendar.bucket_used
     active_time, active_item, far_time, far_item = (
         calendar.active_time,
@@ -73,8 +73,8 @@ def _turn(calendar):
     ahead = np.int64(NEVER)
     for _ in range((BUCKETS >> 6) + 1):
         if bits:
-            found = (word << 6) + lowest_bit(bits)
-            ahead = ((found - place) & (BUCKETS - 1)) + 1
+            used_bucket = (word << 6) + lowest_bit(bits)
+            ahead = ((used_bucket - place) & (BUCKETS - 1)) + 1
             break
         word = (word + 1) & ((BUCKETS >> 6) - 1)
         bits = used[word]
@@ -104,17 +104,17 @@ def _turn(calendar):
 
 @part_njit()
 def next_time(calendar):
-    """When the next slot comes; NEVER when none does."""
+    """Return the time of the next event, ps; NEVER where there is none."""
     if calendar.state.active == 0:
         if calendar.state.waiting == 0:
             return np.int64(NEVER)
-        _turn(calendar)
+        _next_bucket(calendar)
     return calendar.active_time[0]
 
 
 @part_njit()
 def pop(calendar):
-    """Take the slot that comes next, after `next_time` has found one."""
+    """Take the slot of the next event, which `next_time` must have reported."""
     state, active_time, active_item = calendar.state, calendar.active_time, calendar.active_item
     slot = active_item[0] & np.int64(0xFFFFFFFF)
     state.active -= 1
@@ -126,7 +126,7 @@ def pop(calendar):
 
 @part_njit()
 def mark(net, link):
-    """Remember that a link may have something to grant; lowest numbers come first."""
+    """Put a link on the heap of those that may have a packet to grant, ordered by number."""
     due, count, marked = net.due, net.count, net.topology.links[link]
     if marked.is_due:
         return
@@ -144,7 +144,7 @@ def mark(net, link):
 
 @part_njit()
 def lowest_due(net):
-    """Take the lowest of the links that were remembered."""
+    """Take the link of the lowest number from the heap of those that may have a packet to grant."""
     due, count = net.due, net.count
     link = np.int64(due[0])
     net.topology.links[link].is_due = 0

@@ -1,31 +1,40 @@
-"""What kernels of policies share: draws, and the lanes of candidates."""
+"""Functions that kernels of policies share: random draws, and lanes of candidates."""
 
 import numpy as np
 
 from weft.kernels.hashing import splitmix64
 from weft.kernels.lean import lean_njit, part_njit
 
-# How lanes are found: the packet keeps its own, tables by ports, or that of the candidate.
+# Source of a packet's next lane: its present lane, tables by ports, or the candidate.
 KEEP = 0
 BY_PORTS = 1
 BY_CANDIDATE = 2
 
-# In `PACKET.via`, besides the number of an intermediate: nothing is decided yet, or the packet goes
-# straight.
+# Values of `PACKET.via` that are not an intermediate: not decided yet, and a minimal path.
 UNDECIDED = -1
 STRAIGHT = -2
 
 
 @lean_njit(forceinline=True)
 def draw(seed, number, row, count):
-    """A choice among so many, by a number and a row."""
+    """Draw an index below `count`, as a hash of a seed, a number and a row.
+
+    Parameters
+    ----------
+    seed, number, row, count
+        int64.
+
+    Returns
+    -------
+    int64
+    """
     mixed = splitmix64(np.uint64(number) ^ splitmix64(np.uint64(row) ^ splitmix64(np.uint64(seed))))
     return np.int64(mixed % np.uint64(count))
 
 
 @part_njit()
 def lane_by_ports(net, slot, row, link):
-    """Lane on which a packet leaves by a link, by the ports that it comes and goes by."""
+    """Return the lane of a packet on an outgoing link, by its input and output port at a row."""
     packet, links, tables = net.calendar.packets[slot], net.topology.links, net.tables
     by = tables.lane_rows[row]
     entry = by.base + links[packet.link].head_port * by.ports + links[link].tail_port
@@ -34,7 +43,21 @@ def lane_by_ports(net, slot, row, link):
 
 @part_njit()
 def lane_of(net, slot, row, candidate):
-    """Lane on which a packet leaves by a `CANDIDATE`."""
+    """Return the lane of a packet on the link of a candidate.
+
+    Parameters
+    ----------
+    net
+        A `weft.kernels.packet.net.Net`.
+    slot, row
+        Packet, and row that it is at.
+    candidate
+        A `CANDIDATE`.
+
+    Returns
+    -------
+    int64
+    """
     if net.rules.lane_kind == BY_CANDIDATE:
         return np.int64(candidate.lane)
     if net.rules.lane_kind == BY_PORTS:

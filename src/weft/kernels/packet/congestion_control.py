@@ -1,7 +1,7 @@
 """InfiniBand's congestion control: marks of switches, notifications, and rates of queue pairs.
 
-`docs/congestion-control.md` has the rules. All of it is skipped when `RULES.has_control` is not
-set.
+`docs/congestion-control.md` has the rules. `net` is a `weft.kernels.packet.net.Net`; times are
+int64 ps. Nothing here has an effect unless `RULES.has_control` is set.
 """
 
 from typing import Any, NamedTuple
@@ -14,78 +14,78 @@ from weft.kernels.packet.choice import draw
 from weft.kernels.packet.lanes import duration
 from weft.kernels.records import record_type
 
-# What a packet is marked with: congestion on its way (FECN), or that it is a notification (BECN).
+# Marks of a packet: congestion on its path (FECN), and of a notification (BECN).
 FECN = 1
 BECN = 2
 
-# `PACKET.lane` of slots that are no packets yet, or no more: a notification to be sent, one that
-# has arrived, and a queue pair, in `PACKET.op`, that comes back.
+# `PACKET.lane` of slots that are other events: a notification to send, a notification that has
+# arrived, and a queue pair (in `PACKET.op`) whose delay ends.
 NOTICE_DUE = -2
 NOTICE_HERE = -3
 PAIR_BACK = -4
 
-#: Instead of a queue pair: the first notification of the lane.
+#: In place of a queue pair: the first notification of the lane.
 NOTICE = -2
-#: Number of notifications in their connection.
+#: `PACKET.sequence` of notifications.
 NO_SEQUENCE = -1
 
-# Ports that mark although they lack credits themselves.
+# Ports that mark packets although they lack credits themselves.
 HOST_PORTS = 1
 ALL_PORTS = 2
 
-#: Service levels of a port.
+#: Number of service levels.
 LEVELS = 16
 
 SETTINGS = record_type(
-    threshold_credits="i8",  # above which a lane is congested, -1 for never
-    smallest_bytes="i8",  # of packets that are marked
-    marking_rate="i8",  # packets that pass between two marked ones, in the mean
-    victims="i8",  # which ports mark although they lack credits
+    threshold_credits="i8",  # routed credits above which a lane is congested, -1 for never
+    smallest_bytes="i8",  # smallest packet that is marked, on the wire
+    marking_rate="i8",  # mean number of packets between two marked ones
+    victims="i8",  # ports that mark although they lack credits: 0, HOST_PORTS or ALL_PORTS
     increase="i8",  # of an index by a notification
     limit="i8",  # highest index
     least="i8",  # lowest index
-    timer_ps="i8",  # after which an index falls by one
-    by_level="i8",  # an index for each service level of a port, instead of each queue pair
+    timer_ps="i8",  # period after which an index falls by one
+    by_level="i8",  # 1: an index for each service level of a port; 0: for each queue pair
 )
 
-#: Entry of the table: a packet that takes ``t`` delays the next by ``(t >> shift) * multiplier``.
+#: Entry of the table: a packet of duration ``t`` delays the next by ``(t >> shift) * multiplier``.
 DELAY = record_type(shift="i8", multiplier="i8")
 
-#: Of queue pairs.
+#: Delays of a queue pair.
 PACE = record_type(
-    next_at_ps="i8",  # when the next packet may begin
-    since_ps="i8",  # since when something waits for that
-    held_back_ps="i8",  # how long something has
-    marked_packets="i8",  # that have arrived
-    notifications="i8",  # that have come back
+    next_at_ps="i8",  # earliest departure of the next packet
+    since_ps="i8",  # from when a message waits for that time
+    held_back_ps="i8",  # sum of these waits
+    marked_packets="i8",  # marked packets that have arrived
+    notifications="i8",  # notifications that have arrived back
 )
 
 RATE = record_type(
     index="i8",  # into the table
-    began_ps="i8",  # when the timer began its period
-    highest="i8",  # index so far
+    began_ps="i8",  # start of the timer's present period
+    highest="i8",  # largest index so far
 )
 
-#: Of lanes of links.
+#: Marks and notifications of a lane of a link.
 MARKED_LANE = record_type(
-    marked_packets="i8",  # as they left
-    first_notice="i4",  # line of notifications to be sent
+    marked_packets="i8",  # packets marked as they departed
+    first_notice="i4",  # queue of notifications to send
     last_notice="i4",
 )
 
 
 class Control(NamedTuple):
-    """Congestion control; arrays of one record where there is none.
+    """State of congestion control; arrays of one record in runs without it.
 
     Parameters
     ----------
     settings
         One `SETTINGS`.
     table
-        `DELAY` by index.
+        `DELAY` of each index.
     paces, rates, lanes
-        `PACE` of each queue pair, `RATE` of each of them or of 16 service levels of each link, and
-        `MARKED_LANE` of each lane of each link.
+        `PACE` of each queue pair, `RATE` of each queue pair or of 16 service levels of each link,
+        and `MARKED_LANE` of each lane of each link.
     """
 
     settings: Any
@@ -97,7 +97,7 @@ class Control(NamedTuple):
 
 @lean_njit(forceinline=True)
 def settle(settings, rate, now):
-    """Let the timer lower the index of a `RATE` as often as its periods have passed."""
+    """Lower the index of a `RATE` by the number of timer periods that have passed."""
     if rate.index <= settings.least:
         return
     periods = (now - rate.began_ps) // settings.timer_ps
@@ -108,7 +108,15 @@ def settle(settings, rate, now):
 
 @lean_njit(forceinline=True)
 def notified(settings, rate, now):
-    """A notification raises the index; the timer begins if it stood still."""
+    """Raise the index of a `RATE` by a notification, and start its timer where it had stopped.
+
+    Parameters
+    ----------
+    settings, rate
+        One `SETTINGS`, and the `RATE` to change.
+    now
+        int64, ps.
+    """
     settle(settings, rate, now)
     if rate.index <= settings.least:
         rate.began_ps = now
@@ -118,7 +126,19 @@ def notified(settings, rate, now):
 
 @lean_njit(forceinline=True)
 def delay_of(settings, table, rate, lasts, now):
-    """Injection rate delay after a packet of a duration, ps."""
+    """Return the injection rate delay after a packet.
+
+    Parameters
+    ----------
+    settings, table, rate
+        One `SETTINGS`, `DELAY` of each index, and a `RATE`, which the timer may change.
+    lasts, now
+        int64, ps: duration of the packet, and time.
+
+    Returns
+    -------
+    int64, ps.
+    """
     settle(settings, rate, now)
     entry = table[rate.index]
     return (lasts >> entry.shift) * entry.multiplier
@@ -126,22 +146,22 @@ def delay_of(settings, table, rate, lasts, now):
 
 @part_njit()
 def rate_of(net, op):
-    """The `RATE` that an operation's packets obey."""
+    """Return the `RATE` that limits an operation's packets."""
     message = net.adapters.messages[op]
-    place = np.int64(message.pair)
+    index = np.int64(message.pair)
     if net.control.settings.by_level:
         route = net.adapters.routes[message.route]
-        place = np.int64(route.link) * LEVELS + route.level
-    return net.control.rates[place]
+        index = np.int64(route.link) * LEVELS + route.level
+    return net.control.rates[index]
 
 
 @part_njit()
 def space(net, pair, op, link, size, now):
-    """Work out when a queue pair that sends a packet may send its next.
+    """Set when a queue pair that sends a packet may send its next.
 
     Returns
     -------
-    bool: whether it has to leave the line until then.
+    bool: whether the queue pair must leave the queue of its lane until then.
     """
     control = net.control
     lasts = duration(net, link, size)
@@ -155,7 +175,7 @@ def space(net, pair, op, link, size, now):
 
 @part_njit()
 def held_back(net, pair, now):
-    """Whether a queue pair that gets something to send has to wait for its time."""
+    """Return whether a queue pair with a new message is still delayed."""
     pace = net.control.paces[pair]
     if pace.next_at_ps <= now:
         return False
@@ -165,7 +185,7 @@ def held_back(net, pair, now):
 
 @part_njit()
 def hold_back(net, pair, link):
-    """Let a queue pair come back to its line at its time."""
+    """Schedule the return of a queue pair to the queue of its lane when its delay ends."""
     slot = take_slot(net.calendar)
     event = net.calendar.packets[slot]
     event.link = link
@@ -176,13 +196,13 @@ def hold_back(net, pair, link):
 
 @part_njit()
 def has_notice(net, place):
-    """Whether a notification waits to be sent on a lane of a link, ``link * lanes + lane``."""
+    """Return whether a notification waits on a lane, index ``link * lanes + lane``."""
     return net.rules.has_control and net.control.lanes[place].first_notice >= 0
 
 
 @part_njit()
 def mark_packet(net, slot, link, lane):
-    """Mark a packet that a link of a switch has taken, if those that it leaves are too many."""
+    """Mark a packet that a link of a switch has granted, if too many others wait for the link."""
     rules, settings, packet = net.rules, net.control.settings, net.calendar.packets[slot]
     threshold = settings.threshold_credits
     if threshold < 0 or packet.marks or packet.wire_bytes < settings.smallest_bytes:
@@ -190,10 +210,10 @@ def mark_packet(net, slot, link, lane):
     place = link * rules.lanes + lane
     taken, by = net.lanes[place], net.topology.links[link]
     if taken.routed_credits <= threshold or not by.asking:
-        # Where no queue has one of them in front, it is not this link that they wait for.
+        # Without a request, none of these packets is the first of its queue: they wait for others.
         return
     if taken.credits < rules.whole_credits:
-        # Full buffers further on are the cause; the port is their victim.
+        # The cause is a full buffer at the far end; this port is its victim.
         to_host = by.head_row < 0
         if settings.victims != ALL_PORTS and not (settings.victims == HOST_PORTS and to_host):
             return
@@ -207,11 +227,11 @@ def mark_packet(net, slot, link, lane):
 
 @part_njit()
 def notify(net, slot, link, arrival):
-    """A marked packet or a notification begins to leave over the last link of its way.
+    """Handle a marked packet or a notification that begins to leave over its last link.
 
     Returns
     -------
-    bool: whether it was a notification, which ends here.
+    bool: whether it was a notification, which ends at the adapter.
     """
     packet, count = net.calendar.packets[slot], net.count
     op = np.int64(packet.op)
@@ -235,11 +255,11 @@ def notify(net, slot, link, arrival):
 
 @part_njit()
 def line_up_notice(net, slot):
-    """Make a notification of a message whose marked packet has arrived.
+    """Queue the notification for a message whose marked packet has arrived.
 
     Returns
     -------
-    int: the link that it leaves by.
+    int: the link that the notification leaves by.
     """
     packet, routes = net.calendar.packets[slot], net.adapters.routes
     route = routes[routes[net.adapters.messages[packet.op].route].back]
@@ -253,31 +273,31 @@ def line_up_notice(net, slot):
     packet.out_link = link
     packet.out_lane = lane
     packet.next = -1
-    line = net.control.lanes[link * net.rules.lanes + lane]
-    if line.first_notice < 0:
-        line.first_notice = slot
+    queue = net.control.lanes[link * net.rules.lanes + lane]
+    if queue.first_notice < 0:
+        queue.first_notice = slot
     else:
-        net.calendar.packets[line.last_notice].next = slot
-    line.last_notice = slot
+        net.calendar.packets[queue.last_notice].next = slot
+    queue.last_notice = slot
     net.topology.links[link].asking |= np.int64(1) << lane
     return link
 
 
 @part_njit()
 def send_notice(net, link, lane):
-    """Take the first notification of a lane out of its line.
+    """Inject the first notification of a lane.
 
     Returns
     -------
-    int: the slot.
+    int: the slot of its packet.
     """
     count = net.count
-    place = link * net.rules.lanes + lane
-    line = net.control.lanes[place]
-    slot = np.int64(line.first_notice)
+    index = link * net.rules.lanes + lane
+    queue = net.control.lanes[index]
+    slot = np.int64(queue.first_notice)
     packet = net.calendar.packets[slot]
-    line.first_notice = packet.next
-    if line.first_notice < 0 and net.lanes[place].first_pair < 0:
+    queue.first_notice = packet.next
+    if queue.first_notice < 0 and net.lanes[index].first_pair < 0:
         net.topology.links[link].asking &= ~(np.int64(1) << lane)
     packet.serial = count.serials
     count.serials += 1

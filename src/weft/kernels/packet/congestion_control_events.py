@@ -1,4 +1,4 @@
-"""What congestion control waits for: notifications to send or hear, queue pairs that come back."""
+"""Events of congestion control: notifications to send, notifications received, ends of delays."""
 
 import numpy as np
 
@@ -16,28 +16,28 @@ from weft.kernels.packet.congestion_control import (
 
 @inner_njit()
 def _line_up_in_order(net, link, lane, pair, now):
-    """Join the end of a line, in order of numbers among those that come back now."""
-    line, pairs = net.lanes[link * net.rules.lanes + lane], net.adapters.pairs
+    """Append a queue pair to the queue of a lane; delays that end together queue by number."""
+    queue, pairs = net.lanes[link * net.rules.lanes + lane], net.adapters.pairs
     paces = net.control.paces
-    last = np.int64(line.last_pair)
-    if line.first_pair < 0 or last < pair or paces[last].next_at_ps != now:
+    last = np.int64(queue.last_pair)
+    if queue.first_pair < 0 or last < pair or paces[last].next_at_ps != now:
         line_up(net, link, lane, pair)
         return
     before = np.int64(-1)
-    after = np.int64(line.first_pair)
+    after = np.int64(queue.first_pair)
     while paces[after].next_at_ps != now or after < pair:
         before = after
         after = np.int64(pairs[after].next)
     pairs[pair].next = after
     if before < 0:
-        line.first_pair = pair
+        queue.first_pair = pair
     else:
         pairs[before].next = pair
 
 
 @inner_njit()
 def happens(net, slot, now):
-    """Something that congestion control waited for is there."""
+    """Handle an event of congestion control: NOTICE_DUE, NOTICE_HERE or PAIR_BACK."""
     packet, adapters, paces = net.calendar.packets[slot], net.adapters, net.control.paces
     kind, op = np.int64(packet.lane), np.int64(packet.op)
     if kind == NOTICE_DUE:

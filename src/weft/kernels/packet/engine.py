@@ -1,8 +1,8 @@
-"""The event loop of the packet level: packets are routed, links grant them, ranks go on.
+"""The event loop of the packet level: packets are routed, links grant them, ranks proceed.
 
-An event is a packet that is routed at a node, or a link that wakes up because something that it
-waits for is known to come then; all else is worked out when it is needed: when a link is free
-again, when an input port is, when credits are back. `docs/packet-level.md` has the rules.
+An event is the routing of a packet at a row, or the wake-up of a link at a time from which it may
+grant a packet. Other changes (a link or an input port becomes free, credits return) are recorded
+as times and compared when needed. `docs/packet-level.md` has the rules.
 """
 
 import numpy as np
@@ -25,7 +25,7 @@ from weft.kernels.packet.route import route
 from weft.kernels.packet.switch import choose_packet, enqueue, take
 from weft.kernels.program.operations import next_start, program_events, start_ready
 
-# Why the loop returned.
+# Reasons for which the loop returns.
 DONE = 0
 MORE = 1
 TIME_OUT = 2
@@ -35,13 +35,13 @@ NO_WAY = 5
 NO_TRACE = 6
 PAUSED = 7
 
-#: Slots that one event or grant may take.
+#: Most slots of the calendar, and of credit returns, that one event or grant takes.
 ROOM = 16
 
 
 @part_njit()
 def _grant(net, ranks, number, now, sent):
-    """Let a link grant a packet if it can, or be woken up when it may."""
+    """Grant a packet to link `number` if it can send now, or schedule its wake-up."""
     link, rules, count = net.topology.links[number], net.rules, net.count
     if not link.asking:
         return
@@ -51,13 +51,13 @@ def _grant(net, ranks, number, now, sent):
     adapter = link.tail_row < 0
     if adapter:
         pair = choose_pair(net, number, now)
-        found = pair != -1
+        can_grant = pair != -1
         slot = np.int64(-1)
     else:
         pair = np.int64(-1)
         slot = choose_packet(net, number, now)
-        found = slot >= 0
-    if not found:
+        can_grant = slot >= 0
+    if not can_grant:
         if count.soon_ps < NEVER:
             wake(net, number, count.soon_ps)
         return
@@ -117,29 +117,30 @@ def _grant(net, ranks, number, now, sent):
 
 
 def loop(choose, comes, sent):
-    """The event loop with policies compiled in.
+    """Return the event loop with the kernels of policies compiled in.
 
     Parameters
     ----------
     choose, comes, sent
-        Kernels of policies without what they keep; see
+        Kernels of policies without their argument `kept`; see
         `weft.sim.packet.policies.policy_registry.PolicyRegistry`.
 
     Returns
     -------
     kernel
-        ``run(net, ranks, until, most_events)`` goes on until all is done, a time has come, nothing
-        moves, or so many instants have passed. It returns DONE, MORE, TIME_OUT, STUCK, NO_ROOM
-        (more slots are needed), NO_WAY, NO_TRACE or PAUSED (`until` has come).
+        ``run(net, ranks, until, most_events)`` simulates and returns DONE (all operations have
+        ended), MORE (after `most_events` instants), TIME_OUT (at `RULES.max_time_ps`), STUCK (no
+        events, but operations or packets left), NO_ROOM (more slots are needed), NO_WAY (a packet
+        without an output link), NO_TRACE (more room for hops is needed) or PAUSED (at `until`).
 
         net
             A `weft.kernels.packet.net.Net`.
         ranks
             A `weft.kernels.program.state.Ranks`, times being int64 ps.
         until
-            Time after which nothing is done yet, ps.
+            Time after which no event is handled, ps.
         most_events
-            Instants to pass before the loop returns.
+            Number of instants after which the loop returns.
     """
 
     @lean_njit()
@@ -150,7 +151,7 @@ def loop(choose, comes, sent):
         while True:
             now = count.now_ps
             if not count.granting:
-                # (a) packets that are routed, and links that wake up
+                # (a) packets to route, and links that wake up
                 while next_time(calendar) <= now:
                     if calendar.state.free < ROOM or net.credits.state.free < ROOM:
                         return NO_ROOM
@@ -172,7 +173,7 @@ def loop(choose, comes, sent):
                         count.fault_op = packet.op
                         return NO_WAY
                     enqueue(net, slot, now)
-                # (b) what programs wait for
+                # (b) events of programs
                 if next_start(ranks, NEVER) <= now:
                     program_events(ranks, now, now)
                 # (c) operations that have become ready
@@ -192,7 +193,7 @@ def loop(choose, comes, sent):
             time = next_start(ranks, next_time(calendar))
             if time > now:
                 if time == NEVER:
-                    # Puts end when they have left, which is before they have arrived.
+                    # Puts end at departure, and so before they arrive.
                     over = ranks.count.ended == len(ranks.program.kind) and count.in_flight == 0
                     return DONE if over else STUCK
                 if time > net.rules.max_time_ps:

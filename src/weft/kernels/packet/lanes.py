@@ -1,4 +1,4 @@
-"""Credits of lanes, and which lane a link serves next."""
+"""Credits of lanes, and the arbitration between the lanes of a link."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from weft.kernels.lean import lean_njit, part_njit, tiny_njit
 from weft.kernels.packet.calendar import push, take_slot
 from weft.kernels.packet.records import NEVER, WAKES
 
-#: Unit of the weights of lanes, and of the limit of high priority.
+#: Units of the weights of lanes and of the limit of high priority, and the value for no limit.
 WEIGHT_BYTES = 64
 LIMIT_BYTES = 4096
 ENDLESS = 255
@@ -14,19 +14,31 @@ ENDLESS = 255
 
 @lean_njit(forceinline=True)
 def rounded(size_bytes, rate_gbps):
-    """Duration of so many bytes at a rate, ps: rounded once, at least 1."""
+    """Return the duration of a transfer: rounded once, at least 1 ps.
+
+    Parameters
+    ----------
+    size_bytes
+        int64.
+    rate_gbps
+        float64, Gbit/s.
+
+    Returns
+    -------
+    int64, ps.
+    """
     return max(np.int64(np.floor(8000.0 * size_bytes / rate_gbps + 0.5)), np.int64(1))
 
 
 @tiny_njit()
 def kind_of(net, link):
-    """The `KIND` of a link."""
+    """Return the `KIND` of a link of a `weft.kernels.packet.net.Net`."""
     return net.topology.kinds[net.topology.links[link].kind]
 
 
 @part_njit()
 def duration(net, link, wire_bytes):
-    """Duration of a packet on a link, ps."""
+    """Return the duration of a packet on a link, ps."""
     kind = kind_of(net, link)
     if wire_bytes == net.rules.whole_bytes:
         return kind.whole_ps
@@ -35,7 +47,7 @@ def duration(net, link, wire_bytes):
 
 @tiny_njit()
 def credits_of(rules, wire_bytes):
-    """Credits that a packet takes."""
+    """Return the number of credits that a packet takes."""
     if wire_bytes == rules.whole_bytes:
         return rules.whole_credits
     return (wire_bytes + rules.credit_bytes - 1) // rules.credit_bytes
@@ -43,7 +55,7 @@ def credits_of(rules, wire_bytes):
 
 @part_njit()
 def wake(net, link, time):
-    """See to it that a link is looked at again at a time, ps, or before."""
+    """Schedule a wake-up of a link at a time, ps, unless it has an earlier one."""
     woken = net.topology.links[link]
     if woken.wake_at_ps <= time:
         return
@@ -57,7 +69,21 @@ def wake(net, link, time):
 
 @part_njit()
 def credits_now(credits, lane, now):
-    """Credits of a lane (`LANE`), with those that have come back by now."""
+    """Return the credits of a lane, with those that have returned by now.
+
+    Parameters
+    ----------
+    credits
+        A `weft.kernels.packet.net.Credits`.
+    lane
+        A `LANE`.
+    now
+        int64, ps.
+
+    Returns
+    -------
+    int64
+    """
     returns = credits.returns
     first = np.int64(lane.first_return)
     while first >= 0 and returns[first].time_ps <= now:
@@ -72,7 +98,7 @@ def credits_now(credits, lane, now):
 
 @part_njit()
 def credit_time(credits, lane, needed):
-    """When a lane that is short will have so many credits; NEVER while nobody has sent them."""
+    """Return when a lane will have the credits needed, ps; NEVER while they are not returning."""
     have = np.int64(lane.credits)
     place = np.int64(lane.first_return)
     while place >= 0:
@@ -86,7 +112,7 @@ def credit_time(credits, lane, needed):
 
 @part_njit()
 def send_back(net, link, lane_number, count, time, now):
-    """Let credits be with the sender of a link at a time."""
+    """Send back `count` credits of a lane, to arrive at the sender of its link at a time, ps."""
     credits, returns = net.credits, net.credits.returns
     lane = net.lanes[link * net.rules.lanes + lane_number]
     credits_now(credits, lane, now)
@@ -108,7 +134,7 @@ def send_back(net, link, lane_number, count, time, now):
             lane.is_short = 0
             wake(net, link, time)
         return
-    # Several packets leave a port at a time, and the later one may be the shorter.
+    # With a speedup, packets leave an input port side by side, and a later one may be shorter.
     if returns[first].time_ps > time:
         back.next = first
         lane.first_return = place
@@ -118,7 +144,7 @@ def send_back(net, link, lane_number, count, time, now):
             before = np.int64(returns[before].next)
         back.next = returns[before].next
         returns[before].next = place
-    # Who waits for credits that came back first until now may go earlier.
+    # A packet that waits for the return that was first until now may leave earlier.
     lane.is_short = 0
     wake(net, link, time)
 
@@ -134,7 +160,7 @@ def _holds(table, candidates):
 
 @lean_njit(forceinline=True)
 def _next_entry(table, entry, left, candidates):
-    """The entry whose turn it is, and what is left of its weight."""
+    """Return the entry to serve next, and the rest of its weight."""
     if candidates >> table[entry].lane & 1 and left > 0:
         return entry, left
     while True:
@@ -145,11 +171,22 @@ def _next_entry(table, entry, left, candidates):
 
 @part_njit()
 def choose_lane(arbitration, rules, link, candidates):
-    """Pick a lane among those of a bit mask; -1 when none may send.
+    """Choose a lane for the next packet of a link.
+
+    Parameters
+    ----------
+    arbitration
+        A `weft.kernels.packet.net.Arbitration`.
+    rules
+        One `RULES`.
+    link
+        int64.
+    candidates
+        int64: bit mask of the lanes that can send.
 
     Returns
     -------
-    int: the lane, and whether it is of the high table or of none, as lane * 2 + high.
+    int64: lane * 2, plus 1 if from the high table; -1 where no lane may send.
     """
     lanes = rules.lanes
     if lanes == 1:
@@ -186,7 +223,21 @@ def choose_lane(arbitration, rules, link, candidates):
 
 @part_njit()
 def lane_served(arbitration, rules, link, picked, wire_bytes):
-    """Write down that the lane that was picked has sent a packet."""
+    """Update lane arbitration after a packet.
+
+    Parameters
+    ----------
+    arbitration
+        A `weft.kernels.packet.net.Arbitration`.
+    rules
+        One `RULES`.
+    link
+        int64.
+    picked
+        int64: result of `choose_lane`.
+    wire_bytes
+        int64: size of the packet.
+    """
     if rules.lanes == 1:
         return
     serving = arbitration.arbiters[link]
@@ -196,9 +247,9 @@ def lane_served(arbitration, rules, link, picked, wire_bytes):
     units = (wire_bytes + WEIGHT_BYTES - 1) // WEIGHT_BYTES
     if picked & 1:
         serving.high_left = max(serving.high_left - units, 0)
-        # Down to 0: without low priority it is never restored, and must not wrap around.
+        # Not below 0: without low-priority traffic the limit is never reset and would underflow.
         serving.limit_left = max(serving.limit_left - wire_bytes, 0)
     else:
         serving.low_left = max(serving.low_left - units, 0)
-        # A limit of 0 lets one packet pass.
+        # A limit of 0 allows one packet.
         serving.limit_left = max(rules.high_limit * LIMIT_BYTES, 1)

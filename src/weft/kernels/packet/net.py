@@ -1,6 +1,6 @@
-"""Everything that packets meet, in parts: tuples of arrays of `weft.kernels.packet.records`.
+"""State of the packet level: named tuples of arrays of records (`weft.kernels.packet.records`).
 
-What is one record there is passed as a pointer to it; arrays are of one dimension unless told.
+A single record is passed as a pointer to it; arrays have one dimension unless a shape is given.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 
 class Topology(NamedTuple):
-    """Links and what lies at either end.
+    """Links, and the ports and rows at their ends.
 
     Parameters
     ----------
     links, kinds, rows
-        `LINK` of each directed link, `KIND` of links that are alike, `ROW` of each node.
+        `LINK` of each link, `KIND` of links of equal properties, `ROW` of each row.
     ports
-        `PORT` of all rows, one row after the other.
+        `PORT` of all rows, row by row.
     """
 
     links: Any
@@ -26,18 +26,18 @@ class Topology(NamedTuple):
 
 
 class Calendar(NamedTuple):
-    """What is to come; see `weft.kernels.packet.calendar`.
+    """Future events; see `weft.kernels.packet.calendar`.
 
     Parameters
     ----------
     state
         One `CALENDAR`.
     packets, free
-        `PACKET`, and int32 stack of the slots that are free.
+        `PACKET` of each slot, and int32 stack of free slots.
     bucket_first, bucket_used
-        int32 and uint64 bits: the list of each bucket, and which have one.
+        int32 first slot of each bucket's list, and uint64 words with a bit for each bucket in use.
     active_time, active_item, far_time, far_item
-        int64: heaps of times in ps, and what decides among equal ones.
+        int64: heaps of times, ps, and items (link << 32 | slot), which order equal times.
     """
 
     state: Any
@@ -52,7 +52,7 @@ class Calendar(NamedTuple):
 
 
 class Credits(NamedTuple):
-    """Credits on their way back: one `POOL`, `RETURN`, and int32 stack of those that are free."""
+    """Credit returns: one `POOL`, `RETURN` of each, and int32 stack of free ones."""
 
     state: Any
     returns: Any
@@ -60,7 +60,7 @@ class Credits(NamedTuple):
 
 
 class Arbitration(NamedTuple):
-    """Lane arbitration: `ARBITER` of each link, and the high and low table of `WEIGHT`."""
+    """Lane arbitration: `ARBITER` of each link, and the high and the low table of `WEIGHT`."""
 
     arbiters: Any
     high: Any
@@ -68,16 +68,16 @@ class Arbitration(NamedTuple):
 
 
 class Adapters(NamedTuple):
-    """What is sent.
+    """State of the adapters: messages, queue pairs and connections.
 
     Parameters
     ----------
     messages, sends
-        `MESSAGE` of each operation, and uint8: what it sends, by `weft.kernels.program`.
+        `MESSAGE` of each operation, and uint8: what it sends (`weft.kernels.program.operations`).
     routes, pairs, connections
-        `ROUTE`, `PAIR` and `CONNECTION`.
+        `ROUTE`, `PAIR` and `CONNECTION` of each.
     reordered
-        `REORDER` of each connection; one where packets come in order.
+        `REORDER` of each connection; a single one where packets arrive in order.
     """
 
     messages: Any
@@ -89,20 +89,20 @@ class Adapters(NamedTuple):
 
 
 class RouteTables(NamedTuple):
-    """What nodes look up; none can be written.
+    """Routes as rows look them up; all arrays are read-only.
 
     Parameters
     ----------
     forwarding
-        uint8 or uint16 [lids, rows]: ports of forwarding tables.
+        uint8 or uint16 [lids, rows]: output ports of forwarding tables.
     source_routes
-        int32: links of source routes, one after the other.
+        int32: links of source routes, one route after the other.
     set_id, set_offset, candidates
-        int32 [rows, rows], int32 and `CANDIDATE`: see `weft.routes.CandidateRoutes`.
+        int32 [rows, rows], int32 [sets + 1] and `CANDIDATE`: see `weft.routes.CandidateRoutes`.
     endpoints
-        `ENDPOINT`.
+        `ENDPOINT` of each.
     lane_tables, lane_index, lane_rows
-        uint8 [tables, 16], int32 and `LANE_ROW`: see `weft.routes.VirtualLanes`.
+        uint8 [tables, 16], int32 and `LANE_ROW` of each row: see `weft.routes.VirtualLanes`.
     """
 
     forwarding: Any
@@ -117,16 +117,16 @@ class RouteTables(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """Hops of some messages.
+    """Trace of the hops of selected messages.
 
     Parameters
     ----------
     traced
-        uint8 marks of operations; empty for none.
+        uint8 [ops]: 1 for operations to trace; empty without a trace.
     front_ps
-        int64: when each slot's packet became the first of its queue; empty for none.
+        int64 [slots]: when the slot's packet became the first of its queue; empty without a trace.
     hops
-        `HOP`.
+        `HOP` records to fill.
     """
 
     traced: Any
@@ -135,28 +135,29 @@ class Trace(NamedTuple):
 
 
 class Net(NamedTuple):
-    """All that kernels of the packet level share.
+    """State that all kernels of the packet level share.
 
     Parameters
     ----------
     rules, count
         One `RULES` and one `COUNT`.
     topology, calendar, credits, arbitration, adapters, tables, trace
-        See there.
+        A `Topology`, `Calendar`, `Credits`, `Arbitration`, `Adapters`, `RouteTables`, `Trace`.
     lanes
-        `LANE` of each link and lane, at ``link * lanes + lane``.
+        `LANE` of each lane of each link, index ``link * lanes + lane``.
     queues
-        `QUEUE` of packets in nodes.
+        `QUEUE` of packets in switches and other rows.
     asked
-        uint64 bits of the ports that ask each lane of each link.
+        uint64 [links * lanes * words]: bits of the input ports whose incoming lane has a packet
+        for the link.
     port_free
-        int64 [links * speedup]: ps when each input port can send more.
+        int64 [links * speedup]: times, ps, at which the input port of a link can send more.
     due
-        int32 heap of the links that may have something to grant.
+        int32: heap of the links that may have a packet to grant.
     best, loads
         Scratch: `BEST` of each lane, int64 loads of the candidates of a packet.
     choice
-        What each policy keeps; see `weft.sim.packet.policies`.
+        State of the policies; see `weft.sim.packet.policies`.
     control
         A `weft.kernels.packet.congestion_control.Control`.
     """

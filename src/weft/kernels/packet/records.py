@@ -1,147 +1,150 @@
-"""Records of the packet level: what each field says, and its unit.
+"""Records of the packet level: meaning and unit of each field.
 
-What is read and written together is one record of a cache line or less: an event touches a packet,
-a lane and a link somewhere in memory, and each costs one miss instead of one for each number.
-Links and rows are numbers, and -1 stands for none.
+Fields that are read and written together are one record of a cache line or less: an event touches
+a packet, a lane and a link somewhere in memory, and each costs one cache miss instead of one per
+number. Links, rows, packets (slots of the calendar) and other records are given by their index;
+-1 is none. Credits are counted in units of `RULES.credit_bytes`.
 """
 
 from weft.kernels.records import record_type
 
-#: A time that does not come.
+#: Infinite time, ps.
 NEVER = 2**62
-#: `PACKET.lane` of a slot that wakes a link up; `congestion_control` has lower ones.
+#: `PACKET.lane` of a slot that is a wake-up of a link; `congestion_control` has lower ones.
 WAKES = -1
 
 
 # -- topology --------------------------------------------------------------------------------------
 
 LINK = record_type(
-    free_at_ps="i8",  # when it can send again
-    wake_at_ps="i8",  # when it wakes up
-    memory_free_ps="i8",  # until when the memory of the adapter at its head is busy
-    cable_free_ps="i8",  # as free_at_ps, but for the wait for an adapter's slower memory
-    head_row="i4",  # at the far end; -1 for an adapter
-    tail_row="i4",  # at the near end
-    kind="i4",  # of links that share latency and rate
-    first_queue="i4",  # at the far end
-    asking="i4",  # a bit for each incoming lane with packets for it, or lane of its adapter
-    queues="u2",  # of each lane at the far end
-    head_port="u2",
-    tail_port="u2",
-    is_due="u1",  # whether it is among those that may have something to grant
+    free_at_ps="i8",  # earliest time of its next packet
+    wake_at_ps="i8",  # time of its next wake-up
+    memory_free_ps="i8",  # end of the last write to memory by the adapter at its head
+    cable_free_ps="i8",  # as free_at_ps, without the wait for an adapter's slower memory
+    head_row="i4",  # row at its far end; -1 for an adapter
+    tail_row="i4",  # row at its near end; -1 for an adapter
+    kind="i4",  # index of its `KIND`
+    first_queue="i4",  # first of its queues at the far end
+    asking="i4",  # bits: incoming lanes with packets for it, or lanes with work at its adapter
+    queues="u2",  # number of queues per lane at the far end
+    head_port="u2",  # port at its far end
+    tail_port="u2",  # port at its near end
+    is_due="u1",  # 1 in the heap of links that may have a packet to grant
 )
 
+#: Properties that many links share.
 KIND = record_type(
     latency_ps="i8",  # of the cable
-    credit_latency_ps="i8",  # of a credit on its way back
-    arrival_ps="i8",  # from the first byte's leaving to the packet's being routed at the far end
+    credit_latency_ps="i8",  # of a credit return
+    arrival_ps="i8",  # from departure of a packet's first byte to its routing at the far end
     whole_ps="i8",  # duration of a packet of the largest size
     rate_gbps="f8",
-    memory_gbps="f8",  # of the adapter at one end, 0 where it is no slower
+    memory_gbps="f8",  # rate of the adapter's memory at one end, 0 where it does not limit
 )
 
 ROW = record_type(
-    first_port="i4",  # place of its port 0 among all
-    ports="i4",  # how many it has, port 0 included
+    first_port="i4",  # index of its port 0 among the ports of all rows
+    ports="i4",  # number of its ports, port 0 included
 )
 
 PORT = record_type(in_link="i4", out_link="i4")
 
-# -- what is on its way ----------------------------------------------------------------------------
+# -- events and packets ----------------------------------------------------------------------------
 
-#: A packet, or whatever else is to come at a time.
+#: A packet, or another event of the calendar.
 PACKET = record_type(
-    time_ps="i8",  # when it comes, may leave, or arrived
-    next="i4",  # in the list that it is in
-    link="i4",  # that it came by, or that wakes up
-    out_link="i4",  # where it goes on
-    op="i4",  # its message
-    address="i4",  # what nodes look up: a LID, an endpoint, or a place in the source routes
-    sequence="i4",  # number in its connection
-    serial="i4",  # number of all packets
-    wire_bytes="i4",
-    via="i4",  # where it makes for first: an intermediate or -1; free for policies from here on
+    time_ps="i8",  # of the event, then earliest departure from the queue, or arrival
+    next="i4",  # next packet in the same list
+    link="i4",  # incoming link, or link to wake
+    out_link="i4",  # outgoing link
+    op="i4",  # operation of its message
+    address="i4",  # key of route lookups: a LID, an endpoint, or an index in the source routes
+    sequence="i4",  # number of the packet in its connection
+    serial="i4",  # number of the packet in the run
+    wire_bytes="i4",  # header and payload
+    via="i4",  # intermediate, or -1; policies may use this field and the next three
     policy_a="i4",
     policy_b="i4",
     policy_c="i4",
-    lane="i1",  # on `link`
-    out_lane="i1",
+    lane="i1",  # lane on `link`
+    out_lane="i1",  # lane on `out_link`
     level="u1",  # service level
-    marks="u1",  # of congestion control
+    marks="u1",  # FECN and BECN bits of congestion control
 )
 
 #: State of the calendar.
 CALENDAR = record_type(
-    shift="i8",  # width of a bucket, 2**shift ps
-    bucket="i8",  # that time is in
-    active="i8",  # what the heap of that bucket holds
-    far="i8",  # what the heap of all beyond the wheel holds
-    waiting="i8",  # what there is in all
-    free="i8",  # slots that are free
+    shift="i8",  # a bucket is 2**shift ps wide
+    bucket="i8",  # number of the bucket that holds the present time
+    active="i8",  # events in the heap of that bucket
+    far="i8",  # events in the heap of times beyond the wheel
+    waiting="i8",  # events in all
+    free="i8",  # free slots
 )
 
-#: Credits on their way back.
+#: A credit return.
 RETURN = record_type(
-    time_ps="i8",  # when the sender has them
+    time_ps="i8",  # of arrival at the sender
     credits="i4",
-    next="i4",  # of the lane
+    next="i4",  # next return of the same lane
 )
 
-#: State of the pool of `RETURN`.
+#: State of the pool of `RETURN`: number of free ones.
 POOL = record_type(free="i8")
 
 # -- lanes of links --------------------------------------------------------------------------------
 
 LANE = record_type(
-    packets="i8",  # that have left on it
-    wire_bytes="i8",  # of these
-    wait_ps="i8",  # that they waited after they could have left
-    busy_ps="i8",  # that they took to leave
-    credits="i4",  # that the sender has
-    first_return="i4",  # list of credits on their way back
+    packets="i8",  # packets that have departed on it
+    wire_bytes="i8",  # of these packets
+    wait_ps="i8",  # sum of their waits from earliest possible to actual departure
+    busy_ps="i8",  # sum of their durations on the link
+    credits="i4",  # of the sender
+    first_return="i4",  # list of its credit returns
     last_return="i4",
-    turn="i4",  # what was taken last: input port * lanes + lane
+    turn="i4",  # round robin: input port * lanes + incoming lane of the last grant
     routed_credits="i4",  # of the packets that are routed to it and not granted
-    first_pair="i4",  # line of an adapter's queue pairs
+    first_pair="i4",  # queue of an adapter's queue pairs
     last_pair="i4",
-    is_short="u1",  # whether somebody waits for credits that nobody has sent back yet
+    is_short="u1",  # 1 while a packet waits for credits whose return has not been sent
 )
 
+#: First and last packet of a queue in a switch.
 QUEUE = record_type(first="i4", last="i4")
 
 #: Lane arbitration of a link.
 ARBITER = record_type(
-    last_lane="i4",
-    high_entry="i4",  # whose turn it is
-    high_left="i4",  # of its weight, in units of 64 bytes
-    low_entry="i4",
+    last_lane="i4",  # lane of the last packet
+    high_entry="i4",  # present entry of the high table
+    high_left="i4",  # rest of the weight of that entry, in units of 64 bytes
+    low_entry="i4",  # the same for the low table
     low_left="i4",
-    limit_left="i4",  # bytes that high priority may send while low waits
+    limit_left="i4",  # bytes that high priority may send while low priority waits
 )
 
-#: Entry of a table of lane arbitration.
+#: Entry of a table of lane arbitration; the weight is in units of 64 bytes.
 WEIGHT = record_type(lane="i8", weight="i8")
 
-#: The best packet found for a lane.
+#: The packet of a lane that is next in round-robin order: distance in that order, and slot.
 BEST = record_type(turn="i8", slot="i8")
 
 # -- adapters --------------------------------------------------------------------------------------
 
-#: What is sent for an operation: its message, request or answer.
+#: What an operation sends: its message, request or answer.
 MESSAGE = record_type(
-    left_bytes="i8",  # to send
+    left_bytes="i8",  # payload that has not been injected
     latest_ps="i8",  # latest arrival so far
-    ready_ps="i8",  # when the next packet could leave with nothing in its way
-    missing_packets="i4",  # that have not arrived
-    next_sent="i4",  # of its queue pair
-    next_whole="i4",  # of its connection
-    route="i4",
-    connection="i4",
-    pair="i4",
+    ready_ps="i8",  # earliest departure of the next packet without other traffic
+    missing_packets="i4",  # packets that have not arrived
+    next_sent="i4",  # next message of its queue pair
+    next_whole="i4",  # next message of its connection
+    route="i4",  # index of its `ROUTE`
+    connection="i4",  # index of its `CONNECTION`
+    pair="i4",  # index of its `PAIR`
 )
 
 ROUTE = record_type(
-    link="i4",  # the first
+    link="i4",  # first link
     address="i4",  # see `PACKET`
     back="i4",  # route from its destination to its source, with congestion control
     lane="u1",  # on the first link
@@ -151,97 +154,97 @@ ROUTE = record_type(
 #: Queue pair.
 PAIR = record_type(
     first="i4",  # message being sent
-    last="i4",
-    next="i4",  # in line for the lane
-    turn_bytes="i4",  # that it has sent in its turn
+    last="i4",  # last message of its queue
+    next="i4",  # next queue pair in the queue of the lane
+    turn_bytes="i4",  # bytes sent in the present quantum
 )
 
+#: Messages of one pair of ranks that complete in the order in which they are posted.
 CONNECTION = record_type(
-    oldest="i4",  # message that has not arrived
-    newest="i4",
-    sent_packets="i4",
-    whole_packets="i4",  # that have arrived without a gap
+    oldest="i4",  # first message that is not complete
+    newest="i4",  # last message
+    sent_packets="i4",  # packets injected
+    whole_packets="i4",  # packets that have arrived without a gap in their sequence
 )
 
-#: Packets of a connection that came before one sent earlier, and are kept.
+#: Packets of a connection that arrived before one sent earlier, and are held until it arrives.
 REORDER = record_type(
-    whole_at_ps="i8",  # when the packets that have arrived without a gap were all there
-    kept_ps="i8",  # how long packets were kept, added up
-    longest_kept_ps="i8",
-    held_bytes="i8",
-    most_held_bytes="i8",
-    overtook_packets="i8",  # that were kept at all
-    first_held="i4",
+    whole_at_ps="i8",  # arrival of the last packet of the sequence without a gap
+    kept_ps="i8",  # sum of the times for which packets were held
+    longest_kept_ps="i8",  # largest of these times
+    held_bytes="i8",  # held at present
+    most_held_bytes="i8",  # most held at a time
+    overtook_packets="i8",  # packets that were held
+    first_held="i4",  # list of held packets, by sequence
 )
 
-# -- where packets go ------------------------------------------------------------------------------
+# -- routes ----------------------------------------------------------------------------------------
 
-#: One of the ways that a set of candidates leaves.
+#: An output link of a set of candidates, its edge in `weft.routes.CandidateRoutes`, and its lane.
 CANDIDATE = record_type(edge="i4", link="i4", lane="u1")
 
 ENDPOINT = record_type(
-    row="i4",  # that it hangs from
-    last_link="i4",  # from there to it
+    row="i4",  # row that it is attached to
+    last_link="i4",  # link from that row to it
 )
 
-#: SL to VL by ports: the table for ports i and o is at base + i * ports + o.
+#: SL to VL by ports of a row: the table for ports i and o has index base + i * ports + o.
 LANE_ROW = record_type(base="i8", ports="i8")
 
-# -- numbers of a run ------------------------------------------------------------------------------
+# -- settings and counters of a run ----------------------------------------------------------------
 
-#: What was set.
+#: Settings.
 RULES = record_type(
-    mtu_bytes="i8",
-    header_bytes="i8",
-    whole_bytes="i8",  # of a packet of the largest size on the wire
+    mtu_bytes="i8",  # largest payload of a packet
+    header_bytes="i8",  # of each packet
+    whole_bytes="i8",  # packet of the largest size on the wire
     control_bytes="i8",  # payload of requests and answers
-    turn_bytes="i8",  # that a queue pair sends before the next has its turn
-    credit_bytes="i8",
-    whole_credits="i8",  # of a packet of the largest size
-    buffer_credits="i8",  # of each lane
-    lanes="i8",
-    speedup="i8",  # packets that leave an input port at a time
-    words="i8",  # of 64 bits that hold a bit for each port
+    turn_bytes="i8",  # quantum of a queue pair
+    credit_bytes="i8",  # size of a credit
+    whole_credits="i8",  # credits of a packet of the largest size
+    buffer_credits="i8",  # credits of each lane's buffer
+    lanes="i8",  # per link
+    speedup="i8",  # packets that can leave an input port at a time
+    words="i8",  # words of 64 bits with a bit for each port of a row
     high_limit="i8",  # of lane arbitration, units of 4096 bytes
-    max_time_ps="i8",
+    max_time_ps="i8",  # simulated time at which the run gives up
     seed="i8",
-    policy="i8",  # number among all
+    policy="i8",  # number of the policy
     route_kind="i8",  # see `route`
     lane_kind="i8",  # see `choice`
-    is_voq="i8",  # one queue for each outgoing link
-    is_weighted="i8",  # lane arbitration has tables
-    reorders="i8",  # packets of a connection may overtake each other
-    has_control="i8",  # there is congestion control
+    is_voq="i8",  # 1: one queue for each outgoing link
+    is_weighted="i8",  # 1: lane arbitration by tables
+    reorders="i8",  # 1: packets of a connection may overtake each other
+    has_control="i8",  # 1: with congestion control
 )
 
-#: What is counted.
+#: State and counters.
 COUNT = record_type(
-    now_ps="i8",
-    granting="i8",  # whether links have begun to grant in this instant
-    due="i8",  # links that may have something to grant
-    picked="i8",  # of choices of links: lane * 2 + high
-    soon_ps="i8",  # when there may be one, where there was none
+    now_ps="i8",  # simulated time
+    granting="i8",  # 1 once links have begun to grant in this instant
+    due="i8",  # links in the heap of those that may have a packet to grant
+    picked="i8",  # result of lane arbitration: lane * 2 + (1 if from the high table)
+    soon_ps="i8",  # where arbitration picks no packet: earliest time at which it may
     serials="i8",  # packets injected
-    injected_bytes="i8",
-    delivered="i8",
-    delivered_bytes="i8",
-    in_flight="i8",
-    hops="i8",
-    events="i8",
-    traced="i8",  # hops written down
-    fault_row="i8",  # where nothing led on, and for which operation
-    fault_op="i8",
+    injected_bytes="i8",  # on the wire
+    delivered="i8",  # packets delivered
+    delivered_bytes="i8",  # on the wire
+    in_flight="i8",  # packets injected and not delivered
+    hops="i8",  # packets granted
+    events="i8",  # events handled
+    traced="i8",  # hops recorded
+    fault_row="i8",  # row without an output link for a packet
+    fault_op="i8",  # operation of that packet
 )
 
-#: A hop of a traced message: when the packet could leave, left, had left, and could leave and was
-#: the first of its queue.
+#: A hop of a traced message.
 HOP = record_type(
     op="i8",
-    sequence="i8",
+    sequence="i8",  # number of the packet in its connection
     link="i8",
     lane="i8",
-    ready_ps="i8",
-    left_ps="i8",
-    gone_ps="i8",
-    front_ps="i8",
+    ready_ps="i8",  # earliest possible departure
+    left_ps="i8",  # departure of the first byte
+    gone_ps="i8",  # departure of the last byte
+    front_ps="i8",  # earliest possible departure as the first of its queue
 )

@@ -1,4 +1,4 @@
-"""Where a packet goes on from a node that switches: tables, source routes, or a policy's choice."""
+"""Routing of a packet at a row: forwarding tables, source routes, or a policy's choice."""
 
 import numpy as np
 
@@ -6,33 +6,33 @@ from weft.kernels.lean import part_njit
 from weft.kernels.packet.choice import BY_PORTS, STRAIGHT, lane_by_ports, lane_of
 from weft.kernels.packet.congestion_control import BECN
 
-# Kinds of routes: `PACKET.address` is a LID, a place in the source routes, or an endpoint.
+# Kinds of routes: `PACKET.address` is a LID, an index in the source routes, or an endpoint.
 TABLES = 0
 RUNS = 1
 CANDIDATES = 2
 
-#: Nothing leads on.
+#: There is no output link, or no set of candidates.
 NO_WAY = -1
 
 
 @part_njit()
 def route(net, slot, now, choose, comes):
-    """Write into a packet where it goes on from the node that it came to.
+    """Set the output link and lane of a packet at the row where it has arrived.
 
     Parameters
     ----------
     net
         A `weft.kernels.packet.net.Net`.
     slot
-        The packet.
+        Slot of the packet.
     now
         Time, ps.
     choose, comes
-        Of `weft.kernels.packet.engine.loop`.
+        Kernels of policies, as for `weft.kernels.packet.engine.loop`.
 
     Returns
     -------
-    bool: whether anything leads on.
+    bool: False where there is no output link.
     """
     rules, tables, packet = net.rules, net.tables, net.calendar.packets[slot]
     row = np.int64(net.topology.links[packet.link].head_row)

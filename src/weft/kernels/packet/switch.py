@@ -1,4 +1,8 @@
-"""Switches: packets queue for their links, and links grant them."""
+"""Switches: packets queue at input ports for their output links, which grant them.
+
+`net` is a `weft.kernels.packet.net.Net`; times are int64 ps. The first packet of each queue
+requests its output link, by the bit of its input port and lane in `Net.asked`.
+"""
 
 import numpy as np
 
@@ -20,26 +24,26 @@ from weft.kernels.packet.records import NEVER
 
 @tiny_njit()
 def queue_of(net, come, lane, out):
-    """The queue of packets that came by a link on a lane and go on by another."""
+    """Return the queue of packets from incoming link `come`, on a lane, to outgoing link `out`."""
     if not net.rules.is_voq:
         return come * net.rules.lanes + lane
     links = net.topology.links
-    came = links[come]
-    return np.int64(came.first_queue) + lane * came.queues + links[out].tail_port
+    incoming = links[come]
+    return np.int64(incoming.first_queue) + lane * incoming.queues + links[out].tail_port
 
 
 @part_njit()
-def _ask(net, packet):
-    """Let the first packet of a queue ask its link."""
+def _request(net, packet):
+    """Set the request of a packet, the first of its queue, for its output link."""
     out, lane = np.int64(packet.out_link), np.int64(packet.lane)
     port = np.int64(net.topology.links[packet.link].head_port)
-    place = (out * net.rules.lanes + lane) * net.rules.words + (port >> 6)
-    net.asked[place] |= np.uint64(1) << np.uint64(port & 63)
+    word = (out * net.rules.lanes + lane) * net.rules.words + (port >> 6)
+    net.asked[word] |= np.uint64(1) << np.uint64(port & 63)
     net.topology.links[out].asking |= np.int64(1) << lane
 
 
 @part_njit()
-def _asks_no_more(net, out, lane, port):
+def _withdraw_request(net, out, lane, port):
     asked = net.asked
     base = (out * net.rules.lanes + lane) * net.rules.words
     asked[base + (port >> 6)] &= ~(np.uint64(1) << np.uint64(port & 63))
@@ -51,7 +55,7 @@ def _asks_no_more(net, out, lane, port):
 
 @part_njit()
 def port_free(net, come):
-    """When an input port can send another packet."""
+    """Return when the input port of link `come` can send another packet, ps."""
     free = net.port_free
     speedup = net.rules.speedup
     soonest = free[come * speedup]
@@ -62,6 +66,7 @@ def port_free(net, come):
 
 @part_njit()
 def _occupy(net, come, until):
+    """Occupy the input port of link `come`, in one of its `speedup` parts, until a time."""
     free = net.port_free
     speedup = net.rules.speedup
     first = come * speedup
@@ -72,8 +77,8 @@ def _occupy(net, come, until):
 
 
 @part_njit()
-def _look(net, link, time, now):
-    """See to it that a link is looked at when a packet could leave by it at a time."""
+def _schedule(net, link, time, now):
+    """Schedule arbitration of a link for a packet that could leave at a time."""
     time = max(time, net.topology.links[link].free_at_ps)
     if time <= now:
         mark(net, link)
@@ -83,11 +88,11 @@ def _look(net, link, time, now):
 
 @part_njit()
 def enqueue(net, slot, now):
-    """A routed packet joins its queue."""
+    """Append a routed packet to its queue."""
     packet = net.calendar.packets[slot]
     come, lane = np.int64(packet.link), np.int64(packet.lane)
     out, size = np.int64(packet.out_link), np.int64(packet.wire_bytes)
-    # Into a faster cable, no earlier than every byte is there in time.
+    # Onto a faster link, a packet departs so late that each of its bytes has arrived in time.
     late = duration(net, come, size) - duration(net, out, size)
     packet.time_ps = now + max(late, 0)
     net.lanes[out * net.rules.lanes + packet.out_lane].routed_credits += credits_of(net.rules, size)
@@ -101,18 +106,21 @@ def enqueue(net, slot, now):
         return
     queue.first = slot
     queue.last = slot
-    _ask(net, packet)
-    _look(net, out, packet.time_ps, now)
+    _request(net, packet)
+    _schedule(net, out, packet.time_ps, now)
 
 
 @part_njit()
 def choose_packet(net, link, now):
-    """Which packet a link of a switch takes at a time that it is free.
+    """Choose the packet that a free link of a switch grants.
+
+    Per lane, input ports and their lanes take turns: the packet that follows the last grant in
+    round-robin order wins.
 
     Returns
     -------
-    int: the slot or -1, with the lane in `COUNT.picked`; without a packet, when there may be one
-    stands in `COUNT.soon_ps`.
+    int: the slot or -1. `COUNT.picked` receives the lane; `COUNT.soon_ps` the earliest time at
+    which a packet that cannot leave now may.
     """
     packets, topology, best = net.calendar.packets, net.topology, net.best
     count, words = net.rules.lanes, net.rules.words
@@ -134,11 +142,11 @@ def choose_packet(net, link, now):
                 packet = packets[slot]
                 out_lane = np.int64(packet.out_lane)
                 onto = net.lanes[link * count + out_lane]
-                turn = port * count + lane - onto.turn - 1
-                if turn < 0:
-                    turn += words * 64 * count
+                distance = port * count + lane - onto.turn - 1
+                if distance < 0:
+                    distance += words * 64 * count
                 seen = candidates >> out_lane & 1
-                if seen and best[out_lane].turn < turn:
+                if seen and best[out_lane].turn < distance:
                     continue
                 at = max(packet.time_ps, port_free(net, come))
                 needed = credits_of(net.rules, np.int64(packet.wire_bytes))
@@ -151,7 +159,7 @@ def choose_packet(net, link, now):
                     soon = min(soon, at)
                     continue
                 candidates |= np.int64(1) << out_lane
-                best[out_lane].turn = turn
+                best[out_lane].turn = distance
                 best[out_lane].slot = slot
     net.count.soon_ps = soon
     if not candidates:
@@ -165,9 +173,9 @@ def choose_packet(net, link, now):
 
 @part_njit()
 def take(net, slot, until, now):
-    """Take a granted packet out of its queue and its buffer, which it has left at a time.
+    """Take a granted packet out of its queue, and free its port and buffer at time `until`.
 
-    The next of its queue asks its own link then.
+    The next packet of the queue then requests its output link.
     """
     packet = net.calendar.packets[slot]
     come, lane = np.int64(packet.link), np.int64(packet.lane)
@@ -181,15 +189,15 @@ def take(net, slot, until, now):
     after = np.int64(packet.next)
     net.queues[queue_of(net, come, lane, out)].first = after
     if after < 0:
-        _asks_no_more(net, out, lane, port)
+        _withdraw_request(net, out, lane, port)
     else:
         follower = net.calendar.packets[after]
         if len(net.trace.front_ps):
             net.trace.front_ps[after] = now
         other = np.int64(follower.out_link)
         if other != out:
-            _asks_no_more(net, out, lane, port)
-            _ask(net, follower)
+            _withdraw_request(net, out, lane, port)
+            _request(net, follower)
         time = max(follower.time_ps, port_free(net, come))
-        _look(net, other, time, now)
+        _schedule(net, other, time, now)
     send_back(net, come, lane, needed, until + kind_of(net, come).credit_latency_ps, now)

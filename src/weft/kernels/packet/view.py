@@ -1,4 +1,4 @@
-"""What is in the buffers at a moment, for whoever looks at a run from outside."""
+"""Snapshots of the buffers during a run."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from weft.kernels.lean import lean_njit
 from weft.kernels.packet.lanes import credits_now, credits_of
 from weft.kernels.packet.switch import port_free
 
-# Why the first packet of a buffer does not leave.
+# Reasons for which the first packet of a buffer does not leave.
 NOTHING_WAITS = 0
 LINK_BUSY = 1
 NO_CREDITS = 2
@@ -16,14 +16,15 @@ NOT_YET = 4
 
 @lean_njit()
 def look(net, held, wants, wants_lane, why):
-    """Write down what each buffer holds and what its first packet waits for.
+    """Write what each buffer holds and what its first packet waits for.
 
     Parameters
     ----------
     net
-        A `Net`.
+        A `weft.kernels.packet.net.Net`.
     held, wants, wants_lane, why
-        int32, int32, int8 and uint8 [links, lanes], written; see `weft.sim.packet.Snapshots`.
+        int32, int32, int8 and uint8 [links, lanes], written: credits held, and of the packet that
+        has waited longest its output link, lane and reason; see `weft.sim.packet.Snapshots`.
     """
     packets, rules, now = net.calendar.packets, net.rules, net.count.now_ps
     count = rules.lanes

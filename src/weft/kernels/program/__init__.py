@@ -1,1 +1,1 @@
-"""Kernels of programs of ranks, which all levels over time share."""
+"""Kernels of programs of ranks, which the flow and the packet level share."""

@@ -1,4 +1,4 @@
-"""Dependencies of a workload's operations: cycles, and who waits for whom."""
+"""Dependencies of a workload's operations: predecessors, successors and cycles."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from weft.kernels.cache import njit
 
 @njit(cache=True)
 def successors(num_ops, dep_offset, dep, placed):
-    """Turn the runs of predecessors into runs of successors.
+    """Return the successors of each operation.
 
     Parameters
     ----------
@@ -18,13 +18,13 @@ def successors(num_ops, dep_offset, dep, placed):
     dep_offset, dep
         int64 [ops + 1] and int32: predecessors of each operation.
     placed
-        Whether to tell where in `dep` each one comes from.
+        Whether to return the index in `dep` of each dependency.
 
     Returns
     -------
     tuple
-        int32 [ops + 1] offsets, int32 successors, and int32 positions in `dep` of each of them;
-        empty where they are not asked for.
+        int32 [ops + 1] offsets, int32 successors, and int32 index in `dep` of each of them, empty
+        without `placed`.
     """
     offset = np.zeros(num_ops + 1, dtype=np.int32)
     for at in range(len(dep)):
@@ -33,7 +33,7 @@ def successors(num_ops, dep_offset, dep, placed):
         offset[op + 1] += offset[op]
     after = np.empty(len(dep), dtype=np.int32)
     place = np.empty(len(dep) if placed else 0, dtype=np.int32)
-    # The offset of each run counts up to its end, where the next one begins.
+    # The offset of each run is advanced to its end, where the next one begins, and set back below.
     for op in range(num_ops):
         for at in range(dep_offset[op], dep_offset[op + 1]):
             before = dep[at]
@@ -49,20 +49,21 @@ def successors(num_ops, dep_offset, dep, placed):
 
 @njit(cache=True)
 def out_of_order(op_offset, dep_offset, dep):
-    """Find dependencies that no program may have, or that call for a closer look.
+    """Find dependencies across ranks, which are not allowed, and dependencies on later operations.
 
     Parameters
     ----------
     op_offset
-        int64 [ranks + 1]: where the operations of each rank begin.
+        int64 [ranks + 1]: first operation of each rank.
     dep_offset, dep
         int64 [ops + 1] and int32: predecessors of each operation.
 
     Returns
     -------
     tuple
-        The first operation that waits for one of another rank and its place in `dep`, both -1
-        where none does; and whether any waits for itself or a later one.
+        The first operation that depends on one of another rank and the index of this dependency in
+        `dep`, both -1 where there is none; and whether any operation up to there depends on itself
+        or a later one.
     """
     later = False
     for rank in range(len(op_offset) - 1):
@@ -77,11 +78,20 @@ def out_of_order(op_offset, dep_offset, dep):
 
 @njit(cache=True)
 def in_order(num_ops, dep_offset, dep, succ_offset, succ):
-    """Mark the operations that can be put in an order in which each follows all that it needs.
+    """Mark the operations that can be executed in an order that respects all dependencies.
+
+    Parameters
+    ----------
+    num_ops
+        Number of operations.
+    dep_offset, dep
+        int64 [ops + 1] and int32: predecessors of each operation.
+    succ_offset, succ
+        int32 [ops + 1] and int32: successors, as from `successors`.
 
     Returns
     -------
-    bool [ops]: false where an operation stands in a cycle or behind one.
+    bool [ops]: False for operations in a cycle or behind one.
     """
     pending = np.empty(num_ops, dtype=np.int64)
     done = np.zeros(num_ops, dtype=np.bool_)
@@ -107,17 +117,19 @@ def in_order(num_ops, dep_offset, dep, succ_offset, succ):
 
 @njit(cache=True)
 def by_key(keys, num_keys):
-    """Put numbers in the order of their keys, equal ones as they come.
+    """Sort the indices of keys by key, stably (counting sort).
 
     Parameters
     ----------
     keys
-        Integers from 0 to num_keys - 1.
+        Integers [count] from 0 to num_keys - 1.
+    num_keys
+        Number of different keys.
 
     Returns
     -------
     tuple
-        int64 [num_keys + 1], where the run of each key begins, and int32 [keys], the order.
+        int64 [num_keys + 1] offset of the run of each key, and int32 [count] sorted indices.
     """
     offset = np.zeros(num_keys + 1, dtype=np.int64)
     for key in keys:
@@ -135,20 +147,21 @@ def by_key(keys, num_keys):
 
 @njit(cache=True)
 def edge_runs(number, op, on, start):
-    """Runs of predecessors out of a list of edges: sorted, each edge once.
+    """Return the predecessors of each operation from a list of edges: sorted, each edge once.
 
     Parameters
     ----------
     number
-        int32 [ops]: number of each operation in the runs.
+        int32 [ops]: number of each operation in the result.
     op, on, start
-        int32, int32, bool [edges]: which operation waits for which, and whether for its start.
+        int32, int32, bool [edges]: operation, its predecessor, and whether it waits for the
+        predecessor's start instead of its end.
 
     Returns
     -------
     tuple
-        int64 [ops + 1] offsets, int32 predecessors and bool, whether for the start; the last is
-        empty when none does.
+        int64 [ops + 1] offsets, int32 predecessors and bool, True for waits for the start; the
+        last is empty where there is no such wait.
     """
     num_ops = len(number)
     offset = np.zeros(num_ops + 1, dtype=np.int64)
@@ -156,7 +169,7 @@ def edge_runs(number, op, on, start):
         offset[number[op[edge]] + 1] += 1
     for each in range(num_ops):
         offset[each + 1] += offset[each]
-    # Predecessor and whether for its start in one number; 31 bits and one.
+    # One number holds the predecessor (31 bits) and whether its start is waited for (1 bit).
     run = np.empty(len(op), dtype=np.uint32)
     for edge in range(len(op)):
         each = number[op[edge]]
@@ -171,7 +184,7 @@ def edge_runs(number, op, on, start):
             run[begin:end].sort()
         offset[each] = count
         for at in range(begin, end):
-            # Waiting for the end is the stronger of the two, and comes first.
+            # A wait for the end implies that for the start, and is sorted before it.
             if count > offset[each] and run[count - 1] >> 1 == run[at] >> 1:
                 continue
             run[count] = run[at]

@@ -1,9 +1,9 @@
-"""Programs of ranks over time: what becomes ready, waits for a processor, sends, starts and ends.
+"""Operations of ranks over time: they become ready, wait for a processor, start, send and end.
 
-All levels over time share this. `ranks` is a `weft.kernels.program.state.Ranks`; times are float64
-ns or int64 ps, as it holds them, and `until` is the latest time that is the same as `now`. Ranks
-know nothing of links: what they send goes on a list, and the event loop of the level takes it from
-there to the queue pairs.
+The flow and the packet level share this. `ranks` is a `weft.kernels.program.state.Ranks`; times
+are float64 ns or int64 ps, as in its arrays, and `until` is the latest time that counts as equal
+to `now`. Operations that send are put on the list `Ranks.joining`, from which the event loop of
+the level moves them to the queue pairs.
 """
 
 import numpy as np
@@ -28,21 +28,21 @@ SEND = 1
 RECV = 2
 PUT = 3
 
-# What an operation sends at the moment.
+# What an operation sends at present.
 NOTHING = 0
 REQUEST = 1
 DATA = 2
 ANSWER = 3
 
-#: A message that stays in its host.
+#: `Program.route` of a message within a host.
 LOCAL = -1
-#: The item after all events.
+#: An item that is larger than those of all events.
 NO_ITEM = 2**62
 
 
 @inner_njit()
 def freed(ranks, op, for_start, now):
-    """Tell those that wait for an operation's start or end."""
+    """Release the operations that depend on the start (`for_start`) or end of an operation."""
     program, pending, count = ranks.program, ranks.pending, ranks.count
     release, on_start = program.release, program.successor_on_start
     for at in range(program.successor_offset[op], program.successor_offset[op + 1]):
@@ -60,7 +60,7 @@ def freed(ranks, op, for_start, now):
 
 @inner_njit()
 def ends(ranks, op, now):
-    """An operation ends."""
+    """End an operation."""
     ranks.ended[op] = now
     ranks.count.ended += 1
     freed(ranks, op, False, now)
@@ -68,7 +68,7 @@ def ends(ranks, op, now):
 
 @inner_njit()
 def arrives(ranks, op, now, until):
-    """The last byte of a message is there; its receive may end."""
+    """Record the arrival of a message, and let its receive end if posted."""
     ranks.arrived[op] = now
     ranks.count.arrived += 1
     if ranks.program.kind[op] != SEND:
@@ -80,7 +80,7 @@ def arrives(ranks, op, now, until):
 
 @inner_njit()
 def received(ranks, op, now, until):
-    """A posted receive has its message; taking it in may occupy the processor."""
+    """End a posted receive whose message has arrived, after the processor's overhead."""
     overhead = ranks.rules.overhead
     if overhead > 0:
         if waits(ranks, op, until):
@@ -93,7 +93,7 @@ def received(ranks, op, now, until):
 
 @inner_njit()
 def waits(ranks, op, until):
-    """Let an operation wait when its processor is in use or others wait for it."""
+    """Queue an operation if its processor is in use or others wait for it; return whether it is."""
     busy, queue = ranks.busy_until, ranks.first_waiting
     left, right = ranks.left_below, ranks.right_below
     rank = ranks.program.rank[op]
@@ -112,7 +112,7 @@ def waits(ranks, op, until):
 
 @inner_njit()
 def takes(ranks, op):
-    """How long an operation occupies its processor when it starts."""
+    """Return how long an operation occupies its processor when it starts."""
     what = ranks.program.kind[op]
     if what == CALC:
         return ranks.program.duration[op]
@@ -122,7 +122,7 @@ def takes(ranks, op):
 
 @inner_njit()
 def _begins(ranks, op, now, until):
-    """Hand what an operation sends to its queue pair, or copy it within its host."""
+    """Put what an operation sends on the list for its queue pair, or copy it within its host."""
     program, rules, left = ranks.program, ranks.rules, ranks.left
     if program.route[op] != LOCAL:
         ranks.joining[ranks.count.joining] = op
@@ -130,7 +130,7 @@ def _begins(ranks, op, now, until):
         return
     size = program.size_bytes[op]
     if left[op] < 0:
-        # Copies from one rank to another are made one after the other, in the order posted.
+        # Copies of one pair of ranks are made one after the other, in the order posted.
         copied = ranks.copied_until
         pair = ranks.copy_pair[op]
         left[op] = max(now, copied[pair])
@@ -149,7 +149,7 @@ def _begins(ranks, op, now, until):
 
 @inner_njit()
 def _copying(ranks, size_bytes):
-    """Duration of a copy within a host, rounded once where time is counted in whole units."""
+    """Return the duration of a copy within a host, rounded once where times are integers."""
     rules = ranks.rules
     lasts = rules.local_units_per_byte * size_bytes / rules.local_gbps
     if rules.local_whole and size_bytes > 0:
@@ -159,7 +159,7 @@ def _copying(ranks, size_bytes):
 
 @inner_njit()
 def _begins_at(ranks, op, time, now, until):
-    """Hand over what an operation sends at a time, and the adapter's latency later."""
+    """Send at a time; with `_begins`, the adapter's latency later where it crosses the network."""
     if ranks.program.route[op] != LOCAL:
         time += ranks.rules.adapter_latency
     if time > until:
@@ -169,25 +169,25 @@ def _begins_at(ranks, op, time, now, until):
 
 
 @inner_njit()
-def _meet(ranks, send, now, until):
-    """Begin a rendez-vous without request: both sides are posted."""
+def _begin_rendezvous(ranks, send, now, until):
+    """Begin a rendezvous without request: both send and receive are posted."""
     posted, rules = ranks.posted, ranks.rules
-    asked, answered = posted[send] + rules.overhead, posted[ranks.program.match[send]]
-    begin = max(asked, answered)
+    requested, answered = posted[send] + rules.overhead, posted[ranks.program.match[send]]
+    begin = max(requested, answered)
     if ranks.program.route[send] == LOCAL and rules.handshake:
-        begin = max(asked + rules.local_latency, answered) + rules.local_latency
+        begin = max(requested + rules.local_latency, answered) + rules.local_latency
     _begins_at(ranks, send, begin, now, until)
 
 
 @inner_njit()
 def _needs_request(ranks, send):
-    """Whether a rendez-vous goes by a request and an answer that cross the network."""
+    """Return whether a rendezvous needs a request and an answer that cross the network."""
     return ranks.rules.handshake and ranks.program.route[send] != LOCAL
 
 
 @inner_njit()
 def comes(ranks, op, now, until):
-    """Take in a message, request or answer that has arrived."""
+    """Handle the arrival of a message, request or answer."""
     sends = ranks.sends
     if ranks.program.route[op] == LOCAL or sends[op] == DATA:
         arrives(ranks, op, now, until)
@@ -196,7 +196,7 @@ def comes(ranks, op, now, until):
     if sends[op] == REQUEST:
         sends[other] = ANSWER
         if ranks.posted[other] < 0:
-            ranks.left[other] = now  # when it was asked, until it is posted
+            ranks.left[other] = now  # arrival of the request, kept until the receive is posted
             return
     else:
         sends[other] = DATA
@@ -205,7 +205,7 @@ def comes(ranks, op, now, until):
 
 @inner_njit()
 def starts(ranks, op, now, until):
-    """Start an operation: it has all that it waited for and, if it needs one, a processor."""
+    """Start an operation whose predecessors are done and whose processor, if needed, is free."""
     program, rules, posted, sends = ranks.program, ranks.rules, ranks.posted, ranks.sends
     size = program.size_bytes
     what = program.kind[op]
@@ -222,12 +222,13 @@ def starts(ranks, op, now, until):
                 received(ranks, op, now, until)
         elif not _needs_request(ranks, send):
             if posted[send] >= 0:
-                _meet(ranks, send, now, until)
+                _begin_rendezvous(ranks, send, now, until)
         elif sends[op] == ANSWER:
-            asked = ranks.left[op]
+            requested = ranks.left[op]
             ranks.left[op] = -1
-            if asked == now < until:
-                # What a moment holds has no order; a request takes some ns longer than counted.
+            if requested == now < until:
+                # Flow level: the answer begins by an event, as if the request had arrived after
+                # the receive was posted; it takes some ns longer than modelled.
                 push_event(ranks.heap, now, event(BEGIN, op))
             else:
                 _begins_at(ranks, op, now, now, until)
@@ -237,7 +238,7 @@ def starts(ranks, op, now, until):
             sends[op] = REQUEST
             _begins_at(ranks, op, now + held, now, until)
         elif posted[program.match[op]] >= 0:
-            _meet(ranks, op, now, until)
+            _begin_rendezvous(ranks, op, now, until)
         return
     if what != PUT:
         if held > 0:
@@ -250,7 +251,7 @@ def starts(ranks, op, now, until):
 
 @inner_njit()
 def _processor_free(ranks, processor, now, until):
-    """Serve the first of those that wait for a processor, which may be free now."""
+    """Start the first operation that waits for a processor that is free now."""
     busy, queue = ranks.busy_until, ranks.first_waiting
     left, right = ranks.left_below, ranks.right_below
     rank, cpu = processor // busy.shape[1], processor % busy.shape[1]
@@ -267,11 +268,11 @@ def _processor_free(ranks, processor, now, until):
 
 @inner_njit()
 def program_events(ranks, now, until):
-    """Handle what the programs wait for up to `until`, by kind and operation."""
+    """Handle the events of programs up to `until`, in the order of time, kind and operation."""
     heap, count = ranks.heap, ranks.count
     listed_time = ranks.timeline_time
     while True:
-        # Operations that wait for their release only are in a list of their own.
+        # Operations that wait only for their release are in the timeline, not in the heap.
         listed = np.int64(NO_ITEM)
         if count.timeline < len(listed_time) and listed_time[count.timeline] <= until:
             listed = event(START, ranks.timeline_op[count.timeline])
@@ -298,10 +299,10 @@ def program_events(ranks, now, until):
 
 @inner_njit()
 def start_ready(ranks, now, until):
-    """Start the operations that have become ready, first come first served."""
+    """Start the operations that have become ready, in that order."""
     count = ranks.count
     while count.ready_head < count.ready_tail:
-        op = np.int64(ranks.ready[count.ready_head])  # one type throughout, one compile
+        op = np.int64(ranks.ready[count.ready_head])  # int64 throughout: one compiled version
         count.ready_head += 1
         if takes(ranks, op) > 0 and waits(ranks, op, until):
             continue
@@ -312,7 +313,7 @@ def start_ready(ranks, now, until):
 
 @inner_njit()
 def next_start(ranks, never):
-    """When the programs have something to do next; `never` when they have nothing."""
+    """Return the time of the programs' next event; `never` where there is none."""
     heap, count = ranks.heap, ranks.count
     time = never
     if heap.size.events:

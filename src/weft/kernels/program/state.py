@@ -1,6 +1,6 @@
-"""What programs of ranks keep while they run, by name: shared by all levels over time.
+"""State of programs of ranks while they run, which the flow and the packet level share.
 
-Time is float64 ns at the flow level and int64 ps at the packet level. Below, *unit* is that type.
+Times are float64 ns at the flow level and int64 ps at the packet level; *unit* below is that type.
 """
 
 from __future__ import annotations
@@ -11,20 +11,22 @@ import numpy as np
 
 from weft.kernels.records import counters
 
-#: What has been counted: operations that have ended, messages that have arrived, operations that
-#: are ready (from `ready_head` to `ready_tail` of their queue), those that join their queue pairs
-#: at this moment, and the first release that has not come.
+#: Counters: operations ended, messages arrived, first and end index of the queue of ready
+#: operations, operations that join their queue pairs at the present time, and the next index in
+#: the timeline of releases.
 COUNT = counters("ended", "arrived", "ready_head", "ready_tail", "joining", "timeline")
-#: How many events a heap holds.
+#: Number of events in a heap.
 HEAP_SIZE = counters("events")
 
 
 def rules_dtype(unit: Any) -> np.dtype[Any]:
-    """Fields of the rules of a run, times being of a type.
+    """Return the dtype of the settings of a run, with times of type *unit*.
 
-    `overhead` is the processor's time at either side of a message, `adapter_latency` passes
-    between an adapter and its processor, and `local_latency` after a copy within a host, which
-    takes `local_units_per_byte / local_gbps` a byte, rounded where `local_whole`.
+    `eager_bytes` is the size of the largest eager message; `handshake`: larger ones send a request
+    and an answer first. `overhead` is the processor's time at either end of a message,
+    `adapter_latency` the time between an adapter and its processor. A copy within a host takes
+    ``local_units_per_byte / local_gbps`` *unit* per byte, rounded where `local_whole`, and its
+    message arrives `local_latency` later.
     """
     return np.dtype(
         [
@@ -42,18 +44,18 @@ def rules_dtype(unit: Any) -> np.dtype[Any]:
 
 
 class Program(NamedTuple):
-    """What the ranks are to do; nothing of it changes.
+    """Operations of the ranks; constant during a run.
 
     Parameters
     ----------
     kind, rank, size_bytes, match, cpu
-        Of each operation, as in `weft.workload.Workload`; `cpu` is empty where all is 0.
+        [ops], as in `weft.workload.Workload`; `cpu` is empty where all processors are 0.
     duration, release
-        *unit* [ops]: of calculations, and when an operation may start; `release` may be empty.
+        *unit* [ops]: duration of a calculation, earliest start; `release` may be empty.
     successor_offset, successor, successor_on_start
-        Who waits for whom; see `weft.workload.Workload.after`.
+        Operations that depend on each operation; see `weft.workload.Workload.after`.
     route
-        int32 [ops]: the route of a message, LOCAL within a host.
+        int32 [ops]: route of a message, LOCAL within a host.
     """
 
     kind: Any
@@ -70,7 +72,7 @@ class Program(NamedTuple):
 
 
 class Heap(NamedTuple):
-    """Events to come: *unit* times, int64 items, and how many there are (HEAP_SIZE)."""
+    """Heap of future events: *unit* times, int64 items, and a HEAP_SIZE record."""
 
     time: Any
     item: Any
@@ -78,37 +80,38 @@ class Heap(NamedTuple):
 
 
 class Ranks(NamedTuple):
-    """Programs of ranks as they run.
+    """State of the programs of ranks.
 
     Parameters
     ----------
     program
         A `Program`.
     rules, count
-        Records: of `rules_dtype`, and COUNT.
+        One record of `rules_dtype`, and one COUNT.
     heap
-        A `Heap` of what is to come.
+        A `Heap` of future events.
     timeline_op, timeline_time
-        int32 and *unit*: operations that wait for nothing but their release, in its order.
+        int32 and *unit*: operations that wait only for their release, and its time, in order.
     pending
-        int32 [ops]: predecessors that have not started or ended.
+        int32 [ops]: number of predecessors that have not started or ended.
     ready
         int32 [ops + 1]: queue of operations to start.
     posted, ended, left, arrived
-        *unit* [ops], -1 before: when an operation started and ended, its data began to leave, and
+        *unit* [ops], -1 before: when an operation started and ended, its data began to depart, and
         its message arrived.
     busy_until, first_waiting
-        *unit* and int32 [ranks, processors]: when a processor is free, and the operation that is
-        first to have it, counted from 1.
+        *unit* and int32 [ranks, processors]: when a processor becomes free, and the first operation
+        that waits for it, counted from 1, 0 for none.
     left_below, right_below
-        int32 [ops]: those below each operation that waits for a processor, in a skew heap.
+        int32 [ops]: children, counted from 1, in the skew heap of operations that wait for a
+        processor.
     sends
-        uint8 [ops]: what an operation sends at the moment.
+        uint8 [ops]: what an operation sends at present (NOTHING, REQUEST, DATA or ANSWER).
     joining
-        int32 [ops + 1]: operations that join their queue pairs at this moment.
+        int32 [ops + 1]: operations that join their queue pairs at the present time.
     copy_pair, copied_until
-        int32 [ops] and *unit*: ordered pair of ranks of a message within a host, and until when
-        each pair's copies last.
+        int32 [ops] and *unit* [pairs]: pair of ranks (source, destination) of a message within a
+        host, and end of the last copy of each pair.
     """
 
     program: Any
