@@ -1,4 +1,4 @@
-"""Completion times of large contention graphs: only what an event reaches is reckoned anew."""
+"""Completion times of large contention graphs: an event updates only the penalties it affects."""
 
 import numpy as np
 
@@ -11,18 +11,35 @@ from weft.kernels.flow.penalty import penalty_add, penalty_remove, penalty_solve
 def solve_events(
     state, source, destination, size, start, order, inverse_bandwidth, completion, elapsed
 ):
-    """Write the times of `weft.kernels.flow.contention_steps.solve_steps`; return the steps.
+    """Solve a dynamic contention graph as `weft.kernels.flow.contention_steps.solve_steps` does.
 
-    `state` is that of `weft.kernels.flow.penalty` for adapters of rate 1, with one route for all
-    and a slot for every edge, and with no flow in it. Edges that are there stand side by side in
-    arrays of their own, as each step looks at all of them.
+    Parameters
+    ----------
+    state
+        A `weft.kernels.flow.penalty.State` without flows, for adapters of rate 1, with one route
+        for all and a slot for every edge.
+    source, destination
+        int32 [edges]: nodes.
+    size, start
+        float64 [edges]: bytes, and seconds.
+    order
+        int64 [edges]: edges by start.
+    inverse_bandwidth
+        Seconds per byte without contention.
+    completion, elapsed
+        float64 [edges], written: seconds on the clock of `start`, and since the edge's own start.
+
+    Returns
+    -------
+    int: the number of steps.
     """
+    # Active edges are side by side in arrays of their own, because each step visits all of them.
     count = len(source)
     rate = np.zeros(count)
     changed = np.zeros(count, dtype=np.int32)
     edge = np.zeros(count, dtype=np.int32)
     place = np.zeros(count, dtype=np.int32)
-    left = np.zeros(count)  # seconds to go without contention
+    left = np.zeros(count)  # seconds left without contention
     speed = np.zeros(count)
     steps, following, running = 0, 0, 0
     now, beyond = 0.0, 0.0

@@ -1,8 +1,7 @@
-"""Penalties of a contention graph, and its solution from one step to the next.
+"""Penalties of a contention graph, and its solution step by step.
 
-The formula in which the coefficients stand is written out in `weft.contention.coefficients`. Nodes
-are numbered from 0; sources and destinations share the numbers, though a node that sends is never
-compared with itself as a receiver.
+`weft.contention.coefficients` has the formula of the penalty. Nodes are numbered from 0, sources
+and destinations alike; sending and receiving at one node are independent of each other.
 """
 
 from typing import Any, NamedTuple
@@ -11,8 +10,8 @@ import numpy as np
 
 from weft.kernels.cache import njit
 
-#: Two events of a step count as one when they are closer than this part of it: edges that are
-#: alike finish together, whatever the order in which their penalties were added up.
+#: Two events whose distance is less than this part of a step count as one: equal edges finish
+#: together, in whatever order their penalties were added up.
 SAME = 1e-12
 
 
@@ -30,7 +29,7 @@ class Coefficients(NamedTuple):
 
 @njit(cache=True, inline="always")
 def demand(coefficients, out):
-    """What an edge asks of its receiver when its source has `out` outgoing edges."""
+    """Return an edge's demand on its receiver, a share, if its source has `out` outgoing edges."""
     exponent = coefficients.in_exponent
     if exponent == 1.0:
         return 1.0 / out
@@ -39,10 +38,10 @@ def demand(coefficients, out):
 
 @njit(cache=True, inline="always")
 def full_rate_penalty(coefficients, out, here, total, most):
-    """Penalty of an edge by its conflicts with full-rate senders alone: rho' of rule (b).
+    """Return the penalty of an edge by its conflicts with full-rate senders only: rho' of rule (b).
 
-    `here` are those at its own destination, `total` those at all destinations of its source's
-    `out` edges, `most` the largest number at one of them.
+    `here` is their number at its own destination, `total` at all destinations of its source's
+    `out` edges, `most` the largest at one of these.
     """
     share = coefficients.out_offset + coefficients.out_weight * out
     back = coefficients.back_pressure
@@ -53,7 +52,7 @@ def full_rate_penalty(coefficients, out, here, total, most):
 
 @njit(cache=True, inline="always")
 def added_penalty(coefficients, out, others, conflict, conflicts, into, least, most, full, slower):
-    """What conflicts at receivers add to the share of the sending adapter: k, at least 0.
+    """Return what conflicts at receivers add to the share of the sending adapter: k, at least 0.
 
     Parameters
     ----------
@@ -64,11 +63,11 @@ def added_penalty(coefficients, out, others, conflict, conflicts, into, least, m
     conflict, conflicts
         Their demand, and the sum of such demands over all edges of the source.
     into, least, most
-        Edges into the destination, and the fewest and most outgoing edges of a source of them.
+        Edges into the destination, and the fewest and most outgoing edges of their sources.
     full
-        How many of them come from sources of one outgoing edge.
+        Number of these edges whose source has no other outgoing edge.
     slower
-        Largest rho' among those that do not.
+        Largest rho' among the others.
     """
     if others == 0:
         return 0.0
@@ -84,7 +83,7 @@ def added_penalty(coefficients, out, others, conflict, conflicts, into, least, m
 
 @njit(cache=True)
 def group(key, count):
-    """Edges by key: offsets int64 [count + 1] and edge numbers, in the order given."""
+    """Group edges by a key below `count`: int64 [count + 1] offsets and int32 edges, in order."""
     offset = np.zeros(count + 1, dtype=np.int64)
     for e in range(len(key)):
         offset[key[e] + 1] += 1
@@ -99,7 +98,25 @@ def group(key, count):
 
 
 class Sums(NamedTuple):
-    """What `active_penalties` counts of each node: int32 and float64 arrays."""
+    """Sums over the active edges at each node: int32 [nodes], the last three float64 [nodes].
+
+    Parameters
+    ----------
+    out, into
+        Edges from the node, and edges into it.
+    full, least, most
+        Edges into it whose source has no other edge; fewest and most edges of these sources.
+    full_total, full_most
+        Sum and maximum of `full` over the destinations of its edges.
+    parallel
+        Scratch: edges of one source into it, 0 between uses.
+    asked
+        Demand of the edges into it.
+    conflicts
+        Sum of c over its edges.
+    slower
+        Largest rho' of an edge into it from a source with several edges.
+    """
 
     out: Any
     into: Any
@@ -116,7 +133,7 @@ class Sums(NamedTuple):
 
 @njit(cache=True)
 def empty_sums(nodes):
-    """Sums of so many nodes."""
+    """Return `Sums` of zeros for a number of nodes."""
     return Sums(
         np.zeros(nodes, dtype=np.int32), np.zeros(nodes, dtype=np.int32),
         np.zeros(nodes, dtype=np.int32), np.zeros(nodes, dtype=np.int32),
@@ -128,9 +145,9 @@ def empty_sums(nodes):
 
 @njit(cache=True)
 def active_penalties(source, destination, offset, edges, active, coefficients, sums, penalty):
-    """Write the penalties of the active edges; those of others keep what they hold.
+    """Write the penalties of the active edges; leave those of other edges unchanged.
 
-    `offset` and `edges` group all edges by source.
+    `offset` and `edges` group all edges by source (`group`); `active` is bool [edges].
     """
     nodes = len(offset) - 1
     out, into, full, least, most, full_total, full_most, parallel, asked, conflicts, slower = sums
@@ -196,7 +213,19 @@ def active_penalties(source, destination, offset, edges, active, coefficients, s
 
 @njit(cache=True)
 def graph_penalties(source, destination, nodes, coefficients, penalty):
-    """Write the penalty of every edge of a contention graph."""
+    """Write the penalty of every edge of a contention graph.
+
+    Parameters
+    ----------
+    source, destination
+        int32 [edges]: nodes.
+    nodes
+        Number of nodes.
+    coefficients
+        `Coefficients`.
+    penalty
+        float64 [edges], written.
+    """
     offset, edges = group(source, nodes)
     sums = empty_sums(nodes)
     active = np.ones(len(source), dtype=np.bool_)
@@ -205,7 +234,7 @@ def graph_penalties(source, destination, nodes, coefficients, penalty):
 
 @njit(cache=True, inline="always")
 def clock_sum(high, low, passed):
-    """The time `high` + `low` and some more, as two numbers again, without loss.
+    """Add a duration to the time `high` + `low`; return two numbers whose sum is exact.
 
     Steps of microseconds stay exact on a clock that counts from 1970, or beside an edge of days.
     """
@@ -217,10 +246,10 @@ def clock_sum(high, low, passed):
 
 @njit(cache=True, inline="always")
 def end_of_step(now, beyond, shortest, following):
-    """How long a step lasts, and the clock at its end.
+    """Return the length of a step, and the clock (two numbers) at its end.
 
-    `shortest` is what its first edge to complete needs, `following` when another starts next. The
-    two count as one event when rounding alone parts them.
+    `shortest` is the time that the first edge to complete needs, `following` the next start of an
+    edge. The two count as one event when they differ only by rounding.
     """
     gap = (following - now) - beyond
     if gap < shortest * (1.0 - SAME):
@@ -236,14 +265,35 @@ def solve_steps(
     source, destination, nodes, size, start, order, inverse_bandwidth, coefficients,
     completion, elapsed, step_end, step_penalty, step_remaining,
 ):  # fmt: skip
-    """Step through a dynamic contention graph; write times, return the steps.
+    """Solve a dynamic contention graph step by step.
 
-    A step lasts until an edge completes or starts. `order` lists edges by start. An edge of no
-    size completes as it starts and delays nobody. `completion` receives times on the clock of
-    `start`, and `elapsed` what passed since the edge's own start, which that clock may be too
-    coarse for. When `step_end` has room, every step leaves its end there, the penalties (nan for
-    an edge that is not there) in `step_penalty[step]` and what is left to send in
-    `step_remaining[step]`.
+    A step lasts until an edge completes or starts. An edge of size 0 completes as it starts and
+    delays no other edge.
+
+    Parameters
+    ----------
+    source, destination
+        int32 [edges]: nodes.
+    nodes
+        Number of nodes.
+    size, start
+        float64 [edges]: bytes, and seconds.
+    order
+        int64 [edges]: edges by start.
+    inverse_bandwidth
+        Seconds per byte without contention.
+    coefficients
+        `Coefficients`.
+    completion, elapsed
+        float64 [edges], written: seconds on the clock of `start`, and since the edge's own start,
+        for which that clock may be too coarse.
+    step_end, step_penalty, step_remaining
+        float64 [steps], [steps, edges] twice, written unless `step_end` is empty: end of each
+        step, penalties (nan for an inactive edge), and bytes left at its end.
+
+    Returns
+    -------
+    int: the number of steps.
     """
     count = len(source)
     offset, edges = group(source, nodes)
@@ -300,8 +350,18 @@ def solve_steps(
 def synchronous_times(offset, source, destination, nodes, coefficients, completion):
     """Write when edges complete in graphs whose edges start together with equal sizes.
 
-    Times are in units of one communication alone. Edges of graph g are `offset[g]` to
-    `offset[g + 1]`; it has `nodes[g]` nodes, numbered from 0.
+    Parameters
+    ----------
+    offset
+        int64 [graphs + 1]: first edge of each graph.
+    source, destination
+        int32 [edges]: nodes, numbered from 0 in each graph.
+    nodes
+        int64 [graphs]: number of nodes.
+    coefficients
+        `Coefficients`.
+    completion
+        float64 [edges], written: in units of the time of one communication alone.
     """
     no_end, no_table = np.zeros(0), np.zeros((0, 0))
     elapsed = np.zeros(len(source))

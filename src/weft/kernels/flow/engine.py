@@ -1,8 +1,9 @@
 """The event loop of the flow level: operations become ready, messages share links, time passes.
 
-What waits for a time is in a heap. Each queue pair sends its messages one after the other; the one
-that is leaving is a flow in a slot, whose rate a sharing law gives. All that happens at one moment
-is settled before rates are shared anew.
+Events are in a heap. Each queue pair sends its messages one after the other; the message that it
+sends is a flow in a slot, whose rate a sharing model gives. All events of one time are handled
+before rates are computed again. `ranks` is a `weft.kernels.program.state.Ranks`, `level` a
+`weft.kernels.flow.state.Level`; times are float64 ns.
 """
 
 import numpy as np
@@ -22,29 +23,29 @@ from weft.kernels.program.operations import (
     start_ready,
 )
 
-# Why the loop returned.
+# Reasons for which the loop returns.
 DONE = 0
 MORE = 1
 TIME_OUT = 2
 STUCK = 3
 
-#: By which part the level of a link may be off, by the tolerance: measured, so that completion
-#: times are off by less than the tolerance (docs/flow-level.md).
+#: Relative error allowed for the level of a link, over the tolerance: measured, so that the error
+#: of completion times is below the tolerance (docs/flow-level.md).
 SLACK = 0.1
 
-#: Slots whose earliest end is kept together.
+#: Binary logarithm of the number of slots in a block, which has one earliest end.
 BLOCK_SHIFT = 7
 
 
 @inner_njit()
 def _has_left(ranks, level, op, now):
-    """Let what a queue pair sent arrive one latency after its last byte has left."""
+    """Schedule the arrival of a message that has departed; end its operation if it is large."""
     program, latest = ranks.program, level.pairs.latest_ns
     large = program.kind[op] == PUT or program.size_bytes[op] > ranks.rules.eager_bytes
     if ranks.sends[op] == DATA and large:
         ends(ranks, op, now)
-    # Messages of a queue pair arrive in order, also where their paths differ or nothing lies
-    # between them: of one moment, events come in the order of their times, then of operations.
+    # Messages of a queue pair arrive in order, also where their paths differ or they depart
+    # together: each at a larger time, as events of equal times are ordered by operation.
     pair = level.pairs.pair_of[op]
     latency = level.paths.latency_ns[program.route[op]]
     time = max(now + latency, np.nextafter(latest[pair], np.inf))
@@ -57,11 +58,11 @@ def _has_left(ranks, level, op, now):
 
 @inner_njit()
 def _join(ranks, level, maxmin, penalty, op, now):
-    """Put what an operation sends at the end of its queue pair's line."""
+    """Append what an operation sends to the queue of its queue pair; send it if it is the first."""
     last = level.pairs.last
     before = np.int32(0)
-    if ranks.left[op] < 0:  # else it is the first, and has its turn at its adapter
-        # Nothing that is in this line waits for a processor, whose heaps use the same array.
+    if ranks.left[op] < 0:  # otherwise it is the first and has waited for its adapter
+        # Operations in this queue do not wait for a processor, whose heaps use the same array.
         behind = ranks.left_below
         if ranks.sends[op] == NOTHING:
             ranks.sends[op] = DATA
@@ -77,7 +78,7 @@ def _join(ranks, level, maxmin, penalty, op, now):
 
 @inner_njit()
 def _sort(numbers, begin, end):
-    """Sort a run of numbers in place (Shell's method); most often they are in order."""
+    """Sort ``numbers[begin:end]`` in place (Shell's method); most often they are in order."""
     ordered = True
     for at in range(begin + 1, end):
         ordered = ordered and numbers[at - 1] <= numbers[at]
@@ -95,17 +96,17 @@ def _sort(numbers, begin, end):
 
 @inner_njit()
 def _serve(ranks, level, maxmin, penalty, op, now):
-    """Send the first of a queue pair's line, and those behind it until one takes time."""
+    """Send the first operation of a queue pair's queue, and the next ones until one takes time."""
     size, route, left = ranks.program.size_bytes, ranks.program.route, ranks.left
     paths, rules = level.paths, level.rules
     while True:
         one_packet = 0 < rules.mtu_bytes >= size[op]
         wire = size[op] + (rules.header_bytes if one_packet else 0)
         if ranks.sends[op] == DATA:
-            had_turn = left[op] >= 0
+            has_waited = left[op] >= 0
             left[op] = now
-            if one_packet and not had_turn:
-                # A packet leaves whole, behind those of its adapter's other queue pairs.
+            if one_packet and not has_waited:
+                # A single packet departs after those of its adapter's other queue pairs.
                 free = level.pairs.adapter_free_ns
                 adapter = paths.source[route[op]]
                 begin = max(now, free[adapter])
@@ -115,7 +116,7 @@ def _serve(ranks, level, maxmin, penalty, op, now):
                     push_event(ranks.heap, begin, event(BEGIN, op))
                     return
             if wire > 0:
-                _flows(route[op], level, maxmin, penalty, op, wire, now)
+                _start_flow(route[op], level, maxmin, penalty, op, wire, now)
                 return
         _has_left(ranks, level, op, now)
         after = np.int64(ranks.left_below[op])
@@ -126,8 +127,8 @@ def _serve(ranks, level, maxmin, penalty, op, now):
 
 
 @inner_njit()
-def _flows(route, level, maxmin, penalty, op, wire_bytes, now):
-    """Make a message of so many bytes on the wire a flow."""
+def _start_flow(route, level, maxmin, penalty, op, wire_bytes, now):
+    """Start a flow for a message of `wire_bytes`."""
     flows, count = level.flows, level.count
     count.free -= 1
     slot = flows.free[count.free] if count.free >= 0 else count.slots
@@ -151,8 +152,8 @@ def _flows(route, level, maxmin, penalty, op, wire_bytes, now):
 
 
 @inner_njit()
-def _give_back(slot, route, level, maxmin, penalty):
-    """Take a flow from its links."""
+def _remove_flow(slot, route, level, maxmin, penalty):
+    """Remove a flow from the sharing model."""
     if maxmin is not None:
         maxmin_remove(maxmin, slot)
     if penalty is not None:
@@ -161,13 +162,13 @@ def _give_back(slot, route, level, maxmin, penalty):
 
 @inner_njit()
 def _share(route, level, maxmin, penalty):
-    """Share rates anew and say when each flow that they changed for will have left."""
+    """Compute rates again, and the end of each flow whose rate has changed."""
     flows, count = level.flows, level.count
     changed, rate, shared, end = flows.changed, flows.rate, flows.shared_rate, flows.end_ns
     now = count.now_ns
     for at in range(count.leaving):
         slot = flows.leaving[at]
-        _give_back(slot, route[flows.op[slot]], level, maxmin, penalty)
+        _remove_flow(slot, route[flows.op[slot]], level, maxmin, penalty)
         flows.free[count.free] = slot
         count.free += 1
     count.leaving = 0
@@ -197,7 +198,7 @@ def _share(route, level, maxmin, penalty):
         end[slot] = now + left / shared[slot] if shared[slot] > 0 else np.inf
         block = slot >> BLOCK_SHIFT
         if flows.block_end_ns[block] >= 0:
-            # Each block once; what it held is found again below.
+            # -1 marks a listed block; its earliest end is found again below.
             flows.block_end_ns[block] = -1.0
             flows.touched[blocks] = block
             blocks += 1
@@ -215,8 +216,8 @@ def _end_of_block(end_ns, block_end_ns, block):
 
 
 @inner_njit()
-def _finished(ranks, level, maxmin, penalty, now, until):
-    """Take out the flows that have left by now, in program order; what is behind them begins."""
+def _end_flows(ranks, level, maxmin, penalty, now, until):
+    """End the flows that have departed by `until`, in program order; start those behind them."""
     flows, count = level.flows, level.count
     end, block_end, changed = flows.end_ns, flows.block_end_ns, flows.changed
     blocks = (count.slots + (1 << BLOCK_SHIFT) - 1) >> BLOCK_SHIFT
@@ -248,7 +249,7 @@ def _finished(ranks, level, maxmin, penalty, now, until):
 
 @lean_njit()
 def run(ranks, level, maxmin, penalty, most_events):
-    """Go on until all is done, the time is up, nothing moves, or so many events have passed.
+    """Simulate until all operations have ended, the time is up, or a number of instants has passed.
 
     Parameters
     ----------
@@ -257,14 +258,14 @@ def run(ranks, level, maxmin, penalty, most_events):
     level
         A `weft.kernels.flow.state.Level`.
     maxmin, penalty
-        A `maxmin.State` or a `penalty.State` for the sharing law in force, and None for the
+        A `maxmin.State` or a `penalty.State` for the sharing model in use, and None for the
         other; both None without contention.
     most_events
-        Moments to pass before the loop returns.
+        Number of instants after which the loop returns.
 
     Returns
     -------
-    int: DONE, MORE, TIME_OUT or STUCK.
+    int: DONE, MORE (after `most_events`), TIME_OUT, or STUCK (no events, but operations left).
     """
     count, joining = level.count, ranks.joining
     block_end = level.flows.block_end_ns
@@ -273,7 +274,7 @@ def run(ranks, level, maxmin, penalty, most_events):
         now = count.now_ns
         until = same_until(now)
         while ranks.count.ready_tail or ranks.count.joining:
-            # What is posted at one moment leaves in program order, before what arrivals let begin.
+            # Messages posted at one time depart in program order, before those that arrivals start.
             arrivals = ranks.count.joining
             start_ready(ranks, now, until)
             joined = ranks.count.joining
@@ -281,7 +282,7 @@ def run(ranks, level, maxmin, penalty, most_events):
             for place in range(arrivals, arrivals + joined):
                 op = np.int64(joining[place if place < joined else place - joined])
                 _join(ranks, level, maxmin, penalty, op, now)
-            # Without latency, what has just arrived may have handed over more.
+            # Without latency, messages that have just arrived may have put more on the list.
             for place in range(joined, ranks.count.joining):
                 joining[place - joined] = joining[place]
             ranks.count.joining -= joined
@@ -291,7 +292,7 @@ def run(ranks, level, maxmin, penalty, most_events):
             soonest = min(soonest, block_end[block])
         time = min(soonest, next_start(ranks, np.inf))
         if time > until:
-            # Nothing else happens now.
+            # There are no further events at the present time.
             if count.leaving or count.coming:
                 _share(ranks.program.route, level, maxmin, penalty)
                 continue
@@ -306,4 +307,4 @@ def run(ranks, level, maxmin, penalty, most_events):
             until = same_until(time)
         program_events(ranks, now, until)
         if soonest <= until:
-            _finished(ranks, level, maxmin, penalty, now, until)
+            _end_flows(ranks, level, maxmin, penalty, now, until)

@@ -1,10 +1,10 @@
-"""Max–min fair rates of flows over links, kept while flows come and go.
+"""Max–min fair rates of flows over links, updated as flows start and end.
 
-A link is *full* at a level when no flow that crosses it is faster than the level and all of its
-capacity is used; the flows at the level are its *own*. Rates are max–min fair when every flow is
-a full link's own. What came or went only matters to links and flows at or above the lowest level
-that it changes, so links are revised in ascending order of level, each only if the sum of its
-flows no longer fits its level.
+A link is *full* (a bottleneck) at a level, a rate, when no flow that crosses it is faster than the
+level and its whole capacity is used; the flows at the level are its *own*. Rates are max–min fair
+when every flow is an own flow of a full link. A flow that starts or ends affects only links and
+flows at or above the lowest level that it changes, so links are revised in ascending order of
+level, each only if the sum of its flows no longer fits its level.
 """
 
 from typing import Any, NamedTuple
@@ -14,29 +14,28 @@ import numpy as np
 from weft.kernels.lean import lean_njit
 from weft.kernels.records import counters
 
-#: What max–min sharing keeps of a link. Flows slower than its level hold what they use; all others,
-#: and those without a rate, are active.
+#: Sums over the flows of a link. Flows are active at a link unless they are slower than its level.
 LINK = np.dtype(
     [
-        ("rest", np.float64),  # capacity that no holding flow uses, bytes/ns
-        ("weight", np.float64),  # parts of the active flows' rates that cross the link, added up
-        ("active", np.float64),  # how many flows are active
+        ("rest", np.float64),  # capacity that flows slower than the level do not use, bytes/ns
+        ("weight", np.float64),  # sum of the parts of the active flows' rates that cross the link
+        ("active", np.float64),  # number of active flows
         ("level", np.float64),  # bytes/ns, infinite when the link is not full
     ],
     align=True,
 )
-#: Links in the queue, its lowest bucket that may hold one, the binary digits of the first bucket's
-#: keys, and the number of the last bucket.
+#: Number of links in the queue, lowest bucket that may hold one, first binary digits of the keys of
+#: bucket 0, and number of the last bucket.
 QUEUE = counters("queued", "lowest", "base", "last_bucket")
 
 
 class LinkQueue(NamedTuple):
-    """Links in the order of their keys, as lists in buckets.
+    """Bucket queue of links, by key.
 
     Parameters
     ----------
     key, key_bits
-        float64 [links], and the same memory as int64.
+        float64 [links], bytes/ns: lowest level that may change; and the same memory as int64.
     bucket_of
         int32 [links]: bucket of a link, -1 for none.
     first
@@ -56,28 +55,28 @@ class LinkQueue(NamedTuple):
     count: Any
 
 
-#: Levels that differ by less than this part are the same.
+#: Levels of a smaller relative difference are equal.
 SAME = 1e-12
-#: A flow slower than a level by less than this part is at the level.
+#: A flow is at or above a level if its rate times this factor is.
 TIE = 1.0 + 1e-11
 JUST_ABOVE = 1.0 + SAME
 
 INFINITE = np.inf
 
-#: Binary digits of a level that its bucket leaves out: 256 buckets for levels of one to two.
+#: Low binary digits of a level that its bucket ignores: 256 buckets for each power of two.
 DIGITS = 44
 
 
 @lean_njit(inline="always")
 def bucket_of_level(queue, link):
-    """Bucket of a link's key: its first binary digits, so that buckets ascend with keys."""
+    """Return the bucket of a link's key: the key's first binary digits, so in the order of keys."""
     digits = (queue.key_bits[link] >> DIGITS) - queue.count.base
     return min(max(digits, 0), queue.count.last_bucket)
 
 
 @lean_njit(inline="always")
 def queue_link(queue, link, level):
-    """Put a link that is not queued where its level says."""
+    """Put a link that is not queued into the bucket of a level."""
     queue.key[link] = level
     bucket = bucket_of_level(queue, link)
     head = queue.first[bucket]
@@ -107,7 +106,7 @@ def unqueue_link(queue, link):
 
 @lean_njit(inline="always")
 def lowest_bucket(queue):
-    """First bucket that is not empty, when anything is queued."""
+    """Return the first bucket that is not empty; at least one link must be queued."""
     bucket = queue.count.lowest
     while queue.first[bucket] < 0:
         bucket += 1
@@ -117,7 +116,7 @@ def lowest_bucket(queue):
 
 @lean_njit()
 def _put(heap_key, heap_link, place, size, level, link):
-    """Put an entry where one is missing in a heap, or replace one."""
+    """Write an entry at index `place` of a heap of `size` entries, and restore the heap's order."""
     while place:
         parent = (place - 1) >> 1
         if heap_key[parent] <= level:
@@ -142,7 +141,7 @@ def _put(heap_key, heap_link, place, size, level, link):
 
 @lean_njit()
 def fill_all(state):
-    """Rates of all flows from nothing, by filling one link after the other."""
+    """Compute the rates of all flows from scratch, by filling one link after the other."""
     capacity, hops, entry_link, entry_share = (
         state.capacity, state.hops, state.entry_link, state.entry_share,
     )  # fmt: skip
@@ -176,7 +175,7 @@ def fill_all(state):
         links[link].level = INFINITE
         if members[link]:
             queue_link(queue, link, capacity[link] / weight)
-    # Links of one bucket go through a heap, which is small unless many levels are nearly equal.
+    # Links of one bucket are ordered by a heap, which is small unless many levels are nearly equal.
     size = 0
     bucket = 0
     while size or queue.count.queued:
@@ -209,7 +208,7 @@ def fill_all(state):
         rest = links[link].rest
         weight = links[link].weight
         active = links[link].active
-        # Listing its flows first lets the processor fetch many rows at once.
+        # Listing its own flows first lets the processor prefetch their entries.
         own_flows = 0
         for entry in range(segment[link], segment[link] + members[link]):
             own = pool[entry]
@@ -239,19 +238,19 @@ def fill_all(state):
         links[link].active = active
 
 
-#: How much revising may cost, in sixteenths of filling all; less after it was in vain.
+#: Largest budget of a revision, in sixteenths of the cost of filling; halved when exceeded.
 MOST_PATIENCE = 32
 
-#: Binary digits of an entry's place in its slot, where the pool ends, links to revise, flows that
-#: have or had another rate, slots that have ever been in use, entries of all flows, how often rates
-#: were filled and revised, and how much revising may cost.
+#: Binary digits of an entry's index in its slot, end of the used part of the pool, links to revise,
+#: flows whose rate may have changed, slots that have ever been in use, entries of all flows,
+#: number of times that rates were filled and revised, and budget of a revision.
 COUNT = counters(
     "shift", "pool_end", "dirty", "touched", "slots", "entries", "filled", "revised", "patience"
 )
 
 
 class State(NamedTuple):
-    """Links and the flows on them; a flow has a slot, and an entry in it for each of its links.
+    """Links and their flows; a flow has a slot, and an entry in it for each of its links.
 
     Parameters
     ----------
@@ -259,26 +258,27 @@ class State(NamedTuple):
         float64 [links], bytes/ns.
     route_offset, route_link, route_share
         int64 [routes + 1], int32 and float64: links of routes, and the part of a flow's rate that
-        crosses each; `route_share` is empty where all of it does.
+        crosses each; `route_share` is empty where it is 1 everywhere.
     hops
-        int32 [slots]: links of each flow, 0 for a slot without one.
+        int32 [slots]: number of links of each flow, 0 for a slot without a flow.
     entry_link, entry_place, entry_share
-        int32, int32 and float64 [entries]: link, place in its list, and as `route_share`.
+        int32, int32 and float64 [entries]: link, index in its list, and as `route_share`.
     segment, room, members
-        int64, int32 and int32 [links]: where the list of a link begins in the pool, how many
-        entries it has room for, and how many it has.
+        int64, int32 and int32 [links]: begin of a link's list in the pool, entries that it has
+        room for, and entries that it has.
     pool
         int32: lists of entries of all links.
     links
-        [links] of `water_levels.LINK`.
+        LINK [links].
     dirty, is_dirty
-        int32 and bool [links]: list of links to revise, and marks of those.
+        int32 and bool [links]: list of links to revise, and whether a link is on it.
     touched, is_touched
-        int32 and bool [slots]: list of flows whose rate has changed, and marks of those.
+        int32 and bool [slots]: list of flows whose rate may have changed, and whether a flow is
+        on it.
     current
-        float64 [slots], bytes/ns: rates, infinite before there is one.
+        float64 [slots], bytes/ns: rates, infinite for flows without one yet.
     queue
-        A `water_levels.LinkQueue`.
+        A `LinkQueue`.
     heap_key, heap_link
         float64 and int32 [links]: scratch.
     count
@@ -311,7 +311,7 @@ class State(NamedTuple):
 
 @lean_njit(inline="always")
 def _note_dirty(state, link):
-    """Put a link on the list of those to revise, once."""
+    """Put a link on the list of those to revise, unless it is there."""
     if not state.is_dirty[link]:
         state.is_dirty[link] = True
         state.dirty[state.count.dirty] = link
@@ -320,7 +320,7 @@ def _note_dirty(state, link):
 
 @lean_njit(inline="always")
 def _note_touched(state, flow):
-    """Put a flow on the list of those whose rate has changed, once."""
+    """Put a flow on the list of those whose rate may have changed, unless it is there."""
     if not state.is_touched[flow]:
         state.is_touched[flow] = True
         state.touched[state.count.touched] = flow
@@ -328,8 +328,8 @@ def _note_touched(state, flow):
 
 
 @lean_njit()
-def _lay_out_again(state):
-    """Write every link's list of flows anew, each with room to grow."""
+def _rebuild_lists(state):
+    """Rewrite the list of entries of every link, each with room to grow."""
     segment, room, members, count = state.segment, state.room, state.members, state.count
     end = 0
     for link in range(len(members)):
@@ -349,14 +349,14 @@ def _lay_out_again(state):
 
 @lean_njit()
 def maxmin_add(state, flow, route):
-    """A flow starts to use the links of a route; its rate comes with the next solution.
+    """Start a flow on the links of a route; `maxmin_solve` computes its rate.
 
     Parameters
     ----------
     state
         A `State`.
     flow
-        Slot that no flow uses now.
+        Free slot.
     route
         Route of at least one link.
     """
@@ -370,7 +370,7 @@ def maxmin_add(state, flow, route):
     base = flow << count.shift
     first = state.route_offset[route]
     hops = state.route_offset[route + 1] - first
-    again = False
+    rebuild = False
     for hop in range(hops):
         link = state.route_link[first + hop]
         entry_link[base + hop] = link
@@ -381,10 +381,10 @@ def maxmin_add(state, flow, route):
         links[link].weight += share
         links[link].active += 1.0
         _note_dirty(state, link)
-        if not again and members[link] == room[link]:
+        if not rebuild and members[link] == room[link]:
             larger = 2 * room[link] + 2
-            again = count.pool_end + larger > len(pool)
-            if not again:
+            rebuild = count.pool_end + larger > len(pool)
+            if not rebuild:
                 start = count.pool_end
                 count.pool_end += larger
                 old = segment[link]
@@ -392,22 +392,30 @@ def maxmin_add(state, flow, route):
                     pool[start + place] = pool[old + place]
                 segment[link] = start
                 room[link] = larger
-        if not again:
+        if not rebuild:
             entry_place[base + hop] = members[link]
             pool[segment[link] + members[link]] = base + hop
-        # The new layout needs the counts of links that are not in the old one any more.
+        # Counted also before a rebuild, which allots room by these counts.
         members[link] += 1
     if hops < 1 << count.shift:
         entry_link[base + hops] = -1
     state.hops[flow] = hops
     count.entries += hops
-    if again:
-        _lay_out_again(state)
+    if rebuild:
+        _rebuild_lists(state)
 
 
 @lean_njit()
 def maxmin_remove(state, flow):
-    """A flow leaves its links; the others' rates come with the next solution."""
+    """End a flow; `maxmin_solve` computes the rates of the others.
+
+    Parameters
+    ----------
+    state
+        A `State`.
+    flow
+        Slot of the flow.
+    """
     entry_link, entry_place, entry_share = state.entry_link, state.entry_place, state.entry_share
     segment, members, pool = state.segment, state.members, state.pool
     links, count = state.links, state.count
@@ -432,17 +440,17 @@ def maxmin_remove(state, flow):
 
 @lean_njit(inline="always")
 def _fitting(state, link):
-    """Level that fits the flows of a link, or one below it; infinite when there is room for all."""
+    """Return the level that fits a link's flows, or a lower one; infinite if it is not full."""
     sums = state.links[link]
     if sums.active > 0.0:
         return max(sums.rest / sums.weight, 0.0)
-    # Without active flows only flows that are too fast for it can fill a link.
+    # Without active flows, a link is full only if the slower flows exceed its capacity.
     return INFINITE if sums.rest >= -SAME * state.capacity[link] else 0.0
 
 
 @lean_njit(inline="always")
-def _offer(state, link):
-    """Have a link revised no later than its sum or its level asks for."""
+def _queue_revision(state, link):
+    """Queue a link for revision by the lower of its level and the one that fits its flows."""
     queue = state.queue
     level = min(_fitting(state, link), state.links[link].level)
     if queue.bucket_of[link] < 0:
@@ -455,7 +463,7 @@ def _offer(state, link):
 
 @lean_njit()
 def _add_up(state, link):
-    """Add up anew what holds and what is active at a link."""
+    """Compute the sums of a link again."""
     entry_share, pool, sums = state.entry_share, state.pool, state.links[link]
     rest = state.capacity[link]
     weight = 0.0
@@ -476,11 +484,10 @@ def _add_up(state, link):
 
 @lean_njit()
 def _revise(state, budget, slack):
-    """Revise links from the lowest level that changed upwards; False when it takes too long.
+    """Revise links from the lowest level that changed upwards; return False if over `budget`.
 
-    A level that is off by less than the part `slack` stays.
-
-    The rates are in `current`, and the flows that have or had another one in `touched`.
+    A level whose relative error is below `slack` stays. The rates are written to `current`, and
+    the flows whose rate may have changed are listed in `touched`.
     """
     capacity, entry_link, entry_share = state.capacity, state.entry_link, state.entry_share
     members, pool, current = state.members, state.pool, state.current
@@ -493,7 +500,7 @@ def _revise(state, budget, slack):
     for place in range(count.dirty):
         link = state.dirty[place]
         state.is_dirty[link] = False
-        _offer(state, link)
+        _queue_revision(state, link)
     count.dirty = 0
     while queue.count.queued:
         bucket = lowest_bucket(queue)
@@ -519,7 +526,7 @@ def _revise(state, budget, slack):
             return False
 
         if fits > level * (1.0 + slack):
-            # Its own flows may be faster: from here on nothing but other links holds them.
+            # Its own flows may become faster: release those that no other link limits.
             rest = capacity[link]
             weight = 0.0
             active = 0.0
@@ -558,7 +565,7 @@ def _revise(state, budget, slack):
                         links[other].rest += part * rate
                         links[other].weight += part
                         links[other].active += 1.0
-                        _offer(state, other)
+                        _queue_revision(state, other)
                 weight += share
                 active += 1.0
             links[link].rest = rest
@@ -570,7 +577,7 @@ def _revise(state, budget, slack):
                 queue_link(queue, link, rest / weight)
             continue
 
-        # Flows above the key cannot stay so, whatever else holds them.
+        # Flows faster than the key must become slower, whatever limits them elsewhere.
         while True:
             rest = capacity[link]
             weight = 0.0
@@ -595,7 +602,7 @@ def _revise(state, budget, slack):
             queue_link(queue, link, fits)
             continue
         if fits > level * (1.0 + slack):
-            # Only rounding hid it until now.
+            # The level may rise after all; rounding errors of the sums had hidden this.
             _add_up(state, link)
             continue
         unqueue_link(queue, link)
@@ -639,9 +646,9 @@ def _revise(state, budget, slack):
                     links[other].active -= 1.0
                 else:
                     links[other].rest += part * (rate - level)
-                # A link that is not full has only more room now.
+                # A link that is not full needs no revision: it only gains free capacity.
                 if limit < INFINITE and queue.bucket_of[other] < 0:
-                    _offer(state, other)
+                    _queue_revision(state, other)
         links[link].rest = rest
         links[link].weight = weight
         links[link].active = active
@@ -650,24 +657,23 @@ def _revise(state, budget, slack):
 
 @lean_njit()
 def maxmin_solve(state, rate, changed, slack):
-    """Bring rates to the max–min fair ones after flows came and went.
+    """Update rates to the max–min fair ones after flows have started and ended.
 
     Parameters
     ----------
     state
         A `State`.
     rate
-        float64 [slots], bytes/ns; holds what the last solution wrote, and is brought up to date
-        for the slots in use.
+        float64 [slots], bytes/ns: rates of the last solution, updated for the slots in use.
     changed
-        int32 [slots]; receives the slots whose rate changed, and those added since.
+        int32 [slots], written: slots whose rate has changed, and new ones.
     slack
-        Part of it by which the level of a link may be off; 0 is exact.
+        Relative error allowed for the level of a link; 0 is exact.
 
     Returns
     -------
     int
-        How many slots `changed` lists.
+        Number of slots in `changed`.
     """
     hops, touched, current, count = state.hops, state.touched, state.current, state.count
     for place in range(count.touched):

@@ -1,7 +1,7 @@
-"""Rates by the contention-graph model over links, kept while flows come and go.
+"""Rates by the contention-graph model over links, updated as flows start and end.
 
-`docs/contention-model.md` derives the law: penalties of the adapters' contention graph, a fair
-level at every link inside the fabric that is asked for more than it carries, and back-pressure.
+`docs/contention-model.md` derives the sharing model: penalties of the adapters' contention graph,
+a fair level at every overloaded link inside the fabric, and back-pressure.
 """
 
 from typing import Any, NamedTuple
@@ -17,15 +17,15 @@ NODE = np.dtype(
     [
         ("sent", np.int32),  # flows that it sends
         ("into", np.int32),  # flows that it receives
-        ("full", np.int32),  # flows into it whose sender sends nothing else
-        ("least", np.int32),  # fewest and most flows that a sender to it sends
-        ("most", np.int32),
-        ("full_total", np.int32),  # full-rate flows at the receivers of its flows: all,
-        ("full_most", np.int32),  # and most at one
+        ("full", np.int32),  # flows into it whose sender has no other flow (full-rate flows)
+        ("least", np.int32),  # fewest flows of a sender to it
+        ("most", np.int32),  # most flows of a sender to it
+        ("full_total", np.int32),  # sum of `full` over the receivers of its flows
+        ("full_most", np.int32),  # largest `full` of a receiver of its flows
         ("parallel", np.int32),  # scratch: flows of one sender into it; 0 between uses
-        ("asked", np.float64),  # what c and rho' of the model sum up to
-        ("conflicts", np.float64),
-        ("slower", np.float64),
+        ("asked", np.float64),  # sum of the demands of the flows into it
+        ("conflicts", np.float64),  # sum of c of the model over its flows
+        ("slower", np.float64),  # largest rho' of the model of the flows into it
         ("mark", np.int32),  # bits, see below
     ],
     align=True,
@@ -34,31 +34,31 @@ NODE = np.dtype(
 FLOW = np.dtype(
     [
         ("route", np.int32),
-        ("source", np.int32),
-        ("destination", np.int32),
-        ("sender", np.float64),  # rate of its adapter, bytes/ns, which penalties divide
+        ("source", np.int32),  # adapter
+        ("destination", np.int32),  # adapter
+        ("sender", np.float64),  # rate of the sending adapter, bytes/ns, which penalties divide
         ("own", np.float64),  # penalty of the adapters before back-pressure
-        ("adapter", np.float64),  # and with it
-        ("top", np.float64),  # scratch: penalty with links, before back-pressure
+        ("adapter", np.float64),  # penalty of the adapters with back-pressure
+        ("top", np.float64),  # scratch: penalty of adapters and links before back-pressure
     ],
     align=True,
 )
-#: Binary digits of an entry's place in its slot, and lengths of the lists.
+#: Binary digits of an entry's index in its slot, and lengths of the lists.
 COUNT = counters("shift", "senders", "receivers", "links", "pending")
 
 # Bits of `mark` of an adapter.
-SENDS = 1
-RECEIVES = 2
-CHANGED = 4
-TOUCHED = 8
-RENEWED = 16
+SENDS = 1  # on the list of senders: a flow that it sends has started or ended
+RECEIVES = 2  # on the list of receivers
+CHANGED = 4  # a flow that it receives has started or ended, or its counts as a receiver changed
+TOUCHED = 8  # on the list of senders: penalties of its flows may change
+RENEWED = 16  # the number of flows that it sends has changed
 
-#: Values that differ by less than this part are the same.
+#: Values of a smaller relative difference are equal.
 SAME = 1e-12
 
 
 class Lists(NamedTuple):
-    """Doubly linked lists of numbers: int32, -1 for none; one list for each head."""
+    """Doubly linked lists of items: int32, -1 for none; `head` [lists], the others [items]."""
 
     head: Any
     after: Any
@@ -66,7 +66,7 @@ class Lists(NamedTuple):
 
 
 class State(NamedTuple):
-    """Adapters, links and the flows on them; a flow has a slot, and an entry for each link.
+    """Adapters, links and their flows; a flow has a slot, and an entry for each of its links.
 
     Parameters
     ----------
@@ -75,12 +75,12 @@ class State(NamedTuple):
     capacity
         float64 [links], bytes/ns.
     inner
-        bool [links]: shared inside the fabric, beyond what the contention graph knows.
+        bool [links]: inside the fabric, and so not part of the contention graph.
     level
-        float64 [links]: rate above which a link cuts its flows, infinite where it does not.
+        float64 [links], bytes/ns: largest rate that a link gives a flow; infinite without overload.
     route_offset, route_link, route_share
         int64 [routes + 1], int32 and float64: links of routes, and the part of a flow's rate that
-        crosses each; `route_share` is empty where all of it does.
+        crosses each; `route_share` is empty where it is 1 everywhere.
     source_rate, destination_rate
         float64 [routes], bytes/ns: rates of the adapters at the ends.
     nodes, flows
@@ -88,9 +88,9 @@ class State(NamedTuple):
     sent_by, received_by, entries_of
         `Lists`: flows by sender and by receiver, and entries by link.
     senders, receivers, links, pending
-        int32: lists of adapters, links and flows that must be looked at.
+        int32: lists of adapters, links and flows to update in the next solution.
     is_listed, is_pending
-        bool [links], [slots]: marks of the links and flows on these lists.
+        bool [links], [slots]: whether a link or a flow is on its list.
     count
         A COUNT record.
     """
@@ -120,7 +120,17 @@ class State(NamedTuple):
 
 @lean_njit(inline="always")
 def note_sender(state, bit, node):
-    """Put a node on the list of senders, once."""
+    """Put an adapter on the list of senders, unless it has the bit.
+
+    Parameters
+    ----------
+    state
+        A `State`.
+    bit
+        SENDS or TOUCHED.
+    node
+        Adapter.
+    """
     if not state.nodes[node].mark & bit:
         state.nodes[node].mark |= bit
         state.senders[state.count.senders] = node
@@ -129,7 +139,17 @@ def note_sender(state, bit, node):
 
 @lean_njit(inline="always")
 def note_receiver(state, bit, node):
-    """Put a node on the list of receivers, once."""
+    """Put an adapter on the list of receivers, unless it has the bit.
+
+    Parameters
+    ----------
+    state
+        A `State`.
+    bit
+        RECEIVES.
+    node
+        Adapter.
+    """
     if not state.nodes[node].mark & bit:
         state.nodes[node].mark |= bit
         state.receivers[state.count.receivers] = node
@@ -154,7 +174,7 @@ def _put(lists, at, item):
 
 @lean_njit(inline="always")
 def _take(lists, at, item):
-    """Take an item from its list."""
+    """Remove an item from its list."""
     following, previous = lists.after[item], lists.before[item]
     if following >= 0:
         lists.before[following] = previous
@@ -166,7 +186,15 @@ def _take(lists, at, item):
 
 @lean_njit(inline="always")
 def note_link(state, link):
-    """Put a link on the list of those to share anew, once."""
+    """Put a link on the list of those whose level must be computed again, unless it is there.
+
+    Parameters
+    ----------
+    state
+        A `State`.
+    link
+        Link inside the fabric.
+    """
     if not state.is_listed[link]:
         state.is_listed[link] = True
         state.links[state.count.links] = link
@@ -175,7 +203,7 @@ def note_link(state, link):
 
 @lean_njit()
 def _note_links(state, flow):
-    """The links inside the fabric that a flow crosses must be shared anew."""
+    """Put the links inside the fabric that a flow crosses on the list of links."""
     route = state.flows[flow].route
     for at in range(state.route_offset[route], state.route_offset[route + 1]):
         link = state.route_link[at]
@@ -185,14 +213,14 @@ def _note_links(state, flow):
 
 @lean_njit()
 def penalty_add(state, flow, route, source, destination):
-    """A flow starts between two adapters; its rate comes with the next solution.
+    """Start a flow between two adapters; `penalty_solve` computes its rate.
 
     Parameters
     ----------
     state
         A `State`.
     flow
-        Slot that no flow uses now.
+        Free slot.
     route
         Route of at least one link.
     source, destination
@@ -202,11 +230,11 @@ def penalty_add(state, flow, route, source, destination):
         state.is_pending[flow] = True
         state.pending[state.count.pending] = flow
         state.count.pending += 1
-    made = state.flows[flow]
-    made.route = route
-    made.source = source
-    made.destination = destination
-    made.sender = state.source_rate[route]
+    started = state.flows[flow]
+    started.route = route
+    started.source = source
+    started.destination = destination
+    started.sender = state.source_rate[route]
     _put(state.sent_by, source, flow)
     _put(state.received_by, destination, flow)
     state.nodes[source].sent += 1
@@ -224,7 +252,17 @@ def penalty_add(state, flow, route, source, destination):
 
 @lean_njit()
 def penalty_remove(state, flow, source, destination):
-    """A flow ends; the others' rates come with the next solution."""
+    """End a flow; `penalty_solve` computes the rates of the others.
+
+    Parameters
+    ----------
+    state
+        A `State`.
+    flow
+        Slot of the flow.
+    source, destination
+        Its adapters.
+    """
     _take(state.sent_by, source, flow)
     _take(state.received_by, destination, flow)
     state.nodes[source].sent -= 1
@@ -271,7 +309,7 @@ def _count_receiver(state, d):
 def _count_sender(state, s):
     """Count the conflicts of an adapter's flows; return whether those with full-rate ones changed.
 
-    Leaves the numbers of parallel flows in `parallel`; `_clear_parallel` takes them back.
+    Leaves the numbers of parallel flows in `parallel`; `_clear_parallel` resets them.
     """
     nodes, flows, sent_by = state.nodes, state.flows, state.sent_by
     total, most, conflicts = 0, 0, 0.0
@@ -290,7 +328,7 @@ def _count_sender(state, s):
         most = max(most, nodes[d].full)
         flow = sent_by.after[flow]
     if nodes[s].sent <= 1:
-        total = most = 0  # it is a full-rate sender itself
+        total = most = 0  # the adapter is a full-rate sender itself
     changed = total != nodes[s].full_total or most != nodes[s].full_most
     nodes[s].full_total = total
     nodes[s].full_most = most
@@ -308,20 +346,20 @@ def _clear_parallel(state, s):
 
 @lean_njit(inline="always")
 def _part(state, entry):
-    """Share of its flow that an entry carries over its link."""
+    """Return the part of its flow's rate that an entry puts on its link."""
     if len(state.route_share) == 0:
         return 1.0
     shift = state.count.shift
     flow = entry >> shift
-    place = state.route_offset[state.flows[flow].route] + entry - (flow << shift)
-    return state.route_share[place]
+    at = state.route_offset[state.flows[flow].route] + entry - (flow << shift)
+    return state.route_share[at]
 
 
 @lean_njit()
 def _level(state, link):
-    """The rate above which a link cuts its flows; infinite when it carries what it is asked for.
+    """Return the largest rate that a link gives a flow; infinite when the link is not overloaded.
 
-    What is asked for is `sender` / `adapter`, or its share where routes split.
+    A flow demands the rate `sender` / `adapter`, or its share of that where routes split.
     """
     capacity, flows, shift = state.capacity[link], state.flows, state.count.shift
     asked, weight = 0.0, 0.0
@@ -354,11 +392,11 @@ def _level(state, link):
 
 @lean_njit(inline="always")
 def _own(coefficients, out, added, sender, receiver):
-    """Penalty of the adapters before back-pressure, over the rate of the sender.
+    """Return the penalty of the adapters before back-pressure, relative to the sender's rate.
 
-    The model has adapters of one speed. Where one end is faster than the other, its share is that
-    of as many flows as it takes to fill it: a receiver twice as fast as its senders is shared by
-    two without loss, and so is a sender by two slow receivers.
+    The model has adapters of one rate. Where one end is faster, it is shared without loss by as
+    many flows as fill it: a receiver of twice its senders' rate by two flows, and likewise a sender
+    by two slow receivers.
     """
     rate = min(sender, receiver)
     share = coefficients.out_offset + coefficients.out_weight * out
@@ -368,22 +406,21 @@ def _own(coefficients, out, added, sender, receiver):
 
 @lean_njit()
 def penalty_solve(state, rate, changed):
-    """Bring rates to those of the model after flows came and went.
+    """Update rates to those of the model after flows have started and ended.
 
     Parameters
     ----------
     state
         A `State`.
     rate
-        float64 [slots], bytes/ns; holds what the last solution wrote, and is brought up to date
-        for the slots in use.
+        float64 [slots], bytes/ns: rates of the last solution, updated for the slots in use.
     changed
-        int32 [slots]; receives the slots whose rate changed, and those added since.
+        int32 [slots], written: slots whose rate has changed, and new ones.
 
     Returns
     -------
     int
-        How many slots `changed` lists.
+        Number of slots in `changed`.
     """
     coefficients, nodes, flows, count = state.coefficients, state.nodes, state.flows, state.count
     sent_by, received_by = state.sent_by, state.received_by
@@ -395,8 +432,8 @@ def penalty_solve(state, rate, changed):
         rate[state.pending[place]] = 0.0
     count.pending = 0
 
-    # Receivers: those of flows that came or went, and of all flows of a sender whose number of
-    # flows did.
+    # Receivers: those of flows that started or ended, and of all flows of a sender whose number of
+    # flows has changed.
     for place in range(count.receivers):
         nodes[receivers[place]].mark |= CHANGED
     for place in range(count.senders):
@@ -415,7 +452,7 @@ def penalty_solve(state, rate, changed):
             while flow >= 0:
                 note_sender(state, TOUCHED, flows[flow].source)
                 flow = received_by.after[flow]
-    # Conflicts with full-rate senders decide, over rule (b), about the flows of those.
+    # A sender's conflicts with full-rate senders change, by rule (b), the penalties of the latter.
     for place in range(count.senders):
         s = senders[place]
         renewed = _count_sender(state, s)
@@ -454,7 +491,7 @@ def penalty_solve(state, rate, changed):
         nodes[receivers[place]].mark &= ~(RECEIVES | CHANGED)
     count.receivers = 0
 
-    # Penalties of the adapters, and the links that are now asked for more or less.
+    # Penalties of the adapters, and the links whose demand changes with them.
     for place in range(count.senders):
         s = senders[place]
         out = nodes[s].sent
@@ -505,7 +542,7 @@ def penalty_solve(state, rate, changed):
             entry = state.entries_of.after[entry]
     count.links = 0
 
-    # Rates: what adapters and links leave, and back-pressure on everything a sender sends.
+    # Rates: the larger penalty of adapters and links, then back-pressure on all flows of a sender.
     news = 0
     for place in range(count.senders):
         s = senders[place]

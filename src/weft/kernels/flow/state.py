@@ -1,4 +1,4 @@
-"""What the event loop of the flow level keeps, by name."""
+"""State of the event loop of the flow level."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-#: What was set: relative error that is allowed, simulated time at which to give up, payload of a
-#: packet (0 where messages do not wait for those of other queue pairs), and the header that a
-#: message of one packet takes along.
+#: Settings: relative error allowed, simulated time at which the run gives up, largest payload of a
+#: packet (0 where messages do not wait for those of other queue pairs), and header of a message of
+#: one packet.
 RULES = np.dtype(
     [
         ("tolerance", np.float64),
@@ -18,9 +18,9 @@ RULES = np.dtype(
     ],
     align=True,
 )
-#: Simulated time, and what has been counted: slots that are free and that have ever been in use,
-#: flows that leave and that come at this moment, flows under way and the most at a time, how often
-#: rates were shared, and how many of them changed.
+#: Simulated time, and counters: free slots, slots that have ever been in use, flows that end and
+#: that start at the present time, flows under way and the most at a time, solutions of the sharing
+#: model, and rates that these changed.
 COUNT = np.dtype(
     [
         ("now_ns", np.float64),
@@ -43,18 +43,18 @@ COUNT = np.dtype(
 
 
 class Paths(NamedTuple):
-    """Paths that messages take; float64 and int32, one entry for each route.
+    """Paths of messages: arrays [routes], float64, adapters int32.
 
     Parameters
     ----------
     latency_ns
-        From the last byte's leaving to its arrival.
+        Time from departure to arrival of the last byte.
     rate_bytes_per_ns
-        Rate of a message when nothing else is there.
+        Rate of a message without other traffic.
     source, destination
         Adapters at the ends.
     source_rate_bytes_per_ns
-        Rate of the source's cable.
+        Rate of the source's link.
     """
 
     latency_ns: Any
@@ -65,18 +65,18 @@ class Paths(NamedTuple):
 
 
 class QueuePairs(NamedTuple):
-    """Queue pairs, each of which sends one message after the other.
+    """Queue pairs, each of which sends its messages one after the other.
 
     Parameters
     ----------
     pair_of
         int32 [ops]: queue pair of each operation.
     last
-        int32 [pairs]: the last operation in line, counted from 1; 0 where there is none.
+        int32 [pairs]: last operation in the queue, counted from 1; 0 where there is none.
     latest_ns
-        float64 [pairs]: latest arrival of what has been sent.
+        float64 [pairs]: latest arrival of the messages sent.
     adapter_free_ns
-        float64 [adapters]: when the next message of one packet may leave.
+        float64 [adapters]: earliest departure of the next message of one packet.
     """
 
     pair_of: Any
@@ -86,26 +86,26 @@ class QueuePairs(NamedTuple):
 
 
 class Flows(NamedTuple):
-    """Messages under way: arrays over slots, but for the blocks.
+    """Messages under way: arrays [slots] unless a shape is given.
 
     Parameters
     ----------
     op
         int32: the operation.
     left_bytes, since_ns
-        float64: what is left to send, and when that was so.
+        float64: bytes left to send at a time, and this time.
     rate
-        float64, bytes/ns: at which the flow moves.
+        float64, bytes/ns: rate since then.
     shared_rate
-        float64, bytes/ns: what the sharing law gives it.
+        float64, bytes/ns: rate by the last solution of the sharing model.
     end_ns
-        float64: when it will have left, infinite for a slot without a flow.
+        float64: departure of the last byte at this rate, infinite for a slot without a flow.
     block_end_ns
         float64 [blocks]: earliest end in each block of slots.
     free, leaving, changed, coming
-        int32: lists of slots.
+        int32: lists of slots: free ones, flows that end, changed rates, flows that start.
     touched
-        int32 [blocks]: list of blocks.
+        int32 [blocks]: list of blocks whose earliest end must be found again.
     """
 
     op: Any
@@ -123,7 +123,7 @@ class Flows(NamedTuple):
 
 
 class Level(NamedTuple):
-    """The flow level but for the ranks and the sharing law: its parts, and records of its own."""
+    """State of the flow level: `Paths`, `QueuePairs`, `Flows`, a RULES and a COUNT record."""
 
     paths: Any
     pairs: Any
