@@ -38,7 +38,7 @@ def solve_events(
     rate = np.zeros(count)
     changed = np.zeros(count, dtype=np.int32)
     edge = np.zeros(count, dtype=np.int32)
-    place = np.zeros(count, dtype=np.int32)
+    position = np.zeros(count, dtype=np.int32)
     left = np.zeros(count)  # seconds left without contention
     speed = np.zeros(count)
     steps, following, running = 0, 0, 0
@@ -50,7 +50,7 @@ def solve_events(
             e = order[following]
             following += 1
             if size[e] > 0.0:
-                edge[running], place[e] = e, running
+                edge[running], position[e] = e, running
                 left[running] = size[e] * inverse_bandwidth
                 running += 1
                 penalty_add(state, e, 0, source[e], destination[e])
@@ -60,7 +60,7 @@ def solve_events(
         if running == 0:
             continue
         for i in range(penalty_solve(state, rate, changed)):
-            speed[place[changed[i]]] = rate[changed[i]]
+            speed[position[changed[i]]] = rate[changed[i]]
         shortest = np.inf
         for at in range(running):
             shortest = min(shortest, left[at] / speed[at])
@@ -79,6 +79,6 @@ def solve_events(
             running -= 1
             if at < running:
                 edge[at], left[at], speed[at] = edge[running], left[running], speed[running]
-                place[edge[at]] = at
+                position[edge[at]] = at
         steps += 1
     return steps

@@ -89,11 +89,11 @@ def group(key, count):
         offset[key[e] + 1] += 1
     for v in range(count):
         offset[v + 1] += offset[v]
-    place = offset[:-1].copy()
+    fill = offset[:-1].copy()
     edges = np.empty(len(key), dtype=np.int32)
     for e in range(len(key)):
-        edges[place[key[e]]] = e
-        place[key[e]] += 1
+        edges[fill[key[e]]] = e
+        fill[key[e]] += 1
     return offset, edges
 
 

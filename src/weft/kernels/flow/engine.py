@@ -78,7 +78,7 @@ def _join(ranks, level, maxmin, penalty, op, now):
 
 @inner_njit()
 def _sort(numbers, begin, end):
-    """Sort ``numbers[begin:end]`` in place (Shell's method); most often they are in order."""
+    """Sort ``numbers[begin:end]`` in index (Shell's method); most often they are in order."""
     ordered = True
     for at in range(begin + 1, end):
         ordered = ordered and numbers[at - 1] <= numbers[at]
@@ -279,12 +279,12 @@ def run(ranks, level, maxmin, penalty, most_events):
             start_ready(ranks, now, until)
             joined = ranks.count.joining
             _sort(joining, arrivals, joined)
-            for place in range(arrivals, arrivals + joined):
-                op = np.int64(joining[place if place < joined else place - joined])
+            for index in range(arrivals, arrivals + joined):
+                op = np.int64(joining[index if index < joined else index - joined])
                 _join(ranks, level, maxmin, penalty, op, now)
             # Without latency, messages that have just arrived may have put more on the list.
-            for place in range(joined, ranks.count.joining):
-                joining[place - joined] = joining[place]
+            for index in range(joined, ranks.count.joining):
+                joining[index - joined] = joining[index]
             ranks.count.joining -= joined
         soonest = np.inf
         blocks = (count.slots + (1 << BLOCK_SHIFT) - 1) >> BLOCK_SHIFT

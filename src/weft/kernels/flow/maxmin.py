@@ -115,28 +115,28 @@ def lowest_bucket(queue):
 
 
 @lean_njit()
-def _put(heap_key, heap_link, place, size, level, link):
-    """Write an entry at index `place` of a heap of `size` entries, and restore the heap's order."""
-    while place:
-        parent = (place - 1) >> 1
+def _put(heap_key, heap_link, index, size, level, link):
+    """Write an entry at `index` of a heap of `size` entries, and restore the heap's order."""
+    while index:
+        parent = (index - 1) >> 1
         if heap_key[parent] <= level:
             break
-        heap_key[place] = heap_key[parent]
-        heap_link[place] = heap_link[parent]
-        place = parent
+        heap_key[index] = heap_key[parent]
+        heap_link[index] = heap_link[parent]
+        index = parent
     while True:
-        child = 2 * place + 1
+        child = 2 * index + 1
         if child >= size:
             break
         if child + 1 < size and heap_key[child + 1] < heap_key[child]:
             child += 1
         if heap_key[child] >= level:
             break
-        heap_key[place] = heap_key[child]
-        heap_link[place] = heap_link[child]
-        place = child
-    heap_key[place] = level
-    heap_link[place] = link
+        heap_key[index] = heap_key[child]
+        heap_link[index] = heap_link[child]
+        index = child
+    heap_key[index] = level
+    heap_link[index] = link
 
 
 @lean_njit()
@@ -153,11 +153,11 @@ def fill_all(state):
     longest = 1 << shift
     weighted = len(entry_share) > 0
     share = 1.0
-    for place in range(count.dirty):
-        state.is_dirty[state.dirty[place]] = False
+    for index in range(count.dirty):
+        state.is_dirty[state.dirty[index]] = False
     count.dirty = 0
-    for place in range(count.touched):
-        state.is_touched[touched[place]] = False
+    for index in range(count.touched):
+        state.is_touched[touched[index]] = False
     count.touched = 0
     for flow in range(count.slots):
         if hops[flow]:
@@ -221,8 +221,8 @@ def fill_all(state):
                 rest += share * rate
                 weight += share
                 active += 1.0
-        for place in range(own_flows):
-            flow = touched[place] >> shift
+        for index in range(own_flows):
+            flow = touched[index] >> shift
             current[flow] = level
             base = flow << shift
             for hop in range(base, base + longest):
@@ -388,8 +388,8 @@ def maxmin_add(state, flow, route):
                 start = count.pool_end
                 count.pool_end += larger
                 old = segment[link]
-                for place in range(members[link]):
-                    pool[start + place] = pool[old + place]
+                for index in range(members[link]):
+                    pool[start + index] = pool[old + index]
                 segment[link] = start
                 room[link] = larger
         if not rebuild:
@@ -497,8 +497,8 @@ def _revise(state, budget, slack):
     weighted = len(entry_share) > 0
     share = 1.0
     queue.count.lowest = queue.count.last_bucket
-    for place in range(count.dirty):
-        link = state.dirty[place]
+    for index in range(count.dirty):
+        link = state.dirty[index]
         state.is_dirty[link] = False
         _queue_revision(state, link)
     count.dirty = 0
@@ -676,14 +676,14 @@ def maxmin_solve(state, rate, changed, slack):
         Number of slots in `changed`.
     """
     hops, touched, current, count = state.hops, state.touched, state.current, state.count
-    for place in range(count.touched):
-        rate[touched[place]] = 0.0
+    for index in range(count.touched):
+        rate[touched[index]] = 0.0
     news = 0
     if _revise(state, (count.patience * count.entries >> 4) + 1000, max(slack, SAME)):
         count.revised += 1
         count.patience += count.patience < MOST_PATIENCE
-        for place in range(count.touched):
-            flow = touched[place]
+        for index in range(count.touched):
+            flow = touched[index]
             state.is_touched[flow] = False
             if not hops[flow]:
                 continue

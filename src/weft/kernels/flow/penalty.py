@@ -427,24 +427,24 @@ def penalty_solve(state, rate, changed):
     senders, receivers, levels = state.senders, state.receivers, state.level
     shift = count.shift
     back = coefficients.back_pressure
-    for place in range(count.pending):
-        state.is_pending[state.pending[place]] = False
-        rate[state.pending[place]] = 0.0
+    for index in range(count.pending):
+        state.is_pending[state.pending[index]] = False
+        rate[state.pending[index]] = 0.0
     count.pending = 0
 
     # Receivers: those of flows that started or ended, and of all flows of a sender whose number of
     # flows has changed.
-    for place in range(count.receivers):
-        nodes[receivers[place]].mark |= CHANGED
-    for place in range(count.senders):
-        s = senders[place]
+    for index in range(count.receivers):
+        nodes[receivers[index]].mark |= CHANGED
+    for index in range(count.senders):
+        s = senders[index]
         nodes[s].mark |= TOUCHED | RENEWED
         flow = sent_by.head[s]
         while flow >= 0:
             note_receiver(state, RECEIVES, flows[flow].destination)
             flow = sent_by.after[flow]
-    for place in range(count.receivers):
-        d = receivers[place]
+    for index in range(count.receivers):
+        d = receivers[index]
         if _count_receiver(state, d):
             nodes[d].mark |= CHANGED
         if nodes[d].mark & CHANGED:
@@ -453,8 +453,8 @@ def penalty_solve(state, rate, changed):
                 note_sender(state, TOUCHED, flows[flow].source)
                 flow = received_by.after[flow]
     # A sender's conflicts with full-rate senders change, by rule (b), the penalties of the latter.
-    for place in range(count.senders):
-        s = senders[place]
+    for index in range(count.senders):
+        s = senders[index]
         renewed = _count_sender(state, s)
         _clear_parallel(state, s)
         if renewed or nodes[s].mark & RENEWED:
@@ -465,8 +465,8 @@ def penalty_solve(state, rate, changed):
                     note_receiver(state, RECEIVES, d)
                     nodes[d].mark |= CHANGED
                 flow = sent_by.after[flow]
-    for place in range(count.receivers):
-        d = receivers[place]
+    for index in range(count.receivers):
+        d = receivers[index]
         if not nodes[d].mark & CHANGED or nodes[d].full != 1 or nodes[d].into < 2:
             continue
         slower, only = 0.0, -1
@@ -487,13 +487,13 @@ def penalty_solve(state, rate, changed):
         if _differs(slower, nodes[d].slower):
             note_sender(state, TOUCHED, only)
         nodes[d].slower = slower
-    for place in range(count.receivers):
-        nodes[receivers[place]].mark &= ~(RECEIVES | CHANGED)
+    for index in range(count.receivers):
+        nodes[receivers[index]].mark &= ~(RECEIVES | CHANGED)
     count.receivers = 0
 
     # Penalties of the adapters, and the links whose demand changes with them.
-    for place in range(count.senders):
-        s = senders[place]
+    for index in range(count.senders):
+        s = senders[index]
         out = nodes[s].sent
         each = demand(coefficients, max(out, 1))
         top = 1.0
@@ -526,8 +526,8 @@ def penalty_solve(state, rate, changed):
                 flows[flow].adapter = own
                 _note_links(state, flow)
             flow = sent_by.after[flow]
-    for place in range(count.links):
-        link = state.links[place]
+    for index in range(count.links):
+        link = state.links[index]
         state.is_listed[link] = False
         level = _level(state, link)
         if level == levels[link]:
@@ -544,8 +544,8 @@ def penalty_solve(state, rate, changed):
 
     # Rates: the larger penalty of adapters and links, then back-pressure on all flows of a sender.
     news = 0
-    for place in range(count.senders):
-        s = senders[place]
+    for index in range(count.senders):
+        s = senders[index]
         nodes[s].mark &= ~(SENDS | TOUCHED | RENEWED)
         top = 1.0
         flow = sent_by.head[s]

@@ -287,10 +287,10 @@ def _overtakes(net, number, slot, arrival):
         follower = packets[held]
         connection.whole_packets += 1
         kept.held_bytes -= follower.wire_bytes
-        came = follower.time_ps
-        kept.whole_at_ps = max(kept.whole_at_ps, came)
-        kept.kept_ps += kept.whole_at_ps - came
-        kept.longest_kept_ps = max(kept.longest_kept_ps, kept.whole_at_ps - came)
+        arrived = follower.time_ps
+        kept.whole_at_ps = max(kept.whole_at_ps, arrived)
+        kept.kept_ps += kept.whole_at_ps - arrived
+        kept.longest_kept_ps = max(kept.longest_kept_ps, kept.whole_at_ps - arrived)
         after = np.int64(follower.next)
         give_slot(net.calendar, held)
         held = after

@@ -40,12 +40,12 @@ def push(calendar, slot, time):
     ahead = bucket - state.bucket
     if 0 < ahead < BUCKETS:
         first, used = calendar.bucket_first, calendar.bucket_used
-        place = bucket & (BUCKETS - 1)
-        word = place >> 6
-        bit = np.uint64(1) << np.uint64(place & 63)
-        packet.next = first[place] if used[word] & bit else -1
+        index = bucket & (BUCKETS - 1)
+        word = index >> 6
+        bit = np.uint64(1) << np.uint64(index & 63)
+        packet.next = first[index] if used[word] & bit else -1
         used[word] |= bit
-        first[place] = slot
+        first[index] = slot
         return
     # Events of one time are ordered by link; a link has one event at a time.
     item = np.int64(packet.link) << 32 | slot
@@ -67,14 +67,14 @@ def _next_bucket(calendar):
         calendar.far_time,
         calendar.far_item,
     )
-    place = (state.bucket + 1) & (BUCKETS - 1)
-    word = place >> 6
-    bits = used[word] >> np.uint64(place & 63) << np.uint64(place & 63)
+    index = (state.bucket + 1) & (BUCKETS - 1)
+    word = index >> 6
+    bits = used[word] >> np.uint64(index & 63) << np.uint64(index & 63)
     ahead = np.int64(NEVER)
     for _ in range((BUCKETS >> 6) + 1):
         if bits:
             used_bucket = (word << 6) + lowest_bit(bits)
-            ahead = ((used_bucket - place) & (BUCKETS - 1)) + 1
+            ahead = ((used_bucket - index) & (BUCKETS - 1)) + 1
             break
         word = (word + 1) & ((BUCKETS >> 6) - 1)
         bits = used[word]
@@ -82,12 +82,12 @@ def _next_bucket(calendar):
     if state.far:
         bucket = min(bucket, far_time[0] >> state.shift)
     state.bucket = bucket
-    place = bucket & (BUCKETS - 1)
-    word = place >> 6
-    bit = np.uint64(1) << np.uint64(place & 63)
+    index = bucket & (BUCKETS - 1)
+    word = index >> 6
+    bit = np.uint64(1) << np.uint64(index & 63)
     if used[word] & bit:
         used[word] &= ~bit
-        slot = np.int64(calendar.bucket_first[place])
+        slot = np.int64(calendar.bucket_first[index])
         while slot >= 0:
             packet = calendar.packets[slot]
             item = np.int64(packet.link) << 32 | slot
@@ -131,15 +131,15 @@ def mark(net, link):
     if marked.is_due:
         return
     marked.is_due = 1
-    place = count.due
+    index = count.due
     count.due += 1
-    while place:
-        parent = (place - 1) >> 1
+    while index:
+        parent = (index - 1) >> 1
         if due[parent] <= link:
             break
-        due[place] = due[parent]
-        place = parent
-    due[place] = link
+        due[index] = due[parent]
+        index = parent
+    due[index] = link
 
 
 @part_njit()
@@ -151,16 +151,16 @@ def lowest_due(net):
     count.due -= 1
     size = count.due
     last = due[size]
-    place = 0
+    index = 0
     while True:
-        child = 2 * place + 1
+        child = 2 * index + 1
         if child >= size:
             break
         if child + 1 < size and due[child + 1] < due[child]:
             child += 1
         if due[child] >= last:
             break
-        due[place] = due[child]
-        place = child
-    due[place] = last
+        due[index] = due[child]
+        index = child
+    due[index] = last
     return link

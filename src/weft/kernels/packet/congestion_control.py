@@ -195,9 +195,9 @@ def hold_back(net, pair, link):
 
 
 @part_njit()
-def has_notice(net, place):
+def has_notice(net, index):
     """Return whether a notification waits on a lane, index ``link * lanes + lane``."""
-    return net.rules.has_control and net.control.lanes[place].first_notice >= 0
+    return net.rules.has_control and net.control.lanes[index].first_notice >= 0
 
 
 @part_njit()
@@ -207,8 +207,8 @@ def mark_packet(net, slot, link, lane):
     threshold = settings.threshold_credits
     if threshold < 0 or packet.marks or packet.wire_bytes < settings.smallest_bytes:
         return
-    place = link * rules.lanes + lane
-    taken, by = net.lanes[place], net.topology.links[link]
+    index = link * rules.lanes + lane
+    taken, by = net.lanes[index], net.topology.links[link]
     if taken.routed_credits <= threshold or not by.asking:
         # Without a request, none of these packets is the first of its queue: they wait for others.
         return
@@ -222,7 +222,7 @@ def mark_packet(net, slot, link, lane):
         if draw(rules.seed, serial, link, settings.marking_rate + 1) != 0:
             return
     packet.marks = FECN
-    net.control.lanes[place].marked_packets += 1
+    net.control.lanes[index].marked_packets += 1
 
 
 @part_njit()

@@ -178,8 +178,8 @@ def loop(choose, comes, sent):
                     program_events(ranks, now, now)
                 # (c) operations that have become ready
                 start_ready(ranks, now, now)
-                for place in range(ranks.count.joining):
-                    join(net, ranks.program.size_bytes, np.int64(ranks.joining[place]), now)
+                for index in range(ranks.count.joining):
+                    join(net, ranks.program.size_bytes, np.int64(ranks.joining[index]), now)
                 ranks.count.joining = 0
             # (d) grants
             while count.due:

@@ -100,13 +100,13 @@ def credits_now(credits, lane, now):
 def credit_time(credits, lane, needed):
     """Return when a lane will have the credits needed, ps; NEVER while they are not returning."""
     have = np.int64(lane.credits)
-    place = np.int64(lane.first_return)
-    while place >= 0:
-        back = credits.returns[place]
+    index = np.int64(lane.first_return)
+    while index >= 0:
+        back = credits.returns[index]
         have += back.credits
         if have >= needed:
             return back.time_ps
-        place = np.int64(back.next)
+        index = np.int64(back.next)
     return np.int64(NEVER)
 
 
@@ -117,8 +117,8 @@ def send_back(net, link, lane_number, count, time, now):
     lane = net.lanes[link * net.rules.lanes + lane_number]
     credits_now(credits, lane, now)
     credits.state.free -= 1
-    place = np.int64(credits.free[credits.state.free])
-    back = returns[place]
+    index = np.int64(credits.free[credits.state.free])
+    back = returns[index]
     back.time_ps = time
     back.credits = count
     first = np.int64(lane.first_return)
@@ -126,10 +126,10 @@ def send_back(net, link, lane_number, count, time, now):
     if first < 0 or returns[last].time_ps <= time:
         back.next = -1
         if first < 0:
-            lane.first_return = place
+            lane.first_return = index
         else:
-            returns[last].next = place
-        lane.last_return = place
+            returns[last].next = index
+        lane.last_return = index
         if lane.is_short:
             lane.is_short = 0
             wake(net, link, time)
@@ -137,13 +137,13 @@ def send_back(net, link, lane_number, count, time, now):
     # With a speedup, packets leave an input port side by side, and a later one may be shorter.
     if returns[first].time_ps > time:
         back.next = first
-        lane.first_return = place
+        lane.first_return = index
     else:
         before = first
         while returns[returns[before].next].time_ps <= time:
             before = np.int64(returns[before].next)
         back.next = returns[before].next
-        returns[before].next = place
+        returns[before].next = index
     # A packet that waits for the return that was first until now may leave earlier.
     lane.is_short = 0
     wake(net, link, time)
@@ -151,8 +151,8 @@ def send_back(net, link, lane_number, count, time, now):
 
 @lean_njit(forceinline=True)
 def _holds(table, candidates):
-    for place in range(len(table)):
-        entry = table[place]
+    for index in range(len(table)):
+        entry = table[index]
         if entry.weight > 0 and candidates >> entry.lane & 1:
             return True
     return False

@@ -59,8 +59,8 @@ def port_free(net, come):
     free = net.port_free
     speedup = net.rules.speedup
     soonest = free[come * speedup]
-    for place in range(1, speedup):
-        soonest = min(soonest, free[come * speedup + place])
+    for index in range(1, speedup):
+        soonest = min(soonest, free[come * speedup + index])
     return soonest
 
 
@@ -70,9 +70,9 @@ def _occupy(net, come, until):
     free = net.port_free
     speedup = net.rules.speedup
     first = come * speedup
-    for place in range(come * speedup, (come + 1) * speedup):
-        if free[place] < free[first]:
-            first = place
+    for index in range(come * speedup, (come + 1) * speedup):
+        if free[index] < free[first]:
+            first = index
     free[first] = until
 
 
@@ -131,9 +131,9 @@ def choose_packet(net, link, now):
     while asking:
         lane = lowest_bit(asking)
         asking &= asking - np.uint64(1)
-        place = (link * count + lane) * words
+        index = (link * count + lane) * words
         for word in range(words):
-            bits = net.asked[place + word]
+            bits = net.asked[index + word]
             while bits:
                 port = (word << 6) + lowest_bit(bits)
                 bits &= bits - np.uint64(1)

@@ -32,19 +32,19 @@ def successors(num_ops, dep_offset, dep, placed):
     for op in range(num_ops):
         offset[op + 1] += offset[op]
     after = np.empty(len(dep), dtype=np.int32)
-    place = np.empty(len(dep) if placed else 0, dtype=np.int32)
+    position = np.empty(len(dep) if placed else 0, dtype=np.int32)
     # The offset of each run is advanced to its end, where the next one begins, and set back below.
     for op in range(num_ops):
         for at in range(dep_offset[op], dep_offset[op + 1]):
             before = dep[at]
             after[offset[before]] = op
             if placed:
-                place[offset[before]] = at
+                position[offset[before]] = at
             offset[before] += 1
     for op in range(num_ops, 0, -1):
         offset[op] = offset[op - 1]
     offset[0] = 0
-    return offset, after, place
+    return offset, after, position
 
 
 @njit(cache=True)

@@ -113,11 +113,11 @@ def waits(ranks, op, until):
 @inner_njit()
 def takes(ranks, op):
     """Return how long an operation occupies its processor when it starts."""
-    what = ranks.program.kind[op]
-    if what == CALC:
+    kind = ranks.program.kind[op]
+    if kind == CALC:
         return ranks.program.duration[op]
     overhead = ranks.rules.overhead
-    return overhead if what in (SEND, PUT) else overhead * 0
+    return overhead if kind in (SEND, PUT) else overhead * 0
 
 
 @inner_njit()
@@ -208,14 +208,14 @@ def starts(ranks, op, now, until):
     """Start an operation whose predecessors are done and whose processor, if needed, is free."""
     program, rules, posted, sends = ranks.program, ranks.rules, ranks.posted, ranks.sends
     size = program.size_bytes
-    what = program.kind[op]
+    kind = program.kind[op]
     held = takes(ranks, op)
     if held > 0:
         cpu = program.cpu[op] if len(program.cpu) else 0
         ranks.busy_until[program.rank[op], cpu] = now + held
     posted[op] = now
     freed(ranks, op, True, now)
-    if what == RECV:
+    if kind == RECV:
         send = np.int64(program.match[op])
         if size[send] <= rules.eager_bytes:
             if ranks.arrived[send] >= 0:
@@ -233,19 +233,19 @@ def starts(ranks, op, now, until):
             else:
                 _begins_at(ranks, op, now, now, until)
         return
-    if what == SEND and size[op] > rules.eager_bytes:
+    if kind == SEND and size[op] > rules.eager_bytes:
         if _needs_request(ranks, op):
             sends[op] = REQUEST
             _begins_at(ranks, op, now + held, now, until)
         elif posted[program.match[op]] >= 0:
             _begin_rendezvous(ranks, op, now, until)
         return
-    if what != PUT:
+    if kind != PUT:
         if held > 0:
             push_event(ranks.heap, now + held, event(END, op))
         else:
             ends(ranks, op, now)
-    if what in (SEND, PUT):
+    if kind in (SEND, PUT):
         _begins_at(ranks, op, now + held, now, until)
 
 
@@ -283,15 +283,15 @@ def program_events(ranks, now, until):
             count.timeline += 1
         else:
             return
-        op, what = item & OPERATION, item >> KIND_SHIFT
-        if what == START:
+        op, kind = item & OPERATION, item >> KIND_SHIFT
+        if kind == START:
             ranks.ready[count.ready_tail] = op
             count.ready_tail += 1
-        elif what == END:
+        elif kind == END:
             ends(ranks, op, now)
-        elif what == ARRIVE:
+        elif kind == ARRIVE:
             comes(ranks, op, now, until)
-        elif what == FREE_NOW:
+        elif kind == FREE_NOW:
             _processor_free(ranks, op, now, until)
         else:
             _begins(ranks, op, now, until)
