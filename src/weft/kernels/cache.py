@@ -43,7 +43,7 @@ UNFINISHED_S = 3600.0
 #: File in each cache folder whose locked bytes mark the kernels that processes are compiling.
 LOCK_FILE = "kernels.lock"
 #: Time to wait for another process that compiles a kernel, and between two tries, in seconds.
-CLAIM_S, LOOK_S = 300.0, 0.02
+CLAIM_S, POLL_S = 300.0, 0.02
 #: Version and ABI of Python, each of which has cache files of its own.
 PYTHON = f"py{sys.version_info.major}{sys.version_info.minor}{getattr(sys, 'abiflags', '')}"
 #: Types whose repr determines the value.
@@ -235,7 +235,7 @@ class KernelCache:
             end = time.monotonic() + CLAIM_S
             with event.trigger_event("numba:compile", data={"dispatcher": self._kernel}):
                 while not _locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB) and time.monotonic() < end:
-                    time.sleep(LOOK_S)
+                    time.sleep(POLL_S)
             return True
         return False
 

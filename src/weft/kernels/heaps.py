@@ -1,4 +1,4 @@
-"""Binary heaps over two arrays: times, and integer items that order entries of equal times."""
+"""Binary heaps over two arrays: times, and int64 items that order entries of equal times."""
 
 from weft.kernels.lean import inner_njit
 

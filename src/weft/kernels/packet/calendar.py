@@ -3,6 +3,7 @@
 An event is a slot of `PACKET`: a packet or a wake-up. A wheel of buckets holds the near future as
 lists. The events of the present bucket are in a heap, which is small because buckets are narrow,
 except where very many events have one time. Events beyond the wheel are in another heap.
+`calendar` is a `weft.kernels.packet.net.Calendar`; times are int64 ps.
 """
 
 import numpy as np

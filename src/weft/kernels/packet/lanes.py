@@ -1,4 +1,8 @@
-"""Credits of lanes, and the arbitration between the lanes of a link."""
+"""Credits of lanes, and the arbitration between the lanes of a link.
+
+`net` is a `weft.kernels.packet.net.Net`, `lane` a `LANE` or, with a link, its number; times are
+int64 ps.
+"""
 
 import numpy as np
 
@@ -32,7 +36,19 @@ def rounded(size_bytes, rate_gbps):
 
 @tiny_njit()
 def kind_of(net, link):
-    """Return the `KIND` of a link of a `weft.kernels.packet.net.Net`."""
+    """Return the `KIND` of a link.
+
+    Parameters
+    ----------
+    net
+        A `weft.kernels.packet.net.Net`.
+    link
+        int64.
+
+    Returns
+    -------
+    KIND
+    """
     return net.topology.kinds[net.topology.links[link].kind]
 
 
@@ -98,7 +114,7 @@ def credits_now(credits, lane, now):
 
 @part_njit()
 def credit_time(credits, lane, needed):
-    """Return when a lane will have the credits needed, ps; NEVER while they are not returning."""
+    """Return when a lane will have the credits needed; NEVER until their return is scheduled."""
     have = np.int64(lane.credits)
     index = np.int64(lane.first_return)
     while index >= 0:
@@ -160,7 +176,7 @@ def _holds(table, candidates):
 
 @lean_njit(forceinline=True)
 def _next_entry(table, entry, left, candidates):
-    """Return the entry to serve next, and the rest of its weight."""
+    """Return the entry to serve next, and the rest of its weight, in units of 64 bytes."""
     if candidates >> table[entry].lane & 1 and left > 0:
         return entry, left
     while True:
