@@ -78,7 +78,7 @@ def _join(ranks, level, maxmin, penalty, op, now):
 
 @inner_njit()
 def _sort(numbers, begin, end):
-    """Sort ``numbers[begin:end]`` in index (Shell's method); most often they are in order."""
+    """Sort ``numbers[begin:end]`` in place (Shell's method); most often they are in order."""
     ordered = True
     for at in range(begin + 1, end):
         ordered = ordered and numbers[at - 1] <= numbers[at]
