@@ -23,13 +23,13 @@ from weft.kernels.packet.records import NEVER
 
 
 @tiny_njit()
-def queue_of(net, come, lane, out):
-    """Return the queue of packets from incoming link `come`, on a lane, to outgoing link `out`."""
+def queue_of(net, incoming, lane, out):
+    """Return the queue of packets from link `incoming`, on a lane, to link `out`."""
     if not net.rules.is_voq:
-        return come * net.rules.lanes + lane
+        return incoming * net.rules.lanes + lane
     links = net.topology.links
-    incoming = links[come]
-    return np.int64(incoming.first_queue) + lane * incoming.queues + links[out].tail_port
+    into = links[incoming]
+    return np.int64(into.first_queue) + lane * into.queues + links[out].tail_port
 
 
 @part_njit()
@@ -54,23 +54,23 @@ def _withdraw_request(net, out, lane, port):
 
 
 @part_njit()
-def port_free(net, come):
-    """Return when the input port of link `come` can send another packet, ps."""
+def port_free(net, incoming):
+    """Return when the input port of link `incoming` can send another packet, ps."""
     free = net.port_free
     speedup = net.rules.speedup
-    soonest = free[come * speedup]
+    soonest = free[incoming * speedup]
     for index in range(1, speedup):
-        soonest = min(soonest, free[come * speedup + index])
+        soonest = min(soonest, free[incoming * speedup + index])
     return soonest
 
 
 @part_njit()
-def _occupy(net, come, until):
-    """Occupy the input port of link `come`, in one of its `speedup` parts, until a time."""
+def _occupy(net, incoming, until):
+    """Occupy the input port of link `incoming`, in one of its `speedup` parts, until a time."""
     free = net.port_free
     speedup = net.rules.speedup
-    first = come * speedup
-    for index in range(come * speedup, (come + 1) * speedup):
+    first = incoming * speedup
+    for index in range(incoming * speedup, (incoming + 1) * speedup):
         if free[index] < free[first]:
             first = index
     free[first] = until
@@ -90,16 +90,16 @@ def _schedule(net, link, time, now):
 def enqueue(net, slot, now):
     """Append a routed packet to its queue."""
     packet = net.calendar.packets[slot]
-    come, lane = np.int64(packet.link), np.int64(packet.lane)
+    incoming, lane = np.int64(packet.link), np.int64(packet.lane)
     out, size = np.int64(packet.out_link), np.int64(packet.wire_bytes)
     # Onto a faster link, a packet departs so late that each of its bytes has arrived in time.
-    late = duration(net, come, size) - duration(net, out, size)
+    late = duration(net, incoming, size) - duration(net, out, size)
     packet.time_ps = now + max(late, 0)
     net.lanes[out * net.rules.lanes + packet.out_lane].routed_credits += credits_of(net.rules, size)
     packet.next = -1
     if len(net.trace.front_ps):
         net.trace.front_ps[slot] = now
-    queue = net.queues[queue_of(net, come, lane, out)]
+    queue = net.queues[queue_of(net, incoming, lane, out)]
     if queue.first >= 0:
         net.calendar.packets[queue.last].next = slot
         queue.last = slot
@@ -137,8 +137,8 @@ def choose_packet(net, link, now):
             while bits:
                 port = (word << 6) + lowest_bit(bits)
                 bits &= bits - np.uint64(1)
-                come = np.int64(topology.ports[first_port + port].in_link)
-                slot = np.int64(net.queues[queue_of(net, come, lane, link)].first)
+                incoming = np.int64(topology.ports[first_port + port].in_link)
+                slot = np.int64(net.queues[queue_of(net, incoming, lane, link)].first)
                 packet = packets[slot]
                 out_lane = np.int64(packet.out_lane)
                 onto = net.lanes[link * count + out_lane]
@@ -148,7 +148,7 @@ def choose_packet(net, link, now):
                 seen = candidates >> out_lane & 1
                 if seen and best[out_lane].turn < distance:
                     continue
-                at = max(packet.time_ps, port_free(net, come))
+                at = max(packet.time_ps, port_free(net, incoming))
                 needed = credits_of(net.rules, np.int64(packet.wire_bytes))
                 if credits_now(net.credits, onto, now) < needed:
                     back = credit_time(net.credits, onto, needed)
@@ -178,16 +178,16 @@ def take(net, slot, until, now):
     The next packet of the queue then requests its output link.
     """
     packet = net.calendar.packets[slot]
-    come, lane = np.int64(packet.link), np.int64(packet.lane)
+    incoming, lane = np.int64(packet.link), np.int64(packet.lane)
     out, size = np.int64(packet.out_link), np.int64(packet.wire_bytes)
-    port = np.int64(net.topology.links[come].head_port)
+    port = np.int64(net.topology.links[incoming].head_port)
     needed = credits_of(net.rules, size)
     onto = net.lanes[out * net.rules.lanes + packet.out_lane]
     onto.routed_credits -= needed
     onto.turn = port * net.rules.lanes + lane
-    _occupy(net, come, until)
+    _occupy(net, incoming, until)
     after = np.int64(packet.next)
-    net.queues[queue_of(net, come, lane, out)].first = after
+    net.queues[queue_of(net, incoming, lane, out)].first = after
     if after < 0:
         _withdraw_request(net, out, lane, port)
     else:
@@ -198,6 +198,6 @@ def take(net, slot, until, now):
         if other != out:
             _withdraw_request(net, out, lane, port)
             _request(net, follower)
-        time = max(follower.time_ps, port_free(net, come))
+        time = max(follower.time_ps, port_free(net, incoming))
         _schedule(net, other, time, now)
-    send_back(net, come, lane, needed, until + kind_of(net, come).credit_latency_ps, now)
+    send_back(net, incoming, lane, needed, until + kind_of(net, incoming).credit_latency_ps, now)
