@@ -15,7 +15,7 @@ from weft.advice.compare import USERS, compare
 from weft.advice.comparison import Gain
 from weft.cli import main
 from weft.cli.compare import advice
-from weft.cli.listing import KINDS, _with_defaults
+from weft.cli.listing import KINDS, with_defaults
 from weft.core.registry import Entry
 from weft.fabrics.load import fabric
 from weft.opensm.files.guids import read_guids
@@ -434,7 +434,7 @@ def test_list_shows_defaults_as_they_are_typed(capsys) -> None:
         for entry in KINDS[kind]:
             typed = {
                 name: text.partition("=")[2]
-                for name, text in _with_defaults(entry).items()
+                for name, text in with_defaults(entry).items()
                 if not text.endswith("=") and "=" in text
             }
             defaults = {name: entry.options[name].default for name in typed}
