@@ -1,7 +1,7 @@
 """Balanced tables over channels in ascending order, which cannot deadlock.
 
-A channel is an edge of the fabric's graph; ``order[channel]`` is its place, and a packet only ever
-goes on to a channel of a higher place.
+A channel is an edge of the fabric's graph; ``order[channel]`` is its number in the order, and the
+next channel of a path always has a higher number.
 """
 
 import numpy as np
@@ -15,14 +15,14 @@ EVEN_PASSES = 3
 
 @njit(cache=True)
 def _levels(goal, graph, weight, distances, order, channel_at, hops, latest, pinned, rows):
-    """Distances to the goal over channels in ascending order, one channel per row.
+    """Fill the distances to the goal over channels in ascending order, one channel per row.
 
-    hops[row] is the length, -1 where there is no way. latest[row] is the highest place of a
-    channel by which the row can leave on a way of that length; channels that enter the row must
-    have a lower one. A row takes a channel only to rows one level nearer. That can leave rows
-    without a way though there is one; then the rows on it are pinned to the channel of the
-    highest place that leads on at all, which bars nothing that entered before. Returns the number
-    of rows reached, listed by level.
+    hops[row] is the length of the path in edges, -1 where there is none. latest[row] is the
+    highest number of a channel on which a path of that length leaves the row; channels that enter
+    the row must have a lower one. A row uses only channels to rows one level nearer to the goal.
+    Where that leaves a row without a path although one exists, each row of that path is pinned to
+    its outgoing channel of the highest number that leads to the goal: any channel that could
+    enter the row before still can. Return the number of rows reached; `rows` lists them by level.
     """
     edge_offset, edge_row, edge_tail, reverse, _ = graph
     count_rows, channels = len(edge_offset) - 1, len(edge_row)
@@ -61,10 +61,10 @@ def _levels(goal, graph, weight, distances, order, channel_at, hops, latest, pin
                 highest = np.empty(count_rows, dtype=np.int32)
                 highest[:] = -1
                 highest[goal] = channels
-                for place in range(channels - 1, -1, -1):
-                    tail = edge_tail[channel_at[place]]
-                    if highest[tail] == -1 and highest[edge_row[channel_at[place]]] > place:
-                        highest[tail] = place
+                for number in range(channels - 1, -1, -1):
+                    tail = edge_tail[channel_at[number]]
+                    if highest[tail] == -1 and highest[edge_row[channel_at[number]]] > number:
+                        highest[tail] = number
             at = row
             while highest[at] >= 0 and at != goal:
                 other = edge_row[channel_at[highest[at]]]
@@ -85,14 +85,51 @@ def ordered_tables(
     target_destination, destination_port, num_endpoints, lmc, passes, no_path, load, table,
     best_table,
 ):  # fmt: skip
-    """Fill the lines of all destinations with balanced ways over channels in ascending order.
+    """Fill the lines of all destinations with balanced paths over channels in ascending order.
 
-    Destinations of row g are target_destination[target_offset[g]:target_offset[g + 1]], endpoints
-    first. From the farthest row inwards each takes, of the ways that are as short as any (see
-    `_levels`) and later than what enters the row, the one whose links carry least; after some
-    passes the fourth power of what they carry counts, which lowers the worst load. Each LID is
-    chosen again in each pass. best_table gets the tables of the pass whose worst load times sum of
-    loads is least; returns that worst load (times its link's cost) and that sum.
+    From the farthest row inwards, each row takes the path with the least sum of loads among the
+    shortest ones (see `_levels`) whose channel is later in the order than those that enter the
+    row. After `EVEN_PASSES` passes the fourth power of the loads is summed, which lowers the
+    largest load. Every pass chooses the paths of each LID again.
+
+    Parameters
+    ----------
+    edge_offset, edge_row, edge_tail, edge_port, row_base, slot_edge
+        Of `weft.fabrics.graph.SwitchGraph`.
+    reverse
+        int32 [edges]: the edge of the same cable in the other direction.
+    edge_cost
+        float64 [edges]: 1 / rate, per Gbit/s.
+    row_sources
+        int64 [rows]: hosts that send through the row.
+    weight
+        int64 [rows]: 0 for a row that needs no path.
+    distances
+        uint16 [rows, rows]: hops along any path, `UNREACHED` where there is none.
+    goals
+        int32: rows to route to, in this order.
+    lane
+        Integer [rows]: the layer, an index in `order`, of the paths to a row.
+    order, channel_at
+        int32 [layers, edges]: each edge's number in the order of a layer, and the inverse.
+    target_offset, target_destination
+        int32 CSR over rows: the destinations of each row, endpoints first.
+    destination_port
+        int32 [destinations]: the port from its row to the destination, 0 for the row itself.
+    num_endpoints, lmc, passes
+        Destinations from num_endpoints on are switches and add no load.
+    no_path
+        The port that means "no path", the largest value of the table's type.
+    load
+        int64 [edges], flows: zeros, changed in place.
+    table, best_table
+        uint8 or uint16 [lids, rows]: working tables, and those of the pass with the least product
+        of the two returned values.
+
+    Returns
+    -------
+    worst, total
+        The largest load times cost, and the sum of all loads.
     """
     graph = (edge_offset, edge_row, edge_tail, reverse, reverse)
     rows, channels = len(edge_offset) - 1, len(edge_row)
@@ -101,22 +138,22 @@ def ordered_tables(
     pinned = np.empty(rows, dtype=np.int32)
     listed = np.empty(rows, dtype=np.int32)
     first = np.empty(rows + 1, dtype=np.int32)
-    ways = np.empty(channels, dtype=np.int32)
+    choices = np.empty(channels, dtype=np.int32)
     cost = np.empty(rows, dtype=np.float64)
     entered = np.empty(rows, dtype=np.int32)
     flow = np.empty(rows, dtype=np.int64)
     senders = np.int64(0)
     for row in range(rows):
         senders += row_sources[row]
-    found_worst, found_total = np.inf, np.inf
-    for turn in range(passes):
-        steep = turn >= EVEN_PASSES
+    best_worst, best_total = np.inf, np.inf
+    for round_ in range(passes):
+        steep = round_ >= EVEN_PASSES
         for goal in goals:
             begin, end = target_offset[goal], target_offset[goal + 1]
-            if begin == end or (turn > 0 and target_destination[begin] >= num_endpoints):
+            if begin == end or (round_ > 0 and target_destination[begin] >= num_endpoints):
                 continue
-            places = order[lane[goal]]
-            count = _levels(goal, graph, weight, distances, places, channel_at[lane[goal]],
+            numbers = order[lane[goal]]
+            count = _levels(goal, graph, weight, distances, numbers, channel_at[lane[goal]],
                             hops, latest, pinned, listed)  # fmt: skip
             filled = 0
             for i in range(1, count):
@@ -124,20 +161,20 @@ def ordered_tables(
                 first[i] = filled
                 for e in range(edge_offset[row], edge_offset[row + 1]):
                     other = edge_row[e]
-                    if hops[other] == hops[row] - 1 and places[e] < latest[other]:
+                    if hops[other] == hops[row] - 1 and numbers[e] < latest[other]:
                         if pinned[row] >= 0 and pinned[row] != e:
                             continue
-                        ways[filled] = e
+                        choices[filled] = e
                         filled += 1
             first[count] = filled
             for t in range(begin, end):
                 d = target_destination[t]
                 weighs = d < num_endpoints
-                if turn > 0 and not weighs:
+                if round_ > 0 and not weighs:
                     continue
                 for lid in range(d << lmc, (d + 1) << lmc):
                     line = table[lid]
-                    if turn == 0:
+                    if round_ == 0:
                         line[:] = no_path
                         line[goal] = destination_port[d]
                     elif weighs:
@@ -153,7 +190,7 @@ def ordered_tables(
                     for i in range(1, count):
                         least = np.inf
                         for k in range(first[i], first[i + 1]):
-                            e = ways[k]
+                            e = choices[k]
                             burden = load[e] * edge_cost[e]
                             if steep:
                                 burden = burden**4
@@ -167,13 +204,13 @@ def ordered_tables(
                         best = -1
                         least = np.inf
                         for k in range(first[i], first[i + 1]):
-                            e = ways[k]
-                            if places[e] <= entered[row]:
+                            e = choices[k]
+                            if numbers[e] <= entered[row]:
                                 continue
                             carried = load[e]
                             if lmc:
                                 for twin in range(d << lmc, (d + 1) << lmc):
-                                    if twin != lid and (turn > 0 or twin < lid):
+                                    if twin != lid and (round_ > 0 or twin < lid):
                                         carried += senders * (table[twin, row] == edge_port[e])
                             burden = carried * edge_cost[e]
                             if steep:
@@ -185,22 +222,34 @@ def ordered_tables(
                         line[row] = edge_port[best]
                         load[best] += flow[row]
                         flow[other] += flow[row]
-                        entered[other] = max(entered[other], places[best])
+                        entered[other] = max(entered[other], numbers[best])
         worst, total = 0.0, 0.0
         for e in range(channels):
             worst = max(worst, load[e] * edge_cost[e])
             total += load[e]
-        if turn == 0 or worst * total < found_worst * found_total:
-            found_worst, found_total = worst, total
+        if round_ == 0 or worst * total < best_worst * best_total:
+            best_worst, best_total = worst, total
             for lid in range(len(table)):
                 for row in range(rows):
                     best_table[lid, row] = table[lid, row]
-    return found_worst, found_total
+    return best_worst, best_total
 
 
 @njit(cache=True)
 def lead_in(edge_offset, edge_row, edge_port, reverse, destination_row, lmc, no_path, table):
-    """Send rows without a way to the nearest row that has one, line by line."""
+    """Give rows without a path the port to the nearest row that has one, for each LID.
+
+    Parameters
+    ----------
+    edge_offset, edge_row, edge_port, destination_row
+        Of `weft.fabrics.graph.SwitchGraph`.
+    reverse
+        int32 [edges]: the edge of the same cable in the other direction.
+    lmc, no_path
+        As in `ordered_tables`.
+    table
+        uint8 or uint16 [lids, rows], changed in place.
+    """
     rows = len(edge_offset) - 1
     queue = np.empty(rows, dtype=np.int32)
     for lid in range(len(table)):

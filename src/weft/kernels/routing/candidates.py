@@ -1,4 +1,4 @@
-"""Sets of shortest-path edges, one per (target, row), kept once each."""
+"""Sets of shortest-path edges per (target, row), each distinct set kept once."""
 
 import numpy as np
 
@@ -10,8 +10,22 @@ from weft.kernels.routing.distances import bfs, next_edges
 def shortest_path_sets(edge_offset, edge_row, targets, set_id):
     """Fill set_id[target, row] and return the CSR of the sets, offsets and edges.
 
-    A set is looked up by a hash of its edges and compared edge by edge, so equal sets get one
-    number and unequal ones never share it. Numbers go by first use.
+    A set is found by a hash of its edges and compared edge by edge, so that equal sets, and only
+    they, share a number. Sets are numbered in the order of first use.
+
+    Parameters
+    ----------
+    edge_offset, edge_row
+        Of `weft.fabrics.graph.SwitchGraph`.
+    targets
+        int32: rows to make sets for.
+    set_id
+        int32 [rows, rows], changed in place where a row has a path to the target.
+
+    Returns
+    -------
+    set_offset, set_edge
+        int32 CSR over sets, as in `weft.routes.CandidateRoutes`.
     """
     rows = len(edge_offset) - 1
     hops = np.empty(rows, dtype=np.uint16)

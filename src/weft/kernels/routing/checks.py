@@ -1,4 +1,4 @@
-"""What the validator asks of tables: does every row arrive, over how many links, in a loop?"""
+"""Checks of forwarding tables: whether each row reaches each LID, path lengths, and loops."""
 
 import numpy as np
 
@@ -15,10 +15,10 @@ CIRCLES = 3
 def _trace_line(
     line, goal_row, goal_link, row_base, row_link, link_row, no_path, state, hops, stack
 ):
-    """Find for every row whether it arrives, following each row's way once.
+    """Fill the state of every row for one LID, following each row's path once.
 
-    Returns a row on a forwarding loop, or -1. hops counts links up to and including the one to
-    the destination.
+    Return a row on a forwarding loop, or -1. hops counts links, the one to the destination
+    included.
     """
     rows = len(row_base) - 1
     state[:] = 0
@@ -36,7 +36,7 @@ def _trace_line(
                 break
             if state[row] != 0:
                 break
-            state[row] = 255  # on the way being followed
+            state[row] = 255  # on the path being followed
             stack[depth] = row
             depth += 1
             base = row_base[row]
@@ -75,15 +75,38 @@ def check_tables(
 ):  # fmt: skip
     """Trace every LID from every row and sum up over source hosts.
 
-    best_hops[target_row[d], r] is the fewest links between the rows (`UNREACHED`: none).
-    row_sources[r] hosts send through row r, of which row_itself[r], 0 or 1, is the row and needs
-    no link to get there. A pair of hosts is routed when every LID of the destination arrives;
-    histogram[h] counts the pairs whose way to its first LID takes h links, detours[x] those that
-    take x links more than need be. target_weight[d] is 0 for a destination that is no host.
-    Loops found go to loop_lids and loop_rows, one per LID while there is room.
+    A pair of hosts is routed when the source reaches every LID of the destination.
 
-    Returns (pairs without a path, pairs that no cable connects, loops found, rows stranded or
-    circling over all LIDs).
+    Parameters
+    ----------
+    table
+        uint8 or uint16 [destinations << lmc, rows].
+    lmc, no_path
+        LID mask control, and the port that means "no path".
+    target_row, target_link
+        int32 [destinations]: destination_row and destination_link of
+        `weft.fabrics.graph.SwitchGraph`.
+    target_weight
+        int64 [destinations]: 0 for a destination that is not a host.
+    row_base, row_link, link_row
+        Of `weft.fabrics.graph.SwitchGraph`.
+    row_sources, row_itself
+        int64 [rows]: hosts that send through the row, and how many of them (0 or 1) are the row
+        itself and need no link to it.
+    best_hops
+        uint16 [rows, rows]: fewest edges between two rows, `UNREACHED` where there is no path.
+    histogram, detours
+        int64 [rows + 2], changed in place: pairs whose path to the first LID has h hops, and pairs
+        whose path has x hops more than a minimal one.
+    loop_lids, loop_rows
+        int32: filled with the LID and a row of each forwarding loop, one per LID, up to their
+        length.
+
+    Returns
+    -------
+    lost, apart, loops, lost_rows
+        Pairs without a path, those among them that no cables connect, LIDs with a loop, and (row,
+        LID) pairs that cables connect but the table does not.
     """
     rows = len(row_base) - 1
     state = np.empty(rows, dtype=np.uint8)
@@ -140,17 +163,28 @@ def list_unrouted(
     table, lmc, host_endpoint, target_row, target_link, host_row, row_base, row_link, link_row,
     no_path, pairs,
 ):  # fmt: skip
-    """List the pairs of hosts without a path to every LID, by destination; return how many.
+    """List the pairs of hosts without a path to every LID, by destination.
 
-    host_endpoint[h] is the destination that host h is and host_row[h] the row it sends through,
-    -1 for none. Only the first len(pairs) are kept.
+    Parameters
+    ----------
+    table, lmc, target_row, target_link, row_base, row_link, link_row, no_path
+        As in `check_tables`.
+    host_endpoint, host_row
+        int32 [hosts]: the host's destination and the row that it sends through, -1 for none.
+    pairs
+        int64 [pairs, 2]: filled with the first pairs (source, destination), as host numbers.
+
+    Returns
+    -------
+    int
+        The number of pairs, including those for which `pairs` has no room.
     """
     rows = len(row_base) - 1
     state = np.empty(rows, dtype=np.uint8)
     arrives = np.empty(rows, dtype=np.bool_)
     hops = np.empty(rows, dtype=np.int32)
     stack = np.empty(rows, dtype=np.int32)
-    found = 0
+    count = 0
     for host in range(len(host_row)):
         d = host_endpoint[host]
         known = d >= 0 and target_row[d] >= 0
@@ -167,16 +201,28 @@ def list_unrouted(
             if source == host:
                 continue
             if host_row[source] < 0 or not arrives[host_row[source]]:
-                if found < len(pairs):
-                    pairs[found, 0] = source
-                    pairs[found, 1] = host
-                found += 1
-    return found
+                if count < len(pairs):
+                    pairs[count, 0] = source
+                    pairs[count, 1] = host
+                count += 1
+    return count
 
 
 @njit(cache=True)
 def arriving_rows(table, lids, lid_row, lid_link, row_base, row_link, link_row, no_path, reached):
-    """Set reached[i, row] where what the row sends to LID i arrives."""
+    """Set reached[i, row] to whether the table leads from the row to lids[i].
+
+    Parameters
+    ----------
+    table, row_base, row_link, link_row, no_path
+        As in `check_tables`.
+    lids
+        int32: lines of the table to check.
+    lid_row, lid_link
+        int32 [len(lids)]: row that the LID's destination hangs from (-1: none), and the link to it.
+    reached
+        bool [len(lids), rows], changed in place.
+    """
     rows = len(row_base) - 1
     state = np.empty(rows, dtype=np.uint8)
     hops = np.empty(rows, dtype=np.int32)

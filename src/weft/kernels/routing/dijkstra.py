@@ -1,4 +1,4 @@
-"""Single-source shortest paths whose weights grow by the ways over them, as OpenSM's sssp."""
+"""Single-source shortest paths over edges whose weights grow with their use, as OpenSM's sssp."""
 
 import numpy as np
 
@@ -12,19 +12,42 @@ def weighted_tables(
     edge_offset, edge_row, edge_port, edge_back, row_rank, rank_row, row_weight, first_weight,
     turn_destination, destination_row, destination_port, hangs, lmc, no_path, table,
 ):  # fmt: skip
-    """Fill the lines of the destinations in the order in which they are listed.
+    """Fill the lines of the destinations in the given order.
 
-    Dijkstra from each destination outwards; then every edge of its tree gains the weights of the
-    rows that send over it. All weights begin at first_weight, above what any path can gain, so
-    that paths stay shortest. Of paths of equal weight OpenSM takes the one that its heap meets
-    first: rows enter the heap by row_rank (rank_row is the inverse), and after them the adapter
-    when the destination hangs from its row (hangs[d]) and is not the row itself.
+    Each destination runs Dijkstra's algorithm outwards; then every edge of its tree gains the
+    weights of the rows that send over it. All weights begin at first_weight, more than any path
+    can gain, so that paths stay minimal. Of paths of equal weight OpenSM takes the one that its
+    heap yields first: rows enter the heap by row_rank, and after them the adapter when the
+    destination is not the row itself.
+
+    Parameters
+    ----------
+    edge_offset, edge_row, edge_port, destination_row
+        Of `weft.fabrics.graph.SwitchGraph`.
+    edge_back
+        int32 [edges]: the edge of the same cable in the other direction.
+    row_rank, rank_row
+        int32 [rows]: each row's index in the order of the heap, and the inverse.
+    row_weight
+        int64 [rows]: flows that the row sends to each LID.
+    first_weight
+        Initial weight of an edge, in flows.
+    turn_destination
+        int32: the destinations to fill, in this order.
+    destination_port
+        int32 [destinations]: the port from its row to the destination, 0 for the row itself.
+    hangs
+        uint8 [destinations]: 1 when the destination is not a row itself.
+    lmc, no_path
+        LID mask control, and the port that means "no path".
+    table
+        uint8 or uint16 [lids, rows], changed in place.
     """
     rows = len(edge_offset) - 1
     weight = np.full(len(edge_row), first_weight, dtype=np.int64)
     distance = np.empty(rows + 1, dtype=np.int64)
     heap = np.empty(rows + 1, dtype=np.int32)
-    place = np.empty(rows + 1, dtype=np.int32)
+    position = np.empty(rows + 1, dtype=np.int32)
     by_edge = np.empty(rows, dtype=np.int32)
     order = np.empty(rows, dtype=np.int32)
     flow = np.empty(rows, dtype=np.int64)
@@ -37,7 +60,7 @@ def weighted_tables(
             line[goal] = destination_port[d]
             count = _dijkstra(
                 edge_offset, edge_row, weight, row_rank, rank_row, goal, hangs[d],
-                distance, heap, place, by_edge, order,
+                distance, heap, position, by_edge, order,
             )  # fmt: skip
             for k in range(count):
                 flow[order[k]] = row_weight[order[k]]
@@ -46,28 +69,28 @@ def weighted_tables(
                 edge = by_edge[row]
                 line[row] = edge_port[edge_back[edge]]
                 weight[edge] += flow[row]
-                # by_edge leads outwards, so the row it leaves is the next one of the way.
+                # by_edge leads outwards: its tail is the next row of the path.
                 flow[edge_row[edge_back[edge]]] += flow[row]
 
 
 @njit(cache=True)
 def _dijkstra(
     edge_offset, edge_row, weight, row_rank, rank_row, goal, hangs,
-    distance, heap, place, by_edge, order,
+    distance, heap, position, by_edge, order,
 ):  # fmt: skip
-    """List the rows by distance from the goal, with the edge by which each was met.
+    """List the rows by distance from the goal, with the edge that leads to each.
 
-    Heap nodes are the ranks of rows; the adapter, when there is one, comes after them all.
+    Nodes of the heap are indices in row_rank; the adapter, if there is one, is the last.
     """
     rows = len(by_edge)
     size = rows + hangs
     for k in range(size):
         distance[k] = _FAR
         heap[k] = k
-        place[k] = k
+        position[k] = k
     start = rows if hangs else row_rank[goal]
     distance[start] = 0
-    _up(heap, place, distance, start)
+    _up(heap, position, distance, start)
     count = 0
     while size > 0:
         node = heap[0]
@@ -76,43 +99,43 @@ def _dijkstra(
             break
         size -= 1
         heap[0] = heap[size]
-        place[heap[0]] = 0
-        _down(heap, place, distance, size)
+        position[heap[0]] = 0
+        _down(heap, position, distance, size)
         if node == rows:
             distance[row_rank[goal]] = 1
-            _up(heap, place, distance, place[row_rank[goal]])
+            _up(heap, position, distance, position[row_rank[goal]])
             continue
         row = rank_row[node]
         order[count] = row
         count += 1
         for edge in range(edge_offset[row], edge_offset[row + 1]):
             other = row_rank[edge_row[edge]]
-            # A row that has left the heap is nearer, and every weight is positive.
+            # Never true for a row that has left the heap: it is nearer, and weights are positive.
             if here + weight[edge] < distance[other]:
                 distance[other] = here + weight[edge]
                 by_edge[edge_row[edge]] = edge
-                _up(heap, place, distance, place[other])
+                _up(heap, position, distance, position[other])
     return count
 
 
 @njit(cache=True)
-def _up(heap, place, distance, at):
-    """Move a node of a heap of four children each towards the root."""
+def _up(heap, position, distance, at):
+    """Move a node of the heap, whose nodes have four children, towards the root."""
     node = heap[at]
     while at > 0:
         parent = (at - 1) >> 2
         if distance[node] >= distance[heap[parent]]:
             break
         heap[at] = heap[parent]
-        place[heap[at]] = at
+        position[heap[at]] = at
         at = parent
     heap[at] = node
-    place[node] = at
+    position[node] = at
 
 
 @njit(cache=True)
-def _down(heap, place, distance, size):
-    """Move the root down, past the nearest child; of equals the last."""
+def _down(heap, position, distance, size):
+    """Move the root down, past the nearest child; of equally near ones the last."""
     node = heap[0]
     at = 0
     while 4 * at + 1 < size:
@@ -123,7 +146,7 @@ def _down(heap, place, distance, size):
         if distance[node] <= distance[heap[best]]:
             break
         heap[at] = heap[best]
-        place[heap[at]] = at
+        position[heap[at]] = at
         at = best
     heap[at] = node
-    place[node] = at
+    position[node] = at

@@ -4,16 +4,16 @@ import numpy as np
 
 from weft.kernels.cache import njit
 
-#: Distances are 16 bits wide, so that a ring or a chain of any size that tables can hold fits.
+#: Distances are uint16, wide enough for a ring or a chain of any size that tables can hold.
 UNREACHED = 65535
 
 
 @njit(cache=True)
 def bfs(edge_offset, edge_row, root, hops, queue):
-    """Fill hops[r] with the links from row r to root; `UNREACHED` where there is no way.
+    """Fill hops[r] with the edges from row r to the root, `UNREACHED` where there is no path.
 
-    Cables work both ways, so a search from the root gives the distance to it. The first `tail`
-    entries of the queue, which is returned, are the rows reached, nearest first.
+    Cables are bidirectional, so a search from the root gives the distance to it. Return the number
+    of rows reached; that many entries of the queue list them, nearest first.
     """
     hops[:] = UNREACHED
     hops[root] = 0
@@ -36,7 +36,17 @@ def bfs(edge_offset, edge_row, root, hops, queue):
 
 @njit(cache=True)
 def bfs_many(edge_offset, edge_row, roots, hops):
-    """Fill hops[i, r], uint16, with the links from row r to row roots[i]."""
+    """Fill hops[i, r] with the edges from row r to row roots[i].
+
+    Parameters
+    ----------
+    edge_offset, edge_row
+        Of `weft.fabrics.graph.SwitchGraph`.
+    roots
+        int32.
+    hops
+        uint16 [len(roots), rows], changed in place: `UNREACHED` where there is no path.
+    """
     queue = np.empty(len(edge_offset), dtype=np.int32)
     for i in range(len(roots)):
         bfs(edge_offset, edge_row, roots[i], hops[i], queue)
@@ -44,15 +54,15 @@ def bfs_many(edge_offset, edge_row, roots, hops):
 
 @njit(cache=True)
 def updown(edge_offset, edge_row, edge_up, root, component_size, hops, down, queue):
-    """Distances to root over legal paths, up*/down*, one path per row so that tables can hold it.
+    """Fill hops with the distances to the root over up*/down* paths that one table line can hold.
 
-    edge_up[e] tells that edge e leads towards a root of the order. down[r] is 1 when the path of
-    row r only goes down; a row above may step into r only then.
+    edge_up[e] is 1 when edge e leads up. down[r] becomes 1 when the path of row r only leads down;
+    a row above r may send through r only then. Return the number of rows reached; the queue lists
+    them in the order of the search.
 
-    Each row first gets the shortest legal path that a search from the target meets (of equals
-    the down one), as OpenSM's does. That can leave rows without any; when it does, the search is
-    made again so that every row that has a down path uses it, which connects whatever the order
-    connects.
+    Each row first gets the shortest legal path of a search from the root (of equal ones that which
+    only leads down), as in OpenSM. Where that leaves rows without a path, the search is repeated
+    such that every row with a down path uses it, which connects all rows that the order connects.
     """
     tail = _shortest_first(edge_offset, edge_row, edge_up, root, hops, down, queue)
     if tail < component_size:
@@ -105,7 +115,7 @@ def _down_first(edge_offset, edge_row, edge_up, root, hops, down, queue):
                 down[other] = 1
                 queue[tail] = other
                 tail += 1
-    # The rest goes up to the nearest of them: a search from sources of unequal distance.
+    # Other rows go up to the nearest of these: a search from sources at different distances.
     for distance in range(UNREACHED - 1):
         further = False
         q = 0
@@ -129,12 +139,11 @@ def _down_first(edge_offset, edge_row, edge_up, root, hops, down, queue):
 
 @njit(cache=True)
 def next_edges(edge_offset, edge_row, edge_up, ordered, hops, down, rows, count, first, edges):
-    """List, for each of the rows, the edges that a shortest (legal) path may leave by.
+    """List, for each of the rows, the first edges of its shortest (legal) paths.
 
-    Edges of row r are edges[first[r]:first[r + 1]] only when rows are 0..count-1 in that order;
-    in general they are the run that first[r] and the returned counts tell, packed in the order of
-    `rows`. With ordered False any edge to a row one hop nearer will do; with True edges must also
-    keep to the order (see `updown`).
+    Those of rows[i] are edges[first[i]:first[i + 1]], by port. With ordered False they are all
+    edges to a row one hop nearer; with True they must also lead along up*/down* paths (see
+    `updown`). Return the number of edges listed.
     """
     filled = 0
     for i in range(count):

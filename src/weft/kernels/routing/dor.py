@@ -1,4 +1,4 @@
-"""Dimension order: of the shortest ways those of the first dimension, and what dimensions are."""
+"""Dimension-order routing over shortest paths, and detection of the dimensions."""
 
 import numpy as np
 
@@ -11,12 +11,27 @@ def dimension_tables(
     edge_offset, edge_row, edge_port, edge_key, order, destination_row, destination_port,
     num_endpoints, lmc, no_path, table,
 ):  # fmt: skip
-    """Fill tables so that every row sends by the first key that starts a shortest path.
+    """Fill tables so that every row sends by the lowest key that starts a shortest path.
 
-    Edges of one row with one key share what goes to their dimension: the one behind which fewest
-    LIDs are goes first, of equals the one that this destination's LIDs took least, of equals the
-    lowest port. Destinations are served in the order given, once for each offset of their LIDs;
-    switches (d >= num_endpoints) count for nothing and have one way for all their LIDs.
+    Parallel edges of one row and key share their dimension's destinations: each LID takes the edge
+    with the fewest LIDs so far, of equal ones that which fewest other LIDs of the destination use,
+    of equal ones the lowest port. Destinations are routed in the given order, once for each offset
+    of their LIDs; switches are not counted, and have one path for all their LIDs.
+
+    Parameters
+    ----------
+    edge_offset, edge_row, edge_port, destination_row
+        Of `weft.fabrics.graph.SwitchGraph`.
+    edge_key
+        int32 [edges]: the edge's number in the order of dimensions and directions.
+    order
+        int32: the destinations, in the order of routing.
+    destination_port
+        int32 [destinations]: the port from its row to the destination, 0 for the row itself.
+    num_endpoints, lmc, no_path
+        Destinations from num_endpoints on are switches; the port that means "no path".
+    table
+        uint8 or uint16 [lids, rows], changed in place.
     """
     rows = len(edge_offset) - 1
     lids = 1 << lmc
@@ -68,7 +83,7 @@ def dimension_tables(
 
 @njit(cache=True)
 def _next_edges(edge_offset, edge_row, edge_key, hops, queue, count, first, edges):
-    """List edges[first[i]:first[i + 1]] of least key that lead row queue[i] nearer, by port."""
+    """List as edges[first[i]:first[i + 1]] those of lowest key from queue[i] to a nearer row."""
     first[1] = 0
     for i in range(1, count):
         row = queue[i]
@@ -106,18 +121,26 @@ def _join(parent, a, b):
 
 @njit(cache=True)
 def product_classes(edge_offset, edge_row, edge_tail, hops, parent):
-    """Join the edges of a connected graph that lie in one factor of it as a Cartesian product.
+    """Join the edges of a connected graph that belong to one factor of a Cartesian product.
 
-    parent[e], changed in place, ends as the first edge of the class of e; hops[r, s] is the
-    distance. Edges xy and uv are of one class when d(x, u) + d(y, v) differs from
-    d(x, v) + d(y, u), where it is enough that one of them is of a spanning tree, and so are xy
-    and xz when x is the only neighbour of both y and z. The classes are what follows from these.
+    Edges xy and uv are related when d(x, u) + d(y, v) differs from d(x, v) + d(y, u) (it suffices
+    to compare the edges of a spanning tree with all), and edges xy and xz when x is the only
+    common neighbour of y and z. The classes are the transitive closure of both relations.
+
+    Parameters
+    ----------
+    edge_offset, edge_row, edge_tail
+        int32: the graph, as in `weft.fabrics.graph.SwitchGraph`.
+    hops
+        uint16 [rows, rows]: distances.
+    parent
+        Integer [edges], changed in place: the first edge of the class of each edge.
     """
     rows = len(edge_offset) - 1
     edges = len(edge_row)
     for e in range(edges):
         parent[e] = e
-    # The tree of first edges towards row 0.
+    # The spanning tree: each row's first edge towards row 0.
     for x in range(1, rows):
         tree = edge_offset[x]
         while hops[0, edge_row[tree]] + 1 != hops[0, x]:

@@ -1,21 +1,21 @@
-"""Fat-tree routing as OpenSM's `ftree` does it: down and up from each destination in turn."""
+"""Fat-tree routing as in OpenSM's `ftree`: down and up from one destination after the other."""
 
 import numpy as np
 
 from weft.kernels.cache import njit
 from weft.kernels.records import record_type
 
-#: A row that the current destination has not reached yet.
+#: Hops of a row that the search from the current destination has not reached.
 UNSET = 65535
 
-# Phases of a frame of the walk upwards: what it does when it comes up again.
+# Phases of a frame of the search upwards: where it continues.
 _ENTER, _SECONDARY, _SIBLINGS, _BACK_DOWN, _ROOT = range(5)
 
-#: A row on the way down, the next of its groups, whether an adapter gained below it, and the group
-#: and port by which it went on.
+#: A frame of the search downwards: the row, the next of its groups, whether (`made`) an adapter
+#: below it got a path, and the group and port of the step to the next frame.
 DOWN = record_type(row="i4", next_group="i4", made="i4", group="i4", port="i4")
-#: A row on the way up, and where it was come from; whether it is on the main path, how often a root
-#: may go down again, hops to the target, the phase, and as in `DOWN`.
+#: A frame of the search upwards: the row and the row before it, whether it is on the main path, how
+#: often a root may go down again, hops to the target, the phase, and the rest as in `DOWN`.
 UP = record_type(
     row="i4", came_from="i4", main="i4", credit="i4", hops="i4", phase="i4", next_group="i4",
     group="i4", port="i4", made="i4",
@@ -24,7 +24,7 @@ UP = record_type(
 
 @njit(cache=True)
 def _sort_by_load(order, start, stop, count, place):
-    """Sort groups by count, then place, keeping the order of equals; they mostly are in order."""
+    """Sort groups by count, then `place` (stable insertion sort: mostly sorted already)."""
     for i in range(start + 1, stop):
         group = order[i]
         j = i
@@ -41,7 +41,7 @@ def _sort_by_load(order, start, stop, count, place):
 
 @njit(cache=True)
 def _least(group, port_start, used):
-    """Port of a group that is used least, of equals the first."""
+    """Return the least used port of a group, of equal ones the first."""
     best = port_start[group]
     for port in range(best + 1, port_start[group + 1]):
         if used[port] < used[best]:
@@ -51,33 +51,33 @@ def _least(group, port_start, used):
 
 @njit(cache=True)
 def _idle(row, hops, with_siblings, start, family, served, changed):
-    """Nobody below a row at this distance gains by it, and its groups are in order."""
+    """Return whether no row below gets a shorter path via this one and its groups are sorted."""
     if changed[row] or served[family[row]] > hops:
         return False
     return not with_siblings or start[3 * row + 2] == start[3 * row + 1]
 
 
 @njit(cache=True)
-def _pass_by(row, start, adapters, turn):
-    """Do what a walk down from an idle row would: whether it has adapters."""
+def _pass_by(row, start, adapters, next_down):
+    """Update an idle row as a search down from it would; return whether it has adapters."""
     if adapters[row] == 0:
         return False
-    turn[row] += 1
-    if turn[row] == start[3 * row + 1] - start[3 * row]:
-        turn[row] = 0
+    next_down[row] += 1
+    if next_down[row] == start[3 * row + 1] - start[3 * row]:
+        next_down[row] = 0
     return True
 
 
 @njit(cache=True)
 def _go_down(
     root, came_from, first_hops, with_siblings, start, order, head, place, port_start, remote_port,
-    group_up, port_up, changed, turn, adapters, family, served, hops, line, stack,
+    group_up, port_up, changed, next_down, adapters, family, served, hops, line, stack,
 ):  # fmt: skip
-    """Give every row below `root` that gains by it the way up to it; whether any adapter gained.
+    """Give every row below `root` the port towards it where that is shorter.
 
-    Rows below are met group by group, least loaded first. Loads grow only on ways that end at a
-    row with adapters. Rows of one family have the same rows below them: where one of them was no
-    farther from the target, the others have nothing to give.
+    Return whether any adapter got a path. Groups are searched least loaded first. Loads grow only
+    on paths that end at a row with adapters. Rows of one family have the same rows below: after
+    one of them was searched from the same or a shorter distance, the others are skipped.
     """
     depth = 0
     stack[0].row = root
@@ -132,7 +132,7 @@ def _go_down(
             if not _idle(other, further, with_siblings, start, family, served, changed):
                 below = other
                 break
-            if _pass_by(other, start, adapters, turn):
+            if _pass_by(other, start, adapters, next_down):
                 made = True
                 group_up[group] += 1
                 port_up[port] += 1
@@ -148,9 +148,9 @@ def _go_down(
             continue
         served[family[row]] = min(served[family[row]], first_hops + depth)
         if made and siblings > down:
-            turn[row] += 1
-            if turn[row] == siblings - down:
-                turn[row] = 0
+            next_down[row] += 1
+            if next_down[row] == siblings - down:
+                next_down[row] = 0
         if depth == 0:
             return made
         depth -= 1
@@ -164,14 +164,14 @@ def _go_down(
 @njit(cache=True)
 def _route(
     target, main, credit, first_hops, dummy, rank, is_leaf, start, order, head, place, port_start,
-    remote_port, group_up, port_up, group_down, port_down, changed, turn, adapters, family, served,
-    hops, line, no_path, stack, frames,
+    remote_port, group_up, port_up, group_down, port_down, changed, next_down, adapters, family,
+    served, hops, line, no_path, stack, frames,
 ):  # fmt: skip
     """Route one destination from the row that it hangs from.
 
-    From each row the ways of the rows below are set first, then the least loaded group up is
-    taken, which counts on the main path, and from there the same; all other groups up follow as
-    secondary ways, then cables within the level.
+    At each row the ports of the rows below are set first. Then the least loaded group up is
+    followed, which adds to the loads on the main path, and the same is done from there. All other
+    groups up follow as secondary paths, then the cables within the level.
     """
     depth = 0
     frames[0].row = target
@@ -205,17 +205,17 @@ def _route(
         if frame.phase == _ENTER:
             frame.made = _go_down(
                 row, frame.came_from, frame.hops, not dummy, start, order, head, place,
-                port_start, remote_port, group_up, port_up, changed, turn, adapters, family, served,
-                hops, line, stack,
+                port_start, remote_port, group_up, port_up, changed, next_down, adapters, family,
+                served, hops, line, stack,
             )  # fmt: skip
             if rank[row] == 0:
                 frame.phase = _ROOT
                 frame.next_group = siblings - down if frame.credit == 0 else 0
                 if frame.credit > 0 and siblings > down:
-                    turn[row] += 1
-                    if turn[row] == siblings - down:
-                        turn[row] = 0
-                    frame.port = turn[row]
+                    next_down[row] += 1
+                    if next_down[row] == siblings - down:
+                        next_down[row] = 0
+                    frame.port = next_down[row]
             else:
                 _sort_by_load(order, up, stop, group_down, place)
                 frame.phase = _SECONDARY
@@ -236,7 +236,7 @@ def _route(
                     frame.next_group = up + 1
         if frame.phase == _ROOT:
             while push < 0 and frame.next_group < siblings - down:
-                # With turns left a root goes down again, from where it left off.
+                # With credit left a root goes down again, from its next group down.
                 push = head[order[down + frame.port]]
                 push_main = frame.main
                 push_credit = frame.credit - 1
@@ -267,7 +267,7 @@ def _route(
                             port = _least(group, port_start, port_down)
                         line[other] = remote_port[port]
                         hops[other] = above
-                        if _pass_by(other, start, adapters, turn):
+                        if _pass_by(other, start, adapters, next_down):
                             frame.made = 1
                         continue
                     push = other
@@ -330,19 +330,40 @@ def ftree_tables(
     rank, levels, is_leaf, start, order, head, place, port_start, remote_port, family,
     job_destination, job_row, job_port, job_main, job_credit, no_path, table,
 ):  # fmt: skip
-    """Fill the lines of all destinations listed, in their order; OpenSM's `ftree`.
+    """Fill the lines of all destinations of a list of jobs, as OpenSM's `ftree`.
 
-    The ports of row r form groups, one for each neighbour: order[start[3 r]:start[3 r + 1]] lead
-    down (to adapters, with head -1, or rows of greater rank), up to start[3 r + 2] to rows of the
-    same rank and up to start[3 r + 3] upwards. Group g has ports port_start[g] to
-    port_start[g + 1], and remote_port[p] is the port at the other end of each. Of equally loaded
-    groups the one of the lower place goes first. Rows of one family[r] have the same rows below.
-    Rows of rank -1 take no part.
+    The ports of a row form groups, one per neighbour.
 
-    Job j routes destination job_destination[j], or, when that is -1, one that is missing and only
-    counts, from job_row[j], which sends to it by job_port[j], 0 when it is the row itself. Only
-    main jobs (job_main) add to the loads on the way up; job_credit is how often a way may turn
-    from down to up again.
+    Parameters
+    ----------
+    rank
+        int32 [rows]: OpenSM's rank, 0 at the roots; -1 for a row outside the tree.
+    levels
+        Number of ranks.
+    is_leaf
+        bool or uint8 [rows].
+    start, order
+        int32 [3 rows + 1], int32 [groups]: order[start[3 r]:start[3 r + 1]] are row r's groups
+        down (to adapters or rows of greater rank), up to start[3 r + 2] those to rows of the same
+        rank, up to start[3 r + 3] those up. `order` is changed in place.
+    head
+        int32 [groups]: the row that the group leads to, -1 for an adapter.
+    place
+        int32 [groups]: of equally loaded groups the lowest is first.
+    port_start, remote_port
+        int32 CSR over groups: the port at the other end of each port.
+    family
+        int32 [rows]: equal for rows that have the same rows below.
+    job_destination, job_row, job_port
+        int32 [jobs]: the destination (-1 for a missing one that only adds to the loads), its row,
+        and the row's port to it, 0 for the row itself.
+    job_main, job_credit
+        Integer [jobs]: whether the job adds to the loads upwards, and how often its paths may lead
+        up again after down.
+    no_path
+        The port that means "no path".
+    table
+        uint8 or uint16 [destinations, rows], changed in place.
     """
     rows = len(rank)
     groups = len(head)
@@ -352,7 +373,7 @@ def ftree_tables(
     port_up = np.zeros(ports, dtype=np.int32)
     port_down = np.zeros(ports, dtype=np.int32)
     changed = np.zeros(rows, dtype=np.bool_)
-    turn = np.zeros(rows, dtype=np.int32)
+    next_down = np.zeros(rows, dtype=np.int32)
     adapters = np.zeros(rows, dtype=np.int32)
     for row in range(rows):
         for k in range(start[3 * row], start[3 * row + 1]):
@@ -380,5 +401,5 @@ def ftree_tables(
         _route(
             target, job_main[j], job_credit[j], first, dummy, rank, is_leaf, start, order, head,
             place, port_start, remote_port, group_up, port_up, group_down, port_down, changed,
-            turn, adapters, family, served, hops, line, no_path, stack, frames,
+            next_down, adapters, family, served, hops, line, no_path, stack, frames,
         )  # fmt: skip

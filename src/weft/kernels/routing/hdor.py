@@ -1,13 +1,13 @@
-"""Shortest ways over routers and lines that keep to an order of dimensions where they can.
+"""Shortest paths over routers and lines that keep to an order of dimensions where they can.
 
-Rows are routers or switches of lines. A line as a whole is one more node: number ``rows + l``. A
-joint is a router's way into a line: the parallel cables between the router and one switch of the
-line. Those of a node are ``node_joint[node_offset[node]:node_offset[node + 1]]``.
+Rows are routers or switches of lines. Line l as a whole is one more node, number ``rows + l``. A
+joint is the set of parallel cables between a router and one switch of a line. Those of a node are
+``of_node[node_offset[node]:node_offset[node + 1]]`` of `Joints`.
 
-The switches of line l are ``line_switch[line_start[l]:line_start[l + 1]]``, and rank[row] is a
-switch's number among them. From ``inner_base[t]`` on, three arrays tell for every switch of t's
-line how it reaches t inside the line: the hops, whether the way only goes down (1), goes up first
-(0) or takes what edges there are (`ANY_EDGE`), and in `inner_order` their ranks, nearest first.
+The switches of line l are ``switches[start[l]:start[l + 1]]`` of `Lines`; rank[row] is a switch's
+index among them. From ``base[t]`` on, three arrays describe for every switch of t's line its path
+to t inside the line: `hops`; `down`, which is 1 for a path that only leads down, 0 for one that
+leads up first and `ANY_EDGE` for one over any edges; and `order`, the ranks, nearest first.
 """
 
 from typing import Any, NamedTuple
@@ -26,13 +26,14 @@ class Edges(NamedTuple):
     Parameters
     ----------
     offset, row, port
-        int32: `weft.fabrics.SwitchGraph`'s edges by row, where they lead, and their ports.
+        int32: edge_offset, edge_row and edge_port of `weft.fabrics.graph.SwitchGraph`.
     back, up
-        int32 and uint8 [edges]: edge back over the same cable, and whether it leads up in a line.
+        int32 and uint8 [edges]: the edge of the same cable in the other direction, and whether the
+        edge leads up in a line.
     cost
-        float64 [edges]: 1 / Gb/s.
+        float64 [edges]: 1 / rate, per Gbit/s.
     row_base, of_slot
-        Edge of port ``p`` of row ``r``, at ``row_base[r] + p``.
+        int32: row_base and slot_edge of `SwitchGraph`.
     """
 
     offset: Any
@@ -51,12 +52,12 @@ class Lines(NamedTuple):
     Parameters
     ----------
     of_row, rank, base
-        int32, int32 and int64 [rows]: line of a row, -1 for a router, number among the switches
-        of its line, and where its entries in `hops`, `down` and `order` begin.
+        int32, int32 and int64 [rows]: line of a row, -1 for a router; index among the switches of
+        its line; start of its entries in `hops`, `down` and `order`.
     start, switches
-        int32: switches by line.
+        int32 CSR over lines: the switches.
     hops, down, order
-        uint16, uint8 and int32: how the switches of a line reach each other.
+        uint16, uint8 and int32: paths between the switches of a line.
     """
 
     of_row: Any
@@ -70,18 +71,18 @@ class Lines(NamedTuple):
 
 
 class Joints(NamedTuple):
-    """Ways of routers into lines; all int32.
+    """Joints of routers and lines; all int32.
 
     Parameters
     ----------
     node_offset, of_node
-        Joints by node, a router's in the order of dimensions.
+        CSR over nodes: the joints, a router's in the order of dimensions.
     router, line, switch
-        Of each joint: its ends, and the switch of the line.
+        [joints]: router, line, and the switch of the line.
     edge_offset, edges
-        Edges of each joint from the router to the line.
+        CSR over joints: the edges from the router to the line.
     position
-        [lines]: place of a line's dimension in the order.
+        [lines]: index of the line's dimension in the order.
     """
 
     node_offset: Any
@@ -95,18 +96,18 @@ class Joints(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """Where packets go.
+    """Destinations to route, and the hosts that send.
 
     Parameters
     ----------
     rows
-        int32: rows in the order in which their trees are chosen.
+        int32: target rows, in the order in which their trees are chosen.
     offset, destinations
-        int32: destinations by row.
+        int32 CSR over rows: the destinations.
     ports
-        int32 [destinations]: port of the row that leads to each.
+        int32 [destinations]: the port from its row to the destination, 0 for the row itself.
     sources
-        int64 [rows]: hosts that send from each row.
+        int64 [rows]: hosts that send through each row.
     num_endpoints
         Destinations from this number on are switches.
     """
@@ -124,13 +125,25 @@ def inner_ways(
     edge_offset, edge_row, edge_up, line_start, rank, line_of, has_joints, inner_base,
     inner_hops, inner_down, inner_order, lost,
 ):  # fmt: skip
-    """Find the legal ways inside lines; see the module.
+    """Find the legal paths inside lines; see the module.
 
-    edge_offset, edge_row and edge_up are a graph of the cables inside lines alone, whose vertices
-    are the entries of line_switch; rank, line_of, has_joints and inner_base are theirs, too.
-    lost[l] becomes the number of pairs of switches with joints of line l between which the order
-    of the edges allows no way. Where there is none, as between two tops, the way leads by any
-    edges to the nearest switch that has one: such a switch is on no way that comes from a router.
+    A switch without a legal path to the target, such as one top switch to another, takes any edges
+    to the nearest switch that has one. No path from a router crosses such a switch.
+
+    Parameters
+    ----------
+    edge_offset, edge_row, edge_up
+        int32, int32 and uint8: the graph of the cables inside lines. Its vertices are the entries
+        of `Lines.switches`.
+    line_start
+        int32 [lines + 1]: vertices of each line.
+    rank, line_of, has_joints, inner_base
+        int32, int32, uint8 and int64 [vertices]: index in the line, line, whether the switch has
+        joints, and the start of its entries in the next three arrays.
+    inner_hops, inner_down, inner_order
+        uint16, uint8 and int32: filled with `hops`, `down` and `order` of `Lines`.
+    lost
+        int64 [lines]: filled with the pairs of switches with joints that no legal path connects.
     """
     vertices = len(rank)
     hops = np.empty(vertices, dtype=np.uint16)
@@ -168,7 +181,7 @@ def inner_ways(
 
 @njit(cache=True)
 def _extend(edge_offset, edge_row, hops, down, queue, count):
-    """Join the vertices that have no legal way to the nearest that do; see `inner_ways`."""
+    """Connect the vertices without a legal path to the nearest that have one; see `inner_ways`."""
     head = 0
     while head < count:
         row = queue[head]
@@ -187,30 +200,30 @@ def _extend(edge_offset, edge_row, hops, down, queue, count):
 def hdor_tables(edges, lines, joints, targets, passes, no_path, load, steps, turns, table):
     """Fill the forwarding tables of all destinations, in the order of `targets.rows`.
 
-    Each path crosses the fewest lines that it can. Of these it takes one with the fewest turns
-    against the order, from a line to one of no later dimension; of these a router takes the
-    earliest dimension, and a line the way out that has least such traffic so far. Of parallel
-    cables, and of the legal paths inside a line, the one is taken that carries least. The flows of
-    every tree are added to the loads; paths to switches weigh nothing.
+    Each path crosses as few lines as possible. Of these paths the one with the fewest turns against
+    the order (from a line to one of no later dimension) is used; of equal ones, a router takes the
+    earliest dimension, and a line the exit with the least traffic from such turns so far. Of
+    parallel cables, and of the legal paths inside a line, the least loaded is used. The flows of
+    every tree are added to the loads; paths to switches add none.
 
     Parameters
     ----------
     edges, lines, joints, targets
         `Edges`, `Lines`, `Joints` and `Targets`.
     passes
-        How often each tree is chosen. On every pass but the first a tree keeps its joints, which
-        `steps` remembers, but its cables and its paths inside lines are chosen anew.
+        How often each tree is chosen. On every pass but the first a tree keeps its joints (kept in
+        `steps`), but its cables and its paths inside lines are chosen again.
     no_path
-        The port that stands for no path.
+        The port that means "no path".
     load
-        int64 [edges], of zeros: receives the flows of each edge.
+        int64 [edges]: zeros, filled with the flows of each edge.
     steps
-        int32 [rows, nodes]: scratch; of no rows for a single pass.
+        int32 [rows, nodes]: scratch; [0, nodes] for a single pass.
     turns
-        uint8 [rows, rows]: receives the turns against the order on the path to one row from
-        another, 255 at most or when there is none.
+        uint8 [rows, rows]: filled with the turns against the order on the path to the first row
+        from the second, at most 255, which also means "no path".
     table
-        uint8 or uint16 [destinations, rows]: receives the ports.
+        uint8 or uint16 [destinations, rows]: filled with ports.
     """
     rows = len(edges.offset) - 1
     nodes = len(joints.node_offset) - 1
@@ -223,19 +236,20 @@ def hdor_tables(edges, lines, joints, targets, passes, no_path, load, steps, tur
     inner_flow = np.zeros(rows, dtype=np.int64)
     passing = np.zeros(rows, dtype=np.int64)
     chosen = np.empty(rows, dtype=np.int32)
-    # The rate of each joint, and the flows against the order that leave a line by it so far.
+    # Of each joint: the rate, and the flows so far that leave a line by it and turn against the
+    # order.
     width = np.zeros(len(joints.router), dtype=np.float64)
     strays = np.zeros(len(joints.router), dtype=np.float64)
     for j in range(len(joints.router)):
         for k in range(joints.edge_offset[j], joints.edge_offset[j + 1]):
             width[j] += 1.0 / edges.cost[joints.edges[k]]
-    for turn in range(passes):
+    for round_ in range(passes):
         for g in targets.rows:
-            if turn and targets.destinations[targets.offset[g]] >= targets.num_endpoints:
-                continue  # only the switch itself: its ways weigh nothing and stay
+            if round_ and targets.destinations[targets.offset[g]] >= targets.num_endpoints:
+                continue  # only the switch itself: its paths carry no load and stay
             root = g if lines.of_row[g] < 0 else rows + lines.of_row[g]
             count = _search(joints, root, rows, hops, queue)
-            if turn == 0:
+            if round_ == 0:
                 _choose(joints, queue, count, rows, hops, width, strays, step, against)
                 if passes > 1:
                     for node in range(nodes):  # a slice would take seconds to compile
@@ -253,10 +267,10 @@ def hdor_tables(edges, lines, joints, targets, passes, no_path, load, steps, tur
             for t in range(targets.offset[g], targets.offset[g + 1]):
                 d = targets.destinations[t]
                 weighs = d < targets.num_endpoints
-                if turn and not weighs:
+                if round_ and not weighs:
                     continue
                 line_d = table[d]
-                if turn == 0:
+                if round_ == 0:
                     line_d[:] = no_path
                     line_d[g] = targets.ports[d]
                 for i in range(count):
@@ -266,7 +280,7 @@ def hdor_tables(edges, lines, joints, targets, passes, no_path, load, steps, tur
                         j = step[node]
                         if node >= rows:
                             leave = joints.switch[j]
-                        if turn:
+                        if round_:
                             load[edges.of_slot[edges.row_base[leave] + line_d[leave]]] -= flow[node]
                         best = _lightest(
                             joints.edges, joints.edge_offset[j], joints.edge_offset[j + 1],
@@ -275,7 +289,7 @@ def hdor_tables(edges, lines, joints, targets, passes, no_path, load, steps, tur
                         line_d[leave] = edges.port[best]
                         if weighs:
                             load[best] += flow[node]
-                            if turn == 0 and node >= rows and against[node] > 0:
+                            if round_ == 0 and node >= rows and against[node] > 0:
                                 strays[j] += flow[node]
                     line = node - rows
                     if line < 0 or lines.start[line + 1] - lines.start[line] == 1:
@@ -286,28 +300,28 @@ def hdor_tables(edges, lines, joints, targets, passes, no_path, load, steps, tur
                         if hops[router] > hops[node] and step[router] == j:
                             inner_flow[joints.switch[j]] += flow[router]
                     _inside(
-                        edges, lines, leave, line, turn > 0, weighs, load, inner_cost, inner_flow,
+                        edges, lines, leave, line, round_ > 0, weighs, load, inner_cost, inner_flow,
                         passing, chosen, line_d,
                     )  # fmt: skip
 
 
 @njit(cache=True)
 def _note_turns(lines, queue, count, rows, against, turns):
-    """Write the turns of every row's way, those of a line for all its switches."""
+    """Fill the turns of every row's path; all switches of a line get those of the line."""
     turns[:] = 255
     for i in range(count):
         node = queue[i]
-        found = min(against[node], 255)
+        capped = min(against[node], 255)
         if node < rows:
-            turns[node] = found
+            turns[node] = capped
         else:
             for k in range(lines.start[node - rows], lines.start[node - rows + 1]):
-                turns[lines.switches[k]] = found
+                turns[lines.switches[k]] = capped
 
 
 @njit(cache=True)
 def _search(joints, root, rows, hops, queue):
-    """Breadth-first search over routers and lines; returns how many nodes the queue lists."""
+    """Search routers and lines breadth first; return how many nodes the queue lists."""
     hops[:] = -1
     hops[root] = 0
     queue[0] = root
@@ -327,7 +341,7 @@ def _search(joints, root, rows, hops, queue):
 
 @njit(cache=True)
 def _choose(joints, queue, count, rows, hops, width, strays, step, against):
-    """Choose the joint by which each node but the first goes on; see `hdor_tables`."""
+    """Choose each node's next joint, for all nodes but the first; see `hdor_tables`."""
     step[queue[0]] = -1
     against[queue[0]] = 0
     for i in range(1, count):
@@ -358,7 +372,10 @@ def _choose(joints, queue, count, rows, hops, width, strays, step, against):
 
 @njit(cache=True)
 def _lightest(candidates, start, stop, back, backwards, more, load, cost):
-    """Of parallel edges the one that is fullest last with a flow more; backwards, of those back."""
+    """Return the parallel edge with the least load times cost when `more` flows are added.
+
+    With `backwards`, choose among the reverse edges of the candidates.
+    """
     least = np.inf
     best = -1
     for k in range(start, stop):
@@ -374,10 +391,10 @@ def _lightest(candidates, start, stop, back, backwards, more, load, cost):
 def _inside(
     edges, lines, leave, line, again, weighs, load, inner_cost, inner_flow, passing, chosen, line_d,
 ):  # fmt: skip
-    """Send everything inside a line to the switch where it leaves, over the lightest legal ways.
+    """Route all flows inside a line to the switch `leave`, over the least loaded legal paths.
 
-    inner_flow holds what comes in at each switch and is left at 0. Again means that the line of
-    the table and the loads hold ways already, to be taken out and chosen anew.
+    inner_flow holds the flows that enter at each switch and is reset to 0. With `again`, the paths
+    in `line_d` and their loads are first removed.
     """
     base = lines.base[leave]
     first = lines.start[line]

@@ -1,30 +1,31 @@
-"""Ways into lanes so that no lane's channel dependency graph has a cycle.
+"""Assignment of paths to lanes such that no lane's channel dependency graph has a cycle.
 
-A lane keeps an order of all edges in which every dependency it holds goes forward (Pearce and
-Kelly 2006). A dependency that goes backward needs a search between its two ends only: it closes a
-cycle, or those edges are put in order anew. Dependency ``k`` of edge ``e`` is number
-``first_wait[e] + k``, k being the number of the outgoing edge among those of the row at its head;
-what lanes hold it, or can no longer take it, are two words of bits.
+A lane keeps an order of all edges in which each of its dependencies leads forward (Pearce and Kelly
+2006). A new dependency that leads backward needs a search only between its two edges: either it
+closes a cycle, or the edges between are reordered. Dependency ``k`` of edge ``e`` has number
+``first_wait[e] + k``, where k is the index of the second edge among those that leave e's head; two
+words of bits hold the lanes that contain it and those in which it would close a cycle.
 
-Most ways that a lane cannot take are told at once by bits of what followed what when they were last
-counted, every so often: a lane only ever gains dependencies, so what closed a cycle then does now.
+Most paths that a lane cannot accept are rejected without a search, by a bit matrix of the edges
+that follow each edge. It is recomputed from time to time; an old one stays valid, because a lane
+never loses a dependency.
 """
 
 import numpy as np
 
 from weft.kernels.cache import njit
 
-#: Most edges for which the bits of what follows what are kept, up to 8 MB a lane.
+#: Most edges for which the bit matrix is kept, up to 8 MB per lane.
 MOST_COUNTED = 8192
 
-#: What follows what is counted anew when a lane has looked at this many times its edges; it takes
-#: about as long as that.
+#: The bit matrix is recomputed after visits to this many times the number of edges, which take
+#: about as long as the computation.
 COUNT_AFTER = 32
 
-#: What `fit_ways` returns when a line of the table sends packets round for ever.
+#: Result of `fit_ways` when a line of the table has a forwarding loop.
 CIRCLE = -1
 
-#: What it returns when the work is more than it may be.
+#: Result of `fit_ways` when the work exceeds the limit.
 GAVE_UP = -2
 
 
@@ -33,38 +34,38 @@ def fit_ways(
     table, lids, row_base, slot_edge, edge_offset, edge_row, edge_tail, edge_back, first_wait,
     counts, groups, num_groups, max_lanes, max_work, enough, place, lane_of,
 ):  # fmt: skip
-    """Give each way the first lane that takes all its dependencies without a cycle.
+    """Assign each path to the first lane that accepts all its dependencies without a cycle.
 
     Parameters
     ----------
     table, row_base, slot_edge, edge_offset, edge_row, edge_tail
-        As in `TableRoutes` and `SwitchGraph`.
+        Of `weft.routes.TableRoutes` and `weft.fabrics.graph.SwitchGraph`.
     lids
-        Lines of the table to serve.
+        Integer: lines of the table whose paths are assigned.
     edge_back
-        int32 [edges]: the edge back over the same cable.
+        int32 [edges]: the edge of the same cable in the other direction.
     first_wait
-        int64 [edges + 1], see the module.
+        int64 [edges + 1]: first dependency of each edge; see the module.
     counts
-        uint8 [rows]: 1 where the ways from a row count.
+        uint8 [rows]: 1 where paths from the row need a lane.
     groups
-        uint8 [lids, rows]: ways of group 0 are served first, then those of 1, and so on below
-        num_groups; within a group by LID, and nearest to the destination first.
+        uint8 [lids, rows]: group of each path. Paths are assigned by group, within a group by LID,
+        and of one LID nearest to the destination first.
+    num_groups
+        Number of groups.
     max_lanes
         At most 16.
-    max_work
-        Edges to look at before giving up,
-    enough
-        when so many lanes are in use by then or later.
+    max_work, enough
+        Give up after visiting max_work edges once at least `enough` lanes are in use.
     place
-        int32 [max_lanes, edges]: an order of the edges to begin with, for each lane; changed.
+        int32 [max_lanes, edges]: an initial order of the edges for each lane, changed in place.
     lane_of
-        uint8 [lids, rows]: the lane of each way, `max_lanes` when none takes it; filled.
+        uint8 [lids, rows]: filled with the lane of each path, `max_lanes` when none accepts it.
 
     Returns
     -------
     int
-        `CIRCLE`, `GAVE_UP`, or how many edges were looked at, a measure of the work done.
+        `CIRCLE`, `GAVE_UP`, or the number of edges visited, a measure of the work.
     """
     rows = len(row_base) - 1
     edges = len(edge_row)
@@ -120,13 +121,13 @@ def fit_ways(
                         break
                     if barred_from[row] & bit:
                         continue
-                    looked = take_way(
+                    visited = take_way(
                         row, lane, ahead, edge_offset, edge_row, edge_tail, edge_back, first_wait,
                         held, barred, place[lane], fresh, mark, later, earlier, room,
                         behind, effort,
                     )  # fmt: skip
-                    work += abs(looked)
-                    if looked > 0:
+                    work += abs(visited)
+                    if visited > 0:
                         lane_of[i, row] = lane
                         held_by[row] |= bit
                         break
@@ -137,9 +138,10 @@ def fit_ways(
 
 @njit(cache=True)
 def _outwards(line, row_base, slot_edge, edge_row, counts, group_of, group, ahead, state, order):
-    """List the rows on the ways of a group nearest the destination first; see `fit_ways`.
+    """List the rows on the paths of a group, nearest to the destination first; see `fit_ways`.
 
-    ahead[row] becomes the edge by which a row sends, -1 when it sends to no row.
+    ahead[row] becomes the edge by which a row sends, -1 when it sends to no row. Return the number
+    of rows, or `CIRCLE`.
     """
     state[:] = 0
     count = 0
@@ -147,7 +149,7 @@ def _outwards(line, row_base, slot_edge, edge_row, counts, group_of, group, ahea
     for start in range(len(order)):
         if not counts[start] or group_of[start] != group:
             continue
-        # Rows of the way not met before are piled up at the end of the list, then turned over.
+        # New rows of the path are stacked at the end of the list, then moved in reverse order.
         row = start
         piled = top
         while state[row] == 0:
@@ -171,7 +173,10 @@ def _outwards(line, row_base, slot_edge, edge_row, counts, group_of, group, ahea
 
 @njit(cache=True)
 def empty_behind(lanes, edges):
-    """Room for the bits of what follows what: bit f of row e of a lane, f to be met after e."""
+    """Return an empty bit matrix per lane: bit f of line e is set when edge f follows edge e.
+
+    uint64 [lanes, edges, words], or [lanes, 0, 0] for more than `MOST_COUNTED` edges.
+    """
     if edges > MOST_COUNTED:
         return np.zeros((lanes, 0, 0), dtype=np.uint64)
     return np.zeros((lanes, edges, (edges + 63) >> 6), dtype=np.uint64)
@@ -182,10 +187,10 @@ def take_way(
     row, lane, ahead, edge_offset, edge_row, edge_tail, edge_back, first_wait,
     held, barred, place, fresh, mark, later, earlier, room, behind, effort,
 ):  # fmt: skip
-    """Add the way from a row to a lane, or leave the lane as it was.
+    """Add the path from a row to a lane, or leave the lane as it was.
 
-    Returns how many edges were looked at, negative when the way does not fit. A dependency that
-    alone closes a cycle is barred from the lane for good.
+    Return the number of edges visited, negative when the path does not fit. A dependency that
+    closes a cycle alone is barred from the lane for good.
     """
     bit = np.uint16(1 << lane)
     added = 0
@@ -200,21 +205,21 @@ def take_way(
             break
         wait = first_wait[edge] + following - edge_offset[nearer]
         if not held[wait] & bit:
-            looked = insert_wait(
+            visited = insert_wait(
                 edge, following, bit, edge_offset, edge_row, edge_tail, edge_back, first_wait,
                 held, place, mark, later, earlier, room,
             )  # fmt: skip
-            work += abs(looked)
-            if looked < 0:
+            work += abs(visited)
+            if visited < 0:
                 for k in range(added):
                     held[fresh[k]] &= ~bit
                 if added:
-                    looked = insert_wait(
+                    visited = insert_wait(
                         edge, following, bit, edge_offset, edge_row, edge_tail, edge_back,
                         first_wait, held, place, mark, later, earlier, room,
                     )  # fmt: skip
-                    work += abs(looked)
-                if looked < 0:
+                    work += abs(visited)
+                if visited < 0:
                     barred[wait] |= bit
                 work = -work
                 break
@@ -231,7 +236,7 @@ def take_way(
 
 @njit(cache=True)
 def _follows(edge, ahead, edge_row, behind):
-    """Tell whether an edge was seen to follow one that its own way leads to."""
+    """Return whether an edge follows, in the bit matrix, a later edge of its own path."""
     word = edge >> 6
     bit = np.uint64(1) << np.uint64(edge & 63)
     following = ahead[edge_row[edge]]
@@ -244,7 +249,7 @@ def _follows(edge, ahead, edge_row, behind):
 
 @njit(cache=True)
 def _count_behind(bit, edge_offset, edge_row, first_wait, held, place, room, behind):
-    """Set the bits of all edges that follow each in a lane, last edges first."""
+    """Set the bits of all edges that follow each edge in a lane, last edges first."""
     for edge in range(len(place)):
         room[place[edge]] = edge
     for at in range(len(place) - 1, -1, -1):
@@ -266,11 +271,14 @@ def insert_wait(
     tail, head, bit, edge_offset, edge_row, edge_tail, edge_back, first_wait,
     held, place, mark, later, earlier, room,
 ):  # fmt: skip
-    """Put a dependency of tail on head in order; returns edges looked at, negative for a cycle."""
+    """Reorder the edges for a dependency of tail on head, unless it closes a cycle.
+
+    Return the number of edges visited, negative for a cycle.
+    """
     low, high = place[head], place[tail]
     if high < low:
         return 1
-    # Everything behind head as far as tail.
+    # Edges that follow head, up to tail.
     count, at = 1, 0
     later[0] = head
     mark[head] = 1
@@ -294,7 +302,7 @@ def insert_wait(
         mark[later[k]] = 0
     if cycle:
         return -count
-    # Everything before tail as far as head.
+    # Edges that precede tail, down to head.
     before, at = 1, 0
     earlier[0] = tail
     mark[tail] = 1
@@ -318,9 +326,9 @@ def insert_wait(
 
 @njit(cache=True)
 def _reorder(place, earlier, before, later, count, room):
-    """Give the places that both sets have together to the earlier ones first."""
-    _sort_by_place(earlier, before, place)
-    _sort_by_place(later, count, place)
+    """Give the positions of both sets to the edges of `earlier` first."""
+    _sort_by_position(earlier, before, place)
+    _sort_by_position(later, count, place)
     i = j = 0
     for k in range(before + count):
         if j == count or (i < before and place[earlier[i]] < place[later[j]]):
@@ -336,8 +344,8 @@ def _reorder(place, earlier, before, later, count, room):
 
 
 @njit(cache=True)
-def _sort_by_place(edges, count, place):
-    """Sort the first edges of a list by their place (a heap: no allocation, no worst case)."""
+def _sort_by_position(edges, count, place):
+    """Sort the first edges of a list by position (heap sort: no allocation, no slow worst case)."""
     for start in range(count // 2 - 1, -1, -1):
         _sift(edges, start, count, place)
     for end in range(count - 1, 0, -1):
@@ -363,10 +371,20 @@ def _sift(edges, root, count, place):
 def order_edges(
     table, lids, row_base, slot_edge, edge_offset, edge_row, first_wait, counts, place,
 ):  # fmt: skip
-    """Order the edges so that the dependencies of all ways go forward, as far as that can be.
+    """Order the edges so that the dependencies of all paths lead forward, as far as possible.
 
-    place[edge] is filled with the position of each edge; arguments as for `fit_ways`. Returns how
-    many edges are on cycles or behind one, which come last: 0 when one lane will do.
+    Parameters
+    ----------
+    place
+        int32 [edges]: filled with each edge's position in the order.
+    table, lids, row_base, slot_edge, edge_offset, edge_row, first_wait, counts
+        As in `fit_ways`.
+
+    Returns
+    -------
+    int
+        Number of edges on cycles or behind one, which are last in the order: 0 when one lane
+        suffices.
     """
     rows = len(row_base) - 1
     edges = len(edge_row)

@@ -12,30 +12,32 @@ def layered_paths(
     edge_offset, edge_row, edge_tail, edge_back, edge_cost, first_wait, targets, counts, flow_from,
     flow_to, frugal, max_lanes, place, load, chosen, lane_of,
 ):  # fmt: skip
-    """Choose the edge by which each row sends to each target, and the lane of the way.
+    """Choose the edge by which each row sends to each target, and the lane of the path.
 
-    Every row takes, from the target outwards, a shortest path in the lowest lane that has one
-    without a cycle; among those the one whose links carry least so far, or with frugal first one
-    whose dependencies that lane holds already.
+    From the target outwards, every row takes a shortest path in the lowest lane that accepts one
+    without a cycle. Among those it takes the least loaded path so far; with `frugal`, one whose
+    dependencies the lane already contains has precedence.
 
     Parameters
     ----------
     edge_offset, edge_row, edge_tail
-        As in `SwitchGraph`.
+        Of `weft.fabrics.graph.SwitchGraph`.
     edge_back, first_wait, counts, max_lanes, place
-        As for `weft.kernels.routing.lane_assignment.fit_ways`.
+        As in `weft.kernels.routing.lane_assignment.fit_ways`.
     edge_cost
-        float64 [edges]: what a flow on the edge weighs.
+        float64 [edges]: cost of one flow on the edge.
     targets
         int32: rows to reach.
     flow_from, flow_to
-        int64 [rows]: flows from each row to a target, times this for each target.
+        int64 [rows]: row r sends flow_from[r] * flow_to[t] flows to target row t.
+    frugal
+        Whether to prefer dependencies that a lane already contains.
     load
-        int64 [edges]: flows on each edge, added to.
+        int64 [edges]: flows on each edge, changed in place.
     chosen
-        int32 [targets, rows]: the edges, -1 where there is no way; filled.
+        int32 [targets, rows]: filled with the edges, -1 where there is no path.
     lane_of
-        uint8 [targets, rows]: the lane of each way, max_lanes when none takes it; filled.
+        uint8 [targets, rows]: filled with the lane of each path, max_lanes when none accepts it.
     """
     rows = len(edge_offset) - 1
     edges = len(edge_row)
@@ -44,7 +46,7 @@ def layered_paths(
     queue = np.empty(rows, dtype=np.int32)
     first = np.empty(rows + 1, dtype=np.int32)
     options = np.empty(edges, dtype=np.int32)
-    prices = np.empty(edges, dtype=np.float64)
+    costs = np.empty(edges, dtype=np.float64)
     cost = np.empty(rows, dtype=np.float64)
     flow = np.empty(rows, dtype=np.int64)
     held = np.zeros(first_wait[edges], dtype=np.uint16)
@@ -71,13 +73,13 @@ def layered_paths(
         barred_from[goal] = 0
         for i in range(1, count):
             row = queue[i]
-            _sort_by_price(options, first[i], first[i + 1], edge_row, edge_cost, load, cost, prices)
-            found = max_lanes
+            _sort_by_cost(options, first[i], first[i + 1], edge_row, edge_cost, load, cost, costs)
+            lane_found = max_lanes
             best = options[first[i]]
             lane = 0
-            while lane < max_lanes and found == max_lanes:
+            while lane < max_lanes and lane_found == max_lanes:
                 bit = np.uint16(1 << lane)
-                for turn in range(2):
+                for attempt in range(2):
                     for k in range(first[i], first[i + 1]):
                         edge = options[k]
                         nearer = edge_row[edge]
@@ -87,11 +89,11 @@ def layered_paths(
                             is_held &= held[wait]
                             is_barred |= barred[wait]
                         if is_held & bit:
-                            found = lane
-                        elif is_barred & bit or (frugal and turn == 0):
+                            lane_found = lane
+                        elif is_barred & bit or (frugal and attempt == 0):
                             continue
                         elif not counts[row] or not flow_to[goal]:
-                            found = lane
+                            lane_found = lane
                         else:
                             ahead[row] = edge
                             if take_way(
@@ -99,11 +101,11 @@ def layered_paths(
                                 first_wait, held, barred, place[lane], fresh, mark, later,
                                 earlier, room, behind, effort,
                             ) > 0:  # fmt: skip
-                                found = lane
-                        if found < max_lanes:
+                                lane_found = lane
+                        if lane_found < max_lanes:
                             best = edge
                             break
-                    if found < max_lanes or not frugal:
+                    if lane_found < max_lanes or not frugal:
                         break
                 lane += 1
             ahead[row] = best
@@ -115,7 +117,7 @@ def layered_paths(
                 held_by[row] &= held[wait]
                 barred_from[row] |= barred[wait]
             if counts[row] and flow_to[goal]:
-                lane_of[t, row] = found
+                lane_of[t, row] = lane_found
         for i in range(count):
             flow[queue[i]] = flow_from[queue[i]] * flow_to[goal]
         for i in range(count - 1, 0, -1):
@@ -125,18 +127,18 @@ def layered_paths(
 
 
 @njit(cache=True)
-def _sort_by_price(options, start, stop, edge_row, edge_cost, load, cost, prices):
-    """Sort a run of edges by what the way over each costs, cheapest first, equals as they were."""
+def _sort_by_cost(options, start, stop, edge_row, edge_cost, load, cost, costs):
+    """Sort a run of edges by the cost of the path over each, cheapest first (stable)."""
     for k in range(start, stop):
         edge = options[k]
         price = cost[edge_row[edge]] + load[edge] * edge_cost[edge]
         j = k
-        while j > start and prices[j - 1] > price:
+        while j > start and costs[j - 1] > price:
             options[j] = options[j - 1]
-            prices[j] = prices[j - 1]
+            costs[j] = costs[j - 1]
             j -= 1
         options[j] = edge
-        prices[j] = price
+        costs[j] = price
 
 
 @njit(cache=True)
@@ -144,25 +146,27 @@ def spread_ways(
     edge_offset, edge_row, edge_port, edge_cost, row_base, slot_edge, lids, lid_row, counts,
     flow_from, place, passes, load, table, lane_of,
 ):  # fmt: skip
-    """Choose the ways to each LID anew among those that go forward in the order of some lane.
+    """Choose the paths to each LID again, among those that lead forward in the order of a lane.
 
     Parameters
     ----------
-    edge_offset, edge_row, edge_port, edge_cost, row_base, slot_edge, counts, flow_from
-        As for `layered_paths` and in `SwitchGraph`.
+    edge_offset, edge_row, edge_port, row_base, slot_edge
+        Of `weft.fabrics.graph.SwitchGraph`.
+    edge_cost, counts, flow_from
+        As in `layered_paths`.
     lids, lid_row
-        int32: lines of the table, and the row that each leads to; those of one row together.
+        int32: lines of the table, and the row that each leads to; those of one row in succession.
     place
-        int32 [lanes, edges]: the order of each lane.
+        int32 [lanes, edges]: the position of each edge in the order of each lane.
     passes
         How often each line is chosen.
     load
-        int64 [edges]: flows on each edge, kept up to date.
+        int64 [edges]: flows on each edge, changed in place.
     table
-        Lines whose ways all go forward in one lane or another; changed to ways whose links carry
-        less, where all rows that count find such a way, too.
+        uint8 or uint16 [all lids, rows]: lines whose paths each lead forward in some lane. A line
+        is replaced by less loaded paths where all rows that need a lane have such a path.
     lane_of
-        uint8 [lids, rows]: the lowest lane of each way that counts, else 0; filled.
+        uint8 [lids, rows]: filled with the lowest lane of each path that needs one, else 0.
     """
     rows = len(row_base) - 1
     hops = np.empty(rows, dtype=np.uint16)
@@ -176,7 +180,7 @@ def spread_ways(
     ahead = np.empty(rows, dtype=np.int32)
     lanes = np.empty(rows, dtype=np.uint16)
     count = 0
-    for turn in range(passes + 1):
+    for round_ in range(passes + 1):
         goal = -1
         for i in range(len(lids)):
             line = table[lids[i]]
@@ -188,7 +192,7 @@ def spread_ways(
                 )
             for k in range(1, count):
                 before[queue[k]] = slot_edge[row_base[queue[k]] + line[queue[k]]]
-            if turn == passes:
+            if round_ == passes:
                 _forward_lanes(queue, count, edge_row, place, before, lanes)
                 lane_of[i, :] = 0
                 for k in range(count):
@@ -211,7 +215,7 @@ def spread_ways(
 def _cheapest_forward(
     queue, count, first, options, edge_row, edge_cost, counts, place, load, cost, lanes, ahead
 ):
-    """Choose an edge for every row but the first; False when one that counts finds none."""
+    """Choose an edge for every row but the first; return False when one that counts has none."""
     goal = queue[0]
     cost[goal] = 0.0
     lanes[goal] = (1 << len(place)) - 1
@@ -229,7 +233,7 @@ def _cheapest_forward(
             forward = lanes[nearer]
             if nearer != goal:
                 forward &= _forward(place, edge, ahead[nearer])
-            # Any way that goes forward is better than none that does.
+            # A path that leads forward in some lane is better than a cheaper one that does not.
             if best < 0 or (forward and (here < least or not best_lanes)) or (
                 not forward and not best_lanes and here < least
             ):  # fmt: skip
@@ -244,7 +248,7 @@ def _cheapest_forward(
 
 @njit(cache=True)
 def _forward_lanes(queue, count, edge_row, place, ahead, lanes):
-    """Find the lanes in whose order each row's way goes forward, as bits."""
+    """Fill the lanes, as bits, in whose order each row's path leads forward."""
     lanes[queue[0]] = (1 << len(place)) - 1
     for k in range(1, count):
         row = queue[k]
@@ -273,7 +277,7 @@ def _lowest(bits):
 
 @njit(cache=True)
 def _carry(queue, count, chosen, edge_row, flow_from, flow, load, sign):
-    """Add a tree's flows to the loads, or with sign -1 take them away."""
+    """Add a tree's flows to the loads (sign 1) or subtract them (sign -1)."""
     for k in range(count):
         flow[queue[k]] = flow_from[queue[k]]
     for k in range(count - 1, 0, -1):
@@ -287,23 +291,24 @@ def widen_orders(
     edge_offset, edge_row, edge_tail, edge_back, first_wait, targets, counts, sources, row_base,
     slot_edge, table, lids, lanes, place,
 ):  # fmt: skip
-    """Change the order of each lane so that more shortest ways go forward in it.
+    """Change the order of each lane so that more shortest paths lead forward in it.
 
-    Every dependency of a shortest way from a source to a target is added to each lane that takes
-    it without a cycle.
+    Every dependency of a shortest path from a source to a target is added to each lane in which it
+    closes no cycle.
 
     Parameters
     ----------
     edge_offset, edge_row, edge_tail, edge_back, first_wait, targets, counts
-        As for `layered_paths`.
+        As in `layered_paths`.
     sources
         uint8 [rows]: 1 for the sources.
     row_base, slot_edge, table, lids
-        As for `weft.kernels.routing.lane_assignment.fit_ways`: the ways that are there.
+        As in `weft.kernels.routing.lane_assignment.fit_ways`: the present paths.
     lanes
         uint8 [lids, rows]: their lanes.
     place
-        int32 [lanes, edges]: in which their dependencies go forward, and still do afterwards.
+        int32 [lanes, edges]: positions of the edges in each lane's order, changed in place. The
+        dependencies of the present paths lead forward before and after.
     """
     rows = len(row_base) - 1
     edges = len(edge_row)
@@ -313,7 +318,7 @@ def widen_orders(
     first = np.empty(rows + 1, dtype=np.int32)
     options = np.empty(edges, dtype=np.int32)
     position = np.empty(rows, dtype=np.int32)
-    met = np.empty(rows, dtype=np.uint8)
+    reached = np.empty(rows, dtype=np.uint8)
     held = np.zeros(first_wait[edges], dtype=np.uint16)
     tried = np.zeros(first_wait[edges], dtype=np.uint8)
     mark = np.zeros(edges, dtype=np.uint8)
@@ -341,14 +346,14 @@ def widen_orders(
         next_edges(edge_offset, edge_row, down, False, hops, down, queue, count, first, options)
         for k in range(count):
             position[queue[k]] = k
-            met[queue[k]] = sources[queue[k]]
+            reached[queue[k]] = sources[queue[k]]
         for k in range(count - 1, 0, -1):
-            if not met[queue[k]]:
+            if not reached[queue[k]]:
                 continue
             for j in range(first[k], first[k + 1]):
                 edge = options[j]
                 nearer = edge_row[edge]
-                met[nearer] = 1
+                reached[nearer] = 1
                 at = position[nearer]
                 for m in range(first[at], first[at + 1]):
                     wait = first_wait[edge] + options[m] - edge_offset[nearer]

@@ -1,4 +1,4 @@
-"""Parting source routes among the LIDs of their destinations, and completing the tables."""
+"""Distribution of source routes over the LIDs of their destinations; completion of the tables."""
 
 import numpy as np
 
@@ -10,18 +10,43 @@ def colour_paths(
     order, source, destination, offset, edge, level, endpoint_row, edge_tail, edge_port, last_port,
     lmc, no_path, table, sl, chosen,
 ):  # fmt: skip
-    """Write every path into the first LID of its destination that agrees with it everywhere.
+    """Write every path into the first LID of its destination whose entries do not conflict with it.
 
-    order lists the paths. sl is [rows, lids], 255 where not yet given, or [1, 1] when all have one
-    level. Returns (-1, -1), or the path that fits nowhere and the row where it leaves LID offset
-    0, the first on its way.
+    Parameters
+    ----------
+    order
+        Integer [paths]: the paths, in the order of their assignment.
+    source, destination
+        Integer [paths]: endpoints.
+    offset, edge
+        int32 CSR over paths: edges, as in `weft.routes.PathRoutes`.
+    level
+        Integer [paths]: service level.
+    endpoint_row, edge_tail, edge_port
+        destination_row, edge_tail and edge_port of `weft.fabrics.graph.SwitchGraph`.
+    last_port
+        int32 [destinations]: the port from its row to the destination, 0 for the row itself.
+    lmc, no_path
+        LID mask control, and the port that means "no path".
+    table
+        uint8 or uint16 [lids, rows], changed in place.
+    sl
+        uint8 [rows, lids], changed in place, 255 where unset; [1, 1] when all paths have one level.
+    chosen
+        Integer [paths]: filled with each path's LID offset.
+
+    Returns
+    -------
+    path, row
+        (-1, -1), or the first path that fits no LID and the first row where it conflicts with LID
+        offset 0.
     """
     for i in range(len(order)):
         p = order[i]
         d = destination[p]
         start = endpoint_row[source[p]]
         first_row = -1
-        found = False
+        fits = False
         for o in range(1 << lmc):
             lid = (d << lmc) + o
             differs = -1
@@ -34,7 +59,7 @@ def colour_paths(
                 if held != no_path and held != edge_port[edge[k]]:
                     differs = edge_tail[edge[k]]
             if differs < 0:
-                found = True
+                fits = True
                 chosen[p] = o
                 for k in range(offset[p], offset[p + 1]):
                     table[lid, edge_tail[edge[k]]] = edge_port[edge[k]]
@@ -44,7 +69,7 @@ def colour_paths(
                 break
             if o == 0:
                 first_row = differs
-        if not found:
+        if not fits:
             return p, first_row
     return -1, -1
 
@@ -54,10 +79,20 @@ def join_rows(
     destinations, lmc, endpoint_row, last_port, edge_offset, edge_row, edge_port, edge_back,
     no_path, table,
 ):  # fmt: skip
-    """Lead rows without an entry for a LID to the nearest one that has one.
+    """Give rows without an entry for a LID the port to the nearest row that has one.
 
-    edge_back[e] is the edge of the same cable the other way. Among nearest rows the one found
-    first serves, the target's own row before all.
+    Of equally near rows the first of the search is used, the target's own row before all others.
+
+    Parameters
+    ----------
+    destinations
+        Integer: destinations whose LIDs are completed.
+    edge_offset, edge_row, edge_port
+        Of `weft.fabrics.graph.SwitchGraph`.
+    edge_back
+        int32 [edges]: the edge of the same cable in the other direction.
+    lmc, endpoint_row, last_port, no_path, table
+        As in `colour_paths`.
     """
     rows = len(edge_offset) - 1
     queue = np.empty(rows, dtype=np.int32)

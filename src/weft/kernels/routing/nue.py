@@ -1,8 +1,8 @@
-"""Nue: trees towards destinations inside the channel dependency graph, which stays acyclic.
+"""Nue routing: trees towards destinations inside the channel dependency graph, kept acyclic.
 
 A channel is an edge of the fabric's graph. The dependency of channel f on a channel e that leaves
-the head of f is number ``dependency[f] + e - edge_offset[edge_row[f]]``. Each virtual lane has an
-order of all channels, ``order[channel]`` and its inverse ``channel_at[place]``, in which every
+the head of f has number ``dependency[f] + e - edge_offset[edge_row[f]]``. Each virtual lane has an
+order of all channels, ``order[channel]`` with the inverse ``channel_at[position]``, in which every
 used dependency leads to a later channel.
 """
 
@@ -17,7 +17,7 @@ UNUSED, USED, BLOCKED = 0, 1, 2
 
 @njit(cache=True)
 def _sort(values, count):
-    """Sort the first values in place (Shell 1959; numpy's sort takes a second to compile)."""
+    """Sort the first values in place (Shell sort; numpy's sort takes a second to compile)."""
     gap = 1
     while gap < count:
         gap = 3 * gap + 1
@@ -34,11 +34,11 @@ def _sort(values, count):
 
 @njit(cache=True)
 def _admit(f, e, graph, state, order, channel_at, space, trail):
-    """Whether channel f may wait for e; it is marked as used, or as blocked if it closes a cycle.
+    """Mark the dependency of f on e as used, or blocked if it closes a cycle; return if it is used.
 
-    When the order says e before f, what follows e is searched for f, up to the place of f. If it
-    is not there, what precedes f and what follows e change places (Pearce and Kelly 2006).
-    trail[0] counts the dependencies that were marked, listed from trail[1] on.
+    When e is before f in the order, the channels that follow e are searched for f, up to its
+    position. If f is not among them, they swap positions with those that precede f (Pearce and
+    Kelly 2006). trail[0] counts the marked dependencies, listed from trail[1] on.
     """
     edge_offset, edge_row, edge_tail, reverse, dependency = graph
     seen, stack, after, before, moved = space
@@ -103,35 +103,40 @@ def _admit(f, e, graph, state, order, channel_at, space, trail):
         b, a = 0, 0
         for i in range(preceding + following):
             if a == following or (b < preceding and before[b] < after[a]):
-                place = before[b]
+                position = before[b]
                 b += 1
             else:
-                place = after[a]
+                position = after[a]
                 a += 1
-            channel_at[place] = moved[i]
-            order[moved[i]] = place
+            channel_at[position] = moved[i]
+            order[moved[i]] = position
     state[which] = USED
     return True
 
 
 @njit(cache=True)
-def _take_back(state, trail, since):
-    """Forget the dependencies that were marked after the first `since`."""
+def _undo(state, trail, since):
+    """Unmark all dependencies of the trail but the first `since`."""
     for i in range(since + 1, trail[0] + 1):
         state[trail[i]] = UNUSED
     trail[0] = since
 
 
 @njit(cache=True)
-def _turn(row, other_way, by, level, graph, hops, chosen, state, order, channel_at, space, trail):
-    """Whether a row can leave by other_way instead, for channel `by` and all that already enter."""
+def _redirect(
+    row, other_edge, by, level, graph, hops, chosen, state, order, channel_at, space, trail
+):
+    """Redirect a row to other_edge if channel `by` and its present children allow; return if so.
+
+    The dependencies of these channels on other_edge are marked as used.
+    """
     edge_offset, edge_row, _, reverse, _ = graph
-    onward = chosen[edge_row[other_way]]
+    onward = chosen[edge_row[other_edge]]
     since = trail[0]
-    fits = _admit(np.int32(by), np.int32(other_way), graph, state, order, channel_at, space, trail)
+    fits = _admit(np.int32(by), np.int32(other_edge), graph, state, order, channel_at, space, trail)
     if fits and onward >= 0:
         fits = _admit(
-            np.int32(other_way), np.int32(onward), graph, state, order, channel_at, space, trail
+            np.int32(other_edge), np.int32(onward), graph, state, order, channel_at, space, trail
         )
     if fits:
         for out in range(edge_offset[row], edge_offset[row + 1]):
@@ -139,13 +144,13 @@ def _turn(row, other_way, by, level, graph, hops, chosen, state, order, channel_
             child = edge_row[out]
             if hops[child] == level and chosen[child] == entering:
                 fits = _admit(
-                    np.int32(entering), np.int32(other_way), graph, state, order, channel_at,
+                    np.int32(entering), np.int32(other_edge), graph, state, order, channel_at,
                     space, trail,
                 )  # fmt: skip
                 if not fits:
                     break
     if not fits:
-        _take_back(state, trail, since)
+        _undo(state, trail, since)
     return fits
 
 
@@ -154,14 +159,14 @@ def _grow(
     goal, limit, weight, distances, graph, edge_cost, load, state, order, channel_at, space, trail,
     tree,
 ):  # fmt: skip
-    """Choose an edge for each row towards the goal, level by level, as lanes' dependencies allow.
+    """Choose an edge for each row towards the goal, level by level, within a lane's dependencies.
 
-    Each row takes the cheapest way to a row one level nearer whose dependency is admitted. Where
-    all are blocked, a row nearer may be turned to another of its shortest ways (local
-    backtracking); where that fails too, the row waits for the next level. Returns the number of
-    rows reached, which are listed by level, and the links by which the ways exceed the shortest,
-    times their rows' weights; it gives up when that reaches the limit, which is what is returned
-    when a row of positive weight is not reached.
+    Each row takes the cheapest path via a row one level nearer whose dependency is admitted. Where
+    all are blocked, a nearer row may be redirected to another of its shortest paths (local
+    backtracking); where that fails too, the row is tried again on the next level. Return the
+    number of rows reached, listed by level, and the excess: the edges by which paths are longer
+    than minimal, times their rows' weights, at most `limit`. The search stops at the limit, and
+    the excess is the limit when a row of positive weight is not reached.
     """
     edge_offset, edge_row, _, _, dependency = graph
     hops, chosen, cost, rows, waiting = tree
@@ -220,17 +225,19 @@ def _grow(
                 middle = edge_row[e]
                 if hops[row] != -2 or level < 2 or hops[middle] != level - 1:
                     continue
-                for way in range(edge_offset[middle], edge_offset[middle + 1]):
+                for other_edge in range(edge_offset[middle], edge_offset[middle + 1]):
                     if (
-                        hops[edge_row[way]] == level - 2
-                        and way != chosen[middle]
-                        and _turn(
-                            middle, way, e, level,
+                        hops[edge_row[other_edge]] == level - 2
+                        and other_edge != chosen[middle]
+                        and _redirect(
+                            middle, other_edge, e, level,
                             graph, hops, chosen, state, order, channel_at, space, trail,
                         )
                     ):  # fmt: skip
-                        chosen[middle] = way
-                        cost[middle] = cost[edge_row[way]] + load[way] * edge_cost[way]
+                        chosen[middle] = other_edge
+                        cost[middle] = (
+                            cost[edge_row[other_edge]] + load[other_edge] * edge_cost[other_edge]
+                        )
                         hops[row] = level
                         chosen[row] = e
                         cost[row] = cost[middle] + load[e] * edge_cost[e]
@@ -253,16 +260,43 @@ def share_lanes(
     edge_offset, edge_row, edge_tail, reverse, dependency, edge_cost, row_sources, weight,
     distances, goals, parent, wanted, aimed, load, state, order, channel_at, lane,
 ):  # fmt: skip
-    """Grow a tree towards each goal in a lane where it fits, and mark the dependencies it needs.
+    """Grow a tree towards each goal in a lane that admits it, and mark its dependencies as used.
 
-    A lane v first gets all dependencies of the ways along the escape tree, parent[row] being a
-    row's channel towards its root, that lead through the rows wanted[v, row] and towards those
-    that are aimed[v, row] at. Then each goal (a row, once for each destination that hangs from it)
-    whose lane is not given takes the first lane that serves all rows of positive weight by
-    shortest paths; where none does, the lane of least detours among those that reach all rows,
-    and else the last, in which the escape tree must lead there. state uint8 [lanes, dependencies],
-    order and channel_at int32 [lanes, channels], lane int32 [rows], -1 where it is not given, and
-    load, what the trees carried, are changed in place.
+    Each lane first gets the dependencies of its paths along the escape tree. Then each goal
+    without a lane gets the first lane in which all rows of positive weight have minimal paths;
+    where there is none, the lane of the least excess among those that reach all rows, or else the
+    last lane, in which the escape tree must lead to the goal.
+
+    Parameters
+    ----------
+    edge_offset, edge_row, edge_tail
+        Of `weft.fabrics.graph.SwitchGraph`.
+    reverse
+        int32 [edges]: the edge of the same cable in the other direction.
+    dependency
+        Integer [edges + 1]: first dependency of each channel; see the module.
+    edge_cost
+        float64 [edges]: 1 / rate, per Gbit/s.
+    row_sources
+        int64 [rows]: hosts that send through the row.
+    weight
+        int64 [rows]: 0 for a row that needs no path.
+    distances
+        uint16 [rows, rows]: hops along any path, `UNREACHED` where there is none.
+    goals
+        Integer: target rows in order, each once per destination.
+    parent
+        Integer [rows]: channel of each row towards the root of the escape tree.
+    wanted, aimed
+        bool [lanes, rows]: rows that a lane's escape paths lead through, and those they lead to.
+    load
+        int64 [edges], flows: zeros, changed in place.
+    state
+        uint8 [lanes, dependencies]: `UNUSED`, `USED` or `BLOCKED`, changed in place.
+    order, channel_at
+        int32 [lanes, edges], changed in place; see the module.
+    lane
+        int32 [rows]: the lane of each goal, changed in place where it is -1.
     """
     graph = (edge_offset, edge_row, edge_tail, reverse, dependency)
     rows, channels, lanes = len(edge_offset) - 1, len(edge_row), len(state)
@@ -284,26 +318,26 @@ def share_lanes(
         np.empty(channels + 1, dtype=np.int32),
     )
     flow = np.empty(rows, dtype=np.int64)
-    # A tree marks each dependency once, and again at most once for every way that is taken back.
+    # A tree marks each dependency once; `_undo` removes from the trail what it unmarks.
     trail = np.zeros(state.shape[1] + 1, dtype=np.int32)
     for v in range(lanes):
         for row in range(rows):
-            for way in range(edge_offset[row], edge_offset[row + 1]):
-                below = edge_row[way]
-                if way != parent[row] and (parent[below] != reverse[way] or not aimed[v, below]):
+            for edge in range(edge_offset[row], edge_offset[row + 1]):
+                below = edge_row[edge]
+                if edge != parent[row] and (parent[below] != reverse[edge] or not aimed[v, below]):
                     continue
                 if not wanted[v, row]:
                     continue
                 for back in range(edge_offset[row], edge_offset[row + 1]):
                     source = edge_row[back]
-                    if back == way or (
+                    if back == edge or (
                         back != parent[row]
                         and (parent[source] != reverse[back] or not wanted[v, source])
                     ):
                         continue
                     trail[0] = 0
                     _admit(
-                        np.int32(reverse[back]), np.int32(way), graph,
+                        np.int32(reverse[back]), np.int32(edge), graph,
                         state[v], order[v], channel_at[v], space, trail,
                     )  # fmt: skip
     no_limit = np.int64(np.iinfo(np.int64).max)
@@ -311,15 +345,15 @@ def share_lanes(
         if lane[goal] < 0:
             lane[goal] = lanes - 1
             least = no_limit
-            for turn in range(2 * lanes):  # first look for a lane without any detour
-                v = turn % lanes
+            for attempt in range(2 * lanes):  # the first half accepts no detours
+                v = attempt % lanes
                 trail[0] = 0
                 _, excess = _grow(
-                    goal, np.int64(1) if turn < lanes else least, weight, distances,
+                    goal, np.int64(1) if attempt < lanes else least, weight, distances,
                     graph, edge_cost, load, state[v], order[v], channel_at[v], space, trail, tree,
                 )  # fmt: skip
-                _take_back(state[v], trail, 0)
-                if excess < (1 if turn < lanes else least):
+                _undo(state[v], trail, 0)
+                if excess < (1 if attempt < lanes else least):
                     lane[goal], least = v, excess
                     if excess == 0:
                         break

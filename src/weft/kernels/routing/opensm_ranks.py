@@ -1,13 +1,13 @@
-"""OpenSM's search over ranked switches, of updn and dnup, port by port and with its order."""
+"""OpenSM's search over ranked switches for updn and dnup, by port and in OpenSM's order."""
 
 import numpy as np
 
 from weft.kernels.cache import njit
 
-#: What a step away from the destination does; after a `LATE` step an `EARLY` one is not allowed.
+#: Kinds of a step away from the destination; an `EARLY` step must not follow a `LATE` one.
 EARLY, LATE, LEVEL = 0, 1, 2
 
-#: Most hops that OpenSM counts; its 255 means a port without a way.
+#: Most hops that OpenSM counts; its 255 means a port without a path.
 MOST_HOPS = 254
 
 
@@ -15,11 +15,11 @@ MOST_HOPS = 254
 def _port_hops(
     edge_offset, edge_row, reverse, step, goal, most_hops, hops, least, came, waits, queue
 ):  # fmt: skip
-    """Fill hops[e] with the links to the goal when the row at its tail leaves by edge e.
+    """Fill hops[e] with the edges to the goal from the tail of edge e when the path starts with e.
 
-    A row passes on what its best port promises, and what it may do next hangs on the step that
-    brought it into the queue last, which need not belong to that port. So where cables join
-    switches of one rank, a row can offer ways that go down and up again.
+    As in OpenSM, a row propagates the hops of its best port, but the steps allowed after it depend
+    on the step that queued it last, which may belong to another port. Where cables connect
+    switches of one rank, paths can therefore lead down and up again.
     """
     rows = len(least)
     none = most_hops + 1
@@ -57,10 +57,23 @@ def ranked_tables(
     edge_offset, edge_row, edge_port, reverse, step, row_order, target_offset, target_destination,
     destination_port, num_endpoints, most_hops, no_path, table,
 ):  # fmt: skip
-    """Fill tables as OpenSM does with the hops of its ranked search; see `counted_tables`.
+    """Fill tables as OpenSM does with the hops of its ranked search.
 
-    step[e] says what a step along edge e, away from the destination, does.
-    Ways of more than `most_hops` are left out.
+    Ports are chosen by count, as in `weft.kernels.routing.tables.counted_tables`.
+
+    Parameters
+    ----------
+    edge_offset, edge_row, edge_port
+        Of `weft.fabrics.graph.SwitchGraph`.
+    reverse
+        int32 [edges]: the edge of the same cable in the other direction.
+    step
+        uint8 [edges]: `EARLY`, `LATE` or `LEVEL`, for a step along the edge away from the
+        destination.
+    row_order, target_offset, target_destination, destination_port, num_endpoints, no_path, table
+        As in `counted_tables`.
+    most_hops
+        Longer paths, in edges, are left out.
     """
     rows = len(edge_offset) - 1
     hops = np.empty(len(edge_row), dtype=np.int32)
@@ -69,7 +82,7 @@ def ranked_tables(
     waits = np.empty(rows, dtype=np.uint8)
     queue = np.empty(rows, dtype=np.int32)
     behind = np.zeros(len(edge_row), dtype=np.int64)
-    for turn in range(2):
+    for switches in range(2):
         for goal in row_order:
             _port_hops(
                 edge_offset, edge_row, reverse, step, goal, most_hops, hops, least, came, waits,
@@ -77,7 +90,7 @@ def ranked_tables(
             )  # fmt: skip
             for t in range(target_offset[goal], target_offset[goal + 1]):
                 d = target_destination[t]
-                if (d < num_endpoints) != (turn == 0):
+                if (d < num_endpoints) != (switches == 0):
                     continue
                 line = table[d]
                 line[:] = no_path
@@ -90,5 +103,5 @@ def ranked_tables(
                         if hops[e] == least[row] and (best < 0 or behind[e] < behind[best]):
                             best = e
                     line[row] = edge_port[best]
-                    if turn == 0:
+                    if switches == 0:
                         behind[best] += 1

@@ -1,4 +1,4 @@
-"""Lowering the worst link load of tables by choosing single trees anew."""
+"""Reduction of the largest link load of tables by choosing single trees again."""
 
 import numpy as np
 
@@ -6,11 +6,11 @@ from weft.kernels.cache import njit
 from weft.kernels.routing.distances import bfs, next_edges, updown
 from weft.kernels.routing.tables import carry, sort_by_hops
 
-#: A peak that more than one in so many edges share is the topology's, not a tree's.
+#: A peak that more than one in this number of edges share comes from the topology, not from trees.
 SHARED = 8
-#: Loads closer than this share are the same.
+#: Relative difference below which loads count as equal.
 SAME = 1e-9
-#: Loads below the peak that are looked at when it does not give way.
+#: Number of next lower loads to try when the peak cannot be lowered.
 DEPTH = 6
 
 
@@ -22,12 +22,29 @@ def lower_peaks(
 ):  # fmt: skip
     """Lead trees around the edges of the largest load times cost, as long as that lowers it.
 
-    Arguments as of `weft.kernels.routing.tables.balanced_tables`, after it and without an LMC; load
-    holds the flows that table puts on each edge, and both are changed in place. A tree is chosen
-    anew when it uses an edge of the peak, and stays only when it then uses none. When no tree is
-    left that can, the next lower load counts as the peak, down to `DEPTH` of them, since room there
-    may help above. Nothing changes when so many edges share the peak that the topology must be why.
-    Return the number of trees that changed.
+    A tree that uses an edge of the peak is chosen again, and replaced only when the new tree uses
+    no such edge. When no tree can be replaced, the next lower load is the peak, at most `DEPTH`
+    times, since room there may help later. Nothing changes when more than one in `SHARED` edges
+    have the peak load.
+
+    Parameters
+    ----------
+    edge_tail
+        Of `weft.fabrics.graph.SwitchGraph`.
+    rounds
+        Largest number of rounds over all trees.
+    load
+        int64 [edges]: the flows of the table on each edge, changed in place.
+    table
+        uint8 or uint16 [destinations, rows]: tables without an LMC, changed in place.
+    edge_offset, edge_row, edge_port, edge_up, ordered, edge_cost, row_base, slot_edge,
+    component_size, row_sources, target_offset, target_destination, num_endpoints
+        As in `weft.kernels.routing.tables.balanced_tables`.
+
+    Returns
+    -------
+    int
+        The number of trees replaced, each tree as often as it is.
     """
     rows = len(edge_offset) - 1
     hops = np.empty(rows, dtype=np.uint16)
@@ -51,13 +68,13 @@ def lower_peaks(
             if here < below:
                 peak = max(peak, here)
         limit = peak * (1.0 - SAME)
-        hots = 0
+        num_hot = 0
         for e in range(len(load)):
             if load[e] * edge_cost[e] >= limit:
-                if hots == len(hot) - 1:
+                if num_hot == len(hot) - 1:
                     return changed
-                hot[hots] = e
-                hots += 1
+                hot[num_hot] = e
+                num_hot += 1
         if peak == 0.0:
             return changed
         moved = 0
@@ -69,7 +86,7 @@ def lower_peaks(
                     continue
                 line = table[d]
                 uses = False
-                for h in range(hots):
+                for h in range(num_hot):
                     e = hot[h]
                     if line[edge_tail[e]] == edge_port[e] and load[e] * edge_cost[e] >= limit:
                         uses = True
@@ -118,7 +135,7 @@ def lower_peaks(
 
 @njit(cache=True)
 def _subtrees(queue, count, chosen, edge_row, row_sources, flow):
-    """Flows that every row of a tree passes on."""
+    """Fill the flows that each row of a tree forwards."""
     for i in range(count):
         flow[queue[i]] = row_sources[queue[i]]
     for i in range(count - 1, 0, -1):
@@ -137,9 +154,9 @@ def _over(queue, count, chosen, flow, load, edge_cost, limit):
 
 @njit(cache=True)
 def _around(queue, count, first, edges, edge_row, edge_cost, load, flow, limit, cost, over, chosen):
-    """Choose every row's edge by the fewest links over the limit, then by the least cost.
+    """Choose every row's edge by the fewest edges over the limit, then by the least cost.
 
-    What a row would add is taken to be what it carried before.
+    The flow that a row adds is estimated as that of the tree before.
     """
     cost[queue[0]] = 0.0
     over[queue[0]] = 0

@@ -14,14 +14,38 @@ def balanced_tables(
 ):  # fmt: skip
     """Fill the lines of the destinations listed for each row with least-loaded shortest paths.
 
-    Destinations of row g are target_destination[target_offset[g]:target_offset[g + 1]], endpoints
-    first. Each gets a tree of shortest (ordered False) or up*/down* (True) paths: from the target
-    outwards, every row takes the edge by which the loads of the rest of the way, each times its
-    cost, sum to the least; of equals the one of the lowest port. Then the tree's flows, one from
-    each source row's hosts, are added to the loads, so that later trees avoid them. On every pass
-    but the first a tree's own flows are first taken away and its paths chosen anew. With an LMC,
-    the LIDs of one destination avoid each other's edges above all. Switch destinations
-    (d >= num_endpoints) load nothing.
+    Each destination gets a tree of paths. From the target outwards, every row takes the edge with
+    the least sum of load times cost over the rest of the path, of equal ones the lowest port.
+    Then the tree's flows, one from each host, are added to the loads, so that later trees avoid
+    them. On every pass but the first a tree's own flows are subtracted and its paths chosen again.
+    With an LMC, the LIDs of one destination avoid each other's edges first of all.
+
+    Parameters
+    ----------
+    edge_offset, edge_row, edge_port, row_base, slot_edge
+        Of `weft.fabrics.graph.SwitchGraph`.
+    edge_up
+        uint8 [edges]: 1 for an edge that leads up; empty unless `ordered`.
+    ordered
+        Whether paths are the shortest up*/down* paths instead of the shortest ones.
+    edge_cost
+        float64 [edges]: 1 / rate, per Gbit/s.
+    component_size
+        int32 [rows]: number of rows connected to the row.
+    row_sources
+        int64 [rows]: hosts that send through the row.
+    target_offset, target_destination
+        int32 CSR over rows: the destinations of each row, endpoints first.
+    destination_port
+        int32 [destinations]: the port from its row to the destination, 0 for the row itself.
+    num_endpoints, lmc, passes
+        Destinations from num_endpoints on are switches and add no load.
+    no_path
+        The port that means "no path", the largest value of the table's type.
+    load
+        int64 [edges], flows: zeros, changed in place.
+    table
+        uint8 or uint16 [lids, rows], changed in place.
     """
     rows = len(edge_offset) - 1
     hops = np.empty(rows, dtype=np.uint16)
@@ -35,15 +59,15 @@ def balanced_tables(
     senders = np.int64(0)
     for row in range(rows):
         senders += row_sources[row]
-    # Each LID offset is balanced on its own: a flow uses one of them.
-    for turn in range(passes << lmc):
-        offset = turn & ((1 << lmc) - 1)
-        again = turn >= (1 << lmc)
+    # Each LID offset is balanced separately: a flow uses one of them.
+    for round_ in range(passes << lmc):
+        offset = round_ & ((1 << lmc) - 1)
+        again = round_ >= (1 << lmc)
         for g in range(rows):
             if target_offset[g] == target_offset[g + 1]:
                 continue
             if again and target_destination[target_offset[g]] >= num_endpoints:
-                continue  # only the switch itself: its paths weigh nothing and stay
+                continue  # only the switch itself: its paths carry no load and stay
             if ordered:
                 count = updown(
                     edge_offset, edge_row, edge_up, g, component_size[g], hops, down, queue
@@ -82,7 +106,7 @@ def balanced_tables(
 
 @njit(cache=True)
 def _cheapest(queue, count, first, edges, edge_row, edge_cost, load, cost, chosen):
-    """Choose the edge of every row but the first, rows being listed nearest first."""
+    """Choose the edge of every row but the first; the queue lists rows nearest first."""
     cost[queue[0]] = 0.0
     for i in range(1, count):
         least = np.inf
@@ -102,7 +126,7 @@ def _unlike(
     table, lid, lids, offset, again, queue, count, first, edges, edge_row, edge_port, edge_cost,
     load, senders, cost, chosen,
 ):  # fmt: skip
-    """As `_cheapest`, with an edge dearer for each other LID of the destination that takes it."""
+    """Choose as `_cheapest`, at a higher cost per other LID of the destination on an edge."""
     cost[queue[0]] = 0.0
     for i in range(1, count):
         row = queue[i]
@@ -124,7 +148,7 @@ def _unlike(
 
 @njit(cache=True)
 def carry(queue, count, chosen, edge_row, row_sources, flow, load, sign):
-    """Add a tree's flows to the loads, or with sign -1 take them away."""
+    """Add a tree's flows to the loads (sign 1) or subtract them (sign -1)."""
     for i in range(count):
         flow[queue[i]] = row_sources[queue[i]]
     for i in range(count - 1, 0, -1):
@@ -138,12 +162,22 @@ def counted_tables(
     edge_offset, edge_row, edge_port, row_order, target_offset, target_destination,
     destination_port, num_endpoints, no_path, table,
 ):  # fmt: skip
-    """Fill tables as OpenSM does: by the destinations already behind each port of a switch.
+    """Fill tables as OpenSM does, by the number of destinations already routed via each port.
 
-    Rows are served in row_order, and the destinations of each as they are listed, first all that
-    are endpoints and then the switches, which count for nothing. Every row sends to the
-    destination by the port of least count among those that start a shortest path, of equals
-    the lowest.
+    Rows are targets in row_order, with their destinations in the listed order: first all
+    endpoints, then all switches, which are not counted. Every row sends by the port of the least
+    count among those that start a shortest path, of equal ones the lowest.
+
+    Parameters
+    ----------
+    edge_offset, edge_row, edge_port
+        Of `weft.fabrics.graph.SwitchGraph`.
+    row_order
+        int32 [rows].
+    target_offset, target_destination, destination_port, num_endpoints, no_path
+        As in `balanced_tables`.
+    table
+        uint8 or uint16 [destinations, rows], changed in place.
     """
     rows = len(edge_offset) - 1
     hops = np.empty(rows, dtype=np.uint16)
@@ -152,7 +186,7 @@ def counted_tables(
     first = np.empty(rows + 1, dtype=np.int32)
     edges = np.empty(len(edge_row), dtype=np.int32)
     behind = np.zeros(len(edge_row), dtype=np.int64)
-    for turn in range(2):
+    for switches in range(2):
         for g in row_order:
             count = bfs(edge_offset, edge_row, g, hops, queue)
             next_edges(
@@ -160,7 +194,7 @@ def counted_tables(
             )
             for t in range(target_offset[g], target_offset[g + 1]):
                 d = target_destination[t]
-                if (d < num_endpoints) != (turn == 0):
+                if (d < num_endpoints) != (switches == 0):
                     continue
                 line = table[d]
                 line[:] = no_path
@@ -171,22 +205,22 @@ def counted_tables(
                         if behind[edges[k]] < behind[best]:
                             best = edges[k]
                     line[queue[i]] = edge_port[best]
-                    if turn == 0:
+                    if switches == 0:
                         behind[best] += 1
 
 
 @njit(cache=True)
 def sort_by_hops(queue, count, hops, sorted_rows):
-    """Reorder the rows of the queue nearest first, keeping the order among equals."""
+    """Sort the first `count` rows of the queue by hops; the order of equal ones stays."""
     buckets = np.zeros(len(hops) + 1, dtype=np.int32)
     for i in range(count):
         buckets[hops[queue[i]] + 1] += 1
     for h in range(len(hops)):
         buckets[h + 1] += buckets[h]
     for i in range(count):
-        place = buckets[hops[queue[i]]]
+        position = buckets[hops[queue[i]]]
         buckets[hops[queue[i]]] += 1
-        sorted_rows[place] = queue[i]
+        sorted_rows[position] = queue[i]
     for i in range(count):
         queue[i] = sorted_rows[i]
 
@@ -198,10 +232,28 @@ def dmodk_tables(
 ):  # fmt: skip
     """Fill the tables of all endpoints by D-mod-K.
 
-    Row r reaches down to the endpoints of rank row_start[r] <= rank < row_end[r], child_size[r] of
-    them through each child; its down ports are down_port[down_offset[r] + child * parallel + copy].
-    Any other endpoint goes up by port number (rank // up_divisor[r]) mod its number of up ports.
-    LID offsets shift the rank, so that they take different ways.
+    Endpoints below a row are reached by down port ``child * parallel + copy``; all others by up
+    port ``rank // up_divisor`` modulo the number of up ports. LID offsets shift the rank, so that
+    the LIDs of one endpoint use different paths.
+
+    Parameters
+    ----------
+    rank
+        int64 [endpoints]: index of the endpoint among the leaves of the tree.
+    row_start, row_end
+        int64 [rows]: range of ranks below the row.
+    child_size
+        int64 [rows]: endpoints below each child of the row.
+    up_divisor, down_divisor
+        int64 [rows]: divisors of the rank for up ports and for parallel down ports.
+    up_offset, up_port, down_offset, down_port
+        int32 CSR over rows: up ports, and down ports by child.
+    down_parallel
+        int64 [rows]: parallel cables to each child.
+    lmc, no_path
+        As in `balanced_tables`.
+    table
+        uint8 or uint16 [endpoints << lmc, rows], changed in place.
     """
     for d in range(len(rank)):
         own = rank[d]
@@ -214,9 +266,9 @@ def dmodk_tables(
                     copy = ((own + offset) // down_divisor[r]) % parallel
                     line[r] = down_port[down_offset[r] + child * parallel + copy]
                 else:
-                    ways = up_offset[r + 1] - up_offset[r]
-                    if ways == 0:
+                    up_ports = up_offset[r + 1] - up_offset[r]
+                    if up_ports == 0:
                         line[r] = no_path
                     else:
-                        q = ((own + offset) // up_divisor[r]) % ways
+                        q = ((own + offset) // up_divisor[r]) % up_ports
                         line[r] = up_port[up_offset[r] + q]

@@ -1,4 +1,4 @@
-"""Finding the steps of a torus by its squares, and dimension-order tables with their SLs."""
+"""Detection of the dimensions of a torus by its squares; dimension-order tables with their SLs."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from weft.kernels.cache import njit
 
 @njit(cache=True, inline="always")
 def _root(edge, parent, flip):
-    """Representative of an edge's class, and whether the edge points against it."""
+    """Return the representative of an edge's class, and whether the edge points against it."""
     turned = np.uint8(0)
     while parent[edge] != edge:
         turned ^= flip[edge]
@@ -17,9 +17,10 @@ def _root(edge, parent, flip):
 
 @njit(cache=True)
 def _unite(one, other, against, parent, flip):
-    """Join two classes, `against` telling whether the edges point opposite ways; 1 on a conflict.
+    """Join the classes of two edges; return 1 on a conflict, else 0.
 
-    The smaller number stays the representative, so that the result is the same in any order.
+    `against` is 1 when the edges point in opposite directions. The smaller number stays the
+    representative, so that the result does not depend on the order.
     """
     a, turned_a = _root(one, parent, flip)
     b, turned_b = _root(other, parent, flip)
@@ -35,12 +36,23 @@ def _unite(one, other, against, parent, flip):
 
 @njit(cache=True)
 def unite_squares(offset, other, edge, parent, flip):
-    """Put opposite sides of every square of a simple graph in one class; return the conflicts.
+    """Put opposite sides of every square of a simple graph in one class.
 
-    offset, other, edge: CSR over rows of the neighbours, ascending, and the undirected edge to
-    each; an edge points from its lower row to its higher one. parent and flip, one per edge, start
-    as own number and 0; afterwards flip says whether an edge points against its representative
-    parent. A conflict is an edge that would be parallel to its own reverse.
+    Parameters
+    ----------
+    offset, other, edge
+        Integer CSR over rows: the neighbours, ascending, and the undirected edge to each. An edge
+        points from its lower row to its higher one.
+    parent
+        int32 [edges], changed in place: from 0, 1, 2, ... to the representative of each class.
+    flip
+        uint8 [edges], changed in place: from 0 to 1 where an edge points against its
+        representative.
+
+    Returns
+    -------
+    int
+        Number of conflicts: of edges found parallel to their own reverse.
     """
     conflicts = 0
     for v in range(len(offset) - 1):
@@ -75,10 +87,23 @@ def unite_squares(offset, other, edge, parent, flip):
 
 @njit(cache=True)
 def edge_meets(offset, other, one, two, square, strong):
-    """List the pairs of edges that meet at each row, numbers being those of the CSR.
+    """List the pairs of edges that meet at each row.
 
-    square: they are two sides of a square; strong: they are not, but each is with the same third
-    edge. Room for every pair of neighbours of every row is needed; returns how many there are.
+    Parameters
+    ----------
+    offset, other
+        As in `unite_squares`.
+    one, two
+        int32, filled: the edges of each pair, as indices in `other`. There must be room for every
+        pair of neighbours of every row.
+    square, strong
+        uint8, filled: 1 when the edges are two sides of a square; 1 when they are not, but each of
+        them and the same third edge are.
+
+    Returns
+    -------
+    int
+        The number of pairs.
     """
     widest = 0
     for v in range(len(offset) - 1):
@@ -123,8 +148,8 @@ def edge_meets(offset, other, one, two, square, strong):
 
 
 @njit(cache=True, inline="always")
-def _ring_way(source, target, radix, ring, tie_up):
-    """Direction (1 up, 0 down) of the shorter way on a ring or line."""
+def _ring_direction(source, target, radix, ring, tie_up):
+    """Return the direction (1 up, 0 down) of the shorter path on a ring or line."""
     direct = abs(target - source)
     around = radix - direct
     up = target > source
@@ -134,16 +159,17 @@ def _ring_way(source, target, radix, ring, tie_up):
 
 
 @njit(cache=True)
-def _choose_ways(target, radix, ring, ties, tie_up, coordinate, stride, grid, step, reach, way):
-    """Group 2 d + (1 up, 0 down) by which each row sends towards a target row, -1 for none.
+def _choose_steps(target, radix, ring, ties, tie_up, coordinate, stride, grid, step, reach, chosen):
+    """Choose the group 2 d + (1 up, 0 down) by which each row sends to a target row, -1 for none.
 
-    As OpenSM's torus-2QoS: on the first dimension that differs go towards the switch where the
-    way turns, by the shorter direction or, when that is cut, by the other; when that switch is
-    missing, as far as the shorter direction goes. When there is no progress, try the next one.
+    As in OpenSM's torus-2QoS, the path leads along the first dimension that differs towards the
+    switch where it turns, in the shorter direction or, when that is cut, in the other; when that
+    switch is missing, in the shorter direction as far as cables lead. Where no step is possible,
+    the next dimension is tried.
     """
     dimensions = len(radix)
-    for row in range(len(way)):
-        way[row] = -1
+    for row in range(len(chosen)):
+        chosen[row] = -1
         here = 0
         for d in range(dimensions):
             here += coordinate[row, d] * stride[d]
@@ -152,29 +178,29 @@ def _choose_ways(target, radix, ring, ties, tie_up, coordinate, stride, grid, st
             b = coordinate[target, d]
             if a == b:
                 continue
-            up = _ring_way(a, b, radix[d], ring[d], tie_up if ties else b > a)
+            up = _ring_direction(a, b, radix[d], ring[d], tie_up if ties else b > a)
             turning = grid[here + (b - a) * stride[d]]
             forward = (b - a) % radix[d]
             if turning >= 0:
                 length = forward if up else radix[d] - forward
                 if reach[row, 2 * d + up] >= length:
-                    way[row] = 2 * d + up
+                    chosen[row] = 2 * d + up
                 elif reach[row, 2 * d + 1 - up] >= radix[d] - length:
-                    way[row] = 2 * d + 1 - up
+                    chosen[row] = 2 * d + 1 - up
             elif step[row, 2 * d + up] >= 0:
-                way[row] = 2 * d + up
-            if way[row] >= 0:
+                chosen[row] = 2 * d + up
+            if chosen[row] >= 0:
                 break
 
 
 @njit(cache=True)
-def _mend_ways(target, step, last_first, way, state, trail):
-    """Send rows that do not arrive to a neighbour that does; return the rows mended.
+def _repair_steps(target, step, last_first, chosen, state, trail):
+    """Let rows without a path send to a neighbour that has one; return the number of such rows.
 
-    Rows next to those that arrive come first. The neighbours are tried from the first dimension to
-    the last, or from the last to the first.
+    Rows next to those with a path are first. The neighbours are tried from the first dimension to
+    the last, or with `last_first` in reverse.
     """
-    rows = len(way)
+    rows = len(chosen)
     state[:] = 0
     state[target] = 2
     for start in range(rows):
@@ -184,33 +210,33 @@ def _mend_ways(target, step, last_first, way, state, trail):
             state[row] = 1
             trail[length] = row
             length += 1
-            if way[row] < 0:
+            if chosen[row] < 0:
                 break
-            row = step[row, way[row]]
+            row = step[row, chosen[row]]
         fate = 2 if state[row] == 2 else 3
         for i in range(length):
             state[trail[i]] = fate
-    mended = 0
+    repaired = 0
     changed = True
     while changed:
         changed = False
         for row in range(rows):
             if state[row] != 3:
                 continue
-            for turn in range(step.shape[1]):
-                group = step.shape[1] - 1 - turn if last_first else turn
+            for attempt in range(step.shape[1]):
+                group = step.shape[1] - 1 - attempt if last_first else attempt
                 near = step[row, group]
                 if near >= 0 and state[near] == 2:
-                    way[row] = group
-                    trail[mended] = row
-                    mended += 1
+                    chosen[row] = group
+                    trail[repaired] = row
+                    repaired += 1
                     state[row] = 4
                     changed = True
                     break
         for row in range(rows):
             if state[row] == 4:
                 state[row] = 2
-    return mended
+    return repaired
 
 
 @njit(cache=True)
@@ -219,25 +245,48 @@ def torus_tables(
     group_offset, group_port, group_cost, order, parity, list_offset, listed, listed_port,
     first_switch, sources, sl_bit, table, sl,
 ):  # fmt: skip
-    """Fill tables and SLs of one torus or mesh; return how many ways to a row were mended.
+    """Fill the tables and SLs of one torus or mesh, whose rows are numbered within it.
 
-    Rows here are numbered within the torus; rows[r] is the row of the fabric.
+    Parameters
+    ----------
+    radix, ring
+        Integer and uint8 [dimensions]: size, and whether the wrap-around cables are used.
+    balanced
+        Whether ties on an even ring are shared between both directions and parallel cables are
+        balanced by flows. Otherwise, as in OpenSM, ties do not cross the dateline and parallel
+        cables are used round-robin.
+    whole, last_first
+        Whether no cable or switch is missing, so that every path arrives; and if not, the order
+        for `_repair_steps`.
+    coordinate, stride, grid
+        Integer [rows, dimensions], [dimensions], [product of radix]: the row at the coordinates c
+        is grid[sum(c * stride)], -1 where it is missing.
+    step, reach
+        Integer [rows, 2 dimensions]: neighbour down (2 d) and up (2 d + 1) dimension d, or -1; and
+        the number of steps possible in that direction.
+    rows
+        Integer [rows]: the row of the fabric.
+    group_offset, group_port, group_cost
+        CSR over row * 2 dimensions + group: the ports of parallel cables, and the cost of one flow.
+    order, parity
+        Integer [rows]: order of the target rows, and the direction of the first tie of each row's
+        destinations.
+    list_offset, listed, listed_port
+        int32 CSR over rows: the destinations of each row, and the port to each.
+    first_switch
+        Destinations from this number on are switches.
+    sources
+        int64 [rows]: hosts that send through each row.
+    sl_bit
+        Integer [dimensions]: the SL bit that marks a path that crosses the dateline.
+    table, sl
+        uint8 or uint16, and uint8, [destinations, fabric rows] and [fabric rows, destinations]:
+        changed in place.
 
-    radix, ring [dimensions]: switches of each, and whether the way round counts.
-    balanced: share ties of an even ring between both ways, and parallel cables by flows; else as
-        OpenSM, the way that does not cross the dateline, and cables in turn.
-    whole: nothing is missing, so that every way arrives; otherwise last_first is for `_mend_ways`.
-    coordinate [rows, dimensions], stride [dimensions], grid: the row at sum(coordinate * stride)
-        is grid of that, -1 where it is missing.
-    step, reach [rows, 2 dimensions]: neighbour down and up each dimension or -1; how many steps
-        lead on that way.
-    group_offset, group_port, group_cost: CSR over row * 2 dimensions + group of the ports of
-        parallel cables, and the load of one flow.
-    order: target rows in turn. parity: of each row, which tie its destinations take first.
-    list_offset, listed, listed_port: CSR over rows of what hangs from each, switches having
-        numbers from first_switch, and the port to it.
-    sources [rows]: hosts that send through each row.
-    sl_bit [dimensions]: value of the SL bit that says that the dateline is crossed.
+    Returns
+    -------
+    int
+        The number of (row, target row) steps repaired.
     """
     count = len(rows)
     groups = step.shape[1]
@@ -250,15 +299,15 @@ def torus_tables(
     for g in range(len(group_offset) - 1):
         if group_offset[g + 1] - group_offset[g] > 1:
             parallel = True
-    way = np.empty((2, count), dtype=np.int8)
+    chosen = np.empty((2, count), dtype=np.int8)
     levels = np.empty((2, count), dtype=np.uint8)
     flows = np.zeros((2, count), dtype=np.int64)
     known = np.zeros(2, dtype=np.uint8)
     state = np.zeros(count, dtype=np.uint8)
     trail = np.empty(count, dtype=np.int32)
     load = np.zeros(len(group_port), dtype=np.float64)
-    turns = np.zeros((2, len(group_offset)), dtype=np.int64)
-    mended = 0
+    next_cable = np.zeros((2, len(group_offset)), dtype=np.int64)
+    repaired = 0
     for o in range(count):
         target = order[o]
         known[:] = 0
@@ -271,22 +320,24 @@ def torus_tables(
                 side = (parity[target] + (0 if switch else adapters)) & 1
             if not switch:
                 adapters += 1
-            line = way[side]
+            line = chosen[side]
             if not known[side]:
                 known[side] = 1
-                _choose_ways(
+                _choose_steps(
                     target, radix, ring, ties, side == 0, coordinate, stride, grid, step, reach,
                     line,
                 )  # fmt: skip
                 if not whole:
-                    mended += _mend_ways(target, step, last_first, line, state, trail)
+                    repaired += _repair_steps(target, step, last_first, line, state, trail)
                 for row in range(count):
                     level = 0
                     for d in range(dimensions):
                         a = coordinate[row, d]
                         b = coordinate[target, d]
                         if a != b and ring[d]:
-                            up = _ring_way(a, b, radix[d], True, (side == 0) if ties else b > a)
+                            up = _ring_direction(
+                                a, b, radix[d], True, (side == 0) if ties else b > a
+                            )
                             if (up == 1) != (b > a):
                                 level |= sl_bit[d]
                     levels[side, row] = level
@@ -315,7 +366,7 @@ def torus_tables(
                                 pick = i
                         load[pick] += flows[side, row] * group_cost[pick]
                     else:
-                        pick = first + turns[1 if switch else 0, group] % width
-                        turns[1 if switch else 0, group] += 1
+                        pick = first + next_cable[1 if switch else 0, group] % width
+                        next_cable[1 if switch else 0, group] += 1
                 table[destination, rows[row]] = group_port[pick]
-    return mended
+    return repaired

@@ -1,4 +1,4 @@
-"""Whether candidates in a tree go up and then down."""
+"""Check that candidates in a tree lead up and then down."""
 
 import numpy as np
 
@@ -7,29 +7,34 @@ from weft.kernels.cache import njit
 
 @njit(cache=True)
 def first_not_down(leaves, set_id, set_offset, set_edge, edge_row, level):
-    """A row and a target where ways between leaves go up again, or up and down; (-1, -1) if none.
+    """Return a row and target whose candidates lead both ways, or up after down; else (-1, -1).
 
     Parameters
     ----------
     leaves
-        int64 [leaves]: rows that ways begin and end at.
+        int64: rows at which paths begin and end.
     set_id, set_offset, set_edge
-        See `weft.routes.CandidateRoutes`.
+        Of `weft.routes.CandidateRoutes`.
     edge_row
-        int32 [edges]: row that each leads to.
+        Of `weft.fabrics.graph.SwitchGraph`.
     level
-        int64 [rows].
+        int64 [rows]: level in the tree.
+
+    Returns
+    -------
+    row, target
+        Rows, the first such pair.
     """
     rows = len(level)
-    # How a row was met: 0 not at all, 1 by ways that go up, 2 by some that have gone down.
-    met = np.zeros(rows, dtype=np.uint8)
+    # State of a row: 0 not reached, 1 reached by paths up only, 2 by a path that has led down.
+    state_of = np.zeros(rows, dtype=np.uint8)
     stack = np.empty(2 * rows, dtype=np.int64)
     for goal in leaves:
-        met[:] = 0
+        state_of[:] = 0
         depth = 0
         for leaf in leaves:
             if leaf != goal:
-                met[leaf] = 1
+                state_of[leaf] = 1
                 stack[depth] = leaf
                 depth += 1
         while depth:
@@ -41,11 +46,11 @@ def first_not_down(leaves, set_id, set_offset, set_edge, edge_row, level):
             rises = level[edge_row[set_edge[set_offset[group]]]] > level[row]
             for at in range(set_offset[group], set_offset[group + 1]):
                 head = edge_row[set_edge[at]]
-                if (level[head] > level[row]) != rises or (rises and met[row] == 2):
+                if (level[head] > level[row]) != rises or (rises and state_of[row] == 2):
                     return row, goal
                 state = 1 if rises else 2
-                if met[head] < state:
-                    met[head] = state
+                if state_of[head] < state:
+                    state_of[head] = state
                     stack[depth] = head
                     depth += 1
     return -1, -1
