@@ -1,4 +1,4 @@
-"""All hosts to all hosts, destination by destination: a tree of counts instead of single flows."""
+"""Link loads of all-to-all traffic: per destination a tree of flow counts, not single flows."""
 
 import numpy as np
 
@@ -10,11 +10,32 @@ from weft.kernels.routes.walk import consumes
 def all_to_all_table_loads(
     table, lids, lid_row, lid_link, row_base, row_link, link_row, row_sources, no_path, loads,
 ):  # fmt: skip
-    """Add the flows of every source row to every listed LID, and return flows undelivered.
+    """Add the flows of all hosts to every listed LID to the loads.
 
-    row_sources[r] hosts send through row r; the host behind LID i is one of those of row
-    lid_row[i] and sends nothing to itself. Loads of the links from hosts to rows are not added:
-    they do not depend on the routes.
+    Links from hosts to rows are left out: their loads do not depend on the routes.
+
+    Parameters
+    ----------
+    table
+        uint8 or uint16 [all lids, rows].
+    lids
+        int32: lines of the table.
+    lid_row, lid_link
+        int32 [len(lids)]: destination_row and destination_link of each LID. Its host is one of
+        those that send through that row, and sends nothing to itself.
+    row_base, row_link, link_row
+        Of `weft.fabrics.graph.SwitchGraph`.
+    row_sources
+        int64 [rows]: hosts that send through each row.
+    no_path
+        The port that means "no path".
+    loads
+        int64 [links], flows, changed in place.
+
+    Returns
+    -------
+    int
+        Flows that are not delivered.
     """
     rows = len(row_base) - 1
     following = np.empty(rows, dtype=np.int32)
@@ -77,9 +98,9 @@ def all_to_all_table_loads(
 
 @njit(cache=True)
 def _only_delivered(goal, delivers, following, row_sources, flow, ready, state):
-    """Recount the flows of the rows whose way arrives; returns how many flows do not.
+    """Recount the flows of the rows whose path arrives; return the number of flows that do not.
 
-    delivers says whether the goal hands over what reaches it.
+    `delivers` is whether the goal's own table entry leads to the destination.
     """
     rows = len(following)
     state[:] = 0

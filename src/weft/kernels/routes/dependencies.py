@@ -1,8 +1,18 @@
-"""The channel dependency graph: which (directed link, VL) waits for which.
+"""The channel dependency graph.
 
 Channels are (edge, VL) pairs, numbered ``edge * vls + vl``. The dependencies of a channel on the
-channels that leave its head are a run of bits: bit ``(vl * degree + k) * vls + out_vl`` past
-``first_bit[edge]``, k being the number of the outgoing edge among those of the head row.
+channels that leave its head are a run of bits: bit ``(vl * degree + k) * vls + out_vl`` after
+``first_bit[edge]``, where k is the index of the outgoing edge among those of the head row. The
+kernels share these arguments:
+
+vls
+    Number of virtual lanes.
+first_bit, bits
+    int64 [edges + 1] and uint8, eight bits each: the dependencies.
+used
+    uint8 [edges * vls]: 1 for every channel that carries traffic.
+vl_tables, vl_index, vl_base, vl_ports
+    tables, index, base and ports of `weft.routes.VirtualLanes`.
 """
 
 import numpy as np
@@ -12,7 +22,7 @@ from weft.kernels.cache import njit
 
 @njit(cache=True, inline="always")
 def lane_of(row, port_in, port_out, sl, vl_tables, vl_index, vl_base, vl_ports):
-    """VL on which a packet of a service level leaves a row."""
+    """Return the VL on which a packet of service level `sl` leaves a row."""
     if len(vl_index) == 0:
         return vl_tables[0, sl]
     return vl_tables[vl_index[vl_base[row] + port_in * vl_ports[row] + port_out], sl]
@@ -20,7 +30,7 @@ def lane_of(row, port_in, port_out, sl, vl_tables, vl_index, vl_base, vl_ports):
 
 @njit(cache=True, inline="always")
 def set_dependency(before, channel, edge_offset, edge_row, vls, first_bit, bits):
-    """Set the bit that says: channel `before` waits for `channel`, which leaves its head."""
+    """Set the dependency of channel `before` on `channel`, which leaves its head."""
     head = edge_row[before // vls]
     first = np.int64(edge_offset[head])
     degree = edge_offset[head + 1] - first
@@ -34,12 +44,28 @@ def table_dependencies(
     start_port, start_sender, sl, lmc, no_path, vl_tables, vl_index, vl_base, vl_ports, vls,
     first_bit, bits, used,
 ):  # fmt: skip
-    """Set the bit of every dependency of the paths from each start to each listed LID.
+    """Set the dependencies of the paths from each start to each listed LID.
 
-    sl is [1, 1], [1, lids] or [rows, lids]. start_sender[s] is the destination that alone sends
-    from start s, which sends nothing to itself, or -1 for several. used[channel] becomes 1 for
-    every channel that carries traffic. A path is followed until it meets one already followed to
-    the same LID on the same SL: the rest is the same.
+    A path is followed up to the first channel that another path to the same LID on the same SL
+    has used: the rest is the same.
+
+    Parameters
+    ----------
+    table, lmc, no_path
+        uint8 or uint16 [all lids, rows], its LID mask control, and the port that means "no path".
+    lids
+        int32: lines of the table.
+    row_base, row_link, edge_of_link, edge_offset, edge_row
+        Of `weft.fabrics.graph.SwitchGraph`.
+    edge_port_in
+        int32 [edges]: port by which the edge enters its row.
+    start_row, start_port, start_sender
+        int32 [starts]: row, port by which packets enter it, and the only destination that sends
+        from there (nothing to itself), -1 for several.
+    sl
+        uint8 [1, 1], [1, lids] or [rows, lids]: service levels.
+    vl_tables, vl_index, vl_base, vl_ports, vls, first_bit, bits, used
+        See the module; bits and used are changed in place.
     """
     seen = np.zeros(len(edge_row) * vls, dtype=np.int64)
     stamp = np.int64(0)
@@ -85,9 +111,20 @@ def candidate_dependencies(
     set_id, set_offset, set_edge, set_lane, targets, edge_offset, edge_row, source_rows, lane, vls,
     first_bit, bits, used,
 ):  # fmt: skip
-    """Set the bits of all ways that the candidate sets allow from any source row.
+    """Set the dependencies of all paths that the candidate sets allow from the source rows.
 
-    set_lane goes with set_edge, or is empty when all ride on `lane`.
+    Parameters
+    ----------
+    set_id, set_offset, set_edge, set_lane
+        Of `weft.routes.CandidateRoutes`.
+    targets, source_rows
+        Integer: rows that paths lead to and begin at.
+    edge_offset, edge_row
+        Of `weft.fabrics.graph.SwitchGraph`.
+    lane
+        VL of all edges when set_lane is empty.
+    vls, first_bit, bits, used
+        See the module; bits and used are changed in place.
     """
     rows = len(edge_offset) - 1
     state = np.zeros(rows, dtype=np.uint8)
@@ -113,10 +150,10 @@ def follow_sets(
     line, g, order, count, state, set_offset, set_edge, set_lane, edge_offset, edge_row, lane, vls,
     first_bit, bits, used,
 ):  # fmt: skip
-    """Set the bits of all ways by the sets of one target, from the rows in order[:count] on.
+    """Set the dependencies of all paths over the sets of one target from the rows order[:count].
 
-    line[row] is the row's set, -1 where ways end; they end on row g, too. state[row] is 1 for the
-    rows in order.
+    line[row] is the row's set, -1 where paths end; they also end at row g. state[row] must be 1
+    for the rows in order, else 0.
     """
     at = 0
     while at < count:
@@ -145,7 +182,7 @@ def set_waits(
     channel, choice, set_offset, set_edge, set_lane, edge_offset, edge_row, lane, vls, first_bit,
     bits,
 ):  # fmt: skip
-    """Set the bits that say: a channel waits for those of a set, which leave its head."""
+    """Set the dependencies of a channel on those of the set `choice`, which leave its head."""
     for j in range(set_offset[choice], set_offset[choice + 1]):
         following = np.int64(set_edge[j]) * vls + (set_lane[j] if len(set_lane) else lane)
         set_dependency(channel, following, edge_offset, edge_row, vls, first_bit, bits)
@@ -153,10 +190,20 @@ def set_waits(
 
 @njit(cache=True)
 def strip_acyclic(edge_offset, edge_row, vls, first_bit, bits, used):
-    """Take away channels that nothing left waits on, again and again; return what stays.
+    """Remove channels that no remaining channel depends on, until none is left to remove.
 
-    The result is 1 for each channel that is on a cycle or behind one; all 0 proves the graph
-    acyclic.
+    Parameters
+    ----------
+    edge_offset, edge_row
+        Of `weft.fabrics.graph.SwitchGraph`.
+    vls, first_bit, bits, used
+        See the module.
+
+    Returns
+    -------
+    ndarray
+        uint8 [edges * vls]: 1 for each channel on a cycle or behind one; all 0 proves that the
+        graph is acyclic.
     """
     channels = len(edge_row) * vls
     waiting = np.zeros(channels, dtype=np.int32)
@@ -204,7 +251,24 @@ def _visit(channel, edge_offset, edge_row, vls, first_bit, bits, waiting, change
 
 @njit(cache=True)
 def list_dependencies(edge_offset, edge_row, vls, first_bit, bits, keep, tails, heads):
-    """List the dependencies among the kept channels as far as there is room; return how many."""
+    """List the dependencies among the kept channels.
+
+    Parameters
+    ----------
+    edge_offset, edge_row
+        Of `weft.fabrics.graph.SwitchGraph`.
+    vls, first_bit, bits
+        See the module.
+    keep
+        uint8 [edges * vls]: 1 for the channels to list.
+    tails, heads
+        int32, filled up to their length: channel `tail` depends on `head`.
+
+    Returns
+    -------
+    int
+        The number of dependencies, those without room included.
+    """
     found = 0
     for channel in range(len(keep)):
         if not keep[channel]:

@@ -1,4 +1,4 @@
-"""Random bisections: half of the hosts sends to the other half, each flow to its own partner."""
+"""Random bisections: half of the hosts send to the other half, each host to its own partner."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from weft.kernels.hashing import GOLDEN, splitmix64
 
 @njit(cache=True)
 def random_matching(seed, sample, order):
-    """Shuffle order (0..n-1 again first) by Fisher and Yates; a sample is its own sequence."""
+    """Fill order with the random permutation (Fisher-Yates) of seed and sample."""
     for i in range(len(order)):
         order[i] = i
     state = splitmix64(splitmix64(np.uint64(seed)) ^ np.uint64(sample))
@@ -20,16 +20,19 @@ def random_matching(seed, sample, order):
 
 @njit(cache=True)
 def draw_bisections(endpoints, seed, first, sources, destinations, states):
-    """Draw samples from number `first` on: all of [samples, flows].
+    """Draw random bisections.
 
     Parameters
     ----------
     endpoints
-        One of each host.
+        int32 [hosts]: an endpoint of each host.
+    seed, first
+        Seed, and number of the first sample.
     sources, destinations
-        int32, the flows between them; those of the second half go back.
+        int32 [samples, flows], filled: endpoints. Flows after the first hosts // 2 are the reverse
+        of the first ones.
     states
-        uint64, where the random numbers of each flow begin.
+        uint64 [samples, flows], filled: initial random state of each flow.
     """
     half = len(endpoints) // 2
     order = np.empty(len(endpoints), dtype=np.int64)
@@ -44,35 +47,47 @@ def draw_bisections(endpoints, seed, first, sources, destinations, states):
 
 @njit(cache=True)
 def mean_shares(offset, link, about_offset, about, link_cost, flows, means):
-    """Fill means[s] with the mean share of the injection rate that a flow of sample s gets.
+    """Fill the mean share of the injection rate that the flows of each sample get.
 
-    A flow gets the least of 1 / (load * link_cost) over its links, and 0 when it has none.
-    link_cost is the injection rate over the link's. The runs of a sample's flows follow each
-    other. A flow with a run in `about` too takes the one whose most loaded link would carry least,
-    the first at equal: one flow after the other, and once more when all are there.
+    A flow gets the least of 1 / (load * link_cost) over its links, and 0 when it has none. A flow
+    that has a detour takes the path whose most loaded link has the smaller load, of equal ones the
+    direct one. The flows choose one after the other, and once more when all have chosen.
+
+    Parameters
+    ----------
+    offset, link
+        int64 [samples * flows + 1] and int32, CSR: the links of each flow's direct path.
+    about_offset, about
+        The same of paths via an intermediate (detours); empty when no flow has one.
+    link_cost
+        float64 [links]: injection rate over the link's rate.
+    flows
+        Flows per sample.
+    means
+        float64 [samples], filled: 0 to 1.
     """
     loads = np.zeros(len(link_cost), dtype=np.int32)
-    # Of each flow: whether it takes the run in `about`, and which run that is.
-    goes_about = np.zeros(flows, dtype=np.bool_)
+    # Whether each flow takes its detour.
+    takes_detour = np.zeros(flows, dtype=np.bool_)
     for sample in range(len(means)):
         first = sample * flows
-        for turn in range(2 if len(about_offset) else 1):
+        for round_ in range(2 if len(about_offset) else 1):
             for f in range(flows):
                 straight = link[offset[first + f] : offset[first + f + 1]]
                 if len(about_offset):
                     other = about[about_offset[first + f] : about_offset[first + f + 1]]
-                    if turn:
-                        _add(loads, other if goes_about[f] else straight, -1)
+                    if round_:
+                        _add(loads, other if takes_detour[f] else straight, -1)
                     least = _worst(loads, straight, link_cost, 1)
                     around = _worst(loads, other, link_cost, 1)
-                    goes_about[f] = around > 0.0 and (len(straight) == 0 or around < least)
-                    _add(loads, other if goes_about[f] else straight, 1)
+                    takes_detour[f] = around > 0.0 and (len(straight) == 0 or around < least)
+                    _add(loads, other if takes_detour[f] else straight, 1)
                 else:
                     _add(loads, straight, 1)
         total = 0.0
         for f in range(flows):
             taken = link[offset[first + f] : offset[first + f + 1]]
-            if goes_about[f]:
+            if takes_detour[f]:
                 taken = about[about_offset[first + f] : about_offset[first + f + 1]]
             if len(taken):
                 total += 1.0 / _worst(loads, taken, link_cost, 0)
@@ -88,7 +103,7 @@ def _add(loads, links, count):
 
 @njit(cache=True)
 def _worst(loads, links, link_cost, more):
-    """The largest load times cost of some links, with `more` flows on each."""
+    """Return the largest load times cost of some links, with `more` flows added to each."""
     worst = 0.0
     for link in links:
         worst = max(worst, (loads[link] + more) * link_cost[link])

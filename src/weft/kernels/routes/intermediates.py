@@ -1,6 +1,6 @@
-"""Candidate sets by way of intermediates: how far, and what waits for what.
+"""Candidate sets via intermediates: path lengths, shares and channel dependencies.
 
-A *line* gives for one target, a row or an intermediate, the set of every row, -1 where ways end.
+A *line* holds for one target, a row or an intermediate, the set of every row, -1 where paths end.
 """
 
 import numpy as np
@@ -8,22 +8,22 @@ import numpy as np
 from weft.kernels.cache import njit
 from weft.kernels.routes.dependencies import follow_sets, set_waits
 
-#: No packet comes here, or packets from several intermediates do; else the one that they are from.
+#: Origin of the packets at a row or channel, instead of an intermediate: none, or several.
 NOWHERE = -1
 SEVERAL = -2
 
 
 @njit(cache=True)
 def finish_line(root, line, set_offset, set_edge, edge_row, state, order, done, stack, cursor):
-    """Append the rows that root can send through, each after the ones that it sends to.
+    """Append to order the rows that root can send through, each after those that it sends to.
 
-    state is 0 for rows not yet met and becomes 2. Returns (how many are in order, a row on a
-    circle or -1).
+    state is 0 for rows not in order and becomes 2. Return the number of rows in order, and a row
+    on a cycle or -1.
     """
     stack[0] = root
     depth = 1
     state[root] = 1
-    circle = -1
+    looping = -1
     cursor[root] = set_offset[line[root]] if line[root] >= 0 else 0
     while depth:
         row = stack[depth - 1]
@@ -32,7 +32,7 @@ def finish_line(root, line, set_offset, set_edge, edge_row, state, order, done, 
             other = edge_row[set_edge[cursor[row]]]
             cursor[row] += 1
             if state[other] == 1:
-                circle = other
+                looping = other
             elif state[other] == 0:
                 state[other] = 1
                 cursor[other] = set_offset[line[other]] if line[other] >= 0 else 0
@@ -43,14 +43,28 @@ def finish_line(root, line, set_offset, set_edge, edge_row, state, order, done, 
             state[row] = 2
             order[done] = row
             done += 1
-    return done, circle
+    return done, looping
 
 
 @njit(cache=True)
 def way_lengths(lines, set_offset, set_edge, edge_row, lengths):
-    """Fill lengths[n, row] with the links of the longest way by line n from each row.
+    """Fill the lengths of the longest paths by each line from each row.
 
-    Returns the line and a row of a circle, or (-1, -1); lengths mean nothing with a circle.
+    Parameters
+    ----------
+    lines
+        int32 [lines, rows]: set_id or via_set of `weft.routes.CandidateRoutes`.
+    set_offset, set_edge
+        Of `weft.routes.CandidateRoutes`.
+    edge_row
+        Of `weft.fabrics.graph.SwitchGraph`.
+    lengths
+        int32 [lines, rows], filled: edges; undefined if there is a cycle.
+
+    Returns
+    -------
+    line, row
+        (-1, -1), or a line that has a cycle and a row on it.
     """
     rows = lines.shape[1]
     state = np.empty(rows, dtype=np.uint8)
@@ -63,11 +77,11 @@ def way_lengths(lines, set_offset, set_edge, edge_row, lengths):
         done = 0
         for root in range(rows):
             if state[root] == 0:
-                done, circle = finish_line(
+                done, looping = finish_line(
                     root, line, set_offset, set_edge, edge_row, state, order, done, stack, cursor
                 )
-                if circle >= 0:
-                    return n, circle
+                if looping >= 0:
+                    return n, looping
         for i in range(done):
             row = order[i]
             longest = 0
@@ -80,10 +94,21 @@ def way_lengths(lines, set_offset, set_edge, edge_row, lengths):
 
 @njit(cache=True)
 def arrivals(via, via_set, set_offset, set_edge, edge_row, member_offset, member, share):
-    """Fill share[s, a]: of what row s sends to the intermediate of row a, the part that turns on a.
+    """Fill the shares of packets to an intermediate that reach it at each of its rows.
 
-    Split equally at every hop. member[member_offset[v]:member_offset[v + 1]] are the rows of v.
-    What is already there needs no way: 0.
+    Packets are split equally at every hop.
+
+    Parameters
+    ----------
+    via, via_set, set_offset, set_edge
+        Of `weft.routes.CandidateRoutes`.
+    edge_row
+        Of `weft.fabrics.graph.SwitchGraph`.
+    member_offset, member
+        int64 and int32, CSR over intermediates: the rows of each.
+    share
+        float64 [rows, rows]: zeros; share[s, a] becomes the part of the packets from row s to the
+        intermediate of row a that reaches it at a, 0 when s is in it.
     """
     rows = len(via)
     state = np.empty(rows, dtype=np.uint8)
@@ -118,7 +143,17 @@ def arrivals(via, via_set, set_offset, set_edge, edge_row, member_offset, member
 
 @njit(cache=True)
 def spread_demand(lines, demand, set_offset, set_edge, edge_row, edge_load):
-    """Add to edge_load what rows send to the target of each line, demand[n, row], split equally."""
+    """Add the loads of a demand from rows to targets, split equally at every row.
+
+    Parameters
+    ----------
+    lines, set_offset, set_edge, edge_row
+        As in `way_lengths`.
+    demand
+        Number [lines, rows]: flows from each row to the target of each line.
+    edge_load
+        float64 [edges], flows, changed in place.
+    """
     rows = lines.shape[1]
     state = np.empty(rows, dtype=np.uint8)
     order = np.empty(rows, dtype=np.int32)
@@ -153,28 +188,41 @@ def phase_dependencies(
     set_id, set_offset, set_edge, set_lane, via, via_set, direct, edge_offset, edge_row,
     source_rows, lane, vls, first_bit, bits, used,
 ):  # fmt: skip
-    """Set the bits of all paths by intermediates, and of all that go straight.
+    """Set the dependencies of all paths via intermediates and of all direct paths.
 
-    A packet goes by an intermediate other than those of its source and its destination, so where
-    it may turn to depends on where it comes from. At each row it is enough to know whether packets
-    to an intermediate come from `NOWHERE`, from one intermediate alone, or from `SEVERAL`.
+    A packet is sent via an intermediate other than those of its source and its destination, so its
+    possible destinations there depend on its origin. For each row it is enough to record whether
+    packets to an intermediate come from `NOWHERE`, from one intermediate only, or from `SEVERAL`.
+
+    Parameters
+    ----------
+    set_id, set_offset, set_edge, set_lane, via, via_set, direct
+        Of `weft.routes.CandidateRoutes`.
+    edge_offset, edge_row
+        Of `weft.fabrics.graph.SwitchGraph`.
+    source_rows
+        Integer: rows that send and receive.
+    lane
+        VL of all edges when set_lane is empty.
+    vls, first_bit, bits, used
+        See `weft.kernels.routes.dependencies`; bits and used are changed in place.
     """
     rows = len(via)
     state = np.zeros(rows, dtype=np.uint8)
     order = np.empty(rows, dtype=np.int32)
     origin = np.empty(rows, dtype=np.int32)
-    turning = np.full(rows, NOWHERE, dtype=np.int32)
-    turns = np.full(len(edge_row) * vls, NOWHERE, dtype=np.int32)
+    row_origin = np.full(rows, NOWHERE, dtype=np.int32)
+    channel_origin = np.full(len(edge_row) * vls, NOWHERE, dtype=np.int32)
     inhabited = np.zeros(len(via_set), dtype=np.bool_)
-    homes = 0
+    num_inhabited = 0
     for s in range(len(source_rows)):
         v = via[source_rows[s]]
         if v >= 0 and not inhabited[v]:
             inhabited[v] = True
-            homes += 1
+            num_inhabited += 1
     for v in range(len(via_set)):
-        # Packets by v come from one of two others or more, and go to another one of these.
-        if homes - np.int64(inhabited[v]) < 2:
+        # Packets via v need two other intermediates, one of the source and one of the destination.
+        if num_inhabited - np.int64(inhabited[v]) < 2:
             continue
         line = via_set[v]
         state[:] = 0
@@ -197,18 +245,18 @@ def phase_dependencies(
             if origin[row] == NOWHERE:
                 continue
             if via[row] == v:
-                turning[row] = origin[row]
+                row_origin[row] = origin[row]
             if line[row] < 0:
                 continue
             for k in range(set_offset[line[row]], set_offset[line[row] + 1]):
                 if via[edge_row[set_edge[k]]] == v:
                     channel = np.int64(set_edge[k]) * vls + (set_lane[k] if len(set_lane) else lane)
-                    turns[channel] = origin[row]
+                    channel_origin[channel] = origin[row]
     for t in range(len(source_rows)):
         g = source_rows[t]
         count = 0
         for row in range(rows):
-            state[row] = _may_turn(turning[row], via[row], via[g])
+            state[row] = _may_continue(row_origin[row], via[row], via[g])
         for s in range(len(source_rows)):
             row = source_rows[s]
             if direct or via[row] < 0 or via[g] < 0 or via[row] == via[g]:
@@ -221,13 +269,13 @@ def phase_dependencies(
             set_id[g], g, order, count, state, set_offset, set_edge, set_lane, edge_offset,
             edge_row, lane, vls, first_bit, bits, used,
         )  # fmt: skip
-    for channel in range(len(turns)):
-        if turns[channel] == NOWHERE:
+    for channel in range(len(channel_origin)):
+        if channel_origin[channel] == NOWHERE:
             continue
         row = edge_row[channel // vls]
         for t in range(len(source_rows)):
             g = source_rows[t]
-            if set_id[g, row] >= 0 and _may_turn(turns[channel], via[row], via[g]):
+            if set_id[g, row] >= 0 and _may_continue(channel_origin[channel], via[row], via[g]):
                 set_waits(
                     channel, set_id[g, row], set_offset, set_edge, set_lane, edge_offset,
                     edge_row, lane, vls, first_bit, bits,
@@ -235,14 +283,14 @@ def phase_dependencies(
 
 
 @njit(cache=True)
-def _may_turn(origin, here, goal):
-    """Whether packets of an origin may turn in an intermediate to a destination of another one."""
+def _may_continue(origin, here, goal):
+    """Return whether packets of an origin may continue from intermediate `here` to `goal`."""
     return origin != NOWHERE and goal >= 0 and goal not in (here, origin)
 
 
 @njit(cache=True)
 def _spread_origins(line, sources, set_offset, set_edge, edge_row, origin):
-    """Carry the origins of the source rows along a line to all rows that packets come to."""
+    """Propagate the origins of the source rows along a line to all rows that packets reach."""
     stack = np.empty(len(origin), dtype=np.int32)
     stacked = np.zeros(len(origin), dtype=np.bool_)
     depth = len(sources)

@@ -1,4 +1,4 @@
-"""Packets that each switch sends on by a hash: how often every edge is chosen."""
+"""Packets that each switch forwards by a hash: how often every edge is chosen."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from weft.kernels.hashing import GOLDEN, five_tuple_crc32, five_tuple_prefix, sp
 from weft.kernels.routes.split import finish_order
 
 IDEAL = 0
-#: Of path numbers: the sum of four codes modulo the number of paths.
+#: Hash that numbers the paths: the sum of four codes modulo the number of paths.
 NUMBERED = 1
 CRC = 2
 
@@ -18,7 +18,7 @@ FIRST_ADDRESS = 0x0A000001
 #: RoCEv2 senders vary the lower 14 bits of a source port from here (49152) upwards.
 FIRST_SOURCE_PORT = 0xC000
 
-#: Two more bits than a residue modulo a path count up to this one has fit 64 bits.
+#: Largest number of paths: a residue modulo it, shifted by two bits, fits 64 bits.
 MOST_PATHS = 1 << 61
 
 DONE = 0
@@ -28,19 +28,44 @@ STUCK = 2
 
 @njit(cache=True)
 def flow_key(key, flow):
-    """State from which all choices of a flow come."""
+    """Return the random state of a flow.
+
+    Parameters
+    ----------
+    key
+        uint64: seed.
+    flow
+        Number of the flow.
+
+    Returns
+    -------
+    uint64
+    """
     return splitmix64(np.uint64(key) + np.uint64(flow) * GOLDEN)
 
 
 @njit(cache=True)
 def flowlet_hash(state, qp, epoch):
-    """64 random bits of one epoch of one QP; no two of a flow are mixed from the same state."""
+    """Return 64 random bits for one epoch of one QP; their inputs differ for all of a flow."""
     return splitmix64(state ^ ((np.uint64(qp) << np.uint64(32)) | np.uint64(epoch)))
 
 
 @njit(cache=True)
 def linear_codes(key, count):
-    """31 random bits that stand for each endpoint's name, uint32 [count]."""
+    """Return 31 random bits per endpoint, in place of its name.
+
+    Parameters
+    ----------
+    key
+        uint64: seed.
+    count
+        Number of endpoints.
+
+    Returns
+    -------
+    ndarray
+        uint32 [count].
+    """
     codes = np.empty(count, dtype=np.uint32)
     for endpoint in range(count):
         state = np.uint64(key) ^ (np.uint64(endpoint) * GOLDEN)
@@ -50,16 +75,16 @@ def linear_codes(key, count):
 
 @njit(cache=True)
 def residue(limbs, modulus):
-    """A number of 32-bit limbs, lowest first, modulo at most MOST_PATHS."""
-    # The rest and the bits that are appended to it have to fit 64 bits.
+    """Return a number of 32-bit limbs, lowest first, modulo `modulus`, at most MOST_PATHS."""
+    # The rest and the appended bits must fit 64 bits.
     width = np.uint64(32) if modulus <= np.uint64(1 << 32) else np.uint64(2)
     mask = (np.uint64(1) << width) - np.uint64(1)
     rest = np.uint64(0)
-    for place in range(len(limbs) - 1, -1, -1):
+    for index in range(len(limbs) - 1, -1, -1):
         shift = np.uint64(32)
         while shift > np.uint64(0):
             shift -= width
-            piece = (np.uint64(limbs[place]) >> shift) & mask
+            piece = (np.uint64(limbs[index]) >> shift) & mask
             rest = ((rest << width) | piece) % modulus
     return rest
 
@@ -70,18 +95,45 @@ def hashed_counts(
     group_flow, sources, destinations, bin_of, hashing, key, source_code, destination_code,
     qp_code, epoch_code, row_mask, row_turn, counts, lost,
 ):  # fmt: skip
-    """Walk every (flow, QP, epoch) once and count in counts[bin, edge] the edges that it takes.
+    """Walk every (flow, QP, epoch) once and count the edges on its path.
 
-    bin_of[qp, epoch] says where a walk counts, -1 to leave it out. Flows come grouped by the row
-    that their destination hangs from: group_flow[group_offset[g]:group_offset[g + 1]]. The codes
-    are uint32 [endpoints, QPs or epochs, limbs] for `residue`, for NUMBERED only. A flow
-    without a path is set in `lost` and counts nowhere. Returns (DONE, -1), or with the flow in
-    question TOO_MANY_PATHS to number them (NUMBERED only), or STUCK when candidates lead into a
-    dead end or a loop; `counts` is then of no use.
+    Parameters
+    ----------
+    set_id, set_offset, set_edge
+        Of `weft.routes.CandidateRoutes`.
+    edge_row, link_row
+        Of `weft.fabrics.graph.SwitchGraph`.
+    target_row, endpoint_out
+        int32 [destinations]: destination_row of `SwitchGraph`, and the link from the endpoint to
+        that row, -1 when the endpoint is the row.
+    group_offset, group_flow
+        Integer CSR over rows: the flows to the destinations of each row.
+    sources, destinations
+        int32 [flows]: endpoints.
+    bin_of
+        Integer [QPs, epochs]: the line of `counts` for a walk, -1 to leave it out.
+    hashing
+        `IDEAL`, `NUMBERED` or `CRC`.
+    key
+        uint64: seed.
+    source_code, destination_code, qp_code, epoch_code
+        uint32 [endpoints, endpoints, QPs or epochs, limbs]: numbers for `residue` (NUMBERED only).
+    row_mask, row_turn
+        uint32 and uint8 [rows]: XORed with the CRC, and bits by which it is then rotated right.
+    counts
+        int64 [bins, edges], changed in place.
+    lost
+        bool [flows], changed in place: True for a flow without a path, which is not counted.
+
+    Returns
+    -------
+    status, flow
+        (`DONE`, -1); or a flow with `TOO_MANY_PATHS` to number (NUMBERED only), or `STUCK` in a
+        dead end or loop of the candidates, after which `counts` is incomplete.
     """
     rows = len(group_offset) - 1
     walk = np.empty(rows + 1, dtype=np.int32)
-    ways = np.full(rows, -1, dtype=np.int64)
+    num_paths = np.full(rows, -1, dtype=np.int64)
     state = np.zeros(rows, dtype=np.uint8)
     order = np.empty(rows, dtype=np.int32)
     stack = np.empty(rows, dtype=np.int32)
@@ -114,12 +166,12 @@ def hashed_counts(
                         stack, cursor,
                     )  # fmt: skip
                     if not _count_paths(
-                        order[was:known], g, set_id, set_offset, set_edge, edge_row, ways
+                        order[was:known], g, set_id, set_offset, set_edge, edge_row, num_paths
                     ):
                         return TOO_MANY_PATHS, f
-                if ways[first] == 0:
+                if num_paths[first] == 0:
                     return STUCK, f
-                paths = np.uint64(ways[first])
+                paths = np.uint64(num_paths[first])
                 if paths != modulus:
                     modulus = paths
                     for qp in range(bin_of.shape[0]):
@@ -132,8 +184,8 @@ def hashed_counts(
                 prefix = five_tuple_prefix(FIRST_ADDRESS + s, FIRST_ADDRESS + d, UDP)
             for qp in range(bin_of.shape[0]):
                 for epoch in range(bin_of.shape[1]):
-                    place = bin_of[qp, epoch]
-                    if place < 0:
+                    bin_ = bin_of[qp, epoch]
+                    if bin_ < 0:
                         continue
                     if hashing == NUMBERED:
                         value = number + qp_rest[qp]
@@ -149,23 +201,24 @@ def hashed_counts(
                             value = np.uint64(five_tuple_crc32(prefix, port, ROCE_PORT))
                     hops = _walk(
                         first, g, set_id, set_offset, set_edge, edge_row, hashing, value, row_mask,
-                        row_turn, ways, walk,
+                        row_turn, num_paths, walk,
                     )  # fmt: skip
                     if hops < 0:
                         return STUCK, f
                     for hop in range(hops):
-                        counts[place, walk[hop]] += 1
+                        counts[bin_, walk[hop]] += 1
         for i in range(known):
             state[order[i]] = 0
-            ways[order[i]] = -1
+            num_paths[order[i]] = -1
     return DONE, -1
 
 
 @njit(cache=True)
 def _walk(
-    row, g, set_id, set_offset, set_edge, edge_row, hashing, value, row_mask, row_turn, ways, walk,
+    row, g, set_id, set_offset, set_edge, edge_row, hashing, value, row_mask, row_turn, num_paths,
+    walk,
 ):  # fmt: skip
-    """Write the edges that a packet takes to row g; return how many, -1 when it does not arrive."""
+    """Fill `walk` with a packet's edges to row g; return how many, -1 if it does not arrive."""
     hops = 0
     while row != g:
         choice = set_id[g, row]
@@ -180,16 +233,18 @@ def _walk(
                 pick = np.int64(((value >> np.uint64(32)) * np.uint64(width)) >> np.uint64(32))
                 value = splitmix64(value)
             elif hashing == NUMBERED:
-                through = np.uint64(ways[edge_row[set_edge[start]]])
+                through = np.uint64(num_paths[edge_row[set_edge[start]]])
                 while value >= through:
                     value -= through
                     pick += 1
-                    through = np.uint64(ways[edge_row[set_edge[start + pick]]])
+                    through = np.uint64(num_paths[edge_row[set_edge[start + pick]]])
             else:
-                turn = np.uint32(row_turn[row])
-                mine = np.uint32(value) ^ row_mask[row]
-                mine = (mine >> turn) | (mine << ((np.uint32(32) - turn) & np.uint32(31)))
-                pick = np.int64(np.uint32(mine) % np.uint32(width))
+                rotation = np.uint32(row_turn[row])
+                mixed = np.uint32(value) ^ row_mask[row]
+                mixed = (mixed >> rotation) | (
+                    mixed << ((np.uint32(32) - rotation) & np.uint32(31))
+                )
+                pick = np.int64(np.uint32(mixed) % np.uint32(width))
         edge = set_edge[start + pick]
         walk[hops] = edge
         hops += 1
@@ -198,18 +253,21 @@ def _walk(
 
 
 @njit(cache=True)
-def _count_paths(order, g, set_id, set_offset, set_edge, edge_row, ways):
-    """Number of paths to g from each row; `order` has a row after all that it can send to."""
+def _count_paths(order, g, set_id, set_offset, set_edge, edge_row, num_paths):
+    """Count the paths to g from each row; return False when there are more than MOST_PATHS.
+
+    `order` has each row after those that it can send to.
+    """
     for i in range(len(order)):
         row = order[i]
         if row == g:
-            ways[row] = 1
+            num_paths[row] = 1
             continue
         choice = set_id[g, row]
         total = np.int64(0)
         for k in range(set_offset[choice], set_offset[choice + 1]):
-            total += ways[edge_row[set_edge[k]]]
+            total += num_paths[edge_row[set_edge[k]]]
             if total > MOST_PATHS:
                 return False
-        ways[row] = total
+        num_paths[row] = total
     return True

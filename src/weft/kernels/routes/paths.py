@@ -1,4 +1,4 @@
-"""Source routes: whether they hold, and what they wait for."""
+"""Source routes: validity, lengths and channel dependencies."""
 
 import numpy as np
 
@@ -13,7 +13,19 @@ BROKEN = 1
 def first_broken_path(pair, offset, edge, endpoints, endpoint_row, edge_tail, edge_row):
     """Find the first path that does not lead from its source's row to its destination's.
 
-    Returns (path, `SOUND` or `BROKEN`).
+    Parameters
+    ----------
+    pair, offset, edge
+        Of `weft.routes.PathRoutes`.
+    endpoints
+        Number of host endpoints.
+    endpoint_row, edge_tail, edge_row
+        destination_row, edge_tail and edge_row of `weft.fabrics.graph.SwitchGraph`.
+
+    Returns
+    -------
+    path, status
+        (-1, `SOUND`), or the index of the path and `BROKEN`.
     """
     if offset[0] != 0 or offset[len(pair)] != len(edge):
         return 0, BROKEN
@@ -33,10 +45,20 @@ def first_broken_path(pair, offset, edge, endpoints, endpoint_row, edge_tail, ed
 
 @njit(cache=True)
 def count_lengths(paths, offset, start_row, end_row, extra, best_hops, histogram, detours):
-    """Sum up the lengths of the listed paths.
+    """Count the listed paths by length.
 
-    start_row, end_row and extra (links besides those between rows) go with `paths`.
-    histogram[h] counts paths of h links, detours[x] those that take x links more than need be.
+    Parameters
+    ----------
+    paths
+        Integer: indices of paths.
+    offset
+        Of `weft.routes.PathRoutes`.
+    start_row, end_row, extra
+        Integer [len(paths)]: first and last row, and the number of links to and from hosts.
+    best_hops
+        Integer [rows, rows]: fewest edges between two rows.
+    histogram, detours
+        int64, changed in place: paths of h hops, and paths of x hops more than a minimal one.
     """
     for i in range(len(paths)):
         length = offset[paths[i] + 1] - offset[paths[i]]
@@ -49,10 +71,20 @@ def path_dependencies(
     start_row, start_port, level, offset, edge, edge_offset, edge_row, edge_port, edge_port_in,
     vl_tables, vl_index, vl_base, vl_ports, vls, first_bit, bits, used,
 ):  # fmt: skip
-    """Set the bit of every dependency of the paths.
+    """Set the dependencies of the paths.
 
-    start_row, start_port (the port by which it comes to that row, 0 when it starts there) and
-    level (the SL) are those of each path.
+    Parameters
+    ----------
+    start_row, start_port, level
+        Integer [paths]: first row, port by which packets enter it (0 when they start there), SL.
+    offset, edge
+        Of `weft.routes.PathRoutes`.
+    edge_offset, edge_row, edge_port
+        Of `weft.fabrics.graph.SwitchGraph`.
+    edge_port_in
+        int32 [edges]: port by which the edge enters its row.
+    vl_tables, vl_index, vl_base, vl_ports, vls, first_bit, bits, used
+        See `weft.kernels.routes.dependencies`; bits and used are changed in place.
     """
     for i in range(len(start_row)):
         row = start_row[i]
@@ -76,12 +108,29 @@ def path_dependencies(
 def reversed_ways(
     table, endpoint_row, row_base, slot_edge, edge_row, edge_link, edge_of_link, offset, edges
 ):
-    """The ways that tables give from every endpoint to every other, turned round.
+    """Fill the reverse of the paths that tables give from every endpoint to every other.
 
-    Path s * (endpoints - 1) + d, less one when d comes after s, is the way from endpoint d to
-    endpoint s, walked by line s of the table, each cable the other way. offset has one more than
-    there are paths; with `edges` empty only it is filled. All ways must arrive. Returns the edges
-    of all.
+    The path from s to d is that of line s of the table from d to s, each cable in the other
+    direction. All table paths must arrive.
+
+    Parameters
+    ----------
+    table
+        uint8 or uint16 [endpoints or more, rows].
+    endpoint_row
+        int32 [endpoints]: the row that each hangs from.
+    row_base, slot_edge, edge_row, edge_link, edge_of_link
+        Of `weft.fabrics.graph.SwitchGraph`.
+    offset
+        int64 [endpoints * (endpoints - 1) + 1]: zeros, filled with the offsets in `edges` of the
+        paths, by source and then destination.
+    edges
+        int32, filled; when it is empty only `offset` is filled.
+
+    Returns
+    -------
+    int
+        The number of edges of all paths.
     """
     at = np.int64(0)
     number = 0
@@ -95,7 +144,7 @@ def reversed_ways(
             while row != endpoint_row[s]:
                 e = slot_edge[row_base[row] + line[row]]
                 if len(edges):
-                    # The last cable of this way is the first of the path.
+                    # The last cable of the table's path is the first of the reversed one.
                     edges[offset[number + 1] - 1 - count] = edge_of_link[edge_link[e] ^ 1]
                 count += 1
                 row = edge_row[e]

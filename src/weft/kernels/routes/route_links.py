@@ -1,4 +1,4 @@
-"""The links of many routes at once, as runs."""
+"""The links of the paths of many flows, in CSR form."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from weft.kernels.routes.walk import DELIVERED, path_links
 
 @njit(cache=True)
 def _with_room(values, end, more):
-    """The same values with room for more after the first `end`."""
+    """Return the values, copied if needed, with room for `more` after the first `end`."""
     if end + more <= len(values):
         return values
     larger = np.empty(2 * len(values) + more, dtype=values.dtype)
@@ -21,7 +21,7 @@ def _with_room(values, end, more):
 
 @njit(cache=True)
 def _append(links, end, more, count):
-    """The same links with some more after the first `end`."""
+    """Return the links with the first `count` of `more` after the first `end`."""
     links = _with_room(links, end, count)
     for k in range(count):
         links[end + k] = more[k]
@@ -33,12 +33,19 @@ def table_routes(
     table, row_base, row_link, link_row, target_row, target_link, endpoint_out, no_path,
     sources, destinations, lids,
 ):  # fmt: skip
-    """Links from sources to destinations by forwarding tables.
+    """Return the links of the paths from sources to destinations by forwarding tables.
+
+    Parameters
+    ----------
+    table, row_base, row_link, link_row, target_row, target_link, endpoint_out, no_path
+        As in `weft.kernels.routes.walk.table_loads`.
+    sources, destinations, lids
+        int32 [flows]: as in `weft.routes.flows.Flows`.
 
     Returns
     -------
-    tuple
-        int64 [pairs + 1] offsets and int32 links; a pair without a path has an empty run.
+    offset, links
+        int64 [flows + 1] and int32, CSR; a flow without a path has no links.
     """
     scratch = np.empty(len(row_base) + 2, dtype=np.int32)
     offset = np.zeros(len(sources) + 1, dtype=np.int64)
@@ -46,12 +53,12 @@ def table_routes(
     end = 0
     for pair in range(len(sources)):
         if sources[pair] >= 0 and destinations[pair] >= 0:
-            count, how = path_links(
+            count, outcome = path_links(
                 table, row_base, row_link, link_row, target_row, target_link, endpoint_out,
                 no_path, sources[pair], destinations[pair],
                 lids[pair] if len(lids) else destinations[pair], scratch,
             )  # fmt: skip
-            if how == DELIVERED:
+            if outcome == DELIVERED:
                 links = _append(links, end, scratch, count)
                 end += count
         offset[pair + 1] = end
@@ -60,9 +67,19 @@ def table_routes(
 
 @njit(cache=True)
 def worst_links(offset, link, link_value, flows, worst, where, length):
-    """Per flow: the largest link_value of its run, the link that has it, and the run's length.
+    """Find the largest link value on the path of each flow.
 
-    Run i is of flow flows[i]; a flow whose run is empty keeps what worst, where and length hold.
+    Parameters
+    ----------
+    offset, link
+        int64 [paths + 1] and int32, CSR: the links of each path.
+    link_value
+        float64 [links].
+    flows
+        Integer [paths]: the flow of each path.
+    worst, where, length
+        float64, int32 and int32 [all flows], changed in place unless the path is empty: largest
+        value, its link, and hops.
     """
     for i in range(len(flows)):
         if offset[i] == offset[i + 1]:
@@ -77,10 +94,10 @@ def worst_links(offset, link, link_value, flows, worst, where, length):
 
 
 @njit(cache=True)
-def _draw_way(line, row, set_offset, set_edge, edge_row, edge_link, state, links, count):
-    """Follow random choices to the end of a line; returns (row, random state, links so far).
+def _draw_path(line, row, set_offset, set_edge, edge_row, edge_link, state, links, count):
+    """Follow random choices to the end of a line; return (row, random state, number of links).
 
-    The row is -1 when the way is too long for `links`.
+    The row is -1 when the path is too long for `links`.
     """
     while line[row] >= 0:
         if count >= len(links) - 1:
@@ -100,14 +117,25 @@ def drawn_routes(
     set_id, set_offset, set_edge, via, via_set, direct, edge_row, edge_link, target_row,
     target_link, endpoint_out, sources, destinations, states,
 ):  # fmt: skip
-    """Paths of flows that take a random candidate at every row (an ideal hash).
+    """Return paths of flows that take a random candidate at every row (an ideal hash).
+
+    Parameters
+    ----------
+    set_id, set_offset, set_edge, via, via_set, direct
+        Of `weft.routes.CandidateRoutes`.
+    edge_row, edge_link
+        Of `weft.fabrics.graph.SwitchGraph`.
+    target_row, target_link, endpoint_out
+        As in `weft.kernels.routes.walk.table_loads`.
+    sources, destinations, states
+        int32, int32 and uint64 [flows]: endpoints, and the initial random state.
 
     Returns
     -------
-    tuple
-        int64 [flows + 1] offsets and int32 links of the paths that go straight, and the same of
-        those by a random intermediate. A flow has both where it may go straight as well (`direct`),
-        and two empty runs where it is lost.
+    offset, links, about_offset, about
+        int64 [flows + 1] and int32, CSR: the links of direct paths, and those of paths via a random
+        intermediate. A flow has both where its packets may also be sent direct, and none where it
+        is lost.
     """
     sets = (set_offset, set_edge, edge_row, edge_link)
     vias = len(via_set)
@@ -119,8 +147,8 @@ def drawn_routes(
     end, about_end = 0, 0
     for f in range(len(sources)):
         a, b = sources[f], destinations[f]
-        there = a >= 0 and b >= 0 and target_row[a] >= 0 and target_row[b] >= 0
-        if there:
+        routed = a >= 0 and b >= 0 and target_row[a] >= 0 and target_row[b] >= 0
+        if routed:
             row, goal, state = target_row[a], target_row[b], states[f]
             ends = 0
             if endpoint_out[a] >= 0:
@@ -132,23 +160,23 @@ def drawn_routes(
             apart = vias > 0 and via[row] >= 0 and via[goal] >= 0 and via[row] != via[goal]
             straight = 0
             if direct or not apart:
-                at, state, straight = _draw_way(set_id[goal], row, *sets, state, scratch, ends)
-                there = at == goal
+                at, state, straight = _draw_path(set_id[goal], row, *sets, state, scratch, ends)
+                routed = at == goal
                 links = _append(links, end, scratch, straight)
-            if there and apart:
+            if routed and apart:
                 state = splitmix64(state)
                 v = np.int64(state % np.uint64(vias - 2))
                 v += v >= min(via[row], via[goal])
                 v += v >= max(via[row], via[goal])
-                at, state, count = _draw_way(via_set[v], row, *sets, state, scratch, ends)
-                there = at >= 0 and via[at] == v
-                if there:
-                    at, state, count = _draw_way(set_id[goal], at, *sets, state, scratch, count)
-                    there = at == goal
-                if there:
+                at, state, count = _draw_path(via_set[v], row, *sets, state, scratch, ends)
+                routed = at >= 0 and via[at] == v
+                if routed:
+                    at, state, count = _draw_path(set_id[goal], at, *sets, state, scratch, count)
+                    routed = at == goal
+                if routed:
                     about = _append(about, about_end, scratch, count)
                     about_end += count
-            if there:
+            if routed:
                 end += straight
         offset[f + 1] = end
         if vias:
@@ -158,7 +186,7 @@ def drawn_routes(
 
 @njit(cache=True)
 def _drawn(flow, number, seed):
-    """A random number of a flow for one of its choices."""
+    """Return the random number of a flow for one of its choices."""
     return splitmix64(np.uint64(flow) ^ splitmix64(np.uint64(number) ^ splitmix64(np.uint64(seed))))
 
 
@@ -167,10 +195,24 @@ def hashed_routes(
     set_id, set_offset, set_edge, edge_row, edge_link, target_row, target_link, endpoint_out,
     link_row, via, via_set, straight, sources, destinations, flow, seed,
 ):  # fmt: skip
-    """One path of each flow: at every row the hash of the flow chooses among its candidates.
+    """Return one path of each flow, chosen at every row by the hash of the flow.
 
-    The hash also chooses the intermediate, or none with a chance of `straight`. `flow` numbers
-    the flows; other arguments are as of `split_routes`.
+    The hash also chooses the intermediate, or with probability `straight` none.
+
+    Parameters
+    ----------
+    flow
+        int64 [pairs]: number of each flow, hashed with the seed.
+    seed
+        Integer.
+    set_id, set_offset, set_edge, edge_row, edge_link, target_row, target_link, endpoint_out,
+    link_row, via, via_set, straight, sources, destinations
+        As in `split_routes`.
+
+    Returns
+    -------
+    offset, links
+        int64 [pairs + 1] and int32, CSR; a pair without a path has no links.
     """
     rows = len(set_id)
     vias = len(via_set)
@@ -239,18 +281,33 @@ def split_routes(
     set_id, set_offset, set_edge, edge_row, edge_link, target_row, target_link, endpoint_out,
     link_row, via, via_set, straight, sources, destinations, most,
 ):  # fmt: skip
-    """Links of flows that part equally over all candidates at every row, each with its share.
+    """Return the links of flows that are split equally over the candidates of every row.
 
-    Where flows may go by intermediates (`via_set` is not empty), the share `straight` does not,
-    and the rest parts equally over all intermediates but those of source and destination. Then
-    every choice must lead to the destination (`weft.routes.intermediates.routed_rows`).
+    With intermediates (`via_set` is not empty), the share `straight` is sent direct, and the rest
+    is split equally over all intermediates but those of source and destination. Then every choice
+    must lead to the destination (`weft.routes.intermediates.routed_rows`).
+
+    Parameters
+    ----------
+    set_id, set_offset, set_edge, via, via_set
+        Of `weft.routes.CandidateRoutes`.
+    edge_row, edge_link, link_row
+        Of `weft.fabrics.graph.SwitchGraph`.
+    target_row, target_link, endpoint_out
+        As in `weft.kernels.routes.walk.table_loads`.
+    straight
+        Share of a flow, 0 to 1, that is sent direct.
+    sources, destinations
+        int32 [pairs]: endpoints, -1 to leave a pair out.
+    most
+        Largest number of links to return.
 
     Returns
     -------
-    tuple
-        int64 [pairs + 1] offsets, int32 links and float64 shares; no path, an empty run. The
-        last is for how many pairs there was room for: all, unless more than `most` links are
-        needed.
+    offset, links, shares, pairs
+        int64 [pairs + 1], int32 and float64, CSR: the links of each pair with their shares of the
+        flow (0 to 1), none without a path; and the number of pairs that `most` links are enough
+        for. If that is not all, links and shares are empty.
     """
     rows = len(set_id)
     vias = len(via_set)
@@ -260,7 +317,7 @@ def split_routes(
     order = np.empty(rows, dtype=np.int32)
     stack = np.empty(rows, dtype=np.int32)
     cursor = np.empty(rows, dtype=np.int32)
-    turns = np.empty(rows + 1, dtype=np.int32)
+    starts = np.empty(rows + 1, dtype=np.int32)
     load = np.zeros(len(edge_row), dtype=np.float64)
     touched = np.empty(len(edge_row), dtype=np.int32)
     offset = np.zeros(len(sources) + 1, dtype=np.int64)
@@ -278,11 +335,11 @@ def split_routes(
         if first_row < 0 or (vias == 0 and first_row != goal and set_id[goal, first_row] < 0):
             continue
         count = 0
-        turning = 0
-        round_about = 0.0
+        num_starts = 0
+        via_share = 0.0
         if vias and via[first_row] >= 0 and via[goal] >= 0 and via[first_row] != via[goal]:
-            round_about = (1.0 - straight) / (vias - 2)
-        if round_about > 0.0:
+            via_share = (1.0 - straight) / (vias - 2)
+        if via_share > 0.0:
             for v in range(vias):
                 if v == via[first_row] or v == via[goal]:
                     continue
@@ -290,7 +347,7 @@ def split_routes(
                 done, _ = finish_line(
                     first_row, line, set_offset, set_edge, edge_row, state, order, 0, stack, cursor
                 )
-                ahead[first_row] = round_about
+                ahead[first_row] = via_share
                 for i in range(done - 1, -1, -1):
                     row = order[i]
                     state[row] = 0
@@ -298,8 +355,8 @@ def split_routes(
                     ahead[row] = 0.0
                     if line[row] < 0:
                         if amount[row] == 0.0:
-                            turns[turning] = row
-                            turning += 1
+                            starts[num_starts] = row
+                            num_starts += 1
                         amount[row] += share
                         continue
                     first, stop = set_offset[line[row]], set_offset[line[row] + 1]
@@ -307,15 +364,15 @@ def split_routes(
                     for k in range(first, stop):
                         count = _put(load, touched, count, set_edge[k], share)
                         ahead[edge_row[set_edge[k]]] += share
-        if round_about == 0.0 or straight > 0.0:
-            turns[turning] = first_row
-            turning += 1
-            amount[first_row] += straight if round_about > 0.0 else 1.0
+        if via_share == 0.0 or straight > 0.0:
+            starts[num_starts] = first_row
+            num_starts += 1
+            amount[first_row] += straight if via_share > 0.0 else 1.0
         done = 0
-        for i in range(turning):
-            if state[turns[i]] == 0:
+        for i in range(num_starts):
+            if state[starts[i]] == 0:
                 done = finish_order(
-                    turns[i], goal, set_id, set_offset, set_edge, edge_row, state, order, done,
+                    starts[i], goal, set_id, set_offset, set_edge, edge_row, state, order, done,
                     stack, cursor,
                 )  # fmt: skip
         # Rows finish after all that they send to, so the reverse goes from source to target.

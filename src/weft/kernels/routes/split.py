@@ -1,4 +1,4 @@
-"""Flows split equally over every candidate port, hop by hop: the expectation of ideal hashing."""
+"""Flows split equally over all candidates of each row: the expected loads of an ideal hash."""
 
 import numpy as np
 
@@ -10,10 +10,28 @@ def split_loads(
     set_id, set_offset, set_edge, edge_row, edge_link, target_row, target_link, endpoint_out,
     link_row, group_offset, group_flow, sources, destinations, weights, loads,
 ):  # fmt: skip
-    """Add each flow's weight, split equally at every hop, to the links; return flows undelivered.
+    """Add each flow's weight, split equally over the candidates of every row, to the link loads.
 
-    Flows are grouped by the row that their destination hangs from:
-    group_flow[group_offset[g]:group_offset[g + 1]].
+    Parameters
+    ----------
+    set_id, set_offset, set_edge
+        Of `weft.routes.CandidateRoutes`.
+    edge_row, edge_link, link_row
+        Of `weft.fabrics.graph.SwitchGraph`.
+    target_row, target_link, endpoint_out
+        int32 [destinations]: destination_row and destination_link of `SwitchGraph`, and the link
+        from the endpoint to its row, -1 when it is the row.
+    group_offset, group_flow
+        int64 and int32, CSR over rows: the flows to the destinations of each row.
+    sources, destinations, weights
+        int32, int32 and float64 [flows]: as in `weft.routes.flows.Flows`.
+    loads
+        float64 [links], in units of the weights, changed in place.
+
+    Returns
+    -------
+    int
+        Flows without a path.
     """
     rows = len(group_offset) - 1
     amount = np.zeros(rows, dtype=np.float64)
@@ -67,7 +85,10 @@ def split_loads(
 def finish_order(
     root, g, set_id, set_offset, set_edge, edge_row, state, order, done, stack, cursor
 ):
-    """Append the rows that root can send through, each after the ones that it sends to."""
+    """Append to order the rows that root can send through, each after those that it sends to.
+
+    state is 0 for rows not in order. Return the number of rows in order.
+    """
     stack[0] = root
     depth = 1
     state[root] = 1

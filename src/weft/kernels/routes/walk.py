@@ -1,4 +1,4 @@
-"""Following packets through forwarding tables, link by link."""
+"""Walks through forwarding tables, link by link."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ WRONG_HOST = 3
 
 @njit(cache=True, inline="always")
 def first_row(source, endpoint_row, endpoint_out, link_row):
-    """Row that a packet of an endpoint meets first, and the link to it (-1 when it is the row)."""
+    """Return the first row of an endpoint's packets and the link to it (-1 when it is the row)."""
     link = endpoint_out[source]
     if link >= 0:
         return link_row[link], link
@@ -21,9 +21,9 @@ def first_row(source, endpoint_row, endpoint_out, link_row):
 
 @njit(cache=True, inline="always")
 def consumes(port, row, goal_row, goal_link):
-    """Whether a row delivers a packet to itself: it is the destination and its entry is port 0.
+    """Return whether a row delivers a packet to itself: it is the destination and `port` is 0.
 
-    As an InfiniBand switch does: the forwarding table decides for its own LID, too, and any other
+    As in an InfiniBand switch, the forwarding table decides for the row's own LID, too: any other
     port sends the packet out again.
     """
     return port == 0 and row == goal_row and goal_link < 0
@@ -34,9 +34,10 @@ def path_links(
     table, row_base, row_link, link_row, target_row, target_link, endpoint_out, no_path, source,
     destination, lid, links,
 ):  # fmt: skip
-    """Write the links from an endpoint to a destination; return (how many, how it ended).
+    """Fill `links`, int32 [rows + 2], with the path of one (source, destination, LID).
 
-    `links` must hold two more than there are rows.
+    table is uint8 or uint16 [lids, rows]; target_row, target_link and endpoint_out are as in
+    `table_loads`. Return the number of links and the outcome, such as `DELIVERED`.
     """
     count = 0
     row, link = first_row(source, target_row, endpoint_out, link_row)
@@ -72,11 +73,29 @@ def table_loads(
     table, row_base, row_link, link_row, target_row, target_link, endpoint_out, no_path, sources,
     destinations, lids, weights, order, loads,
 ):  # fmt: skip
-    """Add the weight of every delivered flow to the links on its path; return flows undelivered.
+    """Add the weight of every delivered flow to the links of its path.
 
-    `order` lists the flows by destination, so that a destination's line of the table stays in
-    the nearest cache. A flow's links are taken as they are met and taken back when it turns out
-    not to arrive.
+    Parameters
+    ----------
+    table
+        uint8 or uint16 [all lids, rows].
+    row_base, row_link, link_row
+        Of `weft.fabrics.graph.SwitchGraph`.
+    target_row, target_link, endpoint_out
+        int32 [destinations]: destination_row and destination_link of `SwitchGraph`, and the link
+        from the endpoint to its row, -1 when it is the row.
+    no_path
+        The port that means "no path".
+    sources, destinations, lids, weights, order
+        [flows], as in `weft.routes.flows.Flows`, weights of the type of `loads`. `order` lists the
+        flows by destination, so that a line of the table stays in the L1 cache.
+    loads
+        int64 or float64 [links], in units of the weights, changed in place.
+
+    Returns
+    -------
+    int
+        Flows that are not delivered; they add no load.
     """
     lost = 0
     limit = len(row_base) + 1
@@ -116,7 +135,7 @@ def table_loads(
                 arrived = link == goal
         if not arrived:
             lost += 1
-            _take_back(
+            _subtract(
                 line, row_base, row_link, link_row, endpoint_out, target_row, no_path, s, hops,
                 weight, loads,
             )  # fmt: skip
@@ -124,7 +143,7 @@ def table_loads(
 
 
 @njit(cache=True)
-def _take_back(
+def _subtract(
     line, row_base, row_link, link_row, endpoint_out, target_row, no_path, source, hops, weight,
     loads,
 ):  # fmt: skip
@@ -147,33 +166,33 @@ def row_users(
     Parameters
     ----------
     table, row_base, row_link, link_row, target_row, target_link, no_path
-        As for `path_links`.
+        As in `table_loads`.
     lids, targets
-        Line of the table and endpoint of each destination, those of one row in succession.
+        Integer: line of the table and endpoint of each destination, those of one row in succession.
     sources
-        Endpoints that send through each row.
+        int64 [rows]: endpoints that send through each row.
     slots, rows, endpoints
-        Of each link: its place in `row_link` and the row that it leaves, or slot -1, the row that
-        it leads to and the endpoint that it leaves.
+        int32 [links]: a link's index in `row_link` and the row that it leaves; or, for a host's
+        link, -1, the row that it leads to and the endpoint that it leaves.
 
     Returns
     -------
     tuple of ndarray
-        int32 links (positions in `slots`), int32 source rows, int32 destination rows and int64
-        flows, one entry per group of flows.
+        int32 indices in `slots`, int32 source rows, int32 destination rows and int64 flows, one
+        entry per group of flows.
 
     Notes
     -----
-    To one destination each row has one next hop, so the rows whose packets cross a link are those
-    above it in a tree, which is climbed from the link.
+    To one destination each row has one next hop, so the rows whose packets cross a link form a
+    tree, which is searched from the link against the direction of the packets.
     """
     num_rows = len(row_base) - 1
     first = np.empty(num_rows, dtype=np.int32)
     sibling = np.empty(num_rows, dtype=np.int32)
     stack = np.empty(num_rows, dtype=np.int32)
     flows = np.zeros((len(slots), num_rows), dtype=np.int64)
-    met = np.empty((len(slots), num_rows), dtype=np.int32)
-    num_met = np.zeros(len(slots), dtype=np.int64)
+    crossing = np.empty((len(slots), num_rows), dtype=np.int32)
+    num_crossing = np.zeros(len(slots), dtype=np.int64)
     out = np.empty((1024, 3), dtype=np.int32)
     out_flows = np.empty(1024, dtype=np.int64)
     count = 0
@@ -181,7 +200,7 @@ def row_users(
         target = targets[t]
         goal_row, goal = target_row[target], target_link[target]
         line = table[lids[t]]
-        climbed = False
+        has_tree = False
         for k in range(len(slots)):
             row = rows[k]
             if slots[k] >= 0:
@@ -193,12 +212,12 @@ def row_users(
                 continue
             if slots[k] < 0:
                 if flows[k, row] == 0:
-                    met[k, num_met[k]] = row
-                    num_met[k] += 1
+                    crossing[k, num_crossing[k]] = row
+                    num_crossing[k] += 1
                 flows[k, row] += 1
                 continue
-            if not climbed:
-                climbed = True
+            if not has_tree:
+                has_tree = True
                 first[:] = -1
                 for r in range(num_rows):
                     after = -1
@@ -217,8 +236,8 @@ def row_users(
                 weight = sources[r] - (r == goal_row)
                 if weight > 0:
                     if flows[k, r] == 0:
-                        met[k, num_met[k]] = r
-                        num_met[k] += 1
+                        crossing[k, num_crossing[k]] = r
+                        num_crossing[k] += 1
                     flows[k, r] += weight
                 r = first[r]
                 while r >= 0:
@@ -228,24 +247,24 @@ def row_users(
         if t + 1 < len(targets) and target_row[targets[t + 1]] == goal_row:
             continue
         for k in range(len(slots)):
-            while count + num_met[k] > len(out_flows):
+            while count + num_crossing[k] > len(out_flows):
                 out = np.concatenate((out, np.empty_like(out)))
                 out_flows = np.concatenate((out_flows, np.empty_like(out_flows)))
-            for i in range(num_met[k]):
-                r = met[k, i]
+            for i in range(num_crossing[k]):
+                r = crossing[k, i]
                 out[count, 0] = k
                 out[count, 1] = r
                 out[count, 2] = goal_row
                 out_flows[count] = flows[k, r]
                 flows[k, r] = 0
                 count += 1
-            num_met[k] = 0
+            num_crossing[k] = 0
     return out[:count, 0], out[:count, 1], out[:count, 2], out_flows[:count]
 
 
 @njit(cache=True)
 def _arrives(line, row_base, row_link, link_row, no_path, row, goal_row, goal):
-    """Whether packets of a row reach a destination."""
+    """Return whether packets of a row reach a destination."""
     for _ in range(len(row_base)):
         if consumes(line[row], row, goal_row, goal):
             return True
