@@ -298,7 +298,7 @@ def test_bad_flows_and_foreign_routes() -> None:
         analyse(fabric, routes, [0, 1], [2])
     with pytest.raises(InputError, match="another fabric"):
         analyse(two_spines(), routes, *FLOWS)
-    with pytest.raises(NotApplicable, match="nothing gives no ways"):
+    with pytest.raises(NotApplicable, match="nothing gives no paths"):
         analyse(fabric, Routes("nothing", fabric.digest), *FLOWS)
 
 

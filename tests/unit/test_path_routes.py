@@ -173,7 +173,7 @@ def test_paths_that_do_not_hold_are_refused(square: Fabric) -> None:
         (replace(routes, edge=turned), "the path from h0 to h1 does not lead there"),
         (replace(routes, edge=routes.edge[:-1].copy()), "does not lead there"),
         (replace(routes, pair=routes.pair[::-1].copy()), "must ascend"),
-        (replace(routes, pair=routes.pair + 10), "none of the 4 endpoints"),
+        (replace(routes, pair=routes.pair + 10), "must be below 4 x 4"),
         (replace(routes, sl=np.zeros(3, np.uint8)), "service levels have shape"),
     ]:
         with pytest.raises(InputError, match=wrong):

@@ -89,7 +89,7 @@ def test_candidates_that_lead_into_a_dead_end_do_not_arrive() -> None:
     assert found.num_unrouted_pairs == 4
     sets = routes.set_id.copy()
     sets[1, leaf] = routes.set_id[leaf, 1]
-    with pytest.raises(InputError, match="names a cable that is not plugged into it"):
+    with pytest.raises(InputError, match="contains an edge that leaves another node"):
         validate(fabric, replace(routes, set_id=sets))
 
 
@@ -113,8 +113,8 @@ def test_arrays_of_the_wrong_shape_are_refused(consume) -> None:
         (replace(routes, sl=levels), "service levels have shape"),
         (replace(routes, sl=np.uint8(16)), "a service level is 0 to 15, not 16"),
         (replace(routes, sl=np.full(fabric.num_destinations, -1)), "0 to 15, not -1"),
-        (replace(routes, sl=np.full(fabric.num_destinations, 0.5)), "are whole numbers, not float"),
-        (replace(routes, table=routes.table.astype(float)), "unsigned numbers, not float64"),
+        (replace(routes, sl=np.full(fabric.num_destinations, 0.5)), "must be integers, not float"),
+        (replace(routes, table=routes.table.astype(float)), "unsigned integers, not float64"),
         (replace(routes, lanes=VirtualLanes.uniform([15])), "SL 0 maps to VL 15; a virtual lane"),
         (replace(sets, set_lane=np.full_like(sets.set_edge, 99, np.uint8)), "0 to 14, not 99"),
         (replace(sets, set_id=sets.set_id[:2].copy()), "the port sets have shape"),
@@ -146,7 +146,7 @@ def test_lanes_by_port_that_do_not_fit_are_refused() -> None:
     lanes = routes.lanes
     assert validate(fabric, routes).ok
     assert not lanes.is_uniform
-    runs = "a run of ports x ports, port 0 among them, for each of the 25 rows"
+    runs = "ports x ports entries, port 0 included, for each of the 25 rows"
     wrong = [
         (replace(lanes, index=lanes.index[:-1].copy()), runs),
         (replace(lanes, base=lanes.base + 1), runs),
@@ -155,8 +155,8 @@ def test_lanes_by_port_that_do_not_fit_are_refused() -> None:
         (VirtualLanes(lanes.tables, lanes.index), runs),
         (replace(lanes, index=lanes.index + len(lanes.tables)), "an SL to VL table is 0 to 4"),
         (replace(lanes, index=lanes.index - 5), "an SL to VL table is 0 to 4"),
-        (replace(lanes, tables=lanes.tables[:, :8].copy()), "each has 16 entries"),
-        (replace(lanes, tables=lanes.tables[:0].copy()), "each has 16 entries"),
+        (replace(lanes, tables=lanes.tables[:, :8].copy()), "expected 16 entries each"),
+        (replace(lanes, tables=lanes.tables[:0].copy()), "expected 16 entries each"),
     ]
     for broken, match in wrong:
         with pytest.raises(InputError, match=match):

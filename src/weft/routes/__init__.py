@@ -1,4 +1,4 @@
-"""`Routes`: what a subnet manager would program, whole paths, or sets to choose from."""
+"""`Routes`: forwarding tables, source routes, or candidates for adaptive choices."""
 
 from weft.routes.base import Routes
 from weft.routes.candidates import CandidateRoutes

@@ -1,4 +1,4 @@
-"""What all routes have: how they were made, service levels and lanes."""
+"""The base class of all routes: engine, service levels and lanes."""
 
 from __future__ import annotations
 
@@ -22,27 +22,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Routes(FrozenArrays):
-    """Routes of a fabric, with how they were made. One of `TableRoutes`, `CandidateRoutes`,
-    `PathRoutes`.
+    """Routes of a fabric: `TableRoutes`, `CandidateRoutes` or `PathRoutes`.
 
     Parameters
     ----------
     engine
-        Name of the engine that made them.
+        Name of the engine that made the routes.
     fabric_digest
-        `Fabric.digest` of what they were made for.
+        `Fabric.digest` of the routed fabric.
     sl
-        uint8, the service level: of shape () for all, [lids], or [rows, lids] by the row at
-        the source. A destination has one LID, or with an LMC as many as its tables have.
-        Source routes may have one for each path, candidates only one for all.
+        uint8, service levels: of shape () for all paths, [lids], or [rows, lids] with the first
+        row of the path. Source routes may have one per path, candidates only one for all.
     lanes
-        SL to VL.
+        SL to VL mapping.
     options
-        Options of the engine, all of them.
+        All options of the engine.
     refusals
-        Engines tried before, each with its reason.
+        Engines that were not applicable, each with the reason.
     notes
-        What a user should know, such as the roots that were found.
+        Information for the user, such as the roots of the tree.
     """
 
     engine: str
@@ -60,17 +58,17 @@ class Routes(FrozenArrays):
 
     @property
     def num_intermediates(self) -> int:
-        """Intermediates that packets may go by; 0 when all go straight."""
+        """Number of intermediates via which packets may be sent; 0 when all paths are direct."""
         return 0
 
     @property
     def settled(self) -> bool:
-        """Each flow's path is settled, by tables or by its source."""
+        """Whether each flow has one path, fixed by tables or source routes."""
         return True
 
     @property
     def num_vls(self) -> int:
-        """Virtual lanes that the service levels in use map to."""
+        """Number of virtual lanes: the highest that a service level in use maps to, plus one."""
         used = np.unique(self.sl)
         return int(self.lanes.tables[:, used].max(initial=0)) + 1
 
@@ -111,13 +109,13 @@ class Routes(FrozenArrays):
         return fabric.plot(load, **{"title": f"{fabric.name}, {self.engine}", **options})
 
     def check(self, fabric: Fabric) -> None:
-        """Refuse to be used with another fabric than the one routed.
+        """Check that the routes were made for this fabric and that their arrays fit it.
 
         Raises
         ------
         InputError
-            When the fabric differs in nodes, ports or cables, or an array has the wrong shape for
-            it.
+            When the fabric differs in nodes, ports or cables, or an array has the wrong shape or
+            values.
         """
         check_fabric(fabric)
         if fabric.digest != self.fabric_digest:
@@ -133,7 +131,7 @@ class Routes(FrozenArrays):
                 f"{', '.join(first)}{' or ' if first else ''}{last}"
             )
         if sl.dtype.kind not in "iu":
-            raise InputError(f"service levels are whole numbers, not {sl.dtype}")
+            raise InputError(f"service levels must be integers, not {sl.dtype}")
         if sl.size and not 0 <= sl.min() <= sl.max() < NUM_SLS:
             wrong = sl.min() if sl.min() < 0 else sl.max()
             raise InputError(f"a service level is 0 to {NUM_SLS - 1}, not {wrong}")
@@ -149,61 +147,72 @@ class Routes(FrozenArrays):
             raise InputError(f"a virtual lane is 0 to {MAX_VLS - 1}, not {self.num_vls - 1}")
 
     def _sl_shapes(self, fabric: Fabric) -> list[tuple[int, ...]]:
-        """Shapes that `sl` may have."""
+        """Return the shapes that `sl` may have."""
         return [(), (fabric.num_destinations,), (fabric.graph.num_rows, fabric.num_destinations)]
 
     def on_one_lane(self) -> Self:
-        """The same paths, all on VL 0.
+        """Return the same paths, all on VL 0.
 
-        Every cycle of channels follows a cycle of links. So when these routes have none, the paths
-        have none on any lanes.
+        A cycle of dependencies of (link, VL) pairs implies one of links. So when the routes on one
+        lane have no credit loop, the paths have none on any assignment of lanes.
         """
         return replace(self, sl=np.zeros((), np.uint8), lanes=VirtualLanes.uniform())
 
     def links(self, fabric: Fabric, flows: Flows) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Links of the path of each flow, those of hosts included.
+        """Return the links of the path of each flow, links at hosts included.
 
         Returns
         -------
         ndarray
-            int64 [flows + 1]: where the links of each flow begin; a flow without a path has none.
+            int64 [flows + 1]: start of the links of each flow; a flow without a path has none.
         ndarray
-            int32, the links.
+            int32: the links.
 
         Raises
         ------
         NotApplicable
-            When the paths are not settled.
+            When the routes are not `settled`.
         """
         raise NotApplicable(f"{self.engine} leaves the path of a flow to a policy")
 
     def drawn_links(
         self, fabric: Fabric, flows: Flows, state: NDArray[np.uint64]
     ) -> tuple[NDArray[Any], ...]:
-        """As `links`, with candidates drawn at random at every hop.
+        """Return the links of paths with candidates drawn at random at every hop.
 
         Parameters
         ----------
         fabric, flows
-            As for `links`.
+            As in `links`.
         state
-            uint64 [flows]: of each flow's random numbers.
+            uint64 [flows]: initial random state of each flow.
 
         Returns
         -------
         tuple of ndarray
-            As of `links` for paths that go straight, then for those by an intermediate: none where
-            empty. A flow that has both may choose.
+            The result of `links` for direct paths, then for paths via an intermediate (two empty
+            arrays without intermediates). A flow that has both may use either.
         """
         none = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
         return *self.links(fabric, flows), *none
 
     def link_loads(self, fabric: Fabric, flows: Flows) -> tuple[NDArray[Any], int]:
-        """Loads of all links (int64, or float64 for weighted or split flows), and flows lost."""
-        raise NotApplicable(f"{self.engine} gives no ways to load links by")
+        """Return the loads of all links, int64 or (weighted or split) float64, and flows lost."""
+        raise NotApplicable(f"{self.engine} gives no paths to load links by")
 
     def add_dependencies(
         self, fabric: Fabric, management: bool, found: tuple[NDArray[Any], ...]
     ) -> None:
-        """Set bits of a channel dependency graph, as `dependencies` of the validator makes it."""
-        raise NotApplicable(f"{self.engine} gives no ways to judge")
+        """Set the dependencies of the paths in a channel dependency graph.
+
+        Parameters
+        ----------
+        fabric
+            The routed fabric.
+        management
+            Whether to include paths to and from switches.
+        found
+            first_bit, bits and used, as `weft.routing.validation.deadlock.dependencies` returns
+            them; the last two are changed in place.
+        """
+        raise NotApplicable(f"{self.engine} gives no paths to check for deadlock")

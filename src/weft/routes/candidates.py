@@ -1,4 +1,4 @@
-"""Sets of ports, among which each packet is left a choice."""
+"""Sets of ports among which a policy chooses for each packet."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ from weft.routes.virtual_lanes import within
 class CandidateRoutes(Routes):
     """Sets of ports that a packet may take; a policy chooses among them.
 
-    With intermediates a packet goes in two phases: from a row of one intermediate to one of
-    another, it first makes for a third, which the policy draws, by `via_set`; on the first row of
-    that one it turns to its destination, by `set_id`. What stays within one intermediate goes
-    straight, and so does what begins or ends in none.
+    With intermediates, a packet between rows of different intermediates has two phases: it is sent
+    by `via_set` to a third intermediate, which the policy draws, and from the first row there by
+    `set_id` to its destination. Packets within one intermediate, and those with a source or
+    destination row in none, are sent direct.
 
     Parameters
     ----------
     set_id
-        int32 [rows, rows]: the set by which row ``r`` may send towards the row ``g`` that the
-        destination hangs from is number ``set_id[g, r]``, -1 where there is none. The last hop,
-        from ``g`` itself, is the fabric's.
+        int32 [rows, rows]: ``set_id[g, r]`` is the number of the set by which row ``r`` may send to
+        destinations of row ``g``, -1 where there is none. The last hop, from ``g`` to the
+        destination, is not listed.
     set_offset, set_edge
-        int32 CSR: the edges (of `SwitchGraph`) of each set, by ascending port. Sets are shared
-        by all destinations that use them.
+        int32 CSR: the edges (of `SwitchGraph`) of each set, by ascending port. Equal sets are
+        stored once.
     set_lane
         uint8, as `set_edge`: the virtual lane on which a packet leaves by that edge; empty when
-        all ride on the one of `sl`.
+        all packets use the lane of `sl`.
     via
         int32 [rows]: the intermediate, such as a group of switches, that a row belongs to, -1 for
-        none; empty when packets go straight. There must be three or more.
+        none; empty when all packets are sent direct. There must be at least three intermediates.
     via_set
-        int32 [intermediates, rows]: the set by which row ``r`` sends towards intermediate ``v`` is
-        number ``via_set[v, r]``, -1 in ``v`` itself and where there is none.
+        int32 [intermediates, rows]: ``via_set[v, r]`` is the number of the set by which row ``r``
+        sends to intermediate ``v``, -1 in ``v`` itself and where there is none.
     direct
-        With intermediates: the policy may also send a packet straight.
+        With intermediates: whether the policy may also send a packet direct.
     """
 
     set_id: NDArray[np.int32]
@@ -60,17 +60,17 @@ class CandidateRoutes(Routes):
 
     @property
     def settled(self) -> bool:
-        """Packets choose on their way."""
+        """Whether each flow has one path: False, a policy chooses at every row."""
         return False
 
     @property
     def num_intermediates(self) -> int:
-        """Intermediates that packets may go by; 0 when all go straight."""
+        """Number of intermediates via which packets may be sent; 0 when all paths are direct."""
         return len(self.via_set)
 
     @property
     def num_vls(self) -> int:
-        """Virtual lanes that the sets use."""
+        """Number of virtual lanes: the highest that the sets use, plus one."""
         return int(self.set_lane.max()) + 1 if len(self.set_lane) else super().num_vls
 
     def check(self, fabric: Fabric) -> None:
@@ -97,7 +97,7 @@ class CandidateRoutes(Routes):
         ):
             raise InputError(
                 f"the offsets of port sets must ascend from 0 to {len(self.set_edge)}, the number "
-                "of their edges"
+                "of edges"
             )
         if not within(self.set_edge, 0, len(graph.edge_row) - 1):
             raise InputError(f"an edge of a port set is 0 to {len(graph.edge_row) - 1}")
@@ -110,29 +110,29 @@ class CandidateRoutes(Routes):
         if len(self.via) != rows or self.via_set.shape != (vias, rows) or vias < 3:
             raise InputError(
                 f"{vias} intermediates of {len(self.via)} rows, with sets of shape "
-                f"{self.via_set.shape}; there must be three or more, of {rows} rows"
+                f"{self.via_set.shape}; expected at least three, of {rows} rows"
             )
         inside = np.flatnonzero(self.via >= 0)
         if np.any(self.via_set[self.via[inside], inside] >= 0) or np.any(
             self.set_id[np.arange(rows), np.arange(rows)] >= 0
         ):
-            raise InputError("a packet that is where it makes for needs no set")
+            raise InputError("a row must not have a port set to itself or to its own intermediate")
 
     def _sl_shapes(self, fabric: Fabric) -> list[tuple[int, ...]]:
         return [()]
 
     @property
     def num_sets(self) -> int:
-        """Distinct port sets."""
+        """Number of distinct port sets."""
         return len(self.set_offset) - 1
 
     def __repr__(self) -> str:
         widest = int(np.diff(self.set_offset).max(initial=0))
-        by = f", by {self.num_intermediates} intermediates" if len(self.via) else ""
+        via = f", via {self.num_intermediates} intermediates" if len(self.via) else ""
         lanes = f", {self.num_vls} lanes" if self.num_vls > 1 else ""
         return (
             f"CandidateRoutes({self.engine!r}: {self.num_sets} port sets on "
-            f"{self.set_id.shape[0]} switches, up to {widest} ports each{by}{lanes})"
+            f"{self.set_id.shape[0]} switches, up to {widest} ports each{via}{lanes})"
         )
 
     def on_one_lane(self) -> Self:
@@ -144,15 +144,15 @@ class CandidateRoutes(Routes):
     ) -> tuple[NDArray[Any], ...]:
         """See `Routes.drawn_links`."""
         graph = fabric.graph
-        found: tuple[NDArray[Any], ...] = drawn_routes(
+        result: tuple[NDArray[Any], ...] = drawn_routes(
             self.set_id, self.set_offset, self.set_edge, self.via, self.via_set, self.direct,
             graph.edge_row, graph.edge_link, graph.destination_row, graph.destination_link,
             endpoint_out(fabric), flows.sources, flows.destinations, state,
         )  # fmt: skip
-        return found
+        return result
 
     def link_loads(self, fabric: Fabric, flows: Flows) -> tuple[NDArray[Any], int]:
-        """See `Routes.link_loads`; of flows that go straight, split equally at every hop."""
+        """See `Routes.link_loads`; for direct paths, with flows split equally at every hop."""
         graph = fabric.graph
         per_link = np.zeros(fabric.num_links)
         known = (flows.sources >= 0) & (flows.destinations >= 0)

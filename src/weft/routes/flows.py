@@ -1,4 +1,4 @@
-"""Flows between endpoints, of which routes say what links they take."""
+"""Flows between endpoints."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from weft.fabrics import Fabric
 
 @dataclass(frozen=True, eq=False)
 class Flows:
-    """Flows between endpoints, as the kernels take them.
+    """Flows between endpoints, as arrays for kernels.
 
     Parameters
     ----------
     sources, destinations
-        int32 [flows], endpoint numbers, -1 for a host without a cable.
+        int32 [flows]: endpoints, -1 for a host without a cable.
     lids
-        int32 [flows]: row of the forwarding tables for each flow; empty when the LMC is 0.
+        int32 [flows]: line of the forwarding tables for each flow; empty when the LMC is 0.
     order
         int32 [flows]: the flows by destination.
     weights
@@ -34,7 +34,7 @@ class Flows:
     weights: NDArray[np.float64]
 
     def part(self, chosen: slice | NDArray[np.integer[Any]]) -> Flows:
-        """Some of the flows, in the order given."""
+        """Return the chosen flows, in the given order."""
         sources = self.sources[chosen]
         return Flows(
             sources,
@@ -46,16 +46,16 @@ class Flows:
 
     @property
     def staying(self) -> NDArray[np.bool_]:
-        """Bool [flows]: from an endpoint to itself."""
+        """Whether each flow is from an endpoint to itself, bool [flows]."""
         staying: NDArray[np.bool_] = (self.sources == self.destinations) & (self.sources >= 0)
         return staying
 
     def loads_of(self, fabric: Fabric) -> NDArray[Any]:
-        """Zero for each link, float64 when flows have weights and int64 when they are counted."""
+        """Return zeros [links], float64 when the flows have weights, else int64."""
         return np.zeros(fabric.num_links, dtype=np.float64 if len(self.weights) else np.int64)
 
 
 def endpoint_out(fabric: Fabric) -> NDArray[np.int32]:
-    """Link by which each destination's packets leave it, -1 when it is itself a row."""
+    """Return the link from each destination to its row, -1 for a row, int32 [destinations]."""
     link = fabric.graph.destination_link
     return np.where(link >= 0, link ^ 1, -1).astype(np.int32)

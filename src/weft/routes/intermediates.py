@@ -1,4 +1,4 @@
-"""Candidates by way of intermediates, as matrices over rows: who arrives where, over how much."""
+"""Candidates via intermediates as matrices over rows: reachability, shares and path lengths."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.routes.candidates import CandidateRoutes
 
 
 def goes_round(routes: CandidateRoutes) -> NDArray[np.bool_]:
-    """Bool [target rows, rows]: pairs of rows whose packets may go by an intermediate."""
+    """Return the pairs of rows whose packets may use an intermediate, bool [target rows, rows]."""
     if not routes.num_intermediates:
         return np.zeros(routes.set_id.shape, dtype=bool)
     via = routes.via
@@ -25,19 +25,19 @@ def goes_round(routes: CandidateRoutes) -> NDArray[np.bool_]:
 
 
 def members(routes: CandidateRoutes) -> NDArray[np.bool_]:
-    """Bool [intermediates, rows]: which rows each intermediate has."""
+    """Return which rows each intermediate has, bool [intermediates, rows]."""
     inside: NDArray[np.bool_] = routes.via[None, :] == np.arange(len(routes.via_set))[:, None]
     return inside
 
 
 def turn_shares(fabric: Fabric, routes: CandidateRoutes) -> NDArray[np.float64]:
-    """Where packets turn to their destination.
+    """Return the shares of packets that reach an intermediate at each of its rows.
 
     Returns
     -------
     ndarray
-        float64 [rows, rows]: of what row ``s`` sends to the intermediate of row ``a``, the part
-        that turns on ``a``, split equally at every hop; 0 when ``s`` is in that one itself.
+        float64 [rows, rows]: the part of the packets from row ``s`` to the intermediate of row
+        ``a`` that reaches it at ``a``, split equally at every hop; 0 when ``s`` is in it.
     """
     via = routes.via
     listed = np.argsort(via, kind="stable")[int((via < 0).sum()) :].astype(np.int32)
@@ -53,21 +53,21 @@ def turn_shares(fabric: Fabric, routes: CandidateRoutes) -> NDArray[np.float64]:
 def leads_on(
     fabric: Fabric, routes: CandidateRoutes, lines: NDArray[np.int32], ends: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Bool [lines, rows]: no choice by the line leads into a dead end.
+    """Return whether no choice by a line leads from a row to a dead end, bool [lines, rows].
 
     Parameters
     ----------
     fabric, routes
-        Whose sets they are.
+        The fabric, and the routes whose sets the lines name.
     lines
         int32 [lines, rows]: `CandidateRoutes.set_id` or `via_set`.
     ends
-        Bool [lines, rows]: where ways should end.
+        Bool [lines, rows]: rows at which paths should end.
 
     Raises
     ------
     InputError
-        When a set is empty or names an edge that leaves another row.
+        When a set is empty or contains an edge that leaves another row.
     """
     graph = fabric.graph
     reached: NDArray[np.bool_] = (lines >= 0) | ends
@@ -85,7 +85,7 @@ def leads_on(
         if np.any(graph.edge_tail[edges] != at):
             wrong = int(at[graph.edge_tail[edges] != at][0])
             name = fabric.node_names[graph.row_node[wrong]]
-            raise InputError(f"a port set of {name} names a cable that is not plugged into it")
+            raise InputError(f"a port set of {name} contains an edge that leaves another node")
         heads = graph.edge_row[edges]
         onward = reached[target, heads]
         while len(rows) and not onward.all():
@@ -99,9 +99,10 @@ def leads_on(
 def longest_ways(
     fabric: Fabric, routes: CandidateRoutes, lines: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], tuple[int, int]]:
-    """Links of the longest way by each line from each row, and a (line, row) on a circle.
+    """Return the length of the longest path by each line from each row, int32 [lines, rows].
 
-    (-1, -1) says that nothing circles; otherwise the lengths mean nothing.
+    The second result is a (line, row) on a cycle, in which case the lengths are undefined, or
+    (-1, -1) when there is none. Lengths are counted in edges.
     """
     lengths = np.zeros(lines.shape, dtype=np.int32)
     line, row = way_lengths(
@@ -111,14 +112,14 @@ def longest_ways(
 
 
 def routed_rows(fabric: Fabric, routes: CandidateRoutes) -> NDArray[np.bool_]:
-    """Bool [target rows, rows]: whatever is chosen, what the row sends to the target arrives."""
+    """Return whether packets arrive whatever is chosen, bool [target rows, rows]."""
     rows = fabric.graph.num_rows
     straight = leads_on(fabric, routes, routes.set_id, np.eye(rows, dtype=bool))
     if not routes.num_intermediates:
         return straight
     inside = members(routes)
     starts = leads_on(fabric, routes, routes.via_set, inside)
-    # A row is in one intermediate, which it need not go to; of the others any may be drawn.
+    # A row needs no path to its own intermediate; each of the others may be drawn.
     stuck = (~starts & ~inside).astype(np.int64)
     of_target = np.where((routes.via >= 0)[:, None], stuck[routes.via], 0)
     lost = (stuck.sum(axis=0)[None, :] - of_target) > 0
@@ -138,38 +139,38 @@ def round_lengths(
     best: NDArray[np.integer[Any]],
     lengths: NDArray[np.int32],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """How many links packets take that go by intermediates, drawn uniformly.
+    """Return histograms of the path lengths via intermediates, drawn uniformly.
 
     Parameters
     ----------
     fabric, routes
-        Routes with intermediates.
+        The fabric, and routes with intermediates.
     pairs
-        [target rows, rows]: how many pairs of hosts.
+        [target rows, rows]: number of pairs of hosts.
     best
-        [target rows, rows]: links of a shortest way.
+        [target rows, rows]: length of a minimal path, in edges.
     lengths
-        int32 [target rows, rows]: links from a row to the target in the second phase.
+        int32 [target rows, rows]: edges from a row to the target in the second phase.
 
     Returns
     -------
     ndarray, ndarray
-        float64: pairs by links between their rows, and by links more than the shortest way has.
+        float64: pairs by number of edges, and by number of edges beyond the minimal path.
     """
     vias = routes.num_intermediates
     share = turn_shares(fabric, routes) / (vias - 2)
     to_via = longest_ways(fabric, routes, routes.via_set)[0]
     first = np.where((routes.via >= 0)[None, :], to_via.T[:, np.maximum(routes.via, 0)], 0)
-    round_about = np.where(goes_round(routes), pairs, 0).astype(np.float64)
+    via_pairs = np.where(goes_round(routes), pairs, 0).astype(np.float64)
     most = int(to_via.max(initial=0)) + int(lengths.max(initial=0)) + 1
     links, extra = np.zeros(most), np.zeros(most)
-    for shortest in np.unique(best[round_about > 0]).tolist():
-        some = np.where(best == shortest, round_about, 0.0)
-        for climb in np.unique(first[share > 0]).tolist():
-            weight = some @ np.where(first == climb, share, 0.0)
+    for shortest in np.unique(best[via_pairs > 0]).tolist():
+        selected = np.where(best == shortest, via_pairs, 0.0)
+        for to_middle in np.unique(first[share > 0]).tolist():
+            weight = selected @ np.where(first == to_middle, share, 0.0)
             weight[~goes_round(routes)] = 0.0
             counts = np.bincount(lengths.reshape(-1), weights=weight.reshape(-1), minlength=most)
-            there = np.flatnonzero(counts)
-            links[there + climb] += counts[there]
-            extra[there + climb - shortest] += counts[there]
+            nonzero = np.flatnonzero(counts)
+            links[nonzero + to_middle] += counts[nonzero]
+            extra[nonzero + to_middle - shortest] += counts[nonzero]
     return links, extra

@@ -1,4 +1,4 @@
-"""Source routes: whole paths, decided where they begin."""
+"""Source routes."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from weft.routes.flows import Flows, endpoint_out
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PathRoutes(Routes):
-    """Source routes: the whole way of each pair of endpoints, decided where it begins.
+    """Source routes: a path for each pair of endpoints, which the source fixes in the packet.
 
     Parameters
     ----------
     pair
         int64 [paths], ascending: path ``i`` leads from endpoint ``pair[i] // endpoints`` to
-        endpoint ``pair[i] % endpoints`` of a fabric whose hosts have that many
-        (`Fabric.num_host_endpoints`). A pair that is not listed has no way.
+        endpoint ``pair[i] % endpoints``, with ``endpoints`` the `Fabric.num_host_endpoints`. A
+        pair that is not listed has no path.
     offset, edge
         int64 [paths + 1] and int32, CSR: the edges (of `SwitchGraph`) of each path, from the row
-        that its source sends through to the row that its destination hangs from; none when
-        these are one. The cables to the hosts are the fabric's.
+        that its source sends through to the row that its destination hangs from; none when they
+        are the same row. Links at the hosts are not listed.
     """
 
     pair: NDArray[np.int64]
@@ -42,16 +42,17 @@ class PathRoutes(Routes):
         if len(self.offset) != len(self.pair) + 1 or (
             len(self.pair) and (np.any(np.diff(self.pair) <= 0) or self.pair[0] < 0)
         ):
-            raise InputError("the pairs of source routes must ascend, each with its run of edges")
+            raise InputError("pairs of source routes must ascend, with one offset more than pairs")
         if len(self.pair) and self.pair[-1] >= endpoints**2:
             raise InputError(
-                f"pair {self.pair[-1]} is none of the {endpoints} endpoints of {fabric.name}"
+                f"pair {self.pair[-1]} must be below {endpoints} x {endpoints}, the pairs of "
+                f"endpoints of {fabric.name}"
             )
-        path, why = first_broken_path(
+        path, status = first_broken_path(
             self.pair, self.offset, self.edge, endpoints, graph.destination_row,
             graph.edge_tail, graph.edge_row,
         )  # fmt: skip
-        if why != SOUND:
+        if status != SOUND:
             names = [
                 fabric.node_names[fabric.endpoint_node[end]]
                 for end in divmod(int(self.pair[path]), endpoints)
@@ -64,7 +65,7 @@ class PathRoutes(Routes):
     def find(
         self, fabric: Fabric, sources: NDArray[Any], destinations: NDArray[Any]
     ) -> NDArray[np.int32]:
-        """Number of the path of each pair of endpoints, -1 where there is none."""
+        """Return the index of the path of each pair of endpoints, -1 where there is none."""
         key = sources.astype(np.int64) * fabric.num_host_endpoints + destinations
         at = np.searchsorted(self.pair, key)
         known = (sources >= 0) & (destinations >= 0) & (at < len(self.pair))
@@ -80,7 +81,7 @@ class PathRoutes(Routes):
         )
 
     def links(self, fabric: Fabric, flows: Flows) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """See `Routes.links`: out of the source, along the path, into the destination."""
+        """See `Routes.links`."""
         path = self.find(fabric, flows.sources, flows.destinations)
         path[flows.staying] = -1
         out = endpoint_out(fabric)[flows.sources]
@@ -97,9 +98,9 @@ class PathRoutes(Routes):
         ends = known & (back >= 0)
         link[offset[1:][ends] - 1] = back[ends]
         pair = np.repeat(np.arange(len(path)), inner)
-        turn = np.arange(len(pair)) - np.repeat(np.cumsum(inner) - inner, inner)
-        link[offset[pair] + begins[pair] + turn] = fabric.graph.edge_link[
-            self.edge[first[pair] + turn]
+        position = np.arange(len(pair)) - np.repeat(np.cumsum(inner) - inner, inner)
+        link[offset[pair] + begins[pair] + position] = fabric.graph.edge_link[
+            self.edge[first[pair] + position]
         ]
         return offset, link
 

@@ -24,10 +24,10 @@ class TableRoutes(Routes):
     Parameters
     ----------
     table
-        uint8 or uint16 [destinations << lmc, rows]: the port by which row ``r`` sends what is
-        addressed to LID offset ``o`` of destination ``d`` is ``table[(d << lmc) + o, r]``; 0 is
-        the row itself and the largest value of the type "no path". One destination lies in one
-        run of memory, because walks and engines work destination by destination.
+        uint8 or uint16 [destinations << lmc, rows]: ``table[(d << lmc) + o, r]`` is the output port
+        of row ``r`` for LID offset ``o`` of destination ``d``; 0 is the row itself and the largest
+        value of the type "no path". The entries of one destination are contiguous, because walks
+        and engines work destination by destination.
     lmc
         Each endpoint answers to ``2 ** lmc`` LIDs.
     """
@@ -43,7 +43,9 @@ class TableRoutes(Routes):
     def check(self, fabric: Fabric) -> None:
         """See `Routes.check`."""
         if self.table.dtype.kind != "u":
-            raise InputError(f"the ports of a table are unsigned numbers, not {self.table.dtype}")
+            raise InputError(
+                f"the ports of a table must be unsigned integers, not {self.table.dtype}"
+            )
         super().check(fabric)
         expected = (fabric.num_destinations << self.lmc, fabric.graph.num_rows)
         if self.table.shape != expected:
@@ -58,11 +60,11 @@ class TableRoutes(Routes):
 
     @property
     def no_path(self) -> int:
-        """Entry that says "no path": 255, as OpenSM's, unless ports need 16 bits."""
+        """Entry that means "no path": 255, as in OpenSM, or 65535 when ports need 16 bits."""
         return int(np.iinfo(self.table.dtype).max)
 
     def lft(self, row: int) -> NDArray[np.unsignedinteger[Any]]:
-        """One row's forwarding table, by destination and LID offset."""
+        """Return one row's forwarding table, by destination and LID offset."""
         return np.ascontiguousarray(self.table[:, row])
 
     def __repr__(self) -> str:
@@ -75,7 +77,7 @@ class TableRoutes(Routes):
         )
 
     def walk_arrays(self, fabric: Fabric) -> tuple[Any, ...]:
-        """Arguments that every kernel of `weft.kernels.routes.walk` begins with."""
+        """Return the first arguments of `weft.kernels.routes.walk.table_loads`."""
         graph = fabric.graph
         return (
             self.table,
@@ -113,12 +115,12 @@ class TableRoutes(Routes):
         last = fabric.num_destinations if management else fabric.num_host_endpoints
         destinations = np.flatnonzero(graph.destination_row[:last] >= 0)
         lids = ((destinations[:, None] << self.lmc) + np.arange(per_lid)).reshape(-1)
-        # Every destination sends, from its row, where its packets come in by the port it is on.
+        # Every destination sends, and its packets enter its row by the port it is cabled to.
         rows, senders = graph.destination_row[destinations], destinations
         links = graph.destination_link[destinations]
         ports = np.where(links >= 0, fabric.link_from_port[links], 0)
         if self.lanes.is_uniform:
-            # The port by which a packet comes in does not matter: one start for each row.
+            # The VL does not depend on the input port, so one start for each row is enough.
             rows, first, count = np.unique(rows, return_index=True, return_counts=True)
             ports, senders = np.zeros(len(rows)), np.where(count > 1, -1, senders[first])
         sl = np.atleast_2d(np.asarray(self.sl, dtype=np.uint8))

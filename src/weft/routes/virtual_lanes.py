@@ -1,4 +1,4 @@
-"""Which virtual lane a service level rides on."""
+"""The mapping of service levels to virtual lanes."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ MAX_VLS = 15
 
 
 def _whole(array: NDArray[Any], dimensions: int) -> bool:
-    """Whether an array has so many dimensions and whole numbers."""
+    """Return whether an array has this number of dimensions and an integer type."""
     return array.ndim == dimensions and array.dtype.kind in "iu"
 
 
 def within(array: NDArray[Any], low: int, high: Any) -> bool:
-    """Whether all numbers of an array are from low to high."""
+    """Return whether all numbers of an array are from low to high."""
     return not np.any(array < low) and not np.any(array > high)
 
 
 @dataclass(frozen=True, eq=False)
 class VirtualLanes(FrozenArrays):
-    """SL to VL mapping, one table for every (row, in port, out port) or one each.
+    """SL to VL mapping: one table for all, or one per (row, input port, output port).
 
     Parameters
     ----------
@@ -38,10 +38,11 @@ class VirtualLanes(FrozenArrays):
         uint8 [tables, 16]: the VL of each SL.
     index
         int32: the table of row ``r`` from port ``i`` to port ``o`` is
-        ``index[base[r] + i * ports[r] + o]``, port 0 being the node itself; empty when table 0
-        serves everywhere.
+        ``index[base[r] + i * ports[r] + o]``, where port 0 is the node itself; empty when table 0
+        is used everywhere.
     base, ports
-        int64 and int32 [rows], empty with `index`.
+        int64 and int32 [rows]: start in `index`, and ports of the row, port 0 included; empty when
+        `index` is.
     """
 
     tables: NDArray[np.uint8]
@@ -51,27 +52,28 @@ class VirtualLanes(FrozenArrays):
 
     @classmethod
     def uniform(cls, sl_to_vl: Any = ()) -> VirtualLanes:
-        """One table for all; left out, every SL rides on VL 0."""
+        """Return one table for all; SLs beyond the given ones map to VL 0."""
         table = np.zeros((1, NUM_SLS), dtype=np.uint8)
         table[0, : len(sl_to_vl)] = sl_to_vl
         return cls(table)
 
     @property
     def is_uniform(self) -> bool:
-        """One table serves every pair of ports."""
+        """Whether one table is used for every pair of ports."""
         return len(self.index) == 0
 
     def check(self, fabric: Fabric) -> None:
-        """Refuse arrays that do not fit each other or the fabric.
+        """Check that the arrays fit each other and the fabric.
 
         Raises
         ------
         InputError
-            With what is wrong.
+            When a shape, type or value does not fit.
         """
         if not _whole(self.tables, 2) or self.tables.shape[1] != NUM_SLS or not len(self.tables):
             raise InputError(
-                f"the SL to VL tables have shape {self.tables.shape}; each has {NUM_SLS} entries"
+                f"the SL to VL tables have shape {self.tables.shape}; expected {NUM_SLS} entries "
+                "each"
             )
         if self.is_uniform:
             return
@@ -83,7 +85,7 @@ class VirtualLanes(FrozenArrays):
             or not within(self.base, 0, len(self.index) - run)
         ):
             raise InputError(
-                "the SL to VL tables by port must have a run of ports x ports, port 0 among them, "
+                "SL to VL tables by port must have ports x ports entries, port 0 included, "
                 f"for each of the {len(ports)} rows of {fabric.name}"
             )
         if not _whole(self.index, 1) or not within(self.index, 0, len(self.tables) - 1):
