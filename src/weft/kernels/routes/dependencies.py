@@ -152,8 +152,8 @@ def follow_sets(
 ):  # fmt: skip
     """Set the dependencies of all paths over the sets of one target from the rows order[:count].
 
-    line[row] is the row's set, -1 where paths end; they also end at row g. state[row] must be 1
-    for the rows in order, else 0.
+    line[row] is the row's set, -1 where paths end; they also end at row g. state, uint8 [rows],
+    must be 1 for the rows in order, else 0. Other arguments are as in `candidate_dependencies`.
     """
     at = 0
     while at < count:

@@ -17,8 +17,8 @@ SEVERAL = -2
 def finish_line(root, line, set_offset, set_edge, edge_row, state, order, done, stack, cursor):
     """Append to order the rows that root can send through, each after those that it sends to.
 
-    state is 0 for rows not in order and becomes 2. Return the number of rows in order, and a row
-    on a cycle or -1.
+    state, order, stack and cursor are [rows]; done is the number of rows in order, whose state is
+    2, that of all others 0. Return the new number, and a row on a cycle or -1.
     """
     stack[0] = root
     depth = 1

@@ -87,7 +87,8 @@ def finish_order(
 ):
     """Append to order the rows that root can send through, each after those that it sends to.
 
-    state is 0 for rows not in order. Return the number of rows in order.
+    state, order, stack and cursor are [rows]; done is the number of rows in order, and state is 0
+    for all others. Return the new number.
     """
     stack[0] = root
     depth = 1

@@ -9,7 +9,7 @@ import numpy as np
 from weft.kernels.cache import njit
 from weft.kernels.routing.distances import UNREACHED
 
-#: Passes of balancing that count loads as they are.
+#: Passes that sum loads; later ones sum their fourth powers.
 EVEN_PASSES = 3
 
 

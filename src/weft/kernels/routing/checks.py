@@ -8,7 +8,7 @@ from weft.kernels.routing.distances import UNREACHED
 
 ARRIVES = 1
 STRANDED = 2
-CIRCLES = 3
+CIRCLES = 3  # on or before a forwarding loop
 
 
 @njit(cache=True)
@@ -17,8 +17,8 @@ def _trace_line(
 ):
     """Fill the state of every row for one LID, following each row's path once.
 
-    Return a row on a forwarding loop, or -1. hops counts links, the one to the destination
-    included.
+    state becomes `ARRIVES`, `STRANDED` or `CIRCLES`, and hops counts links, the one to the
+    destination included. Return a row on a forwarding loop, or -1.
     """
     rows = len(row_base) - 1
     state[:] = 0

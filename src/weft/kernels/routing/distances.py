@@ -12,8 +12,9 @@ UNREACHED = 65535
 def bfs(edge_offset, edge_row, root, hops, queue):
     """Fill hops[r] with the edges from row r to the root, `UNREACHED` where there is no path.
 
-    Cables are bidirectional, so a search from the root gives the distance to it. Return the number
-    of rows reached; that many entries of the queue list them, nearest first.
+    Cables are bidirectional, so a search from the root gives the distance to it. hops is uint16
+    and queue int32, [rows]. Return the number of rows reached; that many entries of the queue list
+    them, nearest first.
     """
     hops[:] = UNREACHED
     hops[root] = 0
@@ -56,9 +57,10 @@ def bfs_many(edge_offset, edge_row, roots, hops):
 def updown(edge_offset, edge_row, edge_up, root, component_size, hops, down, queue):
     """Fill hops with the distances to the root over up*/down* paths that one table line can hold.
 
-    edge_up[e] is 1 when edge e leads up. down[r] becomes 1 when the path of row r only leads down;
-    a row above r may send through r only then. Return the number of rows reached; the queue lists
-    them in the order of the search.
+    edge_up[e], uint8, is 1 when edge e leads up. down[r], uint8, becomes 1 when the path of row r
+    only leads down; a row above r may send through r only then. component_size is the number of
+    rows connected to the root; hops and queue are as in `bfs`. Return the number of rows reached;
+    the queue lists them in the order of the search.
 
     Each row first gets the shortest legal path of a search from the root (of equal ones that which
     only leads down), as in OpenSM. Where that leaves rows without a path, the search is repeated
@@ -141,9 +143,9 @@ def _down_first(edge_offset, edge_row, edge_up, root, hops, down, queue):
 def next_edges(edge_offset, edge_row, edge_up, ordered, hops, down, rows, count, first, edges):
     """List, for each of the rows, the first edges of its shortest (legal) paths.
 
-    Those of rows[i] are edges[first[i]:first[i + 1]], by port. With ordered False they are all
-    edges to a row one hop nearer; with True they must also lead along up*/down* paths (see
-    `updown`). Return the number of edges listed.
+    Those of rows[i], i < count, are edges[first[i]:first[i + 1]] (int32), by port. With ordered
+    False they are all edges to a row one hop nearer; with True they must also lead along up*/down*
+    paths (see `updown`). Return the number of edges listed.
     """
     filled = 0
     for i in range(count):

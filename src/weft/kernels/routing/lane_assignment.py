@@ -190,7 +190,10 @@ def take_way(
     """Add the path from a row to a lane, or leave the lane as it was.
 
     Return the number of edges visited, negative when the path does not fit. A dependency that
-    closes a cycle alone is barred from the lane for good.
+    closes a cycle alone is barred from the lane for good. held and barred are uint16
+    [dependencies], bits of lanes; place is the lane's order, behind the result of `empty_behind`,
+    and effort int64 [lanes] the visits since the bit matrix was computed; fresh [rows] and mark,
+    later, earlier and room [edges] are scratch.
     """
     bit = np.uint16(1 << lane)
     added = 0
@@ -273,7 +276,8 @@ def insert_wait(
 ):  # fmt: skip
     """Reorder the edges for a dependency of tail on head, unless it closes a cycle.
 
-    Return the number of edges visited, negative for a cycle.
+    `bit` is the lane's bit in held; other arguments are as in `take_way`. Return the number of
+    edges visited, negative for a cycle.
     """
     low, high = place[head], place[tail]
     if high < low:

@@ -123,12 +123,13 @@ def _undo(state, trail, since):
 
 
 @njit(cache=True)
-def _redirect(
+def _admit_redirect(
     row, other_edge, by, level, graph, hops, chosen, state, order, channel_at, space, trail
 ):
-    """Redirect a row to other_edge if channel `by` and its present children allow; return if so.
+    """Admit what is needed for a row to send by other_edge instead; return whether it is admitted.
 
-    The dependencies of these channels on other_edge are marked as used.
+    Needed are the dependencies on other_edge of channel `by` and of all that already enter the
+    row, and that of other_edge on the next channel.
     """
     edge_offset, edge_row, _, reverse, _ = graph
     onward = chosen[edge_row[other_edge]]
@@ -229,7 +230,7 @@ def _grow(
                     if (
                         hops[edge_row[other_edge]] == level - 2
                         and other_edge != chosen[middle]
-                        and _redirect(
+                        and _admit_redirect(
                             middle, other_edge, e, level,
                             graph, hops, chosen, state, order, channel_at, space, trail,
                         )

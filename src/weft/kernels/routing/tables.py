@@ -148,7 +148,10 @@ def _unlike(
 
 @njit(cache=True)
 def carry(queue, count, chosen, edge_row, row_sources, flow, load, sign):
-    """Add a tree's flows to the loads (sign 1) or subtract them (sign -1)."""
+    """Add a tree's flows to the loads (sign 1) or subtract them (sign -1).
+
+    queue[:count] lists the tree's rows, parents first; chosen[i] is the edge from queue[i].
+    """
     for i in range(count):
         flow[queue[i]] = row_sources[queue[i]]
     for i in range(count - 1, 0, -1):
