@@ -118,7 +118,7 @@ def candidate_dependencies(
     set_id, set_offset, set_edge, set_lane
         Of `weft.routes.CandidateRoutes`.
     targets, source_rows
-        Integer: rows that paths lead to and begin at.
+        int32: rows that paths lead to and begin at.
     edge_offset, edge_row
         Of `weft.fabrics.graph.SwitchGraph`.
     lane

@@ -150,7 +150,7 @@ def spread_demand(lines, demand, set_offset, set_edge, edge_row, edge_load):
     lines, set_offset, set_edge, edge_row
         As in `way_lengths`.
     demand
-        Number [lines, rows]: flows from each row to the target of each line.
+        float64 [lines, rows]: flows from each row to the target of each line.
     edge_load
         float64 [edges], flows, changed in place.
     """
@@ -201,7 +201,7 @@ def phase_dependencies(
     edge_offset, edge_row
         Of `weft.fabrics.graph.SwitchGraph`.
     source_rows
-        Integer: rows that send and receive.
+        int32: rows that send and receive.
     lane
         VL of all edges when set_lane is empty.
     vls, first_bit, bits, used

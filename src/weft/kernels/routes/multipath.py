@@ -107,11 +107,11 @@ def hashed_counts(
         int32 [destinations]: destination_row of `SwitchGraph`, and the link from the endpoint to
         that row, -1 when the endpoint is the row.
     group_offset, group_flow
-        Integer CSR over rows: the flows to the destinations of each row.
+        int64 and int32, CSR over rows: the flows to the destinations of each row.
     sources, destinations
         int32 [flows]: endpoints.
     bin_of
-        Integer [QPs, epochs]: the line of `counts` for a walk, -1 to leave it out.
+        int32 [QPs, epochs]: the line of `counts` for a walk, -1 to leave it out.
     hashing
         `IDEAL`, `NUMBERED` or `CRC`.
     key

@@ -50,13 +50,13 @@ def count_lengths(paths, offset, start_row, end_row, extra, best_hops, histogram
     Parameters
     ----------
     paths
-        Integer: indices of paths.
+        int64: indices of paths.
     offset
         Of `weft.routes.PathRoutes`.
     start_row, end_row, extra
-        Integer [len(paths)]: first and last row, and the number of links to and from hosts.
+        int32, int32 and int64 [len(paths)]: first and last row, and the number of links at hosts.
     best_hops
-        Integer [rows, rows]: fewest edges between two rows.
+        uint16 [rows, rows]: fewest edges between two rows.
     histogram, detours
         int64, changed in place: paths of h hops, and paths of x hops more than a minimal one.
     """
@@ -76,7 +76,8 @@ def path_dependencies(
     Parameters
     ----------
     start_row, start_port, level
-        Integer [paths]: first row, port by which packets enter it (0 when they start there), SL.
+        int32, int32 and uint8 [paths]: first row, port by which packets enter it (0 when they
+        start there), service level.
     offset, edge
         Of `weft.routes.PathRoutes`.
     edge_offset, edge_row, edge_port

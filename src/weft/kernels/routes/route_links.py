@@ -76,7 +76,7 @@ def worst_links(offset, link, link_value, flows, worst, where, length):
     link_value
         float64 [links].
     flows
-        Integer [paths]: the flow of each path.
+        int32 [paths]: the flow of each path.
     worst, where, length
         float64, int32 and int32 [all flows], changed in place unless the path is empty: largest
         value, its link, and hops.
@@ -197,17 +197,15 @@ def hashed_routes(
 ):  # fmt: skip
     """Return one path of each flow, chosen at every row by the hash of the flow.
 
-    The hash also chooses the intermediate, or with probability `straight` none.
+    The hash also chooses the intermediate, or with probability `straight` none. The arguments not
+    listed are those of `split_routes`.
 
     Parameters
     ----------
     flow
         int64 [pairs]: number of each flow, hashed with the seed.
     seed
-        Integer.
-    set_id, set_offset, set_edge, edge_row, edge_link, target_row, target_link, endpoint_out,
-    link_row, via, via_set, straight, sources, destinations
-        As in `split_routes`.
+        Seed, an integer.
 
     Returns
     -------

@@ -168,7 +168,8 @@ def row_users(
     table, row_base, row_link, link_row, target_row, target_link, no_path
         As in `table_loads`.
     lids, targets
-        Integer: line of the table and endpoint of each destination, those of one row in succession.
+        int32 or int64: line of the table and endpoint of each destination, those of one row in
+        succession.
     sources
         int64 [rows]: endpoints that send through each row.
     slots, rows, endpoints

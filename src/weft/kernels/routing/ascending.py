@@ -109,7 +109,7 @@ def ordered_tables(
     goals
         int32: rows to route to, in this order.
     lane
-        Integer [rows]: the layer, an index in `order`, of the paths to a row.
+        int32 [rows]: the layer, an index in `order`, of the paths to a row.
     order, channel_at
         int32 [layers, edges]: each edge's number in the order of a layer, and the inverse.
     target_offset, target_destination

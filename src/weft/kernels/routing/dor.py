@@ -134,7 +134,7 @@ def product_classes(edge_offset, edge_row, edge_tail, hops, parent):
     hops
         uint16 [rows, rows]: distances.
     parent
-        Integer [edges], changed in place: the first edge of the class of each edge.
+        int32 [edges], changed in place: the first edge of the class of each edge.
     """
     rows = len(edge_offset) - 1
     edges = len(edge_row)

@@ -341,7 +341,7 @@ def ftree_tables(
     levels
         Number of ranks.
     is_leaf
-        bool or uint8 [rows].
+        bool [rows].
     start, order
         int32 [3 rows + 1], int32 [groups]: order[start[3 r]:start[3 r + 1]] are row r's groups
         down (to adapters or rows of greater rank), up to start[3 r + 2] those to rows of the same
@@ -358,7 +358,7 @@ def ftree_tables(
         int32 [jobs]: the destination (-1 for a missing one that only adds to the loads), its row,
         and the row's port to it, 0 for the row itself.
     job_main, job_credit
-        Integer [jobs]: whether the job adds to the loads upwards, and how often its paths may lead
+        int32 [jobs]: whether the job adds to the loads upwards, and how often its paths may lead
         up again after down.
     no_path
         The port that means "no path".

@@ -41,7 +41,7 @@ def fit_ways(
     table, row_base, slot_edge, edge_offset, edge_row, edge_tail
         Of `weft.routes.TableRoutes` and `weft.fabrics.graph.SwitchGraph`.
     lids
-        Integer: lines of the table whose paths are assigned.
+        int32: lines of the table whose paths are assigned.
     edge_back
         int32 [edges]: the edge of the same cable in the other direction.
     first_wait

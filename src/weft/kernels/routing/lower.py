@@ -15,13 +15,13 @@ def colour_paths(
     Parameters
     ----------
     order
-        Integer [paths]: the paths, in the order of their assignment.
+        int64 [paths]: the paths, in the order of their assignment.
     source, destination
-        Integer [paths]: endpoints.
+        int64 [paths]: endpoints.
     offset, edge
         int32 CSR over paths: edges, as in `weft.routes.PathRoutes`.
     level
-        Integer [paths]: service level.
+        uint8 [paths]: service level.
     endpoint_row, edge_tail, edge_port
         destination_row, edge_tail and edge_port of `weft.fabrics.graph.SwitchGraph`.
     last_port
@@ -33,7 +33,7 @@ def colour_paths(
     sl
         uint8 [rows, lids], changed in place, 255 where unset; [1, 1] when all paths have one level.
     chosen
-        Integer [paths]: filled with each path's LID offset.
+        uint8 [paths]: filled with each path's LID offset.
 
     Returns
     -------
@@ -86,7 +86,7 @@ def join_rows(
     Parameters
     ----------
     destinations
-        Integer: destinations whose LIDs are completed.
+        int64: destinations whose LIDs are completed.
     edge_offset, edge_row, edge_port
         Of `weft.fabrics.graph.SwitchGraph`.
     edge_back

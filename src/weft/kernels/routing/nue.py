@@ -275,7 +275,7 @@ def share_lanes(
     reverse
         int32 [edges]: the edge of the same cable in the other direction.
     dependency
-        Integer [edges + 1]: first dependency of each channel; see the module.
+        int64 [edges + 1]: first dependency of each channel; see the module.
     edge_cost
         float64 [edges]: 1 / rate, per Gbit/s.
     row_sources
@@ -285,11 +285,12 @@ def share_lanes(
     distances
         uint16 [rows, rows]: hops along any path, `UNREACHED` where there is none.
     goals
-        Integer: target rows in order, each once per destination.
+        int32: target rows in order, each once per destination.
     parent
-        Integer [rows]: channel of each row towards the root of the escape tree.
+        int32 [rows]: channel of each row towards the root of the escape tree.
     wanted, aimed
-        bool [lanes, rows]: rows that a lane's escape paths lead through, and those they lead to.
+        uint8 [lanes, rows]: 1 for the rows on a lane's escape paths to its goals, and for those on
+        branches of the escape tree that lead to a goal.
     load
         int64 [edges], flows: zeros, changed in place.
     state

@@ -25,7 +25,8 @@ def lower_peaks(
     A tree that uses an edge of the peak is chosen again, and replaced only when the new tree uses
     no such edge. When no tree can be replaced, the next lower load is the peak, at most `DEPTH`
     times, since room there may help later. Nothing changes when more than one in `SHARED` edges
-    have the peak load.
+    have the peak load. The arguments not listed are those of
+    `weft.kernels.routing.tables.balanced_tables`.
 
     Parameters
     ----------
@@ -37,10 +38,6 @@ def lower_peaks(
         int64 [edges]: the flows of the table on each edge, changed in place.
     table
         uint8 or uint16 [destinations, rows]: tables without an LMC, changed in place.
-    edge_offset, edge_row, edge_port, edge_up, ordered, edge_cost, row_base, slot_edge,
-    component_size, row_sources, target_offset, target_destination, num_endpoints
-        As in `weft.kernels.routing.tables.balanced_tables`.
-
     Returns
     -------
     int

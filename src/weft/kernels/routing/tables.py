@@ -242,9 +242,9 @@ def dmodk_tables(
     Parameters
     ----------
     rank
-        int64 [endpoints]: index of the endpoint among the leaves of the tree.
+        int32 [endpoints]: index of the endpoint among the leaves of the tree.
     row_start, row_end
-        int64 [rows]: range of ranks below the row.
+        int32 [rows]: range of ranks below the row.
     child_size
         int64 [rows]: endpoints below each child of the row.
     up_divisor, down_divisor

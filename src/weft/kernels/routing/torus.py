@@ -41,7 +41,7 @@ def unite_squares(offset, other, edge, parent, flip):
     Parameters
     ----------
     offset, other, edge
-        Integer CSR over rows: the neighbours, ascending, and the undirected edge to each. An edge
+        int32 CSR over rows: the neighbours, ascending, and the undirected edge to each. An edge
         points from its lower row to its higher one.
     parent
         int32 [edges], changed in place: from 0, 1, 2, ... to the representative of each class.
@@ -250,7 +250,7 @@ def torus_tables(
     Parameters
     ----------
     radix, ring
-        Integer and uint8 [dimensions]: size, and whether the wrap-around cables are used.
+        int32 and uint8 [dimensions]: size, and whether the wrap-around cables are used.
     balanced
         Whether ties on an even ring are shared between both directions and parallel cables are
         balanced by flows. Otherwise, as in OpenSM, ties do not cross the dateline and parallel
@@ -259,18 +259,19 @@ def torus_tables(
         Whether no cable or switch is missing, so that every path arrives; and if not, the order
         for `_repair_steps`.
     coordinate, stride, grid
-        Integer [rows, dimensions], [dimensions], [product of radix]: the row at the coordinates c
+        int32 [rows, dimensions], [dimensions], [product of radix]: the row at the coordinates c
         is grid[sum(c * stride)], -1 where it is missing.
     step, reach
-        Integer [rows, 2 dimensions]: neighbour down (2 d) and up (2 d + 1) dimension d, or -1; and
+        int32 [rows, 2 dimensions]: neighbour down (2 d) and up (2 d + 1) dimension d, or -1; and
         the number of steps possible in that direction.
     rows
-        Integer [rows]: the row of the fabric.
+        int32 [rows]: the row of the fabric.
     group_offset, group_port, group_cost
-        CSR over row * 2 dimensions + group: the ports of parallel cables, and the cost of one flow.
+        int32, int32 and float64, CSR over row * 2 dimensions + group: the ports of parallel
+        cables, and the cost of one flow (1 / rate, per Gbit/s).
     order, parity
-        Integer [rows]: order of the target rows, and the direction of the first tie of each row's
-        destinations.
+        int32 and uint8 [rows]: order of the target rows, and the direction of ties towards the
+        first destination of each row; further adapters alternate.
     list_offset, listed, listed_port
         int32 CSR over rows: the destinations of each row, and the port to each.
     first_switch
@@ -278,7 +279,7 @@ def torus_tables(
     sources
         int64 [rows]: hosts that send through each row.
     sl_bit
-        Integer [dimensions]: the SL bit that marks a path that crosses the dateline.
+        uint8 [dimensions]: the SL bit that marks a path that crosses the dateline.
     table, sl
         uint8 or uint16, and uint8, [destinations, fabric rows] and [fabric rows, destinations]:
         changed in place.
