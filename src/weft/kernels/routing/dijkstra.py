@@ -10,7 +10,7 @@ _FAR = np.int64(1) << 62
 @njit(cache=True)
 def weighted_tables(
     edge_offset, edge_row, edge_port, edge_back, row_rank, rank_row, row_weight, first_weight,
-    turn_destination, destination_row, destination_port, hangs, lmc, no_path, table,
+    listed, destination_row, destination_port, hangs, lmc, no_path, table,
 ):  # fmt: skip
     """Fill the lines of the destinations in the given order.
 
@@ -32,7 +32,7 @@ def weighted_tables(
         int64 [rows]: flows that the row sends to each LID.
     first_weight
         Initial weight of an edge, in flows.
-    turn_destination
+    listed
         int32: the destinations to fill, in this order.
     destination_port
         int32 [destinations]: the port from its row to the destination, 0 for the row itself.
@@ -51,8 +51,8 @@ def weighted_tables(
     by_edge = np.empty(rows, dtype=np.int32)
     order = np.empty(rows, dtype=np.int32)
     flow = np.empty(rows, dtype=np.int64)
-    for i in range(len(turn_destination)):
-        d = turn_destination[i]
+    for i in range(len(listed)):
+        d = listed[i]
         goal = destination_row[d]
         for offset in range(1 << lmc):
             line = table[(d << lmc) + offset]

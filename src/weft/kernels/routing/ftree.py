@@ -23,15 +23,15 @@ UP = record_type(
 
 
 @njit(cache=True)
-def _sort_by_load(order, start, stop, count, place):
-    """Sort groups by count, then `place` (stable insertion sort: mostly sorted already)."""
+def _sort_by_load(order, start, stop, count, position):
+    """Sort groups by count, then position (stable insertion sort: mostly sorted already)."""
     for i in range(start + 1, stop):
         group = order[i]
         j = i
         while j > start:
             before = order[j - 1]
             if count[before] < count[group] or (
-                count[before] == count[group] and place[before] <= place[group]
+                count[before] == count[group] and position[before] <= position[group]
             ):
                 break
             order[j] = before
@@ -70,8 +70,8 @@ def _pass_by(row, start, adapters, next_down):
 
 @njit(cache=True)
 def _go_down(
-    root, came_from, first_hops, with_siblings, start, order, head, place, port_start, remote_port,
-    group_up, port_up, changed, next_down, adapters, family, served, hops, line, stack,
+    root, came_from, first_hops, with_siblings, start, order, head, position, port_start,
+    remote_port, group_up, port_up, changed, next_down, adapters, family, served, hops, line, stack,
 ):  # fmt: skip
     """Give every row below `root` the port towards it where that is shorter.
 
@@ -97,10 +97,10 @@ def _go_down(
                 k = stop = down
             else:
                 if changed[row]:
-                    _sort_by_load(order, down, siblings, group_up, place)
+                    _sort_by_load(order, down, siblings, group_up, position)
                     changed[row] = False
                 if stop > siblings:
-                    _sort_by_load(order, siblings, stop, group_up, place)
+                    _sort_by_load(order, siblings, stop, group_up, position)
                 if not with_siblings:
                     stop = siblings
                 k = down
@@ -163,9 +163,9 @@ def _go_down(
 
 @njit(cache=True)
 def _route(
-    target, main, credit, first_hops, dummy, rank, is_leaf, start, order, head, place, port_start,
-    remote_port, group_up, port_up, group_down, port_down, changed, next_down, adapters, family,
-    served, hops, line, no_path, stack, frames,
+    target, main, credit, first_hops, dummy, rank, is_leaf, start, order, head, position,
+    port_start, remote_port, group_up, port_up, group_down, port_down, changed, next_down, adapters,
+    family, served, hops, line, no_path, stack, frames,
 ):  # fmt: skip
     """Route one destination from the row that it hangs from.
 
@@ -204,7 +204,7 @@ def _route(
         push_credit = frame.credit
         if frame.phase == _ENTER:
             frame.made = _go_down(
-                row, frame.came_from, frame.hops, not dummy, start, order, head, place,
+                row, frame.came_from, frame.hops, not dummy, start, order, head, position,
                 port_start, remote_port, group_up, port_up, changed, next_down, adapters, family,
                 served, hops, line, stack,
             )  # fmt: skip
@@ -217,7 +217,7 @@ def _route(
                         next_down[row] = 0
                     frame.port = next_down[row]
             else:
-                _sort_by_load(order, up, stop, group_down, place)
+                _sort_by_load(order, up, stop, group_down, position)
                 frame.phase = _SECONDARY
                 frame.next_group = up
                 frame.group = order[up]
@@ -276,7 +276,7 @@ def _route(
                 frame.phase = _SIBLINGS
                 frame.next_group = siblings
                 if up > siblings:
-                    _sort_by_load(order, siblings, up, group_down, place)
+                    _sort_by_load(order, siblings, up, group_down, position)
             else:
                 port = port_start[group]
                 if port_start[group + 1] > port + 1:
@@ -327,7 +327,7 @@ def _route(
 
 @njit(cache=True)
 def ftree_tables(
-    rank, levels, is_leaf, start, order, head, place, port_start, remote_port, family,
+    rank, levels, is_leaf, start, order, head, position, port_start, remote_port, family,
     job_destination, job_row, job_port, job_main, job_credit, no_path, table,
 ):  # fmt: skip
     """Fill the lines of all destinations of a list of jobs, as OpenSM's `ftree`.
@@ -348,7 +348,7 @@ def ftree_tables(
         rank, up to start[3 r + 3] those up. `order` is changed in place.
     head
         int32 [groups]: the row that the group leads to, -1 for an adapter.
-    place
+    position
         int32 [groups]: of equally loaded groups the lowest is first.
     port_start, remote_port
         int32 CSR over groups: the port at the other end of each port.
@@ -400,6 +400,6 @@ def ftree_tables(
             line[target] = job_port[j]
         _route(
             target, job_main[j], job_credit[j], first, dummy, rank, is_leaf, start, order, head,
-            place, port_start, remote_port, group_up, port_up, group_down, port_down, changed,
+            position, port_start, remote_port, group_up, port_up, group_down, port_down, changed,
             next_down, adapters, family, served, hops, line, no_path, stack, frames,
         )  # fmt: skip

@@ -32,7 +32,7 @@ GAVE_UP = -2
 @njit(cache=True)
 def fit_ways(
     table, lids, row_base, slot_edge, edge_offset, edge_row, edge_tail, edge_back, first_wait,
-    counts, groups, num_groups, max_lanes, max_work, enough, place, lane_of,
+    counts, groups, num_groups, max_lanes, max_work, enough, position, lane_of,
 ):  # fmt: skip
     """Assign each path to the first lane that accepts all its dependencies without a cycle.
 
@@ -57,8 +57,9 @@ def fit_ways(
         At most 16.
     max_work, enough
         Give up after visiting max_work edges once at least `enough` lanes are in use.
-    place
-        int32 [max_lanes, edges]: an initial order of the edges for each lane, changed in place.
+    position
+        int32 [max_lanes, edges]: each edge's position in the order of each lane, initially any
+        order, changed in place.
     lane_of
         uint8 [lids, rows]: filled with the lane of each path, `max_lanes` when none accepts it.
 
@@ -123,7 +124,7 @@ def fit_ways(
                         continue
                     visited = take_way(
                         row, lane, ahead, edge_offset, edge_row, edge_tail, edge_back, first_wait,
-                        held, barred, place[lane], fresh, mark, later, earlier, room,
+                        held, barred, position[lane], fresh, mark, later, earlier, room,
                         behind, effort,
                     )  # fmt: skip
                     work += abs(visited)
@@ -185,15 +186,15 @@ def empty_behind(lanes, edges):
 @njit(cache=True)
 def take_way(
     row, lane, ahead, edge_offset, edge_row, edge_tail, edge_back, first_wait,
-    held, barred, place, fresh, mark, later, earlier, room, behind, effort,
+    held, barred, position, fresh, mark, later, earlier, room, behind, effort,
 ):  # fmt: skip
     """Add the path from a row to a lane, or leave the lane as it was.
 
     Return the number of edges visited, negative when the path does not fit. A dependency that
     closes a cycle alone is barred from the lane for good. held and barred are uint16
-    [dependencies], bits of lanes; place is the lane's order, behind the result of `empty_behind`,
-    and effort int64 [lanes] the visits since the bit matrix was computed; fresh [rows] and mark,
-    later, earlier and room [edges] are scratch.
+    [dependencies], bits of lanes; position is that of the lane; behind is from `empty_behind`;
+    effort, int64 [lanes], counts the visits since the bit matrix was computed; fresh [rows] and
+    mark, later, earlier and room [edges] are scratch.
     """
     bit = np.uint16(1 << lane)
     added = 0
@@ -210,7 +211,7 @@ def take_way(
         if not held[wait] & bit:
             visited = insert_wait(
                 edge, following, bit, edge_offset, edge_row, edge_tail, edge_back, first_wait,
-                held, place, mark, later, earlier, room,
+                held, position, mark, later, earlier, room,
             )  # fmt: skip
             work += abs(visited)
             if visited < 0:
@@ -219,7 +220,7 @@ def take_way(
                 if added:
                     visited = insert_wait(
                         edge, following, bit, edge_offset, edge_row, edge_tail, edge_back,
-                        first_wait, held, place, mark, later, earlier, room,
+                        first_wait, held, position, mark, later, earlier, room,
                     )  # fmt: skip
                     work += abs(visited)
                 if visited < 0:
@@ -233,7 +234,7 @@ def take_way(
     effort[lane] += abs(work)
     if behind.shape[1] and effort[lane] > COUNT_AFTER * len(edge_row):
         effort[lane] = 0
-        _count_behind(bit, edge_offset, edge_row, first_wait, held, place, room, behind[lane])
+        _count_behind(bit, edge_offset, edge_row, first_wait, held, position, room, behind[lane])
     return work
 
 
@@ -251,11 +252,11 @@ def _follows(edge, ahead, edge_row, behind):
 
 
 @njit(cache=True)
-def _count_behind(bit, edge_offset, edge_row, first_wait, held, place, room, behind):
+def _count_behind(bit, edge_offset, edge_row, first_wait, held, position, room, behind):
     """Set the bits of all edges that follow each edge in a lane, last edges first."""
-    for edge in range(len(place)):
-        room[place[edge]] = edge
-    for at in range(len(place) - 1, -1, -1):
+    for edge in range(len(position)):
+        room[position[edge]] = edge
+    for at in range(len(position) - 1, -1, -1):
         edge = room[at]
         row = behind[edge]
         start = edge_offset[edge_row[edge]]
@@ -272,14 +273,14 @@ def _count_behind(bit, edge_offset, edge_row, first_wait, held, place, room, beh
 @njit(cache=True)
 def insert_wait(
     tail, head, bit, edge_offset, edge_row, edge_tail, edge_back, first_wait,
-    held, place, mark, later, earlier, room,
+    held, position, mark, later, earlier, room,
 ):  # fmt: skip
     """Reorder the edges for a dependency of tail on head, unless it closes a cycle.
 
     `bit` is the lane's bit in held; other arguments are as in `take_way`. Return the number of
     edges visited, negative for a cycle.
     """
-    low, high = place[head], place[tail]
+    low, high = position[head], position[tail]
     if high < low:
         return 1
     # Edges that follow head, up to tail.
@@ -298,7 +299,7 @@ def insert_wait(
                 if other == tail:
                     cycle = True
                     break
-                if not mark[other] and place[other] < high:
+                if not mark[other] and position[other] < high:
                     mark[other] = 1
                     later[count] = other
                     count += 1
@@ -316,7 +317,7 @@ def insert_wait(
         row = edge_tail[edge]
         for out in range(edge_offset[row], edge_offset[row + 1]):
             other = edge_back[out]
-            if mark[other] or place[other] < low:
+            if mark[other] or position[other] < low:
                 continue
             if held[first_wait[other] + edge - edge_offset[row]] & bit:
                 mark[other] = 1
@@ -324,48 +325,48 @@ def insert_wait(
                 before += 1
     for k in range(before):
         mark[earlier[k]] = 0
-    _reorder(place, earlier, before, later, count, room)
+    _reorder(position, earlier, before, later, count, room)
     return count + before
 
 
 @njit(cache=True)
-def _reorder(place, earlier, before, later, count, room):
+def _reorder(position, earlier, before, later, count, room):
     """Give the positions of both sets to the edges of `earlier` first."""
-    _sort_by_position(earlier, before, place)
-    _sort_by_position(later, count, place)
+    _sort_by_position(earlier, before, position)
+    _sort_by_position(later, count, position)
     i = j = 0
     for k in range(before + count):
-        if j == count or (i < before and place[earlier[i]] < place[later[j]]):
-            room[k] = place[earlier[i]]
+        if j == count or (i < before and position[earlier[i]] < position[later[j]]):
+            room[k] = position[earlier[i]]
             i += 1
         else:
-            room[k] = place[later[j]]
+            room[k] = position[later[j]]
             j += 1
     for k in range(before):
-        place[earlier[k]] = room[k]
+        position[earlier[k]] = room[k]
     for k in range(count):
-        place[later[k]] = room[before + k]
+        position[later[k]] = room[before + k]
 
 
 @njit(cache=True)
-def _sort_by_position(edges, count, place):
+def _sort_by_position(edges, count, position):
     """Sort the first edges of a list by position (heap sort: no allocation, no slow worst case)."""
     for start in range(count // 2 - 1, -1, -1):
-        _sift(edges, start, count, place)
+        _sift(edges, start, count, position)
     for end in range(count - 1, 0, -1):
         edges[0], edges[end] = edges[end], edges[0]
-        _sift(edges, 0, end, place)
+        _sift(edges, 0, end, position)
 
 
 @njit(cache=True)
-def _sift(edges, root, count, place):
+def _sift(edges, root, count, position):
     while True:
         child = 2 * root + 1
         if child >= count:
             return
-        if child + 1 < count and place[edges[child + 1]] > place[edges[child]]:
+        if child + 1 < count and position[edges[child + 1]] > position[edges[child]]:
             child += 1
-        if place[edges[root]] >= place[edges[child]]:
+        if position[edges[root]] >= position[edges[child]]:
             return
         edges[root], edges[child] = edges[child], edges[root]
         root = child
@@ -373,13 +374,13 @@ def _sift(edges, root, count, place):
 
 @njit(cache=True)
 def order_edges(
-    table, lids, row_base, slot_edge, edge_offset, edge_row, first_wait, counts, place,
+    table, lids, row_base, slot_edge, edge_offset, edge_row, first_wait, counts, position,
 ):  # fmt: skip
     """Order the edges so that the dependencies of all paths lead forward, as far as possible.
 
     Parameters
     ----------
-    place
+    position
         int32 [edges]: filled with each edge's position in the order.
     table, lids, row_base, slot_edge, edge_offset, edge_row, first_wait, counts
         As in `fit_ways`.
@@ -418,12 +419,12 @@ def order_edges(
         for k in range(first_wait[edge + 1] - base):
             waits[start + k] += held[base + k]
     queue = np.empty(edges, dtype=np.int32)
-    place[:] = -1
+    position[:] = -1
     count = 0
     for edge in range(edges):
         if waits[edge] == 0:
             queue[count] = edge
-            place[edge] = count
+            position[edge] = count
             count += 1
     at = 0
     while at < count:
@@ -436,11 +437,11 @@ def order_edges(
                 waits[start + k] -= 1
                 if waits[start + k] == 0:
                     queue[count] = start + k
-                    place[start + k] = count
+                    position[start + k] = count
                     count += 1
     left = edges - count
     for edge in range(edges):
-        if place[edge] < 0:
-            place[edge] = count
+        if position[edge] < 0:
+            position[edge] = count
             count += 1
     return left

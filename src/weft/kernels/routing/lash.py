@@ -10,7 +10,7 @@ from weft.kernels.routing.lane_assignment import empty_behind, insert_wait, take
 @njit(cache=True)
 def layered_paths(
     edge_offset, edge_row, edge_tail, edge_back, edge_cost, first_wait, targets, counts, flow_from,
-    flow_to, frugal, max_lanes, place, load, chosen, lane_of,
+    flow_to, frugal, max_lanes, position, load, chosen, lane_of,
 ):  # fmt: skip
     """Choose the edge by which each row sends to each target, and the lane of the path.
 
@@ -22,7 +22,7 @@ def layered_paths(
     ----------
     edge_offset, edge_row, edge_tail
         Of `weft.fabrics.graph.SwitchGraph`.
-    edge_back, first_wait, counts, max_lanes, place
+    edge_back, first_wait, counts, max_lanes, position
         As in `weft.kernels.routing.lane_assignment.fit_ways`.
     edge_cost
         float64 [edges]: cost of one flow on the edge.
@@ -98,7 +98,7 @@ def layered_paths(
                             ahead[row] = edge
                             if take_way(
                                 row, lane, ahead, edge_offset, edge_row, edge_tail, edge_back,
-                                first_wait, held, barred, place[lane], fresh, mark, later,
+                                first_wait, held, barred, position[lane], fresh, mark, later,
                                 earlier, room, behind, effort,
                             ) > 0:  # fmt: skip
                                 lane_found = lane
@@ -144,7 +144,7 @@ def _sort_by_cost(options, start, stop, edge_row, edge_cost, load, cost, costs):
 @njit(cache=True)
 def spread_ways(
     edge_offset, edge_row, edge_port, edge_cost, row_base, slot_edge, lids, lid_row, counts,
-    flow_from, place, passes, load, table, lane_of,
+    flow_from, position, passes, load, table, lane_of,
 ):  # fmt: skip
     """Choose the paths to each LID again, among those that lead forward in the order of a lane.
 
@@ -156,8 +156,8 @@ def spread_ways(
         As in `layered_paths`.
     lids, lid_row
         int32: lines of the table, and the row that each leads to; those of one row in succession.
-    place
-        int32 [lanes, edges]: the position of each edge in the order of each lane.
+    position
+        int32 [lanes, edges]: each edge's position in the order of each lane.
     passes
         How often each line is chosen.
     load
@@ -193,7 +193,7 @@ def spread_ways(
             for k in range(1, count):
                 before[queue[k]] = slot_edge[row_base[queue[k]] + line[queue[k]]]
             if round_ == passes:
-                _forward_lanes(queue, count, edge_row, place, before, lanes)
+                _forward_lanes(queue, count, edge_row, position, before, lanes)
                 lane_of[i, :] = 0
                 for k in range(count):
                     if counts[queue[k]]:
@@ -202,7 +202,7 @@ def spread_ways(
             _carry(queue, count, before, edge_row, flow_from, flow, load, -1)
             chosen = before
             if _cheapest_forward(
-                queue, count, first, options, edge_row, edge_cost, counts, place, load, cost,
+                queue, count, first, options, edge_row, edge_cost, counts, position, load, cost,
                 lanes, ahead,
             ):  # fmt: skip
                 chosen = ahead
@@ -213,12 +213,12 @@ def spread_ways(
 
 @njit(cache=True)
 def _cheapest_forward(
-    queue, count, first, options, edge_row, edge_cost, counts, place, load, cost, lanes, ahead
+    queue, count, first, options, edge_row, edge_cost, counts, position, load, cost, lanes, ahead
 ):
     """Choose an edge for every row but the first; return False when one that counts has none."""
     goal = queue[0]
     cost[goal] = 0.0
-    lanes[goal] = (1 << len(place)) - 1
+    lanes[goal] = (1 << len(position)) - 1
     for k in range(1, count):
         row = queue[k]
         least = np.inf
@@ -232,7 +232,7 @@ def _cheapest_forward(
                 continue
             forward = lanes[nearer]
             if nearer != goal:
-                forward &= _forward(place, edge, ahead[nearer])
+                forward &= _forward(position, edge, ahead[nearer])
             # A path that leads forward in some lane is better than a cheaper one that does not.
             if best < 0 or (forward and (here < least or not best_lanes)) or (
                 not forward and not best_lanes and here < least
@@ -247,22 +247,22 @@ def _cheapest_forward(
 
 
 @njit(cache=True)
-def _forward_lanes(queue, count, edge_row, place, ahead, lanes):
+def _forward_lanes(queue, count, edge_row, position, ahead, lanes):
     """Fill the lanes, as bits, in whose order each row's path leads forward."""
-    lanes[queue[0]] = (1 << len(place)) - 1
+    lanes[queue[0]] = (1 << len(position)) - 1
     for k in range(1, count):
         row = queue[k]
         nearer = edge_row[ahead[row]]
         lanes[row] = lanes[nearer]
         if nearer != queue[0]:
-            lanes[row] &= _forward(place, ahead[row], ahead[nearer])
+            lanes[row] &= _forward(position, ahead[row], ahead[nearer])
 
 
 @njit(cache=True)
-def _forward(place, edge, following):
+def _forward(position, edge, following):
     bits = np.uint16(0)
-    for lane in range(len(place)):
-        if place[lane, edge] < place[lane, following]:
+    for lane in range(len(position)):
+        if position[lane, edge] < position[lane, following]:
             bits |= np.uint16(1 << lane)
     return bits
 
@@ -289,7 +289,7 @@ def _carry(queue, count, chosen, edge_row, flow_from, flow, load, sign):
 @njit(cache=True)
 def widen_orders(
     edge_offset, edge_row, edge_tail, edge_back, first_wait, targets, counts, sources, row_base,
-    slot_edge, table, lids, lanes, place,
+    slot_edge, table, lids, lanes, position,
 ):  # fmt: skip
     """Change the order of each lane so that more shortest paths lead forward in it.
 
@@ -306,8 +306,8 @@ def widen_orders(
         As in `weft.kernels.routing.lane_assignment.fit_ways`: the present paths.
     lanes
         uint8 [lids, rows]: their lanes.
-    place
-        int32 [lanes, edges]: positions of the edges in each lane's order, changed in place. The
+    position
+        int32 [lanes, edges]: each edge's position in the order of each lane, changed in place. The
         dependencies of the present paths lead forward before and after.
     """
     rows = len(row_base) - 1
@@ -317,7 +317,7 @@ def widen_orders(
     queue = np.empty(rows, dtype=np.int32)
     first = np.empty(rows + 1, dtype=np.int32)
     options = np.empty(edges, dtype=np.int32)
-    position = np.empty(rows, dtype=np.int32)
+    queue_index = np.empty(rows, dtype=np.int32)
     reached = np.empty(rows, dtype=np.uint8)
     held = np.zeros(first_wait[edges], dtype=np.uint16)
     tried = np.zeros(first_wait[edges], dtype=np.uint8)
@@ -345,7 +345,7 @@ def widen_orders(
         count = bfs(edge_offset, edge_row, goal, hops, queue)
         next_edges(edge_offset, edge_row, down, False, hops, down, queue, count, first, options)
         for k in range(count):
-            position[queue[k]] = k
+            queue_index[queue[k]] = k
             reached[queue[k]] = sources[queue[k]]
         for k in range(count - 1, 0, -1):
             if not reached[queue[k]]:
@@ -354,16 +354,16 @@ def widen_orders(
                 edge = options[j]
                 nearer = edge_row[edge]
                 reached[nearer] = 1
-                at = position[nearer]
+                at = queue_index[nearer]
                 for m in range(first[at], first[at + 1]):
                     wait = first_wait[edge] + options[m] - edge_offset[nearer]
                     if tried[wait]:
                         continue
                     tried[wait] = 1
-                    for lane in range(len(place)):
+                    for lane in range(len(position)):
                         bit = np.uint16(1 << lane)
                         if not held[wait] & bit and insert_wait(
                             edge, options[m], bit, edge_offset, edge_row, edge_tail, edge_back,
-                            first_wait, held, place[lane], mark, later, earlier, room,
+                            first_wait, held, position[lane], mark, later, earlier, room,
                         ) > 0:  # fmt: skip
                             held[wait] |= bit

@@ -38,10 +38,11 @@ def lower_peaks(
         int64 [edges]: the flows of the table on each edge, changed in place.
     table
         uint8 or uint16 [destinations, rows]: tables without an LMC, changed in place.
+
     Returns
     -------
     int
-        The number of trees replaced, each tree as often as it is.
+        The number of replacements of trees.
     """
     rows = len(edge_offset) - 1
     hops = np.empty(rows, dtype=np.uint16)
