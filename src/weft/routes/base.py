@@ -53,7 +53,7 @@ class Routes(FrozenArrays):
 
     @property
     def lmc(self) -> int:
-        """Each endpoint answers to ``2 ** lmc`` LIDs."""
+        """LID mask control: each endpoint answers to ``2 ** lmc`` LIDs."""
         return 0
 
     @property

@@ -29,7 +29,7 @@ class TableRoutes(Routes):
         value of the type "no path". The entries of one destination are contiguous, because walks
         and engines work destination by destination.
     lmc
-        Each endpoint answers to ``2 ** lmc`` LIDs.
+        LID mask control: each endpoint answers to ``2 ** lmc`` LIDs.
     """
 
     table: NDArray[np.unsignedinteger[Any]]

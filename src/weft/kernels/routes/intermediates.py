@@ -171,7 +171,7 @@ def spread_demand(lines, demand, set_offset, set_edge, edge_row, edge_load):
                 )
         for i in range(done):
             amount[order[i]] = demand[n, order[i]]
-        # Rows finish after all that they send to, so the reverse goes from source to target.
+        # order has each row after those that it sends to: its reverse leads from source to target.
         for i in range(done - 1, -1, -1):
             row = order[i]
             if line[row] < 0:

@@ -63,7 +63,7 @@ def split_loads(
                     row, g, set_id, set_offset, set_edge, edge_row, state, order, done, stack,
                     cursor,
                 )  # fmt: skip
-        # Rows finish after all that they send to, so the reverse goes from source to target.
+        # order has each row after those that it sends to: its reverse leads from source to target.
         for i in range(done - 1, -1, -1):
             row = order[i]
             state[row] = 0
