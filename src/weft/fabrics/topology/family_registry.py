@@ -81,6 +81,10 @@ def _finish(
     bound: Mapping[str, Any],
     rates: Mapping[str, str],
 ) -> Fabric:
+    if not isinstance(builder, FabricBuilder):
+        raise InputError(
+            f"topology {entry.name} returned {type(builder).__name__}; expected a FabricBuilder"
+        )
     parts: Parts = builder.parts(entry.name, entry.complete(bound))
     parts.name = spec
     for node in np.flatnonzero(parts.ports > MAX_PORTS)[:1]:
