@@ -112,10 +112,10 @@ def test_faults_are_the_same_however_they_are_said() -> None:
 
 
 def test_hardware_is_the_same_however_it_is_said() -> None:
-    text = "turn=64KiB,vlarb_low=0:4,1:8,high_limit=3,cc_threshold=9"
-    keys = {"turn": "64KiB", "vlarb_low": ["0:4", "1:8"], "high_limit": 3, "cc_threshold": 9}
+    text = "quantum=64KiB,vlarb_low=0:4,1:8,high_limit=3,cc_threshold=9"
+    keys = {"quantum": "64KiB", "vlarb_low": ["0:4", "1:8"], "high_limit": 3, "cc_threshold": 9}
     said = weft.Hardware(
-        turn_bytes="64KiB",  # type: ignore[arg-type]
+        quantum_bytes="64KiB",  # type: ignore[arg-type]
         vl_arbitration=weft.VlArbitration(low=((0, 4), (1, 8)), limit=3),
         congestion_control=weft.CongestionControl(threshold=9),
     )

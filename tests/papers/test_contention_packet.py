@@ -9,7 +9,7 @@ from weft import predict
 from weft.studies.contention import packets as packet
 from weft.studies.contention.study import FIGURE_4, contention_model
 
-LONG = next(each for each in packet.TOLD if each.hardware.turn_bytes)
+LONG = next(each for each in packet.TOLD if each.hardware.quantum_bytes)
 #: Out of one node to two, each of which gets a full-rate communication as well: figure 2, 4th.
 BESIDE_FULL_RATE = ([0, 0, 3, 4], [1, 2, 1, 2])
 

@@ -319,7 +319,7 @@ def lay(
         "flit_bytes": flit_bytes,
         "mtu_bytes": hardware.mtu_bytes,
         "header_bytes": hardware.header_bytes,
-        "turn_bytes": hardware.turn_bytes,
+        "quantum_bytes": hardware.quantum_bytes,
         "buffer_bytes": hardware.buffer_bytes,
         "credit_bytes": hardware.credit_bytes,
         "credit_latency": ps(hardware.credit_latency_ns),

@@ -203,7 +203,7 @@ def grant_in_adapter(net, out, time):
     if net.msg_bytes[message] == 0:
         net.qp_first[qp] = net.msg_next[message]
     net.qp_taken[qp] += num_bytes
-    goes_on = net.qp_first[qp] >= 0 and net.qp_taken[qp] < net.turn_bytes
+    goes_on = net.qp_first[qp] >= 0 and net.qp_taken[qp] < net.quantum_bytes
     if goes_on:
         following = net.qp_first[qp]
         goes_on = net.msg_link[following] == out and net.msg_lane[following] == lane

@@ -139,7 +139,7 @@ def _hardware(random: np.random.Generator, lanes: int) -> Hardware:
         speedup=one(1, 1, 2, 3),
         vl_arbitration=_arbitration(random, lanes),
         queue_pairs=one("pair", "pair", "host"),
-        turn_bytes=one(0, 0, 2500, 100_000),
+        quantum_bytes=one(0, 0, 2500, 100_000),
         adapter_gbps=one(None, None, 25.0, 60.0, 150.0),
         adapter_latency_ns=one(0.0, 0.0, 40.0),
         control_bytes=one(64, 0, 700),

@@ -37,7 +37,7 @@ class Network(NamedTuple):
     flit_bytes: int
     mtu_bytes: int
     header_bytes: int
-    turn_bytes: int
+    quantum_bytes: int
     buffer_bytes: int
     credit_bytes: int
     credit_latency: int

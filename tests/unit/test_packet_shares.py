@@ -369,7 +369,7 @@ def test_input_queues_saturate_where_theory_says(ports: int) -> None:
 def test_queue_pairs_keep_their_turn_for_so_many_bytes(turn: int) -> None:
     """Two messages of 12 packets from one host: slots alternate in turns of ceil(turn / 1024)."""
     work = puts(3, (0, 1, 12_000), (0, 2, 12_000))
-    result = run(fabric_of([0] * 3), work, replace(PLAIN, turn_bytes=turn))
+    result = run(fabric_of([0] * 3), work, replace(PLAIN, quantum_bytes=turn))
     each = min(max(-(-turn // 1024), 1), 12)
     first, second = [], []
     while len(first) + len(second) < 24:

@@ -183,7 +183,7 @@ def inject(net, ranks, number, link, lane, now):
     elif pair.first >= 0:
         following = adapters.routes[messages[pair.first].route]
         on_link, on_lane = np.int64(following.link), np.int64(following.lane)
-        if taken < rules.turn_bytes and on_link == link and on_lane == lane:
+        if taken < rules.quantum_bytes and on_link == link and on_lane == lane:
             pair.turn_bytes = taken
             _put_first(net, link, lane, number)
         else:

@@ -1,4 +1,4 @@
-"""What switches and adapters are like at the packet level, and how users write it."""
+"""Settings of switches and adapters at the packet level, and their text form."""
 
 from __future__ import annotations
 
@@ -31,24 +31,26 @@ QueuePairs = Literal["pair", "host"]
 
 #: Local route header 8, base transport header 12, invariant CRC 4, variant CRC 2.
 HEADER_BYTES = 26
-#: InfiniBand's tables of lane arbitration have so many entries, weights and limits one byte.
+#: Most entries of InfiniBand's tables of lane arbitration; largest weight and limit.
 MAX_ENTRIES, MAX_BYTE = 64, 255
 #: Longest latency, 10 hours: sums of times stay within 64 bits of picoseconds.
 LONGEST_NS = 2**55 / 1000
 Latency = Annotated[Nanoseconds, Field(le=LONGEST_NS)]
-#: Largest packet and largest buffer in credits, and most packets that leave a port at a time.
+#: Largest packet in bytes, largest buffer in credits, and largest speed-up.
 MAX_WIRE_BYTES, MAX_CREDITS, MAX_SPEEDUP = 2**30, 2**30, 1024
-#: Credits of all buffers of a node: a lane counts those of packets that wait for it in 32 bits.
+#: Most credits of all buffers of a node: 32 bits count the credits of packets that wait for a lane.
 MAX_NODE_CREDITS = 2**31 - 1
 
 
 def _lane_weights(given: object) -> object:
     table = pairs(given, "a lane and a weight")
     if len(table) > MAX_ENTRIES:
-        raise ValueError(f"the table has {len(table)} entries; {MAX_ENTRIES} fit")
+        raise ValueError(f"the table has {len(table)} entries; at most {MAX_ENTRIES} fit")
     for lane, weight in table:
         if not 0 <= lane <= 14 or not 0 <= weight <= MAX_BYTE:
-            raise ValueError(f"{lane}:{weight}; lanes are 0 to 14 and weights 0 to {MAX_BYTE}")
+            raise ValueError(
+                f"entry {lane}:{weight}: the lane must be 0 to 14 and the weight 0 to {MAX_BYTE}"
+            )
     return table
 
 
@@ -63,11 +65,11 @@ class VlArbitration(Settings):
     Parameters
     ----------
     high, low
-        Lane and weight of each entry, in the order in which they take turns; weights count units
-        of 64 bytes, 0 skips the entry. Or text as ``0:4,1:8``.
+        Lane and weight of each entry, in the order of service; weights count units of 64 bytes, 0
+        skips the entry. Or text such as ``0:4,1:8``.
     limit
-        How many times 4096 bytes of high priority may pass while low waits: 0 is one packet, 255
-        without end.
+        Units of 4096 bytes of high priority that may pass while low priority waits: 0 is one
+        packet, 255 is unlimited.
 
     Raises
     ------
@@ -81,57 +83,57 @@ class VlArbitration(Settings):
 
     @property
     def lanes(self) -> set[int]:
-        """Lanes that may send at all."""
+        """Lanes with a weight above 0."""
         return {lane for lane, weight in (*self.high, *self.low) if weight > 0}
 
 
 @dataclass(frozen=True)
 class Hardware(Settings):
-    """Switches and adapters; docs/packet-level.md has the rules, whose numbers stand in brackets.
+    """Switches and adapters; numbers in brackets are rules of docs/packet-level.md.
 
     Parameters
     ----------
     mtu_bytes
         Largest payload of a packet [1].
     header_bytes
-        Of each packet besides [1].
+        Bytes of a packet besides its payload [1].
     buffer_bytes
-        Of each incoming link and lane [5]: at most 2^30 credits, and less than 2^31 in all buffers
-        of a switch, which a run checks.
+        Buffer of each incoming link and lane [5]: at most 2^30 credits, and less than 2^31 in all
+        buffers of a switch, which a run checks.
     credit_bytes
-        What a credit stands for [5].
+        Buffer space of a credit [5].
     credit_latency_ns
-        Of a credit on its way back, besides the cable's [7].
+        Latency of a credit return besides that of the cable [7].
     switch_latency_ns
-        From a packet's first byte to its being routed [9].
+        Time from the arrival of a packet's first byte to its routing [9].
     forward_latency_ns
-        The same in hosts that forward; the switches' when left out [9].
+        The same in hosts that forward; by default that of switches [9].
     queues
-        One queue for each incoming link and lane (``input``), or one for each outgoing link as well
-        (``voq``) [10].
+        One queue for each incoming link and lane (``input``), or one for each of these and each
+        outgoing link (``voq``) [10].
     speedup
-        Packets that leave an input port at a time [12]. With 1, a lane or virtual output queue
-        can starve: its link is free only while its port is busy.
+        Packets that can leave an input port at the same time [12]. With 1, a lane or virtual
+        output queue can starve: its link is free only while its port is busy.
     vl_arbitration
-        Tables of weights; lanes take turns when left out [15].
+        Tables of weights; round robin by default [15].
     queue_pairs
         A queue pair for each ``pair`` of ranks or one for each ``host`` [23].
-    turn_bytes
-        Wire bytes that a queue pair sends before the next one in its line has its turn, at least a
-        packet [16].
+    quantum_bytes
+        Wire bytes that a queue pair sends before arbitration moves to the next queue pair, at
+        least a packet [16].
     adapter_gbps
-        At which adapters read and write memory; not slower than the links when left out [8, 18].
+        Rate at which adapters read and write memory; by default not slower than links [8, 18].
     adapter_latency_ns
-        Of adapters, at either end of a message [20].
+        Latency of adapters, at either end of a message [20].
     control_bytes
         Payload of the request and the answer of a rendez-vous [21].
     congestion_control
-        InfiniBand's, by marks and notifications; none when left out (docs/congestion-control.md).
+        InfiniBand's, by marks and notifications; none by default (docs/congestion-control.md).
 
     Raises
     ------
     InputError
-        On a value that cannot be.
+        On an invalid value.
     """
 
     mtu_bytes: Annotated[Bytes, Field(ge=1)] = 2048
@@ -145,7 +147,7 @@ class Hardware(Settings):
     speedup: Annotated[Positive, Field(le=MAX_SPEEDUP)] = 2
     vl_arbitration: InstanceOf[VlArbitration] | None = None
     queue_pairs: QueuePairs = "pair"
-    turn_bytes: Annotated[Bytes, Field(le=MAX_WIRE_BYTES)] = 0
+    quantum_bytes: Annotated[Bytes, Field(le=MAX_WIRE_BYTES)] = 0
     adapter_gbps: Rate | None = None
     adapter_latency_ns: Latency = 0.0
     control_bytes: Annotated[Bytes, Field(le=MAX_WIRE_BYTES)] = 64
@@ -167,7 +169,7 @@ class Hardware(Settings):
         if self.buffer_credits < needed:
             raise InputError(
                 f"a buffer of {self.buffer_bytes} bytes holds {self.buffer_credits} credits of "
-                f"{self.credit_bytes} bytes, and a packet of {self.mtu_bytes} + "
+                f"{self.credit_bytes} bytes, but a packet of {self.mtu_bytes} + "
                 f"{self.header_bytes} bytes needs {needed}"
             )
 
@@ -177,13 +179,13 @@ class Hardware(Settings):
         return self.buffer_bytes // self.credit_bytes
 
     def credits_of(self, wire_bytes: int) -> int:
-        """Credits that a packet takes."""
+        """Return the credits that a packet needs."""
         return -(-wire_bytes // self.credit_bytes)
 
     def packets_of(self, size_bytes: int) -> Sequence[int]:
-        """Wire bytes of the packets of a message."""
-        whole, rest = divmod(size_bytes, self.mtu_bytes)
-        payloads = [self.mtu_bytes] * whole + [rest] * (rest > 0 or whole == 0)
+        """Return the wire bytes of each packet of a message."""
+        full, rest = divmod(size_bytes, self.mtu_bytes)
+        payloads = [self.mtu_bytes] * full + [rest] * (rest > 0 or full == 0)
         return [payload + self.header_bytes for payload in payloads]
 
 
@@ -191,14 +193,14 @@ CONTROL = "congestion_control"
 
 
 def _optional(item: Setting) -> Setting:
-    """A setting of one of the hardware's own tables, none of which need be there."""
+    """Return a setting of lane arbitration or congestion control as an optional one."""
     usual = item.option.usual or (f"{item.default}" if item.default != () else "")
     option = replace(item.option, usual=usual)
     return replace(item, hint=item.hint | None, default=None, option=option)
 
 
 def _written() -> Iterator[Setting]:
-    """Settings of hardware in one table, those of its own tables in their place."""
+    """Yield the settings of hardware as one flat table, with those of its parts."""
     for item in settings(Hardware):
         if item.field == "vl_arbitration":
             yield from map(_optional, settings(VlArbitration))
@@ -212,19 +214,19 @@ def _written() -> Iterator[Setting]:
 
 #: Keys of what the flow level takes; a buffer has to hold a packet, whatever uses it.
 OF_FLOW = ("mtu", "header", "buffer", "switch_latency")
-#: Every setting that users write, by its key.
+#: Every setting in files and on the command line, by its key.
 WRITTEN: Mapping[str, Setting] = {item.key: item for item in _written()}
 NAMES = tuple(WRITTEN)
 _OF_LANES, _OF_CONTROL = (
     {item.key: item.field for item in settings(kind)} for kind in (VlArbitration, CongestionControl)
 )
 _KEYS = {item.field: item.key for item in WRITTEN.values()}
-#: Fields in messages: what begins one, or ends in a unit.
+#: Field names in messages: at the start of a message, or with an underscore.
 _FIELD = re.compile(rf"^({'|'.join(_KEYS)})\b|\b({'|'.join(n for n in _KEYS if '_' in n)})\b")
 
 
 def hardware_of(given: Mapping[str, Any]) -> Hardware:
-    """Hardware from settings by `NAMES`; those left out, or None, are the usual ones.
+    """Return hardware from settings by `NAMES`; missing ones and None have their defaults.
 
     Parameters
     ----------
@@ -234,32 +236,32 @@ def hardware_of(given: Mapping[str, Any]) -> Hardware:
     Raises
     ------
     InputError
-        On an unknown name, or a value that cannot be.
+        On an unknown name or an invalid value.
     """
     wrong = next((name for name in given if name not in NAMES), None)
     if wrong is not None:
         raise InputError(
             f"hardware has no {wrong!r}{did_you_mean(wrong, NAMES)}; there are {', '.join(NAMES)}"
         )
-    said = {name: _entries(value) for name, value in given.items() if value not in (None, (), [])}
+    values = {name: _entries(value) for name, value in given.items() if value not in (None, (), [])}
     lanes, control = (
-        {field: said.pop(key) for key, field in of.items() if key in said}
+        {field: values.pop(key) for key, field in of.items() if key in values}
         for of in (_OF_LANES, _OF_CONTROL)
     )
-    wanted = convert(said.pop(CONTROL, bool(control)), Truth, CONTROL)
+    wanted = convert(values.pop(CONTROL, bool(control)), Truth, CONTROL)
     if lanes and not {"high", "low"} & set(lanes):
-        raise InputError("high_limit goes with a table of lanes, vlarb_high or vlarb_low")
+        raise InputError("high_limit needs a table of lanes, vlarb_high or vlarb_low")
     if control and not wanted:
         raise InputError(f"{CONTROL} is false, and {_KEYS[next(iter(control))]} is set")
     try:
         return Hardware(
-            **{WRITTEN[key].field: value for key, value in said.items()},
+            **{WRITTEN[key].field: value for key, value in values.items()},
             vl_arbitration=VlArbitration(**lanes) if lanes else None,
             congestion_control=CongestionControl(**control) if wanted else None,
         )
     except InputError as error:
-        # As users call it.
-        raise InputError(_FIELD.sub(lambda found: _KEYS[found[0]], error.message)) from None
+        # Messages name fields by the keys that users write.
+        raise InputError(_FIELD.sub(lambda match: _KEYS[match[0]], error.message)) from None
 
 
 def check_known(given: Iterable[str], levels: Iterable[str]) -> None:
@@ -278,28 +280,28 @@ def check_known(given: Iterable[str], levels: Iterable[str]) -> None:
 
 
 def _entries(value: Any) -> Any:
-    """A table as one text."""
+    """Return a list of entries as one text; other values unchanged."""
     texts = isinstance(value, tuple | list) and all(isinstance(part, str) for part in value)
     return ",".join(value) if texts else value
 
 
 def parse_hardware(words: Iterable[str]) -> dict[str, str]:
-    """Settings from words such as ``mtu=4KiB,queues=voq`` or ``vlarb_high=0:4,1:8``.
+    """Parse settings from words such as ``mtu=4KiB,queues=voq`` or ``vlarb_high=0:4,1:8``.
 
     Raises
     ------
     InputError
-        On what is no NAME=VALUE, an unknown name, or one given twice.
+        On text that is not NAME=VALUE, an unknown name, or a name given twice.
     """
-    found: dict[str, str] = {}
+    parsed: dict[str, str] = {}
     for word in words:
         last = ""
         for part in word.split(","):
             name, equals, value = (text.strip() for text in part.partition("="))
             name = name.replace("-", "_")
-            # Entries of a table have commas between them, too.
+            # Entries of a table are also separated by commas.
             if not equals and last and is_listed(WRITTEN[last]) and part.strip():
-                found[last] += "," + part.strip()
+                parsed[last] += "," + part.strip()
                 continue
             if not equals or not value or not name:
                 raise InputError(
@@ -311,8 +313,8 @@ def parse_hardware(words: Iterable[str]) -> dict[str, str]:
                     f"unknown name {name!r}{did_you_mean(name, NAMES)}; there are "
                     f"{', '.join(NAMES)}"
                 )
-            if name in found:
+            if name in parsed:
                 raise InputError(f"{name} is given twice")
-            found[name] = value
+            parsed[name] = value
             last = name
-    return found
+    return parsed

@@ -1,4 +1,4 @@
-"""Everything that the kernel of the packet level works on."""
+"""State of the packet-level kernel: its arrays, steps, snapshots and results."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from weft.workload import Workload
 
 #: Memory that snapshots may take.
 _SNAPSHOT_BYTES = 2**32
-#: Most snapshots, and bytes of them, that are kept: when there are more every other one goes, and
-#: the time between them doubles.
+#: Most snapshots that are kept: at this number, or with too many bytes, every other one is dropped
+#: and the time between them doubles.
 MAX_SNAPSHOTS = 2000
-#: Things that happen in one bucket of the wheel when links are busy, about.
+#: Mean number of events in one bucket of the calendar's wheel when links are busy.
 _IN_BUCKET = 6
 
 
@@ -40,7 +40,7 @@ _IN_BUCKET = 6
 class State:
     """State of a run; see `weft.kernels.packet.engine` for the arrays.
 
-    `cut_short` says that the last step ended before as many instants as it was asked for.
+    `cut_short` is True if the last step ended before its number of instants.
     """
 
     net: Net
@@ -62,7 +62,7 @@ class State:
         lanes: int,
         traced: NDArray[np.uint8],
     ) -> State:
-        """The state before anything has happened."""
+        """Return the state at time 0."""
         links, ways, topology = network.num_links, connections.ways, network.topology
         reorders = policy.reorders or connections.several_ways
         ranks = lay_ranks(
@@ -134,7 +134,7 @@ class State:
         )
 
     def step(self, instants: int) -> int:
-        """Run for about so many instants; more room and snapshots are made on the way."""
+        """Run for about `instants` instants; extend full arrays and take snapshots when due."""
         why = loop()(self.net, self.ranks, self.next_look, instants)
         self.cut_short = why != kernel.MORE
         if why == kernel.NO_ROOM:
@@ -148,19 +148,19 @@ class State:
             self.net = self.net._replace(trace=trace._replace(hops=_longer(trace.hops)))
             return kernel.MORE
         if why in (kernel.DONE, kernel.TIME_OUT):
-            # Puts are written down ahead, and wake-ups may still come when all is over.
+            # Arrivals of puts are recorded in advance, and wake-ups may remain after the end.
             why = kernel.DONE if self._is_over() else kernel.TIME_OUT
         if why == kernel.TIME_OUT:
-            # Nothing more happens up to then.
+            # There are no more events before the time limit.
             self.net.count["now_ps"] = self.net.rules["max_time_ps"]
         return int(why)
 
     def _last(self) -> int:
-        """The latest end or arrival that is written down."""
+        """Return the latest recorded end or arrival."""
         return max(int(times.max(initial=0)) for times in (self.ranks.ended, self.ranks.arrived))
 
     def _is_over(self) -> bool:
-        """Whether all has ended and arrived by the time at which the run stops."""
+        """Return whether everything has ended and arrived by the time limit."""
         kind = self.ranks.program.kind
         messages = np.count_nonzero((kind == operations.SEND) | (kind == operations.PUT))
         return bool(
@@ -171,7 +171,7 @@ class State:
         )
 
     def _look(self) -> None:
-        """Take the snapshot that is due."""
+        """Take the due snapshot."""
         self.net.count["now_ps"] = self.next_look
         arrays = *self.buffers(), *self.counters(self.next_look)
         self.seen.append((self.next_look, *arrays))
@@ -182,7 +182,7 @@ class State:
         self.next_look = self.seen[-1][0] + self.snapshot_ps
 
     def buffers(self) -> tuple[NDArray[Any], ...]:
-        """What buffers hold and wait for now: held, wants, wants_vl and why of `Snapshots`."""
+        """Return held, wants, wants_vl and why of `Snapshots` for the current time."""
         links, lanes = self._shape
         arrays = tuple(
             np.zeros((links, lanes), dtype=dtype)
@@ -192,9 +192,9 @@ class State:
         return arrays
 
     def counters(self, now: int) -> tuple[NDArray[np.int64], ...]:
-        """Packets, wire bytes and waits of links and lanes, and how long links had been busy."""
+        """Return packets, wire bytes and waits of links and lanes, and busy times of links."""
         lanes, links = self.net.lanes.reshape(self._shape), self.net.topology.links
-        # What has begun counts for as long as it has lasted.
+        # Of a packet that is being sent only the time up to now counts as busy.
         memory = self.net.topology.kinds["memory_gbps"][links["kind"]]
         slow = (memory > 0) & (links["tail_row"] < 0)
         free = np.where(slow, links["cable_free_ps"], links["free_at_ps"])
@@ -203,17 +203,17 @@ class State:
 
     @property
     def _shape(self) -> tuple[int, int]:
-        """Links and lanes."""
+        """Numbers of links and lanes."""
         return len(self.net.topology.links), int(self.net.rules["lanes"])
 
     def outcome(self, complete: bool) -> dict[str, Any]:
-        """What a result says of a run that is over, or was stopped."""
+        """Return the fields of the result of a run that ended or was stopped."""
         count = self.net.count
         ended, arrived = self.ranks.ended, self.ranks.arrived
-        # Wake-ups may come after all is over.
+        # Wake-ups may be later than the last end or arrival.
         end = self._last() if complete else int(count["now_ps"])
         if not complete:
-            # What was known to come when the run was stopped has not happened.
+            # Times recorded in advance, after the stop, are not part of the result.
             ended, arrived = (np.where(times > end, -1, times) for times in (ended, arrived))
         packets, wire_bytes, wait, busy = self.counters(end)
         return {
@@ -231,24 +231,24 @@ class State:
         }  # fmt: skip
 
     def _kept(self, name: str) -> NDArray[np.int64]:
-        """A field of what connections kept of packets, zeros where they come in order."""
+        """Return a field of the reorder records of connections; zeros without reordering."""
         adapters = self.net.adapters
-        found = np.zeros(len(adapters.connections), dtype=np.int64)
+        values = np.zeros(len(adapters.connections), dtype=np.int64)
         if self.net.rules["reorders"]:
-            found[:] = adapters.reordered[name]
-        return found
+            values[:] = adapters.reordered[name]
+        return values
 
     def _snapshots(self, end: int) -> Snapshots | None:
-        """Those up to the end: timers of congestion control may run on after it."""
+        """Return the snapshots up to the end (timers of congestion control may run longer)."""
         if not self.snapshot_ps:
             return None
         seen = [moment for moment in self.seen if moment[0] <= end]
         links, lanes = self._shape
 
-        def stacked(place: int, dtype: Any, *shape: int) -> NDArray[Any]:
+        def stacked(index: int, dtype: Any, *shape: int) -> NDArray[Any]:
             if not seen:
                 return np.zeros((0, *shape), dtype=dtype)
-            return np.stack([moment[place] for moment in seen])
+            return np.stack([moment[index] for moment in seen])
 
         return Snapshots(
             time_ps=np.array([moment[0] for moment in seen], dtype=np.int64),
@@ -262,15 +262,15 @@ class State:
         )
 
     def _grow(self) -> None:
-        """Twice as many slots and credits on their way."""
-        net, made = self.net, self.net.calendar
+        """Double the slots of the calendar and of credit returns."""
+        net, old = self.net, self.net.calendar
         longer = ("packets", "active_time", "active_item", "far_time", "far_item")
-        # All at once: an interrupt on the way here leaves a state that a result is made of.
+        # One assignment: an interrupt during it leaves a consistent state for the result.
         self.net = net._replace(
-            calendar=made._replace(
-                state=_more(made.state, len(made.packets)),
-                free=_with_fresh(made.free, int(made.state["free"])),
-                **{name: _longer(getattr(made, name)) for name in longer},
+            calendar=old._replace(
+                state=_more(old.state, len(old.packets)),
+                free=_with_fresh(old.free, int(old.state["free"])),
+                **{name: _longer(getattr(old, name)) for name in longer},
             ),
             credits=Credits(
                 state=_more(net.credits.state, len(net.credits.returns)),
@@ -282,35 +282,35 @@ class State:
 
 
 def _more(state: Any, count: int) -> Any:
-    """The same record with so much more that is free."""
-    made = state.copy()
-    made["free"] += count
-    return made
+    """Return a copy of the record with `count` more free entries."""
+    copy = state.copy()
+    copy["free"] += count
+    return copy
 
 
 def _with_fresh(free: NDArray[np.int32], left: int) -> NDArray[np.int32]:
-    """A stack for twice as many, with the new ones at its bottom: used ones are in the cache."""
+    """Return a stack of twice the size, the new entries at its bottom: used ones are cached."""
     count = len(free)
-    made = np.zeros(2 * count, dtype=np.int32)
-    made[:count] = np.arange(2 * count - 1, count - 1, -1, dtype=np.int32)
-    made[count : count + left] = free[:left]
-    return made
+    stack = np.zeros(2 * count, dtype=np.int32)
+    stack[:count] = np.arange(2 * count - 1, count - 1, -1, dtype=np.int32)
+    stack[count : count + left] = free[:left]
+    return stack
 
 
 def _copied(array: NDArray[Any], count: int | None = None) -> NDArray[Any]:
-    """The same in an array of its own, with zeros behind it if it is to have more entries."""
-    made = aligned(len(array) if count is None else count, array.dtype)
-    made[: len(array)] = array
-    return made
+    """Return an aligned copy, padded with zeros to `count` entries."""
+    copy = aligned(len(array) if count is None else count, array.dtype)
+    copy[: len(array)] = array
+    return copy
 
 
 def _longer(array: NDArray[Any]) -> NDArray[Any]:
-    """The same with as many zeros behind it."""
+    """Return a copy of twice the length, padded with zeros."""
     return _copied(array, 2 * len(array))
 
 
 def _calendar(slots: int, network: PacketNetwork, hardware: Hardware) -> Calendar:
-    """An empty calendar for so many packets and wake-ups."""
+    """Return an empty calendar for `slots` packets and wake-ups."""
     shift = _shift(network, hardware.mtu_bytes + hardware.header_bytes)
     return Calendar(
         state=record(records.CALENDAR, free=slots, bucket=-1, shift=shift),
@@ -326,21 +326,21 @@ def _calendar(slots: int, network: PacketNetwork, hardware: Hardware) -> Calenda
 
 
 def arbitration(given: VlArbitration | None, links: int) -> Arbitration:
-    """Lane arbitration of links before anything has been sent."""
-    made = VlArbitration() if given is None else given
-    high, low = (np.array(list(table), dtype=records.WEIGHT) for table in (made.high, made.low))
+    """Return the lane arbitration of links at the start."""
+    rules = VlArbitration() if given is None else given
+    high, low = (np.array(list(table), dtype=records.WEIGHT) for table in (rules.high, rules.low))
     arbiters = aligned(links, records.ARBITER, {"last_lane": -1})
     for table, left in ((high, "high_left"), (low, "low_left")):
         if len(table):
             arbiters[left] = table["weight"][0]
-    arbiters["limit_left"] = max(made.limit * LIMIT_BYTES, 1)
+    arbiters["limit_left"] = max(rules.limit * LIMIT_BYTES, 1)
     return Arbitration(arbiters, high, low)
 
 
 def _adapters(
     workload: Workload, connections: Connections, sends: NDArray[np.uint8], reorders: bool
 ) -> Adapters:
-    """Queue pairs and connections that nothing has been sent by."""
+    """Return the state of queue pairs and connections at the start."""
     messages = aligned(
         workload.num_ops,
         records.MESSAGE,
@@ -369,19 +369,19 @@ def _rules(
     ways: Ways,
     reorders: bool,
 ) -> Any:
-    """What the kernel reads as numbers."""
-    whole = hardware.mtu_bytes + hardware.header_bytes
+    """Return the kernel's scalar settings."""
+    packet_bytes = hardware.mtu_bytes + hardware.header_bytes
     limit = options["max_time_ns"]
     weights = hardware.vl_arbitration
     return record(
         records.RULES,
         mtu_bytes=hardware.mtu_bytes,
         header_bytes=hardware.header_bytes,
-        whole_bytes=whole,
+        whole_bytes=packet_bytes,
         control_bytes=hardware.control_bytes,
-        turn_bytes=hardware.turn_bytes,
+        quantum_bytes=hardware.quantum_bytes,
         credit_bytes=hardware.credit_bytes,
-        whole_credits=hardware.credits_of(whole),
+        whole_credits=hardware.credits_of(packet_bytes),
         buffer_credits=hardware.buffer_credits,
         lanes=lanes,
         speedup=hardware.speedup,
@@ -399,8 +399,8 @@ def _rules(
     )
 
 
-def _shift(network: PacketNetwork, whole: int) -> int:
-    """Width of a bucket of the wheel, as a power of 2: some events when all links are busy."""
-    per_ps = float((network.rate_gbps / (8000.0 * whole)).sum())
-    # A fabric may have no cables, with all its ranks in one host.
+def _shift(network: PacketNetwork, packet_bytes: int) -> int:
+    """Return the width of a bucket of the wheel in ps, as a power of 2, for busy links."""
+    per_ps = float((network.rate_gbps / (8000.0 * packet_bytes)).sum())
+    # The sum is 0 for a fabric without cables.
     return int(np.clip(np.log2(_IN_BUCKET / max(per_ps, 1e-9)), 4, 24))

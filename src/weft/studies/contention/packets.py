@@ -93,13 +93,13 @@ def _late(nanoseconds: float, **more: float) -> Hardware:
 TOLD = (
     Variant("default"),
     Variant("credits 0.94 us late", _late(940.0)),
-    Variant("turns of 64 KiB", Hardware(turn_bytes=1 << 16)),
+    Variant("turns of 64 KiB", Hardware(quantum_bytes=1 << 16)),
 )
 VARIANTS = (
     *TOLD,
-    Variant("turns of 8 KiB", Hardware(turn_bytes=1 << 13)),
-    Variant("turns of 32 KiB", Hardware(turn_bytes=1 << 15)),
-    Variant("the same, speed-up 1", Hardware(speedup=1, turn_bytes=1 << 15)),
+    Variant("turns of 8 KiB", Hardware(quantum_bytes=1 << 13)),
+    Variant("turns of 32 KiB", Hardware(quantum_bytes=1 << 15)),
+    Variant("the same, speed-up 1", Hardware(speedup=1, quantum_bytes=1 << 15)),
     Variant("one queue pair, in order", Hardware(queue_pairs="host")),
     Variant("speed-up 1", Hardware(speedup=1)),
     Variant("virtual output queues", Hardware(queues="voq")),
