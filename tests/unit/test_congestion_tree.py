@@ -348,9 +348,9 @@ def test_depth_first_follows_the_tree(one_hot):
 
 
 def test_run_without_snapshots_or_outside_them_is_refused(one_hot):
-    with pytest.raises(InputError, match="there is no snapshot in that time"):
+    with pytest.raises(InputError, match="no snapshot in that interval"):
         HotSpots(one_hot, end_ns=1.0)
-    with pytest.raises(InputError, match="there is no snapshot in that time"):
+    with pytest.raises(InputError, match="no snapshot in that interval"):
         HotSpots(one_hot, 1e9)
     bare = SimpleNamespace(**{**vars(one_hot), "snapshots": None})
     with pytest.raises(InputError, match="snapshot_ns"):

@@ -66,5 +66,5 @@ def test_late_messages_take_as_long_as_early_ones(start: float) -> None:
 def test_times_beyond_all_numbers_are_no_deadlock() -> None:
     builder = WorkloadBuilder(1)
     builder.rank(0).calc(1e308).calc(1e308)
-    with pytest.raises(InputError, match="simulated time grows beyond 1e\\+308"):
+    with pytest.raises(InputError, match="simulated time exceeds 1e\\+308"):
         weft.simulate(TREE, ROUTES, builder.build())

@@ -86,7 +86,7 @@ def test_a_deadlock_is_a_row_that_names_the_buffers() -> None:
     ring = weft.fabric("ring:n=6,hosts=2")
     found = sweep(ring, "dor", loads=(0.1, 0.9), measure="60us", processes=1)
     assert found["status"].to_list() == ["complete", "failed"]
-    assert "full buffers wait for each other in a circle" in found["reason"][1]
+    assert "full buffers wait for each other in a cycle" in found["reason"][1]
     assert found["accepted_load"].null_count() == 1
 
 

@@ -135,7 +135,7 @@ def test_calculations_that_would_last_for_ever_are_named() -> None:
     made = WorkloadBuilder(1)
     for _ in range(3):
         made.calc(0, 1e15)
-    with pytest.raises(InputError, match="simulated time grows beyond 27 days"):
+    with pytest.raises(InputError, match="simulated time exceeds 27 days"):
         simulate(workload=made.build())
 
 
@@ -184,9 +184,9 @@ def test_pairs_without_a_path_are_named() -> None:
 
 
 def test_policies_go_with_routes_that_leave_a_choice() -> None:
-    with pytest.raises(NotApplicable, match="dmodk leaves no choice of ways to policy spray"):
+    with pytest.raises(NotApplicable, match="dmodk leaves no choice of paths to policy spray"):
         simulate(policy="spray")
-    with pytest.raises(NotApplicable, match="ecmp leaves a choice of ways, and policy determ"):
+    with pytest.raises(NotApplicable, match="ecmp leaves a choice of paths, and policy determ"):
         simulate(routes=weft.route(TREE, "ecmp"), policy="deterministic")
     assert simulate(routes=weft.route(TREE, "ecmp")).policy == "ecmp"
 
@@ -203,7 +203,7 @@ def test_ranks_that_wait_for_ever_are_named() -> None:
 def test_buffers_that_wait_for_ever_are_named() -> None:
     ring = weft.fabric("torus:5,hosts=2")
     work = load_workload("alltoall:size=256KiB", 10)
-    with pytest.raises(InputError, match=r"the network is deadlocked .* in a circle: the one"):
+    with pytest.raises(InputError, match=r"the network is deadlocked .* in a cycle: the one"):
         simulate(ring, weft.route(ring, "minhop"), work, hardware=Hardware(buffer_bytes=4096))
 
 

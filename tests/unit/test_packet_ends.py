@@ -25,7 +25,7 @@ THROUGH = L + R + L + D
 def test_a_ring_deadlocks_also_when_all_has_left_its_hosts(size_bytes: int) -> None:
     ring = fabric_of(range(5), [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)])
     work = puts(5, *[(host, (host + 2) % 5, size_bytes) for host in range(5)])
-    with pytest.raises(InputError, match=r"the network is deadlocked .* in a circle"):
+    with pytest.raises(InputError, match=r"the network is deadlocked .* in a cycle"):
         run(ring, work, replace(PLAIN, buffer_bytes=1024))
 
 

@@ -76,7 +76,7 @@ def test_a_policy_of_another_distribution_is_one_file(tmp_path: Path) -> None:
     told, refused = done.stdout.splitlines()
     found: dict[str, Any] = json.loads(told)
     assert "in-turn" in found["names"]
-    assert "leaves no choice of ways to policy in-turn" in refused
+    assert "leaves no choice of paths to policy in-turn" in refused
     # The leaf sends every other packet by the same link.
     for name in ("turn", "later"):
         up = found[name]["up"]

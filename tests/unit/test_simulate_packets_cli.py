@@ -297,7 +297,7 @@ def test_options_of_packets_need_their_level(capsys, words) -> None:
         (("--hardware", "adapter_gbps=-1"), "--hardware adapter_gbps: '-1' does not fit"),
         (("--hardware", "adapter_gbps=nan"), "--hardware adapter_gbps: 'nan' does not fit"),
         (("--hardware", "vlarb_low=0-4"), "entry 0 is '0-4'; expected a lane and a weight"),
-        (("--hardware", "high_limit=4"), "high_limit goes with a table of lanes"),
+        (("--hardware", "high_limit=4"), "high_limit needs a table of lanes"),
         (("--hardware", "vlarb_low=1:4"), "VL 0 is in neither table of lane arbitration"),
         (("--policy", "sprai"), "unknown policy 'sprai' (did you mean 'spray'?)"),
         (("--policy", "flowlet:gab=1"), "has no option 'gab' (did you mean 'gap'?)"),
@@ -418,7 +418,7 @@ def test_a_deadlock_names_its_buffers(capsys) -> None:
     status, out, err = run(capsys, *words, "--engine", "minhop", "--hardware", "buffer=4KiB")
     assert (status, out) == (2, "")
     assert "the network is deadlocked after" in err
-    assert "full buffers wait for each other in a circle" in err
+    assert "full buffers wait for each other in a cycle" in err
     status, out, _ = run(
         capsys, *words, "--engine", "minhop,dfsssp", "--hardware", "buffer=4KiB", "--ranks", 10
     )

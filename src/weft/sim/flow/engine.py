@@ -106,9 +106,7 @@ def run_flows(
     state = _State.of(workload, network, route, pair, num_pairs, options)
     why = state.run(workload, progress)
     if why == kernel.STUCK and state.ranks.heap.size.events:
-        raise InputError(
-            f"simulated time grows beyond 1e+308 ns, from {state.level.count.now_ns:g} ns on"
-        )
+        raise InputError(f"simulated time exceeds 1e+308 ns, after {state.level.count.now_ns:g} ns")
     if why == kernel.STUCK:
         now = f"{state.level.count.now_ns:g} ns"
         raise InputError(deadlock_of_ranks(workload, state.ranks.posted, state.ranks.ended, now))

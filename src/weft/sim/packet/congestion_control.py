@@ -1,4 +1,4 @@
-"""InfiniBand's congestion control: what switches and adapters are set to, and what came of it."""
+"""InfiniBand's congestion control: settings of switches and adapters, and its counters."""
 
 from __future__ import annotations
 
@@ -24,23 +24,26 @@ Table = tuple[tuple[int, int], ...]
 #: Unit of `CongestionControl.ccti_timer`, ps, and of `packet_size`, bytes.
 TIMER_PS = 1_024_000
 SIZE_BYTES = 64
-#: What InfiniBand's fields hold: weight of the threshold, 8 and 16 bits, shift and multiplier.
+#: Largest values of InfiniBand's fields: threshold, 8 and 16 bits, shift and multiplier.
 MAX_THRESHOLD, MAX_8, MAX_16, MAX_SHIFT, MAX_MULTIPLIER = 15, 255, 65535, 3, 2**14 - 1
 
 
 def quadratic_table(entries: int = 128, at: float = 95.0, delays: float = 7 / 0.218) -> Table:
-    """A table whose delays grow with the square of the index, in eighths of a packet's time.
+    """Return a table whose delays grow with the square of the index, in eighths of a packet time.
 
-    Entry ``i`` delays by ``delays * (i / at)**2`` packets' times. The parameters left out are those
-    of the adapters' own table, in a public generator of settings of the subnet manager.
+    Entry ``i`` delays by ``delays * (i / at)**2`` packet times. The defaults are those of the
+    adapters' own table, as in a public generator of subnet manager settings.
 
     Raises
     ------
     InputError
-        On a table without entries, or delays that an entry cannot hold.
+        On a table without entries, or negative delays.
     """
     if entries < 1 or not at > 0 or not delays >= 0:
-        raise InputError(f"a table of {entries} entries with {delays} delays at {at} cannot be")
+        raise InputError(
+            f"entries must be at least 1, at above 0 and delays at least 0, not {entries}, {at}, "
+            f"{delays}"
+        )
     return tuple((3, int(8 * delays * (entry / at) ** 2)) for entry in range(entries))
 
 
@@ -66,7 +69,7 @@ Byte = Annotated[Whole, Field(ge=0, le=MAX_8)]
 
 @dataclass(frozen=True)
 class CongestionControl(Settings):
-    """Congestion control as of InfiniBand's annex A10; docs/congestion-control.md has the rules.
+    """Congestion control of InfiniBand's annex A10; docs/congestion-control.md has the rules.
 
     Names and units are those of the subnet manager's settings of switches and channel adapters.
 
@@ -74,27 +77,28 @@ class CongestionControl(Settings):
     ----------
     threshold
         Weight of the threshold above which the queue of a port and lane is congested: 0 never, 1
-        when it would almost fill a buffer, up to 15 at a sixteenth of one.
+        at 15/16 of a buffer, up to 15 at 1/16.
     marking_rate
         Mean number of packets that pass unmarked between two marked ones of a congested queue.
     packet_size
-        Smaller packets are not marked, units of 64 bytes.
+        Size below which packets are not marked, units of 64 bytes.
     victims
-        Which ports mark although full buffers further on are what stops them (the victim mask):
+        Ports that mark packets even if full buffers downstream stop them (the victim mask):
         ``none``, those to ``hosts``, ``all``.
     ccti_increase
-        Added to the index into the table by each notification.
+        Increment of the index into the table for each notification.
     ccti_limit
-        Highest index; the table's last when left out.
+        Highest index; by default the last entry.
     ccti_min
         Lowest index.
     ccti_timer
-        Units of 1.024 us after which the index falls by one.
+        Time after which the index decreases by one, units of 1.024 us.
     cct
-        The table: shift and multiplier of each entry, or text as ``0:0,3:12``. After a packet that
-        takes ``t`` on its link a queue pair waits for ``(t >> shift) * multiplier``.
+        The table: shift and multiplier of each entry, or text such as ``0:0,3:12``. After a packet
+        that takes ``t`` on its link a queue pair waits for ``(t >> shift) * multiplier``.
     per
-        Whether each queue pair has an index (``qp``) or each service level of a port (``sl``).
+        What has an index of its own: each queue pair (``qp``) or each service level of a port
+        (``sl``).
 
     Raises
     ------
@@ -119,34 +123,34 @@ class CongestionControl(Settings):
             object.__setattr__(self, "ccti_limit", len(self.cct) - 1)
         limit = self.limit
         if not 0 <= limit < len(self.cct):
-            raise InputError(f"ccti_limit {limit}; the table has entries 0 to {len(self.cct) - 1}")
+            raise InputError(f"ccti_limit must be 0 to {len(self.cct) - 1}, not {limit}")
         if self.ccti_min > limit:
-            raise InputError(f"ccti_min is 0 to ccti_limit, {limit}, not {self.ccti_min}")
+            raise InputError(f"ccti_min must be 0 to ccti_limit, {limit}, not {self.ccti_min}")
 
     @property
     def limit(self) -> int:
-        """The highest index."""
+        """Highest index."""
         return len(self.cct) - 1 if self.ccti_limit is None else self.ccti_limit
 
     def threshold_credits(self, buffer_credits: int) -> int:
-        """Credits that a queue may need without being congested, for buffers of so many credits."""
+        """Return the credits that a queue may hold without being congested, for a buffer size."""
         return buffer_credits * (MAX_THRESHOLD + 1 - self.threshold) // (MAX_THRESHOLD + 1)
 
 
 @dataclass(frozen=True, eq=False)
 class CongestionRecord:
-    """What congestion control did in a run.
+    """Counters of congestion control in a run.
 
     Parameters
     ----------
     marked
-        int64 [links, lanes]: packets that were first marked as they left by each link and lane.
+        int64 [links, lanes]: packets that were first marked when they left via each link and lane.
     arrived
-        int64 [queue pairs]: marked packets that have arrived; each makes a notification.
+        int64 [queue pairs]: marked packets that arrived; each causes a notification.
     notified
-        int64 [queue pairs]: notifications that have come back.
+        int64 [queue pairs]: notifications received.
     held_back_ps
-        int64 [queue pairs]: how long it had something to send and waited for its time.
+        int64 [queue pairs]: time with packets to send that waited for an injection rate delay.
     highest
         int64 [queue pairs] (or 16 service levels of each link): highest index into the table.
     """
@@ -165,7 +169,7 @@ def control_state(
     num_links: int,
     num_lanes: int,
 ) -> kernel.Control:
-    """What the kernel keeps of congestion control."""
+    """Return the kernel's initial state of congestion control."""
     settings = record(kernel.SETTINGS)
     pairs = groups = lanes = 1
     if control is not None:
@@ -199,7 +203,7 @@ def control_state(
 
 
 def congestion_record(net: Net) -> CongestionRecord | None:
-    """What congestion control did, None when there was none."""
+    """Return the counters of congestion control, None without it."""
     if not net.rules["has_control"]:
         return None
     paces = net.control.paces

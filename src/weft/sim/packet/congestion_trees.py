@@ -1,7 +1,7 @@
-"""Who waits for whom in one state of the buffers: congestion trees, and the circle of a deadlock.
+"""Congestion trees and deadlock cycles of one state of the buffers.
 
-A buffer is at the far end of a directed link, one for each lane, and is numbered like the queue
-that sends into it: (link, lane). The first packet of a buffer waits to enter another one.
+Each directed link has a buffer for each lane at its far end, named (link, lane). The first packet
+of a buffer waits to enter another buffer.
 """
 
 from __future__ import annotations
@@ -18,57 +18,57 @@ from weft.kernels.packet import view
 
 #: Why the first packet of a buffer waits: values of ``why`` in snapshots.
 NOTHING, BUSY, NO_CREDITS = view.NOTHING_WAITS, view.LINK_BUSY, view.NO_CREDITS
-#: The same in words.
+#: The same as text.
 WHY_TEXT = ("", "link busy", "no credits", "input port busy", "cannot leave yet")
 
-#: A buffer: directed link at whose far end it is, and lane.
+#: A buffer: the directed link at whose far end it is, and its lane.
 Buffer = tuple[int, int]
 
-#: Why a tree has its root where it is.
+#: Causes of congestion at the root of a tree.
 CAUSES = {
-    "link": "as many packets want the link as it can carry, or more; there is room at its far end",
+    "link": "the link is saturated, and the buffer at its far end has room",
     "receiver": "the adapter at the link's far end writes to memory more slowly than the link "
-    "brings",
+    "delivers",
     "credits": "the buffer at the link's far end is full, but nothing waits in it: it is too small "
-    "for the time that credits take to come back",
-    "port": "the buffer at the link's far end is full but empties: its first packet waits for the "
-    "one before to have left, or until it may leave",
-    "circle": "the buffer at the link's far end waits for one that waits for it",
+    "for the round trip of credits",
+    "port": "the buffer at the link's far end is full but drains: its first packet waits for the "
+    "previous one to leave the port, or for the switch latency",
+    "circle": "the buffer at the link's far end waits in a cycle for itself",
 }
 
 
 @dataclass(frozen=True, eq=False)
 class CongestionTree:
-    """What waits for one link, in the buffers before it and in those before full ones.
+    """Buffers that wait, directly or through full buffers, for one link.
 
-    Nodes are buffers whose first packet waits: for the root, or to enter the buffer of another
-    node, which is full. A node that is full itself has its link's sender wait in turn.
+    Nodes are buffers whose first packet waits: for the root, or to enter the full buffer of another
+    node. The sender into a full node waits, too.
 
     Parameters
     ----------
     root
-        Directed link at which the waiting begins.
+        Directed link at which congestion begins.
     cause
         One of `CAUSES`.
     link, vl
         int32 [nodes]: the buffer of each node, ordered by depth, link and lane.
     parent
-        int32 [nodes]: the node whose buffer it waits to enter, -1 where it waits for the root.
+        int32 [nodes]: the node whose buffer it waits to enter, -1 if it waits for the root.
     depth
         int32 [nodes]: 1 for those that wait for the root.
     wants_vl
-        int32 [nodes]: the lane on which its first packet wants to leave.
+        int32 [nodes]: the lane on the output link of its first packet.
     why
-        uint8 [nodes]: why that waits; see `WHY_TEXT`.
+        uint8 [nodes]: reason of the wait; see `WHY_TEXT`.
     full
         bool [nodes]: no packet fits into it, so the sender of its link waits. Over an interval:
-        for at least half of the time that it is in the tree.
+        for at least half of the time for which it is in the tree.
     weight
-        float64 [nodes]: share of the time that the node is in the tree, 1 in a single snapshot.
+        float64 [nodes]: share of the time for which the node is in the tree, 1 in one snapshot.
     root_weight
-        Share of the time that the tree is there.
+        Share of the time for which the tree exists.
     snapshots
-        Numbers of the snapshots at which it is there; empty where that is not known.
+        Numbers of the snapshots with this tree; empty if unknown.
     """
 
     root: int
@@ -101,16 +101,16 @@ def full_buffers(
     buffer_credits: int,
     packet_credits: int,
 ) -> NDArray[np.bool_]:
-    """Buffers into which no packet fits, bool [links, vls].
+    """Return the buffers into which no packet fits, bool [links, vls].
 
     Parameters
     ----------
     wants, wants_vl, why
-        As for `deadlock_cycle`. A buffer for whose credits something waits is full.
+        As in `deadlock_cycle`. A buffer is full if a packet waits for its credits.
     held
-        int [links, vls]: credits taken of each buffer.
+        int [links, vls]: credits in use of each buffer.
     buffer_credits
-        Credits that each has.
+        Credits of a buffer.
     packet_credits
         Credits of the largest packet: with fewer left, a buffer counts as full.
     """
@@ -128,20 +128,20 @@ def congestion_trees(
     full: ArrayLike,
     slow_end: ArrayLike,
 ) -> list[CongestionTree]:
-    """Find what waits for what, from the links at which the waiting begins.
+    """Find the congestion trees, from the links at which congestion begins.
 
-    A link is a root when packets wait for it and no full buffer at its far end, whose first packet
-    waits for yet another link, is the reason. Waiting without a full buffer is a queue and no
-    congestion: such trees are left out.
+    A link is a root if packets wait for it, unless the reason is a full buffer at its far end whose
+    first packet waits for another link. Trees without a full buffer are queues, not congestion, and
+    are left out.
 
     Parameters
     ----------
     wants, wants_vl, why
-        As for `deadlock_cycle`.
+        As in `deadlock_cycle`.
     full
-        bool [links, vls], such as `full_buffers` gives.
+        bool [links, vls], as from `full_buffers`.
     slow_end
-        bool [links]: the link ends in an adapter that is slower than it.
+        bool [links]: the link ends at an adapter that is slower than the link.
 
     Returns
     -------
@@ -151,17 +151,17 @@ def congestion_trees(
     Raises
     ------
     InputError
-        When the arrays do not have one shape of two dimensions, or name no buffer.
+        If the arrays differ in shape, are not two-dimensional, or name an unknown buffer.
     """
     where, lane, reason, filled = _checked(wants, wants_vl, why, full)
     lanes = where.shape[1]
     after = _next_buffer(where, lane, (reason == BUSY) | (reason == NO_CREDITS))
     passes = filled.ravel() & (after >= 0)
     waiting = np.flatnonzero(after >= 0)
-    in_circle = np.zeros(len(after), dtype=bool)
-    for circle in circles(np.where(passes, after, -1)):
-        in_circle[circle[0]], passes[circle[0]] = True, False
-    # Node by node from the roots: a buffer belongs to the tree of the one that it waits for.
+    in_cycle = np.zeros(len(after), dtype=bool)
+    for cycle in circles(np.where(passes, after, -1)):
+        in_cycle[cycle[0]], passes[cycle[0]] = True, False
+    # From the roots outwards: a buffer belongs to the tree of the buffer that it waits for.
     root = np.full(len(after), -1, dtype=np.int64)
     depth = np.zeros(len(after), dtype=np.int32)
     to = after[waiting]
@@ -173,21 +173,21 @@ def congestion_trees(
     trees = []
     order = waiting[np.lexsort((waiting, depth[waiting], root[waiting]))]
     starts = np.flatnonzero(np.diff(root[order], prepend=-2))
-    place = np.zeros(len(after), dtype=np.int32)
+    index = np.zeros(len(after), dtype=np.int32)
     for nodes in np.split(order, starts[1:]):
         if not filled.ravel()[nodes].any():
             continue
-        place[nodes] = np.arange(len(nodes))
+        index[nodes] = np.arange(len(nodes))
         first = depth[nodes] == 1
         queues = np.unique(after[nodes[first]])
         trees.append(
             CongestionTree(
                 root=int(root[nodes[0]]),
-                cause=_cause(queues, filled, reason, in_circle, np.asarray(slow_end)),
+                cause=_cause(queues, filled, reason, in_cycle, np.asarray(slow_end)),
                 link=(nodes // lanes).astype(np.int32),
                 vl=(nodes % lanes).astype(np.int32),
-                # A circle's first buffer is the root and, at the other end, a node.
-                parent=np.where(first, np.int32(-1), place[after[nodes]]),
+                # The first buffer of a cycle is a node of the tree whose root is its own link.
+                parent=np.where(first, np.int32(-1), index[after[nodes]]),
                 depth=depth[nodes],
                 wants_vl=(after[nodes] % lanes).astype(np.int32),
                 why=reason.ravel()[nodes].astype(np.uint8),
@@ -202,11 +202,11 @@ def _cause(
     queues: NDArray[np.int64],
     full: NDArray[np.bool_],
     why: NDArray[Any],
-    in_circle: NDArray[np.bool_],
+    in_cycle: NDArray[np.bool_],
     slow_end: NDArray[np.bool_],
 ) -> str:
-    """Why packets wait for a link; of its lanes those are asked for which some do."""
-    if in_circle[queues].any():
+    """Return the cause, one of `CAUSES`, for the lanes of a link that packets wait for."""
+    if in_cycle[queues].any():
         return "circle"
     if not full.ravel()[queues].all():
         return "link"
@@ -216,83 +216,83 @@ def _cause(
 
 
 def deadlock_cycle(wants: ArrayLike, wants_vl: ArrayLike, why: ArrayLike) -> list[Buffer]:
-    """Find buffers each of which waits for credits of the next, in a circle.
+    """Find a cycle of buffers each of which waits for credits of the next.
 
     Parameters
     ----------
     wants
-        int [links, vls]: link by which the first packet of the buffer at the far end of each link
-        wants to leave, -1 where nothing waits.
+        int [links, vls]: output link that the first packet of the buffer at the far end of each
+        link waits for, -1 if nothing waits.
     wants_vl
-        int [links, vls]: on which lane.
+        int [links, vls]: its lane on that link.
     why
-        int [links, vls]: why it waits; only those that lack credits (2) can be part of a circle.
+        int [links, vls]: reason of the wait; only lack of credits (2) can be part of a cycle.
 
     Returns
     -------
     list of (link, vl)
-        Empty when there is no circle. The first is the one of the lowest number; of several
-        circles it is the shortest, of those the one of the lowest number.
+        The shortest cycle, from its lowest buffer on; of several the one with the lowest buffer.
+        Empty without a cycle.
 
     Raises
     ------
     InputError
-        When the arrays do not have one shape of two dimensions, or name no buffer.
+        If the arrays differ in shape, are not two-dimensional, or name an unknown buffer.
     """
     where, lane, reason = _checked(wants, wants_vl, why)
     lanes = where.shape[1]
-    found = circles(_next_buffer(where, lane, reason == NO_CREDITS))
-    if not found:
+    cycles = circles(_next_buffer(where, lane, reason == NO_CREDITS))
+    if not cycles:
         return []
-    shortest = min(found, key=lambda circle: (len(circle), circle[0]))
+    shortest = min(cycles, key=lambda cycle: (len(cycle), cycle[0]))
     return [(at // lanes, at % lanes) for at in shortest]
 
 
 def circles(after: NDArray[np.int64]) -> list[list[int]]:
-    """All circles of a graph in which at most one edge leaves each node.
+    """Return all cycles of a graph with at most one outgoing edge for each node.
 
     Parameters
     ----------
     after
-        int64 [nodes]: where the edge goes, -1 where none leaves.
+        int64 [nodes]: end of the outgoing edge, -1 for none.
 
     Returns
     -------
     list of list of int
-        Each begins with its lowest node and follows the edges; by lowest node.
+        Each cycle follows the edges from its lowest node on; cycles are sorted by that node.
     """
     follow = after.tolist()
     seen = [0] * len(follow)
-    found = []
+    cycles = []
     for start in np.flatnonzero(after >= 0).tolist():
-        way, at = [], start
+        walk, at = [], start
         while at >= 0 and not seen[at]:
             seen[at] = start + 1
-            way.append(at)
+            walk.append(at)
             at = follow[at]
-        # A walk that meets itself has found a circle; one that meets an earlier walk has not.
+        # A walk that returns to itself contains a cycle; one that ends at an earlier walk does not.
         if at >= 0 and seen[at] == start + 1:
-            circle = way[way.index(at) :]
-            lowest = circle.index(min(circle))
-            found.append(circle[lowest:] + circle[:lowest])
-    return sorted(found)
+            cycle = walk[walk.index(at) :]
+            lowest = cycle.index(min(cycle))
+            cycles.append(cycle[lowest:] + cycle[:lowest])
+    return sorted(cycles)
 
 
 def _checked(*arrays: ArrayLike) -> list[NDArray[Any]]:
-    """The arrays, of one shape [links, vls]."""
-    found = [any_numbers(array, "the state of buffers", "iub", (None, None)) for array in arrays]
-    shapes = [array.shape for array in found]
+    """Return the arrays, checked to be of one shape [links, vls]."""
+    checked = [any_numbers(array, "the state of buffers", "iub", (None, None)) for array in arrays]
+    shapes = [array.shape for array in checked]
     if len(set(shapes)) > 1:
         raise InputError(
             f"the state of buffers needs arrays of one shape [links, vls], not {shapes}"
         )
-    return found
+    return checked
 
 
 def _next_buffer(
     wants: NDArray[Any], wants_vl: NDArray[Any], waits: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """int64 [links * vls]: the buffer that each waits to enter, -1 where it waits for none."""
+    """Return the buffer that each buffer waits to enter, int64 [links * vls], -1 for none."""
     links, lanes = wants.shape
     link, lane = wants.astype(np.int64), wants_vl.astype(np.int64)
     wrong = waits & ((link < 0) | (link >= links) | (lane < 0) | (lane >= lanes))

@@ -1,4 +1,4 @@
-"""Which route, connection and queue pair each message of a workload uses."""
+"""Route, connection and queue pair of each message of a workload."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ Lids = Literal["first", "hash", "spread"]
 
 @dataclass(frozen=True, eq=False)
 class Connections:
-    """What the messages go by.
+    """Routes, connections and queue pairs of messages.
 
     Parameters
     ----------
     ways
-        Routes.
+        Routes of pairs of hosts.
     route
         int32 [ops]: route of each send and put, and of the answer to a rendez-vous, which its
         receive sends; `LOCAL` within a host and for other operations.
     connection
-        int32 [ops]: messages of one connection arrive in order.
+        int32 [ops]: connection; its messages arrive in order.
     pair
-        int32 [ops]: the queue pair; the same array where that is the connection.
+        int32 [ops]: queue pair; the same array as `connection` if they are equal.
     num_connections, num_pairs
-        How many there are.
+        Numbers of connections and of queue pairs.
     """
 
     ways: Ways
@@ -54,9 +54,9 @@ class Connections:
 
     @property
     def several_ways(self) -> bool:
-        """Whether messages of one connection go by several routes, as to all LIDs in turn."""
-        there = self.route != program.LOCAL
-        route, connection = self.route[there], self.connection[there]
+        """Whether messages of one connection use several routes, such as all LIDs round robin."""
+        remote = self.route != program.LOCAL
+        route, connection = self.route[remote], self.connection[remote]
         one = np.empty(self.num_connections, dtype=np.int32)
         one[connection] = route
         return bool((one[connection] != route).any())
@@ -78,43 +78,43 @@ def connect(
     lids: Lids | ArrayLike = "first",
     seed: int = 0,
 ) -> Connections:
-    """Routes, connections and queue pairs of the messages between hosts.
+    """Return routes, connections and queue pairs of the messages between hosts.
 
     Parameters
     ----------
     fabric, routes, network, workload
-        What runs where.
+        The fabric, its routes, its links at the packet level, and the workload.
     hosts
-        int32 [ranks].
+        int32 [ranks]: host of each rank.
     eager_bytes, handshake
-        Which messages are answered.
+        Define which messages are answered, as in `weft.simulate`.
     queue_pairs
-        See `Hardware`.
+        As in `Hardware`.
     per_pair
-        Queue pairs of each pair of ranks, which take its messages in turn.
+        Queue pairs of each pair of ranks, used round robin by its messages.
     both_ways
         Whether destinations send notifications of congestion back.
     ports
-        Of hosts with several.
+        Ports that hosts with several ports use.
     lids
-        Which LID of their destination messages go to: the ``first``, one by the ``hash`` of the
-        ranks, all in turn (``spread``), or an offset for each operation.
+        LID of its destination that a message is sent to: the ``first``, one by the ``hash`` of the
+        ranks, all round robin (``spread``), or an offset for each operation.
     seed
-        Of the hash.
+        Seed of the hash.
 
     Raises
     ------
     InputError
-        When there is no path between two of the hosts, or a LID offset does not exist.
+        If two of the hosts have no path, or a LID offset does not exist.
     NotApplicable
-        When there is to be a choice of LIDs and the routes have no LMC.
+        If `lids` chooses among LIDs and the routes have no LMC.
     """
     ops, source, target, pairs, number = program_pairs(workload, hosts, eager_bytes, handshake)
-    # With millions of messages each array counts: none is made that is not needed.
+    # A workload may have millions of messages: arrays are made only where needed, and deleted.
     turn = np.zeros(0, dtype=np.int64)
     lmc = routes.lmc
     if per_pair > 1 or (lmc and isinstance(lids, str) and lids == "spread"):
-        turn = _turns(number, len(pairs))
+        turn = _rank_among_equals(number, len(pairs))
     connection = number * per_pair + turn % per_pair if per_pair > 1 else number
     key = source.astype(np.int64)
     key *= fabric.num_hosts
@@ -140,7 +140,7 @@ def connect(
         pair, num_pairs = source, fabric.num_hosts
 
     def spread(values: NDArray[Any], nothing: int = 0) -> NDArray[np.int32]:
-        """What there is for each operation, of what there is for those of `ops`."""
+        """Expand values of `ops` to all operations."""
         every = np.full(workload.num_ops, nothing, dtype=np.int32)
         every[ops] = values
         return every
@@ -156,20 +156,20 @@ def connect(
 def _with_ways_back(
     keys: NDArray[np.int64], route: NDArray[np.int32], hosts: int, lmc: int, bound: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
-    """The keys with those of the ways back, the routes among them, and the way back of each."""
+    """Add reverse routes: return all keys, the messages' routes, and the reverse of each route."""
     source, target = np.divmod(keys >> lmc, hosts)
-    every, place = numbered(np.concatenate([keys, (target * hosts + source) << lmc]), bound)
+    every, index = numbered(np.concatenate([keys, (target * hosts + source) << lmc]), bound)
     back = np.zeros(len(every), dtype=np.int32)
-    back[place[: len(keys)]] = place[len(keys) :]
-    return every, place[route], back
+    back[index[: len(keys)]] = index[len(keys) :]
+    return every, index[route], back
 
 
-def _turns(number: NDArray[np.int32], count: int) -> NDArray[np.int64]:
-    """How many of the same number stand before each."""
+def _rank_among_equals(number: NDArray[np.int32], count: int) -> NDArray[np.int64]:
+    """Return for each entry how many equal ones precede it."""
     offset, order = by_key(number, count)
-    turn = np.empty(len(number), dtype=np.int64)
-    turn[order] = np.arange(len(number)) - np.repeat(offset[:-1], np.diff(offset))
-    return turn
+    earlier = np.empty(len(number), dtype=np.int64)
+    earlier[order] = np.arange(len(number)) - np.repeat(offset[:-1], np.diff(offset))
+    return earlier
 
 
 def _offsets(
@@ -182,7 +182,7 @@ def _offsets(
     lmc: int,
     seed: int,
 ) -> NDArray[Any] | int:
-    """LID offset of each message, or of all."""
+    """Return the LID offset of each message, or one for all."""
     count = 1 << lmc
     if isinstance(lids, str):
         if lids not in get_args(Lids):

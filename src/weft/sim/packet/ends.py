@@ -1,4 +1,4 @@
-"""How runs of the packet level end: what is proved of them, and why nothing moves any more."""
+"""Ends of packet-level runs: conservation of packets and credits, and reasons for a deadlock."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from weft.sim.packet.network import PS_PER_NS
 from weft.sim.packet.state import State
 from weft.workload import Workload
 
-#: Buffers of a circle that a message names.
+#: Buffers of a cycle that a message names.
 _NAMED = 12
 
 
 class BrokenInvariant(WeftError):
-    """The simulation lost or made packets or credits: a fault of weft, not of what was given."""
+    """Packets or credits lost or created in the simulation: a defect of weft, not of its input."""
 
 
 def check_conservation(state: State) -> Mapping[str, int]:
-    """Prove that no packet and no credit was lost or made.
+    """Prove that no packet and no credit was lost or created.
 
-    Packets injected are those delivered and those in flight, and so are their bytes; of every
-    lane, credits that its sender has, those on their way back and those that packets hold are the
-    whole buffer.
+    Injected packets equal delivered packets plus those in flight, and so do their bytes. For each
+    lane, the sender's credits, the credits being returned and those that packets hold add up to
+    the buffer.
 
     Returns
     -------
     mapping
-        ``injected_packets``, ``delivered_packets``, ``in_flight_packets`` and the same of bytes;
-        credits in all and those held at the end.
+        ``injected_packets``, ``delivered_packets``, ``in_flight_packets`` and the same in bytes;
+        all credits, and those held at the end.
 
     Raises
     ------
     BrokenInvariant
-        Naming what does not add up.
+        If a sum is wrong; the message names it.
     """
     net, count, packets = state.net, state.net.count, state.net.calendar.packets
     lanes, returns, rules = net.lanes, net.credits.returns, net.rules
@@ -48,10 +48,10 @@ def check_conservation(state: State) -> Mapping[str, int]:
     free[net.calendar.free[: net.calendar.state["free"]]] = True
     back = np.zeros(len(lanes), dtype=np.int64)
     for row in np.flatnonzero(lanes["first_return"] >= 0):
-        place = int(lanes["first_return"][row])
-        while place >= 0:
-            back[row] += returns["credits"][place]
-            place = int(returns["next"][place])
+        index = int(lanes["first_return"][row])
+        while index >= 0:
+            back[row] += returns["credits"][index]
+            index = int(returns["next"][index])
     held = net.adapters.reordered["first_held"]
     for first in held[held >= 0]:
         slot = int(first)
@@ -64,13 +64,13 @@ def check_conservation(state: State) -> Mapping[str, int]:
     row = flying["link"].astype(np.int64) * rules["lanes"] + flying["lane"]
     inside = np.zeros(len(lanes), dtype=np.int64)
     np.add.at(inside, row, -(-wire // rules["credit_bytes"]))
-    whole = int(rules["buffer_credits"])
+    capacity = int(rules["buffer_credits"])
     total = lanes["credits"] + back + inside
-    wrong = np.flatnonzero(total != whole)
+    wrong = np.flatnonzero(total != capacity)
     if len(wrong):
         link, lane = divmod(int(wrong[0]), int(rules["lanes"]))
         raise BrokenInvariant(
-            f"link {link} lane {lane} has {total[wrong[0]]} credits in all instead of {whole}"
+            f"link {link} lane {lane} has {total[wrong[0]]} credits in all instead of {capacity}"
         )
     injected, delivered = int(count["serials"]), int(count["delivered"])
     bytes_in, bytes_out = int(count["injected_bytes"]), int(count["delivered_bytes"])
@@ -86,55 +86,55 @@ def check_conservation(state: State) -> Mapping[str, int]:
         "injected_bytes": bytes_in,
         "delivered_bytes": bytes_out,
         "in_flight_bytes": int(wire.sum()),
-        "credits": whole * len(total),
+        "credits": capacity * len(total),
         "held_credits": int(inside.sum() + back.sum()),
     }
 
 
 def explain(why: int, fabric: Fabric, routes: Routes, workload: Workload, state: State) -> str:
-    """Why a run cannot go on, in words, with the place."""
+    """Return why a run cannot continue, as text with the node or the buffers."""
     count = state.net.count
     now = f"{count['now_ps'] / PS_PER_NS:g} ns"
     if why == kernel.NO_WAY:
         row, op = int(count["fault_row"]), int(count["fault_op"])
         name = fabric.node_names[int(fabric.graph.row_node[row])]
         return (
-            f"the {routes.engine} routes of {fabric.name} lead no further at {name} for "
+            f"the {routes.engine} routes of {fabric.name} have no next link at {name} for "
             f"{workload.describe(op)}, after {now}"
         )
     if not count["in_flight"]:
         return deadlock_of_ranks(workload, state.ranks.posted, state.ranks.ended, now)
     _, wants, wants_vl, reason = state.buffers()
-    circle = deadlock_cycle(wants, wants_vl, reason)
+    cycle = deadlock_cycle(wants, wants_vl, reason)
     return (
-        f"the network is deadlocked after {now}: {count['in_flight']} packets cannot move by the "
-        f"{routes.engine} routes of {fabric.name}, because full buffers wait for each other in a "
-        f"circle: {_circle_text(circle, fabric, state)}"
+        f"the network is deadlocked after {now}: {count['in_flight']} packets on the "
+        f"{routes.engine} routes of {fabric.name} cannot move, because full buffers wait for each "
+        f"other in a cycle: {_cycle_text(cycle, fabric, state)}"
     )
 
 
 def deadlock_in_part(fabric: Fabric, state: State) -> str:
-    """The circle of full buffers that will never move, in a network that does elsewhere.
+    """Return the cycle of full buffers that will never move, in a network that moves elsewhere.
 
-    Looked for with one queue for each incoming link and lane: with one for each outgoing link a
-    buffer that waits may have others that do not.
+    Only for input queues (one for each incoming link and lane). With virtual output queues a
+    buffer whose first queue waits may have others that can proceed.
 
     Returns
     -------
-    str: each buffer and the one that it waits for; empty where there is no circle.
+    str: each buffer and the one that it waits for; empty without a cycle.
     """
     if state.net.rules["is_voq"]:
         return ""
     _, wants, wants_vl, reason = state.buffers()
-    # Credits on their way back would let a packet pass.
+    # A buffer to which credits are being returned is not blocked for good.
     lane = wants.astype(np.int64) * state.net.rules["lanes"] + wants_vl
     back = state.net.lanes["first_return"][np.maximum(lane, 0)] >= 0
-    circle = deadlock_cycle(wants, wants_vl, np.where(back, 0, reason))
-    return _circle_text(circle, fabric, state) if circle else ""
+    cycle = deadlock_cycle(wants, wants_vl, np.where(back, 0, reason))
+    return _cycle_text(cycle, fabric, state) if cycle else ""
 
 
-def _circle_text(circle: list[Buffer], fabric: Fabric, state: State) -> str:
-    """Buffers that wait for each other, in words."""
+def _cycle_text(cycle: list[Buffer], fabric: Fabric, state: State) -> str:
+    """Return text for buffers that wait for each other."""
 
     def named(link: int, lane: int) -> str:
         if link < fabric.num_links:
@@ -142,7 +142,7 @@ def _circle_text(circle: list[Buffer], fabric: Fabric, state: State) -> str:
         row = int(state.net.topology.links["head_row"][link])
         return f"the adapter of {fabric.node_names[int(fabric.graph.row_node[row])]} (VL {lane})"
 
-    said = ", which waits for ".join(named(*each) for each in circle[:_NAMED])
-    more = f", and so on over {len(circle)} buffers" if len(circle) > _NAMED else ""
-    closing = f", which waits for {named(*circle[0])}" if circle else ""
-    return f"the one behind {said}{more}{closing}"
+    names = ", which waits for ".join(named(*each) for each in cycle[:_NAMED])
+    more = f", and so on over {len(cycle)} buffers" if len(cycle) > _NAMED else ""
+    closing = f", which waits for {named(*cycle[0])}" if cycle else ""
+    return f"the one behind {names}{more}{closing}"

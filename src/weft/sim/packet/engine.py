@@ -1,4 +1,4 @@
-"""The packet level: run a workload over routes, packet by packet."""
+"""Packet level: run a workload over routes, packet by packet."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from weft.sim.packet.result import PacketResult
 from weft.sim.packet.state import State
 from weft.workload import Workload
 
-#: Seconds between two reports of progress, about.
+#: Approximate time between two reports of progress, seconds.
 REPORT_S = 0.2
 
 
 class StopRun(Exception):
-    """Ends a run when `progress` raises it: the result has what is known until then."""
+    """Exception of `progress` that stops a run; the result holds what was simulated until then."""
 
 
 def run_packets(
@@ -46,7 +46,7 @@ def run_packets(
     options: Mapping[str, Any],
     progress: Callable[[Progress], None] | None = None,
 ) -> PacketResult:
-    """Run a workload at the packet level, for `weft.simulate`, which checks what it is given.
+    """Run a workload at the packet level, for `weft.simulate`, which checks the arguments.
 
     Virtual cut-through, credits, lanes and arbitration: docs/packet-level.md states every rule.
     Times are whole picoseconds.
@@ -54,35 +54,35 @@ def run_packets(
     Parameters
     ----------
     fabric, routes, workload
-        What runs where.
+        The fabric, its routes and the workload.
     hosts
-        int32 [ranks].
+        int32 [ranks]: host of each rank.
     options
         Those of `weft.sim.options.RunSettings.packet`.
     progress
-        Called several times a second with how far the run has come. It may raise `StopRun`.
+        Called several times a second with the progress of the run. It may raise `StopRun`.
 
     Raises
     ------
     InputError
-        On a pair of hosts without a path, a lane without arbitration, times too long, or a run in
-        which nothing moves any more: ranks that wait for each other, named with what they wait
-        for, or a circle of full buffers, named too.
+        On a pair of hosts without a path, a lane without arbitration, times too long, or a
+        deadlock: the message names the ranks that wait for each other and their operations, or a
+        cycle of full buffers.
     NotApplicable
-        When policy and routes do not go together.
+        If the policy does not fit the routes.
     """
     check_options(options)
     hardware: Hardware = options["hardware"]
     policy, lids, max_time_ns = options["policy"], options["lids"], options["max_time_ns"]
     routes.check(fabric)
-    made = bind(policy, fabric, routes)
+    bound = bind(policy, fabric, routes)
     _check_lanes(routes, hardware)
     check_fabric_times(fabric, hardware)
     network = PacketNetwork.of(fabric, hardware, routes.num_vls)
     connections = connect(
         fabric, routes, network, workload, hosts, eager_bytes=options["eager_bytes"],
         handshake=options["handshake"], queue_pairs=hardware.queue_pairs,
-        per_pair=made.queue_pairs, both_ways=hardware.congestion_control is not None,
+        per_pair=bound.queue_pairs, both_ways=hardware.congestion_control is not None,
         ports=options["ports"], lids=lids, seed=options["seed"],
     )  # fmt: skip
     slowest = float(network.rate_gbps.min(initial=np.inf))
@@ -92,7 +92,7 @@ def run_packets(
     traced = _traced(options["trace"], workload)
     began = time.perf_counter()
     state = State.of(
-        workload, network, connections, hardware, made, options, routes.num_vls, traced
+        workload, network, connections, hardware, bound, options, routes.num_vls, traced
     )
     why, partial = _run(state, workload, progress, _wire_bytes(workload, hosts, hardware))
     took = time.perf_counter() - began
@@ -100,7 +100,7 @@ def run_packets(
         raise InputError(explain(why, fabric, routes, workload, state))
     if why == kernel.TIME_OUT and max_time_ns is None:
         raise InputError(
-            f"simulated time grows beyond {LONGEST_RUN_PS / 8.64e16:.0f} days, with "
+            f"simulated time exceeds {LONGEST_RUN_PS / 8.64e16:.0f} days, with "
             f"{int(state.ranks.count.arrived):,} of {len(workload.messages):,} messages "
             "arrived"
         )
@@ -108,22 +108,22 @@ def run_packets(
     complete = why == kernel.DONE and not partial
     return PacketResult(
         fabric=fabric, engine=routes.engine, workload=workload, host=hosts, hardware=hardware,
-        policy=policy, options=_told(options),
+        policy=policy, options=_recorded(options),
         network=network, connections=connections, **state.outcome(complete),
         complete=complete, conservation=conservation, run_s=took,
         deadlock="" if complete else deadlock_in_part(fabric, state),
     )  # fmt: skip
 
 
-def _told(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that a result has no other place for."""
+def _recorded(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that have no field of their own in a result."""
     lids = options["lids"]
-    told = {key: options[key] for key in options if key not in ("hardware", "policy", "trace")}
-    return {**told, "lids": lids if isinstance(lids, str) else "given"}
+    kept = {key: options[key] for key in options if key not in ("hardware", "policy", "trace")}
+    return {**kept, "lids": lids if isinstance(lids, str) else "given"}
 
 
 def _check_lanes(routes: Routes, hardware: Hardware) -> None:
-    """Refuse lanes that would never send."""
+    """Refuse lanes that arbitration never serves."""
     if hardware.vl_arbitration is None:
         return
     lanes = np.unique(np.asarray(routes.sl))
@@ -135,15 +135,15 @@ def _check_lanes(routes: Routes, hardware: Hardware) -> None:
     idle = sorted(set(used.tolist()) - hardware.vl_arbitration.lanes)
     if idle:
         level = [sl for sl in lanes.tolist() if idle[0] in routes.lanes.tables[:, sl]]
-        named = f"; SL {level[0]} maps to it" if level else ""
+        cause = f"; SL {level[0]} maps to it" if level else ""
         raise InputError(
             f"VL {idle[0]} is in neither table of lane arbitration with a weight above 0 and would "
-            f"never send{named}"
+            f"never send{cause}"
         )
 
 
 def _traced(trace: Any, workload: Workload) -> NDArray[np.uint8]:
-    """Which operations to trace; empty when none."""
+    """Return a mark for each operation to trace; empty without any."""
     if isinstance(trace, str) or not hasattr(trace, "__len__"):
         raise InputError(f"trace must be a list of operations, not {trace!r}")
     if not len(trace):
@@ -160,7 +160,7 @@ def _traced(trace: Any, workload: Workload) -> NDArray[np.uint8]:
 
 
 def _wire_bytes(workload: Workload, hosts: NDArray[Any], hardware: Hardware) -> int:
-    """Bytes of all data packets between hosts, headers included."""
+    """Return the bytes of all data packets between hosts, headers included."""
     ops = workload.messages
     away = hosts[workload.rank[ops]] != hosts[workload.peer[ops]]
     size = workload.size_bytes[ops][away].astype(np.int64)
@@ -174,7 +174,7 @@ def _run(
     progress: Callable[[Progress], None] | None,
     wire_bytes: int,
 ) -> tuple[int, bool]:
-    """Run to the end, looking at the buffers and reporting now and then.
+    """Run to the end, with snapshots of the buffers and reports of progress.
 
     Returns
     -------
@@ -191,7 +191,7 @@ def _run(
             now = Progress(
                 int(done.ended), workload.num_ops, int(done.arrived),
                 messages, float(count["now_ps"]) / PS_PER_NS,
-                # Control packets come on top of the data.
+                # Delivered bytes include control packets, wire_bytes only data.
                 min(count["delivered_bytes"] / wire_bytes, 1.0) if wire_bytes else None,
             )  # fmt: skip
         except KeyboardInterrupt:
@@ -204,6 +204,6 @@ def _run(
         if why != kernel.MORE:
             return why, False
         if state.cut_short:
-            continue  # it says nothing of how long so many instants take
+            continue  # too few instants to measure their speed
         took = max(time.perf_counter() - began, 1e-4)
         instants = int(min(max(instants * REPORT_S / took, 100), 4 * instants, 2**40))

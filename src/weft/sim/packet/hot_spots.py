@@ -1,4 +1,4 @@
-"""Congestion trees of a run: at a snapshot, summed over an interval, as frames and as text."""
+"""Congestion trees of a run at a snapshot or over an interval, as frames and as text."""
 
 from __future__ import annotations
 
@@ -29,48 +29,46 @@ if TYPE_CHECKING:
     from weft.sim.packet.snapshots import Snapshots
 
 HOT_SPOT_COLUMNS: Mapping[str, Column] = {
-    "tree": Column(pl.Int32, "", "Number of the tree, from 1."),
-    "link": Column(pl.Int32, "", "Its root: the directed link at which the waiting begins."),
-    "name": Column(pl.String, "", "Port that it leaves by and port that it goes to."),
-    "cause": Column(pl.String, "", "link, receiver, credits, port or circle; see `CAUSES`."),
-    "weight": Column(pl.Float64, "", "Share of the time that the tree is there; 1 in a snapshot."),
-    "utilisation": Column(pl.Float64, "", "Of the root, over the interval; see `link_series`."),
-    "buffers": Column(pl.Int64, "", "Nodes: buffers whose first packet waits for the root."),
-    "full": Column(pl.Int64, "", "Nodes that no packet fits into."),
-    "depth": Column(pl.Int64, "", "Depth of the deepest node."),
-    "hosts": Column(pl.Int64, "", "Hosts that cannot send by a link because its buffer is full."),
+    "tree": Column(pl.Int32, "", "Number of the tree, from 1"),
+    "link": Column(pl.Int32, "", "Root: the directed link at which congestion begins"),
+    "name": Column(pl.String, "", "Output port and input port of the root"),
+    "cause": Column(pl.String, "", "link, receiver, credits, port or circle; see `CAUSES`"),
+    "weight": Column(
+        pl.Float64, "", "Share of the time for which the tree exists (1 in a snapshot)"
+    ),
+    "utilisation": Column(pl.Float64, "", "Utilisation of the root (over the interval)"),
+    "buffers": Column(pl.Int64, "", "Nodes (buffers that wait for the root, also through others)"),
+    "full": Column(pl.Int64, "", "Nodes into which no packet fits"),
+    "depth": Column(pl.Int64, "", "Depth of the deepest node"),
+    "hosts": Column(pl.Int64, "", "Hosts that cannot send because the next buffer is full"),
     "messages": Column(
-        pl.Int64, "", "Messages of those hosts, posted and not arrived while it is there."
+        pl.Int64, "", "Messages of these hosts under way (posted, not arrived) with the tree"
     ),
     "elsewhere": Column(
-        pl.Int64, "", "Those to other hosts than the root's; null where it ends at no host."
+        pl.Int64, "", "Messages of these to other hosts than the root's (null: root not at a host)"
     ),
-    "wait_ns": Column(
-        pl.Float64, "ns", "Waits of the packets that left by the root or into its nodes."
-    ),
+    "wait_ns": Column(pl.Float64, "ns", "Total wait of packets sent on the root or into its nodes"),
 }
 
 NODE_COLUMNS: Mapping[str, Column] = {
-    "tree": Column(pl.Int32, "", "Number of the tree, from 1."),
-    "node": Column(pl.Int32, "", "Number in the tree: 0 is the root, a link, others are buffers."),
-    "parent": Column(pl.Int32, "", "Node that it waits for; null for the root."),
-    "depth": Column(pl.Int32, "", "Steps to the root."),
-    "link": Column(pl.Int32, "", "Directed link; the buffer is at its far end."),
-    "name": Column(pl.String, "", "Port that it leaves by and port that it goes to."),
-    "vl": Column(pl.Int32, "", "Lane; null for the root, which is a link."),
-    "host": Column(pl.String, "", "Host whose adapter sends into it; null elsewhere."),
-    "why": Column(
-        pl.String, "", "Why its first packet waits, most of the time; null for the root."
-    ),
-    "full": Column(pl.Boolean, "", "No packet fits into it, at least half of the time."),
-    "weight": Column(pl.Float64, "", "Share of the time that it is in the tree."),
+    "tree": Column(pl.Int32, "", "Number of the tree, from 1"),
+    "node": Column(pl.Int32, "", "Number in the tree (0: the root, a link; others: buffers)"),
+    "parent": Column(pl.Int32, "", "Node that it waits for (null: root)"),
+    "depth": Column(pl.Int32, "", "Steps to the root"),
+    "link": Column(pl.Int32, "", "Directed link (the buffer is at its far end)"),
+    "name": Column(pl.String, "", "Output port and input port of the link"),
+    "vl": Column(pl.Int32, "", "Virtual lane (null: root)"),
+    "host": Column(pl.String, "", "Host whose adapter sends into the buffer (null: none)"),
+    "why": Column(pl.String, "", "Most frequent reason of the wait (null: root)"),
+    "full": Column(pl.Boolean, "", "No packet fits in (at least half of the time)"),
+    "weight": Column(pl.Float64, "", "Share of the time for which it is in the tree"),
     "held_share": Column(
-        pl.Float64, "", "Credits taken of it over those it has, at the end; null for the root."
+        pl.Float64, "", "Share of its credits in use (end of the interval; null: root)"
     ),
-    "wait_ns": Column(pl.Float64, "ns", "Waits of the packets that left by this link and lane."),
+    "wait_ns": Column(pl.Float64, "ns", "Total wait of packets sent on the link and lane"),
 }
 
-#: Stands for the root where nodes are told apart by link and lane.
+#: The root in place of a (link, lane).
 _ROOT: Buffer = (-1, -1)
 
 
@@ -82,17 +80,17 @@ class HotSpots:
     result
         A run with snapshots.
     begin_ns, end_ns
-        With `end_ns` alone the last snapshot up to then, the last of all when it is left out.
-        With `begin_ns` all snapshots from then to `end_ns`, each standing for the time since the
-        one before: trees of one root are one, and each node's parent is the one that it waits for
-        longest.
+        With `end_ns` alone, the last snapshot up to that time; by default the last of all. With
+        `begin_ns`, all snapshots from there to `end_ns`, each weighted by the time since the
+        previous one: trees with the same root are merged, and a node's parent is the node that it
+        waits for longest.
     only
-        Numbers of the snapshots to look at among these, ascending; all when left out.
+        Numbers of the snapshots to use among these, ascending; all by default.
 
     Raises
     ------
     InputError
-        When the run has no snapshots, or none in that interval.
+        If the run has no snapshots, or none in that interval.
     """
 
     def __init__(
@@ -109,10 +107,10 @@ class HotSpots:
         first = last - 1 if begin_ns is None else int(np.searchsorted(time, begin_ns))
         if not 0 <= first < last:
             raise InputError(
-                f"there is no snapshot in that time; they are from {time[0]:g} to {time[-1]:g} ns"
+                f"no snapshot in that interval; snapshots are from {time[0]:g} to {time[-1]:g} ns"
             )
         self.result = result
-        #: Snapshots that were looked at, from the first on and before the last.
+        #: Range of the snapshots in use; `last` is exclusive.
         self.first, self.last = first, last
         numbers = [n for n in only or range(first, last) if first <= n < last]
         self.trees = trees_at(result, first) if begin_ns is None else summed_trees(result, numbers)
@@ -125,24 +123,24 @@ class HotSpots:
         self._sender, self._receiver = adapter_ends(result)
 
     def roots(self) -> pl.DataFrame:
-        """One row a tree; see `HOT_SPOT_COLUMNS`."""
+        """Return one row for each tree; see `HOT_SPOT_COLUMNS`."""
         rows = [self._row(number, tree) for number, tree in enumerate(self.trees)]
         return frame(
             HOT_SPOT_COLUMNS, {key: [row[key] for row in rows] for key in HOT_SPOT_COLUMNS}
         )
 
     def nodes(self) -> pl.DataFrame:
-        """One row a node, trees one after the other, roots first; see `NODE_COLUMNS`."""
+        """Return one row for each node, tree by tree, roots first; see `NODE_COLUMNS`."""
         rows = [row for number, tree in enumerate(self.trees) for row in self._nodes(number, tree)]
         return frame(NODE_COLUMNS, {key: [row[key] for row in rows] for key in NODE_COLUMNS})
 
     def text(self, most_trees: int = 10, most_nodes: int = 60) -> str:
-        """The trees in words, indented by depth.
+        """Return the trees as text, indented by depth.
 
         Parameters
         ----------
         most_trees, most_nodes
-            Trees, and nodes of each, that are written; how many more there are is said.
+            Most trees, and most nodes of each, in the text; the number of others is added.
         """
         if not self.trees:
             return "No congestion: no packet waits because of a full buffer."
@@ -157,18 +155,18 @@ class HotSpots:
     # -- one tree -------------------------------------------------------------------------------
 
     def hosts(self, tree: CongestionTree) -> NDArray[np.int64]:
-        """Hosts that cannot send because of this tree, ascending."""
+        """Return the hosts that cannot send because of this tree, ascending."""
         reached: NDArray[np.int64] = np.unique(self._sender[tree.link[tree.full]])
         return reached[reached >= 0]
 
     def _row(self, number: int, tree: CongestionTree) -> dict[str, Any]:
         result, work = self.result, self.result.workload
         hosts, ops = self.hosts(tree), self.result.workload.messages
-        # Under way at one of the moments at which the tree is there.
+        # Under way at one of the snapshots of the tree.
         posted, arrived = result.posted_ps[ops], result.arrived_ps[ops]
-        moments = snapshots_of(result).time_ps[list(tree.snapshots)]
-        since = np.searchsorted(moments, posted)
-        until = np.where(arrived < 0, len(moments), np.searchsorted(moments, arrived))
+        times = snapshots_of(result).time_ps[list(tree.snapshots)]
+        since = np.searchsorted(times, posted)
+        until = np.where(arrived < 0, len(times), np.searchsorted(times, arrived))
         under_way = (posted >= 0) & (since < until)
         mine = ops[under_way & np.isin(result.host[work.rank[ops]], hosts)]
         receiver = int(self._receiver[tree.root])
@@ -191,7 +189,7 @@ class HotSpots:
         }
 
     def _waits(self, tree: CongestionTree) -> NDArray[np.int64]:
-        """int64 [nodes], ps; 0 for a buffer of the root itself, as circles have it."""
+        """Return the waits of nodes in ps, int64 [nodes]; 0 on the root link (in cycles)."""
         waits: NDArray[np.int64] = self._wait_ps[tree.link, tree.vl]
         return np.where(tree.link == tree.root, 0, waits)
 
@@ -260,23 +258,23 @@ class HotSpots:
         order = depth_first(tree)
         for at in order[:most]:
             name = self.result.link_name(int(tree.link[at]))
-            said = [f"lane {tree.vl[at]}"] if lanes else []
-            said += [WHY_TEXT[tree.why[at]]]
-            said += ["full"] if tree.full[at] else []
-            said += [f"{_share(tree.weight[at])} of the time"] if several else []
-            lines.append("  " * (int(tree.depth[at]) + 1) + f"{name}  {', '.join(said)}")
+            facts = [f"lane {tree.vl[at]}"] if lanes else []
+            facts += [WHY_TEXT[tree.why[at]]]
+            facts += ["full"] if tree.full[at] else []
+            facts += [f"{_share(tree.weight[at])} of the time"] if several else []
+            lines.append("  " * (int(tree.depth[at]) + 1) + f"{name}  {', '.join(facts)}")
         if len(order) > most:
             lines.append(f"    and {len(order) - most:,} more buffers")
         return lines
 
 
 def snapshots_of(result: PacketResult) -> Snapshots:
-    """The snapshots of a run.
+    """Return the snapshots of a run.
 
     Raises
     ------
     InputError
-        When it took none.
+        If there are none.
     """
     if result.snapshots is None or not len(result.snapshots.time_ps):
         raise InputError("the run has no snapshots; give weft.simulate a snapshot_ns")
@@ -284,7 +282,7 @@ def snapshots_of(result: PacketResult) -> Snapshots:
 
 
 def adapter_ends(result: PacketResult) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """int64 [links] twice: host whose adapter each link leaves, and comes to; -1 at nodes.
+    """Return the host whose adapter each link leaves, and enters, int64 [links]; -1 for none.
 
     The links inside hosts that forward follow those of the fabric: for each such host the one from
     its adapter into its node, then the one back.
@@ -303,7 +301,7 @@ def adapter_ends(result: PacketResult) -> tuple[NDArray[np.int64], NDArray[np.in
 
 
 def trees_at(result: PacketResult, snapshot: int) -> list[CongestionTree]:
-    """Congestion trees of one snapshot; see `congestion_trees`.
+    """Return the congestion trees of one snapshot; see `congestion_trees`.
 
     Parameters
     ----------
@@ -333,16 +331,17 @@ def trees_at(result: PacketResult, snapshot: int) -> list[CongestionTree]:
 def summed_trees(
     result: PacketResult, numbers: Sequence[int], first: int = 0
 ) -> list[CongestionTree]:
-    """Congestion trees of some snapshots, summed by root; by weight, that of nodes added up.
+    """Return the congestion trees of several snapshots, merged by root, largest weight first.
 
     Parameters
     ----------
     result
         A run with snapshots.
     numbers
-        Of the snapshots, ascending. Each stands for the time since the one before among them.
+        Numbers of the snapshots, ascending. Each is weighted by the time since the previous one
+        among them.
     first
-        The first one stands for the time since the snapshot before this one.
+        Number of a snapshot; the first weight is the time since the snapshot before it.
     """
     time = snapshots_of(result).time_ps.astype(np.float64)
     before = time[first - 1] if first else 0.0
@@ -357,7 +356,7 @@ def summed_trees(
 
 
 def _sum(trees: Sequence[tuple[CongestionTree, float]]) -> CongestionTree:
-    """Trees of one root as one, in which every node keeps the heaviest way to the root."""
+    """Merge trees of one root; every node keeps the heaviest path to the root."""
     edges: dict[Buffer, dict[Buffer, float]] = {}
     sums: dict[Buffer, dict[tuple[str, int], float]] = {}
     causes: dict[str, float] = {}
@@ -375,7 +374,7 @@ def _sum(trees: Sequence[tuple[CongestionTree, float]]) -> CongestionTree:
                 ("wants_vl", int(tree.wants_vl[at])),
             ):
                 mine[fact] = mine.get(fact, 0.0) + span
-    # From the root on, always the heaviest edge to a node not yet reached.
+    # A maximum spanning tree from the root, by Prim's algorithm.
     depth, above = {_ROOT: 0}, {}
     heap = [(-weight, key, _ROOT) for key, weight in edges[_ROOT].items()]
     heapq.heapify(heap)
@@ -388,7 +387,7 @@ def _sum(trees: Sequence[tuple[CongestionTree, float]]) -> CongestionTree:
             if child not in depth:
                 heapq.heappush(heap, (-weight, child, key))
     order = sorted(above, key=lambda key: (depth[key], key))
-    number = {_ROOT: -1} | {key: place for place, key in enumerate(order)}
+    number = {_ROOT: -1} | {key: index for index, key in enumerate(order)}
 
     def mostly(key: Buffer, fact: str) -> int:
         shares = {value: weight for (name, value), weight in sums[key].items() if name == fact}
@@ -411,7 +410,7 @@ def _sum(trees: Sequence[tuple[CongestionTree, float]]) -> CongestionTree:
 
 
 def depth_first(tree: CongestionTree) -> list[int]:
-    """Nodes of a tree, each followed by those that wait for it; by number among siblings."""
+    """Return the nodes of a tree in depth-first order, siblings by number."""
     children: dict[int, list[int]] = {}
     for at, parent in enumerate(tree.parent.tolist()):
         children.setdefault(parent, []).append(at)

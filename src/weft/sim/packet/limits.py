@@ -1,4 +1,4 @@
-"""What is refused before a run: numbers whose sums would not fit into 64 bits of picoseconds."""
+"""Checks before a run: refuse numbers whose sums would not fit into 64 bits of picoseconds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weft.sim.packet.connections import Connections
 from weft.sim.packet.hardware import LONGEST_NS, Hardware
 from weft.workload import Workload
 
-#: Longest time of a run, and of one calculation, release or message that is alone: 26 and 13 days.
+#: Longest time of a run; of one calculation, release or message without contention: 26 and 13 days.
 LONGEST_RUN_PS, LONGEST_WAIT_PS = 2**61, 2**60
 #: Longest time of one packet on one link, 35 s: congestion control multiplies it by up to 2^14.
 LONGEST_PACKET_PS = 2**45
@@ -24,7 +24,7 @@ LONGEST_OPTIONS_NS = {
     "overhead_ns": LONGEST_NS, "local_latency_ns": LONGEST_NS,
     "max_time_ns": LONGEST_RUN_PS / 1000, "snapshot_ns": LONGEST_RUN_PS / 1000,
 }  # fmt: skip
-#: Packets of one connection have numbers of 31 bits.
+#: Most packets of one connection: their numbers have 31 bits.
 MOST_PACKETS = 2**31 - 1
 
 
@@ -34,7 +34,7 @@ def check_options(options: Mapping[str, Any]) -> None:
     Raises
     ------
     InputError
-        Naming the option.
+        If an option is too large; the message names it.
     """
     for name, longest in LONGEST_OPTIONS_NS.items():
         given = options[name]
@@ -46,12 +46,12 @@ def check_options(options: Mapping[str, Any]) -> None:
 
 
 def check_fabric_times(fabric: Fabric, hardware: Hardware) -> None:
-    """Refuse cables on which times grow too long.
+    """Refuse cables with too large a latency, and rates that are too low for a packet.
 
     Raises
     ------
     InputError
-        Naming the cable.
+        If a time is too long; the message names the cable.
     """
     latency = np.asarray(fabric.cable_latency_ns, dtype=np.float64)
     wrong = np.flatnonzero(~((latency >= 0) & (latency <= LONGEST_NS)))
@@ -61,20 +61,20 @@ def check_fabric_times(fabric: Fabric, hardware: Hardware) -> None:
             f"the cable {fabric.cable_name(cable)} has a latency of {latency[cable]:g} ns; "
             f"expected 0 to {LONGEST_NS:g}"
         )
-    whole = hardware.mtu_bytes + hardware.header_bytes
+    packet_bytes = hardware.mtu_bytes + hardware.header_bytes
     rate = np.asarray(fabric.link_rate_gbps, dtype=np.float64)
     with np.errstate(divide="ignore", over="ignore"):
-        slow = np.flatnonzero((rate > 0) & ~(8000.0 * whole / rate <= LONGEST_PACKET_PS))
+        slow = np.flatnonzero((rate > 0) & ~(8000.0 * packet_bytes / rate <= LONGEST_PACKET_PS))
     if len(slow):
         raise InputError(
             f"{fabric.link_name(int(slow[0]))} has a rate of {rate[slow[0]]:g} Gb/s, at which a "
-            f"packet of {whole} bytes takes more than {LONGEST_PACKET_PS / 1e12:.0f} s"
+            f"packet of {packet_bytes} bytes takes more than {LONGEST_PACKET_PS / 1e12:.0f} s"
         )
     memory = hardware.adapter_gbps
-    if memory is not None and not 8000.0 * whole / memory <= LONGEST_PACKET_PS:
+    if memory is not None and not 8000.0 * packet_bytes / memory <= LONGEST_PACKET_PS:
         raise InputError(
-            f"adapter_gbps is {memory:g}, at which a packet of {whole} bytes takes more than "
-            f"{LONGEST_PACKET_PS / 1e12:.0f} s"
+            f"adapter_gbps is {memory:g}, at which a packet of {packet_bytes} bytes takes more "
+            f"than {LONGEST_PACKET_PS / 1e12:.0f} s"
         )
 
 
@@ -90,7 +90,7 @@ def check_workload(
     Raises
     ------
     InputError
-        Naming the operation.
+        If an operation takes too long; the message names it.
     """
     for what, times in (("takes", workload.duration_ns), ("begins at", workload.release_ns)):
         long = np.flatnonzero(~(np.asarray(times) * 1000.0 <= LONGEST_WAIT_PS))
@@ -116,7 +116,7 @@ def check_workload(
         raise InputError(
             f"rank {workload.rank[op]} sends {of_connection[most]:.4g} packets to rank "
             f"{workload.peer[op]}; at most {MOST_PACKETS:,} are simulated, so choose a larger "
-            "mtu_bytes or less to send"
+            "mtu_bytes or smaller messages"
         )
 
 

@@ -1,4 +1,4 @@
-"""Routes of messages, as packets carry them: a LID, a run of links, or an endpoint to choose to."""
+"""Routes of messages in the form that packets carry: a LID, a run of links, or an endpoint."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from weft.routes.intermediates import routed_rows
 from weft.sim.packet.network import PacketNetwork, aligned
 from weft.sim.static.loads import Ports, host_flows
 
-#: Pairs whose ways are followed at once, when they are checked.
+#: Pairs whose paths are checked at a time.
 _CHECKED = 2**20
 
 
 @dataclass(frozen=True, eq=False)
 class Ways:
-    """Routes of pairs of hosts, and what nodes look up for them.
+    """Routes of pairs of hosts, and the tables of nodes for them.
 
     Parameters
     ----------
     kind, lane_kind
-        How packets find their way and their lanes, by `weft.kernels.packet.route`.
+        Kind of routes and of lane assignment, by `weft.kernels.packet.route`.
     routes
         `ROUTE` of each pair.
     tables
-        What nodes look up.
+        Tables of the nodes.
     """
 
     kind: int
@@ -55,23 +55,23 @@ def lay_ways(
     ports: Ports = "first",
     lid_offset: NDArray[Any] | int = 0,
 ) -> Ways:
-    """Routes between pairs of hosts.
+    """Return the routes between pairs of hosts.
 
     Parameters
     ----------
     fabric, routes, network
-        Where, and by which way.
+        The fabric, its routes and its links at the packet level.
     sources, destinations
-        Host numbers of equal length, no host its own destination.
+        Host numbers of equal length; no host is its own destination.
     ports, lid_offset
-        See `weft.sim.static.loads.host_flows`.
+        As in `weft.sim.static.loads.host_flows`.
 
     Raises
     ------
     InputError
-        When there is no path between two of the hosts.
+        If two of the hosts have no path.
     NotApplicable
-        When routes of this kind cannot be followed packet by packet.
+        If the packet level does not support routes of this kind.
     """
     routes.check(fabric)
     graph = fabric.graph
@@ -93,11 +93,11 @@ def lay_ways(
     set_id, set_offset = np.full((1, 1), -1, dtype=np.int32), np.zeros(1, dtype=np.int32)
     candidates = np.zeros(1, dtype=CANDIDATE)
     lids: NDArray[Any] = flows.lids if len(flows.lids) else end
-    way: NDArray[Any]
+    address: NDArray[Any]
     level = _levels(routes, row, lids)
     lane_kind = choice.KEEP if routes.lanes.is_uniform else choice.BY_PORTS
     if isinstance(routes, TableRoutes):
-        kind, way = kernel.TABLES, lids
+        kind, address = kernel.TABLES, lids
         _check_tables(fabric, routes, sources, destinations, flows)
         forwarding = routes.table
         if forwarding.dtype != np.uint8:
@@ -106,11 +106,11 @@ def lay_ways(
         kind = kernel.RUNS
         path = routes.find(fabric, start, end)
         _refuse(fabric, routes, sources, destinations, (path < 0) & (start != end))
-        way, runs = _runs(routes, graph.edge_link, path, last[end])
+        address, runs = _runs(routes, graph.edge_link, path, last[end])
         if routes.sl.ndim:
             level = routes.sl[path]
     elif isinstance(routes, CandidateRoutes):
-        kind, way = kernel.CANDIDATES, end
+        kind, address = kernel.CANDIDATES, end
         goal = graph.destination_row[end]
         if routes.num_intermediates:
             nowhere = ~routed_rows(fabric, routes)[goal, row]
@@ -124,12 +124,12 @@ def lay_ways(
             lane_kind = choice.BY_CANDIDATE
             candidates["lane"] = routes.set_lane
     else:
-        raise NotApplicable(f"{routes.engine} gives no ways to send packets by")
+        raise NotApplicable(f"the packet level does not support the routes of {routes.engine}")
     lanes = routes.lanes
     first = lanes.tables[0][level]
     index = lanes.index
     if not lanes.is_uniform:
-        # As the first switch's own port 0 would send to the host.
+        # The link into the first switch has its lane for in port 0 and the out port to the host.
         port = network.topology.links["head_port"][link]
         first = lanes.tables[index[lanes.base[row] + port], level]
     else:
@@ -139,17 +139,17 @@ def lay_ways(
         lane_rows["base"], lane_rows["ports"] = lanes.base, lanes.ports
     endpoints = np.zeros(len(last), dtype=ENDPOINT)
     endpoints["row"], endpoints["last_link"] = graph.destination_row, last
-    values = {"link": link, "address": way, "lane": first, "level": level}
+    values = {"link": link, "address": address, "lane": first, "level": level}
     tables = RouteTables(
         forwarding, runs, set_id, set_offset, candidates, endpoints, lanes.tables, index, lane_rows
     )
-    # None can be written: to the compiler those are types of their own.
+    # Read-only arrays have a type of their own for the compiler.
     fixed = (read_only(np.ascontiguousarray(each).view()) for each in tables)
     return Ways(kind, lane_kind, aligned(len(link), ROUTE, values), RouteTables(*fixed))
 
 
 def _levels(routes: Routes, row: NDArray[Any], lids: NDArray[Any]) -> NDArray[np.uint8]:
-    """Service level of each pair."""
+    """Return the service level of each pair."""
     sl = np.asarray(routes.sl, dtype=np.uint8)
     if sl.ndim == 2:
         return np.asarray(sl[row, lids])
@@ -161,7 +161,10 @@ def _levels(routes: Routes, row: NDArray[Any], lids: NDArray[Any]) -> NDArray[np
 def _runs(
     routes: PathRoutes, edge_link: NDArray[np.int32], path: NDArray[np.int32], last: NDArray[Any]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Where the links of each pair's path begin in one array of all, each with its last link."""
+    """Return the first index of each pair's path in one array of links, and that array.
+
+    Each path is followed by the link to its destination.
+    """
     known = path >= 0
     begin = np.where(known, routes.offset[path], 0)
     length = np.where(known, routes.offset[path + 1] - begin, 0)
@@ -169,8 +172,8 @@ def _runs(
     np.cumsum(length + 1, out=offset[1:])
     links = np.empty(offset[-1], dtype=np.int32)
     pair = np.repeat(np.arange(len(path)), length)
-    turn = np.arange(len(pair)) - np.repeat(np.cumsum(length) - length, length)
-    links[offset[pair] + turn] = edge_link[routes.edge[begin[pair] + turn]]
+    step = np.arange(len(pair)) - np.repeat(np.cumsum(length) - length, length)
+    links[offset[pair] + step] = edge_link[routes.edge[begin[pair] + step]]
     links[offset[1:] - 1] = last
     return offset[:-1], links
 
@@ -182,7 +185,7 @@ def _check_tables(
     destinations: NDArray[Any],
     flows: Flows,
 ) -> None:
-    """Follow every way once."""
+    """Refuse pairs whose path does not reach its destination."""
     lost = np.zeros(len(flows.sources), dtype=bool)
     for first in range(0, len(lost), _CHECKED):
         part = slice(first, first + _CHECKED)
@@ -197,7 +200,7 @@ def _refuse(
     destinations: NDArray[Any],
     lost: NDArray[np.bool_],
 ) -> None:
-    """Name the first pair that has no way."""
+    """Refuse pairs without a path; the message names the first one."""
     missing = np.flatnonzero(lost)
     if not len(missing):
         return

@@ -1,4 +1,4 @@
-"""Links, ports and queues of a fabric, as the packet level sees them."""
+"""Links, ports and queues of a fabric at the packet level."""
 
 from __future__ import annotations
 
@@ -22,52 +22,52 @@ CACHE_LINE = 64
 
 
 def picoseconds(nanoseconds: Any) -> NDArray[np.int64]:
-    """Times in whole ps, each rounded on its own."""
+    """Return times in whole ps, rounded to the nearest."""
     if not np.any(nanoseconds):
-        return np.zeros(np.shape(nanoseconds), dtype=np.int64)  # takes no memory
+        return np.zeros(np.shape(nanoseconds), dtype=np.int64)  # untouched zeros take no memory
     return np.rint(np.asarray(nanoseconds, dtype=np.float64) * PS_PER_NS).astype(np.int64)
 
 
 def aligned(count: int, dtype: Any, values: Mapping[str, Any] | None = None) -> NDArray[Any]:
-    """Records that begin where a cache line does, so that those of one share none.
+    """Return records aligned to a cache line, so that no record crosses one.
 
     Parameters
     ----------
     count
-        How many.
+        Number of records.
     dtype
         Their type.
     values
-        Of fields, for all or for each; the others are 0.
+        Values of fields, one for all records or one for each; the other fields are 0.
     """
     size = np.dtype(dtype).itemsize * count
     raw = np.zeros(size + CACHE_LINE, dtype=np.uint8)
     begin = -raw.ctypes.data % CACHE_LINE
-    made: NDArray[Any] = raw[begin : begin + size].view(dtype)
+    table: NDArray[Any] = raw[begin : begin + size].view(dtype)
     for name, value in (values or {}).items():
-        made[name] = value
-    return made
+        table[name] = value
+    return table
 
 
 @dataclass(frozen=True, eq=False)
 class PacketNetwork:
-    """Directed links with what lies at either end.
+    """Directed links and the nodes and ports at both ends.
 
-    The fabric's links come first, in their order; then for each host that forwards the link from
+    The fabric's links are first, in their order; then for each host that forwards the link from
     its adapter into the node and the one out of it.
 
     Parameters
     ----------
     num_fabric_links
-        Those of the fabric.
+        Number of the fabric's links.
     topology
-        Links as they are before anything has happened, and what they join.
+        Links in their initial state, and their ends.
     inject
-        int32 [rows]: link from the adapter of a host that forwards, -1 elsewhere.
+        int32 [rows]: link from the adapter of a host that forwards, -1 for other rows.
     num_queues
-        Queues of packets in all nodes.
+        Number of packet queues in all nodes.
     words
-        Words of 64 bits that hold a bit for every port.
+        64-bit words for a bit mask of a node's ports.
     """
 
     num_fabric_links: int
@@ -78,17 +78,17 @@ class PacketNetwork:
 
     @property
     def num_links(self) -> int:
-        """Links, those inside hosts included."""
+        """Number of links, those inside hosts included."""
         return len(self.topology.links)
 
     @property
     def rate_gbps(self) -> NDArray[np.float64]:
-        """float64 [links]."""
+        """Rate of each link, float64 [links]."""
         rate: NDArray[np.float64] = self.topology.kinds["rate_gbps"][self.topology.links["kind"]]
         return rate
 
     def link_name(self, fabric: Fabric, link: int) -> str:
-        """A link as people write it."""
+        """Return the name of a link."""
         if link < self.num_fabric_links:
             return fabric.link_name(link)
         ends = self.topology.links[link]
@@ -99,21 +99,21 @@ class PacketNetwork:
 
     @classmethod
     def of(cls, fabric: Fabric, hardware: Hardware, lanes: int) -> PacketNetwork:
-        """The network of a fabric.
+        """Return the network of a fabric.
 
         Parameters
         ----------
         fabric
-            Where packets go.
+            The fabric.
         hardware
-            What switches and adapters are like.
+            Settings of switches and adapters.
         lanes
             Virtual lanes in use.
 
         Raises
         ------
         InputError
-            On a link without a rate, or a node whose buffers hold more credits than are counted.
+            On a link without a rate, or a node whose buffers hold too many credits.
         """
         graph = fabric.graph
         forwarding = np.flatnonzero(graph.row_node >= fabric.num_switches).astype(np.int32)
@@ -189,28 +189,28 @@ class PacketNetwork:
 
 
 def _check_credits(fabric: Fabric, buffers: NDArray[np.int64], hardware: Hardware) -> None:
-    """Refuse buffers that hold too much in sum: all of a node's packets may want one lane.
+    """Refuse nodes whose buffers hold too many credits: all its packets may wait for one lane.
 
     Parameters
     ----------
     fabric
-        Where they are.
+        The fabric.
     buffers
-        int64 [rows]: those of each node.
+        int64 [rows]: number of buffers of each node.
     hardware
-        Its credits.
+        Settings with the credits of a buffer.
 
     Raises
     ------
     InputError
-        Naming the node.
+        If there are too many; the message names the node.
     """
     most = int(buffers.max(initial=0))
     if most * hardware.buffer_credits <= MAX_NODE_CREDITS:
         return
     name = fabric.node_names[int(fabric.graph.row_node[buffers.argmax()])]
     raise InputError(
-        f"the {most} buffers of {name} hold {hardware.buffer_credits:,} credits each; all those of "
-        f"a node may hold {MAX_NODE_CREDITS:,}, so choose a smaller buffer_bytes or a larger "
-        "credit_bytes"
+        f"the {most} buffers of {name} hold {hardware.buffer_credits:,} credits each; the buffers "
+        f"of a node may hold at most {MAX_NODE_CREDITS:,}, so choose a smaller buffer_bytes or a "
+        "larger credit_bytes"
     )

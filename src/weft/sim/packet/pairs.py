@@ -1,4 +1,4 @@
-"""Tables of pairs of whole numbers, as those of lane arbitration and of congestion control."""
+"""Tables of pairs of whole numbers, used by lane arbitration and congestion control."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import BeforeValidator
 
 
 def _entries(value: Any) -> Any:
-    """Entries of a table, which may stand in one text with commas."""
+    """Return the entries of a table, which may be one text with commas."""
     return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
 
 
@@ -19,38 +19,38 @@ Entries = Annotated[tuple[str, ...], BeforeValidator(_entries)]
 
 
 def pairs(given: Any, entry_is: str) -> tuple[tuple[int, int], ...]:
-    """Entries of a table, or text such as ``0:0,3:12``, as the subnet manager's options have it.
+    """Return the entries of a table given as pairs or as text in OpenSM's form ``0:0,3:12``.
 
     Parameters
     ----------
     given
         Pairs of whole numbers, or text.
     entry_is
-        What an entry is: "a lane and a weight".
+        Name of an entry in messages: "a lane and a weight".
 
     Raises
     ------
     ValueError
-        Naming the entry, on what is no pair of whole numbers.
+        If an entry is not a pair of whole numbers; the message names it.
     """
     entries = given.split(",") if isinstance(given, str) else given
     if not isinstance(entries, Iterable) or isinstance(entries, bytes | dict | set):
         raise ValueError(f"expected entries, each {entry_is}")
-    made = []
+    table = []
     for number, entry in enumerate(entries):
         parts = _parts(entry, text=isinstance(given, str))
         if len(parts) != 2 or not all(map(_is_whole, parts)):
             raise ValueError(f"entry {number} is {entry!r}; expected {entry_is}, two whole numbers")
-        made.append((int(parts[0]), int(parts[1])))
-    return tuple(made)
+        table.append((int(parts[0]), int(parts[1])))
+    return tuple(table)
 
 
 def _parts(entry: Any, *, text: bool) -> tuple[Any, ...]:
-    """What an entry is made of; nothing when it is no entry."""
+    """Return the parts of an entry; nothing if it is not an entry."""
     if text:
         parts = [part.strip() for part in entry.split(":")]
-        whole = all(part.isascii() and part.isdecimal() and len(part) < 10 for part in parts)
-        return tuple(map(int, parts)) if whole else ()
+        valid = all(part.isascii() and part.isdecimal() and len(part) < 10 for part in parts)
+        return tuple(map(int, parts)) if valid else ()
     return tuple(entry) if isinstance(entry, tuple | list | np.ndarray) else ()
 
 

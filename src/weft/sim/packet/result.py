@@ -1,4 +1,4 @@
-"""What a run of the packet level found."""
+"""Results of the packet level."""
 
 from __future__ import annotations
 
@@ -35,17 +35,21 @@ def alone_ps(
     route: NDArray[Any],
     size_bytes: NDArray[Any],
 ) -> NDArray[np.int64]:
-    """int64 [messages]: from a message's leaving to its arrival in an empty network.
+    """Return the time of each message from departure to arrival in an empty network.
 
-    Every packet follows the one before over each link as soon as rules 11, 12 and 18 let it, with
-    credits for all; buffers that hold fewer packets than a round trip takes make it longer.
+    Each packet follows the one before it on each link as soon as rules 11, 12 and 18 allow, with
+    credits for all; buffers smaller than the round trip of a credit make the real time longer.
 
     Parameters
     ----------
     network, ways, hardware
-        Of the run.
+        Those of the run.
     route, size_bytes
         int [messages].
+
+    Returns
+    -------
+    int64 [messages]
     """
     used, which = np.unique(route, return_inverse=True)
     topology = network.topology
@@ -60,119 +64,113 @@ def alone_ps(
 
 
 LINK_COLUMNS: Mapping[str, Column] = {
-    "link": Column(pl.Int32, "", "Directed link, in the order of `Fabric.links`; then in hosts."),
-    "name": Column(pl.String, "", "Port that it leaves by and port that it goes to."),
+    "link": Column(
+        pl.Int32, "", "Directed link (those of `Fabric.links`, then those inside hosts)"
+    ),
+    "name": Column(pl.String, "", "Output port and input port of the link"),
     "kind": Column(
         pl.String, "", "switch-switch, host-switch, switch-host, host-host, auxiliary or in-host"
     ),
-    "rate_gbps": Column(pl.Float64, "Gb/s", "Data rate."),
-    "packets": Column(pl.Int64, "", "Packets that left by it."),
-    "wire_bytes": Column(pl.Int64, "B", "Their bytes, headers included."),
+    "rate_gbps": Column(pl.Float64, "Gb/s", "Data rate"),
+    "packets": Column(pl.Int64, "", "Packets sent on the link"),
+    "wire_bytes": Column(pl.Int64, "B", "Bytes of these packets (headers included)"),
     "utilisation": Column(
-        pl.Float64, "", "Part of the time, from 0 to the end, that packets left; null if 0 ns."
+        pl.Float64, "", "Part of the run for which the link carried packets (null: run of 0 ns)"
     ),
     "mean_wait_ns": Column(
         pl.Float64,
         "ns",
-        "Mean time from when a packet could have left with nothing in its way until it left; null "
-        "without packets.",
+        "Mean wait of packets beyond the earliest departure on an idle link (null: no packets)",
     ),
 }
 
 QUEUE_COLUMNS: Mapping[str, Column] = {
     "link": LINK_COLUMNS["link"],
     "name": LINK_COLUMNS["name"],
-    "vl": Column(pl.Int32, "", "Virtual lane."),
-    "packets": Column(pl.Int64, "", "Packets that left by this link on this lane."),
+    "vl": Column(pl.Int32, "", "Virtual lane"),
+    "packets": Column(pl.Int64, "", "Packets sent on the link and lane"),
     "wire_bytes": LINK_COLUMNS["wire_bytes"],
     "mean_wait_ns": LINK_COLUMNS["mean_wait_ns"],
 }
 
 HOP_COLUMNS: Mapping[str, Column] = {
-    "message": Column(pl.Int64, "", "Operation that sends the message."),
-    "packet": Column(pl.Int64, "", "Number of the packet in its connection; -1 for notifications."),
-    "link": Column(pl.Int32, "", "Directed link that it left by."),
+    "message": Column(pl.Int64, "", "Operation that sends the message"),
+    "packet": Column(pl.Int64, "", "Number of the packet in its connection (-1: notification)"),
+    "link": Column(pl.Int32, "", "Directed link of the hop"),
     "name": LINK_COLUMNS["name"],
-    "vl": Column(pl.Int32, "", "Virtual lane on it."),
-    "ready_ns": Column(pl.Float64, "ns", "When it could have left with nothing in its way."),
-    "left_ns": Column(pl.Float64, "ns", "When its first byte left."),
-    "gone_ns": Column(pl.Float64, "ns", "When its last byte had left."),
-    "wait_ns": Column(pl.Float64, "ns", "From ready to left."),
+    "vl": Column(pl.Int32, "", "Virtual lane on the link"),
+    "ready_ns": Column(pl.Float64, "ns", "Earliest departure (on an idle link)"),
+    "left_ns": Column(pl.Float64, "ns", "Departure of the first byte"),
+    "gone_ns": Column(pl.Float64, "ns", "Departure of the last byte"),
+    "wait_ns": Column(pl.Float64, "ns", "Wait (left_ns - ready_ns)"),
     "behind_ns": Column(
-        pl.Float64,
-        "ns",
-        "The part of it in which other packets of its queue were in front of it; 0 in adapters.",
+        pl.Float64, "ns", "Part of the wait behind other packets of its queue (0 in adapters)"
     ),
 }
 
 REORDER_COLUMNS: Mapping[str, Column] = {
-    "connection": Column(pl.Int32, "", "Connection: one direction of a queue pair."),
-    "source_rank": Column(pl.Int32, "", "Rank that sends."),
-    "destination_rank": Column(pl.Int32, "", "Rank that receives."),
-    "messages": Column(pl.Int64, "", "Messages sent over it."),
-    "packets": Column(pl.Int64, "", "Packets that these have."),
+    "connection": Column(pl.Int32, "", "Connection (one direction of a queue pair)"),
+    "source_rank": Column(pl.Int32, "", "Sending rank"),
+    "destination_rank": Column(pl.Int32, "", "Receiving rank"),
+    "messages": Column(pl.Int64, "", "Messages of the connection"),
+    "packets": Column(pl.Int64, "", "Packets of these messages"),
     "overtook_packets": Column(
-        pl.Int64, "", "Packets that came before one sent earlier, answers of rendez-vous included."
+        pl.Int64, "", "Packets that overtook an earlier one (answers of rendez-vous included)"
     ),
     "most_held_bytes": Column(
-        pl.Int64, "B", "Most bytes, with headers, that the receiver kept of such packets at a time."
+        pl.Int64, "B", "Largest reorder buffer at the receiver (headers included)"
     ),
-    "kept_ns": Column(
-        pl.Float64,
-        "ns",
-        "From when such packets had arrived to when all sent before them had, added up.",
-    ),
-    "most_kept_ns": Column(pl.Float64, "ns", "The longest of these times."),
+    "kept_ns": Column(pl.Float64, "ns", "Total time of such packets in the reorder buffer"),
+    "most_kept_ns": Column(pl.Float64, "ns", "Longest of these times"),
 }
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PacketResult(Replay):
-    """What happened, packet by packet: times in whole ps, counters of every link and lane.
+    """Result of a packet-level run: times in whole ps, counters of every link and lane.
 
     Parameters
     ----------
     fabric, engine, workload, hardware, policy, options
-        What ran, and how; `engine` made the routes.
+        The arguments of the run; `engine` is the name of the routes' engine.
     host
-        int32 [ranks].
+        int32 [ranks]: host of each rank.
     network, connections
-        Links, and which route, connection and queue pair each message used.
+        Links, and the route, connection and queue pair of each message.
     posted_ps, ended_ps
-        int64 [ops]: begin and end of every operation, -1 where it did not happen.
+        int64 [ops]: start and end of every operation, -1 if it did not happen.
     left_ps, arrived_ps
-        int64 [ops]: of every message, when its first byte left and all of it had arrived.
+        int64 [ops]: departure of the first byte and arrival of the last byte of every message.
     end_ps
         Simulated time at the end.
     complete
-        False when the run was stopped before all had ended.
+        False if the run was stopped before everything had ended.
     deadlock
-        Of a run that was stopped: full buffers that wait for each other in a circle and will
-        for good, while packets moved elsewhere; empty where none do. Looked for with
-        ``queues="input"``.
+        Of a stopped run: a cycle of full buffers that wait for each other for good while packets
+        move elsewhere; empty without one. Only detected with ``queues="input"``.
     num_vls
-        Virtual lanes.
+        Number of virtual lanes.
     packets, wire_bytes, wait_ps
-        int64 [links, lanes]: packets that left by each link and lane, their bytes, and how long
-        they waited after they could have left with nothing in the way.
+        int64 [links, lanes]: packets sent on each link and lane, their bytes, and their waits
+        beyond the earliest departure on an idle link.
     busy_ps
-        int64 [links]: how long packets took to leave by it.
+        int64 [links]: time for which the link carried packets.
     held_bytes, overtook
-        int64 [connections]: most bytes that a receiver kept because packets sent before were not
-        there, and packets that it kept.
+        int64 [connections]: largest reorder buffer at the receiver, and the number of packets that
+        were in it because an earlier one had not arrived.
     kept_ps, most_kept_ps
-        int64 [connections]: from when these had arrived to when all before them had, added up and
-        the longest; of those that are still kept at the end of a run that was stopped, nothing.
+        int64 [connections]: total and longest time of these packets in the reorder buffer; without
+        those that are still in it when a run is stopped.
     conservation
         Packets and bytes injected, delivered and in flight.
     snapshots
-        Of all buffers, when they were asked for.
+        Snapshots of all buffers; None without `snapshot_ns`.
     congestion
-        What congestion control did, when there was one.
+        Counters of congestion control; None without it.
     hop
         `weft.kernels.packet.records.HOP` of each hop of traced messages.
     num_hops, num_events, run_s
-        Packets times links, events of the loop, and the time that the simulation took.
+        Hops of all packets, events of the loop, and wall-clock time of the simulation.
     """
 
     fabric: Fabric
@@ -210,7 +208,7 @@ class PacketResult(Replay):
 
     @property
     def posted_ns(self) -> NDArray[np.float64]:
-        """`posted_ps` in ns, -1 where it did not happen."""
+        """`posted_ps` in ns, -1 for operations that did not happen."""
         return _ns(self.posted_ps)
 
     @property
@@ -231,16 +229,16 @@ class PacketResult(Replay):
     @property
     def reorders(self) -> bool:
         """Whether packets of a connection may overtake each other."""
-        entry, given = policies.parse(self.policy)
-        made = entry.function(**policies.bind(entry, given))
-        return made.reorders or self.connections.several_ways
+        entry, options = policies.parse(self.policy)
+        policy = entry.function(**policies.bind(entry, options))
+        return policy.reorders or self.connections.several_ways
 
     def link_name(self, link: int) -> str:
-        """A directed link, those inside hosts included."""
+        """Return the name of a directed link, those inside hosts included."""
         return self.network.link_name(self.fabric, link)
 
     def links(self) -> pl.DataFrame:
-        """One row a directed link; see `LINK_COLUMNS`."""
+        """Return one row for each directed link; see `LINK_COLUMNS`."""
         links = self.network.num_links
         kinds = link_kinds(self.fabric).tolist() + ["in-host"] * (links - self.fabric.num_links)
         packets = self.packets.sum(1)
@@ -259,7 +257,7 @@ class PacketResult(Replay):
         )
 
     def queues(self) -> pl.DataFrame:
-        """One row a link and lane that packets left by; see `QUEUE_COLUMNS`."""
+        """Return one row for each link and lane that carried packets; see `QUEUE_COLUMNS`."""
         link, lane = np.nonzero(self.packets)
         return frame(
             QUEUE_COLUMNS,
@@ -274,10 +272,9 @@ class PacketResult(Replay):
         )
 
     def reordering(self) -> pl.DataFrame:
-        """One row a connection that messages went over; see `REORDER_COLUMNS`.
+        """Return one row for each connection with messages; see `REORDER_COLUMNS`.
 
-        Rows of policies that keep packets in order say 0, where messages of a connection go by
-        one route.
+        All counts are 0 if the policy keeps packets in order and each connection has one route.
         """
         work, lines = self.workload, self.connections
         ops = work.messages[lines.route[work.messages] != program.LOCAL]
@@ -301,19 +298,19 @@ class PacketResult(Replay):
         )
 
     def throttling(self) -> pl.DataFrame:
-        """One row a queue pair that congestion control may slow down; see `THROTTLING_COLUMNS`.
+        """Return one row for each queue pair between hosts; see `THROTTLING_COLUMNS`.
 
         Raises
         ------
         NotApplicable
-            When the hardware has no congestion control.
+            If the hardware has no congestion control.
         """
         if self.congestion is None:
             raise NotApplicable("the hardware of this run has no congestion control")
         return throttling(self.congestion, self.connections, self.workload, self.host)
 
     def hops(self) -> pl.DataFrame:
-        """One row a packet and link of the traced messages, by time; see `HOP_COLUMNS`."""
+        """Return one row for each hop of packets of traced messages, by time; see `HOP_COLUMNS`."""
         hop = self.hop
         return frame(
             HOP_COLUMNS,
@@ -332,9 +329,9 @@ class PacketResult(Replay):
         )
 
     def alone_ns(self) -> NDArray[np.float64]:
-        """float64 [messages]: time from leaving to arrival if nothing else were there.
+        """Return the zero-load time of each message from departure to arrival, float64 [messages].
 
-        Of a message whose route leaves a choice, over the first candidate at each node.
+        Where routes leave a choice, the path follows the first candidate at each node.
         """
         from weft.sim.packet.result import alone_ps
 
@@ -355,5 +352,5 @@ class PacketResult(Replay):
 
 
 def _ns(times_ps: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Times in ns, -1 where there is none."""
+    """Return times in ns, -1 for none."""
     return np.where(times_ps < 0, -1.0, times_ps / 1000)

@@ -1,7 +1,7 @@
 """Utilisation, waits and buffers of a run over time, from its snapshots, as tidy frames.
 
-Each snapshot after time 0 closes an interval that the one before, or time 0, opens. Packets, their
-bytes and their waits count in the interval in which they began to leave.
+Each snapshot after time 0 ends an interval that begins at the previous snapshot or at time 0.
+Packets, their bytes and their waits count in the interval in which they began to leave.
 """
 
 from __future__ import annotations
@@ -24,82 +24,82 @@ if TYPE_CHECKING:
     from weft.sim.packet.result import PacketResult
 
 _INTERVAL: dict[str, Column] = {
-    "begin_ns": Column(pl.Float64, "ns", "Begin of the interval: the snapshot before, or 0."),
-    "end_ns": Column(pl.Float64, "ns", "Its end: the snapshot."),
+    "begin_ns": Column(pl.Float64, "ns", "Start of the interval (the previous snapshot, or 0)"),
+    "end_ns": Column(pl.Float64, "ns", "End of the interval (the snapshot)"),
 }
 _TRAFFIC: dict[str, Column] = {
-    "wire_bytes": Column(pl.Int64, "B", "Of packets that left in the interval, headers included."),
-    "throughput_gbps": Column(pl.Float64, "Gb/s", "Those over the length of the interval."),
+    "wire_bytes": Column(
+        pl.Int64, "B", "Bytes of packets that left in the interval (headers included)"
+    ),
+    "throughput_gbps": Column(pl.Float64, "Gb/s", "Those bytes over the length of the interval"),
     "wait_ns": Column(
         pl.Float64,
         "ns",
-        "Waits of these packets, added up: from the first moment at which nothing but others held "
-        "them back to when they left.",
+        "Total wait of these packets (from the time at which only other packets delayed them to "
+        "their departure)",
     ),
     "waiting": Column(
-        pl.Float64, "packets", "Those waits over the interval: how many waited on average."
+        pl.Float64, "packets", "Mean number of waiting packets (total wait over the interval)"
     ),
 }
 
 #: Columns of `link_series`, one row for each interval and directed link.
 LINK_SERIES_COLUMNS: Mapping[str, Column] = _INTERVAL | {
-    "link": Column(pl.Int32, "", "Directed link; those inside hosts that forward come last."),
-    "name": Column(pl.String, "", "Port that it leaves by and port that it goes to."),
+    "link": Column(pl.Int32, "", "Directed link (those inside forwarding hosts are last)"),
+    "name": Column(pl.String, "", "Output port and input port of the link"),
     "utilisation": Column(
-        pl.Float64,
-        "",
-        "Part of the interval in which packets were leaving by it.",
+        pl.Float64, "", "Part of the interval for which the link carried packets"
     ),
     **_TRAFFIC,
     "held_share": Column(
         pl.Float64,
         "",
-        "Credits taken of the buffers at its far end over those they have, when the interval ends.",
+        "Share of credits in use of the buffers at its far end (end of the interval)",
     ),
 }
 
 #: Columns of `cable_series`, one row for each interval and cable.
 CABLE_SERIES_COLUMNS: Mapping[str, Column] = _INTERVAL | {
-    "cable": Column(pl.Int32, "", "Cable: links 2c and 2c + 1."),
-    "name": Column(pl.String, "", "Ports that it joins."),
-    "utilisation": Column(pl.Float64, "", "Of the direction that is busier in the interval."),
-    "forth": Column(pl.Float64, "", "Utilisation of link 2c."),
-    "back": Column(pl.Float64, "", "Utilisation of link 2c + 1."),
+    "cable": Column(pl.Int32, "", "Cable c (links 2c and 2c + 1)"),
+    "name": Column(pl.String, "", "Both ports of the cable"),
+    "utilisation": Column(
+        pl.Float64, "", "Utilisation (of the direction that is busier in the interval)"
+    ),
+    "forth": Column(pl.Float64, "", "Utilisation of link 2c"),
+    "back": Column(pl.Float64, "", "Utilisation of link 2c + 1"),
     **_TRAFFIC,
     "held_share": Column(
-        pl.Float64,
-        "",
-        "Credits taken over those there are, of the fuller end, when the interval ends.",
+        pl.Float64, "", "Share of credits in use at the fuller end (end of the interval)"
     ),
 }
 
 #: Columns of `queue_series`, one row for each interval, directed link and lane.
 QUEUE_SERIES_COLUMNS: Mapping[str, Column] = _INTERVAL | {
-    "link": Column(pl.Int32, "", "Directed link."),
-    "name": Column(pl.String, "", "Port that it leaves by and port that it goes to."),
-    "vl": Column(pl.Int32, "", "Lane."),
+    "link": Column(pl.Int32, "", "Directed link"),
+    "name": Column(pl.String, "", "Output port and input port of the link"),
+    "vl": Column(pl.Int32, "", "Virtual lane"),
     **_TRAFFIC,
     "held_credits": Column(
-        pl.Int64, "", "Credits taken of the buffer at its far end, when the interval ends."
+        pl.Int64, "", "Credits in use of the buffer at its far end (end of the interval)"
     ),
-    "held_share": Column(pl.Float64, "", "Those over all that the buffer has."),
+    "held_share": Column(pl.Float64, "", "Share of that buffer's credits in use"),
     "wants_link": Column(
-        pl.Int32, "", "Link by which that buffer's first packet wants to leave; null if none waits."
+        pl.Int32, "", "Output link that the buffer's first packet waits for (null: none waits)"
     ),
-    "wants_vl": Column(pl.Int32, "", "Its lane there; null if none waits."),
-    "why": Column(pl.String, "", "Why it waits; null if none does."),
+    "wants_vl": Column(pl.Int32, "", "Virtual lane on that link (null: none waits)"),
+    "why": Column(pl.String, "", "Reason of the wait (null: none waits)"),
 }
 
 
 def link_series(result: PacketResult, links: ArrayLike | None = None) -> pl.DataFrame:
-    """Directed links over time.
+    """Return a table of directed links over time.
 
     Parameters
     ----------
     result
         A run with snapshots.
     links
-        Directed links to tell of; all when left out.
+        Directed links to list; all by default.
 
     Returns
     -------
@@ -109,7 +109,7 @@ def link_series(result: PacketResult, links: ArrayLike | None = None) -> pl.Data
     Raises
     ------
     InputError
-        When the run has no snapshots, or a link does not exist.
+        If the run has no snapshots, or a link does not exist.
     """
     chosen = _links(result, links)
     shots = _after_start(result)
@@ -132,14 +132,14 @@ def link_series(result: PacketResult, links: ArrayLike | None = None) -> pl.Data
 
 
 def cable_series(result: PacketResult, cables: ArrayLike | None = None) -> pl.DataFrame:
-    """Cables over time, both directions together.
+    """Return a table of cables over time, both directions together.
 
     Parameters
     ----------
     result
         A run with snapshots.
     cables
-        Cables to tell of; all when left out.
+        Cables to list; all by default.
 
     Returns
     -------
@@ -149,7 +149,7 @@ def cable_series(result: PacketResult, cables: ArrayLike | None = None) -> pl.Da
     Raises
     ------
     InputError
-        When the run has no snapshots, or a cable does not exist.
+        If the run has no snapshots, or a cable does not exist.
     """
     fabric, shots = result.fabric, _after_start(result)
     chosen = _numbers(cables, fabric.num_cables, "cable")
@@ -178,14 +178,14 @@ def cable_series(result: PacketResult, cables: ArrayLike | None = None) -> pl.Da
 
 
 def queue_series(result: PacketResult, links: ArrayLike | None = None) -> pl.DataFrame:
-    """Queues onto links and the buffers at their far ends over time, lane by lane.
+    """Return a table of queues onto links and of the buffers at their far ends over time, by lane.
 
     Parameters
     ----------
     result
         A run with snapshots.
     links
-        Directed links to tell of; all when left out.
+        Directed links to list; all by default.
 
     Returns
     -------
@@ -195,7 +195,7 @@ def queue_series(result: PacketResult, links: ArrayLike | None = None) -> pl.Dat
     Raises
     ------
     InputError
-        When the run has no snapshots, or a link does not exist.
+        If the run has no snapshots, or a link does not exist.
     """
     chosen = _links(result, links)
     shots, lanes = _after_start(result), result.num_vls
@@ -230,14 +230,14 @@ def queue_series(result: PacketResult, links: ArrayLike | None = None) -> pl.Dat
 
 
 def _after_start(result: PacketResult) -> Snapshots:
-    """The snapshots but one at time 0, which closes no interval and from which counters grow."""
+    """Return the snapshots after time 0: each is the end of an interval."""
     shots = snapshots_of(result)
     later = shots.time_ps > 0
     return Snapshots(**{each.name: getattr(shots, each.name)[later] for each in fields(Snapshots)})
 
 
 def _where(there: pl.Series, values: pl.Series) -> pl.Series:
-    """The values, null where they are not there."""
+    """Return the values, null where the mask is false."""
     return values.zip_with(there, pl.Series([None], dtype=values.dtype))
 
 
@@ -271,19 +271,19 @@ def _names(result: PacketResult, links: NDArray[np.int64], times: int) -> pl.Ser
 def _intervals(
     result: PacketResult, rows: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Begin, end and length in ns, each repeated for so many rows."""
+    """Return start, end and length of the intervals in ns, each repeated for `rows` rows."""
     end = _after_start(result).time_ps / 1e3
     begin = np.concatenate(([0.0], end[:-1]))
     return np.repeat(begin, rows), np.repeat(end, rows), np.repeat(end - begin, rows)
 
 
 def _growth(counter: NDArray[Any]) -> NDArray[Any]:
-    """What a counter grew by in each interval; it begins at 0."""
+    """Return the increase of a counter in each interval, from 0 at the start."""
     return np.diff(counter, axis=0, prepend=np.zeros_like(counter[:1]))
 
 
 def _over(values: NDArray[Any], span: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Quotients, null where the interval has no length."""
+    """Return the values over the lengths of their intervals, NaN for length 0."""
     out = np.full(len(values), np.nan)
     np.divide(values, span, out=out, where=span > 0)
     return out

@@ -1,4 +1,4 @@
-"""All buffers of a network at some moments of a run."""
+"""Snapshots of all buffers of a network during a run."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, eq=False)
 class Snapshots:
-    """What buffers held, what waited for what, and what links had carried, at some moments.
+    """Contents of buffers, what they wait for, and counters of links, at several times.
 
     Parameters
     ----------
     time_ps
-        int64 [moments].
+        int64 [snapshots].
     held
-        int32 [moments, links, lanes]: credits taken of the buffer at the far end of each link, by
-        packets that are in it or on their way to it, or not back yet.
+        int32 [snapshots, links, lanes]: credits in use of the buffer at the far end of each link:
+        by packets in it or on the link to it, or being returned.
     wire_bytes, wait_ps
-        int64 [moments, links, lanes]: counters up to then.
+        int64 [snapshots, links, lanes]: counters since the start.
     busy_ps
-        int64 [moments, links]: how long packets had been leaving, up to then.
+        int64 [snapshots, links]: time for which the link carried packets since the start.
     wants, wants_vl
-        int32, int8 [moments, links, lanes]: link and lane by which the first packet of the buffer
-        at the far end of each link waits to leave, of several queues the one that waits longest;
-        -1 where nothing waits.
+        int32, int8 [snapshots, links, lanes]: output link and lane that the first packet of the
+        buffer at the far end of each link waits for; with several queues, that of the longest wait;
+        -1 if nothing waits.
     why
-        uint8 [moments, links, lanes]: what it waits for, by `weft.kernels.packet.view`.
+        uint8 [snapshots, links, lanes]: reason of the wait, by `weft.kernels.packet.view`.
     """
 
     time_ps: NDArray[np.int64]

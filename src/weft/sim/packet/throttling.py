@@ -1,4 +1,4 @@
-"""Whom congestion control slowed down, by queue pair."""
+"""Table of the queue pairs that congestion control slowed down."""
 
 from __future__ import annotations
 
@@ -15,15 +15,13 @@ from weft.sim.packet.connections import Connections
 from weft.workload import Workload
 
 THROTTLING_COLUMNS: Mapping[str, Column] = {
-    "queue_pair": Column(pl.Int32, "", "Queue pair, one direction of it."),
-    "source_host": Column(pl.Int32, "", "Host that sends."),
-    "destination_host": Column(pl.Int32, "", "Host that receives; null when there are several."),
-    "marked_packets": Column(pl.Int64, "", "Its packets that arrived marked (FECN)."),
-    "notifications": Column(pl.Int64, "", "Notifications that came back for them (BECN)."),
+    "queue_pair": Column(pl.Int32, "", "Queue pair (one direction)"),
+    "source_host": Column(pl.Int32, "", "Sending host"),
+    "destination_host": Column(pl.Int32, "", "Receiving host (null: several)"),
+    "marked_packets": Column(pl.Int64, "", "Arrived packets with a mark (FECN)"),
+    "notifications": Column(pl.Int64, "", "Notifications received for them (BECN)"),
     "held_back_ns": Column(
-        pl.Float64,
-        "ns",
-        "How long it had something to send and waited for an injection rate delay.",
+        pl.Float64, "ns", "Time with packets to send that waited for an injection rate delay"
     ),
 }
 
@@ -31,22 +29,22 @@ THROTTLING_COLUMNS: Mapping[str, Column] = {
 def throttling(
     record: CongestionRecord, connections: Connections, workload: Workload, host: NDArray[np.int32]
 ) -> pl.DataFrame:
-    """One row a queue pair that sends something between hosts; see `THROTTLING_COLUMNS`.
+    """Return one row for each queue pair that sends between hosts; see `THROTTLING_COLUMNS`.
 
     Parameters
     ----------
     record
-        What congestion control did.
+        Counters of congestion control.
     connections, workload
-        What ran.
+        Those of the run.
     host
-        int32 [ranks].
+        int32 [ranks]: host of each rank.
     """
     ops = np.flatnonzero(connections.route != program.LOCAL)
-    pairs, first, place = np.unique(connections.pair[ops], return_index=True, return_inverse=True)
+    pairs, first, index = np.unique(connections.pair[ops], return_index=True, return_inverse=True)
     target = host[workload.peer[ops]]
     several = np.zeros(len(pairs), dtype=bool)
-    several[place[target != target[first][place]]] = True
+    several[index[target != target[first][index]]] = True
     goals = [None if many else int(goal) for goal, many in zip(target[first], several, strict=True)]
     return frame(
         THROTTLING_COLUMNS,

@@ -1,4 +1,4 @@
-"""What every rank does when: its operations with their times, and the spans that they fill."""
+"""Timelines of ranks: operations with their times, and spans of time by state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weft.workload import Kind
 if TYPE_CHECKING:
     from weft.sim.packet.result import PacketResult
 
-#: Operations in words.
+#: Names of the kinds of operations.
 KIND_TEXT = {
     Kind.CALC: "calculation",
     Kind.SEND: "send",
@@ -29,48 +29,50 @@ STATES = ("computing", "sending", "receiving")
 
 #: Columns of `timelines`, one row an operation.
 TIMELINE_COLUMNS: Mapping[str, Column] = {
-    "rank": Column(pl.Int32, "", "Rank."),
-    "operation": Column(pl.Int64, "", "Its place in the rank's program, from 0."),
+    "rank": Column(pl.Int32, "", "Rank"),
+    "operation": Column(pl.Int64, "", "Index of the operation in the rank's program"),
     "kind": Column(pl.String, "", "calculation, send, receive, put, key request or key return"),
-    "peer": Column(pl.Int32, "", "Rank at the other side; null where there is none."),
-    "tag": Column(pl.Int32, "", "Tag of the message; null where there is none."),
-    "size_bytes": Column(pl.Int64, "B", "Size of the message; null where there is none."),
-    "phase": Column(pl.String, "", "Phase that it belongs to; empty outside phases."),
-    "posted_ns": Column(pl.Float64, "ns", "When it began; null when it did not."),
+    "peer": Column(pl.Int32, "", "Rank at the other end of the message (null: no message)"),
+    "tag": Column(pl.Int32, "", "Tag of the message (null: no message)"),
+    "size_bytes": Column(pl.Int64, "B", "Size of the message (null: no message)"),
+    "phase": Column(pl.String, "", "Phase of the operation (empty: outside phases)"),
+    "posted_ns": Column(pl.Float64, "ns", "Start of the operation (null: not started)"),
     "left_ns": Column(
-        pl.Float64, "ns", "When its message's first byte left, of a receive the sender's; or null."
+        pl.Float64, "ns", "Departure of the first byte of its message (null: none, or not sent)"
     ),
-    "arrived_ns": Column(pl.Float64, "ns", "When that message had arrived; or null."),
-    "ended_ns": Column(pl.Float64, "ns", "When it ended; null when it did not."),
+    "arrived_ns": Column(
+        pl.Float64, "ns", "Arrival of the last byte of its message (null: none, or not arrived)"
+    ),
+    "ended_ns": Column(pl.Float64, "ns", "End of the operation (null: not ended)"),
     "wait_ns": Column(
         pl.Float64,
         "ns",
-        "How long it waited: a send or put until its message left, a receive until its end, a "
-        "calculation for its processor; null when that did not end.",
+        "Wait of the operation (send or put: until its message departs; receive: until its end; "
+        "calculation: for its processor; null: not over)",
     ),
 }
 
 #: Columns of `rank_spans`, one row a span.
 SPAN_COLUMNS: Mapping[str, Column] = {
-    "rank": Column(pl.Int32, "", "Rank."),
+    "rank": Column(pl.Int32, "", "Rank"),
     "state": Column(
         pl.String,
         "",
         "computing; sending: a send or put is posted and has not ended, or its message not left; "
         "receiving: a receive is posted and has not ended",
     ),
-    "begin_ns": Column(pl.Float64, "ns", "Begin of the span."),
-    "end_ns": Column(pl.Float64, "ns", "Its end; that of the run when it did not end."),
+    "begin_ns": Column(pl.Float64, "ns", "Start of the span"),
+    "end_ns": Column(pl.Float64, "ns", "End of the span (end of the run if still open)"),
 }
 
 
 def timelines(result: PacketResult) -> pl.DataFrame:
-    """Every operation with its times, by rank and in program order; see `TIMELINE_COLUMNS`."""
+    """Return all operations with their times, by rank in program order; see `TIMELINE_COLUMNS`."""
     work = result.workload
     ops = np.arange(work.num_ops)
     kind = work.kind
     message = (kind == Kind.SEND) | (kind == Kind.PUT) | (kind == Kind.RECV)
-    # A receive tells of the send that it matches.
+    # A receive has the times of the send that it matches.
     sender = np.where((kind == Kind.RECV) & (work.match >= 0), work.match, ops)
     posted, ended = _ns(result.posted_ps), _ns(result.ended_ps)
     left = np.where(message, _ns(result.left_ps[sender]), np.nan)
@@ -95,16 +97,16 @@ def timelines(result: PacketResult) -> pl.DataFrame:
             "left_ns": left,
             "arrived_ns": arrived,
             "ended_ns": ended,
-            # Calculations round their duration to ps.
+            # Rounding of durations to ps could make the wait slightly negative.
             "wait_ns": np.maximum(until - posted, 0.0),
         },
     )
 
 
 def rank_spans(result: PacketResult) -> pl.DataFrame:
-    """What fills the time of each rank: one row a span, overlapping ones of a state joined.
+    """Return one row for each span of a rank's time, overlapping spans of a state joined.
 
-    Spans of different states overlap where a rank does several things at a time.
+    Spans of different states overlap if a rank does several things at a time.
 
     Returns
     -------
@@ -143,12 +145,12 @@ def rank_spans(result: PacketResult) -> pl.DataFrame:
 def joined(
     group: NDArray[np.int64], begin: NDArray[np.int64], end: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Spans that overlap or touch as one, group by group: group, begin and end, in this order."""
+    """Join spans that overlap or touch, group by group: return group, start and end, sorted."""
     if not len(group):
         return group, begin, end
     order = np.lexsort((begin, group))
     group, begin, end = group[order], begin[order], end[order]
-    # Groups one after the other on one axis, so that one running maximum serves all.
+    # Groups are placed one after the other on one axis, so that one running maximum is enough.
     room = int(end.max()) + 1 - min(int(begin.min()), 0)
     reach = np.maximum.accumulate(end + group * room) - group * room
     fresh = np.ones(len(group), dtype=bool)
@@ -158,5 +160,5 @@ def joined(
 
 
 def _ns(times_ps: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Times in ns, NaN where there is none."""
+    """Return times in ns, NaN for none."""
     return np.where(times_ps >= 0, times_ps / 1e3, np.nan)

@@ -1,4 +1,4 @@
-"""Policies: which candidate a packet takes where its routes leave a choice; one file for each."""
+"""Policies, one file each: rules that choose among the candidates of a packet."""
 
 from weft.sim.packet.policies.policy_registry import Policy, bind, choice_of, loop, policy
 

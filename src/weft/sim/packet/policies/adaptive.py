@@ -1,4 +1,4 @@
-"""Choices by how much each candidate has to send."""
+"""Adaptive policy: choose the candidate with the least load."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from weft.sim.packet.policies.flowlet import (
 )
 from weft.sim.packet.policies.policy_registry import Policy, policy
 
-#: What loads are made of; kernels have the place in this list.
+#: What is counted as load; kernels use the index in this list.
 By = Literal["both", "queue", "credits"]
 BY = get_args(By)
 QUEUE, CREDITS = BY.index("queue"), BY.index("credits")
@@ -32,7 +32,7 @@ RULES = record_type(by="i8")
 
 
 class Adaptive(NamedTuple):
-    """One `RULES`, and flowlets with a gap of 0 where each packet chooses."""
+    """State of the policy: one `RULES`, and flowlets (gap 0: a choice for each packet)."""
 
     rules: Any
     flowlets: Flowlets
@@ -45,7 +45,7 @@ def _kept(by: By, gap: float, entries: int, rows: int) -> Adaptive:
 
 @part_njit()
 def load_at(net, by, slot, row, at, now):
-    """What a candidate has to send, in credits: packets that wait here, credits taken, or both."""
+    """Return a candidate's load in credits: packets that wait here, credits in use, or both."""
     candidate = net.tables.candidates[at]
     lane = net.lanes[candidate.link * net.rules.lanes + lane_of(net, slot, row, candidate)]
     amount = np.int64(0)
@@ -58,7 +58,7 @@ def load_at(net, by, slot, row, at, now):
 
 @part_njit()
 def least_loaded(net, by, slot, row, first, several, now):
-    """The candidate with the least load, drawn among equal ones."""
+    """Return the candidate with the least load, drawn at random among equal ones."""
     least = np.int64(2**62)
     ties = np.int64(0)
     loads = net.loads
@@ -70,20 +70,20 @@ def least_loaded(net, by, slot, row, first, several, now):
             ties = np.int64(1)
         elif amount == least:
             ties += 1
-    turn = draw(net.rules.seed, np.int64(net.calendar.packets[slot].serial), row, ties)
+    skip = draw(net.rules.seed, np.int64(net.calendar.packets[slot].serial), row, ties)
     if ties == several:
-        return turn
+        return skip
     for at in range(several):
         if loads[at] == least:
-            if turn == 0:
+            if skip == 0:
                 return np.int64(at)
-            turn -= 1
+            skip -= 1
     return np.int64(0)
 
 
 @part_njit()
 def choose(net, kept, slot, row, flow, first, several, now):
-    """The least loaded candidate: for each packet, or with a gap for each flowlet."""
+    """Return the least loaded candidate: for each packet, or with a gap for each flowlet."""
     gap_ps = kept.flowlets.rules.gap_ps
     entry = entry_of(kept.flowlets, row if gap_ps else np.int64(0), flow)
     taken = np.int64(-1)
@@ -98,18 +98,18 @@ def choose(net, kept, slot, row, flow, first, several, now):
 
 @policy("adaptive", choose=choose, kept=_kept("both", 0.0, 1, 1))
 def adaptive(*, by: By = "both", gap: Nanoseconds = 0.0, entries: int = 4096) -> Policy:
-    """Each packet takes the candidate with the least to send, as its own switch sees it.
+    """Each packet takes the candidate with the least load at its current switch.
 
     Parameters
     ----------
     by
-        What a candidate has to send: the ``queue`` of packets that wait here for its lane, the
-        ``credits`` taken of that lane's next buffer, or ``both`` together.
+        Load of a candidate: the ``queue`` of packets that wait here for its lane, the ``credits``
+        in use of that lane's next buffer, or ``both`` together.
     gap
-        Packets of a connection that follow each other within this time keep together (InfiniBand's
-        bounded adaptive routing); 0 lets each choose (free).
+        Packets of a connection that follow each other within this time take the same candidate
+        (InfiniBand's bounded adaptive routing); 0 chooses for each packet (free).
     entries
-        With a gap: flowlets that each node remembers.
+        With a gap: flowlets that each node stores.
 
     Notes
     -----

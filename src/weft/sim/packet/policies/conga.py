@@ -1,11 +1,11 @@
-"""CONGA: flowlets by congestion here and far, which leaves tell each other.
+"""CONGA: flowlets placed by local and remote congestion, which leaf switches feed back.
 
-A packet between two leaves is in a tunnel: its header names the leaf that it comes from, the uplink
-that it took there (tag), the largest congestion of the links behind that one (CE), and one metric
-of the other direction (feedback tag and metric). In trees of three levels the middle switches keep
-such a tunnel of their own between them, inside the leaves'. `PACKET.via` and `policy_a` are the
-leaves' tunnel, `policy_b` and `policy_c` that of the middle: the row that it comes from, -1 for
-none, and a word of four bytes: tag, CE, feedback tag, feedback metric.
+A packet between two leaf switches is in a tunnel. Its header holds the source leaf, the uplink
+chosen there (tag), the largest congestion of the links after that uplink (CE), and one metric of
+the other direction (feedback tag and metric). In trees of three levels the middle switches use a
+second tunnel inside that of the leaves. `PACKET.via` and `policy_a` are the leaves' tunnel,
+`policy_b` and `policy_c` that of the middle switches: the source row, -1 for none, and a word of
+four bytes: tag, CE, feedback tag, feedback metric.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from weft.sim.packet.policies.flowlet import (
 )
 from weft.sim.packet.policies.policy_registry import Policy, fixed, policy
 
-#: What middle switches of three levels do.
+#: Policy of the middle switches in trees of three levels.
 Middle = Literal["conga", "ecmp"]
 
-#: Levels of switches, and uplinks of one, that headers have room for.
+#: Most levels of switches, and most uplinks of a switch, that the header fields can hold.
 _MOST_LEVELS = 3
 _MOST_UPLINKS = 255
 
 
-#: Of rows that are switches of a tree; see `conga`.
+#: Switch of a tree; see `conga`.
 TREE_ROW = record_type(
-    first_cell="i8",  # where its tables begin
-    leaf="i4",  # number among leaves
-    pod="i4",  # that it belongs to
+    first_cell="i8",  # index of the first cell of its tables
+    leaf="i4",  # number among leaf switches
+    pod="i4",  # number of its pod
     level="i1",  # from 0
 )
 
@@ -59,32 +59,32 @@ RULES = record_type(
     levels="i8",  # of a congestion metric
     tick_ps="i8",
     ageing_ps="i8",  # after which metrics are halved
-    leaf_uplinks="i8",  # columns of the tables of leaves
-    middle_uplinks="i8",  # and of those of middle switches
-    middle_decides="i8",  # as leaves do
-    left="f8",  # what a tick leaves of an estimate
+    leaf_uplinks="i8",  # columns of the tables of leaf switches
+    middle_uplinks="i8",  # columns of the tables of middle switches
+    middle_decides="i8",  # whether middle switches choose by congestion
+    left="f8",  # factor of an estimate for each tick
     scale="f8",  # levels of the metric per byte and Gb/s
 )
 
 #: Cell of CONGA's tables, one for each peer and uplink.
 CELL = record_type(
-    heard_to_ps="i8",  # when the peer told of the way to it, -1 for never
-    heard_from_ps="i8",  # when packets told of the way from it, -1 for never
-    metric_to="u1",  # of the way to the peer, as it told
-    metric_from="u1",  # of the way from the peer, as packets told
-    has_news="u1",  # that has changed since it was last fed back
-    last_fed="u1",  # in a peer's first cell: what was fed back last
+    heard_to_ps="i8",  # time of the last `metric_to`, -1 for never
+    heard_from_ps="i8",  # time of the last `metric_from`, -1 for never
+    metric_to="u1",  # congestion of the path to the peer, from its feedback
+    metric_from="u1",  # congestion of the path from the peer, from the CE of its packets
+    has_news="u1",  # `metric_from` has changed since it was last fed back
+    last_fed="u1",  # in a peer's first cell: tag of the last feedback
 )
 
 #: Rate estimator of a link.
 ESTIMATE = record_type(
     amount_bytes="f8",
-    tick="i8",  # until which it is decayed
+    tick="i8",  # up to which it is decayed
 )
 
 
 class Conga(NamedTuple):
-    """What CONGA keeps.
+    """State of CONGA.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class Conga(NamedTuple):
     rows, cells, estimates
         `TREE_ROW`, `CELL`, and `ESTIMATE` of links.
     uplink
-        int16 [edges]: which uplink of its row each is, -1 for one that leads down.
+        int16 [edges]: number of the edge among the uplinks of its row, -1 for a downlink.
     """
 
     rules: Any
@@ -106,7 +106,7 @@ class Conga(NamedTuple):
     uplink: Any
 
 
-#: What runs of other policies have.
+#: State of the policy in runs of other policies.
 NOTHING_KEPT = Conga(
     record(RULES), remembered(0.0, 1, 1), fixed(np.zeros(1, TREE_ROW)), np.zeros(1, CELL),
     np.zeros(1, ESTIMATE), fixed(np.zeros(1, np.int16)),
@@ -116,13 +116,13 @@ NOTHING_KEPT = Conga(
 #: No feedback in a packet.
 NO_TAG = 255
 
-#: Below this an estimate is nothing, bytes.
+#: Estimates below this count as 0, bytes.
 NOTHING = 1.0
 
 
 @lean_njit(forceinline=True)
 def decayed(rules, estimate, until):
-    """The bytes of an `ESTIMATE` after all ticks up to one; `rules` is a `RULES`."""
+    """Decay an `ESTIMATE` up to a tick and return its bytes; `rules` is a `RULES`."""
     amount = estimate.amount_bytes
     left = rules.left
     for _ in range(until - estimate.tick):
@@ -137,25 +137,25 @@ def decayed(rules, estimate, until):
 
 @lean_njit()
 def congestion(rules, estimate, until, rate_gbps):
-    """A link's metric: its estimate over that of a full link, in so many levels."""
+    """Return a link's metric: its estimate over that of a full link, in `rules.levels` levels."""
     amount = decayed(rules, estimate, until)
     return min(np.int64(amount * rules.scale / rate_gbps), rules.levels - 1)
 
 
 @lean_njit()
 def aged(metric, heard, now, ageing):
-    """A metric, halved for each time that has passed without news."""
+    """Return a metric, halved for each ageing time since its last update."""
     return np.int64(metric) >> min((now - heard) // ageing, np.int64(7))
 
 
 @lean_njit()
 def feedback(cells, base, uplinks, now, ageing):
-    """Which metric a packet carries back: the next in turn, of those that have changed if any has.
+    """Choose the metric that a packet feeds back, round robin; changed metrics come first.
 
     Parameters
     ----------
     cells, base, uplinks
-        `CELL`, and place and number of those of the peer.
+        `CELL`, and the first index and the number of those of the peer.
     now, ageing
         ps.
 
@@ -186,31 +186,31 @@ def feedback(cells, base, uplinks, now, ageing):
 
 @lean_njit()
 def learn(cells, base, word, now):
-    """Take what a packet says at the end of its tunnel into the cells for the peer."""
+    """Store the metrics of a packet at the end of its tunnel in the cells for the peer."""
     tag, seen = word & 0xFF, word >> 8 & 0xFF
     cell = cells[base + tag]
     if cell.heard_from_ps < 0 or cell.metric_from != seen:
         cell.has_news = 1
     cell.metric_from = seen
     cell.heard_from_ps = now
-    told = word >> 16 & 0xFF
-    if told != NO_TAG:
-        cells[base + told].metric_to = word >> 24 & 0xFF
-        cells[base + told].heard_to_ps = now
+    fed = word >> 16 & 0xFF
+    if fed != NO_TAG:
+        cells[base + fed].metric_to = word >> 24 & 0xFF
+        cells[base + fed].heard_to_ps = now
 
 
 @lean_njit()
 def marked(word, level):
-    """A header whose CE is at least so much."""
+    """Return a header with its CE raised to at least `level`."""
     seen = word >> 8 & 0xFF
     return word if seen >= level else (word & ~np.int64(0xFF00)) | level << 8
 
 
 @part_njit()
 def sent(net, kept, slot, link, size, now):
-    """A switch has sent a packet over a link: estimate its rate, mark tunnels that began before.
+    """Update the rate estimate of a link, and the CE of the packet's tunnels that began earlier.
 
-    Links to hosts are none of CONGA's.
+    Links to hosts are not counted.
     """
     over = net.topology.links[link]
     row = np.int64(over.tail_row)
@@ -229,7 +229,7 @@ def sent(net, kept, slot, link, size, now):
 
 @part_njit()
 def comes(net, kept, slot, row, goal, now):
-    """A packet comes to a switch: its tunnels may end here."""
+    """End the tunnels of a packet that end at this switch."""
     packet = net.calendar.packets[slot]
     if packet.via == UNDECIDED:
         packet.policy_b = -1
@@ -250,7 +250,7 @@ def comes(net, kept, slot, row, goal, now):
 
 @part_njit()
 def worst_of(net, kept, candidate, base, now):
-    """Congestion of an uplink and of the way behind it, whichever is more."""
+    """Return the larger of the congestion of an uplink and that of the path after it."""
     rules, link = kept.rules, np.int64(candidate.link)
     rate_gbps = kind_of(net, link).rate_gbps
     here = congestion(rules, kept.estimates[link], now // rules.tick_ps, rate_gbps)
@@ -272,27 +272,27 @@ def least_congested(
     several,
     now,
 ):
-    """The candidate whose link and way behind it are least congested.
+    """Return the candidate with the least congestion of its link and the path after it.
 
-    Among equal ones the one that the flowlet's entry holds, else one that is drawn.
+    Among equal ones this is the flowlet's previous one, otherwise one drawn at random.
     """
     least = np.int64(2**62)
     ties = np.int64(0)
-    turn = np.int64(0)
+    skip = np.int64(0)
     cached = np.int64(-1)
     for again in range(2):
         if again:
             if cached >= 0:
                 return cached
-            turn = draw(net.rules.seed, np.int64(net.calendar.packets[slot].serial), row, ties)
+            skip = draw(net.rules.seed, np.int64(net.calendar.packets[slot].serial), row, ties)
         for at in range(several):
             candidate = net.tables.candidates[first + at]
             worst = worst_of(net, kept, candidate, base, now)
             if again:
                 if worst == least:
-                    if turn == 0:
+                    if skip == 0:
                         return np.int64(at)
-                    turn -= 1
+                    skip -= 1
                 continue
             if worst < least:
                 least = worst
@@ -307,7 +307,7 @@ def least_congested(
 
 @part_njit()
 def choose(net, kept, slot, row, flow, first, several, now):
-    """The uplink of the flowlet; a new flowlet takes the least congested one. Downwards, a hash."""
+    """Return the flowlet's uplink, for a new flowlet the least congested; downwards, a hash."""
     packet, candidates = net.calendar.packets[slot], net.tables.candidates
     here, rules = kept.rows[row], kept.rules
     middle = here.level > 0
@@ -319,7 +319,8 @@ def choose(net, kept, slot, row, flow, first, several, now):
     else:
         uplinks, peer = rules.leaf_uplinks, np.int64(goal.leaf)
     base = here.first_cell + peer * uplinks
-    # An entry's age bit is cleared by packets and set at each tick; one that it finds set ends it.
+    # The age bit of the paper: a tick sets it, packets clear it; a tick that finds it set ends the
+    # flowlet. So a flowlet ends at the second tick without a packet.
     entry, gap = entry_of(kept.flowlets, row, flow), kept.flowlets.rules.gap_ps
     taken = np.int64(-1)
     if entry.time_ps >= 0 and now // gap - entry.time_ps // gap <= 1:
@@ -349,30 +350,31 @@ def conga(
     ageing: Nanoseconds = 10_000_000.0,
     middle: Middle = "conga",
 ) -> Policy:
-    """Flowlets take the uplink with the least congestion, near as measured or far as told.
+    """Flowlets take the uplink with the least congestion, measured locally and fed back by leaves.
 
-    In trees of two or three levels of switches; see docs/policies.md for every rule.
+    For trees of two or three levels of switches; see docs/policies.md for every rule.
 
     Parameters
     ----------
     gap
-        T_fl: time between two looks at the age bits of flowlets.
+        T_fl: time between two checks of the age bits of flowlets.
     entries
-        Flowlets that each switch remembers.
+        Flowlets that each switch stores.
     alpha, t_dre
-        Part of a rate estimate that goes at each tick, and time between ticks. Their quotient is
-        the time that the estimate looks back.
+        Part of a rate estimate that is dropped at each tick, and time between ticks. The time
+        constant of the estimate is t_dre / alpha.
     bits
-        Of a congestion metric.
+        Bits of a congestion metric.
     ageing
-        Metrics that nothing was heard of for this time are halved, and again.
+        A metric is halved for each such time without an update.
     middle
-        What middle switches of three levels do: as leaves do (``conga``), or hashes (``ecmp``).
+        Policy of the middle switches of three levels: that of leaf switches (``conga``), or hashes
+        (``ecmp``).
 
     Notes
     -----
-    Source: Alizadeh et al. 2014, whose figures the defaults are but for the entries (65,536), and
-    of t_dre / alpha the quotient; on three levels, Routing Keys.
+    Source: Alizadeh et al. 2014. The defaults are theirs, except for the entries (65,536 there);
+    of alpha and t_dre only the quotient is theirs. For three levels: Routing Keys.
     """
     check_flowlets(0.0, entries)
     if not 0 < alpha <= 1:
@@ -390,20 +392,20 @@ def conga(
         ageing_ps=int(picoseconds(ageing)),
         middle_decides=middle == "conga",
         left=1 - alpha,
-        # Levels over what passes a link of 1 Gb/s in t_dre / alpha.
+        # Levels over the bytes that a link of 1 Gb/s carries in t_dre / alpha.
         scale=(1 << bits) * 8000 * alpha / tick_ps,
     )
     return Policy(reorders=True, keep=partial(_keep, rules, gap, entries))
 
 
-def _keep(made: Any, gap: float, entries: int, fabric: Fabric, routes: CandidateRoutes) -> Conga:
-    """Levels, pods and uplinks of a tree, and room for its tables.
+def _keep(usual: Any, gap: float, entries: int, fabric: Fabric, routes: CandidateRoutes) -> Conga:
+    """Return levels, pods and uplinks of a tree, with empty tables.
 
     Raises
     ------
     NotApplicable
-        When the fabric is no tree of two or three levels, routes go up after they went down, or a
-        middle switch cannot know whom it hears from.
+        If the fabric is not a tree of two or three levels, routes go up after going down, or a
+        middle switch cannot tell the sources of feedback apart.
     """
     graph = fabric.graph
     level = find_levels(fabric).astype(np.int64) - 1
@@ -423,14 +425,14 @@ def _keep(made: Any, gap: float, entries: int, fabric: Fabric, routes: Candidate
         raise NotApplicable(f"policy conga numbers up to {_MOST_UPLINKS} uplinks of a switch")
     uplink[up] = (before[:-1] - before[graph.edge_offset[graph.edge_tail]])[up]
     pod = _pods(fabric, level)
-    if made["middle_decides"] and most == 2:
+    if usual["middle_decides"] and most == 2:
         _check_peers(fabric, level, pod)
     columns = [int(count[level == each].max(initial=0)) for each in (0, 1)]
-    rules = made.copy()
+    rules = usual.copy()
     rules["leaf_uplinks"], rules["middle_uplinks"] = columns
     size = np.zeros(graph.num_rows, dtype=np.int64)
     size[level == 0] = len(leaves) * columns[0]
-    if made["middle_decides"]:
+    if usual["middle_decides"]:
         size[level == 1] = (int(pod.max()) + 1) * columns[1]
     rows = np.zeros(graph.num_rows, dtype=TREE_ROW)
     rows["first_cell"] = np.cumsum(size) - size
@@ -450,7 +452,7 @@ def _keep(made: Any, gap: float, entries: int, fabric: Fabric, routes: Candidate
 
 
 def _pods(fabric: Fabric, level: NDArray[np.int64]) -> NDArray[np.int32]:
-    """int32 [rows]: which part a switch is in when those of the third level are taken away."""
+    """Return the pod of each switch, int32 [rows]: its component without the third level."""
     graph = fabric.graph
     inside = (level[graph.edge_tail] < 2) & (level[graph.edge_row] < 2)
     shape = (graph.num_rows, graph.num_rows)
@@ -465,7 +467,7 @@ def _pods(fabric: Fabric, level: NDArray[np.int64]) -> NDArray[np.int32]:
 def _check_up_down(
     fabric: Fabric, routes: CandidateRoutes, level: NDArray[np.int64], leaves: NDArray[Any]
 ) -> None:
-    """Refuse routes that go up again."""
+    """Refuse routes that go up after going down."""
     graph = fabric.graph
     row, goal = first_not_down(
         leaves, routes.set_id, routes.set_offset, routes.set_edge, graph.edge_row, level
@@ -473,15 +475,15 @@ def _check_up_down(
     if row >= 0:
         names = (fabric.node_names[graph.row_node[each]] for each in (row, goal))
         raise NotApplicable(
-            "policy conga needs routes that go up and then down; the {} ones of {} go both ways, "
-            "or up after down, at {} to {}".format(routes.engine, fabric.name, *names)
+            "policy conga expects routes that go up and then down; the {} routes of {} go both up "
+            "and down, or up after down, at {} to {}".format(routes.engine, fabric.name, *names)
         )
 
 
 def _check_peers(fabric: Fabric, level: NDArray[np.int64], pod: NDArray[np.int32]) -> None:
     """Refuse trees in which a middle switch reaches several switches of one pod by its uplinks.
 
-    Feedback from a pod is then of the one that answers, and it would not know which it is.
+    Feedback names the pod only, so the switch could not tell the sources of feedback apart.
     """
     graph = fabric.graph
     climbs = (level[graph.edge_tail] == 1) & (level[graph.edge_row] == 2)
@@ -501,6 +503,6 @@ def _check_peers(fabric: Fabric, level: NDArray[np.int64], pod: NDArray[np.int32
             for row in (one[order][twice[0]], *np.sort(other[order][twice[0] : twice[0] + 2]))
         )  # fmt: skip
         raise NotApplicable(
-            f"policy conga in middle switches: {at} reaches both {first} and {second} of one pod, "
-            "and could not tell whose feedback it hears; middle=ecmp leaves them to hashes"
+            f"policy conga in middle switches: {at} reaches both {first} and {second} of one pod "
+            "and cannot tell their feedback apart; middle=ecmp uses hashes there"
         )

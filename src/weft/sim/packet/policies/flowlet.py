@@ -1,4 +1,4 @@
-"""Flowlets: bursts of packets that stay together."""
+"""Flowlets: bursts of packets of one flow that take the same candidate."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from weft.sim.packet.policies.policy_registry import Policy, policy
 
 RULES = record_type(
     gap_ps="i8",  # that ends a flowlet
-    entries="i8",  # flowlets that each row remembers
+    entries="i8",  # flowlets that each row stores
 )
 
 ENTRY = record_type(
     time_ps="i8",  # of the last packet, -1 for none
-    edge="i4",  # that it took
+    edge="i4",  # of that packet
 )
 
 
 class Flowlets(NamedTuple):
-    """One `RULES`, and `ENTRY` [rows * entries]."""
+    """State of the policy: one `RULES`, and `ENTRY` [rows * entries]."""
 
     rules: Any
     entries: Any
 
 
 def check_flowlets(gap: float, entries: int) -> None:
-    """Refuse options of flowlets that cannot be.
+    """Refuse options of flowlets that are out of range.
 
     Raises
     ------
     InputError
-        Naming the option.
+        If one is; the message names it.
     """
     if not 1 <= entries <= 2**20:
         raise InputError(f"entries must be 1 to {2**20}, not {entries}")
@@ -50,22 +50,22 @@ def check_flowlets(gap: float, entries: int) -> None:
 
 
 def remembered(gap: float, entries: int, rows: int) -> Flowlets:
-    """Room for so many flowlets on each row; the gap in ns."""
+    """Return an empty table of `entries` flowlets for each row; the gap is in ns."""
     rules = record(RULES, gap_ps=int(picoseconds(gap)), entries=entries)
     return Flowlets(rules, np.full(max(rows * entries, 1), -1, dtype=ENTRY))
 
 
 @part_njit()
 def entry_of(flowlets, row, flow):
-    """The `ENTRY` of a row that a connection uses."""
+    """Return the `ENTRY` of a row that a connection uses."""
     entries = flowlets.rules.entries
-    place = row * entries + np.int64(splitmix64(np.uint64(flow)) % np.uint64(entries))
-    return flowlets.entries[place]
+    index = row * entries + np.int64(splitmix64(np.uint64(flow)) % np.uint64(entries))
+    return flowlets.entries[index]
 
 
 @part_njit()
 def place_of(net, first, several, edge):
-    """Which candidate an edge is, -1 for none."""
+    """Return the index of an edge among the candidates, -1 for none."""
     for at in range(several):
         if net.tables.candidates[first + at].edge == edge:
             return np.int64(at)
@@ -74,7 +74,7 @@ def place_of(net, first, several, edge):
 
 @part_njit()
 def taken_before(net, entry, gap_ps, first, several, now):
-    """The candidate of the flowlet before, -1 after a gap or when it is none."""
+    """Return the candidate of the current flowlet, -1 after a gap or if it is not one of these."""
     if entry.time_ps < 0 or now - entry.time_ps > gap_ps:
         return np.int64(-1)
     return place_of(net, first, several, entry.edge)
@@ -82,14 +82,14 @@ def taken_before(net, entry, gap_ps, first, several, now):
 
 @part_njit()
 def remember(net, entry, first, taken, now):
-    """Write a packet's candidate into its flowlet's entry."""
+    """Store a packet's candidate in the entry of its flowlet."""
     entry.edge = net.tables.candidates[first + taken].edge
     entry.time_ps = now
 
 
 @part_njit()
 def choose(net, kept, slot, row, flow, first, several, now):
-    """The candidate of the flowlet before; after a gap a new one is drawn."""
+    """Return the candidate of the current flowlet; after a gap draw a new one."""
     entry = entry_of(kept, row, flow)
     taken = taken_before(net, entry, kept.rules.gap_ps, first, several, now)
     if taken < 0:
@@ -100,18 +100,18 @@ def choose(net, kept, slot, row, flow, first, several, now):
 
 @policy("flowlet", choose=choose, kept=remembered(0, 1, 1))
 def flowlet(*, gap: Nanoseconds = 10_000.0, entries: int = 4096) -> Policy:
-    """Packets that follow each other closely take one candidate; after a gap it is drawn anew.
+    """Packets that follow each other closely take one candidate; after a gap a new one is drawn.
 
     Parameters
     ----------
     gap
         Longest time between packets of one flowlet.
     entries
-        Flowlets that each node remembers.
+        Flowlets that each node stores.
 
     Notes
     -----
-    Source: Vanini et al. 2017 (LetFlow), with the times of packets instead of an age bit.
+    Source: Vanini et al. 2017 (LetFlow), with the time of the last packet instead of an age bit.
     """
     check_flowlets(gap, entries)
 

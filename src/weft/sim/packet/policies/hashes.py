@@ -1,4 +1,4 @@
-"""Choices that know nothing of the network: none, by a hash of the queue pair, or by a draw."""
+"""Oblivious policies: no choice, a hash of the queue pair, or a random draw for each packet."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from weft.sim.packet.policies.policy_registry import Policy, policy
 
 @part_njit()
 def by_hash(net, kept, slot, row, flow, first, several, now):
-    """One candidate for all packets of a connection."""
+    """Return one candidate for all packets of a connection."""
     return draw(net.rules.seed, flow, row, several)
 
 
 @part_njit()
 def drawn(net, kept, slot, row, flow, first, several, now):
-    """A candidate for each packet."""
+    """Return a candidate drawn for this packet."""
     return draw(net.rules.seed, np.int64(net.calendar.packets[slot].serial), row, several)
 
 
 @policy("deterministic")
 def deterministic() -> Policy:
-    """Routes leave no choice."""
+    """No choice: each packet follows the one path of its routes."""
     return Policy()
 
 
 @policy("ecmp", choose=by_hash)
 def ecmp() -> Policy:
-    """Each node sends all packets of a queue pair by one candidate, chosen by a hash."""
+    """Each node sends all packets of a queue pair to one candidate, chosen by a hash."""
     return Policy()
 
 
 @policy("e-ecmp", choose=by_hash)
 def e_ecmp(*, qps: int = 4) -> Policy:
-    """ECMP over several queue pairs for each pair of ranks, which take its messages in turn.
+    """ECMP with several queue pairs for each pair of ranks, used round robin by its messages.
 
     Parameters
     ----------
     qps
-        Queue pairs.
+        Queue pairs of each pair of ranks.
     """
     if not 1 <= qps <= 1024:
         raise InputError(f"qps must be 1 to 1024, not {qps}")
@@ -50,5 +50,5 @@ def e_ecmp(*, qps: int = 4) -> Policy:
 
 @policy("spray", choose=drawn)
 def spray() -> Policy:
-    """Each packet takes a candidate drawn for itself."""
+    """Each packet takes a candidate drawn at random."""
     return Policy(reorders=True)

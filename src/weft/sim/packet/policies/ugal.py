@@ -1,4 +1,4 @@
-"""Ways by intermediates: all packets by one (Valiant), or those that the load asks for (UGAL)."""
+"""Paths via intermediates: for all packets (Valiant), or by comparison of loads (UGAL)."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from weft.sim.packet.policies.hashes import drawn
 from weft.sim.packet.policies.policy_registry import Policy, fixed, policy
 
 RULES = record_type(
-    by="i8",  # which loads are compared, as of `adaptive`
-    threshold_bytes="i8",  # times links: how much more straight ways may have to send
-    by_load="i8",  # whether a packet may go straight, as loads say
+    by="i8",  # what is counted as load, as in `adaptive`
+    threshold_bytes="i8",  # bytes times links by which the minimal path's load may be larger
+    by_load="i8",  # whether loads decide; otherwise every packet takes an intermediate
 )
 
-#: The way of a row to an intermediate.
+#: The path from a row to an intermediate.
 TO_VIA = record_type(
     set="i4",  # of candidates, -1 for none
-    turns_on="i4",  # row of the intermediate on which its packets turn
-    links="u1",  # how many there are on the way
+    turns_on="i4",  # row of the intermediate at which the path ends
+    links="u1",  # length of the path
 )
 
 
 class Detours(NamedTuple):
-    """Ways by intermediates; see `weft.routes.CandidateRoutes`.
+    """Paths via intermediates; see `weft.routes.CandidateRoutes`.
 
     Parameters
     ----------
     rules
         One `RULES`.
     via
-        int32 [rows]: the intermediate that each belongs to, -1 for none.
+        int32 [rows]: the intermediate that each row belongs to, -1 for none.
     to_via
         `TO_VIA` [intermediates, rows].
     links_to
@@ -54,7 +54,7 @@ class Detours(NamedTuple):
     links_to: Any
 
 
-#: What runs of other policies have.
+#: State of the policy in runs of other policies.
 NO_DETOURS = Detours(
     record(RULES), fixed(np.zeros(1, np.int32)), fixed(np.zeros((1, 1), TO_VIA)),
     fixed(np.zeros((1, 1), np.uint8)),
@@ -63,10 +63,10 @@ NO_DETOURS = Detours(
 
 @lean_njit(forceinline=True)
 def drawn_via(seed, via, vias, serial, row, goal):
-    """An intermediate other than those of two rows."""
+    """Return a random intermediate other than those of two rows."""
     low = min(via[row], via[goal])
     high = max(via[row], via[goal])
-    # Draws at a row are of its own number; this one is of a number that no row has.
+    # Independent of the draws for candidates, which use the row's own number.
     drawn = draw(seed, serial, row + len(via), vias - 2)
     drawn += drawn >= low
     drawn += drawn >= high
@@ -75,20 +75,20 @@ def drawn_via(seed, via, vias, serial, row, goal):
 
 @part_njit()
 def least_loads(net, by, slot, row, straight, around, now):
-    """The least load of the candidates of either of two sets."""
-    found = np.int64(0)
+    """Return the least load among the candidates of each of two sets."""
+    previous = np.int64(0)
     least = np.int64(2**62)
     for group in (straight, around):
-        found = least
+        previous = least
         least = np.int64(2**62)
         for at in range(net.tables.set_offset[group], net.tables.set_offset[group + 1]):
             least = min(least, load_at(net, by, slot, row, np.int64(at), now))
-    return found, least
+    return previous, least
 
 
 @part_njit()
 def decide(net, kept, slot, row, goal, now):
-    """The intermediate that a packet makes for from its first switch, or STRAIGHT."""
+    """Return the intermediate of a packet, at its first switch, or STRAIGHT."""
     rules = kept.rules
     own, other = kept.via[row], kept.via[goal]
     if own < 0 or other < 0 or own == other:
@@ -110,7 +110,7 @@ def decide(net, kept, slot, row, goal, now):
 
 @part_njit()
 def comes(net, kept, slot, row, goal, now):
-    """The set of candidates towards the intermediate of a packet, or STRAIGHT."""
+    """Return the set of candidates towards the intermediate of a packet, or STRAIGHT."""
     packet = net.calendar.packets[slot]
     via = np.int64(packet.via)
     if via == UNDECIDED:
@@ -124,13 +124,13 @@ def comes(net, kept, slot, row, goal, now):
 
 @part_njit()
 def choose(net, kept, slot, row, flow, first, several, now):
-    """The least loaded candidate."""
+    """Return the least loaded candidate."""
     return least_loaded(net, kept.rules.by, slot, row, first, several, now)
 
 
 @policy("valiant", choose=drawn, comes=comes, kept=NO_DETOURS)
 def valiant() -> Policy:
-    """Every packet goes by an intermediate that is drawn for it, over candidates that are drawn.
+    """Each packet takes a path via a random intermediate, over random candidates.
 
     Notes
     -----
@@ -141,18 +141,18 @@ def valiant() -> Policy:
 
 @policy("ugal", choose=choose, comes=comes, kept=NO_DETOURS)
 def ugal(*, threshold: Bytes = 8192, by: By = "both") -> Policy:
-    """Each packet goes straight or by a drawn intermediate, as loads at its first switch say.
+    """Each packet takes the minimal path or one via a random intermediate, by loads at its switch.
 
-    Straight if its load there times the links of the straight way is at most the load towards the
-    intermediate times the links of that way, plus the threshold. Among candidates of a set every
-    switch takes the one with the least load.
+    The first switch chooses the minimal path if its load there times its links is at most the load
+    towards the intermediate times the links of that path, plus the threshold. Among candidates of
+    a set every switch takes the one with the least load.
 
     Parameters
     ----------
     threshold
-        How much more straight ways may have to send, in bytes times links.
+        Bytes times links by which the load of the minimal path may be larger.
     by
-        What loads are made of, as of `adaptive`.
+        What is counted as load, as in `adaptive`.
 
     Notes
     -----
@@ -166,7 +166,7 @@ def ugal(*, threshold: Bytes = 8192, by: By = "both") -> Policy:
 
 
 def _towards(fabric: Fabric, routes: CandidateRoutes) -> Detours:
-    """Intermediates and the ways to them."""
+    """Return intermediates and the paths to them."""
     to_via = np.zeros(routes.via_set.shape, dtype=TO_VIA)
     to_via["set"] = routes.via_set
     return NO_DETOURS._replace(via=fixed(routes.via), to_via=fixed(to_via))
@@ -175,17 +175,17 @@ def _towards(fabric: Fabric, routes: CandidateRoutes) -> Detours:
 def _towards_and_lengths(
     by: By, threshold: int, fabric: Fabric, routes: CandidateRoutes
 ) -> Detours:
-    """The same with how long ways are: what a switch compares loads by."""
-    to_via, circle = longest_ways(fabric, routes, routes.via_set)
-    straight, other = longest_ways(fabric, routes, routes.set_id)
-    for name, found in (("intermediate", circle), ("switch", other)):
+    """Return the same with the lengths of paths, by which switches weight loads."""
+    to_via, loop_to_via = longest_ways(fabric, routes, routes.via_set)
+    straight, other_loop = longest_ways(fabric, routes, routes.set_id)
+    for name, found in (("intermediate", loop_to_via), ("switch", other_loop)):
         if found[0] >= 0:
             row = fabric.node_names[fabric.graph.row_node[found[1]]]
             raise InputError(
-                f"the {routes.engine} routes of {fabric.name} to {name} {found[0]} lead in a "
-                f"circle at {row}"
+                f"the {routes.engine} routes of {fabric.name} to {name} {found[0]} have a loop "
+                f"at {row}"
             )
-    # Where packets turn: along first candidates, until there is no set any more.
+    # Packets reach the intermediate where the run of first candidates ends.
     onward = np.tile(np.arange(len(routes.via), dtype=np.int32), (len(routes.via_set), 1))
     known = routes.via_set >= 0
     first = routes.set_edge[routes.set_offset[routes.via_set[known]]]
@@ -194,7 +194,9 @@ def _towards_and_lengths(
     for _ in range(int(to_via.max(initial=0))):
         turns_on = np.take_along_axis(onward, turns_on, axis=1)
     rules = record(RULES, by=BY.index(by), threshold_bytes=threshold, by_load=routes.direct)
-    ways = np.zeros(to_via.shape, dtype=TO_VIA)
-    ways["set"], ways["turns_on"], ways["links"] = routes.via_set, turns_on, np.minimum(to_via, 255)
+    paths = np.zeros(to_via.shape, dtype=TO_VIA)
+    paths["set"], paths["turns_on"], paths["links"] = (
+        routes.via_set, turns_on, np.minimum(to_via, 255),
+    )  # fmt: skip
     lengths = np.minimum(straight, 255).astype(np.uint8)
-    return Detours(rules, fixed(routes.via), fixed(ways), fixed(lengths))
+    return Detours(rules, fixed(routes.via), fixed(paths), fixed(lengths))
