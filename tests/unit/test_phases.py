@@ -287,7 +287,7 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
     ]:
         with pytest.raises(InputError, match=wrong):
             validate(fabric, broken)
-    with pytest.raises(NotApplicable, match="draws intermediates, which no hash"):
+    with pytest.raises(NotApplicable, match="draws intermediates, which a hash"):
         multipath_loads(fabric, routes, [0], [5], splits=[(1, 1)])
 
 

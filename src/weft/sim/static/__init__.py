@@ -1,1 +1,1 @@
-"""The static level: loads of links, metrics, bisection bandwidth, hashing over multiple paths."""
+"""Static level: loads of links, metrics, bisection bandwidth, hashing over multiple paths."""

@@ -1,4 +1,4 @@
-"""Loads when every host sends to every other: the phase that judges a routing as a whole."""
+"""Loads of all-to-all traffic, in which every host sends to every other."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from weft.sim.static.loads import Loads, link_users, round_loads
 
 @dataclass(frozen=True, eq=False)
 class LinkGroups:
-    """Flows over one link, counted by the nodes that their hosts hang from.
+    """Flows over one link, counted by the nodes of their hosts.
 
     Parameters
     ----------
     source, destination
-        int64 [groups]: the forwarding node next to the sending and to the receiving hosts; a host
-        that forwards is its own.
+        int64 [groups]: the forwarding node to which the sending and the receiving hosts are
+        connected; for a host that forwards, the host itself.
     flows
-        int64 [groups]: how many flows.
+        int64 [groups]: number of flows.
     """
 
     source: NDArray[np.int64]
@@ -42,15 +42,15 @@ class LinkGroups:
 
 
 def all_to_all_loads(fabric: Fabric, routes: Routes) -> Loads:
-    """Loads of one flow from every host to every other, without listing the flows.
+    """Return the loads of one flow from every host to every other, without a list of flows.
 
-    Gives what `link_loads` gives for all ordered pairs of different hosts (first port, LID
-    offset 0), but works on counts per switch: 46,656 hosts take about a second.
+    The result equals that of `link_loads` for all ordered pairs of different hosts (first port, LID
+    offset 0), but counts by switch: 46,656 hosts take about a second.
 
     Parameters
     ----------
     fabric, routes
-        What to load.
+        The fabric and its routes.
 
     Returns
     -------
@@ -73,8 +73,8 @@ def all_to_all_loads(fabric: Fabric, routes: Routes) -> Loads:
 def _loads(
     routes: Routes, fabric: Fabric, joined: NDArray[np.int32]
 ) -> tuple[NDArray[Any], int, float]:
-    """Loads, flows lost between hosts that are cabled, and share that goes straight."""
-    raise NotApplicable(f"{routes.engine} gives no ways to load links by")
+    """Return loads, lost flows between connected hosts, and the share of minimal paths."""
+    raise NotApplicable(f"{routes.engine} does not define the links of a flow")
 
 
 @_loads.register
@@ -89,7 +89,7 @@ def _of_tables(
         graph.row_base, graph.row_link, graph.link_row, row_sources(fabric),
         routes.no_path, loads,
     )  # fmt: skip
-    # What a host injects is what it does not fail to send; only broken routes lose any.
+    # A host injects the flows that have a path: all of them unless routes are broken.
     out = endpoint_out(fabric)[joined]
     if lost == 0:
         loads[out[out >= 0]] += len(joined) - 1
@@ -110,7 +110,7 @@ def _of_paths(
 def _delivered_by_host(
     fabric: Fabric, routes: TableRoutes, joined: NDArray[np.int32]
 ) -> NDArray[np.int64]:
-    """Destinations that each connected host reaches."""
+    """Return the number of destinations that each connected host reaches."""
     rows = fabric.graph.destination_row[joined]
     reached = reached_rows(fabric, routes, joined)
     own = reached[np.arange(len(joined)), rows]
@@ -122,14 +122,17 @@ def _delivered_by_host(
 def _split(
     routes: CandidateRoutes, fabric: Fabric, joined: NDArray[np.int32]
 ) -> tuple[NDArray[Any], int, float]:
-    """One weighted flow per pair of leaf rows, between stand-ins; host links are added apart."""
+    """Route one weighted flow for each pair of rows with hosts, and add the links of hosts.
+
+    The flow is between one representative endpoint of each row.
+    """
     graph = fabric.graph
     sources = row_sources(fabric)
     if routes.num_intermediates:
         return _split_round(fabric, routes, joined)
     leaves = np.flatnonzero(sources)
-    stand_in = np.full(graph.num_rows, -1, dtype=np.int32)
-    stand_in[graph.destination_row[joined][::-1]] = joined[::-1]
+    endpoint_of = np.full(graph.num_rows, -1, dtype=np.int32)
+    endpoint_of[graph.destination_row[joined][::-1]] = joined[::-1]
     start, end = np.meshgrid(leaves, leaves)
     start, end = start[start != end], end[start != end]
     weight = (sources[start] * sources[end]).astype(np.float64)
@@ -141,7 +144,7 @@ def _split(
     split_loads(
         routes.set_id, routes.set_offset, routes.set_edge, graph.edge_row, graph.edge_link,
         graph.destination_row, read_only(nothing.view()), nothing, graph.link_row, offset, order,
-        stand_in[start], stand_in[end], weight, loads,
+        endpoint_of[start], endpoint_of[end], weight, loads,
     )  # fmt: skip
     reached = (routes.set_id[end, start] >= 0) * weight
     lost = float(weight.sum() - reached.sum())
@@ -150,17 +153,17 @@ def _split(
     per_target = np.bincount(end, weights=reached, minlength=graph.num_rows)
     out = endpoint_out(fabric)[joined]
     own = sources[rows] - 1
-    there = out >= 0
-    loads[out[there]] += (per_source[rows] / sources[rows] + own)[there]
+    wired = out >= 0
+    loads[out[wired]] += (per_source[rows] / sources[rows] + own)[wired]
     back = graph.destination_link[joined]
-    loads[back[there]] += (per_target[rows] / sources[rows] + own)[there]
+    loads[back[wired]] += (per_target[rows] / sources[rows] + own)[wired]
     return loads, round(lost), float("nan")
 
 
 def _split_round(
     fabric: Fabric, routes: CandidateRoutes, joined: NDArray[np.int32]
 ) -> tuple[NDArray[Any], int, float]:
-    """As `_split` where packets may go by intermediates."""
+    """Return the same as `_split` for routes with intermediates."""
     graph = fabric.graph
     sources = row_sources(fabric)
     routed = np.where(routed_rows(fabric, routes), np.outer(sources, sources), 0)
@@ -170,9 +173,9 @@ def _split_round(
     loads[graph.edge_link] += edges
     rows = graph.destination_row[joined]
     back = graph.destination_link[joined]
-    there = back >= 0
-    loads[back[there] ^ 1] += (routed.sum(axis=0)[rows] / sources[rows])[there]
-    loads[back[there]] += (routed.sum(axis=1)[rows] / sources[rows])[there]
+    wired = back >= 0
+    loads[back[wired] ^ 1] += (routed.sum(axis=0)[rows] / sources[rows])[wired]
+    loads[back[wired]] += (routed.sum(axis=1)[rows] / sources[rows])[wired]
     lost = len(joined) * (len(joined) - 1) - int(routed.sum())
     return loads, lost, share
 
@@ -180,16 +183,16 @@ def _split_round(
 def all_to_all_users(
     fabric: Fabric, routes: Routes, links: NDArray[np.integer[Any]]
 ) -> list[LinkGroups]:
-    """Whose flows cross some links when every host sends to every other.
+    """Return the flows over given links, by switch, when every host sends to every other.
 
-    Gives what `link_users` gives for all ordered pairs of different hosts (first port, LID
-    offset 0), counted by switches, without a list of all flows: forwarding tables take packets
-    of all hosts of a switch the same way, so one path stands for all of them.
+    The result equals that of `link_users` for all ordered pairs of different hosts (first port, LID
+    offset 0), counted by switch without a list of all flows: in forwarding tables the packets of
+    all hosts of a switch to one destination have the same path.
 
     Parameters
     ----------
     fabric, routes
-        As for `all_to_all_loads`; the routes must settle the path of each flow.
+        As in `all_to_all_loads`; the routes must have a single path for each flow.
     links
         Directed links, each at most once.
 
@@ -201,15 +204,15 @@ def all_to_all_users(
     Raises
     ------
     NotApplicable
-        When the routes leave the choice of path open.
+        If the routes leave a choice of paths.
     """
     routes.check(fabric)
     graph = fabric.graph
     endpoint = fabric.host_endpoint[fabric.host_endpoint >= 0]
     endpoint = endpoint[graph.destination_row[endpoint] >= 0]
-    place, start, end, flows = _users(routes, fabric, endpoint, links)
-    order = np.argsort(place, kind="stable")
-    cuts = np.cumsum(np.bincount(place, minlength=len(links)))[:-1]
+    index, start, end, flows = _users(routes, fabric, endpoint, links)
+    order = np.argsort(index, kind="stable")
+    cuts = np.cumsum(np.bincount(index, minlength=len(links)))[:-1]
     node = graph.row_node.astype(np.int64)
     parts = zip(*(np.split(x[order], cuts) for x in (node[start], node[end], flows)), strict=True)
     return [LinkGroups(*part) for part in parts][: len(links)]
@@ -219,7 +222,7 @@ def all_to_all_users(
 def _users(
     routes: Routes, fabric: Fabric, endpoint: NDArray[np.int32], links: NDArray[np.integer[Any]]
 ) -> tuple[NDArray[Any], ...]:
-    """Place among the links, rows at both ends and number of the flows over each link."""
+    """Return index of the link, rows at both ends and number, for each group of flows."""
     raise NotApplicable(f"{routes.engine} leaves the path of a flow to a policy")
 
 
@@ -234,7 +237,7 @@ def _table_users(
     slot = np.full(fabric.num_links, -1, dtype=np.int32)
     used = np.flatnonzero(graph.row_link >= 0)
     slot[graph.row_link[used]] = used
-    # A host's own cable: the row at its far end, and the endpoint that sends through it.
+    # The link out of a host: its sending endpoint; its row is the one at the far end.
     sender = np.full(fabric.num_links, -1, dtype=np.int32)
     out = endpoint_out(fabric)[endpoint]
     sender[out[out >= 0]] = endpoint[out >= 0]
@@ -243,12 +246,12 @@ def _table_users(
     leaves = graph.node_row[fabric.link_from[known]]
     at = np.where(slot[known] >= 0, leaves, graph.link_row[known])
     targets = endpoint[np.argsort(graph.destination_row[endpoint], kind="stable")]
-    place, start, end, flows = row_users(
+    index, start, end, flows = row_users(
         routes.table, targets << routes.lmc, targets, graph.destination_row,
         graph.destination_link, graph.row_base, graph.row_link, graph.link_row,
         routes.no_path, row_sources(fabric), slot[known], at, sender[known],
     )  # fmt: skip
-    return carries[place], start, end, flows
+    return carries[index], start, end, flows
 
 
 @_users.register
@@ -262,8 +265,8 @@ def _path_users(
     flows = _listed(fabric, routes, endpoint)
     row = fabric.graph.destination_row.astype(np.int64)
     key = [
-        place * rows**2 + row[flows.sources[through]] * rows + row[flows.destinations[through]]
-        for place, through in enumerate(link_users(fabric, routes, flows, links))
+        index * rows**2 + row[flows.sources[through]] * rows + row[flows.destinations[through]]
+        for index, through in enumerate(link_users(fabric, routes, flows, links))
     ]
     group, count = np.unique(np.concatenate([*key, np.zeros(0, int)]), return_counts=True)
     group = group.astype(np.int64)
@@ -271,7 +274,7 @@ def _path_users(
 
 
 def _listed(fabric: Fabric, routes: PathRoutes, endpoint: NDArray[np.int32]) -> Flows:
-    """A flow for each path between two of some endpoints."""
+    """Return a flow for each path between two of the endpoints."""
     ends = np.divmod(routes.pair, fabric.num_host_endpoints)
     counted = np.isin(ends[0], endpoint) & np.isin(ends[1], endpoint) & (ends[0] != ends[1])
     source, target = (end[counted].astype(np.int32) for end in ends)

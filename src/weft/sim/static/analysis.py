@@ -1,4 +1,4 @@
-"""The static level's answer: what a set of flows does to links, and links to the flows."""
+"""Results of the static level: loads of links and contention of flows, as tables."""
 
 from __future__ import annotations
 
@@ -39,81 +39,81 @@ _CONTENTION = "flows"
 
 #: Columns of `StaticResult.links`, one row per directed link in the order of `Fabric.links`.
 LINK_COLUMNS = {
-    "link": Column(pl.Int32, "", "number of the directed link; link ^ 1 is its other direction"),
-    "from_node": Column(pl.String, "", "label of the node that sends over it"),
-    "from_port": Column(pl.UInt16, "", "its port there"),
-    "to_node": Column(pl.String, "", "label of the node that receives"),
-    "to_port": Column(pl.UInt16, "", "its port there"),
+    "link": Column(pl.Int32, "", "Directed link (link ^ 1 is its other direction)"),
+    "from_node": Column(pl.String, "", "Name of the sending node"),
+    "from_port": Column(pl.UInt16, "", "Port of the sending node"),
+    "to_node": Column(pl.String, "", "Name of the receiving node"),
+    "to_port": Column(pl.UInt16, "", "Port of the receiving node"),
     "kind": Column(
         pl.String, "", "switch-switch, host-switch, switch-host, host-host or auxiliary"
     ),
-    "tier": Column(pl.String, "", "up 1-2 or down 2-1; null where it joins no two tree levels"),
-    "rate_gbps": Column(pl.Float64, "Gb/s", "data rate of this direction"),
-    "flows": Column(pl.Float64, _CONTENTION, "weight of the flows over it, 1 each by default"),
+    "tier": Column(pl.String, "", "up 1-2 or down 2-1 (null: not between two tree levels)"),
+    "rate_gbps": Column(pl.Float64, "Gb/s", "Data rate"),
+    "flows": Column(pl.Float64, _CONTENTION, "Total weight of the flows on the link"),
     "load": Column(
-        pl.Float64, _CONTENTION, "flows times the fastest host cable's rate over this link's rate"
+        pl.Float64, _CONTENTION, "That weight over the link's rate (1: that of the fastest host)"
     ),
 }
 
 #: Columns of `StaticResult.flows`, one row per flow in the order given.
 FLOW_COLUMNS = {
-    "source": Column(pl.Int32, "", "host number of the sender"),
-    "destination": Column(pl.Int32, "", "host number of the receiver"),
+    "source": Column(pl.Int32, "", "Sending host"),
+    "destination": Column(pl.Int32, "", "Receiving host"),
     "routed": Column(
-        pl.Boolean, "", "it has a path; null where a policy chooses the path and some have none"
+        pl.Boolean, "", "Existence of a path (null: unknown, as a policy chooses paths)"
     ),
     "contention": Column(
-        pl.Float64, _CONTENTION, "largest load on its path; null without a path or a fixed one"
+        pl.Float64, _CONTENTION, "Largest load on the path (null: no path, or no fixed one)"
     ),
     "hottest_link": Column(
-        pl.Int32, "", "link with that load; null without a path, a fixed one, or any link"
+        pl.Int32, "", "Link with that load (null: no path, no fixed one, or no link)"
     ),
-    "hops": Column(
-        pl.Int32, "links", "links on its path, host links included; null without a fixed path"
-    ),
+    "hops": Column(pl.Int32, "links", "Hops of the path (null: no path, or no fixed one)"),
 }
 
 #: Columns of `StaticResult.summary`, which has one row.
 SUMMARY_COLUMNS = {
-    "flows": Column(pl.Int64, "", "number of flows"),
-    "unrouted": Column(pl.Int64, "", "how many of them have no path"),
-    "unrouted_share": Column(pl.Float64, "share", "unrouted over flows; null without flows"),
+    "flows": Column(pl.Int64, "", "Number of flows"),
+    "unrouted": Column(pl.Int64, "", "Number of flows without a path"),
+    "unrouted_share": Column(pl.Float64, "share", "Share of flows without a path (null: no flows)"),
     "contention_mean": Column(
-        pl.Float64, _CONTENTION, "mean over the flows with a path; null where no path is fixed"
+        pl.Float64, _CONTENTION, "Mean contention of flows with a path (null: no fixed paths)"
     ),
-    "contention_cv": Column(pl.Float64, "ratio", "its population standard deviation over its mean"),
-    "contention_p50": Column(pl.Float64, _CONTENTION, "its median"),
-    "contention_p90": Column(pl.Float64, _CONTENTION, "its 90th percentile"),
-    "contention_p99": Column(pl.Float64, _CONTENTION, "its 99th percentile"),
-    "contention_max": Column(pl.Float64, _CONTENTION, "its largest value"),
-    "hops_mean": Column(pl.Float64, "links", "mean length of the paths; null where none is fixed"),
-    "hops_max": Column(pl.Int64, "links", "longest path"),
+    "contention_cv": Column(
+        pl.Float64, "ratio", "Population standard deviation of contention over its mean"
+    ),
+    "contention_p50": Column(pl.Float64, _CONTENTION, "Median contention"),
+    "contention_p90": Column(pl.Float64, _CONTENTION, "90th percentile of contention"),
+    "contention_p99": Column(pl.Float64, _CONTENTION, "99th percentile of contention"),
+    "contention_max": Column(pl.Float64, _CONTENTION, "Largest contention"),
+    "hops_mean": Column(pl.Float64, "links", "Mean length of paths (null: no fixed paths)"),
+    "hops_max": Column(pl.Int64, "links", "Length of the longest path"),
 }
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StaticResult:
-    """Loads and contention of one set of flows under one routing.
+    """Loads and contention of one set of flows for one routing.
 
-    A load of 1 is one flow on a link as fast as the fastest host cable, so that a flow whose
-    worst link has load 4 gets at most a quarter of the injection rate.
+    A load of 1 is one flow on a link as fast as the fastest host cable, so that a flow whose most
+    loaded link has load 4 has at most a quarter of the injection rate.
 
     Parameters
     ----------
     fabric
-        What the flows run over.
+        The fabric.
     engine
-        Of the routes.
+        Name of the routes' engine.
     host_rate_gbps
-        Rate that loads are measured against.
+        Rate to which loads refer.
     links
         Columns of `LINK_COLUMNS`.
     flows
-        Columns of `FLOW_COLUMNS`; no rows when flows were not looked at one by one.
+        Columns of `FLOW_COLUMNS`; no rows if single flows were not analysed.
     summary
         Columns of `SUMMARY_COLUMNS`, one row.
     metrics
-        Columns of `weft.sim.common.metrics.METRIC_COLUMNS`, of the column `load` of `links`.
+        Columns of `weft.sim.common.metrics.METRIC_COLUMNS` for the column `load` of `links`.
     """
 
     fabric: Fabric
@@ -125,17 +125,17 @@ class StaticResult:
     metrics: pl.DataFrame
 
     def cdf(self, scope: str = "all") -> pl.DataFrame:
-        """Empirical CDF of the load over the links of a scope of `metrics`.
+        """Return the empirical CDF of the load over the links of a scope of `metrics`.
 
         Raises
         ------
         InputError
-            When the fabric has no links of that scope.
+            If the fabric has no links of that scope.
         """
-        found = {name: here for _, name, here in scopes(self.fabric)}
-        if scope not in found:
-            raise InputError(f"no scope {scope!r}; there are {', '.join(found)}")
-        return ecdf(self.links["load"].to_numpy()[found[scope]])
+        masks = {name: mask for _, name, mask in scopes(self.fabric)}
+        if scope not in masks:
+            raise InputError(f"no scope {scope!r}; there are {', '.join(masks)}")
+        return ecdf(self.links["load"].to_numpy()[masks[scope]])
 
     def _repr_html_(self) -> str:
         return facts_table(f"{self.engine} on {self.fabric.name}", self.summary.row(0, named=True))
@@ -161,35 +161,35 @@ def analyse(
     lid_offset: ArrayLike = 0,
     per_flow: bool = True,
 ) -> StaticResult:
-    """Load the links with flows that are there at once, and see what each flow meets.
+    """Load the links with concurrent flows, and compute the contention of each flow.
 
     Parameters
     ----------
     fabric, routes
-        Where the flows go, and by which way.
+        The fabric and its routes.
     sources, destinations
         Host numbers of equal length, such as ``*traffic(fabric.num_hosts, "shift")``.
     weights
-        Load of each flow, 1 where left out.
+        Load of each flow, by default 1.
     ports
-        Which port of a host with several: ``first`` or ``spread``; see `weft.sim.static.loads`.
+        Ports that hosts with several use: ``first`` or ``spread``; see `weft.sim.static.loads`.
     lid_offset
-        Which of the 2^LMC LIDs of the destination each flow uses.
+        LID offset of each flow's destination, 0 to 2^LMC - 1.
     per_flow
-        Look at each flow's path. Left out, and for routes that leave the path to a policy, the
-        columns that need it are null.
+        Analyse the path of each flow. If False, `flows` has no rows. Columns that need fixed paths
+        are null if a policy chooses paths.
 
     Returns
     -------
     StaticResult
-        With frames of documented columns. Flows without a path load nothing and are counted.
+        Frames of documented columns. Flows without a path load nothing and are counted.
 
     Raises
     ------
     InputError
         On host numbers or offsets that do not exist, or routes of another fabric.
     NotApplicable
-        When the routes are of a kind that gives no link loads.
+        If the routes do not define the links of a flow.
     """
     flows = host_flows(
         fabric,
@@ -201,26 +201,26 @@ def analyse(
         lmc=routes.lmc,
     )
     loads = flow_loads(fabric, routes, flows)
-    found = None
+    of_flows = None
     if per_flow and routes.settled:
-        found = contention(fabric, routes, flows, loads.per_link)
+        of_flows = contention(fabric, routes, flows, loads.per_link)
     table = pl.DataFrame(schema={name: column.dtype for name, column in FLOW_COLUMNS.items()})
     if per_flow:
         hosts = (np.asarray(sources, np.int32), np.asarray(destinations, np.int32))
-        table = _flow_frame(hosts, flows, loads, found)
-    return _result(fabric, routes, loads, table, found)
+        table = _flow_frame(hosts, flows, loads, of_flows)
+    return _result(fabric, routes, loads, table, of_flows)
 
 
 def analyse_all_to_all(fabric: Fabric, routes: Routes) -> StaticResult:
-    """As `analyse` for one flow from every host to every other, however many there are.
+    """Analyse one flow from every host to every other, as `analyse` but counted by switch.
 
-    Flows are counted by switch and not looked at one by one, so that 46,656 hosts pose no
-    problem; `flows` has no rows, and `summary` gives no contention and no hops.
+    This is possible for fabrics of 46,656 hosts. `flows` has no rows, and `summary` has no
+    contention and no hops.
 
     Parameters
     ----------
     fabric, routes
-        Where the flows go, and by which way.
+        The fabric and its routes.
     """
     loads = all_to_all_loads(fabric, routes)
     table = pl.DataFrame(schema={name: column.dtype for name, column in FLOW_COLUMNS.items()})
@@ -231,37 +231,37 @@ def _flow_frame(
     hosts: tuple[NDArray[np.int32], NDArray[np.int32]],
     flows: Flows,
     loads: Loads,
-    found: Contention | None,
+    of_flows: Contention | None,
 ) -> pl.DataFrame:
     count = len(flows.sources)
     data: dict[str, Any] = {"source": hosts[0], "destination": hosts[1]}
-    if found is None:
+    if of_flows is None:
         nulls = pl.Series([None] * count, dtype=pl.Null)
         routed = nulls if loads.unrouted else np.ones(count, dtype=bool)
         return frame(
             FLOW_COLUMNS,
             {**data, "routed": routed, "contention": nulls, "hottest_link": nulls, "hops": nulls},
         )
-    arrived = found.hops >= 0
+    arrived = of_flows.hops >= 0
     return frame(
         FLOW_COLUMNS,
         {
             **data,
             "routed": arrived,
-            "contention": found.worst,
-            "hottest_link": _masked(found.link, found.link >= 0),
-            "hops": _masked(found.hops, arrived),
+            "contention": of_flows.worst,
+            "hottest_link": _masked(of_flows.link, of_flows.link >= 0),
+            "hops": _masked(of_flows.hops, arrived),
         },
     )
 
 
 def _masked(values: NDArray[np.int32], known: NDArray[np.bool_]) -> pl.Series:
-    """The values, null where not known."""
+    """Return the values, null where not known."""
     return pl.select(pl.when(pl.Series(known)).then(pl.Series(values))).to_series()
 
 
 def _result(
-    fabric: Fabric, routes: Routes, loads: Loads, flows: pl.DataFrame, found: Contention | None
+    fabric: Fabric, routes: Routes, loads: Loads, flows: pl.DataFrame, of_flows: Contention | None
 ) -> StaticResult:
     rate = host_rate_gbps(fabric)
     per_link = loads.per_link.astype(np.float64)
@@ -288,19 +288,19 @@ def _result(
         host_rate_gbps=rate,
         links=links,
         flows=flows,
-        summary=_summary(loads, found),
+        summary=_summary(loads, of_flows),
         metrics=metrics_by_scope(fabric, load),
     )
 
 
-def _summary(loads: Loads, found: Contention | None) -> pl.DataFrame:
+def _summary(loads: Loads, of_flows: Contention | None) -> pl.DataFrame:
     row: dict[str, Any] = dict.fromkeys(SUMMARY_COLUMNS)
     row["flows"], row["unrouted"] = loads.flows, loads.unrouted
     row["unrouted_share"] = loads.unrouted / loads.flows if loads.flows else None
-    if found is not None and np.any(arrived := found.hops >= 0):
-        numbers = load_metrics(found.worst[arrived]).row(0, named=True)
+    if of_flows is not None and np.any(arrived := of_flows.hops >= 0):
+        numbers = load_metrics(of_flows.worst[arrived]).row(0, named=True)
         wanted = [name for name in LOAD_COLUMNS if f"contention_{name}" in SUMMARY_COLUMNS]
         row |= {f"contention_{name}": numbers[name] for name in wanted}
-        row["hops_mean"] = float(found.hops[arrived].mean())
-        row["hops_max"] = int(found.hops.max())
+        row["hops_mean"] = float(of_flows.hops[arrived].mean())
+        row["hops_max"] = int(of_flows.hops.max())
     return frame(SUMMARY_COLUMNS, {name: [value] for name, value in row.items()})

@@ -1,4 +1,4 @@
-"""Effective bisection bandwidth, as Netgauge's ebb measures it and ORCS computes it."""
+"""Effective bisection bandwidth, as measured by Netgauge's ebb and computed by ORCS."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weft.routes import Routes
 from weft.routes.flows import Flows
 from weft.sim.static.loads import host_rate_gbps
 
-#: Flows whose links are listed at once: they stay in a nearby cache.
+#: Flows whose links are listed at a time, so that they stay in cache.
 _AT_ONCE = 2**13
 
 
@@ -30,11 +30,11 @@ class Bisection:
     per_sample
         float64 [samples]: mean share of the injection rate over the flows of each bisection.
     injection_rate_gbps
-        What a share of 1 stands for: the data rate of the fastest host cable.
+        Rate of a share of 1: the data rate of the fastest host cable.
     unrouted_share
         Share of the flows without a path; they count with rate 0.
     two_way
-        Both halves sent.
+        Whether both halves sent.
     """
 
     per_sample: NDArray[np.float64]
@@ -44,12 +44,12 @@ class Bisection:
 
     @property
     def samples(self) -> int:
-        """Random bisections drawn."""
+        """Number of random bisections."""
         return len(self.per_sample)
 
     @property
     def mean(self) -> float:
-        """Mean share of the injection rate that a host gets."""
+        """Mean share of the injection rate of a host."""
         return float(self.per_sample.mean())
 
     @property
@@ -74,10 +74,10 @@ class Bisection:
 
     def __repr__(self) -> str:
         low, high = self.interval
-        found = f"{self.mean:.4f} of {self.injection_rate_gbps:g} Gb/s"
-        if self.samples == 1:  # which has no interval
-            return f"Bisection({found}, 1 sample)"
-        return f"Bisection({found}, 95 % interval {low:.4f} to {high:.4f}, {self.samples} samples)"
+        mean = f"{self.mean:.4f} of {self.injection_rate_gbps:g} Gb/s"
+        if self.samples == 1:  # no interval
+            return f"Bisection({mean}, 1 sample)"
+        return f"Bisection({mean}, 95 % interval {low:.4f} to {high:.4f}, {self.samples} samples)"
 
 
 def bisection(
@@ -88,24 +88,24 @@ def bisection(
     *,
     two_way: bool = False,
 ) -> Bisection:
-    """Effective bisection bandwidth.
+    """Return the effective bisection bandwidth.
 
-    A random half of the hosts sends to the other half, one flow to a partner each; an odd host
-    idles. A flow gets the least, over the links of its path, of the link's rate divided by the
-    flows on it. Candidates are taken at random at every hop, as an ideal hash would, and so is an
-    intermediate. A flow that may go straight as well takes the way whose most loaded link would
-    carry less: one flow after the other, and once more when all are there.
+    A random half of the hosts sends to the other half, one flow from each host; with an odd number
+    one host is idle. The rate of a flow is the minimum, over the links of its path, of the link's
+    rate divided by its number of flows. Candidates and intermediates are drawn at random, as by an
+    ideal hash. A flow with a choice between the minimal path and an intermediate takes the path
+    with the smaller load of its most loaded link: flow by flow, and once more after all flows.
 
     Parameters
     ----------
     fabric, routes
-        What to measure.
+        The fabric and its routes.
     samples
-        Random bisections.
+        Number of random bisections.
     seed
-        Equal seeds give equal bisections, for every engine.
+        Seed of the bisections, which are the same for all engines.
     two_way
-        The other half sends back at the same time.
+        Whether the other half sends back at the same time.
 
     Returns
     -------
@@ -115,7 +115,7 @@ def bisection(
     Raises
     ------
     InputError
-        With fewer than two hosts, or samples below 1.
+        With fewer than two hosts, or fewer than 1 sample.
 
     Notes
     -----
@@ -142,14 +142,14 @@ def bisection(
         draw_bisections(fabric.host_endpoint, seed, first, sources, destinations, states)
         lids = np.zeros(0, dtype=np.int32)
         if routes.lmc:
-            turn = np.arange(flows, dtype=np.int32) % (1 << routes.lmc)
-            lids = ((destinations << routes.lmc) + turn).reshape(-1)
+            lid_offset = np.arange(flows, dtype=np.int32) % (1 << routes.lmc)
+            lids = ((destinations << routes.lmc) + lid_offset).reshape(-1)
         ends = Flows(
             sources.reshape(-1), destinations.reshape(-1), lids,
             np.arange(sources.size, dtype=np.int32), np.zeros(0),
         )  # fmt: skip
         offset, link, about_offset, about = routes.drawn_links(fabric, ends, states.reshape(-1))
         mean_shares(offset, link, about_offset, about, cost, flows, part)
-        found = np.diff(offset) > 0
-        lost += int((~(found | (np.diff(about_offset) > 0)) if len(about) else ~found).sum())
+        routed = np.diff(offset) > 0
+        lost += int((~(routed | (np.diff(about_offset) > 0)) if len(about) else ~routed).sum())
     return Bisection(means, rate, lost / (samples * flows), two_way)

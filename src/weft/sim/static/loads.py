@@ -1,7 +1,7 @@
-"""The static level: loads and contention of flows that are all there at once.
+"""Static level: loads and contention of concurrent flows.
 
-It leaves out time, queues, message sizes and start times: every flow of a set is taken to send
-together and for ever.
+There is no time, and there are no queues, message sizes or start times: all flows of a set send
+together and without end.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from weft.routes.intermediates import goes_round, members, routed_rows, turn_sha
 def round_loads(
     fabric: Fabric, routes: CandidateRoutes, demand: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], float]:
-    """Loads of the edges when pairs use all intermediates but their own two alike.
+    """Return the loads of edges for pairs that use all intermediates but their own two equally.
 
-    The traffic parts exactly into two: from its sources to the intermediates, and from where it
-    turns there to its destinations; each is split equally at every hop.
+    The traffic consists of two parts: from the sources to the intermediates, and from the rows
+    where it reaches them to the destinations; each is split equally at every hop.
 
     Parameters
     ----------
     fabric, routes
-        Routes with intermediates.
+        The fabric, and routes with intermediates.
     demand
-        float64 [target rows, rows]: load that each row sends to each, all of it routed.
+        float64 [target rows, rows]: load from each row to each target row, all of it routed.
 
     Returns
     -------
     ndarray
-        float64 [edges].
+        float64 [edges]: loads.
     float
-        Where packets may also go straight: the share that does, one for the whole pattern, chosen
-        so that the largest load of an edge over its rate is least (the largest such share). This
-        is what an ideal adaptive choice would come to. NaN when there is no choice.
+        Share of minimal paths if packets may also take those, one for the whole pattern: the
+        largest share that minimises the largest load of an edge over its rate, as an ideal adaptive
+        choice does. NaN without a choice.
     """
     apart = goes_round(routes)
     spread = np.where(apart, demand, 0.0) / (routes.num_intermediates - 2)
@@ -55,7 +55,7 @@ def round_loads(
     onward = spread @ turn_shares(fabric, routes)
     onward[~apart] = 0.0
     onward += np.where(apart, 0.0, demand)
-    # Differences of sums leave crumbs, which are no traffic.
+    # Remove rounding errors of the differences.
     to_via[to_via < 1e-9 * demand.max(initial=0.0)] = 0.0
     about = _spread(fabric, routes, ((routes.via_set, to_via), (routes.set_id, onward)))
     if not routes.direct or not spread.any():
@@ -81,7 +81,7 @@ def _spread(
 
 
 def least_worst_share(none: NDArray[np.float64], all_: NDArray[np.float64]) -> float:
-    """The largest x from 0 to 1 for which max((1 - x) none + x all) is least.
+    """Return the largest x from 0 to 1 that minimises max((1 - x) none + x all).
 
     Parameters
     ----------
@@ -90,8 +90,9 @@ def least_worst_share(none: NDArray[np.float64], all_: NDArray[np.float64]) -> f
 
     Notes
     -----
-    The largest of straight lines is convex: the bracket of a falling and a rising line is cut at
-    their crossing until no line is above it. From there, as far as no rising line gets above it.
+    The maximum of straight lines is convex: a bracket of a falling and a rising line is reduced to
+    their crossing until no line is above it. The result is the largest x at which no rising line is
+    above that minimum.
     """
     slope = all_ - none
     slack = 1e-12 * max(float(none.max(initial=0.0)), float(all_.max(initial=0.0)))
@@ -109,20 +110,20 @@ def least_worst_share(none: NDArray[np.float64], all_: NDArray[np.float64]) -> f
     while True:
         x = float((none[low] - none[high]) / (slope[high] - slope[low]))
         x = min(max(x, 0.0), 1.0)
-        found = worst(x)
-        if none[found] + x * slope[found] <= none[high] + x * slope[high] + slack:
+        line = worst(x)
+        if none[line] + x * slope[line] <= none[high] + x * slope[high] + slack:
             least = none[high] + x * slope[high]
             most = float(((least - none[rising]) / slope[rising]).min(initial=np.inf))
-            return min(most, 1.0) if most > x + 1e-9 else x  # farther by more than rounding
-        if rising[found]:
-            high = found
+            return min(most, 1.0) if most > x + 1e-9 else x  # more than a rounding error
+        if rising[line]:
+            high = line
         else:
-            low = found
+            low = line
 
 
 Ports = Literal["first", "spread"]
 
-#: Flows whose links are listed at once: they stay in a nearby cache.
+#: Flows whose links are listed at a time, so that they stay in cache.
 _AT_ONCE = 2**13
 
 
@@ -136,28 +137,28 @@ def host_flows(
     lid_offset: ArrayLike = 0,
     lmc: int = 0,
 ) -> Flows:
-    """Turn flows between hosts into flows between endpoints.
+    """Convert flows between hosts to flows between endpoints.
 
     Parameters
     ----------
     fabric
-        Where the hosts are.
+        Fabric of the hosts.
     sources, destinations
-        Host numbers, equal lengths.
+        Host numbers of equal length.
     weights
-        Load of each flow, 1 where left out.
+        Load of each flow, by default 1.
     ports
-        Of a host with several ports: always the ``first``, or ``spread`` flow (s, d) over port
-        s + d modulo their number, at both ends.
+        Ports that hosts with several use: always the ``first``, or ``spread``: port s + d modulo
+        their number for flow (s, d), at both ends.
     lid_offset
-        Which of an endpoint's 2^lmc LIDs each flow is addressed to.
+        LID offset of each flow, 0 to 2^lmc - 1.
     lmc
-        Of the routes.
+        LMC of the routes.
 
     Raises
     ------
     InputError
-        When a host number or LID offset does not exist or lengths differ.
+        If a host number or LID offset does not exist, or lengths differ.
     """
     source = fabric.host_numbers(sources, "sources")
     destination = fabric.host_numbers(destinations, "destinations", count=len(source))
@@ -171,9 +172,9 @@ def host_flows(
             - fabric.num_switches,
             minlength=fabric.num_hosts,
         )
-        turn = source + destination
-        start = np.where(start >= 0, start + turn % np.maximum(per_host[source], 1), -1)
-        end = np.where(end >= 0, end + turn % np.maximum(per_host[destination], 1), -1)
+        key = source + destination
+        start = np.where(start >= 0, start + key % np.maximum(per_host[source], 1), -1)
+        end = np.where(end >= 0, end + key % np.maximum(per_host[destination], 1), -1)
     offset = whole_numbers(
         lid_offset, "LID offsets", low=0, high=(1 << lmc) - 1, each=len(source),
         of=f"offsets of LMC {lmc}",
@@ -192,17 +193,17 @@ def host_flows(
 
 @dataclass(frozen=True, eq=False)
 class Loads:
-    """Loads of the links and how many flows found no way.
+    """Loads of the links, and number of flows without a path.
 
     Parameters
     ----------
     per_link
-        int64 [links], or float64 when flows are weighted or split.
+        int64 [links], or float64 if flows are weighted or split.
     flows, unrouted
-        How many there were, and how many of them load nothing for want of a path.
+        Number of flows, and number of those without a path, which load nothing.
     straight
-        Of the traffic that may go by an intermediate, the share that goes straight; NaN when
-        there is none, or no choice.
+        Share of minimal paths in traffic that may use an intermediate; NaN without intermediates or
+        without a choice.
     """
 
     per_link: NDArray[Any]
@@ -212,7 +213,7 @@ class Loads:
 
 
 def flow_loads(fabric: Fabric, routes: Routes, flows: Flows) -> Loads:
-    """Loads of endpoint flows; see `link_loads`."""
+    """Return the loads of flows between endpoints; see `link_loads`."""
     routes.check(fabric)
     if isinstance(routes, CandidateRoutes) and routes.num_intermediates:
         return _split_round(fabric, routes, flows, np.zeros(fabric.num_links))
@@ -223,7 +224,7 @@ def flow_loads(fabric: Fabric, routes: Routes, flows: Flows) -> Loads:
 def _split_round(
     fabric: Fabric, routes: CandidateRoutes, flows: Flows, per_link: NDArray[np.float64]
 ) -> Loads:
-    """Loads of flows that may go by intermediates, by the traffic between rows."""
+    """Return the loads of flows that may use intermediates, from the traffic between rows."""
     graph, rows = fabric.graph, fabric.graph.num_rows
     start = graph.destination_row[flows.sources]
     end = graph.destination_row[flows.destinations]
@@ -255,26 +256,26 @@ def link_loads(
     ports: Ports = "first",
     lid_offset: ArrayLike = 0,
 ) -> NDArray[Any]:
-    """Flows over each directed link.
+    """Return the number of flows over each directed link.
 
     Parameters
     ----------
     fabric, routes
-        Where the flows go, and by which way.
+        The fabric and its routes.
     sources, destinations
         Host numbers of equal length; a host that sends to itself loads nothing.
     weights
-        Load of each flow, 1 where left out.
+        Load of each flow, by default 1.
     ports
-        Which port of a host with several: ``first`` or ``spread``; see `host_flows`.
+        Ports that hosts with several use: ``first`` or ``spread``; see `host_flows`.
     lid_offset
-        Which of the 2^LMC LIDs of the destination each flow uses.
+        LID offset of each flow's destination, 0 to 2^LMC - 1.
 
     Returns
     -------
     ndarray
-        [links] in the order of `Fabric.links`: int64 counts, or float64 when flows have weights
-        or are split over candidates (equally at each hop).
+        [links] in the order of `Fabric.links`: int64 counts, or float64 if flows have weights or
+        are split over candidates (equally at each hop).
 
     Raises
     ------
@@ -284,7 +285,7 @@ def link_loads(
     Warns
     -----
     UnroutedWarning
-        When some flows have no path; they load nothing.
+        If some flows have no path; they load nothing.
     """
     flows = host_flows(
         fabric,
@@ -307,17 +308,17 @@ def link_loads(
 
 @dataclass(frozen=True, eq=False)
 class Contention:
-    """What each flow meets on its way.
+    """Contention of flows.
 
     Parameters
     ----------
     worst
-        float64 [flows]: the largest ratio of load to rate on its path, where 1 is a link of the
-        fabric's host rate used by one flow; NaN for a flow without a path, 0 for one that stays.
+        float64 [flows]: the largest ratio of load to rate on its path, where 1 is one flow on a
+        link of the fabric's host rate; NaN without a path, 0 for a flow within a host.
     link
-        int32 [flows]: the link that has it, -1 where there is none.
+        int32 [flows]: the link with that ratio, -1 for none.
     hops
-        int32 [flows]: links on the path, host links included; -1 without a path.
+        int32 [flows]: links of the path, host links included; -1 without a path.
     """
 
     worst: NDArray[np.float64]
@@ -328,12 +329,12 @@ class Contention:
 def contention(
     fabric: Fabric, routes: Routes, flows: Flows, loads: NDArray[Any] | None = None
 ) -> Contention:
-    """Worst contention of each flow among all flows given.
+    """Return the contention of each flow among all given flows.
 
     Raises
     ------
     NotApplicable
-        When the routes leave the choice of path open.
+        If the routes leave a choice of paths.
     """
     if loads is None:
         loads = flow_loads(fabric, routes, flows).per_link
@@ -351,7 +352,7 @@ def contention(
 def _runs(
     fabric: Fabric, routes: Routes, flows: Flows
 ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]]:
-    """Numbers of the flows between two endpoints, by destination, and `Routes.links` of each."""
+    """Yield numbers of the flows between two endpoints, by destination, and their links."""
     moving = flows.order[~flows.staying[flows.order]]
     for first in range(0, max(len(moving), 1), _AT_ONCE):
         part = moving[first : first + _AT_ONCE]
@@ -359,7 +360,7 @@ def _runs(
 
 
 def host_rate_gbps(fabric: Fabric) -> float:
-    """The injection rate that contention is measured against: the fastest host cable's."""
+    """Return the injection rate, to which contention refers: that of the fastest host cable."""
     graph = fabric.graph
     out = graph.destination_link[: fabric.num_host_endpoints]
     out = out[out >= 0]
@@ -371,12 +372,12 @@ def host_rate_gbps(fabric: Fabric) -> float:
 def link_users(
     fabric: Fabric, routes: Routes, flows: Flows, links: NDArray[np.integer[Any]]
 ) -> list[NDArray[np.int32]]:
-    """The flows that cross each of some links.
+    """Return the flows that cross each of the given links.
 
     Parameters
     ----------
     fabric, routes, flows
-        As for `flow_loads`; the routes must settle each flow's way.
+        As in `flow_loads`; the routes must have a single path for each flow.
     links
         Directed links, each at most once.
 
@@ -385,14 +386,14 @@ def link_users(
     list of ndarray
         int32 flow numbers for each link, by destination.
     """
-    wanted = np.full(fabric.num_links, -1, dtype=np.int32)
-    wanted[links] = np.arange(len(links), dtype=np.int32)
-    places, users = [np.zeros(0, dtype=np.int32)], [np.zeros(0, dtype=np.int32)]
+    index_of = np.full(fabric.num_links, -1, dtype=np.int32)
+    index_of[links] = np.arange(len(links), dtype=np.int32)
+    indices, users = [np.zeros(0, dtype=np.int32)], [np.zeros(0, dtype=np.int32)]
     for part, offset, link in _runs(fabric, routes, flows):
-        place = wanted[link]
-        users.append(np.repeat(part, np.diff(offset))[place >= 0])
-        places.append(place[place >= 0])
-    place = np.concatenate(places)
-    listed = np.concatenate(users)[np.argsort(place, kind="stable")]
-    ends = np.cumsum(np.bincount(place, minlength=len(links)))
+        index = index_of[link]
+        users.append(np.repeat(part, np.diff(offset))[index >= 0])
+        indices.append(index[index >= 0])
+    index = np.concatenate(indices)
+    listed = np.concatenate(users)[np.argsort(index, kind="stable")]
+    ends = np.cumsum(np.bincount(index, minlength=len(links)))
     return np.split(listed, ends[:-1]) if len(links) else []

@@ -1,8 +1,8 @@
 """Static loads of flows that are split over queue pairs and flowlets, and hashed at each switch.
 
-A flow of load 1 is cut into equal parts, one per queue pair (QP) and flowlet epoch. The header of
-a part is hashed where there are several candidates, so each part takes one path. Nothing is
-timed: the epochs' loads are added up.
+A flow of load 1 is divided into equal parts, one for each queue pair (QP) and flowlet epoch. At
+several candidates the header of a part is hashed, so each part takes one path. There is no time:
+the loads of all epochs are added up.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ from weft.sim.static.loads import host_flows
 
 HashName = Literal["ideal", "md5", "linear", "crc", "crc-polarised", "crc-offset"]
 
-#: Factors of the codes of source, destination, QP and epoch, whose sum modulo the number of paths
-#: is the number of a path: those of the program published with Kenzi 2026.
+#: Factors of the codes of source, destination, QP and epoch. The weighted sum modulo the number of
+#: paths is the number of a path, as in the program published with Kenzi 2026.
 PATH_FACTORS = (1315423911, 2654435761, 97531, 19260817)
 
 #: Source, destination, protocol and the two ports of an IPv4 packet.
 FIVE_TUPLE_BYTES = 13
-#: Bits by which the hash is turned from one tree level to the next under ``crc-offset``.
+#: Bits by which ``crc-offset`` rotates the hash from one tree level to the next.
 TURN_PER_LEVEL = 8
 
 _SWITCH_SEEDS = 0x5EED_0F_5317C4
 
 
 class Scheme(StrEnum):
-    """How a flow may be cut into parts that are hashed one by one."""
+    """Ways to divide a flow into parts that are hashed separately."""
 
     ECMP = "ecmp"
     FLOWLET = "flowlet"
@@ -59,16 +59,16 @@ class Scheme(StrEnum):
 
     @property
     def label(self) -> str:
-        """Name as the literature writes it."""
+        """Name in the literature."""
         return _LABELS[self]
 
     def parts(self, qps: int, epochs: int) -> tuple[int, int]:
-        """QPs and epochs that the scheme makes use of, of those that there are.
+        """Return the numbers of QPs and epochs that the scheme uses.
 
         Parameters
         ----------
         qps, epochs
-            Queue pairs of each flow, flowlet epochs of each queue pair.
+            Available queue pairs of each flow, and flowlet epochs of each queue pair.
         """
         spatial = self in (Scheme.E_ECMP, Scheme.FLOWLET_E_ECMP)
         temporal = self in (Scheme.FLOWLET, Scheme.FLOWLET_E_ECMP)
@@ -85,22 +85,22 @@ _LABELS = {
 
 @dataclass(frozen=True)
 class HashFunction:
-    """What a switch, or the authors of a study, compute to choose among candidates.
+    """A hash function that chooses among candidates.
 
     Parameters
     ----------
     name
-        As users type it.
+        Name in options.
     kind
-        Which computation: of `weft.kernels.routes.multipath`.
+        Kind of computation, by `weft.kernels.routes.multipath`.
     summary
-        One line.
+        Description in one line.
     by_name
-        The codes of a path number are MD5 digests of names, and so need no seed.
+        The codes of a path number are MD5 digests of names, without a seed.
     own_seed
-        Every switch starts its CRC from its own value.
+        Every switch has a CRC seed of its own.
     own_offset
-        Every tier reads its index from other bits of the CRC.
+        Every tier uses other bits of the CRC.
     """
 
     name: HashName
@@ -129,8 +129,8 @@ HASHES = {
         HashFunction(
             "linear",
             NUMBERED,
-            "as md5, with random numbers for the hosts, and QP and epoch as they are (that "
-            "program before it used MD5)",
+            "as md5, with random numbers for the hosts, and plain numbers for QP and epoch (an "
+            "earlier version of that program)",
         ),
         HashFunction(
             "crc",
@@ -146,7 +146,7 @@ HASHES = {
         HashFunction(
             "crc-offset",
             CRC,
-            "as crc, and each tier turns the CRC by its own offset before the modulo",
+            "as crc, and each tier rotates the CRC by its own offset before the modulo",
             own_seed=True,
             own_offset=True,
         ),
@@ -156,16 +156,16 @@ HASHES = {
 
 @dataclass(frozen=True, eq=False)
 class MultipathLoads:
-    """Loads of the links under several ways to cut the same flows.
+    """Loads of the links for several splits of the same flows.
 
     Parameters
     ----------
     splits
-        (QPs, epochs) of each way.
+        (QPs, epochs) of each split.
     per_link
-        float64 [splits, links], in flows: 1 is the whole of one flow.
+        float64 [splits, links], in flows: 1 is one entire flow.
     flows, unrouted
-        How many there were, and how many of them load nothing for want of a path.
+        Number of flows, and number of those without a path, which load nothing.
     """
 
     splits: tuple[tuple[int, int], ...]
@@ -184,40 +184,42 @@ def multipath_loads(
     hash: HashName = "ideal",
     seed: int = 0,
 ) -> MultipathLoads:
-    """Load of each directed link when flows are cut into parts and every part is hashed.
+    """Return the load of each directed link for flows in parts that are hashed separately.
 
-    Part (q, e) of a flow takes the same path whatever the split, so all splits come out of one
-    pass and compare like with like.
+    Part (q, e) of a flow takes the same path in all splits, so one pass computes all splits and
+    they are comparable.
 
     Parameters
     ----------
     fabric, routes
-        Where the flows go, and the candidates to choose from.
+        The fabric, and the candidates to choose from.
     sources, destinations
         Host numbers of equal length; a host that sends to itself loads nothing.
     splits
-        (QPs, epochs) wanted, such as ``Scheme.E_ECMP.parts(8, 20)``; each part of a flow has the
-        load 1 / (QPs * epochs).
+        (QPs, epochs) of each split, such as ``Scheme.E_ECMP.parts(8, 20)``; each part of a flow has
+        the load 1 / (QPs * epochs).
     hash
         Name of one of `HASHES`.
     seed
-        Of the hash: of the choices, of the hosts' numbers under ``linear``, of the switches' seeds
-        and of the source ports. ``md5`` has none: it hashes the names of the hosts.
+        Seed of the hash: of the choices, of the hosts' numbers under ``linear``, of the switches'
+        seeds and of the source ports. ``md5`` has none: it hashes the names of the hosts.
 
     Raises
     ------
     InputError
         On an unknown hash, a split of less than one part, host numbers that do not exist, routes
-        of another fabric, or candidates that lead nowhere.
+        of another fabric, or candidates that do not reach a destination.
     NotApplicable
-        When the routes leave no choice open, or ``md5`` or ``linear`` would have to number more
-        than 2^61 paths of one pair.
+        If the routes leave no choice, or one pair has more than 2^61 paths under ``md5`` or
+        ``linear``.
     """
     routes.check(fabric)
     if not isinstance(routes, CandidateRoutes):
         raise NotApplicable(f"{routes.engine} leaves no choice of path to hash for")
     if routes.num_intermediates:
-        raise NotApplicable(f"{routes.engine} draws intermediates, which no hash at a switch does")
+        raise NotApplicable(
+            f"{routes.engine} draws intermediates, which a hash at a switch cannot choose"
+        )
     one_of(hash, get_args(HashName), "hash")
     parts = whole_numbers(splits, "splits [QPs, epochs]", low=1, high=MAX_INT32, shape=(None, 2))
     seed = whole_number(seed, "seed", 0, 2**64 - 1)
@@ -228,14 +230,14 @@ def multipath_loads(
     offset, grouped, lost = _by_target(fabric, flows)
     splits = [(qps, epochs) for qps, epochs in parts.tolist()]
     bin_of, members = _bins(splits)
-    mask, turn = _switch_settings(fabric, function, seed)
+    mask, rotation = _switch_settings(fabric, function, seed)
     codes = _path_codes(fabric, function, seed, bin_of.shape)
     counts = np.zeros((int(bin_of.max()) + 1, len(graph.edge_row)), dtype=np.int64)
     status, flow = hashed_counts(
         routes.set_id, routes.set_offset, routes.set_edge, graph.edge_row,
         graph.destination_row, out, graph.link_row, offset, grouped,
         flows.sources, flows.destinations, bin_of,
-        function.kind, np.uint64(seed), *codes, mask, turn, counts, lost,
+        function.kind, np.uint64(seed), *codes, mask, rotation, counts, lost,
     )  # fmt: skip
     if status == TOO_MANY_PATHS:
         raise NotApplicable(
@@ -243,7 +245,8 @@ def multipath_loads(
         )
     if status == STUCK:
         raise InputError(
-            f"the {routes.engine} candidates from {_pair(fabric, flows, flow)} do not all arrive"
+            f"{routes.engine} candidates from {_pair(fabric, flows, flow)} lead into a dead end or "
+            "a loop"
         )
     per_link = np.zeros((len(splits), fabric.num_links))
     for i, (qps, epochs) in enumerate(splits):
@@ -262,7 +265,7 @@ def _pair(fabric: Fabric, flows: Flows, flow: int) -> str:
 def _by_target(
     fabric: Fabric, flows: Flows
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]:
-    """CSR of the flows by the row that their destination hangs from, and those that have none."""
+    """Return the flows in CSR form by the row of their destination, and those without a row."""
     graph = fabric.graph
     known = (flows.sources >= 0) & (flows.destinations >= 0)
     rows = np.where(known, graph.destination_row[flows.destinations], -1)
@@ -276,12 +279,12 @@ def _by_target(
 def _bins(
     splits: Sequence[tuple[int, int]],
 ) -> tuple[NDArray[np.int32], list[NDArray[np.int64]]]:
-    """Smallest set of rectangles of (QP, epoch) that every split is a union of.
+    """Return the smallest set of rectangles of (QP, epoch) of which every split is a union.
 
     Returns
     -------
     bin_of : ndarray
-        int32 [QPs, epochs]: the rectangle that holds a part, -1 where no split needs it.
+        int32 [QPs, epochs]: the rectangle that contains a part, -1 if no split needs it.
     members : list of ndarray
         The rectangles of each split.
     """
@@ -306,7 +309,10 @@ def _bins(
 def _path_codes(
     fabric: Fabric, function: HashFunction, seed: int, parts: tuple[int, ...]
 ) -> list[NDArray[np.uint32]]:
-    """Code of each source, destination, QP and epoch times its factor, uint32 [of each, limbs]."""
+    """Return the codes of sources, destinations, QPs and epochs times their factors.
+
+    Each is uint32 [items, limbs].
+    """
     if function.kind != NUMBERED:
         return [np.zeros((0, 0), dtype=np.uint32)] * len(PATH_FACTORS)
     qps, epochs = (range(count) for count in parts)
@@ -322,25 +328,25 @@ def _path_codes(
 
 @lru_cache(maxsize=16)
 def _md5(names: tuple[str, ...]) -> NDArray[np.uint32]:
-    """MD5 of each name as a number of four limbs, lowest first, uint32 [names, 4]."""
+    """Return the MD5 of each name as a number of four limbs, lowest first, uint32 [names, 4]."""
     digests = (hashlib.md5(name.encode(), usedforsecurity=False).digest()[::-1] for name in names)
     return np.frombuffer(b"".join(digests), dtype="<u4").reshape(-1, 4)
 
 
 def _times(limbs: NDArray[np.uint32], factor: int) -> NDArray[np.uint32]:
-    """Numbers of 32-bit limbs times a 32-bit factor, uint32 [numbers, limbs + 1]."""
+    """Multiply numbers of 32-bit limbs by a 32-bit factor, uint32 [numbers, limbs + 1]."""
     product = np.empty((len(limbs), limbs.shape[1] + 1), dtype=np.uint32)
     carry = np.zeros(len(limbs), dtype=np.uint64)
-    for place in range(limbs.shape[1]):
-        carry += limbs[:, place].astype(np.uint64) * np.uint64(factor)
-        product[:, place] = carry & np.uint64(0xFFFFFFFF)
+    for limb in range(limbs.shape[1]):
+        carry += limbs[:, limb].astype(np.uint64) * np.uint64(factor)
+        product[:, limb] = carry & np.uint64(0xFFFFFFFF)
         carry >>= np.uint64(32)
     product[:, -1] = carry
     return product
 
 
 def switch_seeds(fabric: Fabric, seed: int) -> NDArray[np.uint32]:
-    """Value from which each row starts its CRC, uint32 [rows]."""
+    """Return the initial CRC value of each row, uint32 [rows]."""
     key = np.uint64((seed ^ _SWITCH_SEEDS) % 2**64)
     drawn = [int(flow_key(key, row)) >> 32 for row in range(fabric.graph.num_rows)]
     return np.array(drawn, dtype=np.uint32)
@@ -349,13 +355,13 @@ def switch_seeds(fabric: Fabric, seed: int) -> NDArray[np.uint32]:
 def _switch_settings(
     fabric: Fabric, function: HashFunction, seed: int
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
-    """What each row adds to (exclusive or) and by how many bits it turns a CRC from seed 0.
+    """Return for each row the mask (exclusive or) and the rotation of a CRC with seed 0.
 
-    A CRC is affine: another seed changes every message's CRC by the same bits.
+    A CRC is affine: another seed changes the CRC of every message by the same mask.
     """
     graph = fabric.graph
     mask = np.zeros(graph.num_rows, dtype=np.uint32)
-    turn = np.zeros(graph.num_rows, dtype=np.uint8)
+    rotation = np.zeros(graph.num_rows, dtype=np.uint8)
     seeds = switch_seeds(fabric, seed)
     if function.own_seed:
         blank = bytes(FIVE_TUPLE_BYTES)
@@ -363,6 +369,6 @@ def _switch_settings(
         mask[:] = [zlib.crc32(blank, int(start)) ^ plain for start in seeds]
     if function.own_offset:
         level: NDArray[Any] = fabric.level[graph.row_node].astype(np.int64)
-        # Without tiers to coordinate, each switch turns by its own amount.
-        turn[:] = np.where(level >= 0, level * TURN_PER_LEVEL, seeds % 32) % 32
-    return mask, turn
+        # Without levels, each switch has a rotation of its own.
+        rotation[:] = np.where(level >= 0, level * TURN_PER_LEVEL, seeds % 32) % 32
+    return mask, rotation

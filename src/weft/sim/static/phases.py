@@ -1,8 +1,8 @@
-"""The static level of a workload: the messages of each phase as if all were there at once.
+"""Static level of a workload: loads of links by the messages of each phase.
 
-It leaves out time: what computes, what waits for what, and which messages of a phase are really
-under way together. What it gives is where load gathers, and a bound: no phase can be over before
-its busiest link has carried all of its bytes.
+All messages of a phase count as concurrent; there are no calculations and no dependencies. The
+results are the loads of links and a lower bound: a phase takes at least as long as its busiest link
+needs for its bytes.
 """
 
 from __future__ import annotations
@@ -29,90 +29,89 @@ from weft.sim.static.loads import (
 )
 from weft.workload.workload import Workload
 
-#: Gb/s are bits in a nanosecond.
+#: Bits of a byte; a rate of 1 Gb/s is 1 bit/ns.
 _BITS = 8.0
 
-#: Name of the row that takes the messages of all phases, and so of all jobs, together.
+#: Name of the row for the messages of all phases, and of all jobs, together.
 TOGETHER = "all together"
 
-#: Columns of `StaticWorkload.phases()`, one row per phase that has messages; where there are
-#: several, then one for the messages of all.
+#: Columns of `StaticWorkload.phases()`, one row for each phase with messages; if there are several,
+#: one more for the messages of all.
 PHASE_COLUMNS = {
-    "phase": Column(pl.String, "", f"its name, empty outside phases, or `{TOGETHER}`"),
-    "messages": Column(pl.Int64, "", "messages between ranks"),
-    "size_bytes": Column(pl.Int64, "B", "their sum"),
-    "local_bytes": Column(pl.Int64, "B", "part of it that stays in a host and loads no link"),
+    "phase": Column(pl.String, "", f"Name of the phase (empty: outside phases), or `{TOGETHER}`"),
+    "messages": Column(pl.Int64, "", "Messages between ranks"),
+    "size_bytes": Column(pl.Int64, "B", "Total size of messages"),
+    "local_bytes": Column(pl.Int64, "B", "Total size of messages within hosts"),
     "mean_contention": Column(
         pl.Float64,
         "flows",
-        "mean over messages between hosts of the largest load on the way, counting messages of the "
-        "phase over the link's relative rate; null where no path is fixed or none leaves a host",
+        "Mean contention of messages between hosts (largest number of messages of the phase on a "
+        "link of the path, over the link's relative rate; null: no fixed paths, or no message)",
     ),
-    "max_contention": Column(pl.Float64, "flows", "largest load of any link"),
-    "busiest_link": Column(pl.Int32, "", "link that needs longest for its bytes; null without any"),
-    "busiest_bytes": Column(pl.Float64, "B", "what it carries"),
+    "max_contention": Column(pl.Float64, "flows", "Largest contention of a link"),
+    "busiest_link": Column(
+        pl.Int32, "", "Link that needs longest for its bytes (null: no link is used)"
+    ),
+    "busiest_bytes": Column(pl.Float64, "B", "Bytes on that link"),
     "bound_ns": Column(
-        pl.Float64, "ns", "how long it needs at its data rate: the phase cannot be shorter"
+        pl.Float64, "ns", "Time of these bytes at the link's data rate (lower bound of the phase)"
     ),
 }
 
 #: Columns of `StaticWorkload.messages()`, one row per message in the order of the workload.
 MESSAGE_COLUMNS = {
-    "source_rank": Column(pl.Int32, "", "rank that sends"),
-    "destination_rank": Column(pl.Int32, "", "rank that receives"),
-    "source_host": Column(pl.Int32, "", "its host"),
-    "destination_host": Column(pl.Int32, "", "the receiver's host"),
-    "tag": Column(pl.Int32, "", "tag of the message"),
-    "phase": Column(pl.String, "", "phase that it belongs to; empty outside phases"),
-    "size_bytes": Column(pl.Int64, "B", "of the message"),
+    "source_rank": Column(pl.Int32, "", "Sending rank"),
+    "destination_rank": Column(pl.Int32, "", "Receiving rank"),
+    "source_host": Column(pl.Int32, "", "Host of the sending rank"),
+    "destination_host": Column(pl.Int32, "", "Host of the receiving rank"),
+    "tag": Column(pl.Int32, "", "Tag of the message"),
+    "phase": Column(pl.String, "", "Phase of the message (empty: outside phases)"),
+    "size_bytes": Column(pl.Int64, "B", "Size of the message"),
     "contention": Column(
         pl.Float64,
         "flows",
-        "largest load on its way among the messages of its phase; 0 inside a host, null where no "
-        "path is fixed",
+        "Contention of the message in its phase (0: within a host; null: no fixed path)",
     ),
-    "hops": Column(
-        pl.Int32, "links", "on its way, host links included; 0 inside a host, null where not fixed"
-    ),
+    "hops": Column(pl.Int32, "links", "Hops of the path (0: within a host; null: no fixed path)"),
 }
 
 #: Columns of `StaticWorkload.links()`, one row per directed link.
 LINK_COLUMNS = {
-    "link": Column(pl.Int32, "", "number of the directed link; link ^ 1 is its other direction"),
-    "name": Column(pl.String, "", "port that it leaves by and port that it goes to"),
+    "link": Column(pl.Int32, "", "Directed link (link ^ 1 is its other direction)"),
+    "name": Column(pl.String, "", "Output port and input port of the link"),
     "kind": Column(
         pl.String, "", "switch-switch, host-switch, switch-host, host-host or auxiliary"
     ),
-    "rate_gbps": Column(pl.Float64, "Gb/s", "data rate of this direction"),
-    "carried_bytes": Column(pl.Float64, "B", "bytes that cross it in all phases"),
+    "rate_gbps": Column(pl.Float64, "Gb/s", "Data rate"),
+    "carried_bytes": Column(pl.Float64, "B", "Bytes on the link (all phases)"),
     "messages": Column(
-        pl.Float64, "", "messages that cross it in all phases; of one that is split, its part"
+        pl.Float64, "", "Messages on the link (all phases; split messages count in part)"
     ),
     "max_load": Column(
-        pl.Float64, "flows", "most messages of one phase over the link's relative rate"
+        pl.Float64, "flows", "Largest number of messages of a phase (over the link's relative rate)"
     ),
-    "busy_ns": Column(pl.Float64, "ns", "how long it needs for its bytes at its data rate"),
+    "busy_ns": Column(pl.Float64, "ns", "Time of these bytes at the link's data rate"),
 }
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StaticWorkload:
-    """Loads of a workload's phases under one routing and placement.
+    """Loads of a workload's phases for one routing and placement.
 
     Parameters
     ----------
     fabric
-        What it runs over.
+        The fabric.
     engine
-        Of the routes.
+        Name of the routes' engine.
     workload
-        What ran.
+        The workload.
     host
-        int32 [ranks].
+        int32 [ranks]: host of each rank.
     phase_table, link_table
         Columns of `PHASE_COLUMNS` and `LINK_COLUMNS`.
     contention, hops
-        float64 and int32 [messages]; empty where no path is fixed.
+        float64 and int32 [messages]; empty without fixed paths.
     """
 
     fabric: Fabric
@@ -126,19 +125,19 @@ class StaticWorkload:
 
     @property
     def makespan_ns(self) -> None:
-        """None: this level knows no time; `PHASE_COLUMNS` have bounds."""
+        """None: this level has no time; see `bound_ns` of `PHASE_COLUMNS`."""
         return None
 
     def phases(self) -> pl.DataFrame:
-        """One row a phase; see `PHASE_COLUMNS`."""
+        """Return one row for each phase; see `PHASE_COLUMNS`."""
         return self.phase_table
 
     def links(self) -> pl.DataFrame:
-        """One row a directed link; see `LINK_COLUMNS`."""
+        """Return one row for each directed link; see `LINK_COLUMNS`."""
         return self.link_table
 
     def summary(self) -> dict[str, Any]:
-        """Figures of all phases: messages, bytes, contention and the largest bound."""
+        """Return the figures of all phases together: messages, bytes, contention and bound."""
         all_phases = self.phase_table.tail(1)
         busiest = self.link_table.sort("busy_ns", descending=True, maintain_order=True).head(1)
         row = all_phases.row(0, named=True) if len(all_phases) else {}
@@ -153,7 +152,7 @@ class StaticWorkload:
         }
 
     def messages(self) -> pl.DataFrame:
-        """One row a message; see `MESSAGE_COLUMNS`."""
+        """Return one row for each message; see `MESSAGE_COLUMNS`."""
         work, sends = self.workload, self.workload.messages
         nulls = pl.Series([None] * len(sends), dtype=pl.Null)
         return frame(
@@ -194,21 +193,21 @@ def analyse_workload(
     Parameters
     ----------
     fabric, routes
-        Where messages go, and by which way.
+        The fabric and its routes.
     workload
-        What sends them.
+        The workload.
     hosts
         Host of each rank.
     ports
-        Which port of a host with several: ``first`` or ``spread``; see `weft.sim.static.loads`.
+        Ports that hosts with several use: ``first`` or ``spread``; see `weft.sim.static.loads`.
 
     Raises
     ------
     InputError
-        When a host does not exist, there are not as many as ranks, or two that exchange a message
-        have no path.
+        If a host does not exist, the number of hosts is not that of ranks, or two hosts that
+        exchange a message have no path.
     NotApplicable
-        When the routes are of a kind that gives no link loads.
+        If the routes do not define the links of a flow.
     """
     routes.check(fabric)
     where = fabric.host_numbers(hosts, "hosts of the ranks", count=workload.num_ranks)
@@ -216,9 +215,9 @@ def analyse_workload(
     phase = workload.phase[workload.messages]
     order = np.argsort(phase, kind="stable")
     starts = np.searchsorted(phase[order], np.arange(len(workload.phase_names) + 1))
-    ways = routes.settled
-    meets = np.zeros(len(phase) if ways else 0)
-    hops = np.zeros(len(meets), dtype=np.int32)
+    fixed = routes.settled
+    worst = np.zeros(len(phase) if fixed else 0)
+    hops = np.zeros(len(worst), dtype=np.int32)
     links = {name: np.zeros(fabric.num_links) for name in ("carried_bytes", "messages", "max_load")}
     rows: list[dict[str, Any]] = []
     for number, name in enumerate(workload.phase_names):
@@ -230,8 +229,8 @@ def analyse_workload(
         links["carried_bytes"] += loaded.per_link_bytes
         links["messages"] += loaded.per_link_messages
         np.maximum(links["max_load"], loaded.load, out=links["max_load"])
-        if ways:
-            meets[mine], hops[mine] = loaded.contention, loaded.hops
+        if fixed:
+            worst[mine], hops[mine] = loaded.contention, loaded.hops
     if len(rows) > 1:
         rows.append({"phase": TOGETHER, **loader.load(order).row})
     return StaticWorkload(
@@ -243,14 +242,14 @@ def analyse_workload(
             PHASE_COLUMNS, {name: [row[name] for row in rows] for name in PHASE_COLUMNS}
         ),
         link_table=_links(fabric, links),
-        contention=meets,
+        contention=worst,
         hops=hops,
     )
 
 
 @dataclass(frozen=True, eq=False)
 class _Loaded:
-    """What some messages do to the links, and the links to them."""
+    """Loads of links and contention of messages, for a set of messages."""
 
     row: dict[str, Any]
     per_link_bytes: NDArray[np.float64]
@@ -269,14 +268,14 @@ class _Loader:
     ports: Ports
 
     def load(self, mine: NDArray[np.integer[Any]]) -> _Loaded:
-        """Take these messages together, given by their number."""
+        """Load the links with the messages of these numbers."""
         fabric, routes = self.fabric, self.routes
         sends = self.workload.messages[mine]
         source = self.hosts[self.workload.rank[sends]]
         destination = self.hosts[self.workload.peer[sends]]
         size = self.workload.size_bytes[sends]
         moves = source != destination
-        # Messages between the same hosts share their way, so each pair of hosts is one flow.
+        # Messages between the same hosts have the same path, so each pair of hosts is one flow.
         key, pair = np.unique(
             source[moves] * fabric.num_hosts + destination[moves], return_inverse=True
         )
@@ -293,12 +292,12 @@ class _Loader:
         )
         loads = flow_loads(fabric, routes, count)
         carried = flow_loads(fabric, routes, amount).per_link
-        meets = np.zeros(len(mine))
+        worst = np.zeros(len(mine))
         hops = np.zeros(len(mine), dtype=np.int32)
         if routes.settled:
-            found = contention(fabric, routes, count, loads.per_link)
-            _need_paths(fabric, routes, ends, found.hops)
-            meets[moves], hops[moves] = found.worst[pair], found.hops[pair]
+            flows = contention(fabric, routes, count, loads.per_link)
+            _need_paths(fabric, routes, ends, flows.hops)
+            worst[moves], hops[moves] = flows.worst[pair], flows.hops[pair]
         elif loads.unrouted:
             raise InputError(
                 f"{loads.unrouted:,} pairs of hosts that exchange messages have no path in the "
@@ -312,13 +311,13 @@ class _Loader:
             "messages": len(mine),
             "size_bytes": int(size.sum()),
             "local_bytes": int(size[~moves].sum()),
-            "mean_contention": float(meets[moves].mean()) if known else None,
+            "mean_contention": float(worst[moves].mean()) if known else None,
             "max_contention": float(load.max(initial=0.0)),
             "busiest_link": busiest,
             "busiest_bytes": 0.0 if busiest is None else float(carried[busiest]),
             "bound_ns": float(needs.max(initial=0.0)),
         }
-        return _Loaded(row, carried, loads.per_link, load, meets, hops)
+        return _Loaded(row, carried, loads.per_link, load, worst, hops)
 
 
 def _need_paths(
