@@ -171,10 +171,10 @@ def test_windows_are_as_long_as_they_are_said_to_be() -> None:
     [
         ({"loads": ()}, "no load"),
         ({"loads": (0.0,)}, "load must be at least"),
-        ({"loads": ("high",)}, "a load is a number"),
+        ({"loads": ("high",)}, "a load must be a number"),
         ({"processes": 0}, "at least 1 process"),
         ({"level": "cell"}, "unknown level 'cell'"),
-        ({"level": "static"}, "the static level knows no load"),
+        ({"level": "static"}, "the static level has no load"),
         ({"policy": "ecmp"}, "the flow level has no policy; the packet level has it"),
         ({"measure": "0s"}, "measure: '0s' does not fit: expected a number greater than 0"),
         ({"warmup": "soon"}, "warmup: 'soon'"),
@@ -208,7 +208,7 @@ def test_what_cannot_be_swept_is_refused(tree, settings, said) -> None:
 def test_engines_and_resolutions_that_cannot_be_are_refused(tree) -> None:
     with pytest.raises(InputError, match="routes must be one or a list, not 3"):
         sweep(tree, 3)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="routes are an engine by name or Routes, not 3"):
+    with pytest.raises(InputError, match="routes must be an engine by name or Routes, not 3"):
         sweep(tree, [3])  # type: ignore[list-item]
     with pytest.raises(InputError, match="resolution: 'fine' does not fit"):
         saturation_load(tree, resolution="fine")  # type: ignore[arg-type]

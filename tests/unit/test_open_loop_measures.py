@@ -371,8 +371,8 @@ def test_bisection_finds_the_capacity_of_a_queue() -> None:
         ({"source": [1]}, "expected a rank for each of 2 messages"),
         ({"measure_ns": 0}, "no window"),
         ({"warmup_ns": -1}, "no window"),
-        ({"sources": 0}, "offer nothing"),
-        ({"rate_gbps": 0.0}, "offer nothing"),
+        ({"sources": 0}, "sources must be at least 1"),
+        ({"rate_gbps": 0.0}, "rate_gbps above 0"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(change, said) -> None:

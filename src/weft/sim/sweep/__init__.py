@@ -1,4 +1,4 @@
-"""Open-loop measurement: load offered and accepted, latency, saturation, and sweeps over loads."""
+"""Open-loop measurement: offered and accepted load, latency, saturation, and load sweeps."""
 
 from weft.sim.sweep.loads import sweep
 from weft.sim.sweep.saturation import saturation_load

@@ -17,9 +17,9 @@ from weft.sim.sweep.one_load import measure_load
 from weft.sim.sweep.settings import OWN, Engines, Study, TrafficSettings, load_value
 from weft.sim.sweep.window_measures import SWEEP_COLUMNS, measured, table
 
-#: Loads of a sweep for which nobody asked.
+#: Default loads of a sweep.
 LOADS = tuple(round(0.1 * step, 1) for step in range(1, 10))
-#: Below so many packets, some seconds, more processes cost more than they bring.
+#: Least packets of a sweep (some seconds) for which several processes save time.
 _WORTH_PROCESSES = 1_000_000
 
 
@@ -35,76 +35,76 @@ def sweep(
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> pl.DataFrame:
-    """Latency and accepted load over offered load, by an independent run for each point.
+    """Measure latency and accepted load over offered load, with an independent run for each point.
 
     Every combination of engine, policy and load is a run of `weft.workload.sources.open_loop`,
-    measured as `weft.sim.sweep.measure` says. Runs at one load meet the same messages
-    whatever the engine and the policy, so differences between those are not chance. The result
-    does not depend on the number of processes.
+    measured by `weft.sim.sweep.measure`. Runs at one load have the same messages for all engines
+    and policies, so that differences are not due to chance. The result does not depend on the
+    number of processes.
 
     Parameters
     ----------
     fabric
-        Where.
+        The fabric.
     routes
-        An engine by name, with options or not, routes, or several of both.
+        An engine by name, with options or without, routes, or a list of both.
     loads
         Mean rates of a source over `rate_gbps`, each above 0.
     level
         Level of detail: ``packet`` or ``flow``.
     policy
-        Of the packet level, one or several. Left out, deterministic; where routes leave a choice
-        the one called as the engine, or ecmp.
+        One or several policies of the packet level. By default deterministic; if routes leave a
+        choice, the policy with the engine's name, or ecmp.
     seed
-        From which each load's is made.
+        Seed from which that of each load is derived.
     processes
-        Worker processes; left out, as many as there are cores when the sweep is long. A script
-        that uses them keeps its work under ``if __name__ == "__main__":``.
+        Worker processes; by default the number of cores if the sweep is long. A script that uses
+        them must be guarded by ``if __name__ == "__main__":``.
     progress
-        Called with how many runs are done, of how many.
+        Called with the number of ended runs and the number of runs.
 
     Returns
     -------
     polars.DataFrame
-        Of `SWEEP_COLUMNS`, by engine, policy and load. After a KeyboardInterrupt, too: runs that
-        were not over then have the status ``interrupted``. The lowest load runs first, then the
-        highest, the middle and so on, so that what is known by then is a curve. Where there are
-        several combinations of engine and policy, those that do not fit have rows that say so.
+        Columns of `SWEEP_COLUMNS`, by engine, policy and load. After a KeyboardInterrupt, runs that
+        had not ended have the status ``interrupted``. The lowest load runs first, then the highest,
+        the middle and so on, so that an interrupted sweep is a coarse curve. With several
+        combinations of engine and policy, those that do not fit have rows with the reason.
 
     Raises
     ------
     InputError
-        On a value that cannot be; on what is wrong in all runs, such as a missing path.
+        On an invalid value, or an error of all runs, such as a missing path.
     NotApplicable
-        When no combination fits, or the pattern does not exist for so many hosts.
+        If no combination fits, or the pattern does not exist for this number of hosts.
     """
     if not isinstance(loads, Iterable):
         raise InputError(f"loads must be a list of numbers, not {loads!r}")
     wanted = sorted({load_value(load) for load in loads})
     if not wanted:
-        raise InputError("no load to run at was given")
+        raise InputError("loads must have at least one load")
     study = Study.of(fabric, routes, level, policy, seed, options)
     points = [
         (number, load)
-        for load in (wanted[place] for place in ends_first(len(wanted)))
+        for load in (wanted[index] for index in ends_first(len(wanted)))
         for number, each in enumerate(study.configurations)
         if each.network is not None
     ]
     number = processes_for(processes, study, sum(load for _, load in points))
-    found, whole = run_all(_point, study, points, number, progress)
-    results = dict(zip(points, found, strict=True))
+    outcomes, complete = run_all(_point, study, points, number, progress)
+    results = dict(zip(points, outcomes, strict=True))
     rows = [
-        asked | {"load": load, "seed": study.seed_of(load)} | (results.get((number, load)) or {})
-        for number, asked in enumerate(study.rows("sweep"))
+        row | {"load": load, "seed": study.seed_of(load)} | (results.get((number, load)) or {})
+        for number, row in enumerate(study.rows("sweep"))
         for load in wanted
     ]
-    if whole:
+    if complete:
         refuse_all_failed(rows)
     return table(SWEEP_COLUMNS, rows)
 
 
 def ends_first(number: int) -> list[int]:
-    """Places of a list in an order of which each part is spread over the list.
+    """Return the indices of a list in an order of which each prefix is spread over the list.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def ends_first(number: int) -> list[int]:
     Returns
     -------
     list of int
-        The first place, the last, the middle, and so on into ever smaller gaps from the left.
+        The first index, the last, the middle, and so on into smaller gaps from the left.
     """
     order = [0, number - 1] if number > 1 else list(range(number))
     gaps = deque([(0, number - 1)])
@@ -128,12 +128,12 @@ def ends_first(number: int) -> list[int]:
 
 
 def processes_for(asked: int | None, study: Study, load: float) -> int:
-    """How many processes to use, where the loads of all runs add up to this.
+    """Return the number of processes for runs whose loads add up to `load`.
 
     Raises
     ------
     InputError
-        When fewer than 1 are asked for.
+        If fewer than 1 are requested.
     """
     check_processes(asked)
     if asked is not None:
@@ -142,7 +142,7 @@ def processes_for(asked: int | None, study: Study, load: float) -> int:
 
 
 def refuse_all_failed(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Say what is wrong when no run succeeded.
+    """Raise an error if all runs failed.
 
     Raises
     ------
@@ -155,15 +155,15 @@ def refuse_all_failed(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _point(study: Study, point: tuple[int, float], watch: Callable[[Any], None]) -> dict[str, Any]:
-    """One run, as columns."""
+    """Run one point and return its columns."""
     number, load = point
     network = study.configurations[number].network
     assert network is not None
     try:
-        found = measure_load(network, study.traffic, load, study.seed_of(load), watch)
+        measures = measure_load(network, study.traffic, load, study.seed_of(load), watch)
     except WeftError as error:
         return {"status": "failed", "reason": str(error)}
-    return {**measured(found), "reason": None}
+    return {**measured(measures), "reason": None}
 
 
 document(sweep, TrafficSettings, RunSettings, without=OWN)

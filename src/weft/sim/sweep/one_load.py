@@ -1,4 +1,4 @@
-"""One open-loop run at a level of detail: its workload, and when its messages arrived."""
+"""One open-loop run at a level of detail: its workload and the arrivals of its messages."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from weft.workload import Workload, WorkloadBuilder
 from weft.workload.patterns import pattern as patterns
 from weft.workload.sources import Distribution, open_loop
 
-#: Called now and then while a level runs; what it raises ends the run.
+#: Called several times a second during a run; an exception ends the run.
 Watch = Callable[[Any], None]
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """What sources send, and the windows in which it is measured.
+    """Traffic of the sources, and the measurement window.
 
     Parameters
     ----------
@@ -35,15 +35,15 @@ class Traffic:
     size, size_distribution, interarrival
         As in `weft.workload.sources.open_loop`.
     rate_gbps
-        Rate that a load of 1 stands for.
+        Rate of a load of 1.
     sources
-        Ranks that send.
+        Number of sending ranks.
     warmup_ns, measure_ns
-        Messages born in the second, after the first, are measured.
+        Time before the window, and length of the window: messages born in it are measured.
     cooldown_ns
-        How long sources go on after that, so that the last of them still meet traffic.
+        Time for which sources continue, so that the last measured messages have traffic around.
     drain_ns
-        How long the run goes on after the sources stopped, at most.
+        Longest time for which the run continues after the sources stop.
     """
 
     pattern: str
@@ -59,11 +59,11 @@ class Traffic:
 
     @property
     def stop_ns(self) -> float:
-        """When sources stop."""
+        """Time at which sources stop."""
         return self.warmup_ns + self.measure_ns + self.cooldown_ns
 
     def workload(self, num_ranks: int, load: float, seed: int) -> Workload:
-        """The messages of one load."""
+        """Return the messages of one load."""
         return open_loop(
             num_ranks,
             self._seeded(seed),
@@ -78,11 +78,11 @@ class Traffic:
         )
 
     def _seeded(self, seed: int) -> str:
-        """The pattern, with destinations drawn by this seed where nothing else is drawn by it."""
+        """Return the pattern with this seed if the seed only affects drawn destinations."""
         entry, given = patterns.parse(self.pattern)
         options = entry.options
         draws = {"flows", "seed"} <= options.keys() and not {"flows", "seed"} & given.keys()
-        # Drawn hot hosts are part of the pattern: they stay where they are at all loads.
+        # Randomly chosen hot hosts are part of the pattern: they are the same at all loads.
         if not draws or ("targets" in options and "hosts" not in given):
             return self.pattern
         return f"{self.pattern}{',' if given else ':'}seed={seed}"
@@ -90,16 +90,16 @@ class Traffic:
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """What the messages cross: a fabric, routes and a level of detail.
+    """A fabric, routes and a level of detail.
 
     Parameters
     ----------
     fabric, routes
-        Where, and by which way.
+        The fabric and its routes.
     level
         ``packet`` or ``flow``.
     options
-        Settings of runs, as `weft.simulate` takes them.
+        Settings of runs, as in `weft.simulate`.
     """
 
     fabric: Fabric
@@ -110,16 +110,16 @@ class Network:
     def run(
         self, workload: Workload, seed: int, max_time_ns: float | None, watch: Watch | None
     ) -> tuple[NDArray[np.float64], float]:
-        """Run a workload; give when each operation's message arrived, negative where it did not.
+        """Run a workload; return the arrivals of messages, negative for those that did not arrive.
 
         Returns
         -------
         float64 [ops], ns
         float
-            When the run ended, ns.
+            End of the run, ns.
         """
         if self.level == "flow":
-            # Fluids always arrive, and there is nothing to keep of a run that was cut off.
+            # The flow level has no incomplete results, so it runs without a time limit.
             flow = simulate(
                 self.fabric, self.routes, workload, seed=seed, progress=watch, **self.options
             )
@@ -132,16 +132,16 @@ class Network:
         if result.complete:
             return arrived, result.end_ps / 1e3
         if max_time_ns is None or result.end_ps < int(picoseconds(max_time_ns)):
-            raise KeyboardInterrupt  # nothing else ends a run before its time
+            raise KeyboardInterrupt  # the only other cause of an incomplete run
         return arrived, max_time_ns
 
     def try_out(self) -> None:
-        """Send one message of no bytes: compiles what is to run, and finds what cannot.
+        """Send one message of no bytes, to compile the kernels and to raise errors early.
 
         Raises
         ------
         InputError, NotApplicable
-            As the level does.
+            As in `weft.simulate`.
         """
         work = WorkloadBuilder(self.fabric.num_hosts)
         work.put(0, 1, 0)
@@ -156,13 +156,13 @@ def measure_load(
     Parameters
     ----------
     network, traffic
-        What runs.
+        The network and its traffic.
     load
         Mean rate of a source over the traffic's rate.
     seed
-        Of times, sizes and destinations, and of the policy's draws.
+        Seed of times, sizes and destinations, and of the policy.
     watch
-        Called now and then with the level's progress.
+        Called several times a second with the progress.
 
     Returns
     -------
@@ -171,7 +171,7 @@ def measure_load(
     Raises
     ------
     InputError, NotApplicable
-        As `open_loop` and the level do.
+        As in `open_loop` and `weft.simulate`.
     """
     if not 0 < load < np.inf:
         raise InputError(f"a load must be above 0, not {load}")

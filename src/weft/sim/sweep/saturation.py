@@ -1,4 +1,4 @@
-"""The load from which a network saturates."""
+"""Search for the load at which a network saturates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from weft.sim.sweep.one_load import measure_load
 from weft.sim.sweep.settings import LOAD_STEP, OWN, Engines, Study, TrafficSettings, load_value
 from weft.sim.sweep.window_measures import SATURATION_COLUMNS, OpenLoopMeasures, table
 
-#: Loads of the runs of a search add up to about so many times the highest.
+#: Approximate sum of the loads of a search's runs over the highest load.
 _RUNS = 4
 
 
@@ -36,31 +36,31 @@ def saturation_load(
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> pl.DataFrame:
-    """The load from which a network saturates, by bisection.
+    """Find the load at which a network saturates, by bisection.
 
-    The interval between a load that does not saturate, 0 at the start, and one that does,
-    `highest` at the start, is halved until it is no wider than `resolution`. Whether a run is
-    saturated is decided as in `weft.sim.sweep.measure`. Close to the limit that depends on the
-    length of the window: a longer one tells loads apart that are closer together.
+    The interval between a load that does not saturate, initially 0, and one that does, initially
+    `highest`, is halved until it is not wider than `resolution`. Saturation is defined in
+    `weft.sim.sweep.measure`. Close to the limit it depends on the length of the window: a longer
+    one separates loads that are closer together.
 
     Parameters
     ----------
     fabric, routes, level, policy, seed, processes, progress
-        As for `weft.sweep`; each combination of engine and policy is searched by itself.
+        As in `weft.sweep`; there is one search for each combination of engine and policy.
     resolution
         Width of the interval at the end.
     highest
-        The load that is tried first; where it does not saturate the search is over.
+        Load of the first run; the search ends there if it does not saturate.
 
     Returns
     -------
     polars.DataFrame
-        Of `SATURATION_COLUMNS`, a row for each combination.
+        Columns of `SATURATION_COLUMNS`, a row for each combination.
 
     Raises
     ------
     InputError, NotApplicable
-        As `weft.sweep` does.
+        As in `weft.sweep`.
     """
     resolution = convert(resolution, float, "resolution")
     if not LOAD_STEP <= resolution < np.inf:
@@ -73,12 +73,10 @@ def saturation_load(
         if each.network is not None
     ]
     number = processes_for(processes, study, _RUNS * highest * len(tasks))
-    found, whole = run_all(_search, study, tasks, number, progress)
-    results = {task[0]: result for task, result in zip(tasks, found, strict=True)}
-    rows = [
-        asked | (results.get(number) or {}) for number, asked in enumerate(study.rows("search"))
-    ]
-    if whole:
+    outcomes, complete = run_all(_search, study, tasks, number, progress)
+    results = {task[0]: result for task, result in zip(tasks, outcomes, strict=True)}
+    rows = [row | (results.get(number) or {}) for number, row in enumerate(study.rows("search"))]
+    if complete:
         refuse_all_failed(rows)
     return table(SATURATION_COLUMNS, rows)
 
@@ -86,27 +84,27 @@ def saturation_load(
 def bisect(
     run: Callable[[float], OpenLoopMeasures], highest: float, resolution: float
 ) -> tuple[float, float | None, OpenLoopMeasures | None, int]:
-    """The interval in which saturation begins.
+    """Find the interval in which saturation begins.
 
     Parameters
     ----------
     run
-        Measures at a load.
+        Returns the measures at a load.
     highest
-        The load that is tried first.
+        Load of the first run.
     resolution
-        Width at which to end.
+        Width of the interval at the end.
 
     Returns
     -------
     float
-        Highest load that did not saturate, 0 where all did.
+        Highest load without saturation, 0 if all saturate.
     float or None
-        Lowest load that did; None where `highest` did not.
+        Lowest load with saturation; None if `highest` does not saturate.
     OpenLoopMeasures or None
-        What was measured there.
+        Measures at that load.
     int
-        How many runs it took.
+        Number of runs.
     """
     at_high = run(highest)
     if not at_high.saturated:
@@ -114,10 +112,10 @@ def bisect(
     low, high, runs = 0.0, highest, 1
     while high - low > resolution * (1 + 1e-9):
         middle = (low + high) / 2
-        found = run(middle)
+        measures = run(middle)
         runs += 1
-        if found.saturated:
-            high, at_high = middle, found
+        if measures.saturated:
+            high, at_high = middle, measures
         else:
             low = middle
     return low, high, at_high, runs
@@ -126,7 +124,7 @@ def bisect(
 def _search(
     study: Study, task: tuple[int, float, float], watch: Callable[[Any], None]
 ) -> dict[str, Any]:
-    """One search, as columns."""
+    """Run one search and return its columns."""
     number, highest, resolution = task
     network = study.configurations[number].network
     assert network is not None

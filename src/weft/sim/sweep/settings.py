@@ -1,4 +1,4 @@
-"""What the runs of a load sweep share: traffic, windows, and every engine with every policy."""
+"""Settings common to the runs of a load sweep: traffic, windows, engines and policies."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from weft.sim.sweep.one_load import Network, Traffic
 from weft.workload import traffic as flows_of
 from weft.workload.sources import Distribution
 
-#: The window takes so many message times (at full rate) that about this number of messages would
-#: be born in it at load 1, within these bounds of message times.
+#: Default window: about this number of messages are born in it at load 1, but its length in message
+#: times at full rate is within these bounds.
 MESSAGES, SHORTEST, LONGEST = 100_000, 500, 4000
-#: Warm-up and cool-down in windows, and how many times longer than that all of it may take.
+#: Default warm-up and cool-down over the window, and drain over the sum of all three.
 WARM_UP, COOL_DOWN, DRAIN = 0.25, 0.25, 10.0
-#: Loads are told apart, and seeds made of them, to this.
+#: Resolution of loads, also for the seeds derived from them.
 LOAD_STEP = 1e-6
 
 #: Settings of runs that have no effect in a sweep: its messages need no receive, and each host has
@@ -46,41 +46,41 @@ OWN = (
     "trace",
 )  # fmt: skip
 
-#: Routes of a sweep: an engine by name, routes, or several of both.
+#: Routes of a sweep: an engine by name, routes, or a list of both.
 Engines = str | Routes | Sequence[str | Routes]
 
 
 @dataclass(frozen=True)
 class TrafficSettings(Settings):
-    """What sources send, and the windows in which it is measured.
+    """Traffic of the sources, and the measurement window.
 
     Parameters
     ----------
     pattern
-        Traffic pattern, with options as in ``hot-spot:fraction=0.2``. Every host is a rank. Where
-        each message draws its destination (`uniform`; `hot-spot` with its `hosts` given), the draws
-        are other ones for each load.
+        Traffic pattern, with options as in ``hot-spot:fraction=0.2``. Every host is a rank. If each
+        message draws its destination (`uniform`; `hot-spot` with `hosts`), each load has draws of
+        its own.
     size
-        Mean size of a message.
+        Mean size of messages.
     size_distribution
-        How sizes are distributed.
+        Distribution of sizes.
     interarrival
-        How intervals between messages are distributed: ``exponential`` is Poisson traffic.
+        Distribution of intervals between messages: ``exponential`` is Poisson traffic.
     rate_gbps
-        Rate that a load of 1 stands for.
+        Rate of a load of 1.
     warmup
         Time before the window.
     measure
         The window: messages born in it are measured.
     cooldown
-        How long sources go on after it.
+        Time for which sources continue after the window.
     drain
-        How long to wait for what is then on the way. The flow level waits for all.
+        Longest time to wait for messages under way after that. The flow level waits for all.
 
     Raises
     ------
     InputError
-        On a value that cannot be.
+        On an invalid value.
     """
 
     pattern: str = "uniform"
@@ -92,12 +92,14 @@ class TrafficSettings(Settings):
     measure: Annotated[
         Annotated[Nanoseconds, Field(gt=0)] | None,
         Option(
-            usual="so long that 100,000 messages would be born in it at load 1, but 500 to 4,000 "
+            usual="as long as 100,000 messages take to be born at load 1, but 500 to 4,000 "
             "message times at full rate"
         ),
     ] = None
     cooldown: Annotated[Nanoseconds | None, Option(usual="a quarter of the window")] = None
-    drain: Annotated[Nanoseconds | None, Option(usual="ten times all before")] = None
+    drain: Annotated[
+        Nanoseconds | None, Option(usual="ten times the sum of warmup, measure and cooldown")
+    ] = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,9 +111,9 @@ class Configuration:
     engine, policy
         Their names; no policy at the flow level.
     network
-        None where they do not fit.
+        Fabric, routes and options; None if engine and policy do not fit.
     reason
-        Why they do not.
+        Why they do not fit.
     """
 
     engine: str
@@ -122,16 +124,16 @@ class Configuration:
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """What the runs of a sweep or a search share.
+    """Common settings of the runs of a sweep or a search.
 
     Parameters
     ----------
     fabric, level, traffic, seed
-        Of all runs.
+        Those of all runs.
     configurations
         Every engine with every policy, at least one of which fits.
     hardware
-        Its unusual settings in words; None at the flow level.
+        Settings of hardware that are not defaults, as text; None at the flow level.
     """
 
     fabric: Fabric
@@ -151,84 +153,84 @@ class Study:
         seed: int,
         given: Mapping[str, Any],
     ) -> Study:
-        """Everything checked and routed, and every combination tried with one message.
+        """Check all settings, make the routes, and try every combination with one message.
 
         Parameters
         ----------
         fabric, routes, level, policy, seed
-            As of `weft.sweep`.
+            As in `weft.sweep`.
         given
             Settings of the traffic and of runs.
 
         Raises
         ------
         InputError
-            On a value that cannot be.
+            On an invalid value.
         NotApplicable
-            When no combination fits, or the pattern does not exist for so many hosts.
+            If no combination fits, or the pattern does not exist for this number of hosts.
         """
         check_fabric(fabric)
         level = check_level(level)
         if level == "static":
-            raise InputError("the static level knows no load; there are packet and flow")
-        ours = settings(TrafficSettings)
-        theirs = [item for item in settings(RunSettings) if item.field not in OWN]
-        known = [*ours, *(item for item in theirs if item.of(level))]
-        whose = f"a sweep at the {level} level"
+            raise InputError("the static level has no load; expected packet or flow")
+        for_traffic = settings(TrafficSettings)
+        for_runs = [item for item in settings(RunSettings) if item.field not in OWN]
+        known = [*for_traffic, *(item for item in for_runs if item.of(level))]
+        owner = f"a sweep at the {level} level"
         known_fields(
-            given, known, whose, lambda name: "" if name in OWN else levels_that_know(name)
+            given, known, owner, lambda name: "" if name in OWN else levels_that_know(name)
         )
-        names = [item.field for item in ours]
+        names = [item.field for item in for_traffic]
         of_traffic = {name: value for name, value in given.items() if name in names}
         of_runs = {name: value for name, value in given.items() if name not in names}
         if policy is not None:
             RunSettings.at(level, {"policy": ""})
         chosen = RunSettings.at(level, {**of_runs, "seed": seed})
         traffic = resolved(fabric, TrafficSettings(**of_traffic), level)
-        asked = _listed("routes", routes)
-        listed = None if policy is None else _listed("policy", policy)
-        if not asked or listed == []:
+        engine_list = _listed("routes", routes)
+        policies = None if policy is None else _listed("policy", policy)
+        if not engine_list or policies == []:
             raise InputError("neither routes nor policies may be an empty list")
-        made = []
-        for engine in asked:
-            name, ways = _routed(fabric, engine)
-            usual = NO_CHOICE if isinstance(ways, NotApplicable) else usual_policy(ways)
-            for each in [usual] if listed is None else listed:
+        configurations = []
+        for engine in engine_list:
+            name, routed = _routed(fabric, engine)
+            usual = NO_CHOICE if isinstance(routed, NotApplicable) else usual_policy(routed)
+            for each in [usual] if policies is None else policies:
                 named = each if level == "packet" else None
-                if isinstance(ways, NotApplicable):
-                    made.append(Configuration(name, named, None, str(ways)))
+                if isinstance(routed, NotApplicable):
+                    configurations.append(Configuration(name, named, None, str(routed)))
                     continue
                 options = {**of_runs, "policy": each} if level == "packet" else of_runs
-                network = Network(fabric, ways, level, options)
+                network = Network(fabric, routed, level, options)
                 try:
                     network.try_out()
-                    made.append(Configuration(name, named, network))
+                    configurations.append(Configuration(name, named, network))
                 except NotApplicable as reason:
-                    made.append(Configuration(name, named, None, str(reason)))
-        if all(each.network is None for each in made):
+                    configurations.append(Configuration(name, named, None, str(reason)))
+        if all(each.network is None for each in configurations):
             raise NotApplicable(
-                "; ".join(dict.fromkeys(f"{each.engine}: {each.reason}" for each in made))
+                "; ".join(dict.fromkeys(f"{each.engine}: {each.reason}" for each in configurations))
             )
-        said = _unusual(chosen.hardware) if level == "packet" else None
-        return cls(fabric, level, traffic, chosen.seed, tuple(made), said)
+        changed = _unusual(chosen.hardware) if level == "packet" else None
+        return cls(fabric, level, traffic, chosen.seed, tuple(configurations), changed)
 
     def seed_of(self, load: float) -> int:
-        """Seed of a run: equal loads meet equal traffic, whatever the engine and policy."""
+        """Return the seed of a run: equal loads have equal traffic for all engines and policies."""
         entropy = (self.seed, round(load / LOAD_STEP))
         return int(np.random.SeedSequence(entropy).generate_state(1, np.uint32)[0])
 
     def packets(self, load: float) -> float:
-        """About how many packets runs send whose loads add up to this."""
+        """Return the approximate number of packets of runs whose loads add up to `load`."""
         traffic = self.traffic
         messages = load * traffic.sources * traffic.stop_ns * traffic.rate_gbps / 8 / traffic.size
         return messages * -(-traffic.size // Hardware().mtu_bytes)
 
     def rows(self, doing: str) -> list[dict[str, Any]]:
-        """What the row of each configuration says before anything has run."""
-        found = []
+        """Return the initial row of each configuration."""
+        rows = []
         for each in self.configurations:
             fits = each.network is not None
-            found.append(
+            rows.append(
                 {
                     "fabric": self.fabric.name,
                     "engine": each.engine,
@@ -242,16 +244,16 @@ class Study:
                     "reason": f"the {doing} was interrupted" if fits else each.reason,
                 }
             )
-        return found
+        return rows
 
 
 def resolved(fabric: Fabric, given: TrafficSettings, level: Level = "packet") -> Traffic:
-    """The traffic of a sweep, with what nobody said filled in.
+    """Return the traffic of a sweep with default values filled in.
 
     Raises
     ------
     InputError, NotApplicable
-        On a value that does not fit, or a pattern that does not exist for so many hosts.
+        On a value that does not fit, or a pattern that does not exist for this number of hosts.
     """
     rate = host_rate_gbps(fabric) if given.rate_gbps is None else given.rate_gbps
     sources = len(np.unique(flows_of(fabric.num_hosts, given.pattern).sources))
@@ -281,27 +283,27 @@ def resolved(fabric: Fabric, given: TrafficSettings, level: Level = "packet") ->
 
 
 def load_value(load: float) -> float:
-    """A load, when it is one.
+    """Return a load as a float, checked.
 
     Raises
     ------
     InputError
-        Else.
+        If it is not a positive number.
     """
     if isinstance(load, bool) or not isinstance(load, int | float | np.number):
-        raise InputError(f"a load is a number, not {load!r}")
+        raise InputError(f"a load must be a number, not {load!r}")
     if not LOAD_STEP <= load < np.inf:
         raise InputError(f"a load must be at least {LOAD_STEP:g}, not {load}")
     return float(load)
 
 
 def _listed(name: str, given: Any) -> list[Any]:
-    """One or several as a list.
+    """Return one item or several as a list.
 
     Raises
     ------
     InputError
-        On what is neither.
+        If the value is neither.
     """
     if isinstance(given, str | Routes):
         return [given]
@@ -311,7 +313,7 @@ def _listed(name: str, given: Any) -> list[Any]:
 
 
 def _unusual(hardware: Hardware) -> str:
-    """Settings that are not the usual ones, in words."""
+    """Return the settings that are not defaults, as text."""
     usual = Hardware().table()
     return (
         ", ".join(
@@ -322,14 +324,14 @@ def _unusual(hardware: Hardware) -> str:
 
 
 def _routed(fabric: Fabric, engine: str | Routes) -> tuple[str, Routes | NotApplicable]:
-    """Routes and what to call them."""
+    """Return a name and the routes, or the reason why there are none."""
     if isinstance(engine, Routes):
         return engine.engine, engine
     if not isinstance(engine, str):
-        raise InputError(f"routes are an engine by name or Routes, not {engine!r}")
+        raise InputError(f"routes must be an engine by name or Routes, not {engine!r}")
     try:
         return engine, route(fabric, engine)
     except NotApplicable as reason:
-        # Rows have a column for the engine.
+        # The engine has a column of its own.
         name = engines.parse(engine)[0].name
         return engine, NotApplicable(str(reason).removeprefix(f"{name}: "))

@@ -1,4 +1,4 @@
-"""Statistics of a series that is correlated in time: batch means, trends, transients, overload."""
+"""Statistics of a series with correlation in time: batch means, trends, transients, backlogs."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-#: Numbers of batches that are tried, most first: neighbours are merged while they are correlated.
-#: Fewer than 8 make Student's t wide, more than some 30 bring nothing (Schmeiser 1982).
+#: Numbers of batches, largest first: neighbours are merged while they are correlated. With fewer
+#: than 8 Student's t is wide; more than about 30 do not help (Schmeiser 1982).
 BATCHES = (32, 16, 8)
-#: A mean of fewer observations has no interval.
+#: Fewest observations for an interval.
 FEWEST = 10 * BATCHES[-1]
 CONFIDENCE = 0.95
-#: Above this correlation of neighbours an interval cannot be mended.
+#: Largest correlation of neighbours that widens an interval.
 _MOST_LAG1 = 0.9
 #: Standard normal quantile of the test whether neighbours are correlated, at 95 % on one side.
 _Z = 1.645
-#: MSER looks for the end of a transient in the first half: what is later rests on too little.
+#: MSER searches the first half for the end of a transient: later, too few means are left.
 _MSER_PART = 2
 
 
 def student_t(degrees: int, confidence: float = CONFIDENCE, *, sides: int = 2) -> float:
-    """Quantile of Student's t that leaves 1 - confidence outside, on one side or on both."""
+    """Return the quantile of Student's t for a one-sided or two-sided confidence interval."""
     return float(stdtrit(degrees, 1 - (1 - confidence) / sides))
 
 
@@ -34,19 +34,19 @@ class Interval:
     Parameters
     ----------
     mean
-        Of all observations; NaN without any.
+        Mean of all observations; NaN without any.
     half_width
-        Of the 95 % interval, widened for correlation that is left; NaN where `few`.
+        Half of the 95 % interval, widened for the remaining correlation; NaN if `few`.
     plain_half_width
-        The same had batches been independent.
+        The same for independent batches.
     batches
-        How many the interval rests on; 0 where `few`.
+        Batches of the interval; 0 if `few`.
     lag1
-        Correlation of neighbouring batches; NaN where `few`.
+        Correlation of neighbouring batches; NaN if `few`.
     few
         There are too few observations, or too many batches without any.
     correlated
-        Even the fewest batches are correlated, so the run is short for its fluctuations.
+        Even the smallest number of batches is correlated: the run is too short.
     """
 
     mean: float
@@ -61,16 +61,16 @@ class Interval:
 def batch_sums(
     at: NDArray[np.float64], value: NDArray[np.float64], begin: float, end: float, batches: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Sum and number of the observations in each of equally long batches of [begin, end).
+    """Return sum and number of the observations in equally long batches of [begin, end).
 
     Parameters
     ----------
     at, value
-        float64 [observations]: when and what; those outside are left out.
+        float64 [observations]: times and values; those outside are left out.
     begin, end
         The window.
     batches
-        How many.
+        Number of batches.
 
     Returns
     -------
@@ -87,18 +87,18 @@ def batch_sums(
 def batch_means(
     at: NDArray[np.float64], value: NDArray[np.float64], begin: float, end: float
 ) -> Interval:
-    """Mean of what is observed in a window, with an interval that minds correlation.
+    """Return the mean of observations in a window, with an interval that allows for correlation.
 
-    Batches are equal in time, so they differ in their numbers of observations; the mean is a ratio
-    of sums, and its variance that of the residuals (sum of a batch - mean times its number). From
-    32 on, neighbours are merged as long as their lag-1 correlation is significant, down to 8. The
-    interval is Student's t, times sqrt((1 + r) / (1 - r)) for the correlation r that is left when
-    that is positive, as of an autoregressive process of first order.
+    Batches have equal length in time and differ in their numbers of observations; the mean is a
+    ratio of sums, and its variance that of the residuals (sum of a batch - mean times its number).
+    Starting with 32 batches, neighbours are merged while their lag-1 correlation is significant,
+    down to 8. The interval is Student's t, times sqrt((1 + r) / (1 - r)) for a remaining positive
+    correlation r, as for a first-order autoregressive process.
 
     Parameters
     ----------
     at, value
-        float64 [observations]: when and what; those outside the window are left out.
+        float64 [observations]: times and values; those outside the window are left out.
     begin, end
         The window.
 
@@ -127,19 +127,19 @@ def batch_means(
 
 
 def _widening(lag1: float) -> float:
-    """By how much an interval is wider for the correlation of neighbours, when positive."""
+    """Return the factor by which positive correlation of neighbours widens an interval."""
     left = min(max(lag1, 0.0), _MOST_LAG1)
     return float(np.sqrt((1 + left) / (1 - left)))
 
 
 def _lag1(residual: NDArray[np.float64]) -> float:
-    """Lag-1 correlation of residuals, whose mean is 0; 0 where they do not vary."""
+    """Return the lag-1 correlation of residuals, whose mean is 0; 0 if they do not vary."""
     square = float(np.square(residual).sum())
     return float((residual[1:] * residual[:-1]).sum() / square) if square > 0 else 0.0
 
 
 def _correlated(lag1: float, batches: int) -> bool:
-    # Of independent batches the estimate has about mean -1/n and variance 1/n.
+    # For independent batches the estimate has about mean -1/n and variance 1/n.
     return bool(lag1 > -1 / batches + _Z / np.sqrt(batches))
 
 
@@ -150,11 +150,11 @@ class Trend:
     Parameters
     ----------
     slope
-        Change for each unit of time; NaN with fewer than 3 batches.
+        Change per unit of time; NaN with fewer than 3 batches.
     half_width
-        Of its 95 % interval on both sides, widened for correlation of neighbours; NaN alike.
+        Half of the two-sided 95 % interval, widened for correlation of neighbours; NaN likewise.
     grows
-        The slope is above 0 with 95 % confidence on one side, had the batches been independent.
+        The slope is above 0 with one-sided 95 % confidence for independent batches.
     """
 
     slope: float
@@ -163,19 +163,19 @@ class Trend:
 
     @property
     def beyond(self) -> bool:
-        """The slope is above its interval."""
+        """Whether the slope is larger than half of its interval."""
         return self.slope > self.half_width
 
 
 def trend(at: NDArray[np.float64], mean: NDArray[np.float64]) -> Trend:
-    """Slope of batch means over time, by least squares; batches without a mean (NaN) are left out.
+    """Return the slope of batch means over time, by least squares, without batches of mean NaN.
 
-    The interval is widened as that of `batch_means`, for the correlation of what the line leaves.
+    The interval is widened as in `batch_means`, for the correlation of the residuals.
 
     Parameters
     ----------
     at, mean
-        float64 [batches].
+        float64 [batches]: times and means.
 
     Returns
     -------
@@ -198,16 +198,16 @@ def trend(at: NDArray[np.float64], mean: NDArray[np.float64]) -> Trend:
 def batch_trend(
     at: NDArray[np.float64], value: NDArray[np.float64], begin: float, end: float, batches: int
 ) -> Trend:
-    """Slope of what is observed in a window, by the means of so many equally long batches.
+    """Return the slope of observations in a window, by the means of equally long batches.
 
     Parameters
     ----------
     at, value
-        float64 [observations]: when and what; those outside the window are left out.
+        float64 [observations]: times and values; those outside the window are left out.
     begin, end
         The window.
     batches
-        How many.
+        Number of batches.
 
     Returns
     -------
@@ -220,29 +220,29 @@ def batch_trend(
 
 
 def mser(at: NDArray[np.float64], value: NDArray[np.float64], group: int = 5) -> float:
-    """When the transient at the start of a series ends, by the marginal standard error rule.
+    """Return the end of the initial transient of a series, by the marginal standard error rule.
 
-    MSER-5 (White 1997): of means of five observations each, so many are left out at the start that
-    the squared standard error of the mean of the others is least.
+    MSER-5 (White 1997): of means of five observations each, the first ones are left out so that the
+    squared standard error of the mean of the others is smallest.
 
     Parameters
     ----------
     at, value
-        float64 [observations]: when, in ascending order, and what.
+        float64 [observations]: times in ascending order, and values.
     group
-        Observations in one mean. Of several independent sources it takes as many times five.
+        Observations in one mean: five for each independent source.
 
     Returns
     -------
     float
-        Time of the first observation that is kept; NaN when there are fewer than 10 means, or when
-        the least lies at the end of the first half, so that no end was seen.
+        Time of the first observation that is kept; NaN with fewer than 10 means, or if the minimum
+        is at the end of the first half, so that the transient may be longer.
     """
     groups = len(value) // group
     if groups < 10:
         return np.nan
     means = value[: groups * group].reshape(groups, group).mean(axis=1)
-    # Sums over what is left after each number of means left out, from the end.
+    # Cumulative sums from the end: entry n is over the means that remain without the first n.
     means = means - means.mean()
     left = np.arange(groups, 0, -1)
     sums = np.cumsum(means[::-1])[::-1]
@@ -253,15 +253,15 @@ def mser(at: NDArray[np.float64], value: NDArray[np.float64], group: int = 5) ->
     return np.nan if best == candidates else float(at[best * group])
 
 
-#: Batches of the window, of which the second half is compared, and of all that sources send.
+#: Batches of the window (its second half is tested), and of the time for which sources send.
 _WINDOW_BATCHES, _RUN_BATCHES = BATCHES[1], BATCHES[0]
-#: A backlog is this many messages or more: fewer are on the way with nothing wrong.
+#: Fewest messages of a backlog: fewer are under way in any steady state.
 _FEWEST_WAITING = 4
-#: Share of the backlog in the middle of the window below which it must not fall after that.
+#: Share of the backlog in the middle of the window above which a backlog stays.
 _KEPT = 0.5
-#: Share of what was born in the first half of the window and is missing at its end.
+#: Share of bytes born in the first half of the window that are missing at its end: starvation.
 STARVED = 0.01
-#: Median latencies after which a message that is missing starves.
+#: Age of a starving message over the median latency.
 _OVERDUE = 2.0
 
 
@@ -272,8 +272,8 @@ class Messages:
     Parameters
     ----------
     born, arrived
-        float64 [messages], ns: when each was offered, and when it had arrived; infinite where it
-        never did.
+        float64 [messages], ns: times at which messages were offered and arrived; infinite for
+        messages that never arrived.
     size
         float64 [messages], bytes.
     """
@@ -283,21 +283,21 @@ class Messages:
     size: NDArray[np.float64]
 
     def of(self, chosen: NDArray[np.bool_]) -> Messages:
-        """Some of them."""
+        """Return a selection of the messages."""
         return Messages(self.born[chosen], self.arrived[chosen], self.size[chosen])
 
     def under_way(self, at: float) -> NDArray[np.bool_]:
-        """Bool [messages]: born before that and not there."""
+        """Return the messages born before a time and not arrived, bool [messages]."""
         return (self.born < at) & (self.arrived >= at)
 
     def starve(self, begin: float, end: float) -> bool:
-        """Of the bytes born in the first half of a window more than 1 % are missing at its end.
+        """Return whether messages starve in a window.
 
-        They are older then than twice the median latency of what arrives in the window: where the
-        way is long, others have not arrived either.
+        They do if of the bytes born in its first half more than 1 % have not arrived at its end and
+        are older than twice the median latency of messages that arrive in the window.
         """
-        came = (self.arrived >= begin) & (self.arrived < end)
-        usual = np.median((self.arrived - self.born)[came]) if came.any() else 0.0
+        arriving = (self.arrived >= begin) & (self.arrived < end)
+        usual = np.median((self.arrived - self.born)[arriving]) if arriving.any() else 0.0
         early = (self.born >= begin) & (self.born < (begin + end) / 2)
         late = early & (self.arrived >= end) & (end - self.born > _OVERDUE * usual)
         return bool(self.size[late].sum() > STARVED * self.size[early].sum())
@@ -305,17 +305,17 @@ class Messages:
 
 @dataclass(frozen=True)
 class Backlog:
-    """The rank that has most under way in the middle of the window, and what becomes of it.
+    """Backlog of the rank with most bytes under way in the middle of the window.
 
     Parameters
     ----------
     rank
-        Which.
+        The rank.
     stays
-        Its backlog never falls below half of that, and in the second half of the window less
+        Its backlog stays at half of that value or more, and in the second half of the window less
         arrives than sources offer on average.
     grows
-        That, and the latency of what arrives grows, or some starve.
+        It stays, and the latency of arriving messages grows or messages starve.
     """
 
     rank: int
@@ -331,29 +331,29 @@ def largest_backlog(
     stop: float,
     bytes_per_ns: float | None = None,
 ) -> Backlog | None:
-    """What becomes of the largest backlog of a rank, as a source or as a destination.
+    """Test the largest backlog of a rank, as a source or as a destination.
 
-    While a backlog lasts, what arrives is all that can: it hardly varies, as the times at which
-    messages are born do. It is compared with the mean rate of what is offered, since by chance a
-    source may offer less for a while. A rank is chosen by the first half of the window and judged
-    by the second one, so one test is made, however many ranks there are.
+    During a backlog the arrival rate is that of the bottleneck and nearly constant, whereas births
+    vary; arrivals are therefore compared with the mean offered rate. The rank is chosen in the
+    first half of the window and tested in the second half, so that there is a single test for any
+    number of ranks.
 
     Parameters
     ----------
     messages
-        Of the run.
+        Messages of the run.
     rank
-        int64 [messages]: whose each one is.
+        int64 [messages]: source or destination rank.
     begin, end, stop
-        The window, and when sources stop.
+        The window, and the time at which sources stop.
     bytes_per_ns
-        Mean rate of each rank; that of what was born in the run when left out, whose error then
-        widens the interval.
+        Mean rate of each rank; by default estimated from the messages born in the run, with an
+        error that widens the interval.
 
     Returns
     -------
     Backlog
-        None where nobody has one.
+        None without a backlog.
     """
     middle = (begin + end) / 2
     waits = messages.under_way(middle)
@@ -367,10 +367,10 @@ def largest_backlog(
     half = _WINDOW_BATCHES // 2
     length = (end - middle) / half
     rate, variance = (bytes_per_ns, 0.0) if bytes_per_ns is not None else _rate(own, stop)
-    came, _ = batch_sums(own.arrived, own.size, middle, end, half)
-    missing = rate * length - came
+    arrived, _ = batch_sums(own.arrived, own.size, middle, end, half)
+    missing = rate * length - arrived
     error = np.sqrt(missing.var(ddof=1) / half + variance * length**2)
-    # Batches of equal numbers of messages have no variance; no less than a message may be missing.
+    # The variance may be 0; at least one message must be missing.
     least = max(student_t(half - 1, sides=1) * error, float(own.size.mean()) / half)
     kept = min(
         own.size[own.under_way(middle + number * length)].sum() for number in range(1, half + 1)
@@ -381,7 +381,7 @@ def largest_backlog(
 
 
 def _rate(messages: Messages, stop: float) -> tuple[float, float]:
-    """Bytes per ns that were born until sources stopped, and the variance of that mean."""
+    """Return the bytes per ns born until sources stopped, and the variance of that mean."""
     born, _ = batch_sums(messages.born, messages.size, 0.0, stop, _RUN_BATCHES)
     rates = born * (_RUN_BATCHES / stop)
     return float(rates.mean()), float(rates.var(ddof=1)) / _RUN_BATCHES

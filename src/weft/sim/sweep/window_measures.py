@@ -1,7 +1,7 @@
-"""What an open-loop run shows: load offered and accepted, latency, saturation, steadiness.
+"""Measures of an open-loop run: offered and accepted load, latency, saturation, steady state.
 
-Nothing here knows of a level of detail: measures are functions of when each message was born, when
-it arrived, and its size.
+Measures do not depend on the level of detail: they are functions of the time at which each message
+was born, the time at which it arrived, and its size.
 """
 
 from __future__ import annotations
@@ -34,55 +34,55 @@ from weft.sim.sweep.statistics import (
 PERCENTILES = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p99_9": 99.9}
 #: Batches of the test for saturation: enough for its degrees of freedom, long enough to average.
 _SATURATION_BATCHES = BATCHES[1]
-#: Observations of each source in one of MSER-5's means, and how many means there should be.
+#: Observations of each source in one of MSER-5's means, and least number of means.
 _MSER_GROUP, _MSER_GROUPS = 5, 20
 
 
 @dataclass(frozen=True)
 class OpenLoopMeasures:
-    """Measures of one run, of the window from `begin_ns` to before `end_ns`.
+    """Measures of one run in the window from `begin_ns` (inclusive) to `end_ns` (exclusive).
 
     Parameters
     ----------
     begin_ns, end_ns
-        The measurement window; what comes before is the warm-up.
+        The measurement window, after the warm-up.
     offered_load
-        Bytes born in the window, per source, over what a source's cable carries in it.
+        Bytes born in the window, per source, over the capacity of a source's cable.
     accepted_load
-        The same of bytes of messages that arrive in it, whenever they were born.
+        The same for bytes of messages that arrive in the window, whenever they were born.
     growth
         offered_load - accepted_load.
     growth_ci95
-        Half of its 95 % interval, from the differences of the batches; NaN where nothing was born.
+        Half of its 95 % interval, from the differences of the batches; NaN if nothing was born.
     latency
-        Mean latency of messages born in the window, and its interval. It is a lower bound where
-        some never arrived.
+        Mean latency of messages born in the window, and its interval. It is a lower bound if some
+        never arrived.
     percentiles_ns
-        Name -> latency that so many percent of the messages born in the window do not exceed: the
-        one of that rank, so one that occurred. Messages that never arrived rank last; NaN where
-        the rank is one of theirs.
+        Name -> percentile of the latency of messages born in the window: the order statistic of
+        that rank, without interpolation. Messages that never arrived rank last; NaN if the rank is
+        one of theirs.
     min_ns, max_ns
-        Shortest and longest latency; NaN alike.
+        Shortest and longest latency; NaN likewise.
     messages
-        Born in the window.
+        Messages born in the window.
     censored
-        Of these, those that never arrived, because the run ended. In the mean they count with
+        Of these, messages that had not arrived when the run ended. In the mean they count with
         their age at that time.
     after_sources
-        Of these, those that arrived after the sources had stopped, so saw less than the full load
-        in the end.
+        Of these, messages that arrived after the sources had stopped, at less than the full load.
     latency_trend
-        Slope of the mean latency of messages that *arrive* in a batch, in ns per ns: those on the
-        way at the end do not blur it.
+        Slope of the mean latency of messages that *arrive* in a batch, in ns per ns, so that
+        messages under way at the end do not bias it.
     saturated
-        See `measure`.
+        As defined in `measure`.
     behind
-        What falls behind though not everything does: "what rank 5 sends", or receives; else empty.
+        Rank that falls behind while the sum of all does not: "what rank 5 sends", or receives;
+        otherwise empty.
     transient_ns
-        When the transient at the start ends, by MSER-5; NaN when that cannot be told.
+        End of the transient at the start, by MSER-5; NaN if unknown.
     steady
-        It ends within the warm-up, the run is not saturated, growth and the latency trend are not
-        significantly above 0, and no rank is behind.
+        The transient ends within the warm-up, the run is not saturated, growth and the latency
+        trend are not significantly above 0, and no rank is behind.
     """
 
     begin_ns: float
@@ -106,26 +106,26 @@ class OpenLoopMeasures:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the numbers should know."""
-        said = ["saturated"] if self.saturated else []
+        """Warnings about the numbers."""
+        notes = ["saturated"] if self.saturated else []
         if self.behind:
-            said.append(f"{self.behind} falls behind")
+            notes.append(f"{self.behind} falls behind")
         elif self.latency_trend.beyond and not self.saturated:
-            said.append("latency grows")
+            notes.append("latency grows")
         elif self.growth > self.growth_ci95 and not self.saturated:
-            said.append("less arrives than is offered")
+            notes.append("less arrives than is offered")
         if not self.saturated:
             if np.isnan(self.transient_ns):
-                said.append("no end of the transient seen")
+                notes.append("no end of the transient seen")
             elif self.transient_ns > self.begin_ns:
-                said.append(f"transient until {self.transient_ns:,.0f} ns, after the warm-up")
+                notes.append(f"transient until {self.transient_ns:,.0f} ns, after the warm-up")
         if self.censored:
-            said.append(f"{self.censored:,} messages had not arrived at the end")
+            notes.append(f"{self.censored:,} messages had not arrived at the end")
         if self.latency.few:
-            said.append("too few messages for an interval")
+            notes.append("too few messages for an interval")
         elif self.latency.correlated and not self.saturated:
-            said.append("batches are correlated")
-        return tuple(said)
+            notes.append("batches are correlated")
+        return tuple(notes)
 
 
 def measure(
@@ -145,47 +145,46 @@ def measure(
 ) -> OpenLoopMeasures:
     """Measure a run.
 
-    It is saturated when two things hold, over 16 equally long batches of the window:
+    A run is saturated if two conditions hold over 16 equally long batches of the window:
 
     1. Less is accepted than offered: the mean of (bytes born - bytes arrived) of the batches is
-       above 0 with 95 % confidence on one side (Student's t, 15 degrees of freedom).
-    2. Latency grows: so is the slope of the mean latency of the messages that arrive in a batch. Or
-       some starve, which those that arrive cannot show: of the bytes born in the first half of the
-       window more than 1 % have not arrived at its end, at more than twice the median latency.
+       above 0 with one-sided 95 % confidence (Student's t, 15 degrees of freedom).
+    2. Latency grows: the slope of the mean latency of messages that arrive in a batch is above 0
+       with the same confidence. Or messages starve: of the bytes born in the first half of the
+       window more than 1 % have not arrived at its end, with ages above twice the median latency.
 
-    In a steady state the first sum is the change of what is under way, which stays bounded while
-    the window grows; its batches are negatively correlated, so the test errs on the side of
-    calling a run steady.
+    In a steady state the first sum is the change of the bytes under way, which stays bounded as the
+    window grows. Its batches are negatively correlated, so the test tends to call a run steady.
 
-    Or when one source or one destination falls behind, which the sum over all can hide: of the rank
-    with the largest backlog in the middle of the window, at least four messages,
+    A run is also saturated if a single source or destination falls behind, which the sum of all can
+    hide. For the rank with the largest backlog in the middle of the window, at least four messages:
 
-    1. the backlog does not fall below half of that in the second half of the window, and less
-       arrives there than is offered on average, with 95 % confidence on one side (7 degrees of
+    1. the backlog stays at half of that value or more in the second half of the window, and less
+       arrives there than is offered on average, with one-sided 95 % confidence (7 degrees of
        freedom), and
-    2. latency grows, or some starve, as above.
+    2. latency grows or messages starve, as above.
 
     Parameters
     ----------
     born_ns, arrived_ns
-        float [messages]: when a message was offered, and when it had arrived; negative or NaN where
-        it never did.
+        float [messages]: times at which messages were offered and arrived; negative or NaN for
+        messages that never arrived.
     size_bytes
         int [messages].
     warmup_ns, measure_ns
-        The window begins after the first and takes the second.
+        Time before the window, and length of the window.
     sources
-        Ranks that send.
+        Number of sending ranks.
     rate_gbps
-        Rate that a load of 1 stands for.
+        Rate of a load of 1.
     sources_stop_ns
-        When the sources stopped; the end of the window when left out.
+        Time at which sources stopped; by default the end of the window.
     stopped_ns
-        When the run ended; the last arrival when left out.
+        End of the run; by default the last arrival.
     load
-        Mean rate of every source over `rate_gbps`; that of what was born when left out.
+        Mean rate of every source over `rate_gbps`; by default that of the born messages.
     source, destination
-        int [messages]: ranks; not looked at when left out.
+        int [messages]: ranks; without them single ranks are not tested.
 
     Returns
     -------
@@ -211,39 +210,43 @@ def measure(
     if any(rank.shape != born.shape for rank in ends.values()):
         raise InputError(f"expected a rank for each of {len(born)} messages")
     if not measure_ns > 0 or not warmup_ns >= 0:
-        raise InputError(f"no window: warm-up {warmup_ns} ns, measurement {measure_ns} ns")
+        raise InputError(
+            f"warmup_ns must be at least 0 and measure_ns above 0, not {warmup_ns} and {measure_ns}"
+        )
     if sources < 1 or not rate_gbps > 0:
-        raise InputError(f"{sources} sources at {rate_gbps} Gb/s offer nothing")
+        raise InputError(
+            f"sources must be at least 1 and rate_gbps above 0, not {sources} and {rate_gbps}"
+        )
     begin, end = float(warmup_ns), float(warmup_ns + measure_ns)
     never = ~(arrived >= 0)
     last = float(arrived[~never].max(initial=end))
     at_end = last if stopped_ns is None else stopped_ns
     latency = np.where(never, np.maximum(at_end - born, 0.0), arrived - born)
     inside = (born >= begin) & (born < end)
-    there = np.where(never, np.inf, arrived)
+    arrival = np.where(never, np.inf, arrived)
 
     capacity = sources * rate_gbps / 8 * measure_ns
     in_size, _ = batch_sums(born, size, begin, end, _SATURATION_BATCHES)
-    out_size, _ = batch_sums(there, size, begin, end, _SATURATION_BATCHES)
+    out_size, _ = batch_sums(arrival, size, begin, end, _SATURATION_BATCHES)
     growth = (in_size - out_size) * _SATURATION_BATCHES / capacity
     error = float(growth.std(ddof=1)) / np.sqrt(_SATURATION_BATCHES)
-    slope = batch_trend(there, latency, begin, end, _SATURATION_BATCHES)
+    slope = batch_trend(arrival, latency, begin, end, _SATURATION_BATCHES)
     degrees = _SATURATION_BATCHES - 1
     grows = bool(growth.mean() > student_t(degrees, sides=1) * error)
-    messages = Messages(born, there, size)
+    messages = Messages(born, arrival, size)
     stop = end if sources_stop_ns is None else sources_stop_ns
     offered = None if load is None else load * rate_gbps / 8
     backlogs = {
-        doing: found
-        for doing, rank in ends.items()
-        if (found := largest_backlog(
-            messages, rank, begin, end, stop, offered if doing == "sends" else None
-        )) is not None and found.stays
+        verb: backlog
+        for verb, rank in ends.items()
+        if (backlog := largest_backlog(
+            messages, rank, begin, end, stop, offered if verb == "sends" else None
+        )) is not None and backlog.stays
     }  # fmt: skip
     short = bool(growth.mean() > student_t(degrees) * error)
     overall = grows and (slope.grows or messages.starve(begin, end))
     behind = "" if overall else _worst(backlogs)
-    saturated = overall or any(found.grows for found in backlogs.values())
+    saturated = overall or any(backlog.grows for backlog in backlogs.values())
 
     order = np.argsort(born, kind="stable")
     order = order[born[order] < end]
@@ -273,144 +276,137 @@ def measure(
 
 
 def _worst(backlogs: Mapping[str, Backlog]) -> str:
-    """The first of those that grow, or else of those that stay, in words."""
-    order = sorted(backlogs, key=lambda doing: not backlogs[doing].grows)
+    """Return text for the first backlog that grows, otherwise for the first that stays."""
+    order = sorted(backlogs, key=lambda verb: not backlogs[verb].grows)
     return f"what rank {backlogs[order[0]].rank} {order[0]}" if order else ""
 
 
 def _ranked(ascending: NDArray[np.float64], percent: float) -> float:
-    """The value of that rank: the least that so many percent do not exceed; NaN if infinite."""
+    """Return the smallest value that `percent` of the values do not exceed; NaN if infinite."""
     if not len(ascending):
         return np.nan
     rank = max(int(np.ceil(round(percent / 100 * len(ascending), 9))) - 1, 0)
     return float(ascending[rank]) if np.isfinite(ascending[rank]) else np.nan
 
 
-#: What was asked for.
-_ASKED: Mapping[str, Column] = {
-    "fabric": Column(pl.String, "", "Name of the fabric."),
-    "engine": Column(pl.String, "", "Routing engine, with its options where they were given."),
-    "policy": Column(pl.String, "", "Policy; null at the flow level."),
+#: Columns of the settings of a run.
+_SETTINGS: Mapping[str, Column] = {
+    "fabric": Column(pl.String, "", "Name of the fabric"),
+    "engine": Column(pl.String, "", "Routing engine (with options)"),
+    "policy": Column(pl.String, "", "Policy (null: flow level)"),
     "hardware": Column(
-        pl.String,
-        "",
-        "Settings of switches and adapters other than the usual ones; usual without any, null at "
-        "the flow level.",
+        pl.String, "", "Settings of hardware that are not defaults (usual: none; null: flow level)"
     ),
-    "level": Column(pl.String, "", "Level of detail: packet or flow."),
-    "pattern": Column(pl.String, "", "Traffic pattern, with its options where they were given."),
-    "size_bytes": Column(pl.Int64, "B", "Mean size of a message."),
-    "rate_gbps": Column(pl.Float64, "Gb/s", "Rate that a load of 1 stands for."),
+    "level": Column(pl.String, "", "Level of detail: packet or flow"),
+    "pattern": Column(pl.String, "", "Traffic pattern (with options)"),
+    "size_bytes": Column(pl.Int64, "B", "Mean size of messages"),
+    "rate_gbps": Column(pl.Float64, "Gb/s", "Rate of a load of 1"),
 }
 
 SWEEP_COLUMNS: Mapping[str, Column] = {
-    **_ASKED,
-    "load": Column(pl.Float64, "", "Load that was asked for."),
-    "seed": Column(pl.Int64, "", "Seed of this run."),
+    **_SETTINGS,
+    "load": Column(pl.Float64, "", "Requested load"),
+    "seed": Column(pl.Int64, "", "Seed of the run"),
     "status": Column(
         pl.String,
         "",
         "complete; partial (messages had not arrived when the run was cut off), interrupted, does "
         "not fit or failed",
     ),
-    "reason": Column(pl.String, "", "Why there is no result; null where there is one."),
+    "reason": Column(pl.String, "", "Reason of a missing result (null: there is a result)"),
     "offered_load": Column(
-        pl.Float64, "", "Bytes born in the window, per source, over what a load of 1 offers in it."
+        pl.Float64, "", "Offered load (bytes born in the window, per source, over those of load 1)"
     ),
     "accepted_load": Column(
-        pl.Float64, "", "The same of bytes of messages that arrived in the window."
+        pl.Float64, "", "Accepted load (the same for bytes that arrived in the window)"
     ),
-    "growth": Column(pl.Float64, "", "offered_load - accepted_load."),
-    "growth_ci95": Column(pl.Float64, "", "Half of its 95 % interval."),
-    "latency_trend": Column(
-        pl.Float64, "ns/ns", "Slope of the mean latency of the messages that arrive."
-    ),
+    "growth": Column(pl.Float64, "", "offered_load - accepted_load"),
+    "growth_ci95": Column(pl.Float64, "", "Half of the 95 % interval of growth"),
+    "latency_trend": Column(pl.Float64, "ns/ns", "Slope of the mean latency of arriving messages"),
     "latency_trend_ci95": Column(
-        pl.Float64, "ns/ns", "Half of its 95 % interval, widened for correlation."
+        pl.Float64, "ns/ns", "Half of the 95 % interval of the slope (widened for correlation)"
     ),
     "saturated": Column(
-        pl.Boolean, "", "Both growth and trend are significantly above 0, of all ranks or of one."
+        pl.Boolean, "", "Growth and trend significantly above 0 (of all ranks or of one)"
     ),
     "steady": Column(
         pl.Boolean,
         "",
-        "Not saturated, the transient ended within the warm-up, and neither growth nor trend is "
-        "significantly above 0.",
+        "Steady state (not saturated, transient within the warm-up, neither growth nor trend "
+        "significantly above 0)",
     ),
     "transient_ns": Column(
-        pl.Float64, "ns", "When the transient at the start ended (MSER-5); null if not seen."
+        pl.Float64, "ns", "End of the transient at the start (MSER-5; null: not seen)"
     ),
-    "messages": Column(pl.Int64, "", "Messages born in the window: those that are measured."),
-    "censored": Column(pl.Int64, "", "Of these, those that had not arrived at the end."),
+    "messages": Column(pl.Int64, "", "Messages born in the window"),
+    "censored": Column(pl.Int64, "", "Messages of these that had not arrived at the end"),
     "after_sources": Column(
-        pl.Int64, "", "Of these, those that arrived after the sources had stopped."
+        pl.Int64, "", "Messages of these that arrived after the sources had stopped"
     ),
     "latency_mean_ns": Column(
-        pl.Float64,
-        "ns",
-        "Mean time from birth to arrival; at least that where some are censored.",
+        pl.Float64, "ns", "Mean time from birth to arrival (a lower bound with censored messages)"
     ),
     "latency_ci95_ns": Column(
-        pl.Float64, "ns", "Half of its 95 % interval, widened for correlation; null if too few."
+        pl.Float64,
+        "ns",
+        "Half of the 95 % interval of the mean (widened for correlation; null: too few messages)",
     ),
-    "latency_plain_ci95_ns": Column(pl.Float64, "ns", "The same had batches been independent."),
-    "batches": Column(pl.Int64, "", "Batches of the interval; 0 if too few."),
-    "lag1": Column(pl.Float64, "", "Correlation of neighbouring batches."),
-    "latency_p50_ns": Column(pl.Float64, "ns", "Median; null where that one had not arrived."),
-    "latency_p95_ns": Column(pl.Float64, "ns", "95th percentile."),
-    "latency_p99_ns": Column(pl.Float64, "ns", "99th percentile."),
+    "latency_plain_ci95_ns": Column(pl.Float64, "ns", "The same without widening"),
+    "batches": Column(pl.Int64, "", "Batches of the interval (0: too few messages)"),
+    "lag1": Column(pl.Float64, "", "Correlation of neighbouring batches"),
+    "latency_p50_ns": Column(pl.Float64, "ns", "Median latency (null: not arrived)"),
+    "latency_p95_ns": Column(pl.Float64, "ns", "95th percentile of latency (null: not arrived)"),
+    "latency_p99_ns": Column(pl.Float64, "ns", "99th percentile of latency (null: not arrived)"),
     "latency_p99_9_ns": Column(
-        pl.Float64, "ns", "99.9th percentile; the longest below 1,000 messages."
+        pl.Float64, "ns", "99.9th percentile of latency (the longest below 1,000 messages)"
     ),
-    "latency_min_ns": Column(pl.Float64, "ns", "Shortest."),
-    "latency_max_ns": Column(pl.Float64, "ns", "Longest; null where one had not arrived."),
-    "notes": Column(pl.String, "", "What to know of this row; empty where there is nothing."),
+    "latency_min_ns": Column(pl.Float64, "ns", "Shortest latency"),
+    "latency_max_ns": Column(pl.Float64, "ns", "Longest latency (null: one had not arrived)"),
+    "notes": Column(pl.String, "", "Warnings about the row (empty: none)"),
 }
 
 SATURATION_COLUMNS: Mapping[str, Column] = {
-    **_ASKED,
+    **_SETTINGS,
     "status": Column(pl.String, "", "complete, interrupted, does not fit or failed"),
-    "reason": Column(pl.String, "", "Why there is no result; null where there is one."),
-    "sustained_load": Column(pl.Float64, "", "Highest load that was found not to saturate."),
-    "saturated_load": Column(
-        pl.Float64, "", "Lowest load that was found to saturate; null where none did."
-    ),
+    "reason": Column(pl.String, "", "Reason of a missing result (null: there is a result)"),
+    "sustained_load": Column(pl.Float64, "", "Highest load without saturation"),
+    "saturated_load": Column(pl.Float64, "", "Lowest load with saturation (null: none)"),
     "saturation_load": Column(
-        pl.Float64, "", "The middle of both; null where none saturated or with no result."
+        pl.Float64, "", "Mean of both loads (null: no saturation, or no result)"
     ),
-    "accepted_load": Column(pl.Float64, "", "What was accepted at the lowest load that saturated."),
-    "runs": Column(pl.Int64, "", "Runs that the search took."),
+    "accepted_load": Column(pl.Float64, "", "Accepted load at the lowest load with saturation"),
+    "runs": Column(pl.Int64, "", "Runs of the search"),
 }
 
 
-def measured(found: OpenLoopMeasures) -> dict[str, Any]:
-    """Measures of one run, by column of `SWEEP_COLUMNS`."""
+def measured(measures: OpenLoopMeasures) -> dict[str, Any]:
+    """Return the measures of one run by column of `SWEEP_COLUMNS`."""
     return {
-        "status": "partial" if found.censored else "complete",
-        "offered_load": found.offered_load,
-        "accepted_load": found.accepted_load,
-        "growth": found.growth,
-        "growth_ci95": found.growth_ci95,
-        "latency_trend": found.latency_trend.slope,
-        "latency_trend_ci95": found.latency_trend.half_width,
-        "saturated": found.saturated,
-        "steady": found.steady,
-        "transient_ns": found.transient_ns,
-        "messages": found.messages,
-        "censored": found.censored,
-        "after_sources": found.after_sources,
-        "latency_mean_ns": found.latency.mean,
-        "latency_ci95_ns": found.latency.half_width,
-        "latency_plain_ci95_ns": found.latency.plain_half_width,
-        "batches": found.latency.batches,
-        "lag1": found.latency.lag1,
-        **{f"latency_{name}_ns": value for name, value in found.percentiles_ns.items()},
-        "latency_min_ns": found.min_ns,
-        "latency_max_ns": found.max_ns,
-        "notes": "; ".join(found.notes),
+        "status": "partial" if measures.censored else "complete",
+        "offered_load": measures.offered_load,
+        "accepted_load": measures.accepted_load,
+        "growth": measures.growth,
+        "growth_ci95": measures.growth_ci95,
+        "latency_trend": measures.latency_trend.slope,
+        "latency_trend_ci95": measures.latency_trend.half_width,
+        "saturated": measures.saturated,
+        "steady": measures.steady,
+        "transient_ns": measures.transient_ns,
+        "messages": measures.messages,
+        "censored": measures.censored,
+        "after_sources": measures.after_sources,
+        "latency_mean_ns": measures.latency.mean,
+        "latency_ci95_ns": measures.latency.half_width,
+        "latency_plain_ci95_ns": measures.latency.plain_half_width,
+        "batches": measures.latency.batches,
+        "lag1": measures.latency.lag1,
+        **{f"latency_{name}_ns": value for name, value in measures.percentiles_ns.items()},
+        "latency_min_ns": measures.min_ns,
+        "latency_max_ns": measures.max_ns,
+        "notes": "; ".join(measures.notes),
     }
 
 
 def table(columns: Mapping[str, Column], rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """A frame of rows; what a row does not have is null."""
+    """Return a frame of rows; missing values are null."""
     return frame(columns, {name: [row.get(name) for row in rows] for name in columns})
