@@ -1,1 +1,1 @@
-"""Levels of detail at which a workload is run over routes."""
+"""Levels of detail of simulation: static, flow and packet."""

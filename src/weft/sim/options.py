@@ -1,4 +1,4 @@
-"""Settings of a run at any level of detail: what `weft.simulate`, files and commands take."""
+"""Settings of a run at any level of detail, for `weft.simulate`, files and commands."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Level = Literal["flow", "static", "packet"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 FLOW, PACKET, TIMED = ("flow",), ("packet",), ("flow", "packet")
 USUAL_HARDWARE = Hardware()
-#: The policy of routes that leave no choice.
+#: Policy of routes without a choice.
 NO_CHOICE = "deterministic"
 
 
@@ -38,7 +38,7 @@ def _interval(value: float) -> float:
 def _traced(text: str) -> str:
     *_, rank, number = ("", *text.split(":"))
     if not (rank.isdecimal() and number.isdecimal() and len(text) < 200):
-        raise ValueError("expected RANK:N, or JOB:RANK:N where there are several jobs")
+        raise ValueError("expected RANK:N, or JOB:RANK:N with several jobs")
     return text
 
 
@@ -60,60 +60,61 @@ class RunSettings(Settings):
     Parameters
     ----------
     sharing
-        How messages that are under way together share links: ``maxmin`` (max-min fairness over all
-        links), ``penalty`` (contention graphs: Martinasso and Méhaut 2011) or ``none`` (every pair
-        of ranks as if it were alone).
+        How concurrent messages share links: ``maxmin`` (max-min fairness over all links),
+        ``penalty`` (contention graphs: Martinasso and Méhaut 2011) or ``none`` (every pair of ranks
+        without other traffic).
     policy
-        How packets choose where routes leave a choice, with options as in ``flowlet:gap=10us``.
+        Choice among the candidates of a packet, with options as in ``flowlet:gap=10us``.
     hardware
-        What switches and adapters are like. The flow level takes `mtu`, `header` and
-        `switch_latency` of it.
+        Settings of switches and adapters. The flow level uses `mtu`, `header` and
+        `switch_latency`.
     tolerance
-        Relative error of completion times, counted from the start of the run, that is allowed for
-        speed under ``maxmin``. The bound is measured, not proved (docs/flow-level.md); 0 is exact.
+        Allowed relative error of completion times, counted from the start of the run, under
+        ``maxmin``. The bound is measured, not proved (docs/flow-level.md); 0 is exact.
     eager_bytes
-        A send up to this size ends at once and its data leaves without asking. A larger one waits
-        for its receive (rendez-vous) and ends when its last byte has left.
+        Largest eager send: it ends at once, and its data leaves without a request. A larger one
+        waits for its receive (rendez-vous) and ends when its last byte has left.
     handshake
-        A rendez-vous takes a request and an answer before data leaves.
+        A rendez-vous needs a request and an answer before its data leaves.
     overhead_ns
-        Time of the processor at either side of each message (o of LogP).
+        Time of the processor at either end of each message (o of LogP).
     switch_latency_ns
-        Latency of each switch on the way, besides the cables'.
+        Latency of each switch on the path, besides that of cables.
     latency_ns
-        Latency of every message between hosts, instead of that of its way.
+        Latency of every message between hosts, instead of that of its path.
     local_gbps
         Rate of messages within a host, one after the other between the same two ranks.
     local_latency_ns
         Latency of messages within a host.
     coefficients
-        Coefficients of the law ``penalty``: a `PenaltyModel`, or the file of one that `weft
-        calibrate` wrote.
+        Coefficients of the sharing model ``penalty``: a `PenaltyModel`, or a file written by `weft
+        calibrate`.
     multipath
-        Where routes leave a choice: ``split`` every message over all ways or draw one for each by
-        ``hash``. Messages go to the first LID of their destination.
+        If routes leave a choice: ``split`` every message over all paths or draw one path for each
+        by ``hash``. Messages are sent to the first LID of their destination.
     straight
-        Share of messages that goes straight where it may also go by an intermediate (``ugal``).
+        Share of messages on the minimal path if they may also use an intermediate (``ugal``).
     ports
-        Which ports hosts with several use.
+        Ports that hosts with several ports use.
     lids
-        Which LID of a destination with an LMC messages go to: the ``first``, one by the ``hash`` of
-        the ranks, all in turn (``spread``), or in Python an offset for each operation.
+        LID that messages are sent to, of a destination with an LMC: the ``first``, one by the
+        ``hash`` of the ranks, all round robin (``spread``), or in Python an offset for each
+        operation.
     seed
-        Seed of all draws.
+        Seed of all random draws.
     snapshot_ns
-        Time between two looks at all buffers; it doubles whenever 2,000 have been taken, and every
-        other one goes.
+        Time between two snapshots of all buffers. At 2,000 snapshots every other one is dropped
+        and the time doubles.
     trace
-        Messages whose every hop is written down: ``RANK:N`` is the message that a rank sends as its
-        number N, from 0, ``JOB:RANK:N`` where there are several jobs; in Python, operations.
+        Messages of which every hop is recorded: ``RANK:N`` is the message number N, from 0, that a
+        rank sends, ``JOB:RANK:N`` with several jobs; in Python, operations.
     max_time_ns
         Simulated time at which a run is stopped.
 
     Raises
     ------
     InputError
-        On a value that cannot be.
+        On an invalid value.
     """
 
     sharing: Annotated[Sharing, Option(levels=FLOW, compared="names")] = "maxmin"
@@ -121,7 +122,7 @@ class RunSettings(Settings):
         str | None,
         Option(
             levels=PACKET, compared="names", plural="policies",
-            usual="the engine's own, or ecmp where routes leave a choice",
+            usual="the engine's own, or ecmp if routes leave a choice",
         ),
     ] = None  # fmt: skip
     hardware: Annotated[
@@ -146,7 +147,7 @@ class RunSettings(Settings):
     multipath: Annotated[Multipath, Option(levels=FLOW)] = "split"
     straight: Annotated[
         Annotated[Number, Field(ge=0, le=1)] | None,
-        Option(levels=FLOW, usual="what makes the largest load between switches least"),
+        Option(levels=FLOW, usual="the share that minimises the largest load between switches"),
     ] = None
     ports: Ports = "first"
     lids: Annotated[Any, Option(levels=PACKET, written=Lids)] = "first"
@@ -165,13 +166,13 @@ class RunSettings(Settings):
 
     @classmethod
     def at(cls, level: Level, given: dict[str, Any]) -> RunSettings:
-        """Settings of a run at one level, which has to know each of those given.
+        """Return the settings of a run at one level, checked against its options.
 
         Raises
         ------
         InputError
-            On a name that the level does not know, with the levels that do, or a value that cannot
-            be.
+            On a name that the level does not have (the message names levels that do), or an
+            invalid value.
         """
         known = [item for item in settings(cls) if item.of(level)]
         known_fields(given, known, f"the {level} level", levels_that_know)
@@ -179,13 +180,13 @@ class RunSettings(Settings):
 
     @property
     def latency_of_switches_ns(self) -> float:
-        """Latency of a switch, wherever it was given."""
+        """Latency of a switch: of the run if given, otherwise of the hardware."""
         own = self.hardware.switch_latency_ns
         return own if self.switch_latency_ns is None else self.switch_latency_ns
 
     @property
     def flow(self) -> dict[str, Any]:
-        """All that the flow level takes, by name."""
+        """Options of the flow level by name."""
         return {
             **self._of("flow"),
             "mtu_bytes": self.hardware.mtu_bytes,
@@ -194,7 +195,7 @@ class RunSettings(Settings):
         }
 
     def packet(self, routes: Routes) -> dict[str, Any]:
-        """All that the packet level takes, by name."""
+        """Return the options of the packet level by name."""
         return {
             **self._of("packet"),
             "hardware": replace(self.hardware, switch_latency_ns=self.latency_of_switches_ns),
@@ -210,21 +211,21 @@ class RunSettings(Settings):
 
 
 def levels_that_know(name: str) -> str:
-    """Which levels know a setting, in words; empty where none does."""
-    (found,) = [item for item in settings(RunSettings) if item.field == name] or (None,)
-    if found is None:
+    """Return text for the levels that have a setting; empty if none does."""
+    (setting,) = [item for item in settings(RunSettings) if item.field == name] or (None,)
+    if setting is None:
         return ""
-    levels = [level for level in LEVELS if found.of(level)]
+    levels = [level for level in LEVELS if setting.of(level)]
     return f"the {' and the '.join(levels)} level {'have' if len(levels) > 1 else 'has'} it"
 
 
 def check_level(level: object) -> Level:
-    """A level of detail.
+    """Return a level of detail, checked.
 
     Raises
     ------
     InputError
-        When there is none of that name.
+        If there is none of that name.
     """
     if level not in LEVELS:
         raise InputError(f"unknown level {level!r}; there are {', '.join(LEVELS)}")
@@ -232,7 +233,7 @@ def check_level(level: object) -> Level:
 
 
 def usual_policy(routes: Routes) -> str:
-    """The policy of routes of which nobody said one: the engine's own, or ecmp, for candidates."""
+    """Return the default policy of routes: for candidates the engine's own, or ecmp."""
     if routes.settled:
         return NO_CHOICE
     name = routes.engine.partition(":")[0]

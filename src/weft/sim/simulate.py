@@ -1,4 +1,4 @@
-"""`simulate`: run a workload over routes, at one of the levels of detail."""
+"""Function `simulate`: run a workload over routes at one of the levels of detail."""
 
 from __future__ import annotations
 
@@ -24,39 +24,39 @@ Watch = Callable[[Progress], None]
 
 @runtime_checkable
 class Result(Protocol):
-    """What every level's result has."""
+    """Members common to the results of all levels."""
 
     @property
     def fabric(self) -> Fabric:
-        """What ran on it."""
+        """Fabric of the run."""
 
     @property
     def engine(self) -> str:
-        """The engine that made the routes."""
+        """Name of the routes' engine."""
 
     @property
     def workload(self) -> Workload:
-        """What ran."""
+        """Workload of the run."""
 
     @property
     def host(self) -> Any:
-        """int32 [ranks]: the host of each rank."""
+        """Host of each rank, int32 [ranks]."""
 
     @property
     def makespan_ns(self) -> float | None:
-        """End of the last operation or arrival; None at the static level, which knows no time."""
+        """End of the last operation or arrival; None at the static level, which has no time."""
 
     def messages(self) -> pl.DataFrame:
-        """One row a message, in the order of the workload."""
+        """Return one row for each message, in the order of the workload."""
 
     def phases(self) -> pl.DataFrame:
-        """One row a phase."""
+        """Return one row for each phase."""
 
     def links(self) -> pl.DataFrame:
-        """One row a directed link."""
+        """Return one row for each directed link."""
 
     def summary(self) -> dict[str, Any]:
-        """The figures that matter, by name."""
+        """Return the main figures by name."""
 
 
 @overload
@@ -93,40 +93,40 @@ def simulate(
 ) -> FlowResult | PacketResult | StaticWorkload:
     """Run a workload over routes.
 
-    The ``flow`` level has messages as fluids that share links (docs/flow-level.md), the ``packet``
-    level every packet with credits, lanes and arbitration (docs/packet-level.md), the ``static``
-    level the messages of each phase as if all were there at once, and no time.
+    The ``flow`` level treats messages as fluids that share links (docs/flow-level.md). The
+    ``packet`` level simulates every packet with credits, lanes and arbitration
+    (docs/packet-level.md). The ``static`` level adds up the messages of each phase, without time.
 
     Parameters
     ----------
     fabric, routes
-        Where, and by which way.
+        The fabric and its routes.
     workload
-        What the ranks do.
+        The workload.
     placement
         A placement by name, with options as in ``random:seed=3``, or the host number of each rank.
     level
         Level of detail: ``flow``, ``packet`` or ``static``.
     progress
-        Called several times a second with how far the run has come. At the packet level it may
-        raise `weft.StopRun`, which ends the run with what is known until then.
+        Called several times a second with the progress of the run. At the packet level it may
+        raise `weft.StopRun`, which ends the run with the results until then.
 
     Returns
     -------
     FlowResult, PacketResult or StaticWorkload
-        Each a `Result`. One of the packet level is marked incomplete after `max_time_ns`, an
-        interrupt from the keyboard, or `StopRun`.
+        Each is a `Result`. A result of the packet level is marked incomplete after `max_time_ns`,
+        an interrupt from the keyboard, or `StopRun`.
 
     Raises
     ------
     InputError
-        On an option that the level does not know, a rank without a host, a pair of hosts without a
-        path, a wrong value, or a run in which nothing moves any more: ranks that wait for each
-        other, named with what they wait for, or a circle of full buffers, named too.
+        On an option that the level does not have, a rank without a host, a pair of hosts without a
+        path, an invalid value, or a deadlock: the message names the ranks that wait for each other
+        and their operations, or a cycle of full buffers.
     NotApplicable
-        When policy and routes do not go together.
+        If the policy does not fit the routes.
     IncompleteRun
-        At the flow level, when `max_time_ns` passed before the end.
+        At the flow level, if `max_time_ns` passed before the end.
     """
     check_fabric(fabric)
     for given, kind in ((routes, Routes), (workload, Workload)):
@@ -134,7 +134,7 @@ def simulate(
             raise InputError(f"expected {kind.__name__}, not {given!r}")
     chosen = RunSettings.at(check_level(level), options)
     if level == "static" and progress is not None:
-        raise InputError("the static level has no progress; the flow and the packet level have it")
+        raise InputError("the static level has no progress; only the flow and packet levels do")
     hosts = host_of_rank(fabric, workload, placement)
     if level == "static":
         return analyse_workload(fabric, routes, workload, hosts, ports=chosen.ports)

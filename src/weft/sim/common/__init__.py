@@ -1,1 +1,1 @@
-"""What the levels share: metrics of loads, programs of ranks, results by message and rank."""
+"""Common parts of the levels: metrics of loads, programs of ranks, tables of results."""

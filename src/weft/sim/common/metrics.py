@@ -1,4 +1,4 @@
-"""Distributions of link loads and of what flows meet, as numbers and as empirical CDFs."""
+"""Distributions of link loads and of contention, as numbers and as empirical CDFs."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ _LOAD = "flows"
 
 #: Columns of `load_metrics`.
 LOAD_COLUMNS = {
-    "count": Column(pl.Int64, "", "number of values"),
-    "used": Column(pl.Float64, "share", "share of the values that are above 0; null without any"),
-    "mean": Column(pl.Float64, _LOAD, "mean; null without values"),
-    "cv": Column(pl.Float64, "ratio", "population standard deviation over mean; null at mean 0"),
-    "p50": Column(pl.Float64, _LOAD, "median"),
+    "count": Column(pl.Int64, "", "Number of values"),
+    "used": Column(pl.Float64, "share", "Share of values above 0 (null: no values)"),
+    "mean": Column(pl.Float64, _LOAD, "Mean (null: no values)"),
+    "cv": Column(pl.Float64, "ratio", "Population standard deviation over mean (null: mean 0)"),
+    "p50": Column(pl.Float64, _LOAD, "Median"),
     "p90": Column(pl.Float64, _LOAD, "90th percentile"),
     "p99": Column(pl.Float64, _LOAD, "99th percentile"),
-    "max": Column(pl.Float64, _LOAD, "largest value"),
+    "max": Column(pl.Float64, _LOAD, "Largest value"),
 }
 
 #: Columns of `metrics_by_scope`.
 METRIC_COLUMNS = {
-    "by": Column(pl.String, "", "what the links are told apart by: all, kind or tier"),
-    "scope": Column(pl.String, "", "which links: all, a kind, or a direction between two levels"),
+    "by": Column(pl.String, "", "Grouping of links: all, kind or tier"),
+    "scope": Column(pl.String, "", "Group of links: all, a kind, or a direction between levels"),
     **LOAD_COLUMNS,
 }
 
 #: Columns of `ecdf`.
 ECDF_COLUMNS = {
-    "value": Column(pl.Float64, "as given", "a value that occurs, ascending"),
-    "share": Column(pl.Float64, "share", "share of the values that are at most this one"),
+    "value": Column(pl.Float64, "as given", "Distinct value (ascending)"),
+    "share": Column(pl.Float64, "share", "Share of values up to this one"),
 }
 
 KIND_NAMES = ("switch-switch", "host-switch", "switch-host", "host-host")
-#: Kind of a link of an auxiliary adapter, which no flow can use.
+#: Kind of the links of auxiliary adapters, which flows cannot use.
 AUXILIARY = "auxiliary"
 
 
 def load_metrics(values: ArrayLike) -> pl.DataFrame:
-    """Distribution of link loads, or of any values of at least 0, in one row.
+    """Return the distribution of link loads, or of any values of at least 0, as one row.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def load_metrics(values: ArrayLike) -> pl.DataFrame:
     Raises
     ------
     InputError
-        When a value is not a finite number.
+        If a value is not a finite number.
     """
     return frame(LOAD_COLUMNS, {name: [value] for name, value in _distribution(values).items()})
 
@@ -86,7 +86,7 @@ def _distribution(values: ArrayLike) -> dict[str, float | None]:
 
 
 def ecdf(values: ArrayLike) -> pl.DataFrame:
-    """Empirical cumulative distribution, one row per value that occurs.
+    """Return the empirical cumulative distribution, one row for each distinct value.
 
     Parameters
     ----------
@@ -96,12 +96,12 @@ def ecdf(values: ArrayLike) -> pl.DataFrame:
     Returns
     -------
     polars.DataFrame
-        Columns of `ECDF_COLUMNS`; draw it as steps that rise at each value.
+        Columns of `ECDF_COLUMNS`: a step function that rises at each value.
 
     Raises
     ------
     InputError
-        When a value is not a finite number.
+        If a value is not a finite number.
     """
     numbers = finite_numbers(values, "values of a distribution", low=-np.inf)
     distinct, counts = np.unique(numbers, return_counts=True)
@@ -109,7 +109,7 @@ def ecdf(values: ArrayLike) -> pl.DataFrame:
 
 
 def link_kinds(fabric: Fabric) -> NDArray[Any]:
-    """Kind of each directed link as text: one of `KIND_NAMES` or `AUXILIARY`, [links]."""
+    """Return the kind of each directed link, one of `KIND_NAMES` or `AUXILIARY`, [links]."""
     kinds = np.array(KIND_NAMES, dtype=object)[fabric.link_kind]
     auxiliary = fabric.node_kind == NodeKind.AUXILIARY
     kinds[auxiliary[fabric.link_from] | auxiliary[fabric.link_to]] = AUXILIARY
@@ -117,9 +117,9 @@ def link_kinds(fabric: Fabric) -> NDArray[Any]:
 
 
 def link_tiers(fabric: Fabric) -> NDArray[Any]:
-    """Direction and levels of each directed link, [links]; None where it joins no two levels.
+    """Return direction and levels of each directed link, [links]; None if not between two levels.
 
-    ``up 1-2`` leads from a node of level 1 to one of level 2, ``down 2-1`` back; hosts are at
+    ``up 1-2`` leads from a node of level 1 to one of level 2, ``down 2-1`` back; hosts are on
     level 0.
     """
     tail = fabric.level[fabric.link_from].astype(np.int64)
@@ -133,10 +133,10 @@ def link_tiers(fabric: Fabric) -> NDArray[Any]:
 
 
 def scopes(fabric: Fabric) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
-    """Groups of links to look at: (told apart by, name, bool [links]).
+    """Yield groups of links: (grouping, name, bool [links]).
 
-    All links that flows may use, then each kind there is, then each tier of a fabric with
-    levels, upwards first. Links of auxiliary adapters are in none.
+    All links that flows may use, then each kind that occurs, then each tier of a fabric with
+    levels, upwards first. Links of auxiliary adapters are not in any group.
     """
     kinds, tiers = link_kinds(fabric), link_tiers(fabric)
     useful = kinds != AUXILIARY
@@ -150,12 +150,12 @@ def scopes(fabric: Fabric) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
 
 
 def metrics_by_scope(fabric: Fabric, load: NDArray[np.float64]) -> pl.DataFrame:
-    """Distribution of a load per directed link over all links, by kind and by tier.
+    """Return the distribution of a load per directed link over all links, by kind and by tier.
 
     Parameters
     ----------
     fabric
-        Whose links they are.
+        Fabric of the links.
     load
         float64 [links].
 

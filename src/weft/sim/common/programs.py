@@ -1,4 +1,4 @@
-"""Programs of ranks as arrays for the levels that run them over time, and their queue pairs."""
+"""Programs of ranks as arrays for the flow and packet levels, and their queue pairs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.kernels.program.state import COUNT, HEAP_SIZE, Heap, Program, Ranks, r
 from weft.kernels.records import record
 from weft.workload import Kind, Workload
 
-#: Most keys that are numbered by a table of all of them.
+#: Largest bound of keys that are numbered by a table of all possible keys.
 _DENSE = 2**24
 
 
@@ -24,16 +24,16 @@ def lay_ranks(
     route: NDArray[np.int32],
     rules: Mapping[str, Any],
 ) -> Ranks:
-    """Programs of ranks before anything has happened, as kernels take them.
+    """Return the kernels' state of the programs of ranks at time 0.
 
     Parameters
     ----------
     workload
-        What the ranks do.
+        The workload.
     duration, release
-        Of each operation, in the level's unit and type of time; release may be empty.
+        Times of each operation, in the level's unit and type of time; release may be empty.
     route
-        int32 [ops], `LOCAL` within a host.
+        int32 [ops]: route of each operation, `LOCAL` within a host.
     rules
         Values of `weft.kernels.program.state.rules_dtype`.
     """
@@ -44,7 +44,7 @@ def lay_ranks(
     free = pending == 0
     later = free & (release > 0) if len(release) else np.zeros(ops, dtype=bool)
     begin = np.flatnonzero(free & ~later)
-    # Large arrays of zeros take memory only where they are used.
+    # Large arrays of zeros take memory only for pages in use.
     ready = np.zeros(ops + 1, dtype=np.int32)
     ready[: len(begin)] = begin
     timeline = np.flatnonzero(later)
@@ -100,18 +100,18 @@ def lay_ranks(
 
 
 class QueuePairs(NamedTuple):
-    """What crosses the network, and the ordered pair of ranks that each belongs to.
+    """Operations that cross the network, and the ordered pair of ranks of each.
 
     Parameters
     ----------
     ops
         int32: sends and puts between hosts, and receives that answer a request, ascending.
     source, target
-        int32: host numbers of who sends and who receives.
+        int32: host numbers of sender and receiver.
     key
         int64, ascending: the ordered pairs of ranks, source x ranks + destination.
     pair
-        int32: which of them each operation belongs to.
+        int32: index of each operation's pair in `key`.
     """
 
     ops: NDArray[np.int32]
@@ -124,16 +124,16 @@ class QueuePairs(NamedTuple):
 def queue_pairs(
     workload: Workload, hosts: NDArray[np.int32], eager_bytes: int, handshake: bool
 ) -> QueuePairs:
-    """Queue pairs of a workload's messages, requests and answers between hosts.
+    """Return the queue pairs of a workload's messages, requests and answers between hosts.
 
     Parameters
     ----------
     workload
-        What the ranks do.
+        The workload.
     hosts
-        int32 [ranks].
+        int32 [ranks]: host of each rank.
     eager_bytes, handshake
-        Which messages are answered: sends of more bytes, where there are handshakes.
+        With a handshake, sends of more than `eager_bytes` are answered.
     """
     kind, rank, peer = workload.kind, workload.rank, workload.peer
     sends = (kind == Kind.SEND) | (kind == Kind.PUT)
@@ -149,14 +149,14 @@ def queue_pairs(
 
 
 def numbered(key: NDArray[np.int64], bound: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """The distinct keys, int64 ascending, and int32, the place of each key among them.
+    """Return the distinct keys, int64 ascending, and the index of each key in them, int32.
 
     Parameters
     ----------
     key
         int64, from 0.
     bound
-        Above all keys.
+        Number above all keys.
     """
     if bound > _DENSE:
         distinct, inverse = np.unique(key, return_inverse=True)

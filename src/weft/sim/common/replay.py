@@ -1,4 +1,4 @@
-"""What a run over time found, by message, rank and phase: the part that levels share."""
+"""Tables of messages, ranks and phases, common to the results of the flow and packet levels."""
 
 from __future__ import annotations
 
@@ -15,51 +15,51 @@ from weft.fabrics import Fabric
 from weft.workload import Workload
 
 MESSAGE_COLUMNS: Mapping[str, Column] = {
-    "source_rank": Column(pl.Int32, "", "Rank that sends."),
-    "destination_rank": Column(pl.Int32, "", "Rank that receives."),
-    "source_host": Column(pl.Int32, "", "Host of the sender."),
-    "destination_host": Column(pl.Int32, "", "Host of the receiver."),
-    "tag": Column(pl.Int32, "", "Tag of the message."),
-    "phase": Column(pl.String, "", "Phase that the message belongs to; empty outside phases."),
-    "size_bytes": Column(pl.Int64, "B", "Size."),
-    "posted_ns": Column(pl.Float64, "ns", "When the sender posted it; null when it did not."),
-    "left_ns": Column(pl.Float64, "ns", "When its first byte left; null when it did not."),
-    "arrived_ns": Column(pl.Float64, "ns", "When its last byte arrived; null when it did not."),
+    "source_rank": Column(pl.Int32, "", "Sending rank"),
+    "destination_rank": Column(pl.Int32, "", "Receiving rank"),
+    "source_host": Column(pl.Int32, "", "Host of the sending rank"),
+    "destination_host": Column(pl.Int32, "", "Host of the receiving rank"),
+    "tag": Column(pl.Int32, "", "Tag of the message"),
+    "phase": Column(pl.String, "", "Phase of the message (empty: outside phases)"),
+    "size_bytes": Column(pl.Int64, "B", "Size of the message"),
+    "posted_ns": Column(pl.Float64, "ns", "Start of the send (null: not posted)"),
+    "left_ns": Column(pl.Float64, "ns", "Departure of the first byte (null: not sent)"),
+    "arrived_ns": Column(pl.Float64, "ns", "Arrival of the last byte (null: not arrived)"),
     "alone_ns": Column(
-        pl.Float64, "ns", "Time from leaving to arrival if nothing else had been there."
+        pl.Float64, "ns", "Time from departure to arrival on an otherwise idle fabric"
     ),
     "slowdown": Column(
-        pl.Float64, "", "Time from leaving to arrival over `alone_ns`; null where that is 0."
+        pl.Float64, "", "Time from departure to arrival over `alone_ns` (null: `alone_ns` is 0)"
     ),
 }
 
 RANK_COLUMNS: Mapping[str, Column] = {
-    "rank": Column(pl.Int32, "", "Rank."),
-    "host": Column(pl.Int32, "", "Host it runs on."),
-    "end_ns": Column(pl.Float64, "ns", "End of its last operation; 0 when it has none."),
-    "calc_ns": Column(pl.Float64, "ns", "Time in calculations, all of them added up."),
-    "sent_bytes": Column(pl.Int64, "B", "Sum of the messages that it sent."),
-    "received_bytes": Column(pl.Int64, "B", "Sum of the messages that it got."),
-    "messages": Column(pl.Int64, "", "Messages that it sent."),
+    "rank": Column(pl.Int32, "", "Rank"),
+    "host": Column(pl.Int32, "", "Host of the rank"),
+    "end_ns": Column(pl.Float64, "ns", "End of the last operation (0: no operations)"),
+    "calc_ns": Column(pl.Float64, "ns", "Total time of calculations"),
+    "sent_bytes": Column(pl.Int64, "B", "Total size of sent messages"),
+    "received_bytes": Column(pl.Int64, "B", "Total size of received messages"),
+    "messages": Column(pl.Int64, "", "Number of sent messages"),
 }
 
 PHASE_COLUMNS: Mapping[str, Column] = {
-    "phase": Column(pl.String, "", "Name; empty for what is outside phases."),
-    "begin_ns": Column(pl.Float64, "ns", "Start of its first operation."),
+    "phase": Column(pl.String, "", "Name of the phase (empty: outside phases)"),
+    "begin_ns": Column(pl.Float64, "ns", "Start of the first operation"),
     "end_ns": Column(
-        pl.Float64, "ns", "End of its last operation or arrival; null when nothing has ended."
+        pl.Float64, "ns", "End of the last operation or arrival (null: nothing has ended)"
     ),
-    "span_ns": Column(pl.Float64, "ns", "From begin to end; null when nothing has ended."),
-    "messages": Column(pl.Int64, "", "Messages sent in it."),
-    "size_bytes": Column(pl.Int64, "B", "Their sum."),
+    "span_ns": Column(pl.Float64, "ns", "Time from start to end (null: nothing has ended)"),
+    "messages": Column(pl.Int64, "", "Number of messages"),
+    "size_bytes": Column(pl.Int64, "B", "Total size of messages"),
     "mean_message_ns": Column(
-        pl.Float64, "ns", "Mean time from leaving to arrival; null without messages."
+        pl.Float64, "ns", "Mean time from departure to arrival (null: no messages)"
     ),
     "max_message_ns": Column(
-        pl.Float64, "ns", "Longest time from leaving to arrival; null without messages."
+        pl.Float64, "ns", "Longest time from departure to arrival (null: no messages)"
     ),
     "mean_slowdown": Column(
-        pl.Float64, "", "Mean slowdown of the messages that take time; null without any."
+        pl.Float64, "", "Mean slowdown of messages that take time (null: none)"
     ),
 }
 
@@ -67,8 +67,8 @@ PHASE_COLUMNS: Mapping[str, Column] = {
 class Replay:
     """Times of the operations and messages of a workload, as tables.
 
-    A level's result has these: `fabric`, `engine`, `workload`, `host`, `options`, the times of
-    operations in ns (-1 for what did not happen) and `alone_ns`.
+    Results of levels define `fabric`, `engine`, `workload`, `host`, `options`, the times of
+    operations in ns (-1 for events that did not happen) and `alone_ns`.
     """
 
     fabric: Fabric
@@ -87,15 +87,15 @@ class Replay:
         return float(max(self.ended_ns.max(initial=0.0), self.arrived_ns.max(initial=0.0)))
 
     def alone_ns(self) -> NDArray[np.float64]:
-        """float64 [messages]: time that each would take if it were alone."""
-        raise TypeError(f"{type(self).__name__} says nothing of messages that are alone")
+        """Return the zero-load time of each message from its departure, float64 [messages]."""
+        raise TypeError(f"{type(self).__name__} does not define alone_ns")
 
     def links(self) -> pl.DataFrame:
-        """One row a directed link."""
-        raise TypeError(f"{type(self).__name__} says nothing of links")
+        """Return one row for each directed link."""
+        raise TypeError(f"{type(self).__name__} does not define links")
 
     def messages(self) -> pl.DataFrame:
-        """One row a message, in the order of ranks and their programs; see `MESSAGE_COLUMNS`."""
+        """Return one row for each message, by rank in program order; see `MESSAGE_COLUMNS`."""
         work, ops = self.workload, self.workload.messages
         alone = self.alone_ns()
         left, arrived = known(self.left_ns[ops]), known(self.arrived_ns[ops])
@@ -118,7 +118,7 @@ class Replay:
         )
 
     def ranks(self) -> pl.DataFrame:
-        """One row a rank; see `RANK_COLUMNS`."""
+        """Return one row for each rank; see `RANK_COLUMNS`."""
         work, ranks = self.workload, self.workload.num_ranks
         ops = work.messages
         end = np.zeros(ranks)
@@ -139,7 +139,7 @@ class Replay:
         )
 
     def phases(self) -> pl.DataFrame:
-        """One row a phase, in the order of their first mention; see `PHASE_COLUMNS`."""
+        """Return one row for each phase, in order of first occurrence; see `PHASE_COLUMNS`."""
         work, ops = self.workload, self.workload.messages
         names = work.phase_names
         begin, end = np.full(len(names), np.inf), np.full(len(names), -np.inf)
@@ -148,7 +148,7 @@ class Replay:
         np.maximum.at(end, work.phase, self.ended_ns)
         np.maximum.at(end, work.phase[ops], self.arrived_ns[ops])
         there = np.flatnonzero(np.isfinite(begin))
-        end[end < 0] = np.nan  # nothing of it has ended
+        end[end < 0] = np.nan  # no operation of the phase has ended
         took = known(self.arrived_ns[ops]) - known(self.left_ns[ops])
         arrived = ~np.isnan(took)
         phase, took = work.phase[ops][arrived], took[arrived]
@@ -180,7 +180,7 @@ class Replay:
         )
 
     def summary(self) -> dict[str, Any]:
-        """Figures of all messages: makespan, times, slowdown, and the busiest link."""
+        """Return the figures of all messages: makespan, times, slowdown, and the busiest link."""
         links = self.links().sort("utilisation", descending=True, nulls_last=True).head(1)
         return {
             "engine": self.engine,
@@ -191,12 +191,12 @@ class Replay:
         }
 
     def figures(self, mine: NDArray[np.bool_]) -> dict[str, Any]:
-        """Figures of some messages; times are of those that arrived.
+        """Return the figures of some messages; times are of those that arrived.
 
         Parameters
         ----------
         mine
-            bool [messages]: which.
+            bool [messages]: the messages to count.
         """
         ops = self.workload.messages[mine]
         arrived = self.arrived_ns[ops] >= 0
@@ -222,19 +222,19 @@ class Replay:
 
 
 def known(times_ns: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Times, NaN for what did not happen."""
+    """Return times, NaN for events that did not happen."""
     return np.where(times_ns < 0, np.nan, times_ns)
 
 
 def totals(by: NDArray[Any], values: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Sums of whole numbers by group, exact where doubles are not."""
+    """Return exact sums of integers by group."""
     sums = np.zeros(count, dtype=np.int64)
     np.add.at(sums, by, values)
     return sums
 
 
 def ratio(values: NDArray[Any], by: NDArray[Any]) -> NDArray[np.float64]:
-    """Quotients, NaN where the divisor is 0."""
+    """Return quotients, NaN for divisor 0."""
     out = np.full(len(values), np.nan)
     np.divide(values, by, out=out, where=np.asarray(by) > 0)
     return out

@@ -1,4 +1,4 @@
-"""The flow level: messages as fluids that share links over time."""
+"""Flow level: messages as fluids that share links over time."""
 
 from weft.sim.flow.engine import IncompleteRun, Progress, run_flows
 from weft.sim.flow.result import FlowResult

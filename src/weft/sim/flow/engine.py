@@ -1,4 +1,4 @@
-"""The flow level: run a workload over routes, messages being fluids that share the links."""
+"""Flow level: run a workload over routes, with messages as fluids that share the links."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ from weft.sim.flow.sharing import sharing_states
 from weft.workload import Kind, Workload
 from weft.workload.placement import place
 
-#: Seconds between two reports of progress, about.
+#: Approximate time between two reports of progress, seconds.
 REPORT_S = 0.2
 #: Ranks that a deadlock's message names.
 _NAMED = 4
 
 
 class IncompleteRun(WeftError):
-    """A run stopped before all operations had ended; it has no result."""
+    """Error of a run that was stopped before all operations had ended; it has no result."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run has come.
+    """Progress of a run.
 
     Parameters
     ----------
     ended, operations
-        Operations that have ended, of how many.
+        Ended operations, and all operations.
     arrived, messages
-        Messages that have arrived, of how many.
+        Arrived messages, and all messages.
     now_ns
         Simulated time.
     delivered
-        Part of all bytes that has been delivered, 0 to 1; None where it is not counted.
+        Share of all bytes that has been delivered, 0 to 1; None if not counted.
     """
 
     ended: int
@@ -68,40 +68,40 @@ def run_flows(
     options: Mapping[str, Any],
     progress: Callable[[Progress], None] | None = None,
 ) -> FlowResult:
-    """Run a workload at the flow level, for `weft.simulate`, which checks what it is given.
+    """Run a workload at the flow level, for `weft.simulate`, which checks the arguments.
 
-    A message takes its bandwidth from all links of its route at once, from the moment at which its
-    first byte leaves until the last has left; it has arrived one latency later. Rates change only
-    when messages begin or end. Messages between the same two ranks leave one after the other, in
-    the order in which they are posted (docs/flow-level.md).
+    A message uses the same rate on all links of its route from the departure of its first byte to
+    that of its last; it arrives one latency later. Rates change only when messages start or end.
+    Messages between the same two ranks depart one after the other, in the order in which they are
+    posted (docs/flow-level.md).
 
     Parameters
     ----------
     fabric, routes, workload
-        What runs where.
+        The fabric, its routes and the workload.
     hosts
-        int32 [ranks].
+        int32 [ranks]: host of each rank.
     options
         Those of `weft.sim.options.RunSettings.flow`.
     progress
-        Called several times a second with how far the run has come.
+        Called several times a second with the progress of the run.
 
     Raises
     ------
     InputError
-        On a pair of hosts without a path, or a workload whose ranks wait for each other for ever;
-        each rank is named with what it waits for.
+        On a pair of hosts without a path, or a workload that deadlocks; the message names ranks
+        and the operations that they wait in.
     IncompleteRun
-        When `max_time_ns` passed before the end.
+        If `max_time_ns` passed before the end.
     """
     queues = queue_pairs(workload, hosts, options["eager_bytes"], options["handshake"])
-    network, taken = lay_messages(fabric, routes, workload, queues, options)
+    network, route_of_op = lay_messages(fabric, routes, workload, queues, options)
     route = np.full(workload.num_ops, operations.LOCAL, dtype=np.int32)
-    route[queues.ops] = taken
+    route[queues.ops] = route_of_op
     pair = np.zeros(workload.num_ops, dtype=np.int32)
     pair[queues.ops] = queues.pair
     num_pairs = len(queues.key)
-    del queues, taken  # with many messages, room that the run needs
+    del queues, route_of_op  # with millions of messages the run needs this memory
     began = time.perf_counter()
     state = _State.of(workload, network, route, pair, num_pairs, options)
     why = state.run(workload, progress)
@@ -138,12 +138,12 @@ def run_flows(
 def host_of_rank(
     fabric: Fabric, workload: Workload, placement: str | ArrayLike
 ) -> NDArray[np.int32]:
-    """int32 [ranks]: the host of each rank.
+    """Return the host of each rank, int32 [ranks].
 
     Raises
     ------
     InputError
-        When a rank has none.
+        If a rank has none.
     """
     if isinstance(placement, str):
         return place(fabric, workload.num_ranks, placement)
@@ -158,18 +158,18 @@ def lay_messages(
     queues: QueuePairs,
     options: Mapping[str, Any],
 ) -> tuple[Network, NDArray[np.int32]]:
-    """Routes between hosts, each pair of hosts once, and which one each operation takes.
+    """Return the routes between hosts, each pair of hosts once, and the route of each operation.
 
     Parameters
     ----------
     fabric, routes
-        Where, and by which paths.
+        The fabric and its routes.
     workload
-        Whose messages they are.
+        The workload of the messages.
     queues
-        What crosses the network.
+        Operations that cross the network.
     options
-        Of `run_flows`.
+        Those of `run_flows`.
 
     Returns
     -------
@@ -198,11 +198,11 @@ def lay_messages(
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    """Everything that the kernel works on; see `weft.kernels.flow.engine.run`."""
+    """State of the kernel; see `weft.kernels.flow.engine.run`."""
 
     ranks: Ranks
     level: Level
-    laws: tuple[Any, Any]
+    sharing: tuple[Any, Any]
 
     @classmethod
     def of(
@@ -214,12 +214,12 @@ class _State:
         num_pairs: int,
         options: Mapping[str, Any],
     ) -> _State:
-        """The state before anything has happened."""
-        # Alone, messages have no rates to share late.
+        """Return the state at time 0."""
+        # Without sharing there is no tolerance, and messages of one packet are not serialised.
         alone = options["sharing"] == "none"
         limit = options["max_time_ns"]
-        # Each queue pair sends one message at a time; at the moment at which that has left, its
-        # slot is still taken when the next one begins.
+        # Each queue pair sends one message at a time. When it has left, its slot is released only
+        # after the next message has started, so a queue pair may use two slots.
         block = 1 << kernel.BLOCK_SHIFT
         slots = -(-2 * max(num_pairs, 1) // block) * block
         return cls(
@@ -274,16 +274,16 @@ class _State:
                 ),
                 count=record(COUNT),
             ),
-            laws=sharing_states(options["sharing"], network, slots, options["coefficients"]),
+            sharing=sharing_states(options["sharing"], network, slots, options["coefficients"]),
         )
 
     def run(self, workload: Workload, progress: Callable[[Progress], None] | None) -> int:
-        """Run to the end, reporting now and then; give the kernel's reason for stopping."""
+        """Run to the end with reports of progress; return the kernel's reason for stopping."""
         messages = len(workload.messages)
-        moments = 1  # then as many as take a while: Python hears of interrupts between calls
+        instants = 1  # adapted to `REPORT_S`: Python handles interrupts between calls only
         while True:
             began = time.perf_counter()
-            why = kernel.run(self.ranks, self.level, *self.laws, moments)
+            why = kernel.run(self.ranks, self.level, *self.sharing, instants)
             if progress:
                 done = self.ranks.count
                 progress(
@@ -295,39 +295,39 @@ class _State:
             if why != kernel.MORE:
                 return int(why)
             took = max(time.perf_counter() - began, 1e-4)
-            moments = int(min(max(moments * REPORT_S / took, 1), 4 * moments, 2**30))
+            instants = int(min(max(instants * REPORT_S / took, 1), 4 * instants, 2**30))
 
 
 def deadlock_of_ranks(
     workload: Workload, posted: NDArray[Any], ended: NDArray[Any], now: str
 ) -> str:
-    """Which ranks wait for what, when nothing moves any more.
+    """Return text that names the waiting ranks of a deadlocked workload and their operations.
 
     Parameters
     ----------
     workload
-        Whose ranks.
+        The workload.
     posted, ended
-        Times of its operations, below 0 for what has not happened.
+        Times of its operations, below 0 for events that have not happened.
     now
-        When, in words.
+        Simulated time as text.
     """
     waiting = np.flatnonzero((posted >= 0) & (ended < 0))
     ranks, first = np.unique(workload.rank[waiting], return_index=True)
-    said = "; ".join(
-        f"rank {workload.rank[op]} in {_place(workload, int(op))}" for op in waiting[first][:_NAMED]
+    names = "; ".join(
+        f"rank {workload.rank[op]} in {_wait(workload, int(op))}" for op in waiting[first][:_NAMED]
     )
     more = f"; and {len(ranks) - _NAMED} more" if len(ranks) > _NAMED else ""
-    return f"the workload deadlocks after {now}: {len(ranks)} ranks wait for ever: {said}{more}"
+    return f"the workload deadlocks after {now}: {len(ranks)} ranks wait for ever: {names}{more}"
 
 
-def _place(workload: Workload, op: int) -> str:
-    """An operation that waits, and what for."""
+def _wait(workload: Workload, op: int) -> str:
+    """Return text for a waiting operation and the reason."""
     rank = int(workload.rank[op])
     number = op - int(workload.op_offset[rank])
     reason = ""
     if workload.kind[op] == Kind.SEND:
-        reason = " for its receive, which is not posted (the message is no eager one)"
+        reason = " for its receive, which is not posted (the message is not eager)"
     elif workload.kind[op] == Kind.RECV:
         reason = " for its send, which has not begun"
     return f"operation {number}, {workload.what(op)}, waits{reason}"

@@ -1,4 +1,4 @@
-"""What a sharing law sees of a fabric and its routes: capacities, and runs of links."""
+"""Capacities of links and links of routes: the input of sharing models."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_SPLIT_LINKS = 2**27
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Links and routes over them, without anything else of the fabric.
+    """Links, and routes over them.
 
     Parameters
     ----------
@@ -35,17 +35,16 @@ class Network:
     route_offset, route_link
         int64 [routes + 1] and int32: directed links of each route, from host to host.
     route_share
-        float64 as `route_link`: the part of a message that crosses the link; empty when all of
-        each does.
+        float64 as `route_link`: share of a message that crosses the link; empty if all are 1.
     route_latency_ns
-        float64 [routes]: from the first byte's leaving to its arrival, with nothing in the way.
+        float64 [routes]: latency of the first byte without other traffic.
     route_rate_bytes_per_ns
-        float64 [routes]: the rate of a message that is alone.
+        float64 [routes]: rate of a message without other traffic.
     route_source, route_destination
-        int32 [routes]: endpoints that send and receive, a port of a host with several.
+        int32 [routes]: sending and receiving endpoint.
     straight
-        Of the messages that may go by an intermediate, the share that goes straight; NaN when
-        there is none, or no choice.
+        Share of minimal paths among messages that may use an intermediate; NaN without
+        intermediates or without a choice.
     """
 
     capacity_bytes_per_ns: NDArray[np.float64]
@@ -60,14 +59,14 @@ class Network:
 
     @property
     def source_rate_bytes_per_ns(self) -> NDArray[np.float64]:
-        """float64 [routes]: the rate at which the sending adapter lets messages go."""
+        """Rate of the sending adapter for messages of each route, float64 [routes]."""
         first = self.route_offset[:-1]
         rate = self.capacity_bytes_per_ns[self.route_link[first]]
         return rate / self.route_share[first] if len(self.route_share) else rate
 
     @property
     def num_routes(self) -> int:
-        """Routes, numbered from 0."""
+        """Number of routes."""
         return len(self.route_offset) - 1
 
 
@@ -86,40 +85,40 @@ def lay_routes(
     switch_latency_ns: float = 0.0,
     latency_ns: float | None = None,
 ) -> Network:
-    """The links between pairs of hosts.
+    """Return the links of the routes between pairs of hosts.
 
     Parameters
     ----------
     fabric, routes
-        Where, and by which way.
+        The fabric and its routes.
     sources, destinations
-        Host numbers of equal length, no host its own destination.
+        Host numbers of equal length; no host is its own destination.
     weights
-        Traffic of each pair, 1 where left out: what `straight` is chosen for.
+        Traffic of each pair, by default 1, for the choice of `straight`.
     multipath
-        What becomes of several paths: every message is ``split`` over all, equally over the
-        intermediates and at each switch (ideal spraying), or takes one by the ``hash`` of its
-        number in this list, which draws its intermediate, too.
+        Use of several paths: every message is ``split`` over all, equally over the intermediates
+        and at each switch (ideal spraying), or takes one by the ``hash`` of its number in this
+        list, which also draws its intermediate.
     straight
-        Where packets may go straight or by an intermediate (UGAL): the share of each message that
-        goes straight, or the chance to with ``hash``. When left out, the share that makes the most
-        loaded link between switches carry least of all the traffic given (`round_loads`).
+        With a choice between the minimal path and an intermediate (UGAL): the share of each
+        message on the minimal path, or its probability with ``hash``. By default the share that
+        minimises the largest load of a link between switches for this traffic (`round_loads`).
     seed
-        Of the hash.
+        Seed of the hash.
     ports, lid_offset
-        See `weft.sim.static.loads.host_flows`.
+        As in `weft.sim.static.loads.host_flows`.
     switch_latency_ns
-        Added to the cables' latencies for each switch on the way.
+        Latency of each switch on the path, added to those of cables.
     latency_ns
         Latency of every route, instead of the sum over its cables and switches.
 
     Raises
     ------
     InputError
-        When there is no path between two of the hosts, `straight` is not a share, or messages
-        would be split over more links than `MAX_SPLIT_LINKS`.
+        If two of the hosts have no path, `straight` is not a share, or messages would be split
+        over more links than `MAX_SPLIT_LINKS`.
     NotApplicable
-        When the routes give no paths.
+        If the routes do not define paths.
     """
     routes.check(fabric)
     if multipath not in get_args(Multipath):
@@ -168,7 +167,7 @@ def lay_routes(
 def _straight_share(
     fabric: Fabric, routes: CandidateRoutes, flows: Flows, given: float | None
 ) -> float:
-    """The share of messages that goes straight where there is a choice, else NaN."""
+    """Return the share of messages on the minimal path, NaN without a choice."""
     if not routes.num_intermediates or not routes.direct:
         return float("nan")
     return flow_loads(fabric, routes, flows).straight if given is None else float(given)
@@ -203,9 +202,9 @@ def _runs(
     offset, link, share, room_for = split_routes(*arrays, MAX_SPLIT_LINKS)
     if room_for < len(source):
         raise InputError(
-            f"messages of {len(source):,} pairs split over all paths of {routes.engine} take more "
-            f"than {MAX_SPLIT_LINKS:,} links ({12 * MAX_SPLIT_LINKS / 1e9:.1f} GB), for which "
-            f"{room_for:,} pairs would do; use --multipath hash, which draws one path for each"
+            f"messages of {len(source):,} pairs split over all paths of {routes.engine} need more "
+            f"than {MAX_SPLIT_LINKS:,} links ({12 * MAX_SPLIT_LINKS / 1e9:.1f} GB), enough for "
+            f"{room_for:,} pairs; use --multipath hash, which draws one path for each"
         )
     return offset, link, none if np.all(share == 1.0) else share
 
@@ -213,7 +212,7 @@ def _runs(
 def carried_bytes(
     network: Network, route: NDArray[Any], size_bytes: NDArray[Any]
 ) -> NDArray[np.float64]:
-    """float64 [links]: what messages of these routes and sizes put on each link."""
+    """Return the bytes of messages, by route and size, on each link, float64 [links]."""
     per_route = np.bincount(route, weights=size_bytes, minlength=network.num_routes)
     along = np.repeat(per_route.astype(np.float64), np.diff(network.route_offset))
     if len(network.route_share):

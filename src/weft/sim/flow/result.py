@@ -1,4 +1,4 @@
-"""What a run of the flow level found, by message, rank, phase and link."""
+"""Results of the flow level."""
 
 from __future__ import annotations
 
@@ -18,43 +18,43 @@ from weft.sim.flow.network import Network, carried_bytes
 from weft.workload import Workload
 
 LINK_COLUMNS: Mapping[str, Column] = {
-    "link": Column(pl.Int32, "", "Directed link, in the order of `Fabric.links`."),
-    "name": Column(pl.String, "", "Port that it leaves by and port that it goes to."),
+    "link": Column(pl.Int32, "", "Directed link (order of `Fabric.links`)"),
+    "name": Column(pl.String, "", "Output port and input port of the link"),
     "kind": Column(
         pl.String, "", "switch-switch, host-switch, switch-host, host-host or auxiliary"
     ),
-    "rate_gbps": Column(pl.Float64, "Gb/s", "Data rate."),
+    "rate_gbps": Column(pl.Float64, "Gb/s", "Data rate"),
     "carried_bytes": Column(
-        pl.Float64, "B", "Bytes that crossed it, headers of messages of one packet included."
+        pl.Float64, "B", "Bytes sent on the link (with headers of messages of one packet)"
     ),
-    "messages": Column(pl.Int64, "", "Messages that crossed it, wholly or in part."),
+    "messages": Column(pl.Int64, "", "Messages sent on the link (split messages included)"),
     "utilisation": Column(
-        pl.Float64, "", "Carried bytes over what it could carry from start to end; null if 0 ns."
+        pl.Float64, "", "Carried bytes over the capacity during the run (null: run of 0 ns)"
     ),
 }
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FlowResult(Replay):
-    """What happened: times of operations and messages, and what the links carried.
+    """Result of a flow-level run: times of operations and messages, and traffic of links.
 
     Parameters
     ----------
     fabric, engine, workload, options
-        What ran, and how; `engine` made the routes.
+        The arguments of the run; `engine` is the name of the routes' engine.
     host
-        int32 [ranks].
+        int32 [ranks]: host of each rank.
     network, route
-        Routes, and int32 [ops], which one each message took (-1 within a host).
+        Routes, and int32 [ops], the route of each message (-1 within a host).
     posted_ns, ended_ns
-        float64 [ops]: begin and end of every operation.
+        float64 [ops]: start and end of every operation.
     left_ns, arrived_ns
-        float64 [ops]: of every message, when its first byte left and its last arrived; -1 for
-        other operations.
+        float64 [ops]: departure of the first byte and arrival of the last byte of every message;
+        -1 for other operations.
     num_shares, num_rate_changes, most_concurrent
-        How often rates were shared anew, how many rates that changed, and most messages at once.
+        Number of updates of the rates, number of changed rates, and most concurrent messages.
     run_s
-        Time that the simulation took.
+        Wall-clock time of the simulation.
     """
 
     fabric: Fabric
@@ -74,7 +74,7 @@ class FlowResult(Replay):
     run_s: float
 
     def _wire_bytes(self) -> NDArray[np.int64]:
-        """int64 [messages]: bytes with the header of those between hosts that are one packet."""
+        """Return the bytes of messages, with a header for single packets between hosts."""
         ops = self.workload.messages
         size = self.workload.size_bytes[ops]
         if self.options["sharing"] != "none":
@@ -83,7 +83,7 @@ class FlowResult(Replay):
         return size
 
     def alone_ns(self) -> NDArray[np.float64]:
-        """float64 [messages]: time that each would take if it were alone."""
+        """Return the zero-load time of each message from its departure, float64 [messages]."""
         ops = self.workload.messages
         route, size = self.route[ops], self._wire_bytes()
         away = route >= 0
@@ -97,7 +97,7 @@ class FlowResult(Replay):
         return alone
 
     def links(self) -> pl.DataFrame:
-        """One row a directed link; see `LINK_COLUMNS`."""
+        """Return one row for each directed link; see `LINK_COLUMNS`."""
         route = self.route[self.workload.messages]
         away = route >= 0
         route, size = route[away], self._wire_bytes()[away]
@@ -108,7 +108,7 @@ class FlowResult(Replay):
             weights=np.repeat(per_route, np.diff(self.network.route_offset)),
             minlength=self.fabric.num_links,
         )
-        could = self.network.capacity_bytes_per_ns * self.makespan_ns
+        capacity = self.network.capacity_bytes_per_ns * self.makespan_ns
         return frame(
             LINK_COLUMNS,
             {
@@ -118,6 +118,6 @@ class FlowResult(Replay):
                 "rate_gbps": self.fabric.link_rate_gbps,
                 "carried_bytes": carried,
                 "messages": count.astype(np.int64),
-                "utilisation": ratio(carried, could),
+                "utilisation": ratio(carried, capacity),
             },
         )

@@ -1,7 +1,7 @@
-"""Sharing laws: how messages that are under way at once divide the links.
+"""Sharing models: how concurrent messages divide the capacity of links.
 
-A law knows capacities and runs of links, nothing of fabrics. Its kernel has three functions:
-a flow comes, a flow goes, and rates are shared anew where that changed something.
+A model uses capacities and runs of links only, not the fabric. Its kernel has three functions: add
+a flow, remove a flow, and update the rates that this changed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def maxmin_state(
     route_share: NDArray[np.float64],
     max_flows: int,
 ) -> kernel.State:
-    """State of `weft.kernels.flow.maxmin` with no flow in it.
+    """Return the state of `weft.kernels.flow.maxmin` without flows.
 
     Parameters
     ----------
@@ -40,10 +40,10 @@ def maxmin_state(
     route_offset, route_link
         int64 [routes + 1] and int32: the directed links of each route, each link at most once.
     route_share
-        float64 as `route_link`, above 0: the part of a flow's rate that crosses the link; empty
-        when all of it does.
+        float64 as `route_link`, above 0: share of a flow's rate that crosses the link; empty if
+        all shares are 1.
     max_flows
-        How many flows there may be at once.
+        Most concurrent flows.
 
     Raises
     ------
@@ -53,16 +53,16 @@ def maxmin_state(
     links = len(capacity_bytes_per_ns)
     shift = slot_shift(capacity_bytes_per_ns, route_offset, route_share, max_flows)
     entries = max_flows << shift
-    # Pages of these arrays take memory only once they are used.
-    # Levels from what each of a few million flows gets of the thinnest link upwards tell buckets
-    # apart; those below and above share one.
+    # Pages of these arrays take memory only when they are used.
+    # Buckets cover levels from the slowest link's rate shared by 2^24 flows up to 2^8 times the
+    # fastest link's; lower and higher levels use the first and the last bucket.
     lowest = float(capacity_bytes_per_ns.min(initial=1.0)) / 2**24
     highest = float(capacity_bytes_per_ns.max(initial=1.0)) * 2**8
     base, last = np.array([lowest, highest]).view(np.int64) >> DIGITS
     last_bucket = min(last - base, _MOST_BUCKETS)
     key = np.zeros(links)
     capacity = np.ascontiguousarray(capacity_bytes_per_ns, dtype=np.float64)
-    # What is kept of a link lies in one line of the processor's cache.
+    # The record of a link is within one cache line.
     room = np.zeros((links + 2) * LINK.itemsize, dtype=np.uint8)
     skipped = -room.ctypes.data % 64
     sums = room[skipped : skipped + links * LINK.itemsize].view(LINK)
@@ -108,23 +108,23 @@ Sharing = Literal["maxmin", "penalty", "none"]
 def sharing_states(
     sharing: Sharing, network: Network, max_flows: int, model: PenaltyModel = INFINIBAND
 ) -> tuple[Any, Any]:
-    """State of the max-min and of the penalty law; None for those not in force.
+    """Return the states of the max-min and the penalty model, None for a model not in use.
 
     Parameters
     ----------
     sharing
-        The law.
+        The sharing model.
     network
-        What flows share.
+        Links and routes.
     max_flows
-        Most flows at once.
+        Most concurrent flows.
     model
-        Coefficients of the penalty law.
+        Coefficients of the penalty model.
 
     Raises
     ------
     NotApplicable
-        When the penalty law is to share routes that leave a host by several ports at once.
+        If routes split messages over several ports of a host, with the penalty model.
     """
     if sharing == "maxmin":
         levels = maxmin_state(
@@ -139,8 +139,8 @@ def sharing_states(
             != 1.0
         ):
             raise NotApplicable(
-                "the penalty law counts messages at adapters, and these routes split messages over "
-                "several ports of one host; multipath=hash takes one way for each"
+                "the penalty model counts messages at adapters, and these routes split messages "
+                "over several ports of one host; multipath=hash takes one path for each"
             )
         last = max(network.route_source.max(initial=0), network.route_destination.max(initial=0))
         state = penalty_state(

@@ -329,7 +329,7 @@ class PacketResult(Replay):
         )
 
     def alone_ns(self) -> NDArray[np.float64]:
-        """Return the zero-load time of each message from departure to arrival, float64 [messages].
+        """Return the zero-load time of each message from its departure, float64 [messages].
 
         Where routes leave a choice, the path follows the first candidate at each node.
         """
