@@ -85,7 +85,7 @@ def test_words_that_say_nothing_are_refused(words, said) -> None:
         ),
         ({"vlarb_high": [4]}, "^vlarb_high: .* entry 0 is 4; expected"),
         ({"vlarb_high": "15:4"}, "^vlarb_high: .* 15:4: the lane must be 0 to 14"),
-        ({"vlarb_low": "0:256"}, "^vlarb_low: .* 0:256; lanes"),
+        ({"vlarb_low": "0:256"}, "^vlarb_low: .* 0:256: the lane"),
         ({"vlarb_low": ",".join(["0:1"] * 65)}, "the table has 65 entries; at most 64 fit"),
         ({"high_limit": 1}, "high_limit needs a table of lanes"),
         (
@@ -163,7 +163,7 @@ def test_hardware_that_cannot_be_is_refused(changes, said) -> None:
         ({"low": "0:4,x:1"}, "entry 1 is 'x:1'"),
         ({"low": ((0, 1),), "limit": 0.5}, "limit: 0.5 does not fit: expected a whole number"),
         ({"low": ((0, 1),), "limit": None}, "limit: None does not fit"),
-        ({"low": ((0, -1),)}, "low: .* 0:-1; lanes"),
+        ({"low": ((0, -1),)}, "low: .* 0:-1: the lane"),
     ],
 )
 def test_tables_of_lanes_hold_whole_numbers(settings, said) -> None:

@@ -369,8 +369,8 @@ def test_bisection_finds_the_capacity_of_a_queue() -> None:
     [
         ({"arrived_ns": [1.0]}, "differ in length"),
         ({"source": [1]}, "expected a rank for each of 2 messages"),
-        ({"measure_ns": 0}, "no window"),
-        ({"warmup_ns": -1}, "no window"),
+        ({"measure_ns": 0}, "measure_ns above 0"),
+        ({"warmup_ns": -1}, "warmup_ns must be at least 0"),
         ({"sources": 0}, "sources must be at least 1"),
         ({"rate_gbps": 0.0}, "rate_gbps above 0"),
     ],
