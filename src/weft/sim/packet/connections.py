@@ -111,19 +111,19 @@ def connect(
     """
     ops, source, target, pairs, number = program_pairs(workload, hosts, eager_bytes, handshake)
     # A workload may have millions of messages: arrays are made only where needed, and deleted.
-    turn = np.zeros(0, dtype=np.int64)
+    earlier = np.zeros(0, dtype=np.int64)
     lmc = routes.lmc
     if per_pair > 1 or (lmc and isinstance(lids, str) and lids == "spread"):
-        turn = _rank_among_equals(number, len(pairs))
-    connection = number * per_pair + turn % per_pair if per_pair > 1 else number
+        earlier = _rank_among_equals(number, len(pairs))
+    connection = number * per_pair + earlier % per_pair if per_pair > 1 else number
     key = source.astype(np.int64)
     key *= fabric.num_hosts
     key += target
     key <<= lmc
-    key += _offsets(lids, ops, workload.num_ops, pairs, number, turn, lmc, seed)
+    key += _offsets(lids, ops, workload.num_ops, pairs, number, earlier, lmc, seed)
     bound = fabric.num_hosts**2 << lmc
     keys, route = numbered(key, bound)
-    del key, turn
+    del key, earlier
     back = np.zeros(len(keys), dtype=np.int32)
     if both_ways:
         keys, route, back = _with_ways_back(keys, route, fabric.num_hosts, lmc, bound)
@@ -178,7 +178,7 @@ def _offsets(
     num_ops: int,
     pairs: NDArray[np.int64],
     number: NDArray[np.int32],
-    turn: NDArray[np.int64],
+    earlier: NDArray[np.int64],
     lmc: int,
     seed: int,
 ) -> NDArray[Any] | int:
@@ -196,6 +196,6 @@ def _offsets(
             drawn = np.empty(len(pairs))
             uniforms(np.uint64(seed), pairs, np.zeros_like(pairs), drawn)
             return (drawn * count).astype(np.int64)[number]
-        return turn % count if lids == "spread" else 0
+        return earlier % count if lids == "spread" else 0
     given = whole_numbers(lids, "lids of the operations", shape=(num_ops,))
     return whole_numbers(given[ops], "lids", low=0, high=count - 1, of=f"offsets of LMC {lmc}")

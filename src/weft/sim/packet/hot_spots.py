@@ -42,7 +42,9 @@ HOT_SPOT_COLUMNS: Mapping[str, Column] = {
     "depth": Column(pl.Int64, "", "Depth of the deepest node"),
     "hosts": Column(pl.Int64, "", "Hosts that cannot send because the next buffer is full"),
     "messages": Column(
-        pl.Int64, "", "Messages of these hosts under way (posted, not arrived) with the tree"
+        pl.Int64,
+        "",
+        "Messages of these hosts under way while the tree exists (posted, not arrived)",
     ),
     "elsewhere": Column(
         pl.Int64, "", "Messages of these to other hosts than the root's (null: root not at a host)"

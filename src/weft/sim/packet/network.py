@@ -145,8 +145,8 @@ class PacketNetwork:
         passing = np.where(
             is_host, picoseconds(forward_ns), picoseconds(hardware.switch_latency_ns)
         )
-        whole = hardware.mtu_bytes + hardware.header_bytes
-        durations = {each: rounded(whole, each) for each in np.unique(rate)}
+        packet_bytes = hardware.mtu_bytes + hardware.header_bytes
+        durations = {each: rounded(packet_bytes, each) for each in np.unique(rate)}
         memory = np.zeros(links)
         if hardware.adapter_gbps is not None:
             slower = ((head < 0) | (tail < 0)) & (hardware.adapter_gbps < rate)

@@ -178,11 +178,11 @@ def _towards_and_lengths(
     """Return the same with the lengths of paths, by which switches weight loads."""
     to_via, loop_to_via = longest_ways(fabric, routes, routes.via_set)
     straight, other_loop = longest_ways(fabric, routes, routes.set_id)
-    for name, found in (("intermediate", loop_to_via), ("switch", other_loop)):
-        if found[0] >= 0:
-            row = fabric.node_names[fabric.graph.row_node[found[1]]]
+    for name, loop in (("intermediate", loop_to_via), ("switch", other_loop)):
+        if loop[0] >= 0:
+            row = fabric.node_names[fabric.graph.row_node[loop[1]]]
             raise InputError(
-                f"the {routes.engine} routes of {fabric.name} to {name} {found[0]} have a loop "
+                f"the {routes.engine} routes of {fabric.name} to {name} {loop[0]} have a loop "
                 f"at {row}"
             )
     # Packets reach the intermediate where the run of first candidates ends.
