@@ -169,7 +169,7 @@ def test_windows_are_as_long_as_they_are_said_to_be() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"loads": ()}, "no load"),
+        ({"loads": ()}, "loads must not be empty"),
         ({"loads": (0.0,)}, "load must be at least"),
         ({"loads": ("high",)}, "a load must be a number"),
         ({"processes": 0}, "at least 1 process"),

@@ -82,7 +82,7 @@ def sweep(
         raise InputError(f"loads must be a list of numbers, not {loads!r}")
     wanted = sorted({load_value(load) for load in loads})
     if not wanted:
-        raise InputError("loads must have at least one load")
+        raise InputError("loads must not be empty")
     study = Study.of(fabric, routes, level, policy, seed, options)
     points = [
         (number, load)
