@@ -176,8 +176,8 @@ def analyse(
     lid_offset
         LID offset of each flow's destination, 0 to 2^LMC - 1.
     per_flow
-        Analyse the path of each flow. If False, `flows` has no rows. Columns that need fixed paths
-        are null if a policy chooses paths.
+        Analyse the path of each flow. If False, `flows` has no rows, and `summary` has no
+        contention and hops. These are also null if routes leave a choice of paths.
 
     Returns
     -------
