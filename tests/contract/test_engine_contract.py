@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.random_fabrics import random_fabric
+from tests.topology_examples import EXAMPLES, marks
 
 from weft.core.errors import InputError, NotApplicable
 from weft.core.registry import Entry
 from weft.fabrics import Fabric, FabricBuilder
-from weft.fabrics.topology import build, topology
+from weft.fabrics.topology import build
 from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
 from weft.routing import engine, route
 from weft.routing.validation.validate import validate
@@ -31,7 +32,6 @@ LANE_SPECS = (
 #: Switches beyond which fabrics are routed as they are only, and by engines with lanes, which take
 #: from ten seconds to minutes there, in the slow tests.
 LARGE = 500
-SPECS = [spec for entry in topology for spec in entry.facts.get("examples", ())]
 
 
 def lanes(entry: Entry) -> bool:
@@ -41,11 +41,11 @@ def lanes(entry: Entry) -> bool:
 
 def cases() -> Iterator[Any]:
     """Every engine on every example."""
-    for spec in SPECS:
+    for family, spec in EXAMPLES:
         large = build(spec).num_switches > LARGE
         for entry in engine:
-            marks = [pytest.mark.slow] if large and lanes(entry) else []
-            yield pytest.param(spec, entry, marks=marks, id=f"{spec}-{entry.name}")
+            slow = marks(family, spec) or ([pytest.mark.slow] if large and lanes(entry) else [])
+            yield pytest.param(spec, entry, marks=slow, id=f"{spec}-{entry.name}")
 
 
 CASES = list(cases())

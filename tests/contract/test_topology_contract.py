@@ -5,6 +5,7 @@ from __future__ import annotations
 import networkx as nx
 import numpy as np
 import pytest
+from tests.topology_examples import EXAMPLES, SPECS, marks
 
 from weft.advice.irregular import irregularities
 from weft.core.errors import InputError
@@ -12,8 +13,7 @@ from weft.fabrics import Fabric, LinkKind, NodeKind
 from weft.fabrics.topology import ClosedForm, build, closed_form, format_spec, topology
 from weft.fabrics.topology.measures import diameter, distance_counts
 
-EXAMPLES = [(entry.name, spec) for entry in topology for spec in entry.facts["examples"]]
-examples = pytest.mark.parametrize("spec", [spec for _, spec in EXAMPLES])
+examples = pytest.mark.parametrize("spec", SPECS)
 
 #: Hosts up to which networkx looks at every pair; beyond, at those of a few hosts.
 FEW = 130
@@ -197,7 +197,10 @@ def test_shuffling_keeps_the_wiring(spec):
     assert closed_form(mixed) is None
 
 
-@pytest.mark.parametrize(("family", "spec"), EXAMPLES)
+@pytest.mark.parametrize(
+    ("family", "spec"),
+    [pytest.param(entry.name, spec, marks=marks(entry, spec)) for entry, spec in EXAMPLES],
+)
 def test_unknown_options_are_refused(family, spec):
     separator = "," if ":" in spec else ":"
     with pytest.raises(InputError, match=f"topology '{family}' has no option 'colour'"):

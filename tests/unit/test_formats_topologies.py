@@ -7,13 +7,12 @@ import warnings
 import networkx as nx
 import numpy as np
 import pytest
+from tests.topology_examples import SPECS
 
 from weft.core.errors import NotApplicable
 from weft.fabrics.formats import FormatWarning, reader, writer
 from weft.fabrics.formats.hostlist import expand
-from weft.fabrics.topology import build, topology
-
-EXAMPLES = [spec for entry in topology for spec in entry.facts.get("examples", ())]
+from weft.fabrics.topology import build
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +22,7 @@ def _quiet() -> object:
         yield
 
 
-@pytest.mark.parametrize("spec", EXAMPLES)
+@pytest.mark.parametrize("spec", SPECS)
 def test_what_a_reader_knows_comes_back_the_same(spec: str) -> None:
     fabric = build(spec)
     for entry in reader:
@@ -41,7 +40,7 @@ def test_what_a_reader_knows_comes_back_the_same(spec: str) -> None:
         assert np.array_equal(again.link_to, fabric.link_to)
 
 
-@pytest.mark.parametrize("spec", EXAMPLES)
+@pytest.mark.parametrize("spec", SPECS)
 def test_graphml(spec: str) -> None:
     fabric = build(spec)
     graph = nx.parse_graphml(writer["graphml"].function(fabric), force_multigraph=True)
@@ -49,7 +48,7 @@ def test_graphml(spec: str) -> None:
     assert graph.number_of_edges() == fabric.num_cables
 
 
-@pytest.mark.parametrize("spec", EXAMPLES)
+@pytest.mark.parametrize("spec", SPECS)
 def test_slurm_spans_all_hosts(spec: str) -> None:
     """All hosts hang under one top line, since each example is in one piece."""
     fabric = build(spec)

@@ -1,0 +1,30 @@
+"""Examples of every topology, for tests that run on all of them.
+
+`make test` takes representatives: of each family the first example and the first with parallel
+cables. `make validate` takes the others too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from weft.core.registry import Entry
+from weft.fabrics.topology import topology
+
+
+def representatives(entry: Entry) -> set[str]:
+    """Examples of a family that `make test` takes."""
+    specs = entry.facts["examples"]
+    return {specs[0], *[spec for spec in specs if "cables=" in spec][:1]}
+
+
+def marks(entry: Entry, spec: str) -> list[pytest.MarkDecorator]:
+    """Marks of a test on an example."""
+    return [] if spec in representatives(entry) else [pytest.mark.slow]
+
+
+#: Family and spec of each example, and those as parameters of tests.
+EXAMPLES = [(entry, spec) for entry in topology for spec in entry.facts["examples"]]
+SPECS: list[Any] = [pytest.param(spec, marks=marks(entry, spec)) for entry, spec in EXAMPLES]
