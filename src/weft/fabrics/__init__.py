@@ -1,4 +1,4 @@
-"""The fabric: what is cabled to what."""
+"""The fabric: switches, hosts and the cables between them."""
 
 from weft.fabrics.arrays import LINK_DTYPE, LinkKind, NodeKind
 from weft.fabrics.builder import DEFAULT_RATE, FabricBuilder, rate_text, rates_text

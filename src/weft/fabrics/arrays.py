@@ -1,4 +1,4 @@
-"""The arrays of a fabric: its nodes, ports and cables, and what follows from them by counting."""
+"""The arrays of a fabric: nodes, ports and cables, and the counts and names derived from them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from weft.core.words import quoted
 
 
 class NodeKind(IntEnum):
-    """What a node is; nodes are ordered by it."""
+    """Kind of a node; nodes are numbered in the order of their kinds."""
 
     SWITCH = 0
     HOST = 1
-    #: A channel adapter that is no traffic endpoint: SHARP aggregation node, subnet router.
+    #: A channel adapter that is not a traffic endpoint: SHARP aggregation node, subnet router.
     AUXILIARY = 2
 
 
 class LinkKind(IntEnum):
-    """What a directed link joins."""
+    """Kinds of node at the tail and the head of a directed link."""
 
     SWITCH_SWITCH = 0
     HOST_SWITCH = 1
@@ -48,7 +48,7 @@ LINK_DTYPE = np.dtype(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FabricArrays(FrozenArrays):
-    """The fields of a `Fabric`, which says what they hold, and its counts and names."""
+    """The fields of a `Fabric`, which documents them, with the derived counts and names."""
 
     name: str
     node_kind: NDArray[np.uint8]
@@ -80,43 +80,43 @@ class FabricArrays(FrozenArrays):
 
     @property
     def num_nodes(self) -> int:
-        """Switches, hosts and auxiliary adapters."""
+        """Number of switches, hosts and auxiliary adapters."""
         return len(self.node_kind)
 
     @cached_property
     def num_switches(self) -> int:
-        """Nodes that only pass packets on."""
+        """Number of switches."""
         return int(np.count_nonzero(self.node_kind == NodeKind.SWITCH))
 
     @cached_property
     def num_hosts(self) -> int:
-        """Compute nodes, connected or not; SHARP aggregation nodes do not count."""
+        """Number of hosts, connected or not, without auxiliary adapters."""
         return int(np.count_nonzero(self.node_kind == NodeKind.HOST))
 
     @property
     def num_cables(self) -> int:
-        """Cables, those to hosts included."""
+        """Number of cables, including those to hosts."""
         return len(self.cable_rate_gbps)
 
     @property
     def num_links(self) -> int:
-        """Directed links: two per cable."""
+        """Number of directed links: two per cable."""
         return len(self.link_from)
 
     @property
     def num_endpoints(self) -> int:
-        """Addressable adapter ports and forwarding hosts."""
+        """Number of addressable adapter ports and forwarding hosts."""
         return len(self.endpoint_node)
 
     @cached_property
     def num_host_endpoints(self) -> int:
-        """Endpoints of hosts, the first among all: those of auxiliary adapters follow."""
+        """Number of endpoints of hosts, which precede those of auxiliary adapters."""
         past = self.num_switches + self.num_hosts
         return int(np.searchsorted(self.endpoint_node, past))
 
     @property
     def num_destinations(self) -> int:
-        """Endpoints, then switches."""
+        """Number of destinations: endpoints, then switches."""
         return self.num_endpoints + self.num_switches
 
     # -- nodes and ports ---------------------------------------------------------------------
@@ -128,7 +128,7 @@ class FabricArrays(FrozenArrays):
 
     @cached_property
     def num_ports(self) -> NDArray[np.int32]:
-        """Ports of each node, plugged or not, int32 [nodes]."""
+        """Number of ports of each node, cabled or not, int32 [nodes]."""
         return read_only(np.diff(self.port_offset))
 
     @property
@@ -162,17 +162,17 @@ class FabricArrays(FrozenArrays):
     @cached_property
     def host_endpoint(self) -> NDArray[np.int32]:
         """First endpoint of each host, -1 for a host with no cable, int32 [hosts]."""
-        found = np.full(self.num_hosts, -1, dtype=np.int32)
+        endpoints = np.full(self.num_hosts, -1, dtype=np.int32)
         host = self.endpoint_node - self.num_switches
         order = np.flatnonzero(host < self.num_hosts)[::-1]
-        found[host[order]] = order
-        return read_only(found)
+        endpoints[host[order]] = order
+        return read_only(endpoints)
 
     # -- links and cables --------------------------------------------------------------------
 
     @cached_property
     def link_kind(self) -> NDArray[np.uint8]:
-        """A `LinkKind` per directed link, uint8 [links]."""
+        """`LinkKind` of each directed link, uint8 [links]."""
         tail = self.node_kind[self.link_from] != NodeKind.SWITCH
         head = self.node_kind[self.link_to] != NodeKind.SWITCH
         kind: NDArray[np.uint8] = tail.astype(np.uint8) + 2 * head.astype(np.uint8)
@@ -180,7 +180,7 @@ class FabricArrays(FrozenArrays):
 
     @cached_property
     def links(self) -> NDArray[np.void]:
-        """Every directed link, structured as `LINK_DTYPE`, in the order of per-link results."""
+        """All directed links as records of `LINK_DTYPE`, in the order of per-link results."""
         table = np.empty(self.num_links, dtype=LINK_DTYPE)
         table["from_node"], table["from_port"] = self.link_from, self.link_from_port
         table["to_node"], table["to_port"] = self.link_to, self.link_to_port
@@ -193,23 +193,23 @@ class FabricArrays(FrozenArrays):
         return np.repeat(self.cable_rate_gbps, 2)
 
     def port_name(self, node: int, port: int) -> str:
-        """A port as people write it: ``leaf3[12]``."""
+        """Return the name of a port, such as ``leaf3[12]``."""
         return f"{self.node_names[node]}[{port}]"
 
     def link_name(self, link: int) -> str:
-        """A directed link as ``leaf3[12] -> spine1[4]``."""
+        """Return the name of a directed link, such as ``leaf3[12] -> spine1[4]``."""
         tail = self.port_name(int(self.link_from[link]), int(self.link_from_port[link]))
         head = self.port_name(int(self.link_to[link]), int(self.link_to_port[link]))
         return f"{tail} -> {head}"
 
     def cable_name(self, cable: int) -> str:
-        """A cable as ``leaf3[12] -- spine1[4]``."""
+        """Return the name of a cable, such as ``leaf3[12] -- spine1[4]``."""
         return self.link_name(2 * cable).replace(" -> ", " -- ")
 
     def option_name(self, node: int) -> str:
-        """A node as every option takes it: its label, in quotes where needed, or its GUID.
+        """Return a node as options accept it: its label, quoted where needed, or its GUID.
 
-        The GUID stands for labels that options read as something else or cannot hold.
+        The GUID replaces labels that options cannot hold or parse as another form of value.
         """
         name = self.node_names[node]
         other = name.lower().startswith(("@", "0x", '"')) or name in ("auto", "center")
@@ -221,7 +221,7 @@ class FabricArrays(FrozenArrays):
 
     @cached_property
     def digest(self) -> str:
-        """Fingerprint of the nodes and cables; routes carry it to know what they were made for."""
+        """Fingerprint of the nodes and cables; routes store it to identify their fabric."""
         state = hashlib.blake2b(digest_size=12)
         arrays: Iterable[NDArray[Any]] = (
             self.node_kind,

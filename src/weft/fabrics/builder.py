@@ -1,4 +1,4 @@
-"""Putting a `Fabric` together from nodes and cables, in bulk."""
+"""`FabricBuilder`: a fabric assembled from blocks of nodes and cables."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from weft.fabrics.fabric import Fabric
 from weft.fabrics.parts import Parts, cable_latency_ns, default_guids
 
 DEFAULT_RATE = "4xHDR"
-#: Most coordinates of a node.
+#: Largest number of coordinates of a node.
 MAX_DIMENSIONS = 64
-#: Highest port number: ports are uint16, and the largest value of that says "no path".
+#: Highest port number: ports are uint16, whose largest value means "no path".
 MAX_PORTS = int(np.iinfo(np.uint16).max) - 1
 
 
 class FabricBuilder:
-    """Builds a fabric from bulk additions of nodes and cables.
+    """Builder of a fabric from blocks of nodes and cables.
 
     Parameters
     ----------
     name
-        Spec or file that the fabric comes from.
+        Spec or file that describes the fabric.
     rate
-        Rate of cables that name none.
+        Rate of cables added without a rate.
     dimensions
-        Number of coordinates a node may have.
+        Number of coordinates of a node.
 
     Examples
     --------
@@ -61,18 +61,18 @@ class FabricBuilder:
         level: ArrayLike = -1,
         coordinates: ArrayLike | None = None,
     ) -> NDArray[np.int32]:
-        """Add switches; returns their numbers for `connect`.
+        """Add switches and return their numbers for `connect`.
 
         Parameters
         ----------
         names
             One label per switch.
         ports
-            Ports of each, at least as many as get cables; 0 means just as many.
+            Number of ports of each switch; 0 for the number of its cables.
         level
             Tree level, -1 for none.
         coordinates
-            [switches, dimensions] of the builder, or none.
+            Coordinates [switches, dimensions], or None.
         """
         return self._add(names, NodeKind.SWITCH, True, ports, level, coordinates)
 
@@ -85,7 +85,7 @@ class FabricBuilder:
         coordinates: ArrayLike | None = None,
         forwards: bool = False,
     ) -> NDArray[np.int32]:
-        """Add hosts, as `switches` adds switches; `forwards` for hosts that pass packets on."""
+        """Add hosts as `switches` adds switches; `forwards` marks hosts that forward packets."""
         return self._add(names, NodeKind.HOST, forwards, ports, level, coordinates)
 
     def _add(
@@ -99,7 +99,7 @@ class FabricBuilder:
     ) -> NDArray[np.int32]:
         listed = isinstance(names, Sequence) and not isinstance(names, str)
         if not listed or not all(isinstance(name, str) for name in names):
-            raise InputError(f"{self.name}: names must be a list of texts, not {names!r:.60}")
+            raise InputError(f"{self.name}: names must be a list of strings, not {names!r:.60}")
         count = len(names)
         start = len(self._names)
         self._names.extend(names)
@@ -132,21 +132,21 @@ class FabricBuilder:
         length_m: ArrayLike = np.nan,
         cables: int = 1,
     ) -> None:
-        """Add one cable from each node of `a` to the node of `b` beside it.
+        """Add a cable from each node of `a` to the node of `b` at the same index.
 
         Parameters
         ----------
         a, b
             Node numbers of equal length.
         a_ports, b_ports
-            Port at each end, from 1; left out, each end takes the node's next free port in the
-            order of the cables. A node takes either all its ports by hand or none.
+            Port at each end, from 1; by default the node's next free port in the order of the
+            cables. The ports of a node must be either all given or all chosen.
         rate
-            Rate of these cables, else the builder's.
+            Rate of these cables; by default the builder's.
         length_m
-            Length where known.
+            Length of each cable, NaN where unknown.
         cables
-            Parallel cables for each pair.
+            Number of parallel cables of each pair.
         """
         last = len(self._names) - 1
         of = f"nodes of {self.name} so far"
@@ -157,21 +157,23 @@ class FabricBuilder:
         times = whole_number(cables, "cables of each pair", 0, MAX_PORTS)
         count = whole_number(len(first) * times, "the number of cables", 0, MAX_INT32 // 2)
         ends = [end.astype(np.int32).repeat(times) for end in (first, second)]
-        given = [
+        end_ports = [
             whole_numbers([0] * count if ports is None else ports, "ports", low=0, high=MAX_PORTS,
                           shape=None)
             for ports in (a_ports, b_ports)
         ]  # fmt: skip
-        if not len(given[0]) == len(given[1]) == count:
-            raise InputError(f"{len(given[0])} and {len(given[1])} ports for {count} cables")
+        if not len(end_ports[0]) == len(end_ports[1]) == count:
+            raise InputError(
+                f"{len(end_ports[0])} and {len(end_ports[1])} ports for {count} cables"
+            )
         gbps, code = self._default_rate if rate is None else parse_rate(rate)
         lengths = finite_numbers(length_m, "lengths in m", missing=True, each=count)
         self._cables.append(
             {
                 "a_node": ends[0],
-                "a_port": given[0].astype(np.int32),
+                "a_port": end_ports[0].astype(np.int32),
                 "b_node": ends[1],
-                "b_port": given[1].astype(np.int32),
+                "b_port": end_ports[1].astype(np.int32),
                 "rate_gbps": np.full(count, gbps),
                 "rate_code": np.full(count, code, dtype=np.uint8),
                 "length_m": lengths,
@@ -179,7 +181,7 @@ class FabricBuilder:
         )
 
     def parts(self, family: str = "", parameters: Mapping[str, Any] | None = None) -> Parts:
-        """Everything added so far, numbered and with free ports chosen."""
+        """Return the nodes and cables added so far, with free ports chosen."""
         nodes = _stack(self._blocks, ("kind", "forwards", "ports", "level", "coordinates"))
         cables = _stack(
             self._cables,
@@ -218,17 +220,17 @@ class FabricBuilder:
         )
 
     def fabric(self, family: str = "", parameters: Mapping[str, Any] | None = None) -> Fabric:
-        """Assemble what was added; see `Fabric.of` for what it refuses."""
+        """Assemble the nodes and cables added so far; raises as `Fabric.of` does."""
         return Fabric.of(self.parts(family, parameters))
 
 
 def rate_text(gbps: float, code: int) -> str:
-    """A rate as people write it: ``4xQDR``, or ``37 Gb/s`` when it has no name."""
+    """Return the name of a rate, such as ``4xQDR``, or ``37 Gb/s`` for a rate without a name."""
     return RATE_NAMES[code] if code and rate_gbps(code) == gbps else f"{gbps:g} Gb/s"
 
 
 def rates_text(fabric: Fabric) -> str:
-    """How many cables of each rate: ``23 × 4xDDR, 136 × 4xQDR``."""
+    """Return the number of cables of each rate, as ``23 × 4xDDR, 136 × 4xQDR``."""
     pairs = zip(fabric.cable_rate_gbps.tolist(), fabric.cable_rate_code.tolist(), strict=True)
     counts = Counter(rate_text(gbps, code) for gbps, code in pairs)
     return ", ".join(f"{count:,} × {text}" for text, count in sorted(counts.items())) or "none"
@@ -241,7 +243,7 @@ def _stack(blocks: list[dict[str, NDArray[Any]]], keys: Sequence[str]) -> dict[s
 
 
 def _free_ports(cables: dict[str, NDArray[Any]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Ports of both ends, with 0 replaced by the node's next free port in cable order."""
+    """Return the ports of both ends, 0 replaced by the node's next free port in cable order."""
     count = len(cables["a_node"])
     nodes = np.empty(2 * count, dtype=np.int32)
     ports = np.empty(2 * count, dtype=np.int32)

@@ -28,26 +28,26 @@ from weft.fabrics.parts import Parts, assemble, cable_latency_ns, set_rate
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: How ibnetdiscover writes a node: switch, host or router, and its GUID.
+#: A node's ID in ibnetdiscover: switch, host or router, and its GUID.
 _NODE_ID = re.compile(r"[SHR]-([0-9a-fA-F]{16})")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fabric(FabricArrays):
-    """An interconnect: immutable, so a fault or a rename gives a new one.
+    """An immutable interconnect; methods that change something return a new one.
 
     Nodes are numbered switches first, then hosts, then auxiliary adapters: host ``h`` is node
     ``num_switches + h``. Cable ``c`` is the two directed links ``2c`` and ``2c + 1``, so the
-    reverse of link ``l`` is ``l ^ 1``. Ports count from 1, as InfiniBand's do.
+    reverse of link ``l`` is ``l ^ 1``. Ports are numbered from 1, as in InfiniBand.
 
-    An *endpoint* is what a packet can be addressed to: each connected port of an adapter that does
-    not forward, and each host that forwards (once, whatever its ports). Endpoints of hosts come
-    first, in host order. A *destination* is an endpoint or, after all endpoints, a switch.
+    An *endpoint* is each connected port of an adapter that does not forward, and each host that
+    forwards (one endpoint for all its ports). Endpoints of hosts come first, in host order. A
+    *destination* is an endpoint or a switch; switches are numbered after all endpoints.
 
     Parameters
     ----------
     name
-        Where the fabric came from: the spec or file.
+        Spec or file that describes the fabric.
     node_kind
         uint8 [nodes], a `NodeKind`.
     node_guid, system_guid
@@ -59,13 +59,13 @@ class Fabric(FabricArrays):
     vendor_id, device_id
         uint32 [nodes], 0 where unknown.
     forwards
-        bool [nodes]: the node passes packets on, as switches and BCube hosts do.
+        bool [nodes]: the node forwards packets, as switches and BCube hosts do.
     port_offset
         int32 [nodes + 1]: port ``p`` of node ``n`` is slot ``port_offset[n] + p - 1``.
     port_guid
         uint64 [slots].
     port_link
-        int32 [slots]: the directed link that leaves by this port, -1 when nothing is plugged in.
+        int32 [slots]: the directed link that leaves by this port, -1 for a port without a cable.
     link_from, link_to
         int32 [links]: node at each end.
     link_from_port, link_to_port
@@ -77,28 +77,28 @@ class Fabric(FabricArrays):
     cable_length_m, cable_latency_ns
         float64 [cables]; a length is NaN where unknown.
     level
-        int8 [nodes]: tree level, hosts at 0, -1 where the fabric is no tree or unlabelled.
+        int8 [nodes]: tree level, hosts at 0, -1 where the fabric is not a tree or unlabelled.
     coordinates
-        int32 [nodes, d], -1 where a node has none; d = 0 when nothing is labelled.
+        int32 [nodes, d], -1 where a node has none; d = 0 when no node has coordinates.
     lid, lmc
-        int32 and uint8 [destinations]; LID 0 where none is assigned yet.
+        int32 and uint8 [destinations]; LID 0 where none is assigned.
     family, parameters
         Topology family and its parameters, empty for a fabric read from a file.
     """
 
     @classmethod
     def of(cls, parts: Parts) -> Fabric:
-        """Number nodes and cables and check that they fit together; `Parts.of` takes them apart.
+        """Number nodes and cables and check them; the inverse of `Parts.of`.
 
         Nodes keep their order within a kind. Cables are numbered by their lower end (node, then
-        port), which becomes the tail of the even link, so that the same wiring gives the same link
-        numbers and digest whether it was generated, read from a file or put together by hand.
+        port), which becomes the tail of the even link, so that the same wiring always has the same
+        link numbers and digest, whatever its source.
 
         Raises
         ------
         InputError
-            On a name or GUID that two nodes share, a port that does not exist, a port with two
-            cables, or a cable from a port to itself.
+            If two nodes share a name or GUID, a cable is plugged into a port that does not exist,
+            or two cable ends are plugged into the same port.
         """
         return assemble(parts, cls)
 
@@ -110,7 +110,7 @@ class Fabric(FabricArrays):
 
     @cached_property
     def graph(self) -> SwitchGraph:
-        """The forwarding nodes and what joins them, in the form that kernels walk."""
+        """The forwarding nodes and the links between them, as the arrays that kernels read."""
         return SwitchGraph.of(self)
 
     # -- look-up -----------------------------------------------------------------------------
@@ -125,23 +125,23 @@ class Fabric(FabricArrays):
 
     @cached_property
     def machine(self) -> NDArray[np.int64]:
-        """First adapter of the machine of each node, itself for what is no host; int64 [nodes]."""
+        """First adapter of each host's machine; other nodes are their own; int64 [nodes]."""
         return read_only(first_adapters(self))
 
     @cached_property
     def machines(self) -> Mapping[str, list[int]]:
-        """Host numbers of each machine by its name; a machine may have several adapters."""
+        """Host numbers by machine name; each adapter of a machine is one host."""
         return machines_by_name(self, self.machine)
 
     def find_node(self, text: str) -> int:
-        """Node with this label, or this GUID as ``0x…`` or as in ibnetdiscover's ``S-…``.
+        """Return the node with this label or GUID (``0x…``, or ``S-…`` as in ibnetdiscover).
 
-        A label may stand in double quotes, as `option_name` writes it.
+        A label may be in double quotes, as `option_name` writes it.
 
         Raises
         ------
         InputError
-            When there is none, or the name is that of a machine with several adapters.
+            If there is no such node, or the name is that of a machine with several adapters.
         """
         if text in self._node_of_name:
             return self._node_of_name[text]
@@ -152,14 +152,14 @@ class Fabric(FabricArrays):
             try:
                 guid = int(as_id[1] if as_id else text, 16)
             except ValueError:
-                raise InputError(f"{text!r} is no GUID; expected hexadecimal digits") from None
+                raise InputError(f"{text!r} is not a GUID; expected hexadecimal digits") from None
             if guid in self._node_of_guid:
                 return self._node_of_guid[guid]
             raise InputError(f"no node of {self.name} has the GUID {guid:#x}")
         several = [self.option_name(self.num_switches + h) for h in self.machines.get(text, ())]
         if several:
             raise InputError(
-                f"{text} has {len(several)} adapter{'s' * (len(several) > 1)}; name "
+                f"{text} has {len(several)} adapter{'s' * (len(several) > 1)}; expected "
                 f"{'one of ' * (len(several) > 1)}{few(several)}"
             )
         raise InputError(f"no node {text!r} in {self.name}{did_you_mean(text, self._node_of_name)}")
@@ -167,23 +167,23 @@ class Fabric(FabricArrays):
     def host_numbers(
         self, values: ArrayLike, what: str, *, count: int | None = None, low: int = 0
     ) -> NDArray[np.int64]:
-        """Numbers of hosts, checked to exist.
+        """Return host numbers as an array after checking that the hosts exist.
 
         Parameters
         ----------
         values
             A list of whole numbers.
         what
-            What they are, in the plural, for messages.
+            Name of the values, in the plural, for messages.
         count
-            How many there must be, any number when left out.
+            Expected number of values; by default any.
         low
-            Least that is allowed: -1 where that means no host.
+            Smallest valid number: -1 where that means no host.
 
         Raises
         ------
         InputError
-            When they are no such list, or there is no such host.
+            If the values are not such a list, or a host does not exist.
         """
         return whole_numbers(
             values, what, low=low, high=self.num_hosts - 1, shape=(count,),
@@ -191,17 +191,17 @@ class Fabric(FabricArrays):
         )  # fmt: skip
 
     def find_cable(self, text: str) -> int:
-        """Cable plugged into a port, written ``node[port]``.
+        """Return the cable plugged into a port, written ``node[port]``.
 
         Raises
         ------
         InputError
-            When the text names no port, or the port has no cable.
+            If the text does not name a port, or the port has no cable.
         """
         name, bracket, rest = text.rpartition("[")
         digits = rest.removesuffix("]")
         if not bracket or not rest.endswith("]") or not digits.isdecimal():
-            raise InputError(f"{text!r} names no port; expected node[port], such as leaf3[12]")
+            raise InputError(f"{text!r} is not a port; expected node[port], such as leaf3[12]")
         node, port = self.find_node(name), int(digits)
         if not 1 <= port <= self.num_ports[node]:
             raise InputError(f"{name} has ports 1 to {self.num_ports[node]}, not {port}")
@@ -225,7 +225,9 @@ class Fabric(FabricArrays):
             if not 0 <= number < self.num_switches:
                 known = 0 <= number < self.num_nodes
                 name = f"{self.node_names[number]} (node {number})" if known else f"node {number}"
-                raise InputError(f"{name} is no switch; expected the name, GUID or number of one")
+                raise InputError(
+                    f"{name} is not a switch; expected a switch's name, GUID or number"
+                )
         return np.unique(np.array(numbers, dtype=np.int64))
 
     def _repr_html_(self) -> str:
@@ -263,13 +265,13 @@ class Fabric(FabricArrays):
         figure: Figure = import_module("weft.report.picture").plot(self, load, **options)
         return figure
 
-    # -- variants: each gives a new Fabric ------------------------------------------------------
+    # -- variants: each returns a new Fabric ----------------------------------------------------
 
     def shuffled(self, seed: int) -> Fabric:
-        """The same wiring with nodes, GUIDs, names and port numbers permuted and no labels.
+        """Return the same wiring with nodes, GUIDs, names and port numbers permuted.
 
-        For tests of engines that must not rely on any of them: tree levels, coordinates, LIDs and
-        the topology family are forgotten.
+        Tree levels, coordinates, LIDs and the topology family are removed: for tests of engines
+        that must not rely on any of these.
 
         Parameters
         ----------
@@ -281,7 +283,7 @@ class Fabric(FabricArrays):
     def without(
         self, *, cables: Iterable[int | str] = (), switches: Iterable[int | str] = ()
     ) -> Fabric:
-        """The fabric after cables are pulled and switches taken out, possibly split.
+        """Return the fabric without some cables and switches; it may be disconnected.
 
         Parameters
         ----------
@@ -293,38 +295,38 @@ class Fabric(FabricArrays):
         Raises
         ------
         InputError
-            When one of them does not exist.
+            If a cable or switch does not exist.
         """
         return Fabric.of(
             variants.without(self, self._cable_numbers(cables), self._switch_numbers(switches))
         )
 
     def with_faults(self, *, cables: int = 0, switches: int = 0, seed: int = 0) -> Fabric:
-        """The fabric after random faults of inter-switch cables and of switches.
+        """Return the fabric without randomly chosen cables between switches, and switches.
 
         Parameters
         ----------
         cables, switches
-            How many of each to remove; cables to hosts are spared.
+            Number of cables between switches, and of switches, to remove.
         seed
             Equal seeds give equal faults.
 
         Raises
         ------
         InputError
-            When there are fewer than asked for.
+            If the fabric has fewer than these numbers.
         """
         return Fabric.of(variants.with_faults(self, cables, switches, seed))
 
     def degraded(self, cables: Iterable[int | str], rate: str | float) -> Fabric:
-        """The fabric with some cables at another rate.
+        """Return the fabric with some cables at another rate.
 
         Parameters
         ----------
         cables
             Cable numbers, or ports as ``node[port]``.
         rate
-            A rate such as ``"4xSDR"``, or a number of Gb/s.
+            A rate such as ``"4xSDR"``, or a number in Gb/s.
         """
         parse_rate(rate)
         parts = Parts.of(self)
@@ -332,12 +334,12 @@ class Fabric(FabricArrays):
         return Fabric.of(parts)
 
     def with_lengths(self, length_m: NDArray[np.float64]) -> Fabric:
-        """The fabric with known cable lengths, and the latencies that follow from them.
+        """Return the fabric with these cable lengths and the latencies derived from them.
 
         Parameters
         ----------
         length_m
-            float64 [cables], NaN where still unknown.
+            float64 [cables], NaN where unknown.
         """
         parts = Parts.of(self)
         parts.length_m = np.asarray(length_m, dtype=np.float64).copy()
@@ -345,18 +347,17 @@ class Fabric(FabricArrays):
         return Fabric.of(parts)
 
     def renamed(self, names: Mapping[int, str]) -> Fabric:
-        """The fabric with other labels for some nodes, given by GUID.
+        """Return the fabric with new labels for some nodes.
 
         Parameters
         ----------
         names
-            Node GUID -> label, as a node-name-map gives; GUIDs that the fabric lacks are passed
-            over.
+            Node GUID -> label, as in a node-name-map; GUIDs that the fabric lacks are ignored.
 
         Raises
         ------
         InputError
-            When two nodes end up with one label.
+            If two nodes would have the same label.
         """
         parts = Parts.of(self)
         parts.names = [
@@ -371,13 +372,13 @@ def _one_or_more(things: int | str | Iterable[int | str]) -> Iterable[int | str]
     return things
 
 
-def check_fabric(given: object) -> None:
-    """Refuse what is no fabric, such as the spec of one.
+def check_fabric(value: object) -> None:
+    """Check that a value is a `Fabric` and not, for example, its spec.
 
     Raises
     ------
     InputError
-        With what was given.
+        If it is not; the message shows the value.
     """
-    if not isinstance(given, Fabric):
-        raise InputError(f"expected a Fabric, as weft.fabric(…) gives, not {given!r}")
+    if not isinstance(value, Fabric):
+        raise InputError(f"expected a Fabric, as weft.fabric(…) returns, not {value!r}")

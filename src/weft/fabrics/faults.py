@@ -1,4 +1,4 @@
-"""What to break in a fabric: named cables and switches, slower cables, and random ones."""
+"""Faults of a fabric: missing cables and switches, named or random, and slower cables."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ _RATES = pairs_of("node[port]=RATE, such as leaf2[21]=1xHDR", last=True)
 
 @dataclass(frozen=True)
 class Faults(Settings):
-    """What to break in a fabric.
+    """Faults of a fabric.
 
     Parameters
     ----------
     cables
-        Pull the cables in these ports, ``node[port]``.
+        Remove the cables in these ports, ``node[port]``.
     switches
-        Take out these switches, by name or GUID.
+        Remove these switches, by name or GUID.
     slow
-        Run the cables in these ports at other rates, ``node[port]=RATE``.
+        Set the rates of the cables in these ports, ``node[port]=RATE``.
     random_cables
-        Pull so many random cables between switches.
+        Remove this number of random cables between switches.
     random_switches
-        Take out so many random switches.
+        Remove this number of random switches.
     seed
         Seed of the random faults.
 
     Raises
     ------
     InputError
-        On a value that cannot be, or a seed without anything random.
+        If a value is invalid, or a seed is given without random faults.
     """
 
     cables: Annotated[tuple[str, ...], Option(flag="fail_cable")] = ()
@@ -50,17 +50,17 @@ class Faults(Settings):
     seed: Annotated[Seed, Option(flag="fault_seed")] = 0
 
     def check(self) -> None:
-        """Refuse a seed of nothing."""
+        """Refuse a seed without random faults."""
         if self.seed and not (self.random_cables or self.random_switches):
-            raise InputError("seed goes with random_cables or random_switches")
+            raise InputError("seed requires random_cables or random_switches")
 
     def of(self, fabric: Fabric) -> Fabric:
-        """The fabric with these faults.
+        """Return the fabric with these faults.
 
         Raises
         ------
         InputError
-            When something of it does not exist.
+            If a named cable or switch does not exist, or there are too few to remove.
         """
         if self.cables or self.switches:
             fabric = fabric.without(cables=self.cables, switches=self.switches)

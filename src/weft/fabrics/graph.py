@@ -18,7 +18,7 @@ from weft.kernels.routing.distances import bfs_many
 class SwitchGraph(FrozenArrays):
     """Rows (forwarding nodes) and the links that leave them.
 
-    A *row* is a node that owns a forwarding table: switch ``s`` is row ``s``, forwarding hosts
+    A *row* is a node that owns a forwarding table: switch ``s`` is row ``s``, and forwarding hosts
     follow. Destination numbers are the fabric's: endpoints, then switches.
 
     Parameters
@@ -31,13 +31,13 @@ class SwitchGraph(FrozenArrays):
     link_row
         int32 [links]: row at the head of the link, -1 when its head does not forward.
     destination_row
-        int32 [destinations]: the row that a destination hangs from (itself, when it forwards),
-        -1 when it is cabled to no forwarding node.
+        int32 [destinations]: the row that a destination is attached to (itself, if it forwards),
+        -1 if it has no cable to a forwarding node.
     destination_link
-        int32 [destinations]: the link from that row to the destination, -1 when it is the row.
+        int32 [destinations]: the link from that row to the destination, -1 if it is the row.
     edge_offset, edge_row, edge_link, edge_port
         int32 CSR over rows, by ascending port: the neighbouring row, the link and the port of
-        every link from one row to another.
+        each edge (link from one row to another).
     """
 
     row_node: NDArray[np.int32]
@@ -54,7 +54,7 @@ class SwitchGraph(FrozenArrays):
 
     @property
     def num_rows(self) -> int:
-        """Nodes that own a forwarding table."""
+        """Number of nodes that own a forwarding table."""
         return len(self.row_node)
 
     @property
@@ -64,19 +64,19 @@ class SwitchGraph(FrozenArrays):
 
     @property
     def port_dtype(self) -> np.dtype[np.unsignedinteger]:
-        """Smallest unsigned type for a port; its largest value says "no path", as OpenSM's 255."""
+        """Smallest dtype of a port; its largest value means "no path", as 255 does in OpenSM."""
         return np.dtype(np.uint8) if self.max_port < 255 else np.dtype(np.uint16)
 
     @cached_property
     def edge_of_link(self) -> NDArray[np.int32]:
-        """int32 [links]: the edge that a link between two rows is, -1 for any other link."""
+        """Edge of each link between two rows, -1 for any other link, int32 [links]."""
         edges = np.full(len(self.link_row), -1, dtype=np.int32)
         edges[self.edge_link] = np.arange(len(self.edge_link), dtype=np.int32)
         return read_only(edges)
 
     @cached_property
     def slot_edge(self) -> NDArray[np.int32]:
-        """int32, as `row_link`: the edge that leaves by a port, -1 where none does."""
+        """Edge that leaves by each port, -1 where none does, int32, indexed as `row_link`."""
         edges = np.full(len(self.row_link), -1, dtype=np.int32)
         used = np.flatnonzero(self.row_link >= 0)
         edges[used] = self.edge_of_link[self.row_link[used]]
@@ -84,43 +84,43 @@ class SwitchGraph(FrozenArrays):
 
     @cached_property
     def edge_tail(self) -> NDArray[np.int32]:
-        """int32 [edges]: the row that an edge leaves."""
+        """Row that each edge leaves, int32 [edges]."""
         rows = np.arange(self.num_rows, dtype=np.int32)
         return read_only(np.repeat(rows, np.diff(self.edge_offset)))
 
     def hops(self, rows: NDArray[np.int32] | None = None) -> NDArray[np.uint16]:
-        """Links from each of some rows, or from every row, to all rows.
+        """Return the number of edges from each of some rows (by default all) to all rows.
 
         Returns
         -------
         ndarray
-            uint16 [given rows, rows], `weft.kernels.routing.distances.UNREACHED` where there is no
-            path.
+            uint16 [source rows, rows], `weft.kernels.routing.distances.UNREACHED` where there is
+            no path.
 
         Raises
         ------
         NotApplicable
-            When there is not enough memory for it.
+            If there is not enough memory for the result.
         """
         if rows is None:
             rows = np.arange(self.num_rows, dtype=np.int32)
         self.need_memory(len(rows), 2, "distances")
-        found = np.empty((len(rows), self.num_rows), dtype=np.uint16)
-        bfs_many(self.edge_offset, self.edge_row, rows, found)
-        return found
+        distances = np.empty((len(rows), self.num_rows), dtype=np.uint16)
+        bfs_many(self.edge_offset, self.edge_row, rows, distances)
+        return distances
 
     def need_memory(self, lines: int, each: int, what: str) -> None:
-        """Refuse a table of lines of so many bytes for each row that memory cannot hold.
+        """Refuse a table of `lines` x rows entries of `each` bytes that memory cannot hold.
 
         Raises
         ------
         NotApplicable
-            With its size, and what there is.
+            If it does not fit; the message names its size and the free memory.
         """
         need_memory(
             lines * self.num_rows * each,
             f"a table of {what} of {lines:,} x {self.num_rows:,} entries",
-            "use a smaller fabric or part of this one; weft info, convert and cost take any size",
+            "use a smaller fabric or part of this one; weft info, convert and cost accept any size",
         )
 
     @classmethod
@@ -146,12 +146,14 @@ class SwitchGraph(FrozenArrays):
         )
         destination_row = node_row[destinations].copy()
         destination_link = np.full(len(destinations), -1, dtype=np.int32)
-        hanging = np.flatnonzero(~fabric.forwards[fabric.endpoint_node])
-        slot = fabric.port_offset[fabric.endpoint_node[hanging]] + fabric.endpoint_port[hanging] - 1
+        attached = np.flatnonzero(~fabric.forwards[fabric.endpoint_node])
+        slot = (
+            fabric.port_offset[fabric.endpoint_node[attached]] + fabric.endpoint_port[attached] - 1
+        )
         to_fabric = fabric.port_link[slot]
-        destination_row[hanging] = link_row[to_fabric]
-        reachable = destination_row[hanging] >= 0
-        destination_link[hanging[reachable]] = to_fabric[reachable] ^ 1
+        destination_row[attached] = link_row[to_fabric]
+        reachable = destination_row[attached] >= 0
+        destination_link[attached[reachable]] = to_fabric[reachable] ^ 1
 
         slots = np.flatnonzero(row_link >= 0)
         slots = slots[link_row[row_link[slots]] >= 0]

@@ -1,4 +1,4 @@
-"""A fabric from whatever a user typed: a file or the spec of a topology."""
+"""A fabric from a user's text: a file or the spec of a topology."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from weft.fabrics.topology import build, topology
 
 @dataclass(frozen=True)
 class Source(Settings):
-    """Where a fabric comes from.
+    """Source of a fabric.
 
     Parameters
     ----------
     source
         A file, or a spec such as ``xgft:3;6,6,6;1,6,6`` or ``kns:k=6,n=2``.
     format
-        Format of the file; its contents tell when left out.
+        Format of the file; by default detected from its contents.
     names
         A node-name-map with labels.
     """
@@ -51,18 +51,19 @@ def fabric(
     ----------
     spec_or_path
         A file (``"-"`` is standard input), or a spec such as ``"xgft:3;6,6,6;1,6,6"``. A text that
-        is both is the file; a `Path` is never a spec.
+        is both is read as a file; a `Path` is never a spec.
     format
-        Format of the file (``"ibnetdiscover"``, ``"ibsim"``); left out, its contents tell.
+        Format of the file (``"ibnetdiscover"``, ``"ibsim"``); by default detected from its
+        contents.
     names
         A node-name-map file whose names become the labels.
     faults
-        What to break in it.
+        Faults to apply.
 
     Raises
     ------
     InputError
-        When it is neither, or the file or spec cannot be used.
+        If the text is neither a file nor a spec, or the file or spec is invalid.
 
     Examples
     --------
@@ -86,8 +87,8 @@ def _read_or_built(
         known = ", ".join(topology.names())
         raise InputError(
             f"{spec_or_path!r} is neither a file nor a topology: no such file, and no family "
-            f"{family!r}{did_you_mean(family, topology.names())}; there are {known}"
+            f"{family!r}{did_you_mean(family, topology.names())}; families are {known}"
         )
-    given = None if names is None else read_names(names)
+    name_map = None if names is None else read_names(names)
     built = build(spec_or_path)
-    return built if given is None else with_names(built, given, str(names))
+    return built if name_map is None else with_names(built, name_map, str(names))

@@ -1,4 +1,4 @@
-"""Which adapters are in one machine, by system image GUIDs and by the names that drivers give."""
+"""Grouping of adapters into machines by system image GUIDs and by the names that drivers give."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 
 from weft.fabrics.arrays import FabricArrays
 
-#: An adapter's own part of a description, as rdma-ndd ("%h %d") and the drivers write it.
+#: Host and device in an adapter's description, as rdma-ndd ("%h %d") and the drivers write them.
 _ADAPTER = re.compile(
     r"(\S+)\s+(HCA-\d+|(?:mlx\d|mlx\d_bond|hfi1|efa)_\d+|(?:ib|mthca|qib|ipath|irdma|bnxt_re)\d+"
     r"|(?:ibp|ibs|rocep|rdmap)\d\w*)",
@@ -21,24 +21,24 @@ _ADAPTER = re.compile(
 
 
 def adapter_parts(description: str) -> tuple[str, str] | None:
-    """Host and device in an adapter's description, such as ``node001 HCA-1``; None if neither."""
+    """Return host and device of a description such as ``node001 HCA-1``, or None."""
     match = _ADAPTER.fullmatch(description)
     return (match[1], match[2]) if match else None
 
 
 def host_part(description: str) -> str:
-    """Host name in an adapter's description: ``node001`` of ``node001 HCA-1``."""
+    """Return the host name in an adapter's description: ``node001`` of ``node001 HCA-1``."""
     parts = adapter_parts(description)
     return parts[0] if parts else description
 
 
 def first_adapters(fabric: FabricArrays) -> NDArray[np.int64]:
-    """First adapter of the machine of each node, int64 [nodes]; any other node is its own.
+    """Return the first adapter of each host's machine, int64 [nodes]; other nodes are their own.
 
-    Adapters are in one machine when they have the same system image GUID, or when their labels or
-    else descriptions name one host and a different device each (``node1 mlx5_0``, ``node1
-    mlx5_1``). Two adapters that give the same host and device show that the name is not one
-    host's, such as ``localhost``; they are not joined by it.
+    Adapters are in one machine if they have the same system image GUID, or if their labels (or
+    else descriptions) name the same host and different devices (``node1 mlx5_0``, ``node1
+    mlx5_1``). A host name that occurs twice with the same device is shared by several hosts, such
+    as ``localhost``, and does not join adapters.
     """
     keys: dict[object, list[int]] = {}
     devices: dict[object, set[str]] = {}
@@ -56,15 +56,15 @@ def first_adapters(fabric: FabricArrays) -> NDArray[np.int64]:
     _, part = connected_components(graph, directed=False)
     first = np.full(fabric.num_nodes, fabric.num_nodes, dtype=np.int64)
     np.minimum.at(first, part, np.arange(fabric.num_nodes))
-    found: NDArray[np.int64] = first[part]
-    return found
+    adapters: NDArray[np.int64] = first[part]
+    return adapters
 
 
 def machines_by_name(fabric: FabricArrays, machine: NDArray[np.int64]) -> dict[str, list[int]]:
-    """Host numbers of each machine, ascending, from what `first_adapters` gives.
+    """Return the host numbers of each machine, ascending; `machine` is from `first_adapters`.
 
-    A machine has the host name that its first adapter's label or else description begins with. One
-    whose adapter has no such name, or shares it with another machine, goes by the adapter's label.
+    The name of a machine is the host name in the label or else the description of its first
+    adapter; if there is none, or two machines share it, the name is the adapter's label.
     """
     groups: dict[int, list[int]] = {}
     for host, first in enumerate(machine[fabric.host_nodes].tolist()):

@@ -1,4 +1,4 @@
-"""Nodes and cables before they are numbered, and how a fabric is made of them."""
+"""`Parts`: the editable form of a fabric, and its assembly into a `Fabric`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from weft.fabrics.arrays import FabricArrays, NodeKind
 
 F = TypeVar("F", bound=FabricArrays)
 
-#: The GUIDs that ibsim gives to a file without any.
+#: First GUIDs that ibsim assigns to a file without GUIDs.
 SWITCH_GUID = 0x200000
 ADAPTER_GUID = 0x100000
-#: Where adapters move when that many would run into the switches.
+#: First GUID of adapters if their range would overlap that of the switches.
 FAR_ADAPTER_GUID = 0x1000000000
 
 
@@ -27,8 +27,8 @@ FAR_ADAPTER_GUID = 0x1000000000
 class Parts:
     """Nodes and cables before they are numbered: the editable form of a fabric.
 
-    All arrays are as in `Fabric`, except that nodes come in any order, `ports` counts each node's
-    ports, and cables name their ends by (node, port).
+    All arrays are as in `Fabric`, except that nodes are in any order, `ports` is the number of
+    ports of each node, and a cable is given by the node and port of both ends.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Parts:
 
     @classmethod
     def of(cls, fabric: FabricArrays) -> Parts:
-        """Take a fabric apart; `assemble` puts the same one together again."""
+        """Return the parts of a fabric, from which `assemble` makes the same fabric."""
         slot_node = np.repeat(np.arange(fabric.num_nodes), fabric.num_ports)
         slot_port = np.arange(len(slot_node)) - fabric.port_offset[slot_node] + 1
         adapter = fabric.node_kind[slot_node] != NodeKind.SWITCH
@@ -104,14 +104,14 @@ class Parts:
         )
 
 
-def assemble(parts: Parts, made: type[F]) -> F:
-    """See `Fabric.of`."""
+def assemble(parts: Parts, fabric_class: type[F]) -> F:
+    """Number nodes and cables and check them; see `Fabric.of`."""
     order = np.argsort(parts.kind, kind="stable").astype(np.int32)
     number = np.empty(len(order), dtype=np.int32)
     number[order] = np.arange(len(order), dtype=np.int32)
     names = tuple(parts.names[node] for node in order)
     kind = parts.kind[order]
-    _refuse_twins(parts.name, names, parts.guid[order])
+    _refuse_duplicates(parts.name, names, parts.guid[order])
 
     ports = parts.ports[order]
     whole_number(int(ports.sum(dtype=np.int64)), f"{parts.name}: all ports", 0, MAX_INT32)
@@ -130,7 +130,7 @@ def assemble(parts: Parts, made: type[F]) -> F:
     if len(bad):
         node, port = link_from[bad[0]], link_port[bad[0]]
         raise InputError(
-            f"{parts.name}: {names[node]} has {ports[node]} ports, and a cable names port {port}"
+            f"{parts.name}: {names[node]} has {ports[node]} ports, but a cable uses port {port}"
         )
     slots = port_offset[link_from] + link_port - 1
     port_link = np.full(int(port_offset[-1]), -1, dtype=np.int32)
@@ -148,7 +148,7 @@ def assemble(parts: Parts, made: type[F]) -> F:
     for (node, port), guid in parts.port_guid.items():
         port_guid[port_offset[number[node]] + port - 1] = guid
 
-    fabric = made(
+    fabric = fabric_class(
         name=parts.name,
         node_kind=kind,
         node_guid=parts.guid[order],
@@ -180,11 +180,11 @@ def assemble(parts: Parts, made: type[F]) -> F:
     return replace(fabric, lid=lid, lmc=lmc)
 
 
-def _refuse_twins(fabric: str, names: Sequence[str], guids: NDArray[np.uint64]) -> None:
+def _refuse_duplicates(fabric: str, names: Sequence[str], guids: NDArray[np.uint64]) -> None:
     if len(set(names)) < len(names):
         seen: set[str] = set()
-        twin = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise InputError(f"{fabric}: two nodes are called {twin!r}")
+        duplicate = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise InputError(f"{fabric}: two nodes are named {duplicate!r}")
     first: dict[int, int] = {}
     for node, guid in enumerate(guids.tolist()):
         if guid in first:
@@ -206,23 +206,23 @@ def _destination_lids(
     lmc = np.zeros(fabric.num_destinations, dtype=np.uint8)
     if lids:
         ends = zip(fabric.endpoint_node.tolist(), fabric.endpoint_port.tolist(), strict=True)
-        place = {end: destination for destination, end in enumerate(ends)}
+        destinations = {end: destination for destination, end in enumerate(ends)}
         for switch in range(fabric.num_switches):
-            place[switch, 0] = fabric.num_endpoints + switch
+            destinations[switch, 0] = fabric.num_endpoints + switch
         for (node, port), (value, mask) in lids.items():
-            destination = place.get((int(number[node]), port))
+            destination = destinations.get((int(number[node]), port))
             if destination is not None:
                 lid[destination], lmc[destination] = value, mask
     return lid, lmc
 
 
 def cable_latency_ns(length_m: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Propagation delay of cables, those of unknown length taken as `DEFAULT_LENGTH_M`."""
+    """Return the propagation delay of cables; an unknown length is `DEFAULT_LENGTH_M`."""
     return np.where(np.isnan(length_m), DEFAULT_LENGTH_M, length_m) * LATENCY_NS_PER_M
 
 
 def default_guids(kind: NDArray[np.uint8], ports: NDArray[np.int32]) -> NDArray[np.uint64]:
-    """GUIDs as ibsim numbers a file without any: switches one apart, adapters ports + 1 apart."""
+    """Return GUIDs as ibsim assigns them: switches 1 apart, adapters their ports + 1 apart."""
     switch = kind == NodeKind.SWITCH
     step = np.where(switch, 0, ports + 1).astype(np.uint64)
     before = np.cumsum(step) - step
@@ -232,5 +232,5 @@ def default_guids(kind: NDArray[np.uint8], ports: NDArray[np.int32]) -> NDArray[
 
 
 def set_rate(parts: Parts, cables: NDArray[np.integer[Any]], rate: str | float) -> None:
-    """Give some cables another rate, in place."""
+    """Set the rate of some cables, in place."""
     parts.rate_gbps[cables], parts.rate_code[cables] = parse_rate(rate)

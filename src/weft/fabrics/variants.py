@@ -1,4 +1,4 @@
-"""Fabrics made from a fabric: faults, slower cables, shuffled labels, other names."""
+"""Variants of a fabric: faults and shuffled labels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.fabrics.parts import Parts, default_guids
 
 
 def without(fabric: FabricArrays, cables: NDArray[np.int64], switches: NDArray[np.int64]) -> Parts:
-    """See `Fabric.without`."""
+    """Return the fabric without some cables and switches; see `Fabric.without`."""
     keep_cable = np.ones(fabric.num_cables, dtype=bool)
     keep_cable[cables] = False
     keep_node = np.ones(fabric.num_nodes, dtype=bool)
@@ -53,7 +53,7 @@ def _random(seed: int) -> np.random.Generator:
 
 
 def with_faults(fabric: FabricArrays, cables: int, switches: int, seed: int) -> Parts:
-    """See `Fabric.with_faults`."""
+    """Return the fabric without random cables and switches; see `Fabric.with_faults`."""
     between = np.flatnonzero(fabric.link_kind[0::2] == LinkKind.SWITCH_SWITCH)
     for what, wanted, there in (
         ("cables between switches", cables, len(between)),
@@ -68,7 +68,7 @@ def with_faults(fabric: FabricArrays, cables: int, switches: int, seed: int) -> 
 
 
 def shuffled(fabric: FabricArrays, seed: int) -> Parts:
-    """See `Fabric.shuffled`."""
+    """Return the fabric with nodes, names and ports permuted; see `Fabric.shuffled`."""
     random = _random(seed)
     parts = Parts.of(fabric)
     count = fabric.num_nodes
@@ -78,7 +78,7 @@ def shuffled(fabric: FabricArrays, seed: int) -> Parts:
     for key in ("kind", "ports", "forwards", "vendor_id", "device_id"):
         setattr(parts, key, getattr(parts, key)[order])
 
-    # Every node gets its own permutation of port numbers.
+    # Permute the port numbers of each node independently.
     by_key = np.lexsort((random.random(len(fabric.port_link)), _slot_nodes(fabric)))
     new_port = np.empty(len(by_key), dtype=np.int32)
     new_port[by_key] = np.arange(len(by_key), dtype=np.int32)

@@ -9,8 +9,8 @@ A format is added by a file with one function per direction::
     def write(fabric: Fabric) -> str: ...
 
 Further parameters of the function are the format's options. A reader raises `InputError` with the
-file and line of what it cannot use; a writer raises `NotApplicable` when the fabric has something
-that the format cannot state. What either leaves out on purpose is a `FormatWarning`.
+file and line of an error; a writer raises `NotApplicable` if the format cannot hold the fabric.
+Both issue a `FormatWarning` for content that they leave out or assume.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import warnings
 from weft.core.errors import NotApplicable
 from weft.core.registry import Registry
 
-#: Facts of a reader: `suffixes` of its files and `sniff`, which tells from a text if it is one.
+#: Facts of a reader: `suffixes` of its files and `sniff`, which detects the format in a text.
 reader = Registry(
     "readable format",
     "weft.fabrics.formats",
@@ -34,12 +34,12 @@ writer = Registry(
     "writable format", "weft.fabrics.formats", "weft.writers", ("fabric",), ("suffixes",)
 )
 
-#: Also the two non-characters that no XML file may hold.
+#: Control characters, surrogates, and the two non-characters that XML does not allow.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
 
 
 class FormatWarning(UserWarning):
-    """A file was read or written, and something in it was left out or assumed."""
+    """Warning that content of a file was left out or assumed."""
 
 
 def warn(file: str, message: str) -> None:
@@ -48,20 +48,20 @@ def warn(file: str, message: str) -> None:
 
 
 def one_line(text: str, what: str) -> str:
-    """The text, when it fits on one line of a text file.
+    """Return the text after checking that it fits on one line of a text file.
 
     Raises
     ------
     NotApplicable
-        With `what` as its subject, when the text has a line break, another control character, or
-        half a surrogate pair.
+        If the text has a line break, another control character or a lone surrogate; `what` names
+        the text in the message.
     """
-    found = _UNPRINTABLE.search(text)
-    if found:
-        raise NotApplicable(f"{what} {text!r} has the unprintable character {found[0]!r}")
+    match = _UNPRINTABLE.search(text)
+    if match:
+        raise NotApplicable(f"{what} {text!r} has the unprintable character {match[0]!r}")
     return text
 
 
 def printable(text: str) -> str:
-    """The text with unprintable characters shown as U+FFFD."""
+    """Return the text with unprintable characters replaced by U+FFFD."""
     return _UNPRINTABLE.sub("\ufffd", text)

@@ -1,4 +1,4 @@
-"""GraphML, for graph tools such as networkx, Gephi and yEd, written only."""
+"""Writer of GraphML, for graph tools such as networkx, Gephi and yEd."""
 
 from __future__ import annotations
 
@@ -49,10 +49,9 @@ _HEAD = (
 def write(fabric: Fabric) -> str:
     """GraphML: an undirected multigraph with a node per node and an edge per cable.
 
-    Node ids are the labels, edge ids the cable numbers. Attributes that the fabric does not know
-    (level, coordinates, length, system GUID, LIDs) are left out of that node or edge. Characters
-    that XML cannot hold are shown as U+FFFD; where that makes two labels look the same, the id is
-    the one made from the GUID.
+    Node ids are the labels, edge ids the cable numbers. Unknown attributes (level, coordinates,
+    length, system GUID, LIDs) are left out of that node or edge. Characters that XML cannot hold
+    are replaced by U+FFFD; where that makes two labels equal, the id is made from the GUID.
     """
     lines = [_HEAD]
     for domain, keys in (("node", _NODE_KEYS), ("edge", _EDGE_KEYS)):
@@ -69,12 +68,12 @@ def write(fabric: Fabric) -> str:
 
 
 def _node_ids(fabric: Fabric) -> list[str]:
-    """Quoted id of each node.
+    """Return the quoted id of each node.
 
     Raises
     ------
     NotApplicable
-        When a label is the id that this gives to another node.
+        If a label equals the id made from the GUID of another node.
     """
     shown = [printable(label) for label in fabric.node_names]
     count = Counter(shown)
@@ -89,7 +88,7 @@ def _node_ids(fabric: Fabric) -> list[str]:
         )
     ]
     if len(set(ids)) < len(ids):
-        raise NotApplicable("a label is the id that ibnetdiscover would give to another node")
+        raise NotApplicable("a label equals the id made from the GUID of another node")
     return [_quoted(text) for text in ids]
 
 
@@ -114,7 +113,7 @@ def _nodes(fabric: Fabric, ids: list[str]) -> Iterator[str]:
     for node, node_id in enumerate(ids):
         system = int(fabric.system_guid[node])
         level = int(fabric.level[node])
-        place = fabric.coordinates[node].tolist()
+        coords = fabric.coordinates[node].tolist()
         values: dict[str, object] = {
             "label": fabric.node_names[node],
             "description": fabric.descriptions[node],
@@ -126,7 +125,7 @@ def _nodes(fabric: Fabric, ids: list[str]) -> Iterator[str]:
             "vendor_id": int(fabric.vendor_id[node]),
             "device_id": int(fabric.device_id[node]),
             "level": level if level >= 0 else None,
-            "coordinates": ",".join(map(str, place)) if any(p >= 0 for p in place) else None,
+            "coordinates": ",".join(map(str, coords)) if any(c >= 0 for c in coords) else None,
             "lids": ",".join(lids[node]) if node in lids else None,
         }
         yield f"    <node id={node_id}>{_data(values)}</node>"

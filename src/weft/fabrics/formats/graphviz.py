@@ -1,4 +1,4 @@
-"""Graphviz DOT, written only."""
+"""Writer of Graphviz DOT."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _SHAPES = {
 
 @writer("dot", aliases=("graphviz",), suffixes=(".dot", ".gv"))
 def write(fabric: Fabric, *, hosts: bool = True) -> str:
-    """Graphviz DOT: a row per tree level, hosts at the bottom, for ``dot -Tsvg``.
+    """Graphviz DOT: one row per tree level, hosts at the bottom, for ``dot -Tsvg``.
 
-    Rows follow the fabric's tree levels, or where it has none the distance from the nearest host.
-    Parallel cables of one rate are one line that says how many; the rate is written where the
-    fabric has several. Ports are left out.
+    Rows are the fabric's tree levels, or if it has none the distances from the nearest host.
+    Parallel cables of one rate are one line, labelled with their number, and with their rate if
+    the fabric has several rates. Ports are left out.
 
     Parameters
     ----------
     fabric
-        What to draw.
+        Fabric to draw.
     hosts
-        Draw every host; else each switch says how many hosts it has.
+        Draw every host; otherwise label each switch with its number of hosts.
     """
     drawn = np.ones(fabric.num_nodes, dtype=bool)
     if not hosts:
@@ -54,7 +54,7 @@ def write(fabric: Fabric, *, hosts: bool = True) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A quoted DOT string; no backslash of the text is taken for an escape."""
+    """Return a quoted DOT string with backslashes escaped."""
     return '"' + printable(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
@@ -84,12 +84,12 @@ def _cables(fabric: Fabric, drawn: NDArray[np.bool_], row: NDArray[np.int32]) ->
     ]
     mixed = len(set(rates)) > 1
     ends = zip(fabric.link_from[0::2].tolist(), fabric.link_to[0::2].tolist(), rates, strict=True)
-    # The lower end first: with rankdir=BT that puts it below.
+    # With rankdir=BT the first end of a line is drawn below the second.
     for (tail, head, rate), count in Counter(ends).items():
         if not (drawn[tail] and drawn[head]):
             continue
         low, high = (head, tail) if row[head] < row[tail] else (tail, head)
-        said = " × ".join([str(count)] * (count > 1) + [rate] * mixed)
-        look = [f"label={_quoted(said)}"] if said else []
-        look += [f"penwidth={1 + min(count, 16) / 2:g}"] if count > 1 else []
-        yield f"  n{low} -- n{high}" + (f" [{', '.join(look)}]" if look else "") + ";"
+        label = " × ".join([str(count)] * (count > 1) + [rate] * mixed)
+        style = [f"label={_quoted(label)}"] if label else []
+        style += [f"penwidth={1 + min(count, 16) / 2:g}"] if count > 1 else []
+        yield f"  n{low} -- n{high}" + (f" [{', '.join(style)}]" if style else "") + ";"

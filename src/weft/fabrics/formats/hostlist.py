@@ -1,9 +1,9 @@
 """Slurm's bracketed host lists: ``node[001-003,7],login``.
 
-A range keeps its lower end's width, padded with zeros: ``[8-10]`` is 8, 9, 10 and ``[08-10]`` is
-08, 09, 10. A name may have several brackets, the last of which counts fastest. ClusterShell's steps
-are read too (``n[0-6/2]`` is n0, n2, n4, n6), and never written, since Slurm knows none; so are
-names in double quotes, which are taken as they are (``"rack 1, node 2"``).
+Numbers of a range are padded with zeros to the width of its lower end: ``[8-10]`` is 8, 9, 10 and
+``[08-10]`` is 08, 09, 10. A name may have several brackets, the last of which varies fastest.
+Also read, but never written because Slurm lacks them, are ClusterShell's steps (``n[0-6/2]`` is n0,
+n2, n4, n6) and names in double quotes, whose text is not expanded (``"rack 1, node 2"``).
 """
 
 from __future__ import annotations
@@ -15,37 +15,37 @@ from itertools import product
 from weft.core.errors import InputError
 from weft.core.words import quote_end, unquoted
 
-#: More hosts than any one list needs; a range beyond it is a mistake.
+#: Limit on the names of a list, against mistyped ranges.
 MAX_HOSTS = 1_000_000
 
 _NAME = re.compile(r"[^\s,\[\]=#]+")
-#: Trailing digits, at most as many as a 63-bit integer holds.
+#: Trailing digits, at most 18, which a 63-bit integer holds.
 _TAIL = re.compile(r"(.*?)(\d{1,18})", re.ASCII | re.DOTALL)
 _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18})(?:/(\d{1,18}))?)?", re.ASCII)
 _PIECE = re.compile(r"\[([^\[\]]*)\]|([^\[\],]+)")
 
 
 def compress(names: Iterable[str]) -> str:
-    """One host list of all names, each once, in natural order.
+    """Return the host list of all names, each once, in natural order.
 
     Raises
     ------
     InputError
-        On a name that cannot stand in a host list: empty, or with white space or ``, [ ] = #``.
+        If a name cannot be in a host list: empty, or with white space or ``, [ ] = #``.
     """
     groups: dict[str, set[str]] = {}
-    whole: set[str] = set()
+    plain: set[str] = set()
     for name in names:
         if not _NAME.fullmatch(name):
-            raise InputError(f"{name!r} cannot stand in a host list")
+            raise InputError(f"{name!r} cannot be in a host list")
         tail = _TAIL.fullmatch(name)
         if tail:
             groups.setdefault(tail[1], set()).add(tail[2])
         else:
-            whole.add(name)
+            plain.add(name)
     parts = {prefix: _bracket(prefix, digits) for prefix, digits in groups.items()}
-    parts.update({name: name for name in whole if name not in parts})
-    both = [name for name in whole if name in groups]
+    parts.update({name: name for name in plain if name not in parts})
+    both = [name for name in plain if name in groups]
     return ",".join([parts[key] for key in sorted(parts)] + sorted(both))
 
 
@@ -67,12 +67,12 @@ def _bracket(prefix: str, digits: set[str]) -> str:
 
 
 def expand(text: str) -> list[str]:
-    """Names in a host list, in its order.
+    """Return the names in a host list, in its order.
 
     Raises
     ------
     InputError
-        When brackets or ranges are malformed, or there are more than `MAX_HOSTS` names.
+        If brackets or ranges are malformed, or there are more than `MAX_HOSTS` names.
     """
     names: list[str] = []
     for item in _items(text):
@@ -82,7 +82,7 @@ def expand(text: str) -> list[str]:
 
 
 def _items(text: str) -> Iterator[str]:
-    """Split at the commas that stand outside brackets and quotes."""
+    """Split at the commas outside brackets and quotes."""
     start, at, depth = 0, 0, 0
     while at <= len(text):
         character = text[at : at + 1] or ","
@@ -91,7 +91,7 @@ def _items(text: str) -> Iterator[str]:
             continue
         depth += (character == "[") - (character == "]")
         if depth > 1:
-            raise InputError(f"host list {text[:80]!r}: the brackets stand inside brackets")
+            raise InputError(f"host list {text[:80]!r}: brackets inside brackets")
         if depth < 0:
             break
         if character == "," and not depth:
@@ -128,9 +128,9 @@ def _numbers(inside: str, text: str) -> list[str]:
             )
         low, high, step = match[1], match[2] or match[1], int(match[3] or 1)
         if int(high) < int(low):
-            raise InputError(f"host list {text[:80]!r}: range {part.strip()} runs backwards")
+            raise InputError(f"host list {text[:80]!r}: range {part.strip()} is descending")
         if step == 0:
-            raise InputError(f"host list {text[:80]!r}: range {part.strip()} has steps of 0")
+            raise InputError(f"host list {text[:80]!r}: range {part.strip()} has a step of 0")
         steps = range(int(low), int(high) + 1, step)
         _limit(len(numbers) + len(steps), text)
         numbers += [f"{n:0{len(low)}d}" for n in steps]

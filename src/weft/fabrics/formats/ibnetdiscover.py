@@ -1,4 +1,4 @@
-"""Output of infiniband-diags' ``ibnetdiscover``, read and written."""
+"""Reader and writer of the output of infiniband-diags' ``ibnetdiscover``."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from weft.fabrics.formats.records import (
     shown,
 )
 
-#: How ibnetdiscover, libibnetdisc and libibmad report trouble on standard error, which is often
-#: redirected into the same file.
+#: Messages of ibnetdiscover, libibnetdisc and libibmad on standard error, which is often redirected
+#: into the same file.
 _MESSAGE = re.compile(
     r"ibwarn: \[\d+\] "
     r"|(?:[\w.+~-]*/)*+(?:ibnetdisc|query_smp|chassis|ibnetdisc_cache)\.c:\d+; "
     r"|WARNING failed (?:line|to parse node name map|to open node name map)\b"
 )
-#: What -s prints on the way.
+#: Progress output of the option -s.
 _PROGRESS = re.compile(
     r"DR path slid \d+; dlid \d+; [\d,]+ -> (?:new|known) [A-Za-z ]+ \{[0-9a-f]{16}\} portnum .*"
 )
-#: What it says last when it gives up.
+#: Last message when ibnetdiscover fails.
 _FATAL = re.compile(r"ibpanic: \[\d+\] |iberror: ")
 
 _TYPE_LETTER = {"Switch": "S", "Ca": "H", "Rt": "R"}
@@ -45,7 +45,7 @@ _TYPE_LETTER = {"Switch": "S", "Ca": "H", "Rt": "R"}
 def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Fabric:
     """Output of ``ibnetdiscover``, with or without ``-g`` and ``-f``.
 
-    Messages of the program and its libraries that were redirected into the file are set aside and
+    Messages of the program and its libraries that were redirected into the file are skipped and
     reported as a `FormatWarning`. SHARP aggregation nodes and routers become auxiliary nodes.
 
     Parameters
@@ -53,18 +53,18 @@ def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Fabric:
     text, file
         Contents of the file and its name.
     rate
-        Rate of cables of which neither line names one.
+        Rate of cables whose lines do not state one.
 
     Raises
     ------
     InputError
-        With file and line, at the first line that is neither, or that contradicts another.
+        If a line is neither topology nor a message, or contradicts another line.
     """
     return _DiscoveryReader(file).read(text).fabric(rate)
 
 
 class _DiscoveryReader:
-    """State between the lines of one file."""
+    """Parser state between the lines of one file."""
 
     def __init__(self, file: str):
         self.net = Netlist(file)
@@ -97,7 +97,7 @@ class _DiscoveryReader:
         return self.net
 
     def take(self, number: int, line: str) -> bool:
-        """Take a line; False when it is no line of topology, or a message stands in it."""
+        """Parse a line; return False if it is not a line of topology, or contains a message."""
         match = PORT.fullmatch(line)
         if match:
             return self.take_port(number, match)
@@ -122,7 +122,7 @@ class _DiscoveryReader:
             self.net.fail(f"{key} is given twice for one node", number)
         if match["port_guid"]:
             if key != "switchguid":
-                self.net.fail(f"{key} takes no port GUID in parentheses", number)
+                self.net.fail(f"{key} does not allow a port GUID in parentheses", number)
             self.port_guid = int(match["port_guid"], 16)
         self.keys[key] = int(match["value"], 16), number
 
@@ -134,8 +134,8 @@ class _DiscoveryReader:
         letter = _TYPE_LETTER.get(node_type)
         if letter is None or not is_guid_id(node_id) or node_id[0] != letter:
             self.net.fail(
-                f"node id {node_id!r} of type {node_type} is not one of ibnetdiscover's; expected "
-                f'such as Switch 36 "S-0008f10500108c5c", Ca … "H-…" or Rt … "R-…" '
+                f"node id {node_id!r} of type {node_type} is not an ibnetdiscover id; expected for "
+                f'example Switch 36 "S-0008f10500108c5c", Ca … "H-…" or Rt … "R-…" '
                 f"(other ids may be in the ibsim format)",
                 number,
             )
@@ -147,7 +147,7 @@ class _DiscoveryReader:
                 continue
             value, line = keys[key]
             if key != GUID_KEYS[node_type] or value != guid:
-                self.net.fail(f"{key} {value:#x} does not fit the record of {node_id}", line)
+                self.net.fail(f"{key} {value:#x} does not match the record of {node_id}", line)
         if not comment:
             self.net.fail(
                 f"malformed comment {shown(match['comment'])}; expected "
@@ -211,48 +211,48 @@ class _DiscoveryReader:
         return True
 
     def take_message(self, lines: list[str], at: int) -> int:
-        """Set aside a message that begins in line `at`; returns how many lines are then read.
+        """Record the message in line `at` (from 1) and return the number of lines then read.
 
-        A message in the middle of a line has cut that line in two: its rest follows on the next
-        line that is no message, unless that is a line of its own.
+        A message in the middle of a line splits that line in two: its remainder is on the next
+        line that is not a message, unless that line is complete in itself.
         """
         line = lines[at - 1]
         fatal = _FATAL.search(line)
         if fatal:
             self.net.fail(
-                f"ibnetdiscover failed, and its output is not complete: {line[fatal.start() :]}", at
+                f"ibnetdiscover failed and its output is incomplete: {line[fatal.start() :]}", at
             )
-        found = _MESSAGE.search(line)
-        if not found:
+        message = _MESSAGE.search(line)
+        if not message:
             self.net.fail(
-                f"expected a record of ibnetdiscover (Switch, Ca or Rt, then a line per port), "
+                f"expected a record of ibnetdiscover (Switch, Ca or Rt, then one line per port), "
                 f"found {shown(line)}",
                 at,
             )
-        self.messages.append((at, line[found.start() :]))
-        head, number = line[: found.start()], at
+        self.messages.append((at, line[message.start() :]))
+        head, number = line[: message.start()], at
         if not head:
             return at
         while at < len(lines) and _MESSAGE.match(lines[at]):
             self.messages.append((at + 1, lines[at]))
             at += 1
         rest = lines[at] if at < len(lines) else ""
-        apart = any(form.fullmatch(rest) for form in (PORT, KEY, HEADER))
-        whole = head.rstrip() if apart else head + rest
-        if len(whole) > MAX_LINE or not self.take(number, whole):
-            self.net.fail(f"expected a record of ibnetdiscover, found {shown(whole)}", number)
-        return at if apart else at + 1
+        separate = any(form.fullmatch(rest) for form in (PORT, KEY, HEADER))
+        joined = head.rstrip() if separate else head + rest
+        if len(joined) > MAX_LINE or not self.take(number, joined):
+            self.net.fail(f"expected a record of ibnetdiscover, found {shown(joined)}", number)
+        return at if separate else at + 1
 
 
 @writer("ibnetdiscover", suffixes=(".ibnetdiscover", ".topo", ".topofile"))
 def write(fabric: Fabric) -> str:
-    """What ``ibnetdiscover`` would print of the fabric, which ibsim accepts too.
+    """Output of ``ibnetdiscover`` for the fabric, which ibsim accepts too.
 
     Raises
     ------
     NotApplicable
-        When a rate has no InfiniBand name, a node more than 254 ports, or a description more than
-        64 bytes or unprintable characters.
+        If a rate has no InfiniBand name, a node has more than 254 ports, or a description has more
+        than 64 bytes or unprintable characters.
     """
     out = RecordWriter(fabric, "ibnetdiscover")
     first = fabric.num_switches if fabric.num_hosts else 0

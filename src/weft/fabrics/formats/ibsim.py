@@ -1,4 +1,4 @@
-"""Net files of ``ibsim``, the InfiniBand simulator, read and written."""
+"""Reader and writer of net files of ``ibsim``, the InfiniBand simulator."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from weft.fabrics.formats.records import (
     shown,
 )
 
-#: Bytes of a node id that ibsim keeps, and the characters that it reserves.
+#: Longest node id in ibsim, in bytes, and its reserved characters.
 MAX_ID = 64
 _RESERVED = re.compile('[#@"\x00-\x1f\x7f]')
 
@@ -39,10 +39,10 @@ _KEY = re.compile(
 _MODULE = re.compile(r'module\s*+=\s*+"([^"]*)"\s*+(?:#.*)?')
 _REFUSED = re.compile(r"include\b|do\b|pdebug\b|@")
 _OWN_LID = re.compile(r"lid (\d{1,5})(?: lmc (\d{1,2}))?")
-#: Where ibsim looks for the rate: the last "lid" that no quote follows.
+#: The rate follows the last "lid" that has no quote after it, as in ibsim.
 _PEER_RATE = re.compile(r'lid \d{1,5} (\d{1,2}x\S++)[^"]*+$')
 
-#: Where ibsim's numbering of nodes without GUIDs begins.
+#: First GUIDs that ibsim assigns to nodes without GUIDs.
 _FIRST_GUID = {"Switch": 0x200000, "Ca": 0x100000, "Rt": 0}
 #: Bits of `w=`, `s=` and `e=` from the fastest to the slowest.
 _WIDTH_BITS = ((8, 12), (4, 8), (2, 4), (16, 2), (1, 1))
@@ -54,8 +54,8 @@ _SPEED_BITS = ((4, "QDR"), (2, "DDR"), (1, "SDR"))
 def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Fabric:
     """Net file of ``ibsim``.
 
-    Nodes without a GUID are numbered as ibsim does: switches from 0x200000, one apart, adapters
-    from 0x100000, their ports + 1 apart. A cable's rate comes from the comments that ibnetdiscover
+    Nodes without a GUID are numbered as in ibsim: switches from 0x200000, 1 apart, adapters from
+    0x100000, their ports + 1 apart. A cable's rate is read from the comments that ibnetdiscover
     writes, else from the options ``w=``, ``s=`` and ``e=`` or the lines ``width=``, ``speed=`` and
     ``extspeed=``. ``include``, ``do``, ``pdebug`` and port aliases are refused.
 
@@ -64,18 +64,18 @@ def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Fabric:
     text, file
         Contents of the file and its name.
     rate
-        Rate of cables that name none; ibsim itself would run them at 4xSDR.
+        Rate of cables without one; ibsim itself uses 4xSDR.
 
     Raises
     ------
     InputError
-        With file and line.
+        If a line is invalid; the message names file and line.
     """
     return _IbsimReader(file).read(text).fabric(rate)
 
 
 class _IbsimReader:
-    """State between the lines of one file, as ibsim keeps it."""
+    """Parser state between the lines of one file, as in ibsim."""
 
     def __init__(self, file: str):
         self.net = Netlist(file)
@@ -85,10 +85,10 @@ class _IbsimReader:
         self.once = {"vendid": 0, "sysimgguid": 0}
         self.port_guid: int | None = None
         self.kept = {"devid": 0, "width": 0, "speed": 0, "extspeed": 0}
-        #: Ports that the open record may still list; ibsim swallows the line that ends it early.
+        #: Ports that the open record may still list; ibsim skips a line that ends it early.
         self.open = 0
         self.in_record = False
-        #: Listing -> enabled (width, speed, extended speed) bits, 0 where nothing says.
+        #: Index in net.ports -> enabled (width, speed, extended speed) bits, 0 where not stated.
         self.enabled: dict[int, tuple[int, int, int]] = {}
 
     def read(self, text: str) -> Netlist:
@@ -126,7 +126,7 @@ class _IbsimReader:
         elif match := _MODULE.fullmatch(line):
             self.module = match[1]
             if len(self.module.encode()) > 20 or _RESERVED.search(self.module):
-                self.net.fail(f"{self.module!r} is no module name of at most 20 bytes", number)
+                self.net.fail(f"{self.module!r} is not a module name of at most 20 bytes", number)
         elif GROUPING.fullmatch(line):
             pass
         elif match := _REFUSED.match(line):
@@ -137,8 +137,8 @@ class _IbsimReader:
             )
         else:
             self.net.fail(
-                f"expected a record of an ibsim net file (Switch, Ca, Hca or Rt, then a line per "
-                f"port) or a setting, found {shown(line)}",
+                f"expected a record of an ibsim net file (Switch, Ca, Hca or Rt, then one line "
+                f"per port) or a setting, found {shown(line)}",
                 number,
             )
 
@@ -153,7 +153,7 @@ class _IbsimReader:
             if node_type == "Switch":
                 self.port_guid = int(port_guid, 16) if port_guid else None
         elif sign == "+":
-            self.net.fail(f"{key} takes '=', not '+'", number)
+            self.net.fail(f"{key} must be set with '=', not '+'", number)
         elif key in self.once:
             self.once[key] = value
         else:
@@ -167,7 +167,7 @@ class _IbsimReader:
         node_id, ports = match["id"], int(match["ports"])
         if not node_id or _RESERVED.search(node_id) or len(node_id.encode()) > MAX_ID:
             self.net.fail(
-                f"node id {node_id!r} does not suit ibsim; expected 1 to {MAX_ID} bytes without "
+                f"node id {node_id!r} is invalid in ibsim; expected 1 to {MAX_ID} bytes without "
                 f"# @ or control characters",
                 number,
             )
@@ -244,7 +244,7 @@ class _IbsimReader:
         self.open -= 1
 
     def settle_rates(self) -> None:
-        """Give cables that no comment rates the fastest rate that both ends enable."""
+        """Set the fastest rate that both ends enable on cables without a rate in a comment."""
         if not self.enabled:
             return
         net = self.net
@@ -255,7 +255,7 @@ class _IbsimReader:
             if port.rate_code >= 0 or (other >= 0 and net.ports[other].rate_code >= 0):
                 continue
             theirs = self.enabled.get(other, (0, 0, 0))
-            # ibsim's own defaults: 4x, SDR, no extended speed.
+            # Defaults of ibsim: 4x, SDR, no extended speed.
             width, speed, extended = (
                 (mine or default) & (their or default)
                 for mine, their, default in zip(mask, theirs, (2, 1, 0), strict=True)
@@ -271,16 +271,19 @@ class _IbsimReader:
                 None,
             )
             if wide is None or fast is None:
-                net.fail("the ends of this cable enable no common width and speed", port.line)
+                net.fail(
+                    "the two ends of this cable have no enabled width and speed in common",
+                    port.line,
+                )
             net.ports[at] = port._replace(rate_code=net.rate(f"{wide}x{fast}", port.line))
 
 
 def _description(comment: str) -> tuple[str | None, str]:
-    """Description in the comment of a record's head, and what follows it."""
-    whole = HEADER_COMMENT.fullmatch(comment)
-    if whole:
-        end = whole.end("description") + 1
-        return whole["description"], comment[end:]
+    """Return the description in the comment of a record's header, and the rest of the comment."""
+    match = HEADER_COMMENT.fullmatch(comment)
+    if match:
+        end = match.end("description") + 1
+        return match["description"], comment[end:]
     if comment.startswith('"'):
         text, _, rest = comment[1:].partition('"')
         return text, rest
@@ -291,16 +294,16 @@ def _description(comment: str) -> tuple[str | None, str]:
 
 @writer("ibsim", suffixes=(".net", ".ibsim"))
 def write(fabric: Fabric) -> str:
-    """A net file that ``ibsim`` simulates, rates included as far as it knows them.
+    """Net file for ``ibsim``, including the rates that it supports.
 
-    Nodes are called by their labels where ibsim allows (no ``#``, ``@`` or ``"``, at most 64
-    bytes), else by the id that ibnetdiscover would give them. GUIDs are those of the fabric; a
-    `FormatWarning` counts the ports to which ibsim gives other ones (see `simulated`).
+    Node ids are the labels where ibsim allows them (no ``#``, ``@`` or ``"``, at most 64 bytes),
+    else the ids that ibnetdiscover makes from the GUIDs. GUIDs are those of the fabric; a
+    `FormatWarning` counts the ports to which ibsim assigns others (see `simulated`).
 
     Raises
     ------
     NotApplicable
-        As for ``ibnetdiscover``.
+        Under the same conditions as for ``ibnetdiscover``.
     """
     out = RecordWriter(fabric, "ibsim")
     ids = list(fabric.node_names)
@@ -316,16 +319,16 @@ def write(fabric: Fabric) -> str:
     if unfit:
         warn(
             fabric.name,
-            f"{len(unfit)} labels cannot be node ids in ibsim, and ids made from GUIDs stand for "
-            f"them: {few([repr(fabric.node_names[node]) for node in unfit])}",
+            f"{len(unfit)} labels cannot be node ids in ibsim and are replaced by ids made from "
+            f"GUIDs: {few([repr(fabric.node_names[node]) for node in unfit])}",
         )
     out.ids = ids
     other = np.count_nonzero(_node_guids(fabric) != fabric.node_guid[fabric.endpoint_node])
     if other:
         warn(
             fabric.name,
-            f"ibsim gives {other} adapter ports other GUIDs than the file: it takes node GUID + "
-            "port number",
+            f"ibsim assigns other GUIDs than the file to {other} adapter ports: node GUID + port "
+            "number",
         )
     out.lines.append(f"{NET_FILE_MARK}: generated by weft")
     devices = bool(fabric.device_id.any())
@@ -346,11 +349,11 @@ def write(fabric: Fabric) -> str:
 
 
 def simulated(fabric: Fabric) -> Fabric:
-    """Return the fabric with node GUIDs from which ibsim makes the port GUIDs that it has.
+    """Return the fabric with node GUIDs from which ibsim derives the fabric's port GUIDs.
 
     ibsim ignores the port GUIDs in a net file: port p of an adapter has its node GUID + p, and
-    port 0 of a switch has the switch's. OpenSM's files name ports by port GUID, so the port GUIDs
-    are kept, and adapters whose port GUID is another one get another node GUID.
+    port 0 of a switch has the switch's. OpenSM's files identify ports by port GUID, so the port
+    GUIDs are kept and the node GUIDs of adapters are changed where they do not match.
 
     Parameters
     ----------
@@ -360,13 +363,13 @@ def simulated(fabric: Fabric) -> Fabric:
     Returns
     -------
     Fabric
-        With the same numbering of nodes, ports and destinations; `fabric` itself where nothing
-        has to change.
+        The fabric with the same numbers of nodes, ports and destinations; `fabric` itself if all
+        GUIDs match.
 
     Raises
     ------
     NotApplicable
-        When no node GUIDs give these port GUIDs.
+        If the port GUIDs cannot be derived from any node GUIDs.
 
     Notes
     -----
@@ -378,13 +381,14 @@ def simulated(fabric: Fabric) -> Fabric:
     odd = odd[fabric.port_guid[first[odd]] != fabric.node_guid[odd]]
     for switch in odd[:1]:
         raise NotApplicable(
-            f"ibsim cannot simulate {fabric.name}: it gives port 0 of a switch the node GUID, and "
+            f"ibsim cannot simulate {fabric.name}: port 0 of a switch must have the node GUID, but "
             f"{fabric.node_names[switch]} has {fabric.port_guid[first[switch]]:#018x} there and "
             f"the node GUID {fabric.node_guid[switch]:#018x}"
         )
     wanted = _node_guids(fabric)
     guids = fabric.node_guid.copy()
-    # An adapter without a cable follows its first port, so as not to take another one's GUID.
+    # Derive the node GUID of an adapter without a cable from its first port, so that it differs
+    # from the changed GUIDs of other adapters.
     alone = np.setdiff1d(np.arange(switches, fabric.num_nodes), fabric.endpoint_node)
     alone = alone[fabric.num_ports[alone] > 0]
     guids[alone] = fabric.port_guid[fabric.port_offset[alone]] - np.uint64(1)
@@ -392,21 +396,21 @@ def simulated(fabric: Fabric) -> Fabric:
     for end in np.flatnonzero(guids[fabric.endpoint_node] != wanted)[:1]:
         node = fabric.endpoint_node[end]
         raise NotApplicable(
-            f"ibsim cannot simulate {fabric.name}: it gives port p of an adapter its node GUID + "
-            f"p, and no node GUID gives {fabric.node_names[node]} the port GUIDs that it has"
+            f"ibsim cannot simulate {fabric.name}: port p of an adapter must have the GUID node "
+            f"GUID + p, but the port GUIDs of {fabric.node_names[node]} match no node GUID"
         )
     order = np.argsort(guids, kind="stable")
     for at in np.flatnonzero(guids[order][1:] == guids[order][:-1])[:1]:
         names = " and ".join(fabric.node_names[node] for node in order[at : at + 2])
         raise NotApplicable(
-            f"ibsim cannot simulate {fabric.name}: it gives port p of an adapter its node GUID + "
-            f"p, and with the port GUIDs of the fabric {names} would have one node GUID"
+            f"ibsim cannot simulate {fabric.name}: port p of an adapter must have the GUID node "
+            f"GUID + p, which gives {names} the same node GUID"
         )
     return fabric if np.array_equal(guids, fabric.node_guid) else replace(fabric, node_guid=guids)
 
 
 def _node_guids(fabric: Fabric) -> NDArray[np.uint64]:
-    """Node GUID from which ibsim would make each endpoint's port GUID: uint64 [endpoints]."""
+    """Return the node GUID from which ibsim derives each endpoint's port GUID, uint64."""
     slots = fabric.port_offset[fabric.endpoint_node] + fabric.endpoint_port - 1
     guids: NDArray[np.uint64] = fabric.port_guid[slots] - fabric.endpoint_port.astype(np.uint64)
     return guids

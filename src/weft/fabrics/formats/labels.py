@@ -1,4 +1,4 @@
-"""Choosing a unique label for each node from what a file says about it."""
+"""Choice of a unique label for each node from its id and description in a file."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _GUID_ID = re.compile(r"[SHR]-[0-9a-f]{16}")
 
 
 def is_guid_id(node_id: str) -> bool:
-    """Whether an id is one that ibnetdiscover makes from a GUID, which nobody calls a node by."""
+    """Return whether ibnetdiscover made an id from a GUID, so that it is not a chosen name."""
     return _GUID_ID.fullmatch(node_id) is not None
 
 
 def guid_id(kind: int, guid: int, router: bool = False) -> str:
-    """The id that ibnetdiscover makes from a GUID: ``S-0008f10500108c5c``."""
+    """Return the id that ibnetdiscover makes from a GUID: ``S-0008f10500108c5c``."""
     letter = "S" if kind == NodeKind.SWITCH else "R" if router else "H"
     return f"{letter}-{guid:016x}"
 
@@ -26,10 +26,10 @@ def guid_id(kind: int, guid: int, router: bool = False) -> str:
 def choose_labels(
     kinds: Sequence[int], ids: Sequence[str], descriptions: Sequence[str]
 ) -> list[str]:
-    """One unique label per node.
+    """Return a unique label for each node.
 
-    A node is called by its id when people chose it, else by the host name in its description, else
-    by the whole description, else by its id: the first of these that no other node goes by.
+    The label is the id unless ibnetdiscover made it from the GUID; else the first of the host name
+    in the description, the whole description and the id that is not a label of another node.
 
     Parameters
     ----------
@@ -45,21 +45,21 @@ def choose_labels(
     for kind, node_id, description in zip(kinds, ids, descriptions, strict=True):
         options = [node_id]
         if is_guid_id(node_id):
-            whole = description.strip()
-            host = host_part(whole) if kind == NodeKind.HOST else whole
-            names = [name for name in dict.fromkeys((host, whole)) if name and name not in taken]
+            text = description.strip()
+            host = host_part(text) if kind == NodeKind.HOST else text
+            names = [name for name in dict.fromkeys((host, text)) if name and name not in taken]
             options = names + options
         choices.append(options)
-    # A label that two nodes go by is given up by both, until none is left; ids are unique, so the
-    # rounds are at most as many as the options.
-    place = [0] * len(choices)
+    # While several nodes have one label, each of them moves to its next option. The last option is
+    # the unique id, so this ends.
+    chosen = [0] * len(choices)
     while True:
-        labels = [options[at] for options, at in zip(choices, place, strict=True)]
+        labels = [options[at] for options, at in zip(choices, chosen, strict=True)]
         count = Counter(labels)
         moved = False
         for node, label in enumerate(labels):
-            if count[label] > 1 and place[node] < len(choices[node]) - 1:
-                place[node] += 1
+            if count[label] > 1 and chosen[node] < len(choices[node]) - 1:
+                chosen[node] += 1
                 moved = True
         if not moved:
             return labels

@@ -1,8 +1,8 @@
-"""Nodes and ports as the records of a file state them, and the fabric that they agree on.
+"""Nodes and ports as the records of a file list them, and the fabric made from them.
 
 ibnetdiscover and ibsim describe a fabric by one record per node that lists its cabled ports; each
-cable stands in the records of both its ends. `Netlist` collects the records of either format and
-joins the ends, or says where they contradict each other.
+cable is in the records of both its ends. `Netlist` collects the records of either format and
+joins the ends, or reports where they contradict each other.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from weft.fabrics.parts import cable_latency_ns
 
 #: Largest unicast LID.
 MAX_LID = 0xBFFF
-#: What ports that no subnet manager has visited may show instead of 0.
+#: LID that ports may show, instead of 0, before a subnet manager has configured them.
 PERMISSIVE_LID = 0xFFFF
-#: A node's ports are numbered by 8 bits, and 255 means all of them.
+#: Largest number of ports of a node: port numbers have 8 bits, and 255 means all ports.
 MAX_PORTS = 254
 
 _GUID_MASK = (1 << 64) - 1
@@ -33,7 +33,7 @@ _GUID_MASK = (1 << 64) - 1
 
 @dataclass
 class NodeRecord:
-    """The head of one record."""
+    """The header of one record."""
 
     line: int
     kind: NodeKind
@@ -50,7 +50,7 @@ class NodeRecord:
 
 
 class PortRecord(NamedTuple):
-    """One cabled port as a record lists it; -1 and None where the line does not say."""
+    """One cabled port as a record lists it; -1 and None for values that the line lacks."""
 
     line: int
     node: int
@@ -72,7 +72,7 @@ class Netlist:
     Parameters
     ----------
     file
-        Name that errors carry.
+        Name of the file, for messages.
     """
 
     file: str
@@ -83,7 +83,7 @@ class Netlist:
     _rates: dict[str, int] = field(default_factory=dict)
 
     def fail(self, message: str, line: int | None = None) -> NoReturn:
-        """Refuse the file.
+        """Refuse the file with a message.
 
         Raises
         ------
@@ -93,7 +93,7 @@ class Netlist:
         raise InputError(message, file=self.file, line=line)
 
     def add_node(self, record: NodeRecord) -> None:
-        """Take the head of the next record."""
+        """Add the header of the next record."""
         if not 1 <= record.ports <= MAX_PORTS:
             self.fail(
                 f"{record.id} has {record.ports} ports; expected 1 to {MAX_PORTS}", record.line
@@ -113,7 +113,7 @@ class Netlist:
                 record.line,
             )
         if not 0 < record.guid <= _GUID_MASK:
-            self.fail(f"{record.id} has the GUID {record.guid:#x}, which is none", record.line)
+            self.fail(f"{record.id} has the invalid GUID {record.guid:#x}", record.line)
         for what, value in (("vendid", record.vendor_id), ("devid", record.device_id)):
             if value >> 32:
                 self.fail(f"{what} {value:#x} is out of range; expected 32 bits", record.line)
@@ -122,7 +122,7 @@ class Netlist:
         self.nodes.append(record)
 
     def rate(self, text: str, line: int) -> int:
-        """Index in `RATE_NAMES` of a rate that a line names."""
+        """Return the index in `RATE_NAMES` of a rate in a line."""
         code = self._rates.get(text)
         if code is None:
             try:
@@ -132,35 +132,35 @@ class Netlist:
         return code
 
     def lid(self, lid: int, lmc: int, line: int) -> int:
-        """A LID that may be used: 0 when none is assigned, -1 when the line names none."""
+        """Return a LID after checking it: 0 if none is assigned, -1 if the line has none."""
         if lid == PERMISSIVE_LID:
             return 0
         if not 0 <= lmc <= 7:
             self.fail(f"LMC {lmc} is out of range; expected 0 to 7", line)
         if lid + (1 << lmc) - 1 > MAX_LID:
             self.fail(
-                f"LID {lid} with LMC {lmc} is no unicast LID; expected at most {MAX_LID}", line
+                f"LID {lid} with LMC {lmc} is not a unicast LID; expected at most {MAX_LID}", line
             )
         return lid
 
     # -- joining -----------------------------------------------------------------------------
 
     def fabric(self, default_rate: str) -> Fabric:
-        """Join both ends of every cable.
+        """Join both ends of every cable and return the fabric.
 
         Parameters
         ----------
         default_rate
-            Rate of cables whose lines name none; using it is a `FormatWarning`.
+            Rate of cables whose lines have none; its use issues a `FormatWarning`.
 
         Raises
         ------
         InputError
-            With the line, when ends disagree or a port, GUID or LID is used twice.
+            If ends disagree or a port, GUID or LID is used twice; the message names the line.
         """
         default_gbps, default_code = parse_rate(default_rate)
         if not self.nodes:
-            self.fail("there is no record of a switch or adapter in it")
+            self.fail("it has no record of a switch or adapter")
         ends = _Ends(self)
         cable = np.flatnonzero(ends.slot < ends.peer_slot)
         other = ends.line_at[ends.peer_slot[cable]]
@@ -169,7 +169,7 @@ class Netlist:
         if len(unknown):
             warn(
                 self.file,
-                f"{len(unknown)} of {len(code)} cables name no rate; taken as {default_rate}",
+                f"{len(unknown)} of {len(code)} cables have no rate; {default_rate} is assumed",
             )
         gbps_of = np.array([0.0, *(rate_gbps(known) for known in range(1, len(RATE_NAMES)))])
         gbps = gbps_of[np.maximum(code, 0)]
@@ -209,7 +209,7 @@ class Netlist:
         )
 
     def _port_guids(self, ends: _Ends) -> dict[tuple[int, int], int]:
-        """Port GUIDs that are not the node's GUID (switch) or that plus the port (adapter)."""
+        """Return the port GUIDs other than node GUID (switch) or node GUID + port (adapter)."""
         odd: dict[tuple[int, int], int] = {}
         for number, node in enumerate(self.nodes):
             own = node.port_guid
@@ -265,7 +265,7 @@ class Netlist:
 
 
 class _Ends:
-    """Every listed port, each with the listing of the port at the other end of its cable.
+    """The listed ports, each joined to the listing of the port at the other end of its cable.
 
     Parameters
     ----------
@@ -275,7 +275,7 @@ class _Ends:
     Raises
     ------
     InputError
-        At the first line that does not.
+        If the two ends of a cable disagree; the message names the first such line.
     """
 
     def __init__(self, net: Netlist):
@@ -298,20 +298,20 @@ class _Ends:
 
         for at in _first(peer < 0):
             net.fail(
-                f"the cable leads to node {listed[at].peer!r}, and no record declares that; "
+                f"the cable leads to node {listed[at].peer!r}, which has no record; "
                 f"the file may be cut short",
                 listed[at].line,
             )
         for node, port in ((self.node, self.port), (peer, peer_port)):
             for at in _first((port < 1) | (port > ports[node])):
                 net.fail(
-                    f"{net.nodes[node[at]].id} has {ports[node[at]]} ports, and this line names "
+                    f"{net.nodes[node[at]].id} has {ports[node[at]]} ports, but this line uses "
                     f"port {port[at]}",
                     listed[at].line,
                 )
         self.slot = offset[self.node] + self.port - 1
         self.peer_slot = offset[peer] + peer_port - 1
-        #: Number of the listing of each slot, -1 where none lists it.
+        #: Index of the listing of each slot, -1 for a slot that is not listed.
         self.line_at = np.full(int(offset[-1]), -1, dtype=np.int64)
         self.line_at[self.slot[::-1]] = np.arange(len(listed))[::-1]
         for at in _first(self.line_at[self.slot] != np.arange(len(listed))):
@@ -325,7 +325,7 @@ class _Ends:
         back = self.line_at[self.peer_slot]
         for at in _first(back < 0):
             net.fail(
-                f"the cable from {self._own(at)} to {self._peer(at)} is listed at this end only: "
+                f"the cable from {self._own(at)} to {self._peer(at)} is listed only at this end: "
                 f"{listed[at].peer} lists no cable in port {listed[at].peer_port}",
                 listed[at].line,
             )
@@ -347,19 +347,19 @@ class _Ends:
             self._agree(listed[at], listed[back_at])
 
     def _agree(self, port: PortRecord, peer: PortRecord) -> None:
-        """Check what a line says of the port at the other end."""
+        """Check the GUID and LID in a line of the port at the other end."""
         node = self.net.nodes[peer.node]
         switch = node.kind == NodeKind.SWITCH
         own_lid = node.lid if switch else peer.lid
-        for what, said, own in (
+        for what, stated, own in (
             ("port GUID", port.peer_guid, node.port_guid if switch else peer.guid),
             ("LID", None if port.peer_lid < 0 else port.peer_lid, None if own_lid < 0 else own_lid),
         ):
-            if said is not None and own is not None and said != own:
+            if stated is not None and own is not None and stated != own:
                 form = "#x" if what == "port GUID" else "d"
                 self.net.fail(
-                    f"the ends of a cable disagree: {what} {said:{form}} is said of {port.peer} "
-                    f"here, and {own:{form}} in line {node.line if switch else peer.line}",
+                    f"the ends of a cable disagree: the {what} of {port.peer} is {stated:{form}} "
+                    f"here, but {own:{form}} in line {node.line if switch else peer.line}",
                     port.line,
                 )
 
@@ -373,5 +373,5 @@ class _Ends:
 
 
 def _first(bad: NDArray[np.bool_]) -> list[int]:
-    """Number of the first line that is bad, if one is."""
+    """Return the index of the first bad line, as a list of one or none."""
     return [int(at) for at in np.flatnonzero(bad)[:1]]

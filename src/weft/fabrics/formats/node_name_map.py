@@ -1,8 +1,8 @@
-"""Node-name-maps, which give nodes the names that people call them by, read and written.
+"""Reader and writer of node-name-maps, which assign names to node GUIDs.
 
-Every program of infiniband-diags and OpenSM takes one: a line per node, its GUID and its name,
+The programs of infiniband-diags and OpenSM read them: one line per node with its GUID and name,
 ``0x0008f10500108c5c "spine 3"``. The name ends at the second quote, or, without quotes, at a ``#``
-or the end of the line. Files that name the node by ibnetdiscover's id (``H-78e7d10300227744
+or the end of the line. Lines with ibnetdiscover's id instead of the GUID (``H-78e7d10300227744
 sl390lin1``) are read as well.
 """
 
@@ -29,30 +29,30 @@ _ENTRY = re.compile(
 
 
 class Name(NamedTuple):
-    """A name and the line that gives it."""
+    """A name and the number of its line."""
 
     text: str
     line: int
 
 
 def read_names(path: str | Path) -> dict[int, Name]:
-    """Names by GUID from a node-name-map file.
+    """Return names by GUID from a node-name-map file.
 
     Raises
     ------
     InputError
-        With file and line, when the file is no node-name-map.
+        If the file is not a node-name-map; the message names file and line.
     """
     return parse_names(read_text(path), str(path))
 
 
 def parse_names(text: str, file: str) -> dict[int, Name]:
-    """Names by GUID from the contents of a node-name-map.
+    """Return names by GUID from the contents of a node-name-map.
 
     Raises
     ------
     InputError
-        On a line that is none of it, or a GUID with two names.
+        If a line is not an entry, or a GUID has two names.
     """
     names: dict[int, Name] = {}
     for number, line in enumerate(lines_of(text), 1):
@@ -71,21 +71,21 @@ def parse_names(text: str, file: str) -> dict[int, Name]:
         first = names.setdefault(guid, Name(name, number))
         if first.text != name:
             raise InputError(
-                f"GUID {guid:#018x} is called {name!r} here and {first.text!r} in line "
+                f"GUID {guid:#018x} has the name {name!r} here and {first.text!r} in line "
                 f"{first.line}",
                 file=file,
                 line=number,
             )
     if not names:
-        raise InputError("names no node; expected lines of a GUID and a name", file=file)
+        raise InputError("has no entry; expected lines of a GUID and a name", file=file)
     return names
 
 
 def with_names(fabric: Fabric, names: Mapping[int, Name], file: str) -> Fabric:
-    """The fabric with the labels that a node-name-map gives.
+    """Return the fabric with labels from a node-name-map.
 
-    A label that the map takes away from another node leaves that one with its GUID's id. GUIDs that
-    no node has are a `FormatWarning`.
+    If the map assigns the label of a node to another node, the former gets the id made from its
+    GUID. GUIDs that the fabric lacks cause a `FormatWarning`.
 
     Parameters
     ----------
@@ -94,53 +94,53 @@ def with_names(fabric: Fabric, names: Mapping[int, Name], file: str) -> Fabric:
     names
         Names by node GUID.
     file
-        Where they came from.
+        Name of their file, for messages.
 
     Raises
     ------
     InputError
-        When two nodes of the fabric are given one name.
+        If the map gives two nodes of the fabric the same name.
     """
     guids = fabric.node_guid.tolist()
     known = set(guids)
-    strangers = [guid for guid in names if guid not in known]
-    if strangers:
+    unknown = [guid for guid in names if guid not in known]
+    if unknown:
         warn(
             file,
-            f"{len(strangers)} of {len(names)} names are of GUIDs that {fabric.name} does not "
-            f"have: " + few([f"{guid:#018x} {names[guid].text!r}" for guid in strangers]),
+            f"{len(unknown)} of {len(names)} names are of GUIDs that {fabric.name} does not "
+            f"have: " + few([f"{guid:#018x} {names[guid].text!r}" for guid in unknown]),
         )
-    given: dict[str, int] = {}
+    guid_of: dict[str, int] = {}
     labels = list(fabric.node_names)
     for node, guid in enumerate(guids):
         if guid not in names:
             continue
         text, line = names[guid]
-        if text in given:
+        if text in guid_of:
             raise InputError(
-                f"{text!r} names two nodes of {fabric.name}, {given[text]:#018x} and {guid:#018x}; "
-                f"a label must be unique",
+                f"two nodes of {fabric.name} have the name {text!r}, {guid_of[text]:#018x} and "
+                f"{guid:#018x}; a label must be unique",
                 file=file,
                 line=line,
             )
-        given[text] = guid
+        guid_of[text] = guid
         labels[node] = text
     for node, guid in enumerate(guids):
-        if guid not in names and labels[node] in given:
+        if guid not in names and labels[node] in guid_of:
             labels[node] = guid_id(int(fabric.node_kind[node]), guid)
     if len(set(labels)) < len(labels):
-        raise InputError("a name is the id of another node", file=file)
+        raise InputError("a name equals the id of another node", file=file)
     return replace(fabric, node_names=tuple(labels))
 
 
 @writer("node-name-map", suffixes=(".node-name-map", ".map"))
 def write(fabric: Fabric) -> str:
-    """A node-name-map of every node's label.
+    """Node-name-map with the labels of all nodes.
 
     Raises
     ------
     NotApplicable
-        When a label has a quote or an unprintable character, or is empty.
+        If a label has a quote or an unprintable character, is blank at an end, or is empty.
     """
     lines = [f"# node-name-map of {one_line(fabric.name, 'the fabric name')}"]
     hashed = []
@@ -148,8 +148,8 @@ def write(fabric: Fabric) -> str:
         one_line(label, "the label")
         if '"' in label or label != label.strip() or not label:
             raise NotApplicable(
-                f"the label {label!r} has a quote or is blank at an end, and a node-name-map "
-                f"cannot hold it"
+                f"a node-name-map cannot hold the label {label!r}, which has a quote, is blank at "
+                f"an end or is empty"
             )
         if "#" in label:
             hashed.append(repr(label))
@@ -157,6 +157,6 @@ def write(fabric: Fabric) -> str:
     if hashed:
         warn(
             fabric.name,
-            f"{len(hashed)} labels have a #, at which infiniband-diags ends a name: {few(hashed)}",
+            f"{len(hashed)} labels have a #, where infiniband-diags ends a name: {few(hashed)}",
         )
     return "\n".join([*lines, ""])

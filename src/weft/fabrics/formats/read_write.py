@@ -1,4 +1,4 @@
-"""Reading a fabric from a file and writing one to a file, in any registered format."""
+"""Reading and writing of fabric files in any registered format."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read_file(
     path
         The file.
     format
-        Name of its format; left out, the contents tell.
+        Name of its format; by default detected from the contents.
     names
         A node-name-map file whose names become the labels.
     options
@@ -35,15 +35,15 @@ def read_file(
     Raises
     ------
     InputError
-        With file and line, when the file cannot be used.
+        If the file is invalid; the message names file and line.
     """
     named = None if format is None else reader[format]
     text = read_text(path)
     entry = named or _sniffed(text, path)
     bound = reader.bind(entry, options)
-    given = None if names is None else read_names(names)
+    name_map = None if names is None else read_names(names)
     fabric: Fabric = entry.function(text=text, file=source_name(path), **bound)
-    return fabric if given is None else with_names(fabric, given, str(names))
+    return fabric if name_map is None else with_names(fabric, name_map, str(names))
 
 
 def _sniffed(text: str, path: str | Path) -> Entry:
@@ -56,38 +56,38 @@ def _sniffed(text: str, path: str | Path) -> Entry:
     known = ", ".join(reader.names())
     if fitting:
         could_be = " or ".join(entry.name for entry in fitting)
-        raise InputError(f"could be {could_be}; name the format", file=path)
+        raise InputError(f"could be {could_be}; specify the format", file=path)
     try:
         parse_names(text, str(path))
     except InputError:
         raise InputError(
-            f"is in no format that weft can read; it reads {known}", file=path
+            f"is not in a format that weft reads; formats are {known}", file=path
         ) from None
-    raise InputError("is a node-name-map, which names the nodes of a fabric in a file", file=path)
+    raise InputError("is a node-name-map; expected a file that describes a fabric", file=path)
 
 
 def write_fabric(
     fabric: Fabric, path: str | Path, format: str | None = None, **options: Any
 ) -> None:
-    """Write a fabric to a file, which is complete or not there at all.
+    """Write a fabric to a file, which is either complete or not created.
 
     Parameters
     ----------
     fabric
-        What to write.
+        Fabric to write.
     path
-        The file; an old one is replaced once the new one is complete.
+        The file; an existing one is replaced once the new one is complete.
     format
-        Name of the format; left out, the end of the file name tells.
+        Name of the format; by default given by the end of the file name.
     options
         Options of the format.
 
     Raises
     ------
     InputError
-        When the format is not known, an option does not fit, or the file cannot be written.
+        If the format or an option is unknown or invalid, or the file cannot be written.
     NotApplicable
-        When the format cannot state something of the fabric.
+        If the format cannot hold the fabric.
     """
     entry = writer.of_file(path, format)
     text: str = entry.function(fabric=fabric, **writer.bind(entry, options))

@@ -1,9 +1,9 @@
-"""The records that ibnetdiscover writes and ibsim reads: their grammar, and writing them.
+"""The records that ibnetdiscover writes and ibsim reads: their grammar and their writer.
 
-The grammar is that of `out_switch_port`, `out_ca_port` and their neighbours in infiniband-diags'
-ibnetdiscover.c, and of `parse_netconf` in ibsim's sim_net.c. Descriptions stand between quotes
-unescaped, so the last quote that fits ends one. Quantifiers that could meet are possessive: no
-line takes more than linear time.
+The grammar is that of `out_switch_port`, `out_ca_port` and related functions in infiniband-diags'
+ibnetdiscover.c, and of `parse_netconf` in ibsim's sim_net.c. Quotes in descriptions are not
+escaped, so a description ends at the last quote that the grammar allows. Adjacent quantifiers are
+possessive, so that matching a line takes linear time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PORT = re.compile(
     re.ASCII,
 )
 #: ``lid 4 lmc 0 "peer's description" lid 9 4xQDR``; a switch leaves out the first LID, and -f adds
-#: what the rate stands for.
+#: speed and width.
 PORT_COMMENT = re.compile(
     r"(?:lid (?P<lid>\d{1,5}) lmc (?P<lmc>\d{1,2}) )?"
     r'"(?P<description>.*)" lid (?P<peer_lid>\d{1,5})'
@@ -41,7 +41,7 @@ HEADER = re.compile(
     r"(?:#\s*+(?P<comment>.*))?",
     re.ASCII,
 )
-#: ``"description" enhanced port 0 lid 9 lmc 0``; adapters have the description only.
+#: ``"description" enhanced port 0 lid 9 lmc 0``; adapters have only the description.
 HEADER_COMMENT = re.compile(
     r'"(?P<description>.*)"(?: (?:enhanced|base) port 0)?'
     r"(?: lid (?P<lid>\d{1,5}))?(?: lmc (?P<lmc>\d{1,2}))?(?: \(scp\))?",
@@ -52,7 +52,7 @@ KEY = re.compile(
     r"(?P<key>vendid|devid|sysimgguid|switchguid|caguid|rtguid)=0x(?P<value>[0-9a-fA-F]{1,16})"
     r"(?:\((?P<port_guid>[0-9a-fA-F]{1,16})\))?\s*+(?:#.*)?"
 )
-#: What -g puts between records.
+#: Lines that -g adds between records.
 GROUPING = re.compile(
     r"Chassis \d+(?: \(guid 0x[0-9a-fA-F]{1,16}\))?|Non-Chassis Nodes|Hostname: .*"
 )
@@ -67,14 +67,14 @@ GUID_KEYS = {"Switch": "switchguid", "Ca": "caguid", "Hca": "caguid", "Rt": "rtg
 
 #: First words of the net files that weft writes.
 NET_FILE_MARK = "# ibsim net file"
-#: No line that either program writes comes near this.
+#: Longest line that is read; lines of both programs are much shorter.
 MAX_LINE = 2000
 
 _ANY_HEADER = re.compile(r'^(?:Switch|Ca|Hca|Rt)[ \t]+\d+[ \t]*"([^"\n]*)"', re.MULTILINE)
 
 
 def is_ibnetdiscover(text: str) -> bool:
-    """Whether a text is ibnetdiscover's: it says so, or makes every node's id from a GUID."""
+    """Return whether a text has ibnetdiscover's first comment, or only ids made from GUIDs."""
     if text.startswith(NET_FILE_MARK):
         return False
     ids = _ANY_HEADER.findall(text)
@@ -82,15 +82,15 @@ def is_ibnetdiscover(text: str) -> bool:
 
 
 def is_ibsim(text: str) -> bool:
-    """Whether a text has records that are not ibnetdiscover's."""
+    """Return whether a text has records that are not ibnetdiscover's."""
     return _ANY_HEADER.search(text) is not None and not is_ibnetdiscover(text)
 
 
 def kind_of(node_type: str, description: str, vendor_id: int, device_id: int) -> NodeKind:
-    """What a record's node is: adapters are hosts, but for SHARP's aggregation nodes.
+    """Return the kind of a record's node: adapters are hosts, except SHARP aggregation nodes.
 
-    Those answer as adapters on a port inside the switch; NVIDIA's call themselves "Mellanox
-    Technologies Aggregation Node" and have the device id 0xcf09.
+    Aggregation nodes are listed as adapters on a port inside the switch; NVIDIA's have the
+    description "Mellanox Technologies Aggregation Node" and the device id 0xcf09.
     """
     aggregates = description.endswith("Aggregation Node") or (vendor_id, device_id) == (
         0x2C9,
@@ -100,26 +100,26 @@ def kind_of(node_type: str, description: str, vendor_id: int, device_id: int) ->
 
 
 def lines_of(text: str) -> list[str]:
-    """Lines of a text without their ends and the white space before those."""
+    """Return the lines of a text without trailing white space."""
     return [line.rstrip() for line in text.split("\n")]
 
 
 def shown(line: str) -> str:
-    """A line as an error message quotes it."""
+    """Return a line quoted and shortened for an error message."""
     return repr(line if len(line) <= 80 else line[:77] + "...")
 
 
-#: Bytes of an InfiniBand node description.
+#: Length limit of an InfiniBand node description in bytes.
 MAX_DESCRIPTION = 64
 
 
 class RecordWriter:
-    """The lines of a file and what they are made from.
+    """Writer of the records of a fabric as lines of a file.
 
     Parameters
     ----------
     fabric
-        What to write.
+        Fabric to write.
     target
         Name of the format, for messages.
 
@@ -128,8 +128,7 @@ class RecordWriter:
     types
         Record type of each node: Switch, Ca or Rt.
     ids
-        What each node is called in the file; at first the id that ibnetdiscover makes from its
-        GUID.
+        Id of each node in the file; by default the one that ibnetdiscover makes from its GUID.
     descriptions
         Description of each node.
     guids
@@ -138,7 +137,7 @@ class RecordWriter:
     Raises
     ------
     NotApplicable
-        When the format cannot state something of the fabric.
+        If the format cannot hold the fabric.
     """
 
     def __init__(self, fabric: Fabric, target: str):
@@ -154,8 +153,7 @@ class RecordWriter:
             guid_id(kind, guid, router=node_type == "Rt")
             for kind, guid, node_type in zip(kinds, node_guids, self.types, strict=True)
         ]
-        #: What a line may say of the node at the other end: `=` would make ibsim look for an
-        #: option.
+        #: Descriptions for lines of the other end of a cable: ibsim parses `=` there as an option.
         self._mentions = [text.replace("=", ":") for text in self.descriptions]
         self.guids: dict[tuple[int, int], int] = {}
         slot_guid = fabric.port_guid.tolist()
@@ -182,32 +180,32 @@ class RecordWriter:
     def _check(self) -> None:
         fabric = self.fabric
         if not fabric.num_nodes:
-            raise NotApplicable(f"{fabric.name} has no node to write")
+            raise NotApplicable(f"{fabric.name} has no nodes")
         for node in np.flatnonzero(fabric.num_ports > MAX_PORTS)[:1]:
             raise NotApplicable(
-                f"{fabric.node_names[node]} has {fabric.num_ports[node]} ports, and {self.target} "
-                f"numbers at most {MAX_PORTS}"
+                f"{fabric.node_names[node]} has {fabric.num_ports[node]} ports, but {self.target} "
+                f"allows at most {MAX_PORTS}"
             )
         code = fabric.cable_rate_code
         named = np.array([0.0, *(rate_gbps(known) for known in range(1, len(RATE_NAMES)))])
         for cable in np.flatnonzero((code == 0) | (named[code] != fabric.cable_rate_gbps))[:1]:
             raise NotApplicable(
                 f"{fabric.cable_name(int(cable))} runs at {fabric.cable_rate_gbps[cable]:g} Gb/s, "
-                f"for which InfiniBand has no name to write"
+                f"a rate that has no InfiniBand name"
             )
         for node, text in enumerate(fabric.descriptions):
             one_line(text, f"the description of {fabric.node_names[node]!r},")
             if len(text.encode()) > MAX_DESCRIPTION:
                 raise NotApplicable(
                     f"the description of {fabric.node_names[node]!r} has {len(text.encode())} "
-                    f"bytes, and InfiniBand's node descriptions have at most {MAX_DESCRIPTION}"
+                    f"bytes; InfiniBand allows at most {MAX_DESCRIPTION}"
                 )
         forwarding = int(np.count_nonzero(fabric.forwards)) - fabric.num_switches
         if forwarding:
             warn(
                 fabric.name,
-                f"{forwarding} hosts that forward are written as adapters that do not; "
-                f"{self.target} has no word for it",
+                f"{forwarding} hosts that forward are written as adapters that do not, because "
+                f"{self.target} cannot mark them",
             )
 
     def _type(self, node: int) -> str:
@@ -215,21 +213,21 @@ class RecordWriter:
         kind = fabric.node_kind[node]
         if kind == NodeKind.SWITCH:
             return "Switch"
-        said = kind_of(
+        read_as = kind_of(
             "Ca",
             fabric.descriptions[node],
             int(fabric.vendor_id[node]),
             int(fabric.device_id[node]),
         )
-        if kind == NodeKind.HOST and said != NodeKind.HOST:
+        if kind == NodeKind.HOST and read_as != NodeKind.HOST:
             raise NotApplicable(
-                f"host {fabric.node_names[node]!r} describes itself as an aggregation node, and "
-                f"would be taken for one"
+                f"host {fabric.node_names[node]!r} has the description or device id of an "
+                f"aggregation node and would be read as one"
             )
-        return "Ca" if said == kind else "Rt"
+        return "Ca" if read_as == kind else "Rt"
 
     def record(self, node: int) -> None:
-        """Add a node's head and its port lines."""
+        """Add the header and the port lines of a node."""
         switch = self._kinds[node] == NodeKind.SWITCH
         ports = self._base[node + 1] - self._base[node]
         head = f'{self.types[node]}\t{ports} "{self.ids[node]}"\t\t# "{self.descriptions[node]}"'
@@ -261,5 +259,5 @@ class RecordWriter:
         )
 
     def text(self) -> str:
-        """The file."""
+        """Return the contents of the file."""
         return "\n".join([*self.lines, ""])

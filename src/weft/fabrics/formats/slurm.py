@@ -1,10 +1,10 @@
-"""Slurm's ``topology.conf`` for its topology/tree plugin, written only.
+"""Writer of Slurm's ``topology.conf`` for its topology/tree plugin.
 
-The plugin wants a tree: a leaf switch lists nodes (``Nodes=``), any other switch lists switches
-(``Switches=``), no line lists both, and a loop of switches stops the controller. It compares the
-distance of every two lines in the cube of their number, so lines that add nothing cost. A fabric is
-seldom a tree; what is written is the tree of its *blocks*: the sets of leaf switches that hang
-under one switch. Switches over the same leaves are one line.
+The plugin requires a tree: a leaf switch lists nodes (``Nodes=``), any other switch lists switches
+(``Switches=``), no line lists both, and a loop of switches stops the controller. Its time is cubic
+in the number of lines, so redundant lines are left out. A fabric is seldom a tree; the file is the
+tree of its *blocks*: the sets of leaf switches below a switch. Switches above the same leaves are
+one line.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]*")
 
 @dataclass
 class _Block:
-    """A set of leaf switches that one line stands for."""
+    """The set of leaf switches, as bits, that one line represents."""
 
     leaves: int
     switches: list[str]
@@ -43,30 +43,30 @@ class _Block:
 
 @writer("slurm", suffixes=("topology.conf",))
 def write(fabric: Fabric, *, root: str = "fabric") -> str:
-    """Slurm ``topology.conf``: leaf switches with their nodes, and the tree of switches over them.
+    """Slurm ``topology.conf``: leaf switches with their nodes, and the tree of switches above them.
 
     A host is listed under the switch of its first cabled port. A switch's tier is its distance from
-    the nearest leaf, and the switches of the tier below that it is cabled to are its children;
-    cables between switches of one tier have no place in a tree and are left out. Switches over the
-    same leaves are one line, which names the others in a comment. Of two switches whose leaves
-    overlap only in part, the later one is left out. Where the tree then has several tops that
-    cables join, a line called `root` spans them, without which Slurm would run no job across.
-    Everything left out is counted in a `FormatWarning`.
+    the nearest leaf, and its children are the switches of the tier below that it is cabled to;
+    cables between switches of one tier are left out. Switches above the same leaves are one line,
+    after a comment that names the others. Of two switches whose leaves overlap only in part, the
+    later one is left out. If the tree has several tops in one connected component, a line named
+    `root` spans them, without which Slurm runs no job across them. A `FormatWarning` counts what is
+    left out.
 
     Parameters
     ----------
     fabric
-        What to write.
+        Fabric to write.
     root
-        Name of the spanning line; with a number behind it when the fabric is in pieces.
+        Name of the spanning line, followed by a number if several components need one.
 
     Raises
     ------
     NotApplicable
-        When no host is cabled to a switch, or two nodes would go by one name.
+        If no host is cabled to a switch, or two nodes would have the same name.
     """
     if not _NAME.fullmatch(root):
-        raise InputError(f"slurm: root {root!r} is no name that Slurm takes")
+        raise InputError(f"slurm: root {root!r} is not a name that Slurm accepts")
     return _Tree(fabric, root).text()
 
 
@@ -91,7 +91,7 @@ class _Tree:
             fits = _NAME.fullmatch(label) and len(label) <= MAX_NAME
             names.append(label if fits else guid_id(NodeKind.SWITCH, int(fabric.node_guid[node])))
         if len(set(names)) < len(names):
-            raise NotApplicable("a switch is called by the GUID of another")
+            raise NotApplicable("the name of a switch equals the id made from the GUID of another")
         return names
 
     def _host_name(self, node: int) -> str:
@@ -101,7 +101,7 @@ class _Tree:
         return guid_id(NodeKind.HOST, int(self.fabric.node_guid[node]))
 
     def _nodes_of_leaves(self) -> dict[int, list[str]]:
-        """Leaf switch -> names of the hosts whose first cable leads to it."""
+        """Return leaf switch -> names of the hosts whose first cable leads to it."""
         fabric = self.fabric
         to_switch = np.flatnonzero(fabric.link_kind == LinkKind.HOST_SWITCH)
         order = to_switch[
@@ -130,13 +130,13 @@ class _Tree:
         loose = [node for node in fabric.host_nodes.tolist() if not cabled[node]]
         if loose:
             self.left_out.append(
-                f"{len(loose)} hosts that are cabled to no switch: "
+                f"{len(loose)} hosts that are not cabled to a switch: "
                 + few([fabric.node_names[node] for node in loose])
             )
         return under
 
     def _blocks(self) -> list[_Block]:
-        """Every distinct set of two leaves or more under a switch, as bits, smallest first."""
+        """Return a block per distinct set of two or more leaves below a switch, smallest first."""
         fabric, tier = self.fabric, self.tier
         covers = {int(leaf): 1 << bit for bit, leaf in enumerate(self.leaves)}
         switch = tier[: fabric.num_switches]
@@ -154,10 +154,10 @@ class _Tree:
         apart = np.flatnonzero(switch < 0)
         if len(apart):
             self.left_out.append(
-                f"{len(apart)} switches that no switch cable joins to a leaf: "
+                f"{len(apart)} switches that are not connected to a leaf: "
                 + few([self.switch_names[node] for node in apart.tolist()])
             )
-        found: dict[int, _Block] = {}
+        blocks: dict[int, _Block] = {}
         single = []
         for node in np.lexsort((np.arange(len(switch)), switch)).tolist():
             if switch[node] < 2:
@@ -165,14 +165,14 @@ class _Tree:
             if covers[node].bit_count() < 2:
                 single.append(self.switch_names[node])
                 continue
-            block = found.setdefault(covers[node], _Block(covers[node], []))
+            block = blocks.setdefault(covers[node], _Block(covers[node], []))
             block.switches.append(self.switch_names[node])
         if single:
-            self.left_out.append(f"{len(single)} switches over one leaf only: {few(single)}")
-        return self._nested(sorted(found.values(), key=lambda block: block.leaves.bit_count()))
+            self.left_out.append(f"{len(single)} switches above only one leaf: {few(single)}")
+        return self._nested(sorted(blocks.values(), key=lambda block: block.leaves.bit_count()))
 
     def _nested(self, blocks: list[_Block]) -> list[_Block]:
-        """The blocks that contain each other or share nothing, and who is whose child.
+        """Set the children of blocks and return those that are pairwise nested or disjoint.
 
         The parent of a leaf or block is the smallest later block that contains it; a block that
         shares only some of another's leaves is dropped.
@@ -201,7 +201,7 @@ class _Tree:
         return kept
 
     def text(self) -> str:
-        """The file."""
+        """Return the contents of the file."""
         lines = [f"# topology.conf of {' '.join(self.fabric.name.split())}, by weft"]
         lines += [
             f"SwitchName={self.switch_names[leaf]} Nodes={compress(self.nodes[leaf])}"
@@ -210,47 +210,46 @@ class _Tree:
         for block in self.blocks:
             first, *others = block.switches
             if others:
-                lines.append(f"# {first} stands for {compress(others)} too")
+                lines.append(f"# {first} also represents {compress(others)}")
             lines.append(f"SwitchName={first} Switches={compress(block.children)}")
         lines += self._roots()
         if self.left_out:
             warn(
                 self.fabric.name,
-                "a tree has no place for all of it; topology.conf leaves out "
-                + "; ".join(self.left_out),
+                "the fabric is not a tree; topology.conf leaves out " + "; ".join(self.left_out),
             )
         return "\n".join([*lines, ""])
 
     def _roots(self) -> list[str]:
-        piece = _pieces(self.fabric)
+        component = _components(self.fabric)
         groups: dict[int, list[str]] = {}
         for top in self.tops:
-            groups.setdefault(int(piece[self.first_leaf[top]]), []).append(top)
+            groups.setdefault(int(component[self.first_leaf[top]]), []).append(top)
         spanning = [tops for tops in groups.values() if len(tops) > 1]
         lines = []
         for number, tops in enumerate(spanning):
             name = self.root if len(spanning) == 1 else f"{self.root}{number}"
             if name in self.switch_names:
-                raise NotApplicable(f"a switch is called {name!r}; choose another root")
+                raise NotApplicable(f"a switch is named {name!r}; choose another root")
             lines += [
-                f"# {name} is no switch: it spans what has no common switch above it",
+                f"# {name} is not a switch: it spans switches without a common switch above them",
                 f"SwitchName={name} Switches={compress(tops)}",
             ]
         return lines
 
 
 def _bits(number: int) -> list[int]:
-    """Places of the bits that are set."""
-    places = []
+    """Return the indices of the bits that are set."""
+    indices = []
     while number:
         low = number & -number
-        places.append(low.bit_length() - 1)
+        indices.append(low.bit_length() - 1)
         number ^= low
-    return places
+    return indices
 
 
-def _pieces(fabric: Fabric) -> NDArray[np.int32]:
-    """Connected piece of each node."""
+def _components(fabric: Fabric) -> NDArray[np.int32]:
+    """Return the connected component of each node."""
     shape = (fabric.num_nodes, fabric.num_nodes)
     ones = np.ones(fabric.num_links, dtype=np.int8)
     graph = coo_array((ones, (fabric.link_from, fabric.link_to)), shape=shape)

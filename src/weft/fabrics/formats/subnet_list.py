@@ -1,4 +1,4 @@
-"""The fabric as OpenSM dumps it, ``opensm-subnet.lst``: a line for each end of each cable."""
+"""Reader of OpenSM's dump of a fabric, ``opensm-subnet.lst``: one line per end of each cable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weft.fabrics.formats.labels import guid_id
 from weft.fabrics.formats.netlist import Netlist, NodeRecord, PortRecord
 from weft.fabrics.formats.records import kind_of
 
-#: One end. All numbers are hexadecimal, the port and the count of ports included.
+#: One end. All numbers are hexadecimal, including the port and the number of ports.
 _END = (
     r"\{ (SW|CA|Rt|RT|\*\*)[A-Z-]* Ports:([0-9A-F]{2}) SystemGUID:([0-9a-f]{16}) "
     r"NodeGUID:([0-9a-f]{16}) PortGUID:([0-9a-f]{16}) VenID:([0-9A-F]+) DevID:([0-9A-F]+) "
@@ -30,23 +30,23 @@ _TYPE = {"SW": "Switch", "CA": "Ca"}
 
 
 def is_subnet_list(text: str) -> bool:
-    """Whether a text looks like opensm-subnet.lst."""
+    """Return whether the first line of a text is one of opensm-subnet.lst."""
     return _LINE.match(text[: text.find("\n") + 1] or text) is not None
 
 
 @reader("opensm-subnet", suffixes=(".lst",), sniff=is_subnet_list)
 def read(text: str, file: str) -> Fabric:
-    """OpenSM's opensm-subnet.lst: the fabric that it saw, with its LIDs.
+    """OpenSM's opensm-subnet.lst: the fabric that it discovered, with its LIDs.
 
     Parameters
     ----------
     text, file
-        The contents of a file and its name.
+        Contents of the file and its name.
 
     Raises
     ------
     InputError
-        With file and line, when the file is none of OpenSM's or its lines contradict each other.
+        If a line is invalid or contradicts another; the message names file and line.
     """
     net = Netlist(file)
     number: dict[int, int] = {}
@@ -79,14 +79,14 @@ def read(text: str, file: str) -> Fabric:
 
 @dataclass(frozen=True)
 class Seen:
-    """What OpenSM saw in its last sweep.
+    """Ports and cables that OpenSM discovered in its last sweep.
 
     Parameters
     ----------
     lid
         Base LID by port GUID (port 0 of a switch, ports of adapters); 0 for none.
     cables
-        Port GUID and port number at this end and at the other, once for each direction.
+        Port GUID and port number at this end and at the other, once per direction.
     """
 
     lid: dict[int, int]
@@ -94,12 +94,12 @@ class Seen:
 
 
 def read_seen(path: Path) -> Seen:
-    """Ports, LIDs and cables of ``opensm-subnet.lst``, by port GUID.
+    """Return ports, LIDs and cables of ``opensm-subnet.lst``, by port GUID.
 
     Raises
     ------
     InputError
-        With file and line, when the file is none of OpenSM's.
+        If a line is invalid; the message names file and line.
     """
     seen = Seen({}, set())
     for _, near, far, _, state, _ in _ends(read_text(path), str(path)):
@@ -114,14 +114,14 @@ _End = tuple[str, ...]
 
 
 def _ends(text: str, file: str) -> Iterator[tuple[int, _End, _End, str, str, str]]:
-    """Each line's number, both ends, width, state and speed."""
+    """Iterate over line number, both ends, width, state and speed of each line."""
     for line, cable in enumerate(text.splitlines(), 1):
         if not cable.strip():
             continue
         match = _LINE.fullmatch(cable)
         if match is None:
             raise InputError(
-                "expected both ends of a cable as OpenSM's opensm-subnet.lst has them", file=file,
+                "expected both ends of a cable as in OpenSM's opensm-subnet.lst", file=file,
                 line=line,
             )  # fmt: skip
         fields = match.groups()

@@ -1,4 +1,4 @@
-"""How far each switch is from the hosts, where nothing says which tier it is in."""
+"""Tiers of switches by their distance from the hosts, for fabrics without tree levels."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from weft.fabrics import Fabric, NodeKind
 
 
 def tiers(fabric: Fabric, leaves: NDArray[np.integer] | None = None) -> NDArray[np.int32]:
-    """Tier of each node: hosts 0, leaf switches 1, a switch over those 2, and so on.
+    """Return the tier of each node: hosts 0, leaf switches 1, switches above them 2, and so on.
 
     Parameters
     ----------
     fabric
         Any fabric.
     leaves
-        Switches of tier 1; left out, those that a host is cabled to.
+        Switches of tier 1; by default those that a host is cabled to.
 
     Returns
     -------
     int32 [nodes]
-        -1 for a switch that no switch cables lead to from a leaf, and for auxiliary adapters.
+        -1 for a switch that is not connected to a leaf via switches, and for auxiliary adapters.
     """
     tier = np.full(fabric.num_nodes, -1, dtype=np.int32)
     tier[fabric.node_kind == NodeKind.HOST] = 0
