@@ -1,4 +1,4 @@
-"""An upper bound on the bisection of any fabric: the best balanced cut found."""
+"""An upper bound on the bisection of any fabric, from a heuristic search for balanced cuts."""
 
 from __future__ import annotations
 
@@ -13,52 +13,52 @@ from scipy.sparse.linalg import ArpackError, eigsh
 
 from weft.fabrics import Fabric, NodeKind
 
-#: Cuts that local search starts from: the best of all that were tried.
+#: Number of initial cuts, the best of all, that local search refines.
 REFINED = 3
-#: Eigenvectors, and balls around random nodes, whose orders of the hosts are tried.
+#: Number of eigenvectors and of breadth-first searches whose orders of the hosts are tried.
 EIGENVECTORS = 3
 BALLS = 3
-#: Passes of local search, and the moves without a better cut after which a pass ends.
+#: Limit on passes of local search, and on consecutive moves of a pass without a better cut.
 PASSES = 20
 PATIENCE = 200
-#: Nodes up to which eigenvectors are computed densely.
+#: Largest number of vertices for which eigenvectors are computed densely.
 DENSE = 400
-#: Cost of a division of the nodes that no choice of hosts can balance.
+#: Cost of a division that no choice of loose hosts can balance.
 IMPOSSIBLE = np.iinfo(np.int64).max
 
 
 def bisection_upper_bound(fabric: Fabric, seed: int = 0) -> int:
-    """Fewest cables, host cables included, found to part the hosts in two halves.
+    """Return the size of the smallest cut found between two halves of the hosts.
 
-    The result is the size of a real cut, and so never below the bisection. Halves differ by one
-    host when the number of hosts is odd.
+    The result is a number of cables, host cables included. It is the size of an actual cut, so
+    never below the bisection. Halves differ by one host if the number of hosts is odd.
 
     Parameters
     ----------
     fabric
-        Any fabric; hosts without a cable belong to either half.
+        Any fabric; hosts without a cable may be in either half.
     seed
-        Of the random starts; equal seeds give equal results.
+        Seed of the random starts; equal seeds give equal results.
 
     Notes
     -----
     Hosts are halved in the order of their numbers, of each coordinate, of the first eigenvectors
     of the Laplacian and of the distance from random nodes. For a given halving a minimum cut
-    divides the switches best. The best of these cuts are then refined by moving one node at a
-    time, the best move first even when it makes the cut worse, and going back to the best cut of
-    the pass (Fiduccia and Mattheyses 1982).
+    divides the switches optimally. The best of these cuts are then refined in passes: move one
+    vertex at a time, the best move first even if it makes the cut worse, then return to the best
+    cut of the pass (Fiduccia and Mattheyses 1982).
     """
     hosts = fabric.num_hosts
     if hosts < 2:
         return 0
-    # To unplug one half of the hosts altogether is a cut as well.
+    # Cutting all cables of one half of the hosts is a balanced cut too.
     cables = np.bincount(fabric.link_from, minlength=fabric.num_nodes)[fabric.host_nodes]
     best = int(np.sort(cables)[: hosts // 2].sum())
     graph = _Graph.of(fabric)
     if not graph.size:
         return best
-    found = {graph.minimum_cut(order) for order in _orders(fabric, graph, seed)}
-    for value, start in sorted(found)[:REFINED]:
+    cuts = {graph.minimum_cut(order) for order in _orders(fabric, graph, seed)}
+    for value, start in sorted(cuts)[:REFINED]:
         side = _refine(graph, np.frombuffer(start, dtype=bool).copy())
         best = min(best, value, graph.cost(side))
     return best
@@ -66,21 +66,22 @@ def bisection_upper_bound(fabric: Fabric, seed: int = 0) -> int:
 
 @dataclass(frozen=True)
 class _Graph:
-    """What a cut divides: forwarding nodes, and the hosts that have not just one cable to those.
+    """The graph that a cut divides: its vertices are forwarding nodes and hosts that are not loose.
 
-    A host with one cable to a forwarding node is *loose*: it stands on its node's side, or its
-    cable is cut. The other hosts are vertices of their own.
+    A host whose only cable leads to a forwarding node is *loose*: it is on that node's side, or its
+    cable is cut.
 
     Parameters
     ----------
     cables
         int32 [size, size], symmetric: parallel cables between two vertices.
     loose, fixed
-        int64 [size]: loose hosts of the vertex; 1 where the vertex is itself a host, else 0.
+        int64 [size]: number of loose hosts of the vertex; 1 where the vertex is a host, else 0.
     idle
-        Hosts without any cable.
+        Number of hosts without a cable.
     host_vertex, host_loose
-        int64 and bool [hosts]: vertex that a host is or hangs from, -1 for none; whether it hangs.
+        int64 and bool [hosts]: vertex that a host is or is attached to, -1 for none; whether it is
+        loose.
     """
 
     cables: csr_array
@@ -92,7 +93,7 @@ class _Graph:
 
     @property
     def size(self) -> int:
-        """Vertices."""
+        """Number of vertices."""
         return len(self.loose)
 
     @property
@@ -105,23 +106,23 @@ class _Graph:
         aside = fabric.node_kind == NodeKind.AUXILIARY
         used = ~(aside[tail] | aside[head])
         degree = np.bincount(tail[used], minlength=fabric.num_nodes)
-        hanging = (fabric.node_kind == NodeKind.HOST) & ~fabric.forwards & (degree == 1)
-        # Of two hosts joined by a cable neither is loose.
-        hanging[tail[used & ~fabric.forwards[head]]] = False
+        dangling = (fabric.node_kind == NodeKind.HOST) & ~fabric.forwards & (degree == 1)
+        # Neither of two hosts joined by a cable is loose.
+        dangling[tail[used & ~fabric.forwards[head]]] = False
         vertex = np.full(fabric.num_nodes, -1, dtype=np.int64)
-        nodes = np.flatnonzero(~aside & ~hanging & ((degree > 0) | fabric.forwards))
+        nodes = np.flatnonzero(~aside & ~dangling & ((degree > 0) | fabric.forwards))
         vertex[nodes] = np.arange(len(nodes))
 
         size = len(nodes)
-        between = used & ~hanging[tail] & ~hanging[head]
+        between = used & ~dangling[tail] & ~dangling[head]
         ones = np.ones(int(between.sum()), dtype=np.int32)
         ends = (vertex[tail[between]], vertex[head[between]])
         cables = csr_array(coo_array((ones, ends), shape=(size, size)))
         cables.sum_duplicates()
-        below = used & hanging[tail]
+        below = used & dangling[tail]
         vertex[tail[below]] = vertex[head[below]]
         hosts = fabric.host_nodes
-        host_vertex, host_loose = vertex[hosts], hanging[hosts]
+        host_vertex, host_loose = vertex[hosts], dangling[hosts]
         own = host_vertex[~host_loose & (host_vertex >= 0)]
         return cls(
             cables=cables,
@@ -133,12 +134,12 @@ class _Graph:
         )
 
     def minimum_cut(self, order: NDArray[np.int64]) -> tuple[int, bytes]:
-        """Smallest cut between the first half of the hosts in an order and the rest.
+        """Return a minimum cut between the first half of the hosts in an order and the rest.
 
         Returns
         -------
         value, side
-            Cables; bool [size] as bytes: the vertices on the side of the first half.
+            Number of cables; bool [size] as bytes: the vertices on the side of the first half.
         """
         half = self.num_hosts // 2
         source, sink = self.size, self.size + 1
@@ -147,7 +148,7 @@ class _Graph:
             chosen = part[self.host_vertex[part] >= 0]
             at, loose = self.host_vertex[chosen], self.host_loose[chosen]
             pull = np.bincount(at[loose], minlength=self.size)
-            # More than all its cables, so that a host stays on its side.
+            # More than all its cables, so that a host vertex stays on its side.
             pull[at[~loose]] += 1 + np.asarray(self.cables.sum(axis=1))[at[~loose]]
             pulled = np.flatnonzero(pull)
             ends = (np.full(len(pulled), end), pulled)
@@ -168,12 +169,15 @@ class _Graph:
         return int(result.flow_value), side.tobytes()
 
     def cut(self, side: NDArray[np.bool_]) -> int:
-        """Cables between the vertices on the two sides."""
+        """Return the number of cables between the vertices on the two sides."""
         inside = self.cables.tocoo()
         return int(inside.data[side[inside.row] & ~side[inside.col]].sum())
 
     def misplaced(self, count: int, loose: int) -> int:
-        """Loose hosts to unplug for halves, with that many hosts, and loose ones, on one side."""
+        """Return the number of loose hosts to cut off for equal halves.
+
+        One side has `count` hosts, `loose` of them loose.
+        """
         half = self.num_hosts // 2
         out = max(0, count - (self.num_hosts - half))
         into = max(0, half - self.idle - count)
@@ -181,14 +185,14 @@ class _Graph:
         return out + into if out <= loose and into <= there else IMPOSSIBLE
 
     def cost(self, side: NDArray[np.bool_]) -> int:
-        """Cables that a division of the vertices cuts, with the best choice of loose hosts."""
+        """Return the cables cut by a division of the vertices with the best choice of hosts."""
         loose = int(self.loose[side].sum())
         misplaced = self.misplaced(loose + int(self.fixed[side].sum()), loose)
         return misplaced if misplaced == IMPOSSIBLE else self.cut(side) + misplaced
 
 
 def _orders(fabric: Fabric, graph: _Graph, seed: int) -> Iterator[NDArray[np.int64]]:
-    """Orders of the hosts, whose first half is to be parted from the second."""
+    """Iterate over orders of the hosts, whose first half is to be cut from the second."""
     yield np.arange(graph.num_hosts)
     for column in fabric.coordinates[fabric.host_nodes].T:
         if (column != column[:1]).any():
@@ -199,7 +203,7 @@ def _orders(fabric: Fabric, graph: _Graph, seed: int) -> Iterator[NDArray[np.int
 
 
 def _eigenvectors(graph: _Graph, random: np.random.Generator) -> list[NDArray[np.float64]]:
-    """The smoothest ways to spread the vertices along a line, after the constant one."""
+    """Return the first eigenvectors of the normalised Laplacian after the constant one."""
     degree = np.asarray(graph.cables.sum(axis=1), dtype=np.float64)
     scale = 1 / np.sqrt(np.maximum(degree, 1))
     inside = graph.cables.tocoo()
@@ -215,24 +219,24 @@ def _eigenvectors(graph: _Graph, random: np.random.Generator) -> list[NDArray[np
         try:
             vectors = eigsh(matrix, k=wanted, which="LA", v0=start, tol=1e-3, maxiter=300)[1]
         except ArpackError:
-            return []  # no convergence, as on very long rings, or no cables at all
+            return []  # no convergence, as on very long rings, or no cables
         vectors = vectors[:, ::-1][:, 1:]
     return [np.round(vector * scale, 9) for vector in vectors.T]
 
 
 def _balls(graph: _Graph, random: np.random.Generator) -> list[NDArray[np.float64]]:
-    """Places of the vertices in searches, breadth first, from random ones."""
-    found = []
+    """Return the positions of the vertices in breadth-first searches from random vertices."""
+    positions = []
     for start in random.integers(graph.size, size=BALLS):
         reached = breadth_first_order(graph.cables, start, return_predecessors=False)
-        place = np.full(graph.size, float(graph.size))
-        place[reached] = np.arange(len(reached))
-        found.append(place)
-    return found
+        position = np.full(graph.size, float(graph.size))
+        position[reached] = np.arange(len(reached))
+        positions.append(position)
+    return positions
 
 
 def _refine(graph: _Graph, side: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Improve a division of the vertices by moving one at a time, in passes."""
+    """Improve a division of the vertices in passes of single moves, in place."""
     best = graph.cost(side)
     for _ in range(PASSES):
         moves, cost = _pass(graph, side)
@@ -244,19 +248,19 @@ def _refine(graph: _Graph, side: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _pass(graph: _Graph, side: NDArray[np.bool_]) -> tuple[list[int], int]:
-    """Move every vertex at most once, always the best one left.
+    """Move each vertex at most once, the best remaining one first.
 
     Returns
     -------
     moves, cost
-        The moves up to the best division on the way, and its cost.
+        The moves up to the best division of the pass, and its cost.
     """
     offset, neighbour, cables = graph.cables.indptr, graph.cables.indices, graph.cables.data
     weight = graph.loose + graph.fixed
     half = graph.num_hosts // 2
     low, high = half - graph.idle, graph.num_hosts - half
-    # A loose host out of place costs its cable; a host that is a vertex must be in place, so
-    # that moves away from balance are worth as much as the cables they could save.
+    # Price of a host beyond balance: a loose host can be cut off at the cost of its one cable; a
+    # host vertex cannot, so the price is the largest number of neighbours of a host vertex.
     price = int(np.diff(offset)[graph.fixed > 0].max(initial=0)) or 1
 
     side = side.copy()
@@ -266,7 +270,7 @@ def _pass(graph: _Graph, side: NDArray[np.bool_]) -> tuple[list[int], int]:
     cut, count, loose = graph.cut(side), int(weight[side].sum()), int(graph.loose[side].sum())
     free = np.ones(graph.size, dtype=bool)
     moves: list[int] = []
-    best, best_place = IMPOSSIBLE, 0
+    best, best_length = IMPOSSIBLE, 0
     for _ in range(graph.size):
         after = np.where(side, count - weight, count + weight)
         off = np.maximum(np.maximum(after - high, low - after), 0)
@@ -284,7 +288,7 @@ def _pass(graph: _Graph, side: NDArray[np.bool_]) -> tuple[list[int], int]:
         moves.append(vertex)
         misplaced = graph.misplaced(count, loose)
         if misplaced != IMPOSSIBLE and cut + misplaced < best:
-            best, best_place = cut + misplaced, len(moves)
-        if len(moves) - best_place > PATIENCE:
+            best, best_length = cut + misplaced, len(moves)
+        if len(moves) - best_length > PATIENCE:
             break
-    return moves[:best_place], best
+    return moves[:best_length], best

@@ -1,4 +1,4 @@
-"""Dragonflies: groups of switches, and cables that join every group with every other."""
+"""Dragonflies: groups of switches that are fully connected to each other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Arrangement = Literal["absolute", "palmtree"]
 
 
 def _rounds(groups: int, ends: int) -> int:
-    """Cables between any two groups that have `ends` global ports each."""
+    """Return the number of cables between two groups that have `ends` global ports each."""
     return ends // (groups - 1) if groups > 1 else 0
 
 
@@ -24,7 +24,7 @@ def _group_check(g: int | None, ends: int, formula: str) -> int:
     at_least(1, g=groups)
     need(
         groups <= ends + 1,
-        f"g must be at most {formula} + 1 = {ends + 1}, so that a group reaches every other one, "
+        f"g must be at most {formula} + 1 = {ends + 1}, so that all groups can be connected, "
         f"not {groups}",
     )
     return groups
@@ -33,12 +33,12 @@ def _group_check(g: int | None, ends: int, formula: str) -> int:
 def global_ends(
     groups: int, ends: int, arrangement: Arrangement
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Which global ports of which groups are cabled together.
+    """Return the groups and global ports that each global cable connects.
 
     The ports of a group are numbered 0 to ends - 1, switch by switch, and used in rounds of
-    groups - 1. In the *absolute* arrangement port j of a round leads to group j, or j + 1 from
-    group j on. In the *palmtree* arrangement port j of group i leads to group i - j - 1, modulo
-    the groups. Ports left over by the last full round stay empty.
+    groups - 1. In the *absolute* arrangement port j of a round leads from group i to group j, or
+    to j + 1 if j >= i. In the *palmtree* arrangement it leads to group i - j - 1, modulo the number
+    of groups. Ports after the last full round stay empty.
 
     Returns
     -------
@@ -72,9 +72,9 @@ def _dragonfly_counts(
     groups = _group_check(g, a * h, "a·h")
     rounds = _rounds(groups, a * h)
     between = groups * (groups - 1) // 2 * rounds
-    # Besides l-g-l a pair may have a g-g path over a third group, of which a switch has at most
-    # h (h - 1); when it has more switches than that behind other switches' global cables, or only
-    # one group is there, the diameter is sure.
+    # A pair of switches may have, besides local-global-local, a path global-global via a third
+    # group, but a switch reaches at most h (h - 1) others that way. With one group, or more
+    # switches than that in groups without a global cable to the switch, the diameter is certain.
     diameter = None
     if groups == 1:
         diameter = 3 if a > 1 else 2
@@ -112,44 +112,44 @@ def dragonfly(
     arrangement: Arrangement = "absolute",
     cables: int = 1,
 ) -> FabricBuilder:
-    """Dragonfly: g groups of a switches, all to all within a group and between the groups.
+    """Dragonfly: g groups of a switches, fully connected within a group and between the groups.
 
-    Any two groups are joined by ah / (g - 1) cables, rounded down; ports that this leaves over
-    stay empty. Switch ``s{group}.{switch}`` and its hosts have the coordinates (group, switch).
+    Any two groups are connected by ah / (g - 1) cables, rounded down; the remaining ports stay
+    empty. Switch ``s{group}.{switch}`` and its hosts have the coordinates (group, switch).
     Ports 1 to p lead to the hosts, the next a - 1 (times `cables`) to the others of the group in
     their order, the last h are global: port t of switch r is number r h + t of its group.
 
     Parameters
     ----------
     p
-        Hosts of each switch.
+        Number of hosts of each switch.
     a
-        Switches of each group.
+        Number of switches of each group.
     h
-        Global ports of each switch.
+        Number of global ports of each switch.
     g
-        Groups, at most and by default a h + 1.
+        Number of groups, at most and by default a h + 1.
     arrangement
-        Which global port leads to which group. ``absolute``: port j of group i to group j, or
-        j + 1 when j >= i. ``palmtree``: to group i - j - 1, modulo g.
+        Assignment of global ports to groups. ``absolute``: port j of group i leads to group j, or
+        j + 1 if j >= i. ``palmtree``: to group i - j - 1, modulo g.
     cables
-        Parallel cables of each pair in a group; global ones follow from h.
+        Number of parallel cables of each pair in a group; that of global cables follows from h.
 
     Raises
     ------
     InputError
-        When a value is below 1 or there are more groups than a group can reach.
+        If a value is below 1 or g is too large.
     """
     form = _dragonfly_counts(p, a, h, g, arrangement, cables)
     refuse_size(form)
     groups = form.switches // a
-    where = np.stack(np.divmod(np.arange(a * groups), a), axis=1)
+    coordinates = np.stack(np.divmod(np.arange(a * groups), a), axis=1)
     build = FabricBuilder("", dimensions=2)
-    names = labels("", *where.T)
+    names = labels("", *coordinates.T)
     switches = build.switches(
-        ["s" + name for name in names], ports=p + (a - 1) * cables + h, coordinates=where
+        ["s" + name for name in names], ports=p + (a - 1) * cables + h, coordinates=coordinates
     )
-    attach_hosts(build, switches, p, names=names, coordinates=where)
+    attach_hosts(build, switches, p, names=names, coordinates=coordinates)
     cliques(build, switches.reshape(groups, a), first_port=p + 1, cables=cables)
     _join_groups(build, switches.reshape(groups, a), h, p + (a - 1) * cables + 1, arrangement)
     return build
@@ -217,33 +217,33 @@ def megafly(
     arrangement: Arrangement = "absolute",
     cables: int = 1,
 ) -> FabricBuilder:
-    """Megafly, or Dragonfly+: a dragonfly whose groups are leaves under spines.
+    """Megafly, or Dragonfly+: a dragonfly whose groups are two-level trees of leaves and spines.
 
-    Hosts hang from leaves, every leaf of a group is joined to every spine of it, and spines have
+    Hosts are attached to leaves, each leaf is connected to each spine of its group, and spines have
     the global ports, arranged as in `dragonfly`. Leaf ``leaf{group}.{i}``, spine
     ``spine{group}.{i}`` and the hosts of a leaf have the coordinates (group, tier, i), with tier 0
     for leaves and hosts and 1 for spines. Leaf ports: hosts, then spines. Spine ports: leaves,
-    then global ones.
+    then global ports.
 
     Parameters
     ----------
     p
-        Hosts of each leaf.
+        Number of hosts of each leaf.
     leaves, spines
-        Switches of each tier in a group.
+        Number of switches of each tier in a group.
     h
-        Global ports of each spine.
+        Number of global ports of each spine.
     g
-        Groups, at most and by default spines times h plus 1.
+        Number of groups, at most and by default spines times h plus 1.
     arrangement
         As in `dragonfly`.
     cables
-        Parallel cables of each leaf and spine.
+        Number of parallel cables between a leaf and a spine.
 
     Raises
     ------
     InputError
-        When a value is below 1 or there are more groups than a group can reach.
+        If a value is below 1 or g is too large.
     """
     refuse_size(_megafly_counts(p, leaves, spines, h, g, arrangement, cables))
     groups = spines * h + 1 if g is None else g
@@ -253,11 +253,13 @@ def megafly(
         (("leaf", leaves, p + spines * cables), ("spine", spines, leaves * cables + h))
     ):
         group, number = np.divmod(np.arange(groups * size), size)
-        where = np.stack((group, np.full(len(group), tier), number), axis=1)
+        coordinates = np.stack((group, np.full(len(group), tier), number), axis=1)
         names = labels("", group, number)
-        nodes = build.switches([kind + name for name in names], ports=ports, coordinates=where)
+        nodes = build.switches(
+            [kind + name for name in names], ports=ports, coordinates=coordinates
+        )
         if tier == 0:
-            attach_hosts(build, nodes, p, names=names, coordinates=where)
+            attach_hosts(build, nodes, p, names=names, coordinates=coordinates)
         tiers.append(nodes.reshape(groups, size))
     low, high = tiers
     leaf, spine = (ends.reshape(-1) for ends in np.indices((leaves, spines)))

@@ -1,9 +1,9 @@
-"""The registry of topologies, and the one syntax in which all of them are asked for.
+"""The registry of topologies, and the syntax of their specs.
 
 A spec is ``family:arguments``. Arguments are key=value pairs separated by commas; a value may be
-a list (``m=6,6,6``) or dimensions (``4x4x4``). A family may also take its leading arguments by
-position, separated by semicolons: ``xgft:3;6,6,6;1,6,6`` is ``xgft:h=3,m=6,6,6,w=1,6,6``.
-Every family takes `rate` (all cables) and `host_rate` (cables to hosts) besides its own keys.
+a list (``m=6,6,6``) or dimensions (``4x4x4``). The leading arguments of a family may also be
+positional, separated by semicolons: ``xgft:3;6,6,6;1,6,6`` is ``xgft:h=3,m=6,6,6,w=1,6,6``.
+Every family has the keys `rate` (all cables) and `host_rate` (cables to hosts) besides its own.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ topology = Registry("topology", "weft.fabrics.topology", "weft.topologies")
 
 _COMMON = ("rate", "host_rate")
 
-#: Most nodes, and most cables, of a generated fabric: more would not fit a usual machine.
+#: Limit on the nodes, and on the cables, of a generated fabric, which must fit in memory.
 MOST = 20_000_000
 
 
 @dataclass(frozen=True)
 class ClosedForm:
-    """What the literature says of a topology, independent of how weft builds it.
+    """Properties of a topology from the literature, independent of how weft builds it.
 
     Parameters
     ----------
     hosts, switches, cables
         Counts; `cables` includes those to hosts.
     diameter
-        Most links on a shortest path between two hosts, cables to hosts included, or None.
+        Largest number of hops of a minimal path between two hosts, or None.
     bisection_cables
-        Fewest cables, those to hosts included, whose loss leaves no path between two halves of
-        the hosts (sizes one apart when their number is odd), or None where nobody has proved it.
+        Number of cables of the smallest cut between two halves of the hosts, cables to hosts
+        included (half sizes differ by one if the number of hosts is odd); None where not proven.
     radix
-        Ports of the largest switch, or None.
+        Number of ports of the largest switch, or None.
     source
-        Where the numbers come from.
+        Source of the numbers.
     """
 
     hosts: int
@@ -62,11 +62,11 @@ def build(spec: str) -> Fabric:
     Raises
     ------
     InputError
-        On an unknown family, a malformed spec or impossible parameters.
+        If the family is unknown, the spec is malformed or the parameters are impossible.
     """
-    entry, given = topology.parse(spec)
-    rates = {key: given.pop(key) for key in _COMMON if key in given}
-    bound = topology.bind(entry, given)
+    entry, arguments = topology.parse(spec)
+    rates = {key: arguments.pop(key) for key in _COMMON if key in arguments}
+    bound = topology.bind(entry, arguments)
     try:
         builder = entry.function(**bound)
     except InputError as error:
@@ -90,7 +90,7 @@ def _finish(
     for node in np.flatnonzero(parts.ports > MAX_PORTS)[:1]:
         raise InputError(
             f"{spec}: {parts.names[node]} would have {parts.ports[node]:,} ports; "
-            f"a node has at most {MAX_PORTS:,}"
+            f"expected at most {MAX_PORTS:,}"
         )
     if "rate" in rates:
         set_rate(parts, np.arange(len(parts.a_node)), rates["rate"])
@@ -101,26 +101,26 @@ def _finish(
 
 
 def format_spec(family: str, parameters: Mapping[str, Any]) -> str:
-    """Write a family and its parameters as the spec that asks for them.
+    """Return the spec of a family with parameters.
 
     Parameters
     ----------
     family
         Name of a topology.
     parameters
-        As `Fabric.parameters` has them; those equal to the default are left out.
+        Parameters as in `Fabric.parameters`; those equal to the default are left out.
 
     Returns
     -------
     str
-        ``family:key=value,…``, which `build` takes.
+        ``family:key=value,…``, for `build`.
     """
     usual = topology[family].complete({})
     return topology[family].text({k: v for k, v in parameters.items() if v != usual[k]})
 
 
 def closed_form(fabric: Fabric) -> ClosedForm | None:
-    """What the literature says of a generated fabric; None for one read from a file or altered."""
+    """Return the closed form of a generated fabric, or None if it was read or altered."""
     if not fabric.family:
         return None
     formula = topology[fabric.family].facts.get("closed_form")
@@ -137,7 +137,7 @@ def need(condition: bool | np.bool_, message: str) -> None:
     Raises
     ------
     InputError
-        With the message, when the condition does not hold.
+        With the message, if the condition is false.
     """
     if not condition:
         raise InputError(message)
@@ -149,7 +149,7 @@ def at_least(least: int, **values: int | Sequence[int]) -> None:
     Raises
     ------
     InputError
-        That names the parameter and its value.
+        If a value is out of range; the message names the parameter and its value.
     """
     for name, value in values.items():
         need(not isinstance(value, Sequence) or len(value) > 0, f"{name} must not be empty")
@@ -159,18 +159,18 @@ def at_least(least: int, **values: int | Sequence[int]) -> None:
 
 
 def refuse_size(form: ClosedForm) -> None:
-    """Refuse what has fewer than two hosts or would not fit in memory, before it is built.
+    """Refuse a fabric of fewer than two hosts or above the limit on its size, before it is built.
 
     Raises
     ------
     InputError
-        With the counts.
+        If it has fewer than two hosts, or more than `MOST` nodes or cables.
     """
-    need(form.hosts >= 2, "this would be one host; a fabric needs two or more")
+    need(form.hosts >= 2, "this fabric would have one host; expected two or more")
     need(
         max(form.hosts + form.switches, form.cables) <= MOST,
-        f"this would be {_count(form.hosts)} hosts, {_count(form.switches)} switches and "
-        f"{_count(form.cables)} cables; at most {MOST:,} nodes and as many cables are built",
+        f"this fabric would have {_count(form.hosts)} hosts, {_count(form.switches)} switches and "
+        f"{_count(form.cables)} cables; expected at most {MOST:,} nodes and {MOST:,} cables",
     )
 
 

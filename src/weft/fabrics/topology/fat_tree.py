@@ -1,4 +1,4 @@
-"""The fat trees of data centres: Al-Fares' three tiers, and leaves under spines."""
+"""Fat trees of data centres: the three-tier k-ary fat tree and leaf-spine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.fabrics.topology.xgft import halved, tree
 
 def _fat_tree_counts(k: int, hosts: int | None = None, cables: int = 1) -> ClosedForm:
     at_least(2, k=k)
-    need(k % 2 == 0, f"k must be even, since half the ports lead up, not {k}")
+    need(k % 2 == 0, f"k must be even, because half the ports lead up, not {k}")
     at_least(1, cables=cables, hosts=k // 2 if hosts is None else hosts)
     per_edge = k // 2 if hosts is None else hosts
     total = per_edge * k * k // 2
@@ -39,26 +39,26 @@ def _fat_tree_counts(k: int, hosts: int | None = None, cables: int = 1) -> Close
 def fat_tree(k: int, hosts: int | None = None, cables: int = 1) -> FabricBuilder:
     """Three-tier k-ary fat tree: k pods of k/2 edge and k/2 aggregation switches under a core.
 
-    Core switch i of group j, ``core{j}.{i}``, is joined to aggregation switch j of every pod,
-    ``agg{pod}.{j}``; that one to every edge switch of its pod, ``edge{pod}.{e}``. It is
+    Core switch i of group j, ``core{j}.{i}``, is connected to aggregation switch j of each pod,
+    ``agg{pod}.{j}``, which is connected to each edge switch of its pod, ``edge{pod}.{e}``. It is
     XGFT(3; k/2,k/2,k; 1,k/2,k/2), whose digits are the coordinates.
 
-    Ports come as in the paper: port i + 1 of a core switch leads to pod i; lower ports lead down
-    and the others up, both in the order of the switches they lead to.
+    Ports are numbered as in the paper: port i + 1 of a core switch leads to pod i; lower ports lead
+    down and the others up, both in the order of the switches they lead to.
 
     Parameters
     ----------
     k
-        Ports of a switch, even.
+        Number of ports of a switch, even.
     hosts
-        Hosts of each edge switch, else k/2.
+        Number of hosts of each edge switch, by default k/2.
     cables
-        Parallel cables between two switches.
+        Number of parallel cables between two switches.
 
     Raises
     ------
     InputError
-        When k is odd or below 2, or another value below 1.
+        If k is odd or below 2, or another value is below 1.
     """
     refuse_size(_fat_tree_counts(k, hosts, cables))
     half = k // 2
@@ -103,25 +103,25 @@ def _leaf_spine_counts(leaves: int, spines: int, hosts: int, cables: int = 1) ->
     closed_form=_leaf_spine_counts,
 )
 def leaf_spine(leaves: int, spines: int, hosts: int, cables: int = 1) -> FabricBuilder:
-    """Leaf switches, each joined to every spine switch: a folded Clos network of two tiers.
+    """Leaf switches, each connected to every spine switch: a folded Clos network of two tiers.
 
-    It is XGFT(2; hosts,leaves; 1,spines) with parallel cables, whose digits are the coordinates
-    and whose port order it has: a leaf's ports 1 to `hosts` lead to its hosts, the next ones to
-    spine 0, 1, … and again for each further parallel cable.
+    It is XGFT(2; hosts,leaves; 1,spines) with parallel cables, with the digits as coordinates and
+    the same port order: a leaf's ports 1 to `hosts` lead to its hosts, the next ones to spine 0,
+    1, …, repeated for each further parallel cable.
 
     Parameters
     ----------
     leaves, spines
-        Switches of each tier.
+        Number of switches of each tier.
     hosts
-        Hosts of each leaf.
+        Number of hosts of each leaf.
     cables
-        Parallel cables between a leaf and a spine.
+        Number of parallel cables between a leaf and a spine.
 
     Raises
     ------
     InputError
-        When a value is below 1.
+        If a value is below 1.
     """
     refuse_size(_leaf_spine_counts(leaves, spines, hosts, cables))
 

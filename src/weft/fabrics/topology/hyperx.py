@@ -1,4 +1,4 @@
-"""HyperX and the flattened butterflies: grids whose every line is joined all to all."""
+"""HyperX and flattened butterflies: grids whose lines are fully connected."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def _hyperx_counts(S: tuple[int, ...], K: tuple[int, ...] = (1,), T: int = 1) ->
     need(len(S) <= MOST_DIMENSIONS, f"S can have at most {MOST_DIMENSIONS} dimensions")
     need(
         len(K) in (1, len(S)),
-        f"K needs one value, or one per dimension of S, {len(S)}, not {len(K)}",
+        f"K must have one value, or one per dimension of S, {len(S)}, not {len(K)}",
     )
     switches = prod(S)
     grid = list(zip(S, _multiplicities(S, K), strict=True))
-    # A cable between two switches of a line carries each way the pairs of their two hyperplanes.
+    # A cable between two switches of a line carries the flows between their two hyperplanes.
     load = max(Fraction(2 * switches, size * k) if size > 1 else Fraction(0) for size, k in grid)
     cuts = [switches * size * k // 4 for size, k in grid if size % 2 == 0]
     return ClosedForm(
@@ -53,39 +53,39 @@ def _hyperx_counts(S: tuple[int, ...], K: tuple[int, ...] = (1,), T: int = 1) ->
     closed_form=_hyperx_counts,
 )
 def hyperx(S: tuple[int, ...], K: tuple[int, ...] = (1,), T: int = 1) -> FabricBuilder:
-    """HyperX(L, S, K, T): switches on a grid, each joined to all others of its lines.
+    """HyperX(L, S, K, T): switches on a grid, each connected to all others of its lines.
 
-    Switch ``s{x}.{y}…`` and its hosts have the coordinates (x, y, …); x counts fastest. Ports 1 to
-    T lead to the hosts; then come, dimension by dimension, the S - 1 ports to the others of the
-    line in the order of their coordinate, K times over.
+    Switch ``s{x}.{y}…`` and its hosts have the coordinates (x, y, …); x varies fastest. Ports 1 to
+    T lead to the hosts; they are followed, dimension by dimension, by the S - 1 ports to the others
+    of the line in the order of their coordinate, K times.
 
     Parameters
     ----------
     S
-        Switches in each dimension; their number is L.
+        Number of switches in each dimension; L is the number of dimensions.
     K
-        Parallel cables of each dimension, or one value for all.
+        Number of parallel cables of each dimension, or one value for all.
     T
-        Hosts of each switch.
+        Number of hosts of each switch.
 
     Raises
     ------
     InputError
-        When a value is below 1 or K has not one value per dimension.
+        If a value is below 1 or the length of K is neither 1 nor that of S.
     """
     refuse_size(_hyperx_counts(S, K, T))
-    return _all_to_all_lines(S, _multiplicities(S, K), T)
+    return _connected_lines(S, _multiplicities(S, K), T)
 
 
-def _all_to_all_lines(S: tuple[int, ...], K: tuple[int, ...], hosts: int) -> FabricBuilder:
+def _connected_lines(S: tuple[int, ...], K: tuple[int, ...], hosts: int) -> FabricBuilder:
     count = prod(S)
-    where = mixed_radix(np.arange(count), S)
+    coordinates = mixed_radix(np.arange(count), S)
     build = FabricBuilder("", dimensions=len(S))
-    names = labels("", *where.T)
-    switches = build.switches(["s" + name for name in names], coordinates=where)
-    attach_hosts(build, switches, hosts, names=names, coordinates=where)
+    names = labels("", *coordinates.T)
+    switches = build.switches(["s" + name for name in names], coordinates=coordinates)
+    attach_hosts(build, switches, hosts, names=names, coordinates=coordinates)
     port = hosts + 1
-    # Axis d of this array is dimension d, so its lines are what is left when it comes last.
+    # Axis d of this array is dimension d: with it moved to the end, the last axis is a line.
     grid = switches.reshape(S, order="F")
     for d, (size, k) in enumerate(zip(S, K, strict=True)):
         lines = np.moveaxis(grid, d, -1).reshape(-1, size)
@@ -124,25 +124,25 @@ def _butterfly_counts(k: int, n: int, hosts: int | None = None, cables: int = 1)
     closed_form=_butterfly_counts,
 )
 def flattened_butterfly(k: int, n: int, hosts: int | None = None, cables: int = 1) -> FabricBuilder:
-    """k-ary n-flat: k^n hosts on k^(n-1) switches in n - 1 dimensions, each line all to all.
+    """k-ary n-flat: k^n hosts on k^(n-1) switches in n - 1 dimensions of fully connected lines.
 
-    It is HyperX(n - 1, k, 1, k), whose names, coordinates and ports it has.
+    It is HyperX(n - 1, k, 1, k), with the same names, coordinates and ports.
 
     Parameters
     ----------
     k
-        Switches in each dimension.
+        Number of switches in each dimension.
     n
-        Dimensions, plus one for the hosts.
+        Number of dimensions, plus one for the hosts.
     hosts
-        Hosts of each switch, else k.
+        Number of hosts of each switch, by default k.
     cables
-        Parallel cables between two switches.
+        Number of parallel cables between two switches.
 
     Raises
     ------
     InputError
-        When k or n is below 2, or another value below 1.
+        If k or n is below 2, or another value is below 1.
     """
     refuse_size(_butterfly_counts(k, n, hosts, cables))
-    return _all_to_all_lines((k,) * (n - 1), (cables,) * (n - 1), k if hosts is None else hosts)
+    return _connected_lines((k,) * (n - 1), (cables,) * (n - 1), k if hosts is None else hosts)

@@ -12,7 +12,7 @@ from weft.fabrics import FabricBuilder
 from weft.fabrics.topology.family_registry import ClosedForm, at_least, need, refuse_size, topology
 from weft.fabrics.topology.wiring import attach_hosts, labels
 
-#: Rounds of exchanges without any success after which all ends are paired anew.
+#: Number of consecutive rounds without a successful exchange after which all ends are re-paired.
 MOST_IDLE = 50
 
 
@@ -26,12 +26,12 @@ def _jellyfish_counts(switches: int, degree: int, hosts: int = 1, seed: int = 0)
     )
     need(
         switches * degree % 2 == 0,
-        f"switches times degree must be even, since a cable has two ends, not "
+        f"switches times degree must be even, because a cable has two ends, not "
         f"{switches} times {degree}",
     )
     need(
         degree > 1 or switches == degree + 1,
-        f"degree must be at least 2 to join {switches} switches, not {degree}",
+        f"degree must be at least 2 to connect {switches} switches, not {degree}",
     )
     return ClosedForm(
         hosts=switches * hosts,
@@ -57,29 +57,29 @@ def _jellyfish_counts(switches: int, degree: int, hosts: int = 1, seed: int = 0)
     closed_form=_jellyfish_counts,
 )
 def jellyfish(switches: int, degree: int, hosts: int = 1, seed: int = 0) -> FabricBuilder:
-    """Jellyfish: every switch joined to `degree` others at random, with no two cables alike.
+    """Jellyfish: a random regular graph of switches, without parallel cables.
 
-    Free ports are paired at random; cables that would join a switch to itself or repeat another
-    are exchanged with random ones until none is left, and so are cables of separate parts. That
-    ends in exactly the degree wanted and one connected graph, where the paper's own procedure may
-    leave a port free. Nodes have no coordinates. Ports 1 to `hosts` lead to the hosts, the others
-    to the switches in ascending order.
+    Free ports are paired at random; ends of loops and of repeated cables are exchanged with those
+    of random cables until none remain, and so are ends of cables of separate components. The result
+    is connected and has exactly this degree, whereas the paper's procedure may leave a port free.
+    Nodes have no coordinates. Ports 1 to `hosts` lead to the hosts, the others to the switches in
+    ascending order.
 
     Parameters
     ----------
     switches
-        Switches.
+        Number of switches.
     degree
-        Cables of each to other switches.
+        Number of cables of each switch to other switches.
     hosts
-        Hosts of each switch.
+        Number of hosts of each switch.
     seed
         Equal seeds give equal fabrics.
 
     Raises
     ------
     InputError
-        When no connected graph has that degree, or a value is too small.
+        If no connected graph has that degree, or a value is too small.
     """
     refuse_size(_jellyfish_counts(switches, degree, hosts, seed))
     edges = random_regular_graph(switches, degree, seed)
@@ -87,7 +87,7 @@ def jellyfish(switches: int, degree: int, hosts: int = 1, seed: int = 0) -> Fabr
     names = labels("", np.arange(switches))
     nodes = build.switches(["s" + name for name in names], ports=hosts + degree)
     attach_hosts(build, nodes, hosts, names=names)
-    # Rank of each end among the cables of its switch, by the switch at the other end.
+    # Number the ports of each switch in the order of the switches at the other ends.
     ends = np.concatenate((edges, edges[:, ::-1]))
     order = np.lexsort((ends[:, 1], ends[:, 0]))
     port = np.empty(len(ends), dtype=np.int64)
@@ -107,9 +107,9 @@ def random_regular_graph(nodes: int, degree: int, seed: int) -> NDArray[np.int64
     Parameters
     ----------
     nodes, degree
-        As `jellyfish` checks them.
+        Number of nodes and degree, as checked by `jellyfish`.
     seed
-        Of the random numbers.
+        Seed of the random numbers.
 
     Returns
     -------
@@ -117,8 +117,8 @@ def random_regular_graph(nodes: int, degree: int, seed: int) -> NDArray[np.int64
         int64 [edges, 2], each with its lower node first, sorted.
     """
     random = np.random.default_rng(seed)
-    # Exchanging bad pairs stalls in a dense graph, so the complement of a sparse one stands in;
-    # it is connected, since its degree is at least half of its nodes.
+    # Exchanging bad pairs stalls in a dense graph, so draw a sparse graph and return its
+    # complement, which is connected because its degree is at least half the number of nodes.
     if 2 * degree >= nodes:
         return _complement(nodes, _simple(nodes, nodes - 1 - degree, random))
     return _connected(nodes, _simple(nodes, degree, random), random)
@@ -130,7 +130,7 @@ def _keys(nodes: int, edges: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _simple(nodes: int, degree: int, random: np.random.Generator) -> NDArray[np.int64]:
-    """Pair all ends at random, then exchange ends until no pair is a loop or a repetition."""
+    """Pair all ends at random, then exchange ends until no pair is a loop or repeats another."""
     ends = np.repeat(np.arange(nodes), degree)
     while True:
         edges = random.permutation(ends).reshape(-1, 2)
@@ -143,18 +143,18 @@ def _simple(nodes: int, degree: int, random: np.random.Generator) -> NDArray[np.
 
 
 def _bad(nodes: int, edges: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Pairs of a node with itself, and all but the first of equal pairs."""
+    """Return the indices of loops, and of all but the first of equal pairs."""
     keys = _keys(nodes, edges)
     order = np.argsort(keys, kind="stable")
-    again = edges[:, 0] == edges[:, 1]
-    again[order[1:]] |= keys[order[1:]] == keys[order[:-1]]
-    return np.flatnonzero(again)
+    bad = edges[:, 0] == edges[:, 1]
+    bad[order[1:]] |= keys[order[1:]] == keys[order[:-1]]
+    return np.flatnonzero(bad)
 
 
 def _exchange(
     nodes: int, edges: NDArray[np.int64], bad: NDArray[np.int64], random: np.random.Generator
 ) -> bool:
-    """Exchange an end of each bad pair with a good one, in place, where that makes two new pairs.
+    """Exchange an end of each bad pair with a good one, in place, if both new pairs are good.
 
     Returns whether any pair changed.
     """
@@ -173,7 +173,7 @@ def _exchange(
     return bool(fine.any())
 
 
-def _parts(nodes: int, edges: NDArray[np.int64]) -> tuple[int, NDArray[np.int32]]:
+def _components(nodes: int, edges: NDArray[np.int64]) -> tuple[int, NDArray[np.int32]]:
     graph = coo_array((np.ones(len(edges), dtype=np.int8), edges.T), shape=(nodes, nodes))
     count, label = connected_components(graph, directed=False)
     return count, label
@@ -182,16 +182,16 @@ def _parts(nodes: int, edges: NDArray[np.int64]) -> tuple[int, NDArray[np.int32]
 def _connected(
     nodes: int, edges: NDArray[np.int64], random: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Join separate parts, each by exchanging an end of two cables; no cable can repeat by it."""
-    count, label = _parts(nodes, edges)
+    """Join components by exchanging an end of a cable of each, which cannot repeat a cable."""
+    count, label = _components(nodes, edges)
     while count > 1:
-        part = label[edges[:, 0]]
-        here = random.choice(np.flatnonzero(part == 0))
-        there = random.choice(np.flatnonzero(part == 1))
+        component = label[edges[:, 0]]
+        here = random.choice(np.flatnonzero(component == 0))
+        there = random.choice(np.flatnonzero(component == 1))
         trial = edges.copy()
         trial[here, 1], trial[there, 1] = edges[there, 1], edges[here, 1]
-        now, label_now = _parts(nodes, trial)
-        # With no cycle through either cable the exchange would only move the split elsewhere.
+        now, label_now = _components(nodes, trial)
+        # If neither cable is on a cycle, the exchange leaves the number of components as it is.
         if now < count:
             edges, count, label = trial, now, label_now
     return _sorted(edges)

@@ -1,4 +1,4 @@
-"""KNS, the k-ary n-direct s-indirect family, and BCube, which is one of its members."""
+"""KNS, the k-ary n-direct s-indirect family, and its member BCube."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ class Line:
 
     @property
     def stages(self) -> int:
-        """Stages of switches."""
+        """Number of stages of switches."""
         return len(self.m)
 
 
 def _line(k: int, s: int | None, d: int | None, cables: int) -> Line:
-    """Work out the network that joins the k routers of a line, `cables` each, at d-port switches.
+    """Return the network of d-port switches that connects k routers by `cables` cables each.
 
     Raises
     ------
     InputError
-        When s stages do not fit, or fewer would do.
+        If s is not the number of stages needed, or the routers cannot be divided evenly.
     """
     ends = k * cables
     ports = ends if d is None else d
     if ends <= ports:
-        need(s in (None, 1), f"s must be 1, since one switch of {ports} ports joins a line")
+        need(s in (None, 1), f"s must be 1, because one switch of {ports} ports connects a line")
         return Line((k,), (1,), (cables,))
     half = ports // 2
-    need(ports >= 4, f"a line of {ends} cables needs switches of more than d = {ports} ports")
-    need(ports % 2 == 0, f"d must be even, since half the ports lead up, not {ports}")
+    need(ports >= 4, f"d must be at least 4 for a line of {ends} cables, not {ports}")
+    need(ports % 2 == 0, f"d must be even, because half the ports lead up, not {ports}")
     stages = 2
     while 2 * half**stages < ends:
         stages += 1
     holds = f"lines of {2 * half ** (stages - 1) + 1} to {2 * half**stages} cables"
     need(
         s in (None, stages),
-        f"s must be {stages} for k = {k}: {stages} stages of {ports}-port switches join {holds}, "
-        f"and this one has {ends}",
+        f"s must be {stages} for k = {k}: {stages} stages of {ports}-port switches connect "
+        f"{holds}, and this line has {ends}",
     )
     need(
         half % cables == 0,
@@ -65,8 +65,8 @@ def _line(k: int, s: int | None, d: int | None, cables: int) -> Line:
         f"not {k}",
     )
     blocks = k // block
-    # Every switch of the stage below the top has half its ports up: as many parallel cables to
-    # each top switch as its ports allow, which leaves the fewest top switches.
+    # A switch below the top has half its ports up. Use the most parallel cables to each top switch
+    # that its ports allow, so that the number of top switches is smallest.
     copies = max(c for c in range(1, half + 1) if half % c == 0 and blocks * c <= ports)
     middle = stages - 2
     return Line(
@@ -93,13 +93,13 @@ def _kns_counts(
     need(n <= MOST_LEVELS, f"n must be at most {MOST_LEVELS}, not {n}")
     need(
         router == "switch" or hosts == 1,
-        f"hosts must be 1 when the host's own adapter is the router, not {hosts}",
+        f"hosts must be 1 if the host's adapter is the router, not {hosts}",
     )
     line = _line(k, s, d, cables)
     ends, ports = k * cables, k * cables if d is None else d
     stages = line.stages
-    # A stage below the top has d/2 ports down per switch; the top stage the fewest that the
-    # parallel cables allow. Every stage of a line takes as many cables as the line has ends.
+    # Every stage of a line has `ends` cables below it. A switch below the top has d/2 ports down,
+    # a top switch m p of the last stage.
     tops = ends // (line.m[-1] * line.p[-1])
     per_line = (stages - 1) * (2 * ends // ports) + tops
     routers = k**n
@@ -141,44 +141,44 @@ def kns(
     cables: int = 1,
     router: Router = "switch",
 ) -> FabricBuilder:
-    """KNS: k^n routers on a grid, each line of k of them joined by a small indirect network.
+    """KNS: k^n routers on a grid, each line of k routers connected by a small indirect network.
 
-    Each of the n k^(n-1) lines has one switch when its cables fit d ports, else a fat tree of s
-    stages of d-port switches. Below the top a switch has half its ports down and half up, and
-    the top stage all of them down as far as the number of blocks below lets parallel cables fill
-    them, so that a line keeps its full bisection: k = 16 with d = 8 takes four leaf switches with
-    four routers each under two top switches, two cables between each pair.
+    Each of the n k^(n-1) lines has one switch if its cables fit d ports, else a fat tree of s
+    stages of d-port switches with full bisection. A switch below the top has half its ports down
+    and half up. Top switches have all ports down, filled by parallel cables as far as the number of
+    blocks below allows: k = 16 with d = 8 needs four leaf switches with four routers each and two
+    top switches, with two cables between each pair.
 
     Names are the paper's, with dots for its brackets: router ``r{r(n-1)}…{r1}.{r0}``, line switch
     ``s{d}.{p}``, with p the number that the other digits of its routers form. The switches of a
-    longer line are ``s{d}.{p}.{stage}.{i}``. Coordinate i is digit i, so dimension 0 is the last
-    digit of a name and counts fastest; a line switch has -1 in its own dimension.
+    line of several stages are ``s{d}.{p}.{stage}.{i}``. Coordinate i is digit i, so dimension 0 is
+    the last digit of a name and varies fastest; a line switch has -1 in its own dimension.
 
-    Ports of a router: its hosts, then `cables` ports for each dimension in order. Ports of a
-    line's switch: those down in the order of what is below, once per parallel cable, then up.
+    Ports of a router: its hosts, then `cables` ports for each dimension in order. Ports of a line
+    switch: those down in the order of the nodes below, once per parallel cable, then those up.
 
     Parameters
     ----------
     k
-        Routers in each dimension.
+        Number of routers in each dimension.
     n
-        Dimensions.
+        Number of dimensions.
     s
-        Stages of each line; worked out from k and d where left out.
+        Number of stages of each line; by default computed from k and d.
     d
-        Ports of a line's switch; just enough for one stage where left out.
+        Number of ports of a line switch; by default enough for one stage.
     hosts
-        Hosts of each router.
+        Number of hosts of each router.
     cables
-        Parallel cables between a router and each of its lines.
+        Number of parallel cables between a router and each of its lines.
     router
-        ``switch``: the router is a switch with hosts on it, as InfiniBand needs. ``adapter``: the
-        host's own adapter forwards, so a host has n ports (times `cables`) and no router.
+        ``switch``: the router is a switch with hosts, as InfiniBand requires. ``adapter``: the
+        host's adapter forwards, so a host has n ports (times `cables`) and there is no router.
 
     Raises
     ------
     InputError
-        When s stages of d-port switches do not join k routers evenly, or a value is too small.
+        If s stages of d-port switches cannot connect k routers evenly, or a value is too small.
     """
     refuse_size(_kns_counts(k, n, s, d, hosts, cables, router))
     return lines_of(k, n, _line(k, s, d, cables), d or 0, hosts if router == "switch" else 0)
@@ -190,49 +190,53 @@ def lines_of(k: int, n: int, line: Line, ports: int, hosts: int) -> FabricBuilde
     Parameters
     ----------
     k, n
-        Routers in each dimension, dimensions.
+        Number of routers in each dimension, number of dimensions.
     line
-        What joins a line.
+        Network of a line.
     ports
-        Ports of a line's switch; 0 for as many as it uses.
+        Number of ports of a line switch; 0 for the number of its cables.
     hosts
-        Hosts of each router; 0 when the routers are the hosts.
+        Number of hosts of each router; 0 if the routers are the hosts.
     """
-    where = mixed_radix(np.arange(k**n), (k,) * n)
-    names = labels("", *where.T[::-1])
+    coordinates = mixed_radix(np.arange(k**n), (k,) * n)
+    names = labels("", *coordinates.T[::-1])
     build = FabricBuilder("", dimensions=n)
     if hosts:
-        routers = build.switches(["r" + name for name in names], coordinates=where)
+        routers = build.switches(["r" + name for name in names], coordinates=coordinates)
         suffixes = [""] if hosts == 1 else [f".{i}" for i in range(hosts)]
         terminals = build.hosts(
             [f"h{name}{suffix}" for name in names for suffix in suffixes],
-            coordinates=np.repeat(where, hosts, axis=0),
+            coordinates=np.repeat(coordinates, hosts, axis=0),
         )
         build.connect(np.repeat(routers, hosts), terminals)
     else:
-        routers = build.hosts(["h" + name for name in names], coordinates=where, forwards=True)
+        routers = build.hosts(
+            ["h" + name for name in names], coordinates=coordinates, forwards=True
+        )
     for dimension in range(n):
-        _add_lines(build, routers, where, dimension, k, line, ports)
+        _add_lines(build, routers, coordinates, dimension, k, line, ports)
     return build
 
 
 def _add_lines(
     build: FabricBuilder,
     routers: NDArray[np.int32],
-    where: NDArray[np.int64],
+    coordinates: NDArray[np.int64],
     dimension: int,
     k: int,
     line: Line,
     ports: int,
 ) -> None:
-    """Add the k^(n-1) lines of a dimension, all at once: stage by stage, line by line."""
-    n = where.shape[1]
-    others = np.delete(where, dimension, axis=1)
+    """Add the k^(n-1) lines of a dimension, numbered by stage, then by line."""
+    n = coordinates.shape[1]
+    others = np.delete(coordinates, dimension, axis=1)
     position = from_mixed_radix(others, (k,) * (n - 1))
     lines = k ** (n - 1)
     members = np.empty((lines, k), dtype=np.int32)
-    members[position, where[:, dimension]] = routers
-    spot = np.insert(mixed_radix(np.arange(lines), (k,) * (n - 1)), dimension, -1, axis=1)
+    members[position, coordinates[:, dimension]] = routers
+    line_coordinates = np.insert(
+        mixed_radix(np.arange(lines), (k,) * (n - 1)), dimension, -1, axis=1
+    )
 
     below = members
     for stage in range(1, line.stages + 1):
@@ -242,7 +246,9 @@ def _add_lines(
         if line.stages > 1:
             columns += [np.full(len(number), stage), number % count]
         here = build.switches(
-            labels("s", *columns), ports=ports, coordinates=np.repeat(spot, count, axis=0)
+            labels("s", *columns),
+            ports=ports,
+            coordinates=np.repeat(line_coordinates, count, axis=0),
         ).reshape(lines, count)
         child, parent = level_pairs(line.m, line.w, stage)
         for _ in range(line.p[stage - 1]):
@@ -272,24 +278,24 @@ def _bcube_counts(n: int, k: int) -> ClosedForm:
     closed_form=_bcube_counts,
 )
 def bcube(n: int, k: int) -> FabricBuilder:
-    """BCube_k: n^(k+1) hosts with k + 1 ports each, joined by k + 1 levels of n-port switches.
+    """BCube_k: n^(k+1) hosts with k + 1 ports each, connected by k + 1 levels of n-port switches.
 
-    Hosts forward. It is the KNS whose routers are the hosts' own adapters, with n in each of
-    k + 1 dimensions: host ``h{ak}…{a0}`` and switch ``s{level}.{number}`` are joined when the
+    Hosts forward. It is the KNS whose routers are the hosts' adapters, with n of them in each of
+    k + 1 dimensions: host ``h{ak}…{a0}`` and switch ``s{level}.{number}`` are connected if the
     digits of the host without digit `level` form that number. Coordinate i is digit i, -1 for a
     switch of level i. Host port i + 1 leads to level i; switch port a + 1 to the host with digit a.
 
     Parameters
     ----------
     n
-        Ports of a switch.
+        Number of ports of a switch.
     k
-        Levels of switches, less one.
+        Number of levels of switches, minus one.
 
     Raises
     ------
     InputError
-        When n is below 2 or k below 0.
+        If n is below 2 or k is below 0.
     """
     refuse_size(_bcube_counts(n, k))
     return lines_of(n, k + 1, Line((n,), (1,), (1,)), 0, 0)

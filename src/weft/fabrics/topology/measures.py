@@ -1,4 +1,4 @@
-"""What any fabric measures: distances between hosts, and cables across its best bisection."""
+"""Measures of any fabric: distances between hosts, and a bound on its bisection."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from weft.fabrics.topology.bisection import bisection_upper_bound
 
 __all__ = ["average_distance", "bisection_upper_bound", "diameter", "distance_counts"]
 
-#: Most bytes of the array that one step of the search from many hosts at once gathers.
+#: Size limit in bytes of the array that one step of the simultaneous searches gathers.
 GATHER_BYTES = 64 << 20
 
 
 def diameter(fabric: Fabric) -> int | None:
-    """Most links on a shortest path between two hosts, cables to hosts included.
+    """Return the largest number of hops of a minimal path between two hosts.
 
     Returns
     -------
     int or None
-        None when some two hosts have no path; 0 when there are fewer than two hosts.
+        None if two hosts have no path; 0 if there are fewer than two hosts.
     """
     counts = distance_counts(fabric)
     if counts.sum() < fabric.num_hosts * (fabric.num_hosts - 1):
@@ -32,12 +32,12 @@ def diameter(fabric: Fabric) -> int | None:
 
 
 def average_distance(fabric: Fabric) -> float | None:
-    """Mean number of links on a shortest path, over all ordered pairs of different hosts.
+    """Return the mean number of hops of a minimal path over all ordered pairs of different hosts.
 
     Returns
     -------
     float or None
-        None when some two hosts have no path, or there are fewer than two.
+        None if two hosts have no path, or there are fewer than two hosts.
     """
     counts = distance_counts(fabric)
     pairs = fabric.num_hosts * (fabric.num_hosts - 1)
@@ -47,10 +47,9 @@ def average_distance(fabric: Fabric) -> float | None:
 
 
 def distance_counts(fabric: Fabric) -> NDArray[np.int64]:
-    """How many ordered pairs of different hosts are how many links apart.
+    """Return the number of ordered pairs of different hosts at each distance in hops.
 
-    Paths lead through switches and hosts that forward, never through a host that does not. Pairs
-    without a path are counted nowhere.
+    Paths lead via switches and hosts that forward. Pairs without a path are not counted.
 
     Returns
     -------
@@ -59,9 +58,9 @@ def distance_counts(fabric: Fabric) -> NDArray[np.int64]:
 
     Notes
     -----
-    Hosts on the same switches are alike, so the search starts once for each such group: a bit per
-    group and forwarding node, spread over all links of the fabric at once, level by level. Costs
-    levels times links times groups / 64.
+    Hosts on the same switches have the same distances, so there is one breadth-first search per
+    group of such hosts. All searches advance together by one level: the visited sets have one bit
+    per group and forwarding node. The time is proportional to levels times links times groups / 64.
     """
     ends = _Ends.of(fabric)
     offset, neighbour = _adjacency(fabric)
@@ -76,7 +75,7 @@ def distance_counts(fabric: Fabric) -> NDArray[np.int64]:
 
 
 def _adjacency(fabric: Fabric) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """CSR of the forwarding nodes that each one is cabled to, parallel cables once."""
+    """Return the CSR of neighbouring rows, with parallel cables counted once."""
     graph = fabric.graph
     rows = graph.num_rows
     tail = np.repeat(np.arange(rows, dtype=np.int64), np.diff(graph.edge_offset))
@@ -86,18 +85,18 @@ def _adjacency(fabric: Fabric) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 @dataclass(frozen=True)
 class _Ends:
-    """Groups of hosts that are cabled alike.
+    """Groups of hosts with cables to the same rows.
 
     Parameters
     ----------
     size
-        int64 [groups]: hosts of each group.
+        int64 [groups]: number of hosts of each group.
     reach
-        int64 [groups]: links from a host to its rows: 0 for a host that forwards, else 1.
+        int64 [groups]: hops from a host to its rows: 0 for a host that forwards, else 1.
     offset, row
         CSR: the rows that a group's hosts are cabled to, or are.
     direct
-        int64 [pairs, 2]: groups of one host each that a cable joins without a row between.
+        int64 [pairs, 2]: groups of one host each that are joined by a cable without a row between.
     """
 
     size: NDArray[np.int64]
@@ -122,26 +121,26 @@ class _Ends:
         node_row, link_row = fabric.graph.node_row, fabric.graph.link_row
         forwards = fabric.forwards[first : first + hosts]
         host = fabric.link_from.astype(np.int64) - first
-        mine = (host >= 0) & (host < hosts)
-        mine[mine] &= ~forwards[host[mine]]
+        leaves_host = (host >= 0) & (host < hosts)
+        leaves_host[leaves_host] &= ~forwards[host[leaves_host]]
 
-        up = mine & (link_row >= 0)
+        up = leaves_host & (link_row >= 0)
         pairs = np.stack((host[up], link_row[up]), axis=1)
         own = np.flatnonzero(forwards)
         pairs = np.concatenate((pairs, np.stack((own, node_row[first + own]), axis=1)))
         pairs = np.unique(pairs, axis=0).astype(np.int64)
 
-        there = fabric.link_to.astype(np.int64) - first
-        beside = mine & (link_row < 0) & (there >= 0) & (there < hosts)
-        direct = np.stack((host[beside], there[beside]), axis=1)
+        peer = fabric.link_to.astype(np.int64) - first
+        to_host = leaves_host & (link_row < 0) & (peer >= 0) & (peer < hosts)
+        direct = np.stack((host[to_host], peer[to_host]), axis=1)
 
-        # Hosts are alike when their rows are; those with a cable of their own to a host are not.
+        # The key of a host is its rows; hosts with a cable to a host get a group of their own.
         degree = np.bincount(pairs[:, 0], minlength=hosts)
-        where = np.arange(len(pairs)) - np.repeat(np.cumsum(degree) - degree, degree)
+        column = np.arange(len(pairs)) - np.repeat(np.cumsum(degree) - degree, degree)
         key = np.full((hosts, 2 + int(degree.max(initial=0))), -1, dtype=np.int64)
         key[:, 0] = ~forwards
         key[direct[:, 0], 1] = direct[:, 0]
-        key[pairs[:, 0], 2 + where] = pairs[:, 1]
+        key[pairs[:, 0], 2 + column] = pairs[:, 1]
         groups, group, size = np.unique(key, axis=0, return_inverse=True, return_counts=True)
         group = group.reshape(-1)
         rows = groups[:, 2:]
@@ -160,7 +159,7 @@ def _counts_from(
     offset: NDArray[np.int64],
     neighbour: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Pairs by distance from the hosts of some groups to all hosts."""
+    """Return the number of pairs at each distance from the hosts of some groups to all hosts."""
     rows = len(offset) - 1
     words = -(-len(sources) // 64)
     bit = np.uint64(1) << (np.arange(len(sources)) % 64).astype(np.uint64)
@@ -178,7 +177,7 @@ def _counts_from(
         if sources[0] <= source <= sources[-1]:
             done[target, word[source - sources[0]]] |= bit[source - sources[0]]
             counts[1] += 1
-    # A host is no pair with itself, which level 0 below counts it as.
+    # Level 0 below counts each host as a pair with itself; subtract these.
     selves = sources[np.diff(ends.offset)[sources] > 0]
     np.subtract.at(counts, 2 * ends.reach[selves], ends.size[selves])
 
@@ -207,21 +206,21 @@ def _counts_from(
 
 
 def _any_row(front: NDArray[np.uint64], ends: _Ends) -> NDArray[np.uint64]:
-    """Bits that any row of each group has, uint64 [groups, words]."""
-    found = np.zeros((ends.num_groups, front.shape[1]), dtype=np.uint64)
+    """Return the bits that are set at any row of each group, uint64 [groups, words]."""
+    bits = np.zeros((ends.num_groups, front.shape[1]), dtype=np.uint64)
     joined = np.flatnonzero(np.diff(ends.offset))
     if len(joined):
-        found[joined] = np.bitwise_or.reduceat(front[ends.row], ends.offset[joined], axis=0)
-    return found
+        bits[joined] = np.bitwise_or.reduceat(front[ends.row], ends.offset[joined], axis=0)
+    return bits
 
 
 def _pairs(bits: NDArray[np.uint64], ends: _Ends, sources: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Pairs of hosts that the bits of each target group stand for, int64 [groups]."""
+    """Return the number of host pairs that the bits of each target group represent, int64."""
     sizes = ends.size[sources]
     if (sizes == sizes[0]).all():
-        found = np.bitwise_count(bits).sum(axis=1, dtype=np.int64) * sizes[0]
+        sources_of = np.bitwise_count(bits).sum(axis=1, dtype=np.int64) * sizes[0]
     else:
         single = np.unpackbits(bits.astype("<u8").view(np.uint8), axis=1, bitorder="little")
-        found = single[:, : len(sources)] @ sizes
-    pairs: NDArray[np.int64] = found * ends.size
+        sources_of = single[:, : len(sources)] @ sizes
+    pairs: NDArray[np.int64] = sources_of * ends.size
     return pairs

@@ -1,4 +1,4 @@
-"""Rings upon rings: the multi-ring, and the recursive diagonal torus."""
+"""The multi-ring and the recursive diagonal torus."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def _multi_ring_counts(
     at_least(1, rings=rings, hosts=hosts, cables=cables)
     need(
         rings <= n.bit_length() and ratio ** (rings - 1) * 2 <= n,
-        f"rings must leave the innermost one two switches or more: {rings} rings of {n} switches "
-        f"with one in {ratio} elected do not",
+        f"the innermost ring must have at least two switches; {rings} rings of {n} switches with "
+        f"one in {ratio} elected leave fewer",
     )
     need(
         n % ratio ** (rings - 1) == 0,
@@ -57,47 +57,47 @@ def _multi_ring_counts(
     closed_form=_multi_ring_counts,
 )
 def multi_ring(n: int, ratio: int, rings: int, hosts: int = 1, cables: int = 1) -> FabricBuilder:
-    """Multi-ring: an outer ring of all switches, and inner rings of ever fewer elected ones.
+    """Multi-ring: an outer ring of all switches, and inner rings of elected switches.
 
-    The literature leaves open who is elected; here it is every `ratio`-th member of the ring
-    around, so that inner ring j has n / ratio^j switches and each of its cables spans ratio^j
-    steps of the outer ring. A ring of two is one cable (or `cables`).
+    The literature does not specify the election; here it elects every `ratio`-th switch of a ring
+    to the next ring inwards, so that inner ring j has n / ratio^j switches and each of its cables
+    spans ratio^j steps of the outer ring. A ring of two switches is one cable (or `cables`).
 
-    Switch ``s{i}`` and its hosts have the coordinate i, its place on the outer ring. Ports 1 to
-    `hosts` lead to the hosts; then come, from the outer ring inwards, `cables` ports to the next
-    switch of the ring and as many to the one before.
+    Switch ``s{i}`` and its hosts have the coordinate i, its position on the outer ring. Ports 1 to
+    `hosts` lead to the hosts; they are followed, from the outer ring inwards, by `cables` ports to
+    the next switch of the ring and `cables` ports to the previous one.
 
     Parameters
     ----------
     n
-        Switches of the outer ring.
+        Number of switches of the outer ring.
     ratio
-        One of how many is elected to the next ring.
+        Ratio of the sizes of a ring and the next one inwards.
     rings
-        Rings, the outer one included.
+        Number of rings, including the outer one.
     hosts
-        Hosts of each switch.
+        Number of hosts of each switch.
     cables
-        Parallel cables between neighbours.
+        Number of parallel cables between neighbours.
 
     Raises
     ------
     InputError
-        When a ring would not close evenly or have fewer than two switches.
+        If n is not divisible as required, or a ring would have fewer than two switches.
     """
     refuse_size(_multi_ring_counts(n, ratio, rings, hosts, cables))
-    place = np.arange(n)
+    position = np.arange(n)
     level = np.zeros(n, dtype=np.int64)
     for inner in range(1, rings):
         level[:: ratio**inner] = inner
     build = FabricBuilder("", dimensions=1)
-    names = labels("", place)
+    names = labels("", position)
     switches = build.switches(
         ["s" + name for name in names],
         ports=hosts + 2 * (level + 1) * cables,
-        coordinates=place[:, None],
+        coordinates=position[:, None],
     )
-    attach_hosts(build, switches, hosts, names=names, coordinates=place[:, None])
+    attach_hosts(build, switches, hosts, names=names, coordinates=position[:, None])
     for ring in range(rings):
         members = switches[:: ratio**ring]
         tail = np.arange(_ring_cables(len(members)))
@@ -114,7 +114,7 @@ def multi_ring(n: int, ratio: int, rings: int, hosts: int = 1, cables: int = 1) 
 
 
 def rank_step(n: int, rank: int) -> int:
-    """How far one link of a torus of rank `rank` goes in each dimension that it changes."""
+    """Return the offset of a link of rank `rank` in each dimension that it changes."""
     return int(n**rank) << rank // 2
 
 
@@ -123,16 +123,16 @@ def _rdt_counts(
 ) -> ClosedForm:
     at_least(1, size=size, R=R, m=m, hosts=hosts, cables=cables)
     at_least(2, n=n)
-    need(m <= R, f"m must be at most R = {R}, since a node has each upper torus once, not {m}")
+    need(m <= R, f"m must be at most R = {R}, because a node has each rank once, not {m}")
     need(
         n * n * m >= R,
-        f"R must be at most n² m = {n * n * m}, or some rank would belong to no node, not {R}",
+        f"R must be at most n² m = {n * n * m}, so that every rank has nodes, not {R}",
     )
     need(size.bit_length() > R, f"size {size} is too small for rank R = {R}")
     step = rank_step(n, R)
     need(
         size % step == 0 and size >= 3 * step,
-        f"size must be a multiple of {step}, the step of rank {R}, and at least three times that, "
+        f"size must be a multiple of {step}, the step of rank {R}, and at least {3 * step}, "
         f"not {size}",
     )
     nodes = size * size
@@ -147,8 +147,7 @@ def _rdt_counts(
     )
 
 
-#: The four directions of a rank: straight for even ranks, diagonal for odd ones; opposite
-#: directions follow each other.
+#: The four directions of even and of odd ranks; opposite directions are adjacent.
 _STRAIGHT = ((1, 0), (-1, 0), (0, 1), (0, -1))
 _DIAGONAL = ((1, 1), (-1, -1), (1, -1), (-1, 1))
 
@@ -171,59 +170,59 @@ def rdt(
 ) -> FabricBuilder:
     """Recursive diagonal torus RDT(n, R, m): a square torus and m tori of higher rank per node.
 
-    The torus of rank 0 is the usual one of size times size nodes. A torus of rank r + 1 joins a
-    node to the four that lie n links of rank r one way and n links across: rank 1 goes (±n, ±n),
-    rank 2 goes 2n² along one dimension, rank 3 goes (±2n³, ±2n³), and so on. Every node has rank
-    0 and m of the ranks 1 to R.
+    The torus of rank 0 is a torus of size times size nodes. A torus of rank r + 1 connects a node
+    to the four nodes at n links of rank r along one axis and n links along the other: at
+    (±n, ±n) for rank 1, 2n² along one dimension for rank 2, (±2n³, ±2n³) for rank 3, and so on.
+    Every node has rank 0 and m of the ranks 1 to R.
 
-    Which ones is the *torus assignment*, of which several are published under names such as
-    RDT(2,4,1)/α; the tables are not at hand. Here the nodes whose x modulo n and y modulo n give
-    the class c = x + n y have the m ranks 1 + (c m + i) mod R, i < m, which each torus can keep
-    since all its steps are multiples of n. RDT(2,4,1) on 256 times 256 nodes then has the
-    diameter 11 that its authors publish.
+    The choice of these ranks is the *torus assignment*. Several are published, under names such as
+    RDT(2,4,1)/α, but their tables were not available. Here a node of class c = x mod n +
+    n (y mod n) has the m ranks 1 + (c m + i) mod R, i < m. Links connect nodes of the same class,
+    because all steps are multiples of n. With this assignment RDT(2,4,1) on 256 times 256 nodes
+    has the published diameter, 11.
 
     Switch ``s{x}.{y}`` and its hosts have the coordinates (x, y). Ports 1 to `hosts` lead to the
-    hosts; then come, rank by rank of those the node has, `cables` ports each for +x, -x, +y, -y,
+    hosts; they are followed, for each rank of the node, by `cables` ports each for +x, -x, +y, -y,
     or for odd ranks (+,+), (-,-), (+,-), (-,+).
 
     Parameters
     ----------
     size
-        Nodes along each side, a multiple of the step of rank R and at least three times that.
+        Number of nodes per side, a multiple of the step of rank R and at least three times it.
     n
-        Links of one rank that one of the next stands for, the cardinal number.
+        Number of links of one rank per link of the next in each direction, the cardinal number.
     R
         Highest rank.
     m
-        Upper tori that a node belongs to.
+        Number of higher ranks of each node.
     hosts
-        Hosts of each node.
+        Number of hosts of each node.
     cables
-        Parallel cables between neighbours.
+        Number of parallel cables between neighbours.
 
     Raises
     ------
     InputError
-        When the highest rank does not close evenly, or the ranks do not fit the nodes.
+        If the torus of the highest rank does not fit the size, or R does not fit n and m.
     """
     refuse_size(_rdt_counts(size, n, R, m, hosts, cables))
-    where = mixed_radix(np.arange(size * size), (size, size))
+    position = mixed_radix(np.arange(size * size), (size, size))
     build = FabricBuilder("", dimensions=2)
-    names = labels("", *where.T)
+    names = labels("", *position.T)
     switches = build.switches(
-        ["s" + name for name in names], ports=hosts + 4 * (m + 1) * cables, coordinates=where
+        ["s" + name for name in names], ports=hosts + 4 * (m + 1) * cables, coordinates=position
     )
-    attach_hosts(build, switches, hosts, names=names, coordinates=where)
+    attach_hosts(build, switches, hosts, names=names, coordinates=position)
     # Ranks of each class of nodes in ascending order: rank 0, then the m upper ones.
     upper = 1 + (np.arange(n * n)[:, None] * m + np.arange(m)) % R
     by_class = np.hstack((np.zeros((n * n, 1), dtype=np.int64), np.sort(upper, axis=1)))
-    ranks = by_class[where[:, 0] % n + n * (where[:, 1] % n)]
-    for rank, place in np.ndindex(R + 1, m + 1):
-        mine = np.flatnonzero(ranks[:, place] == rank)
-        for way in (0, 2):
-            step = np.array((_DIAGONAL if rank % 2 else _STRAIGHT)[way]) * rank_step(n, rank)
-            there = from_mixed_radix((where[mine] + step) % size, (size, size))
-            first = hosts + (4 * place + way) * cables + 1
+    ranks = by_class[position[:, 0] % n + n * (position[:, 1] % n)]
+    for rank, column in np.ndindex(R + 1, m + 1):
+        mine = np.flatnonzero(ranks[:, column] == rank)
+        for direction in (0, 2):
+            step = np.array((_DIAGONAL if rank % 2 else _STRAIGHT)[direction]) * rank_step(n, rank)
+            there = from_mixed_radix((position[mine] + step) % size, (size, size))
+            first = hosts + (4 * column + direction) * cables + 1
             connect_copies(
                 build, switches[mine], switches[there], first, first + cables, cables=cables
             )

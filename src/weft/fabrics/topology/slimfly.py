@@ -1,4 +1,4 @@
-"""Slim Fly: the graphs of McKay, Miller and Širáň, of diameter two, as a network of switches."""
+"""Slim Fly: switches connected as the graphs of McKay, Miller and Širáň, of diameter two."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weft.fabrics.topology.wiring import attach_hosts, connect_copies, labels
 
 @dataclass(frozen=True)
 class Field:
-    """A finite field as tables; an element is the number whose base-p digits are its polynomial.
+    """A finite field as tables; the base-p digits of an element are its polynomial's coefficients.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class Field:
 
 
 def prime_power(q: int) -> tuple[int, int] | None:
-    """The prime p and exponent e with p^e = q, or None when q is no prime power."""
+    """Return the prime p and exponent e with p^e = q, or None if q is not a prime power."""
     if q < 2:
         return None
     p = next((f for f in range(2, int(q**0.5) + 1) if q % f == 0), q)
@@ -42,7 +42,7 @@ def prime_power(q: int) -> tuple[int, int] | None:
 
 
 def finite_field(p: int, e: int) -> Field:
-    """Build GF(p^e): the least primitive element of GF(p), or the first primitive polynomial."""
+    """Return GF(p^e), constructed with the first primitive polynomial (or element, if e = 1)."""
     q = p**e
     digits = np.array(list(product(range(p), repeat=e)), dtype=np.int64)[:, ::-1]
     weights = p ** np.arange(e)
@@ -52,17 +52,17 @@ def finite_field(p: int, e: int) -> Field:
     multiply = power[(log[:, None] + log[None, :]) % (q - 1)]
     multiply[0, :] = multiply[:, 0] = 0
     add = np.zeros((q, q), dtype=np.int64)
-    for place in range(e):
-        column = digits[:, place]
-        add += (column[:, None] + column[None, :]) % p * weights[place]
+    for i in range(e):
+        column = digits[:, i]
+        add += (column[:, None] + column[None, :]) % p * weights[i]
     return Field(power, add, multiply)
 
 
 def _primitive_powers(p: int, e: int, q: int) -> NDArray[np.int64]:
-    """Powers 0 to q - 2 of the first primitive element found.
+    """Return powers 0 to q - 2 of a primitive element.
 
-    That is x modulo a monic polynomial x^e + t(e-1) x^(e-1) + … + t0; for e = 1 it is the number
-    -t0. The polynomials are tried in order until the powers of x run through all of the field.
+    The element is x modulo a monic polynomial x^e + t(e-1) x^(e-1) + … + t0; for e = 1 it is the
+    number -t0. Polynomials are tried in order until the powers of x are all nonzero elements.
     """
     for tail in product(range(p), repeat=e):
         value = [1] + [0] * (e - 1)
@@ -70,7 +70,7 @@ def _primitive_powers(p: int, e: int, q: int) -> NDArray[np.int64]:
         while len(powers) < q:
             top = value[-1]
             value = [(a - top * t) % p for a, t in zip([0, *value[:-1]], tail, strict=True)]
-            number = sum(digit * p**place for place, digit in enumerate(value))
+            number = sum(digit * p**i for i, digit in enumerate(value))
             if number <= 1:
                 break
             powers.append(number)
@@ -80,10 +80,10 @@ def _primitive_powers(p: int, e: int, q: int) -> NDArray[np.int64]:
 
 
 def generator_sets(power: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Hafner's sets X and X' for the field whose primitive element has these powers.
+    """Return Hafner's sets X and X' for the field whose primitive element has these powers.
 
-    With q = 4w + δ: for δ = 1 or 0 the even powers up to q - 2 and the odd ones; for δ = -1 the
-    even powers up to 2w - 2 with their negatives, and that times the primitive element.
+    With q = 4w + δ: for δ = 1 or 0, X is the even powers up to q - 2; for δ = -1, the even powers
+    up to 2w - 2 and their negatives. X' is X times the primitive element.
     """
     q = len(power) + 1
     if q % 4 != 3:
@@ -131,31 +131,32 @@ def _slim_fly_counts(q: int, hosts: int | None = None, cables: int = 1) -> Close
     closed_form=_slim_fly_counts,
 )
 def slim_fly(q: int, hosts: int | None = None, cables: int = 1) -> FabricBuilder:
-    """Slim Fly: 2 q² switches in two parts of q groups of q, no two farther apart than two cables.
+    """Slim Fly: 2 q² switches in two parts of q groups of q, any two at most two hops apart.
 
     q = 4w + δ with δ in -1, 0, 1 is a prime power, and arithmetic is that of GF(q). Switches
-    (0, x, y) and (0, x, y') are joined when y - y' is in Hafner's set X, (1, m, c) and (1, m, c')
-    when c - c' is in X', and (0, x, y) with (1, m, c) when y = m x + c; that is (3q - δ)/2 cables
-    for each switch. For q = 5 it is the Hoffman-Singleton graph.
+    (0, x, y) and (0, x, y') are connected if y - y' is in Hafner's set X, (1, m, c) and (1, m, c')
+    if c - c' is in X', and (0, x, y) and (1, m, c) if y = m x + c; each switch then has
+    (3q - δ)/2 neighbours. For q = 5 it is the Hoffman-Singleton graph.
 
     Switch ``s{part}.{x}.{y}`` and its hosts have the coordinates (part, x, y); an element of
     GF(p^e) is the number whose base-p digits are the coefficients of its polynomial. Ports: the
-    hosts; then `cables` for each cable within the group, in order of the generators of its set;
-    then as many for each x, or m, of the other part.
+    hosts; then `cables` ports per neighbour in the group, in order of the generators of its set;
+    then `cables` ports for each x, or m, of the other part.
 
     Parameters
     ----------
     q
         Prime power, 3 or more.
     hosts
-        Hosts of each switch, else half of its cables to switches, rounded up, as the paper has it.
+        Number of hosts of each switch, by default half its number of neighbours, rounded up, as in
+        the paper.
     cables
-        Parallel cables between neighbours.
+        Number of parallel cables between neighbours.
 
     Raises
     ------
     InputError
-        When q is no prime power, or a value is too small.
+        If q is not a prime power, or a value is too small.
     """
     form = _slim_fly_counts(q, hosts, cables)
     refuse_size(form)
@@ -164,32 +165,32 @@ def slim_fly(q: int, hosts: int | None = None, cables: int = 1) -> FabricBuilder
     field = finite_field(p, e)
     sets = generator_sets(field.power)
 
-    where = np.stack(np.unravel_index(np.arange(2 * q * q), (2, q, q)), axis=1)
+    coordinates = np.stack(np.unravel_index(np.arange(2 * q * q), (2, q, q)), axis=1)
     build = FabricBuilder("", dimensions=3)
-    names = labels("", *where.T)
+    names = labels("", *coordinates.T)
     switches = build.switches(
-        ["s" + name for name in names], ports=form.radix or 0, coordinates=where
+        ["s" + name for name in names], ports=form.radix or 0, coordinates=coordinates
     )
-    attach_hosts(build, switches, per_switch, names=names, coordinates=where)
+    attach_hosts(build, switches, per_switch, names=names, coordinates=coordinates)
     nodes = switches.reshape(2, q, q)
     within = len(sets[0])
     minus_one = field.power[(q - 1) // 2 if q % 2 else 0]
     element = np.arange(q)
     for part, generators in enumerate(sets):
         negative = field.multiply[minus_one, generators]
-        # A cable is generator g seen from y to y + g, and -g seen the other way.
-        place = {int(g): i for i, g in enumerate(generators)}
+        # A cable from y to y + g is generator g at its tail and -g at its head.
+        index = {int(g): i for i, g in enumerate(generators)}
         for g, minus_g in zip(generators.tolist(), negative.tolist(), strict=True):
             if g > minus_g:
-                continue  # added from its other end
+                continue  # this cable is added for -g
             tail = element if g < minus_g else np.flatnonzero(field.add[:, g] > element)
             head = field.add[tail, g]
             connect_copies(
                 build,
                 nodes[part][:, tail].reshape(-1),
                 nodes[part][:, head].reshape(-1),
-                per_switch + place[g] * cables + 1,
-                per_switch + place[minus_g] * cables + 1,
+                per_switch + index[g] * cables + 1,
+                per_switch + index[minus_g] * cables + 1,
                 cables=cables,
             )
     x, m, c = (axis.reshape(-1) for axis in np.indices((q, q, q)))

@@ -48,26 +48,26 @@ def slimmed_fat_tree(
 ) -> FabricBuilder:
     """k:k'-ary n-thin tree: n levels of switches with k ports down and k' = `up` ports up.
 
-    It is XGFT(n; k..k; 1,k'..k') and has its names, coordinates and port order; any other way to
-    slim a tree is an `xgft` with the numbers wanted.
+    It is XGFT(n; k..k; 1,k'..k'), with the same names, coordinates and port order. Use `xgft` for
+    trees slimmed otherwise.
 
     Parameters
     ----------
     k
-        Ports down.
+        Number of ports down.
     up
-        Ports up, at most k; k / up is the slimming factor of each level.
+        Number of ports up, at most k; k / up is the slimming factor of each level.
     n
-        Levels of switches.
+        Number of levels of switches.
     hosts
-        Hosts of each leaf switch, else k.
+        Number of hosts of each leaf switch, by default k.
     cables
-        Parallel cables between two switches.
+        Number of parallel cables between two switches.
 
     Raises
     ------
     InputError
-        When k is below 2, `up` above k or another value below 1.
+        If k is below 2, `up` is above k or another value is below 1.
     """
     refuse_size(_thin_counts(k, up, n, hosts, cables))
     per_leaf = k if hosts is None else hosts
@@ -75,7 +75,7 @@ def slimmed_fat_tree(
 
 
 def _cellia_counts(nodes: int = 45) -> ClosedForm:
-    need(nodes in (36, 45), f"nodes must be 45, or 36 with one less per leaf, not {nodes}")
+    need(nodes in (36, 45), f"nodes must be 45, or 36 with one fewer per leaf, not {nodes}")
     return ClosedForm(
         hosts=nodes,
         switches=9 + 9 + 3,
@@ -96,25 +96,24 @@ def _cellia_counts(nodes: int = 45) -> ClosedForm:
 def cellia(nodes: int = 45) -> FabricBuilder:
     """The slimmed fat tree of the CELLIA cluster: 21 switches of 8 ports in stages of 9, 9 and 3.
 
-    The paper has three groups of three leaf switches with five hosts each, 45 in all, and says
-    that parallel cables join the switches of the upper stages; the 36-host version pulls one host
-    from each leaf. Its figure is lost, but eight ports leave little choice. A leaf has 5 hosts
-    and so 3 cables up, one to each of the three middle switches of its group. The three top
-    switches have 24 ports for nine middle switches, so each middle switch gets two cables up
-    (three would need 27 ports), and since those are parallel they end at one top switch: middle
-    switch j of each group at top switch j. A top switch then uses 6 of its ports and a middle
-    switch 5. This is PGFT(3; 5,3,3; 1,3,1; 1,1,2), whose digits are the coordinates and whose
-    port order it has.
+    According to the paper there are three groups of three leaf switches with five hosts each, 45
+    in total, and parallel cables connect the switches of the upper stages; the 36-host version has
+    one host fewer per leaf. The paper's figure was not available; the cabling is derived from the
+    eight ports. A leaf has 5 hosts and so 3 cables up, one to each of the three middle switches of
+    its group. The three top switches have 24 ports for nine middle switches, so each middle switch
+    has two cables up (three would need 27 ports). They are parallel, so middle switch j of each
+    group is connected to top switch j. A top switch then uses 6 of its ports and a middle switch 5.
+    This is PGFT(3; 5,3,3; 1,3,1; 1,1,2), with the digits as coordinates and the same port order.
 
     Parameters
     ----------
     nodes
-        45 or 36.
+        Number of hosts, 45 or 36.
 
     Raises
     ------
     InputError
-        On any other number of nodes.
+        If the number of nodes is neither.
     """
     refuse_size(_cellia_counts(nodes))
     return tree((nodes // 9, 3, 3), (1, 3, 1), (1, 1, 2), _names, ports=8)

@@ -1,4 +1,4 @@
-"""Meshes, tori, rings and hypercubes: switches on a grid, each joined to its next neighbours."""
+"""Meshes, tori, rings and hypercubes: switches on a grid, connected to their neighbours."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from weft.fabrics import FabricBuilder
 from weft.fabrics.topology.family_registry import ClosedForm, at_least, need, refuse_size, topology
 from weft.fabrics.topology.wiring import attach_hosts, connect_copies, labels, mixed_radix
 
-#: Most dimensions of a grid: more of two switches or more could not be built anyway.
+#: Limit on the dimensions of a grid: a grid of more, of two switches each, would be too large.
 MOST_DIMENSIONS = 64
 
 
 def bisection_by_load(
     switches: int, hosts: int, load: Fraction | int, straight_cut: int | None
 ) -> int | None:
-    """Bisection of a fabric whose all-to-all traffic and straightest cut agree.
+    """Return the bisection of a fabric if a lower bound by all-to-all load equals a known cut.
 
-    When all n switches exchange one flow each way and no cable between switches carries more than
-    `load` of them, s switches on one side of a cut leave it at least 2 s (n - s) / load such
-    cables. Hosts that this leaves on the wrong side cost one host cable each, and the sum is
-    concave in s, so the bisection is at least its smaller end: all hosts unplugged on one side
-    (s = 0), or s = n/2. A cut that attains the second proves it.
+    If each ordered pair of the n switches exchanges one flow and no cable between switches carries
+    more than `load` flows, a cut with s switches on one side has at least 2 s (n - s) / load such
+    cables. Balancing the hosts then costs one host cable per misplaced host. The sum is concave in
+    s, so the bisection is at least the smaller of its values at s = 0, half of all host cables, and
+    at s = n/2. If the latter is smaller, a cut of that size proves it.
 
     Parameters
     ----------
     switches
-        n, all alike.
+        Number of switches, n, with equal numbers of hosts.
     hosts
-        Hosts of each switch, one cable each.
+        Number of hosts of each switch, one cable each.
     load
-        Most ordered pairs of switches over one cable, both directions together.
+        Largest number of ordered pairs of switches over a cable, both directions together.
     straight_cut
-        Cables of a known cut with half the switches on each side, or None.
+        Number of cables of a known cut with half the switches on each side, or None.
 
     Returns
     -------
     int or None
-        The bisection, host cables included; None where the two bounds differ.
+        The bisection, host cables included; None if the two bounds differ.
     """
     bound = Fraction(switches * switches, 2) / load if load else Fraction(switches * hosts)
     if 2 * bound >= switches * hosts:
@@ -50,16 +50,16 @@ def bisection_by_load(
 
 def _grid_counts(dims: tuple[int, ...], hosts: int, cables: int, wrap: bool) -> ClosedForm:
     at_least(1, dims=dims, hosts=hosts, cables=cables)
-    need(len(dims) <= MOST_DIMENSIONS, f"there can be at most {MOST_DIMENSIONS} dims")
+    need(len(dims) <= MOST_DIMENSIONS, f"dims must have at most {MOST_DIMENSIONS} values")
     switches = prod(dims)
-    # A ring of two is one cable, as a line of two is. Under dimension-order routing the busiest
-    # cable of a ring of k carries floor(k²/4) pairs of positions, that of a line twice as many.
-    ways = [2 if wrap and size > 2 else 1 for size in dims]
+    # A ring of two is one cable, as a line of two is. Under dimension-order routing the most loaded
+    # cable of a ring of k carries floor(k²/4) pairs of positions, that of a line 2 floor(k²/4).
+    crossings = [2 if wrap and size > 2 else 1 for size in dims]
     lines = [switches // size for size in dims]
-    grid = list(zip(dims, ways, lines, strict=True))
-    load = max(Fraction(2 * (size * size // 4) * count, way * cables) for size, way, count in grid)
-    cuts = [way * count * cables for size, way, count in grid if size % 2 == 0]
-    between = sum(count * (size if way == 2 else size - 1) for size, way, count in grid)
+    grid = list(zip(dims, crossings, lines, strict=True))
+    load = max(Fraction(2 * (size * size // 4) * count, cut * cables) for size, cut, count in grid)
+    cuts = [cut * count * cables for size, cut, count in grid if size % 2 == 0]
+    between = sum(count * (size if cut == 2 else size - 1) for size, cut, count in grid)
     return ClosedForm(
         hosts=switches * hosts,
         switches=switches,
@@ -74,16 +74,16 @@ def _grid_counts(dims: tuple[int, ...], hosts: int, cables: int, wrap: bool) -> 
 def _grid(dims: tuple[int, ...], hosts: int, cables: int, wrap: bool) -> FabricBuilder:
     refuse_size(_grid_counts(dims, hosts, cables, wrap))
     count = prod(dims)
-    where = mixed_radix(np.arange(count), dims)
+    position = mixed_radix(np.arange(count), dims)
     build = FabricBuilder("", dimensions=len(dims))
-    names = labels("", *where.T)
+    names = labels("", *position.T)
     switches = build.switches(
-        ["s" + name for name in names], ports=hosts + 2 * len(dims) * cables, coordinates=where
+        ["s" + name for name in names], ports=hosts + 2 * len(dims) * cables, coordinates=position
     )
-    attach_hosts(build, switches, hosts, names=names, coordinates=where)
+    attach_hosts(build, switches, hosts, names=names, coordinates=position)
     stride = 1
     for d, size in enumerate(dims):
-        last = where[:, d] == size - 1
+        last = position[:, d] == size - 1
         tail = np.flatnonzero(~last) if size < 3 or not wrap else np.arange(count)
         head = np.where(last[tail], tail - stride * (size - 1), tail + stride)
         first = hosts + 2 * d * cables + 1
@@ -110,27 +110,27 @@ def _torus_counts(dims: tuple[int, ...], hosts: int = 1, cables: int = 1) -> Clo
     closed_form=_torus_counts,
 )
 def torus(dims: tuple[int, ...], hosts: int = 1, cables: int = 1) -> FabricBuilder:
-    """Torus: switches on a grid whose every line in every dimension is a ring.
+    """Torus: switches on a grid whose lines are rings in every dimension.
 
     A ring of two is one cable (or `cables`), not two, and a dimension of one has none. Switch
-    ``s{x}.{y}…`` and its hosts have the coordinates (x, y, …); x counts fastest. Ports 1 to
-    `hosts` lead to the hosts; then come, dimension by dimension, `cables` ports to the next
-    switch up and as many to the next one down, so that a port number is one dimension and
-    direction on every switch, as OpenSM's `dor` wants it.
+    ``s{x}.{y}…`` and its hosts have the coordinates (x, y, …); x varies fastest. Ports 1 to
+    `hosts` lead to the hosts; they are followed, dimension by dimension, by `cables` ports to the
+    next switch and `cables` ports to the previous one, so that a port number has the same dimension
+    and direction on every switch, as OpenSM's `dor` requires.
 
     Parameters
     ----------
     dims
-        Switches in each dimension.
+        Number of switches in each dimension.
     hosts
-        Hosts of each switch.
+        Number of hosts of each switch.
     cables
-        Parallel cables between neighbours.
+        Number of parallel cables between neighbours.
 
     Raises
     ------
     InputError
-        When a value is below 1.
+        If a value is below 1.
     """
     return _grid(dims, hosts, cables, True)
 
@@ -146,7 +146,7 @@ def _mesh_counts(dims: tuple[int, ...], hosts: int = 1, cables: int = 1) -> Clos
     closed_form=_mesh_counts,
 )
 def mesh(dims: tuple[int, ...], hosts: int = 1, cables: int = 1) -> FabricBuilder:
-    """Mesh: switches on a grid, each joined to the next one in every dimension.
+    """Mesh: switches on a grid, each connected to its neighbours in every dimension.
 
     Names, coordinates and ports are those of `torus`; ports that would lead off the grid stay
     empty.
@@ -154,16 +154,16 @@ def mesh(dims: tuple[int, ...], hosts: int = 1, cables: int = 1) -> FabricBuilde
     Parameters
     ----------
     dims
-        Switches in each dimension.
+        Number of switches in each dimension.
     hosts
-        Hosts of each switch.
+        Number of hosts of each switch.
     cables
-        Parallel cables between neighbours.
+        Number of parallel cables between neighbours.
 
     Raises
     ------
     InputError
-        When a value is below 1.
+        If a value is below 1.
     """
     return _grid(dims, hosts, cables, False)
 
@@ -180,21 +180,21 @@ def _ring_counts(n: int, hosts: int = 1, cables: int = 1) -> ClosedForm:
     closed_form=_ring_counts,
 )
 def ring(n: int, hosts: int = 1, cables: int = 1) -> FabricBuilder:
-    """Ring: a torus of one dimension, whose names, coordinates and ports it has.
+    """Ring: a torus of one dimension, with the same names, coordinates and ports.
 
     Parameters
     ----------
     n
-        Switches; two of them are joined by one cable (or `cables`).
+        Number of switches; a ring of two is one cable (or `cables`).
     hosts
-        Hosts of each switch.
+        Number of hosts of each switch.
     cables
-        Parallel cables between neighbours.
+        Number of parallel cables between neighbours.
 
     Raises
     ------
     InputError
-        When n is below 2 or another value below 1.
+        If n is below 2 or another value is below 1.
     """
     at_least(2, n=n)
     return _grid((n,), hosts, cables, True)
@@ -222,36 +222,36 @@ def _hypercube_counts(n: int, hosts: int = 1, cables: int = 1) -> ClosedForm:
     closed_form=_hypercube_counts,
 )
 def hypercube(n: int, hosts: int = 1, cables: int = 1) -> FabricBuilder:
-    """Hypercube: 2^n switches, joined where their binary numbers differ in one bit.
+    """Hypercube: 2^n switches, connected if their binary numbers differ in one bit.
 
-    Switch ``s`` plus its number in binary has that number's bits, lowest first, as coordinates.
-    Ports 1 to `hosts` lead to the hosts; then come `cables` ports for each bit, lowest first.
+    The name of a switch is ``s`` and its number in binary; its coordinates are the bits, lowest
+    first. Ports 1 to `hosts` lead to the hosts, followed by `cables` ports per bit, lowest first.
 
     Parameters
     ----------
     n
-        Dimensions.
+        Number of dimensions.
     hosts
-        Hosts of each switch.
+        Number of hosts of each switch.
     cables
-        Parallel cables between neighbours.
+        Number of parallel cables between neighbours.
 
     Raises
     ------
     InputError
-        When a value is below 1.
+        If a value is below 1.
     """
     refuse_size(_hypercube_counts(n, hosts, cables))
     number = np.arange(2**n)
-    where = mixed_radix(number, (2,) * n)
+    position = mixed_radix(number, (2,) * n)
     build = FabricBuilder("", dimensions=n)
     names = [f"{i:0{n}b}" for i in range(2**n)]
     switches = build.switches(
-        ["s" + name for name in names], ports=hosts + n * cables, coordinates=where
+        ["s" + name for name in names], ports=hosts + n * cables, coordinates=position
     )
-    attach_hosts(build, switches, hosts, names=names, coordinates=where)
+    attach_hosts(build, switches, hosts, names=names, coordinates=position)
     for d in range(n):
-        low = np.flatnonzero(where[:, d] == 0)
+        low = np.flatnonzero(position[:, d] == 0)
         port = hosts + d * cables + 1
         connect_copies(build, switches[low], switches[low + (1 << d)], port, port, cables=cables)
     return build

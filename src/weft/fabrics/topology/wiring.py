@@ -1,4 +1,4 @@
-"""Numbering and wiring that several families share."""
+"""Numbering and wiring functions shared by several families."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from weft.fabrics import FabricBuilder
 
 
 def mixed_radix(numbers: ArrayLike, radix: ArrayLike) -> NDArray[np.int64]:
-    """Digits of each number, least significant first, int64 [numbers, digits]."""
+    """Return the digits of each number, least significant first, int64 [numbers, digits]."""
     rest = np.asarray(numbers, dtype=np.int64)
     bases = np.asarray(radix, dtype=np.int64)
     digits = np.empty((len(rest), len(bases)), dtype=np.int64)
-    for place, base in enumerate(bases):
-        rest, digits[:, place] = np.divmod(rest, base)
+    for i, base in enumerate(bases):
+        rest, digits[:, i] = np.divmod(rest, base)
     return digits
 
 
 def from_mixed_radix(digits: NDArray[np.int64], radix: ArrayLike) -> NDArray[np.int64]:
-    """Numbers of digits, least significant first, int64; the inverse of `mixed_radix`."""
+    """Return the numbers with these digits, least significant first; inverts `mixed_radix`."""
     bases = np.asarray(radix, dtype=np.int64)
     weights = np.ones(len(bases), dtype=np.int64)
     np.cumprod(bases[:-1], out=weights[1:])
@@ -30,7 +30,7 @@ def from_mixed_radix(digits: NDArray[np.int64], radix: ArrayLike) -> NDArray[np.
 
 
 def labels(prefix: str, *columns: ArrayLike) -> list[str]:
-    """One label per row: the prefix, then the columns joined by dots, as in ``s2.0.1``."""
+    """Return one label per row: the prefix and the columns joined by dots, as in ``s2.0.1``."""
     texts = [map(str, np.asarray(column).tolist()) for column in columns]
     return [prefix + ".".join(parts) for parts in zip(*texts, strict=True)]
 
@@ -44,20 +44,20 @@ def attach_hosts(
     coordinates: NDArray[np.int64] | None = None,
     level: int = -1,
 ) -> NDArray[np.int32]:
-    """Give every switch its own hosts, on its ports 1 to `hosts`.
+    """Attach hosts to every switch, at its ports 1 to `hosts`.
 
     Parameters
     ----------
     build
-        Gets the hosts and their cables.
+        Builder to which hosts and cables are added.
     switches
-        int32 [switches], none of them with a cable yet.
+        int32 [switches], without cables so far.
     hosts
-        Hosts of each switch.
+        Number of hosts of each switch.
     names
-        Label of each switch without its prefix; a host adds its number there when it shares it.
+        Label of each switch without its prefix; host labels append a number if `hosts` is above 1.
     coordinates
-        int64 [switches, d], which the hosts take over.
+        int64 [switches, d], also the coordinates of the hosts.
     level
         Tree level of the hosts.
 
@@ -70,8 +70,8 @@ def attach_hosts(
         texts = [f"h{name}" for name in names]
     else:
         texts = [f"h{name}.{i}" for name in names for i in range(hosts)]
-    where = None if coordinates is None else np.repeat(coordinates, hosts, axis=0)
-    nodes = build.hosts(texts, level=level, coordinates=where)
+    repeated = None if coordinates is None else np.repeat(coordinates, hosts, axis=0)
+    nodes = build.hosts(texts, level=level, coordinates=repeated)
     ports = np.tile(np.arange(1, hosts + 1), len(switches))
     build.connect(np.repeat(switches, hosts), nodes, a_ports=ports)
     return nodes
@@ -87,7 +87,7 @@ def connect_copies(
     cables: int,
     strides: tuple[int, int] = (1, 1),
 ) -> None:
-    """Cable pairs of switches in parallel; copy c uses the ports given plus c of its strides."""
+    """Connect pairs of switches by parallel cables; copy c is at port + c * stride at each end."""
     for copy in range(cables):
         build.connect(
             a,
@@ -104,21 +104,21 @@ def cliques(
     first_port: int,
     cables: int = 1,
 ) -> None:
-    """Join the switches of each group all to all.
+    """Connect the switches of each group fully.
 
-    The port of member i that leads to member j is ``first_port`` plus j, less one if j > i (a
-    switch has no port to itself); parallel cables follow, ``size - 1`` ports apart.
+    The port of member i that leads to member j is ``first_port`` plus j, minus 1 if j > i (a
+    switch has no port to itself); parallel cables are ``size - 1`` ports apart.
 
     Parameters
     ----------
     build
-        Gets the cables.
+        Builder to which the cables are added.
     members
         int32 [groups, size]: the switches of each group in order.
     first_port
         Port that leads to the first other member.
     cables
-        Parallel cables of each pair.
+        Number of parallel cables of each pair.
     """
     groups, size = members.shape
     if size < 2:

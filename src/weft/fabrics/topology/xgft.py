@@ -1,4 +1,4 @@
-"""Extended generalised fat trees with parallel cables, and the k-ary n-trees among them."""
+"""Extended generalised fat trees with parallel cables, including k-ary n-trees."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.fabrics.topology.wiring import from_mixed_radix, mixed_radix
 
 Ints = tuple[int, ...]
 
-#: Most levels of any recursive family: one more than two children per node could ever fill.
+#: Limit on the levels of any recursive family: with two children per node, more is too large.
 MOST_LEVELS = 64
 
 
@@ -22,16 +22,17 @@ def _check(h: int, m: Ints, w: Ints, p: Ints | None) -> None:
     at_least(1, h=h)
     need(h <= MOST_LEVELS, f"h must be at most {MOST_LEVELS}, not {h}")
     for key, values in (("m", m), ("w", w), ("p", (1,) * h if p is None else p)):
-        need(len(values) == h, f"{key} needs one value per level, {h}, not {len(values)}")
+        need(len(values) == h, f"{key} must have one value per level, {h}, not {len(values)}")
         at_least(1, **{key: values})
 
 
 def halved(per_level: list[int], top_children: int) -> int | None:
-    """Bisection of an XGFT from the cables below each level of switches.
+    """Return the bisection of an XGFT from the number of cables below each level of switches.
 
-    With an even number of top subtrees it is half the smallest level, host cables included: that
-    many part the subtrees in two halves, and pairing the hosts of any two halves at one flow each,
-    spread over all ways up, loads no cable of level i by more than hosts / cables of the level.
+    With an even number of top subtrees it is half the number of cables of the smallest level, host
+    cables included. Cutting these separates the subtrees into two halves. Fewer do not suffice: one
+    flow per host to the other of any two halves, spread over all paths up, loads the cables of
+    level i with at most hosts / cables of that level.
     """
     return min(per_level) // 2 if top_children % 2 == 0 else None
 
@@ -74,30 +75,30 @@ def xgft(
 ) -> FabricBuilder:
     """XGFT(h; m1..mh; w1..wh): h levels of switches, mi children and wi parents at level i.
 
-    A node of level l is the digits (x1..xl, y(l+1)..yh): x(i) < w(i) tells which of the parallel
-    subtrees it stands in, y(i) < m(i) which child. It is joined to the nodes of level l + 1 that
-    agree in all digits but digit l + 1. Those digits are its coordinates, the first one counting
-    fastest, so that the hosts of a leaf switch are neighbours in number.
+    A node of level l has the digits (x1..xl, y(l+1)..yh): x(i) < w(i) is the number of its parallel
+    subtree, y(i) < m(i) its number as a child. It is connected to the nodes of level l + 1 that
+    agree in all digits but digit l + 1. The digits are its coordinates; the first one varies
+    fastest, so that the hosts of a leaf switch have consecutive numbers.
 
     Ports 1 to m(l) p(l) of a switch of level l lead down and the others up. Copy c of the cable to
-    child y is port c m(l) + y + 1; copy c of the cable to parent x is the up port number
-    c w(l+1) + x, as Zahavi numbers them. A host has w1 p1 ports.
+    child y is port c m(l) + y + 1; copy c of the cable to parent x is up port number
+    c w(l+1) + x, as in Zahavi's numbering. A host has w1 p1 ports.
 
     Parameters
     ----------
     h
-        Levels of switches.
+        Number of levels of switches.
     m
-        Children of a node of level i, i = 1..h.
+        Number of children of a node of level i, i = 1..h.
     w
-        Parents of a node of level i - 1; w1 is the number of leaf switches a host is joined to.
+        Number of parents of a node of level i - 1; w1 is the number of leaf switches of a host.
     p
-        Parallel cables between a node of level i - 1 and each parent (PGFT); 1 where left out.
+        Number of parallel cables between a node of level i - 1 and a parent (PGFT); by default 1.
 
     Raises
     ------
     InputError
-        When a list has not one value per level, or a value is below 1.
+        If a list does not have one value per level, or a value is below 1.
     """
     refuse_size(_xgft_counts(h, m, w, p))
     return tree(m, w, p or (1,) * h, lambda level, digits: _names(level, len(digits)))
@@ -120,11 +121,12 @@ def tree(
     Parameters
     ----------
     m, w, p
-        As `xgft` takes them; checked already.
+        Parameters of `xgft`, already checked.
     names
-        Labels of a level from the level and the digits, int64 [nodes, h], of its nodes.
+        Function that returns the labels of a level, given the level and the digits, int64
+        [nodes, h], of its nodes.
     ports
-        Ports of every switch; 0 for as many as it uses.
+        Number of ports of every switch; 0 for the number of its cables.
     """
     h = len(m)
     build = FabricBuilder("", dimensions=h)
@@ -145,9 +147,9 @@ def tree(
 
 
 def level_pairs(m: Ints, w: Ints, level: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Which nodes of a level of an XGFT each node of the level below is joined to.
+    """Return the pairs of connected nodes between a level of an XGFT and the level below.
 
-    Pairs come by child, then by parent, so free ports taken in this order count up with the
+    Pairs are sorted by child, then parent, so that ports assigned in this order increase with the
     digit by which the parents of one child, and the children of one parent, differ.
 
     Returns
@@ -155,11 +157,11 @@ def level_pairs(m: Ints, w: Ints, level: int) -> tuple[NDArray[np.int64], NDArra
     child, parent
         int64 [pairs] each: numbers within level - 1 and within `level`.
     """
-    ways = w[level - 1]
+    parents = w[level - 1]
     below = (*w[: level - 1], *m[level - 1 :])
-    digits = np.repeat(mixed_radix(np.arange(prod(below)), below), ways, axis=0)
-    child = np.repeat(np.arange(prod(below)), ways)
-    digits[:, level - 1] = np.tile(np.arange(ways), prod(below))
+    digits = np.repeat(mixed_radix(np.arange(prod(below)), below), parents, axis=0)
+    child = np.repeat(np.arange(prod(below)), parents)
+    digits[:, level - 1] = np.tile(np.arange(parents), prod(below))
     return child, from_mixed_radix(digits, (*w[:level], *m[level:]))
 
 
@@ -197,23 +199,23 @@ def _kary_counts(k: int, n: int, hosts: int | None = None, cables: int = 1) -> C
 def kary_n_tree(k: int, n: int, hosts: int | None = None, cables: int = 1) -> FabricBuilder:
     """k-ary n-tree: k^n hosts on n levels of k^(n-1) switches with k ports each way.
 
-    It is XGFT(n; k..k; 1,k..k) and has its names, coordinates and port order.
+    It is XGFT(n; k..k; 1,k..k), with the same names, coordinates and port order.
 
     Parameters
     ----------
     k
-        Half the ports of a switch.
+        Half the number of ports of a switch.
     n
-        Levels of switches.
+        Number of levels of switches.
     hosts
-        Hosts of each leaf switch, else k.
+        Number of hosts of each leaf switch, by default k.
     cables
-        Parallel cables between two switches.
+        Number of parallel cables between two switches.
 
     Raises
     ------
     InputError
-        When k is below 2 or another value below 1.
+        If k is below 2 or another value is below 1.
     """
     refuse_size(_kary_counts(k, n, hosts, cables))
     per_leaf = k if hosts is None else hosts
