@@ -157,10 +157,10 @@ def test_a_field_is_all_that_a_setting_takes() -> None:
 
 
 def test_mistakes_name_their_place() -> None:
-    with pytest.raises(InputError, match=r"^--fault-seed goes with --random-cables or --random-sw"):
+    with pytest.raises(InputError, match=r"^--fault-seed requires --random-cables or --random-sw"):
         FabricOptions(fault_seed="1").made(Faults)
-    with pytest.raises(InputError, match=r"^faults: .*seed goes with random_cables"):
+    with pytest.raises(InputError, match=r"^faults: .*seed requires random_cables"):
         check({"fabric": "x", "faults": {"seed": 1}, **JOB})
-    with pytest.raises(InputError, match=r"^seed goes with random_cables or random_switches"):
+    with pytest.raises(InputError, match=r"^seed requires random_cables or random_switches"):
         Faults(seed=1)
     assert RunOptions(no_handshake=True).flags() == ["--no-handshake"]

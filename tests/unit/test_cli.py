@@ -484,7 +484,7 @@ def test_standard_input_is_one_file_that_is_read(capsys, monkeypatch) -> None:
     assert re.search(r"│ +4 │ +4 │ .* │ +8 │", out)
     for words, says in (
         (["info", "-", "--names", "-"], "standard input: can stand for one file only"),
-        (["info", "-"], "standard input: is in no format"),
+        (["info", "-"], "standard input: is not in a format"),
         (["trace", "check", "-"], "standard input:2: "),
         (["convert", TREE, "-o", "-"], "--output -: is read; expected a file to write"),
         (["trace", "format", "-i", "-"], "standard input: is read"),
@@ -514,7 +514,7 @@ def test_standard_input_is_one_file_that_is_read(capsys, monkeypatch) -> None:
         (["compare", TREE, "--random-cables", "1", "--fault-seed", "-1"], "seed"),
         (["info", TREE, "--slow-cable", "s1-0[5]"], "expected node[port]=RATE"),
         (["info", TREE, "--slow-cable", "s1-0[5]=5xHDR"], "unknown rate"),
-        (["info", TREE, "--fail-switch", "h1"], "h1 (node 9) is no switch"),
+        (["info", TREE, "--fail-switch", "h1"], "h1 (node 9) is not a switch"),
         (["convert", TREE, "--to", "graphviz:host=false"], "did you mean 'hosts'"),
         (["compare", TREE, "--fail-cable", "nobody[1]"], "no node 'nobody'"),
         (

@@ -360,7 +360,7 @@ def test_known_lengths_are_kept() -> None:
     row = result.cables.filter(pl.col("cable") == 0).row(0, named=True)
     assert (row["length_m"], row["route_m"], row["kind"]) == (12.5, None, "optical")
     assert result.fabric.cable_length_m[0] == 12.5
-    assert "1 were known and are kept" in result.text()
+    assert "1 known in advance and kept" in result.text()
 
 
 # -- every plan ------------------------------------------------------------------------------------
@@ -538,7 +538,7 @@ def test_only_switches_and_only_hosts() -> None:
         ({"cable_lengths_m": "1,x"}, "cable_lengths_m: .x. does not fit: expected a number"),
         ({"switch_units": 50}, "switch_units is 50, more than a rack of 42 U"),
         ({"chassis_units": 50}, "chassis_units is 50, more than a rack of 42 U"),
-        ({"switch_units": 2, "switches_per_unit": 2}, "leave switch_units at 1"),
+        ({"switch_units": 2, "switches_per_unit": 2}, "requires switch_units = 1"),
         ({"order": "coordinates"}, "pair has switches or hosts without coordinates"),
     ],
 )
@@ -549,7 +549,7 @@ def test_bad_options_give_one_error(options: dict[str, Any], text: str) -> None:
 
 def test_a_floor_too_large_for_any_cable() -> None:
     with pytest.raises(
-        InputError, match=r"cable x\[3\] -- y\[3\] would need 1\.6 m, and the longest sold is 1 m"
+        InputError, match=r"cable x\[3\] -- y\[3\] needs 1\.6 m, but the longest cable sold is 1 m"
     ):
         cost(pair(), rack_units=4, cable_lengths_m="0.5,1")
 

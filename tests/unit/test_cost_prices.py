@@ -207,7 +207,7 @@ def test_what_is_bought_is_a_product_of_the_price_file(tmp_path: Path) -> None:
     heights = dict(result.places.select("node", "units").rows())
     assert heights == {"big": 2, "even": 2, "small": 1, "h": 1}
     assert "36-port switch for 30 ports" in result.text()
-    with pytest.raises(InputError, match=r"big has 30 ports, is bought with 36, and needs 36 U, m"):
+    with pytest.raises(InputError, match=r"big has 30 ports \(36 as bought\) and needs 36 U, m"):
         cost(build.fabric(), prices=path, ports_per_unit=1, rack_units=32)
     # Without prices there are no products, and the fabric's ports are listed.
     assert cost(build.fabric()).summary["item"][:3].to_list() == [
@@ -234,12 +234,14 @@ def test_sections_left_out_are_not_counted_and_said(tmp_path: Path) -> None:
 def test_an_entry_that_is_missing_is_an_error(tmp_path: Path) -> None:
     path = with_prices(tmp_path, PRICES)
     with pytest.raises(
-        InputError, match=r"prices.toml: no \[\[switch\]\] entry fits 40-port switch"
+        InputError, match=r"prices.toml: no \[\[switch\]\] entry matches 40-port switch"
     ):
         cost(pair(ports=40), prices=path)
-    with pytest.raises(InputError, match=r"no \[\[cable\]\] entry fits 5 m optical 4xNDR$"):
+    with pytest.raises(InputError, match=r"no \[\[cable\]\] entry matches 5 m optical 4xNDR$"):
         cost(pair("4xNDR"), rack_units=4, racks_per_row=1, prices=path)
-    with pytest.raises(InputError, match=r"entry fits 1 m optical 4xHDR; 1\.5 m opt.* and 1 more$"):
+    with pytest.raises(
+        InputError, match=r"entry matches 1 m optical 4xHDR; 1\.5 m opt.* and 1 more$"
+    ):
         cost(
             load("xgft:2;8,8;1,8"),
             copper_m=0,
@@ -288,7 +290,7 @@ def test_an_entry_that_is_missing_is_an_error(tmp_path: Path) -> None:
             10,
             r"switch\[2\].price: .* does not fit: expected a finite",
         ),
-        ("price = 1000", "", 8, r"switch\[2\].price is missing; \[switch\] takes ports, po"),
+        ("price = 1000", "", 8, r"switch\[2\].price is missing; keys of \[switch\] are ports, po"),
         (
             "price = 1000",
             "price = 1\nprize = 2",
@@ -298,7 +300,7 @@ def test_an_entry_that_is_missing_is_an_error(tmp_path: Path) -> None:
         ("ports = 8", "ports = 0", 9, r"switch\[2\].ports: 0 does not fit: expected 1 or"),
         ("ports = 8", "ports = 99999999999999999999", 9, r"switch\[2\].ports: .* does not fit"),
         ("ports = 8", "ports = 8.5", 9, r"switch\[2\].ports: 8.5 does not fit: expected a whole"),
-        ("ports = 8", "ports = 36", 8, r"switch\[2\] prices the same as switch\[1\]"),
+        ("ports = 8", "ports = 36", 8, r"switch\[2\] is for the same item as switch\[1\]"),
         ('rate = "4xHDR"', 'rate = "4xABC"', 21, r"cable\[2\].rate: unknown rate '4xABC'"),
         ('rate = "4xHDR"', "rate = -2", 21, r"cable\[2\].rate: a rate in Gb/s .* not -2"),
         (
@@ -377,7 +379,7 @@ def test_the_page() -> None:
     lines = result.text().splitlines()
     assert lines[0] == "kns:k=6,n=2: 36 hosts, 48 switches, 108 cables"
     assert lines[1] == "3 racks of 42 U in 1 row, switches beside their hosts"
-    assert lines[2] == "1 for switches alone, in the middle of the floor"
+    assert lines[2] == "1 with switches only, in the middle of the floor"
     assert lines[-1] == "cables   108 (43 copper, 65 optical), 267 m, longest 5 m"
     table = lines[lines.index("") + 1 :]
     assert table[0].split() == ["item", "count", "ports", "used", "ports", "free", "total", "m"]

@@ -117,9 +117,9 @@ def test_random_faults_are_seeded_and_spare_host_cables() -> None:
     [
         (lambda f: f.without(cables=["a[9]"]), "a has ports 1 to 8, not 9"),
         (lambda f: f.without(cables=["a[8]"]), "no cable is plugged into"),
-        (lambda f: f.without(cables=["a"]), "names no port"),
+        (lambda f: f.without(cables=["a"]), "is not a port"),
         (lambda f: f.without(cables=[4]), "cables: 4 is out of range; cables of small are 0 to 3"),
-        (lambda f: f.without(switches=["h0"]), "is no switch"),
+        (lambda f: f.without(switches=["h0"]), "is not a switch"),
         (lambda f: f.without(switches=["0xzz"]), "no GUID"),
         (lambda f: f.with_faults(cables=3), "cannot remove 3 cables between switches"),
         (lambda f: f.with_faults(switches=-1), "number of switches must be at least 0, not -1"),
@@ -163,7 +163,7 @@ def test_shuffling_keeps_the_wiring_and_forgets_the_labels(spec: str) -> None:
 def test_nodes_and_cables_that_clash_are_refused() -> None:
     twins = FabricBuilder("twins")
     twins.switches(["a", "a"])
-    with pytest.raises(InputError, match="two nodes are called 'a'"):
+    with pytest.raises(InputError, match="two nodes are named 'a'"):
         twins.fabric()
     plugged = FabricBuilder("plugged twice")
     a, b = plugged.switches(["a", "b"], ports=4)
@@ -173,7 +173,7 @@ def test_nodes_and_cables_that_clash_are_refused() -> None:
     small_switch = FabricBuilder("too small")
     a, b = small_switch.switches(["a", "b"], ports=[1, 4])
     small_switch.connect([a], [b], cables=2)
-    with pytest.raises(InputError, match="a has 1 ports, and a cable names port 2"):
+    with pytest.raises(InputError, match="a has 1 ports, but a cable uses port 2"):
         small_switch.fabric()
     parts = Parts.of(small())
     parts.guid[1] = parts.guid[0]

@@ -83,7 +83,7 @@ Ca 1 "lonely"
 
 Ca 3 "lonelier"
 """
-    with pytest.warns(FormatWarning, match="2 of 2 cables name no rate"):
+    with pytest.warns(FormatWarning, match="2 of 2 cables have no rate"):
         fabric = read(text, "f")
     assert fabric.node_names == ("a", "h", "lonely", "lonelier", "r")
     assert fabric.node_guid.tolist() == [0x5000, 0x9000, 0x9010, 0x9012, 77]
@@ -137,12 +137,12 @@ def test_rates_from_what_ports_enable(head: str, one: str, other: str, rate: str
 
 def test_ends_that_enable_nothing_in_common() -> None:
     error = refused(CABLE.format(" s=4", " s=2"))
-    assert "no common width and speed" in error.message
+    assert "no enabled width and speed in common" in error.message
     assert error.line == 2
 
 
 def test_a_cable_without_any_rate() -> None:
-    with pytest.warns(FormatWarning, match="1 of 1 cables name no rate; taken as 4xHDR"):
+    with pytest.warns(FormatWarning, match="1 of 1 cables have no rate; 4xHDR is assumed"):
         assert rates(CABLE.format("", "")) == ["4xHDR"]
     with pytest.warns(FormatWarning, match="taken as 1xNDR"):
         read(CABLE.format("", ""), "f", rate="1xNDR")
@@ -160,14 +160,14 @@ BAD = {
     "unknown option": ('"host B"', '"host B" q=1', 11, "malformed port line"),
     "option out of range": ('"host B"', '"host B" s=9', 11, "s=9 is out of range"),
     "width out of range": ("# two", "width=0\n# two", 1, "width=0 is out of range"),
-    "speed is no sum": ("# two", "speed+1\n# two", 1, "takes '=', not '+'"),
+    "speed is no sum": ("# two", "speed+1\n# two", 1, "must be set with '=', not '+'"),
     "id twice": ('"hostA"\t# "login', '"sw1"\t# "login', 13, "declared twice"),
     "GUID twice": ("Hca\t2", "caguid=0x200001\nHca\t2", 14, "has the GUID 0x200001 of 'sw2'"),
-    "reserved id": ('"hostA"\t# "login', '"host#A"\t# "login', 13, "does not suit ibsim"),
-    "long id": ('"hostA"\t# "login', f'"{"h" * 65}"\t# "login', 13, "does not suit ibsim"),
-    "no id": ('"hostA"\t# "login', '""\t# "login', 13, "does not suit ibsim"),
-    "module": ("# two", f'module="{"m" * 21}"\n# two', 1, "no module name"),
-    "unknown peer": ('"sw1"[3]', '"sw9"[3]', 9, "no record declares that"),
+    "reserved id": ('"hostA"\t# "login', '"host#A"\t# "login', 13, "is invalid in ibsim"),
+    "long id": ('"hostA"\t# "login', f'"{"h" * 65}"\t# "login', 13, "is invalid in ibsim"),
+    "no id": ('"hostA"\t# "login', '""\t# "login', 13, "is invalid in ibsim"),
+    "module": ("# two", f'module="{"m" * 21}"\n# two', 1, "not a module name"),
+    "unknown peer": ('"sw1"[3]', '"sw9"[3]', 9, "which has no record"),
     "port above the node's": ("[8]\t", "[9]\t", 11, "has 8 ports"),
     "port twice": ("[8]\t", "[3]\t", 11, "listed twice"),
     "ends disagree": ('"sw1"[4]', '"sw1"[3]', 6, "ends of a cable disagree"),
@@ -192,7 +192,7 @@ def test_port_guids_that_ibsim_would_change_are_counted() -> None:
     fabric = build("xgft:1;2;1")
     port_guid = fabric.port_guid.copy()
     port_guid[-1] = fabric.node_guid[-1]
-    with pytest.warns(FormatWarning, match="gives 1 adapter ports other GUIDs than the file"):
+    with pytest.warns(FormatWarning, match="assigns other GUIDs than the file to 1 adapter ports"):
         text = write(replace(fabric, port_guid=port_guid))
     assert read(text, "f").port_guid.tolist() == port_guid.tolist()
 
@@ -204,7 +204,7 @@ def test_routers_need_a_guid() -> None:
 def test_guids_that_overflow() -> None:
     assert "or a setting, found" in refused("caguid=0x10000000000000000\n" + PLAIN).message
     text = 'caguid=0xffffffffffffffff\nCa 1 "a"\n\nCa 1 "b"\n'
-    assert "which is none" in refused(text).message
+    assert "the invalid GUID" in refused(text).message
 
 
 # -- writing ----------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ def test_names_with_spaces_and_unicode_are_ids() -> None:
 
 def test_labels_that_hide_behind_ids_of_other_nodes() -> None:
     fabric = build("xgft:1;2;1").renamed({0x200000: "a#b", 0x100000: "S-0000000000200000"})
-    with pytest.raises(NotApplicable, match="would give to another node"):
+    with pytest.raises(NotApplicable, match="the GUID of another node"):
         write(fabric)
 
 

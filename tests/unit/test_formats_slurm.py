@@ -63,7 +63,7 @@ def test_a_two_level_tree() -> None:
         "# topology.conf of xgft:2;3,2;1,2, by weft\n"
         "SwitchName=s1-0 Nodes=h[0-2]\n"
         "SwitchName=s1-1 Nodes=h[3-5]\n"
-        "# s2-0 stands for s2-1 too\n"
+        "# s2-0 also represents s2-1\n"
         "SwitchName=s2-0 Switches=s1-[0-1]\n"
     )
 
@@ -125,7 +125,7 @@ def test_switches_whose_leaves_overlap_in_part() -> None:
     maker.connect(upper[[0, 0, 1, 1, 2]], leaves[[0, 1, 1, 2, 2]])
     with pytest.warns(FormatWarning) as caught:
         text = write(maker.fabric())
-    assert "1 switches over one leaf only: z" in str(caught[0].message)
+    assert "1 switches above only one leaf: z" in str(caught[0].message)
     assert "1 switches whose leaves overlap in part with another's: y" in str(caught[0].message)
     assert check_tree(text) == {"fabric"}
     assert "SwitchName=x Switches=a,b\n" in text
@@ -166,7 +166,7 @@ def test_names_that_slurm_cannot_take_become_guids() -> None:
 
 def test_hosts_without_a_switch_are_said() -> None:
     fabric = build("xgft:2;2,2;1,1").without(cables=["h0[1]"])
-    with pytest.warns(FormatWarning, match="1 hosts that are cabled to no switch: h0"):
+    with pytest.warns(FormatWarning, match="1 hosts that are not cabled to a switch: h0"):
         nodes, _ = parse(write(fabric))
     assert [*chain(*nodes.values())] == ["h1", "h2", "h3"]
 
@@ -178,7 +178,7 @@ def test_leaves_without_hosts_and_planes_apart_are_said() -> None:
     maker.connect(switches[[0, 0, 1, 1]], hosts[[0, 1, 0, 1]])
     with pytest.warns(FormatWarning) as caught:
         assert write(maker.fabric()).endswith("SwitchName=a Nodes=h[1-2]\n")
-    assert "1 switches that no switch cable joins to a leaf: b" in str(caught[0].message)
+    assert "1 switches that are not connected to a leaf: b" in str(caught[0].message)
 
 
 def test_refusals() -> None:
@@ -186,7 +186,7 @@ def test_refusals() -> None:
     maker.connect(maker.hosts(["a"]), maker.hosts(["b"]))
     with pytest.raises(NotApplicable, match="no host of pair is cabled to a switch"):
         write(maker.fabric())
-    with pytest.raises(InputError, match="no name that Slurm takes"):
+    with pytest.raises(InputError, match="not a name that Slurm accepts"):
         write(build("xgft:1;2;1"), root="a b")
     fabric = build("xgft:1;2;1").renamed({0x200000: "fabric"})
     assert "SwitchName=fabric Nodes" in write(fabric)

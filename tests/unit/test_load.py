@@ -96,9 +96,9 @@ def test_neither_text_nor_path() -> None:
         (b"Switch\x00", "is a binary file"),
         ("Switch 4 'x'\n".encode("utf-16"), "is a binary file"),
         (b"# fine\nSwitch \xff\n", "byte 0xff is not UTF-8"),
-        (b"hello\nworld\n", "is in no format that weft can read; it reads ibnetdiscover, ibsim"),
+        (b"hello\nworld\n", "is not in a format that weft reads; formats are ibnetdiscover, ibsim"),
         (b'0x12 "name"\n', "is a node-name-map"),
-        (b"SwitchName=a Nodes=b\n", "is in no format"),
+        (b"SwitchName=a Nodes=b\n", "is not in a format"),
     ],
 )
 def test_files_that_are_no_fabric(data: bytes, message: str, tmp_path: Path) -> None:
@@ -241,5 +241,5 @@ def test_the_same_fabric_gives_the_same_file(tmp_path: Path) -> None:
 def test_warnings_name_the_file(tmp_path: Path) -> None:
     path = tmp_path / "f.net"
     path.write_text('Switch 2 "a"\n[1]"b"[1]\n\nCa 1 "b"\n[1]"a"[1]\n')
-    with pytest.warns(FormatWarning, match=f"^{path}: 1 of 1 cables name no rate"):
+    with pytest.warns(FormatWarning, match=f"^{path}: 1 of 1 cables have no rate"):
         fabric(path)

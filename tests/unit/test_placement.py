@@ -183,7 +183,9 @@ def test_a_machine_is_all_its_adapters() -> None:
 def test_one_rank_needs_one_adapter(tmp_path: Path) -> None:
     fabric = machines("n1 mlx5_0", "n1 mlx5_1", "n2 HCA-1")
     for text in ("n1\nn2\n", "rank 0=n1\nrank 1=n2\n"):
-        with pytest.raises(InputError, match=r"n1 has 2 adapters; name one of \"n1 mlx5_0\", \"n1"):
+        with pytest.raises(
+            InputError, match=r"n1 has 2 adapters; expected one of \"n1 mlx5_0\", \"n1"
+        ):
             place(fabric, 2, write(tmp_path, text))
     with pytest.raises(InputError, match="n1 has 2 adapters"):
         fabric.find_node("n1")
@@ -203,7 +205,7 @@ def test_machines_without_names_of_their_own_are_told_apart() -> None:
         ("hosts:h[0-2],h1", "host h1 is named twice"),
         ("hosts:h0", r"4 ranks do not fit on the 1 hosts of the list, one rank each: 1 fit"),
         ("hosts:h[0-", "brackets do not match"),
-        ("hosts:h[[0]]", "brackets stand inside brackets"),
+        ("hosts:h[[0]]", "brackets inside brackets"),
         ("hosts:s1.0", "s1.0 is a switch, not a host"),
         ("hosts:0xdead", "no host '0xdead'"),
     ],

@@ -87,7 +87,7 @@ def _read_or_built(
         known = ", ".join(topology.names())
         raise InputError(
             f"{spec_or_path!r} is neither a file nor a topology: no such file, and no family "
-            f"{family!r}{did_you_mean(family, topology.names())}; families are {known}"
+            f"{family!r}{did_you_mean(family, topology.names())}; there are {known}"
         )
     name_map = None if names is None else read_names(names)
     built = build(spec_or_path)

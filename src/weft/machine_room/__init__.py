@@ -1,4 +1,4 @@
-"""What a fabric takes to build: racks, cables, a cabling list, and money where prices are given."""
+"""Cost plans of fabrics: racks, cables, a cabling list, and costs if prices are given."""
 
 from weft.machine_room.cost_plan import CostPlan
 from weft.machine_room.planning import cost

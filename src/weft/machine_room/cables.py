@@ -1,4 +1,4 @@
-"""The cables of a plan: how long, of what kind, in which order to pull, and how to label."""
+"""The cables of a plan: their lengths, kinds, order of installation and labels."""
 
 from __future__ import annotations
 
@@ -16,60 +16,62 @@ from weft.machine_room.room_options import Layout
 
 COPPER, OPTICAL, INTERNAL = "copper", "optical", "internal"
 
-#: Columns of the cabling list, one row per cable in the order in which they are pulled.
+#: Columns of the cabling list, one row per cable in the order of installation.
 CABLE_COLUMNS = {
-    "number": Column(pl.Int32, "", "number on the labels, from 1 in the order of the list"),
-    "cable": Column(pl.Int32, "", "number of the cable in the fabric"),
-    "from_rack": Column(pl.String, "", "rack of the first end, row letter and place in the row"),
-    "from_unit": Column(pl.Int32, "U", "lowest unit of the box there, from 1 at the bottom"),
-    "from_node": Column(pl.String, "", "label of the switch or host"),
-    "from_port": Column(pl.UInt16, "", "its port"),
-    "to_rack": Column(pl.String, "", "rack of the second end"),
-    "to_unit": Column(pl.Int32, "U", "lowest unit of the box there"),
-    "to_node": Column(pl.String, "", "label of the switch or host"),
-    "to_port": Column(pl.UInt16, "", "its port"),
-    "route_m": Column(
-        pl.Float64, "m", "way from port to port with slack; null where the length was known before"
+    "number": Column(pl.Int32, "", "Number on the labels (from 1, in the order of the list)"),
+    "cable": Column(pl.Int32, "", "Number of the cable in the fabric"),
+    "from_rack": Column(
+        pl.String, "", "Rack of the first end (row letter and position in the row)"
     ),
-    "length_m": Column(pl.Float64, "m", "length to buy; 0 inside a chassis"),
-    "kind": Column(pl.String, "", "copper, optical, or internal to a chassis and not to be bought"),
-    "rate": Column(pl.String, "", "name of the data rate"),
-    "rate_gbps": Column(pl.Float64, "Gb/s", "data rate"),
-    "from_label": Column(pl.String, "", "text for the label at the first end"),
-    "to_label": Column(pl.String, "", "text for the label at the second end"),
+    "from_unit": Column(pl.Int32, "U", "Lowest unit of the box of the first end (1 at the bottom)"),
+    "from_node": Column(pl.String, "", "Label of the switch or host at the first end"),
+    "from_port": Column(pl.UInt16, "", "Port at the first end"),
+    "to_rack": Column(pl.String, "", "Rack of the second end"),
+    "to_unit": Column(pl.Int32, "U", "Lowest unit of the box of the second end"),
+    "to_node": Column(pl.String, "", "Label of the switch or host at the second end"),
+    "to_port": Column(pl.UInt16, "", "Port at the second end"),
+    "route_m": Column(
+        pl.Float64, "m", "Length from port to port with slack (null if the length was known)"
+    ),
+    "length_m": Column(pl.Float64, "m", "Length to buy (0 inside a chassis)"),
+    "kind": Column(pl.String, "", "Kind of cable: copper, optical, or internal (not bought)"),
+    "rate": Column(pl.String, "", "Name of the data rate"),
+    "rate_gbps": Column(pl.Float64, "Gb/s", "Data rate"),
+    "from_label": Column(pl.String, "", "Text of the label at the first end"),
+    "to_label": Column(pl.String, "", "Text of the label at the second end"),
 }
 
 
 def bought_m(gear: Equipment, layout: Layout, route_m: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Length of each cable, float64 [cables]: the known one, else the next that is sold.
+    """Return the length to buy of each cable, float64 [cables]: known, else the next one sold.
 
     Raises
     ------
     InputError
-        When a way is longer than the longest cable.
+        If a cable would be longer than the longest one sold.
     """
     fabric = gear.fabric
     sold = np.array(layout.cable_lengths_m)
     known = ~np.isnan(fabric.cable_length_m) & ~gear.inside
-    # A hair's breadth of rounding error must not buy the next longer cable.
-    place = np.searchsorted(sold, route_m - 1e-9)
-    place[known | gear.inside] = 0
-    far = np.flatnonzero(place == len(sold))
+    # Subtract a tolerance, so that a rounding error does not select the next longer cable.
+    index = np.searchsorted(sold, route_m - 1e-9)
+    index[known | gear.inside] = 0
+    far = np.flatnonzero(index == len(sold))
     if len(far):
         worst = int(far[np.argmax(route_m[far])])
         raise InputError(
-            f"cable {fabric.cable_name(worst)} would need {route_m[worst]:.1f} m, and the longest "
-            f"sold is {sold[-1]:g} m; {len(far)} cables are too long for this floor: "
-            "put more into a rack, or set racks_per_row or cable_lengths_m"
+            f"cable {fabric.cable_name(worst)} needs {route_m[worst]:.1f} m, but the longest cable "
+            f"sold is {sold[-1]:g} m ({len(far)} cables are too long); "
+            "put more hosts into a rack, or set racks_per_row or cable_lengths_m"
         )
-    length = sold[place]
+    length = sold[index]
     length[known] = fabric.cable_length_m[known]
     length[gear.inside] = 0.0
     return length
 
 
 def cable_kinds(gear: Equipment, layout: Layout, length_m: NDArray[np.float64]) -> NDArray[np.str_]:
-    """Kind of each cable: copper as far as it reaches at the cable's rate, else optical."""
+    """Return the kind of each cable: copper up to the limit of its rate, else optical."""
     fabric = gear.fabric
     pairs = np.stack((fabric.cable_rate_gbps, fabric.cable_rate_code), axis=1)
     distinct, inverse = np.unique(pairs, axis=0, return_inverse=True)
@@ -80,25 +82,25 @@ def cable_kinds(gear: Equipment, layout: Layout, length_m: NDArray[np.float64]) 
 
 
 def lanes(code: int) -> int:
-    """Lanes of a named rate; 4 for a rate without a name."""
+    """Return the number of lanes of a named rate; 4 for a rate without a name."""
     return int(RATE_NAMES[code].partition("x")[0]) if code else 4
 
 
 def rate_texts(fabric: Fabric) -> pl.Series:
-    """Rate of each cable as people write it."""
+    """Return the name of each cable's rate."""
     pairs = zip(fabric.cable_rate_gbps.tolist(), fabric.cable_rate_code.tolist(), strict=True)
     return pl.Series([rate_text(gbps, code) for gbps, code in pairs], dtype=pl.String)
 
 
-def rack_names(place: Placement) -> list[str]:
-    """Name of each rack: a letter per row (A to Z, AA, …) and the place in it, as ``B07``."""
-    digits = max(2, len(str(int(place.rack_column.max(initial=0)) + 1)))
-    spots = zip(place.rack_row.tolist(), place.rack_column.tolist(), strict=True)
+def rack_names(placement: Placement) -> list[str]:
+    """Return the rack names: row letters (A to Z, AA, …) and position in the row, as ``B07``."""
+    digits = max(2, len(str(int(placement.rack_column.max(initial=0)) + 1)))
+    spots = zip(placement.rack_row.tolist(), placement.rack_column.tolist(), strict=True)
     return [f"{row_name(row)}{column + 1:0{digits}d}" for row, column in spots]
 
 
 def row_name(row: int) -> str:
-    """A, B, …, Z, AA, AB, … for rows from 0."""
+    """Return the letters of a row: A, B, …, Z, AA, AB, … for rows from 0."""
     letters = ""
     row += 1
     while row:
@@ -109,17 +111,17 @@ def row_name(row: int) -> str:
 
 def cabling_list(
     gear: Equipment,
-    place: Placement,
+    placement: Placement,
     route_m: NDArray[np.float64],
     length_m: NDArray[np.float64],
     kinds: NDArray[np.str_],
 ) -> pl.DataFrame:
-    """The list to pull cables by: all of one pair of racks together, the longest first.
+    """Return the cables in the order of installation: by pair of racks, longest first.
 
-    Pairs of racks come by their longest cable, so that long bundles are laid before short ones;
-    within a pair longer cables come first, then by the ports of the first end. The first end is
-    the one in the first rack, and within a rack the upper one. What is inside a chassis comes
-    last.
+    Pairs of racks are in the order of their longest cable, so that long bundles are laid before
+    short ones; within a pair longer cables precede shorter ones, then the ports of the first end
+    decide. The first end is the one in the first rack, and within a rack the upper one. Connections
+    inside a chassis are last.
 
     Returns
     -------
@@ -129,13 +131,16 @@ def cabling_list(
     fabric = gear.fabric
     node = fabric.link_from.reshape(-1, 2).astype(np.int64)
     port = fabric.link_from_port.reshape(-1, 2)
-    rack, unit = place.node_rack[node].astype(np.int64), place.node_unit[node].astype(np.int64)
+    rack, unit = (
+        placement.node_rack[node].astype(np.int64),
+        placement.node_unit[node].astype(np.int64),
+    )
     swap = _later(rack[:, 0], rack[:, 1], unit, node)
-    turned = np.where(swap[:, None], [[1, 0]], [[0, 1]])
-    node, rack, unit = (np.take_along_axis(ends, turned, axis=1) for ends in (node, rack, unit))
-    port = np.take_along_axis(port, turned, axis=1)
+    end_order = np.where(swap[:, None], [[1, 0]], [[0, 1]])
+    node, rack, unit = (np.take_along_axis(ends, end_order, axis=1) for ends in (node, rack, unit))
+    port = np.take_along_axis(port, end_order, axis=1)
 
-    pair = (rack[:, 0] + 1) * (place.num_racks + 1) + rack[:, 1] + 1
+    pair = (rack[:, 0] + 1) * (placement.num_racks + 1) + rack[:, 1] + 1
     _, inverse = np.unique(pair, return_inverse=True)
     longest = np.zeros(int(inverse.max(initial=-1)) + 1)
     np.maximum.at(longest, inverse, route_m)
@@ -148,17 +153,17 @@ def cabling_list(
     node, port, unit, rack = node[order], port[order], unit[order], rack[order]
 
     labels = pl.Series(fabric.node_names, dtype=pl.String)
-    racks = pl.Series([*rack_names(place), None], dtype=pl.String)
+    racks = pl.Series([*rack_names(placement), None], dtype=pl.String)
     known = ~np.isnan(fabric.cable_length_m) & ~gear.inside
     table = pl.DataFrame(
         {
             "number": np.arange(1, len(order) + 1, dtype=np.int32),
             "cable": order.astype(np.int32),
-            "from_rack": racks.gather(rack[:, 0] % (place.num_racks + 1)),
+            "from_rack": racks.gather(rack[:, 0] % (placement.num_racks + 1)),
             "from_unit": unit[:, 0].astype(np.int32),
             "from_node": labels.gather(node[:, 0]),
             "from_port": port[:, 0],
-            "to_rack": racks.gather(rack[:, 1] % (place.num_racks + 1)),
+            "to_rack": racks.gather(rack[:, 1] % (placement.num_racks + 1)),
             "to_unit": unit[:, 1].astype(np.int32),
             "to_node": labels.gather(node[:, 1]),
             "to_port": port[:, 1],
@@ -178,7 +183,7 @@ def _later(
     unit: NDArray[np.int64],
     node: NDArray[np.int64],
 ) -> NDArray[np.bool_]:
-    """The second end of a cable is the one to begin with."""
+    """Return whether the second end of each cable is to be listed first."""
     other = rack_a > rack_b
     level = rack_a == rack_b
     lower = unit[:, 0] < unit[:, 1]
@@ -188,7 +193,7 @@ def _later(
 
 
 def _labels(table: pl.DataFrame) -> tuple[pl.Expr, pl.Expr]:
-    """Text for both ends: the cable's number, the end that it is tied to, then the far end."""
+    """Return the label texts of both ends: the cable's number, the near end, then the far end."""
     width = max(4, len(str(len(table))))
     number = pl.col("number").cast(pl.String).str.zfill(width)
 

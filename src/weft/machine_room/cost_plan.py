@@ -1,4 +1,4 @@
-"""What a cost plan holds, and how it reads."""
+"""`CostPlan`: the tables of a cost plan, and its text."""
 
 from __future__ import annotations
 
@@ -28,50 +28,54 @@ _ORDER = {
     "number": "node number",
     "coordinates": "coordinates, the first one most significant",
     "coordinates-reversed": "coordinates, the last one most significant",
-    "cables": "who is cabled to whom",
+    "cables": "cables (reverse Cuthill-McKee)",
 }
 _NAMES = {"switch": "switches", "adapter": "adapters", "cable": "cables", "rack": "racks"}
 
-#: Columns of `CostPlan.summary`, one row per thing that is bought.
+#: Columns of `CostPlan.summary`, one row per item.
 SUMMARY_COLUMNS = {
-    "category": Column(pl.String, "", "switch, adapter, cable, rack, or internal (not bought)"),
-    "item": Column(pl.String, "", "what it is"),
-    "count": Column(pl.Int64, "", "how many"),
-    "ports": Column(pl.Int64, "", "ports of each as bought; null for cables and racks"),
-    "ports_needed": Column(pl.Int64, "", "ports of each in the fabric; null for cables and racks"),
-    "ports_used": Column(pl.Int64, "", "ports with a cable, of all of them together"),
-    "ports_free": Column(pl.Int64, "", "ports without, of all of them together"),
-    "kind": Column(pl.String, "", "of a cable: copper or optical"),
-    "rate": Column(pl.String, "", "of a cable: name of the data rate"),
-    "length_m": Column(pl.Float64, "m", "of a cable: its length"),
-    "price": Column(pl.Float64, "currency", "of one; null without a price"),
-    "cost": Column(pl.Float64, "currency", "of all of them; null without a price"),
-    "power_w": Column(pl.Float64, "W", "of all of them; null where the price file does not say"),
+    "category": Column(
+        pl.String, "", "Category: switch, adapter, cable, rack, or internal (not bought)"
+    ),
+    "item": Column(pl.String, "", "Name of the item"),
+    "count": Column(pl.Int64, "", "Number of pieces"),
+    "ports": Column(pl.Int64, "", "Ports of a piece as bought (null for cables and racks)"),
+    "ports_needed": Column(
+        pl.Int64, "", "Ports of a piece in the fabric (null for cables and racks)"
+    ),
+    "ports_used": Column(pl.Int64, "", "Ports with a cable (all pieces)"),
+    "ports_free": Column(pl.Int64, "", "Ports without a cable (all pieces)"),
+    "kind": Column(pl.String, "", "Kind of cable, copper or optical (cables)"),
+    "rate": Column(pl.String, "", "Name of the data rate (cables)"),
+    "length_m": Column(pl.Float64, "m", "Length of a piece (cables)"),
+    "price": Column(pl.Float64, "currency", "Price of a piece (null without a price)"),
+    "cost": Column(pl.Float64, "currency", "Cost of all pieces (null without a price)"),
+    "power_w": Column(pl.Float64, "W", "Power of all pieces (null if not in the price file)"),
 }
 
 #: Columns of `CostPlan.racks`, one row per rack.
 RACK_COLUMNS = {
-    "rack": Column(pl.String, "", "name: a letter for the row, the place in it"),
-    "row": Column(pl.Int32, "", "row, from 1"),
-    "place": Column(pl.Int32, "", "place in the row, from 1"),
-    "x_m": Column(pl.Float64, "m", "along the row, from the first rack"),
-    "y_m": Column(pl.Float64, "m", "across the rows, from the first row"),
-    "role": Column(pl.String, "", "switches, hosts or mixed"),
-    "switches": Column(pl.Int32, "", "switch boxes in it"),
-    "hosts": Column(pl.Int32, "", "hosts in it, however many adapters each has"),
-    "units_used": Column(pl.Int32, "U", "units taken"),
-    "units_free": Column(pl.Int32, "U", "units left"),
-    "cables_within": Column(pl.Int32, "", "cables with both ends in it, internal ones left out"),
-    "cables_out": Column(pl.Int32, "", "cables that leave it over the tray"),
+    "rack": Column(pl.String, "", "Name of the rack (row letter and position in the row)"),
+    "row": Column(pl.Int32, "", "Row (from 1)"),
+    "place": Column(pl.Int32, "", "Position in the row (from 1)"),
+    "x_m": Column(pl.Float64, "m", "Distance along the row from its first rack"),
+    "y_m": Column(pl.Float64, "m", "Distance across the rows from the first row"),
+    "role": Column(pl.String, "", "Contents: switches, hosts or mixed"),
+    "switches": Column(pl.Int32, "", "Number of switch boxes"),
+    "hosts": Column(pl.Int32, "", "Number of hosts (a host with several adapters counts once)"),
+    "units_used": Column(pl.Int32, "U", "Occupied units"),
+    "units_free": Column(pl.Int32, "U", "Free units"),
+    "cables_within": Column(pl.Int32, "", "Cables with both ends in the rack (without internal)"),
+    "cables_out": Column(pl.Int32, "", "Cables that leave the rack over the tray"),
 }
 
 #: Columns of `CostPlan.places`, one row per node.
 PLACE_COLUMNS = {
-    "node": Column(pl.String, "", "label"),
-    "kind": Column(pl.String, "", "switch, host or auxiliary"),
-    "rack": Column(pl.String, "", "its rack; null for an auxiliary adapter without a cable"),
-    "unit": Column(pl.Int32, "U", "lowest unit of its box, from 1 at the bottom"),
-    "units": Column(pl.Int32, "U", "height of its box"),
+    "node": Column(pl.String, "", "Label of the node"),
+    "kind": Column(pl.String, "", "Kind of node: switch, host or auxiliary"),
+    "rack": Column(pl.String, "", "Rack (null for an auxiliary adapter without a cable)"),
+    "unit": Column(pl.Int32, "U", "Lowest unit of the node's box (1 at the bottom)"),
+    "units": Column(pl.Int32, "U", "Height of the node's box"),
 }
 
 
@@ -82,20 +86,20 @@ class CostPlan:
     Parameters
     ----------
     fabric
-        The fabric with the planned cable lengths and the latencies that follow from them.
+        The fabric with the planned cable lengths and the latencies derived from them.
     layout
-        The options, all of them.
+        All options.
     leaves, order
-        What became of the options that leave a choice: where the switches with hosts are, and
-        the order of the switches along the racks.
+        Chosen location of the switches with hosts (for ``auto``), and chosen order of the switches
+        along the racks (for ``shortest``).
     cables
         The cabling list: columns of `weft.machine_room.cables.CABLE_COLUMNS`.
     summary, racks, places
         Columns of `SUMMARY_COLUMNS`, `RACK_COLUMNS` and `PLACE_COLUMNS`.
     currency
-        Of the prices, None without any.
+        Currency of the prices, None without prices.
     unpriced
-        Categories that the price file leaves out.
+        Categories without prices in the price file.
     """
 
     fabric: Fabric
@@ -111,29 +115,29 @@ class CostPlan:
 
     @property
     def total_cost(self) -> float | None:
-        """Cost of everything that has a price; None without prices."""
+        """Cost of all items with a price; None without prices."""
         return None if self.currency is None else float(self.summary["cost"].sum())
 
     @property
     def num_hosts(self) -> int:
-        """Hosts; one with several adapters counts once."""
+        """Number of hosts; a host with several adapters counts once."""
         return int(self.racks["hosts"].sum())
 
     @property
     def cost_per_host(self) -> float | None:
-        """Total cost over hosts; None without prices or hosts."""
+        """Total cost divided by the number of hosts; None without prices or hosts."""
         total = self.total_cost
         return total / self.num_hosts if total is not None and self.num_hosts else None
 
     @property
     def power_w(self) -> float | None:
-        """Power of everything whose power the price file gives; None when it gives none."""
+        """Power of all items with a power in the price file; None if there are none."""
         known = self.summary["power_w"].drop_nulls()
         return float(known.sum()) if len(known) else None
 
     @property
     def cable_m(self) -> float:
-        """Length of all cables to be bought together."""
+        """Total length of the cables to buy."""
         return float(self.cables.filter(pl.col("kind") != INTERNAL)["length_m"].sum())
 
     def write_cables(self, path: str | Path) -> None:
@@ -142,13 +146,13 @@ class CostPlan:
         Raises
         ------
         InputError
-            When the file cannot be written; what was there before is then unchanged.
+            If the file cannot be written; an existing file is then unchanged.
         """
         write_text(path, self.cables.write_csv())
 
     def text(self) -> str:
-        """The plan as `weft cost` prints it: floor, things to buy, and totals."""
-        lines = [*_floor(self), "", *_things(self), "", *_totals(self)]
+        """Return the plan as text for `weft cost`: floor, items and totals."""
+        lines = [*_floor(self), "", *_items(self), "", *_totals(self)]
         return "\n".join(line.rstrip() for line in lines) + "\n"
 
     def __repr__(self) -> str:
@@ -171,13 +175,13 @@ def _floor(plan: CostPlan) -> list[str]:
         f"{rows} {'row' if rows == 1 else 'rows'}, {_LEAVES[plan.leaves]}",
     ]
     if only:
-        held = f"{only} for switches alone"
-        lines.append(held if plan.leaves == "separate" else f"{held}, {_CORE[layout.core]}")
-    lines.append(f"along the racks by {_ORDER[plan.order]}")
+        text = f"{only} with switches only"
+        lines.append(text if plan.leaves == "separate" else f"{text}, {_CORE[layout.core]}")
+    lines.append(f"ordered along the racks by {_ORDER[plan.order]}")
     return lines
 
 
-def _things(plan: CostPlan) -> list[str]:
+def _items(plan: CostPlan) -> list[str]:
     priced = plan.currency is not None
     power = plan.power_w is not None
     head = ["item", "count", "ports used", "ports free", "total m"]
@@ -203,7 +207,7 @@ def _totals(plan: CostPlan) -> list[str]:
         lines[0] += f", longest {max(bought['length_m'].to_list()):g} m"
         known = bought["route_m"].null_count()
         if known:
-            lines.append(f"lengths  {known:,} were known and are kept")
+            lines.append(f"lengths  {known:,} known in advance and kept")
     if plan.total_cost is not None:
         per_host = plan.cost_per_host
         share = "" if per_host is None else f", {per_host:,.2f} per host"
@@ -213,10 +217,10 @@ def _totals(plan: CostPlan) -> list[str]:
                 f"without  {', '.join(_NAMES[name] for name in plan.unpriced)} (no prices)"
             )
     if plan.power_w is not None:
-        silent = plan.summary.filter(
+        unknown = plan.summary.filter(
             pl.col("power_w").is_null() & ~pl.col("category").is_in(["rack", "internal"])
         )
-        rest = f", without {', '.join(silent['item'])}" if len(silent) else ""
+        rest = f", without {', '.join(unknown['item'])}" if len(unknown) else ""
         lines.append(f"power    {plan.power_w:,.0f} W{rest}")
     return lines
 

@@ -1,4 +1,4 @@
-"""What is to be put into racks: switch boxes, hosts, and which hosts belong to which box."""
+"""The equipment of a fabric: switch boxes, hosts, and the hosts of each box."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from weft.machine_room.room_options import Layout
 
 @dataclass(frozen=True)
 class Group:
-    """A switch box with the hosts that belong to it, or a host that belongs to none.
+    """A switch box with its hosts, or a host without a box.
 
     Parameters
     ----------
     box
         The box, -1 for none.
     hosts
-        Nodes of the hosts, ascending; of one with several adapters, that of the first.
+        Nodes of the hosts, ascending; the first adapter of a host with several.
     """
 
     box: int
@@ -36,32 +36,31 @@ class Group:
 class Equipment:
     """Boxes and groups of a fabric.
 
-    A *box* is what is screwed into a rack: a switch, or all switches of one chassis (those with
-    one system GUID). A *unit* stands for a box or a host without a box: unit ``b`` is box ``b``,
-    and the single hosts follow.
+    A *box* is mounted in a rack as a whole: a switch, or all switches of one chassis (with the same
+    system GUID). A *unit* is a box with its hosts, or a host without a box: unit ``b`` is that of
+    box ``b``, and the single hosts follow.
 
     Parameters
     ----------
     fabric
-        Whose equipment it is.
+        The fabric.
     node_unit
-        int32 [nodes]: the unit that a node belongs to; of a host, that of the box it is cabled
-        to most. -1 for an auxiliary adapter without a cable.
+        int32 [nodes]: unit of each node; for a host that of the box to which it has most cables.
+        -1 for an auxiliary adapter without a cable.
     box_nodes
         The switches of each box.
     box_ports
-        int64 [boxes]: ports that cables can be plugged into.
+        int64 [boxes]: number of ports for external cables.
     box_bought
-        int64 [boxes]: ports of the product that is bought, at least as many.
+        int64 [boxes]: number of ports of the product to buy, `box_ports` or more.
     box_units
         int64 [boxes]: height in U.
     machine
-        int64 [nodes]: the first adapter of the machine that an adapter is in; any other node is
-        its own.
+        int64 [nodes]: first adapter of each host's machine; other nodes are their own.
     inside
-        bool [cables]: part of a chassis or of a switch, and so no cable to be bought.
+        bool [cables]: inside a chassis or a switch, so not bought.
     groups
-        One per box with hosts and per single host.
+        One group per box with hosts and per single host.
     """
 
     fabric: Fabric
@@ -76,7 +75,7 @@ class Equipment:
 
     @property
     def num_boxes(self) -> int:
-        """Switch boxes."""
+        """Number of switch boxes."""
         return len(self.box_nodes)
 
     @property
@@ -91,7 +90,7 @@ class Equipment:
         return [box for box in range(self.num_boxes) if box not in leaves]
 
     def unit_matrix(self) -> csr_array:
-        """Cables between each two units, symmetric; those within a unit are left out."""
+        """Return the number of cables between each two different units, symmetric."""
         a = self.node_unit[self.fabric.link_from[0::2]]
         b = self.node_unit[self.fabric.link_to[0::2]]
         keep = (a != b) & (a >= 0) & (b >= 0)
@@ -104,17 +103,17 @@ class Equipment:
 
 
 def equipment(fabric: Fabric, layout: Layout, prices: Prices | None = None) -> Equipment:
-    """Work out the boxes of a fabric and the hosts of each.
+    """Return the boxes of a fabric and the hosts of each.
 
-    Of switches with a price, the smallest one with enough ports is bought.
+    The product for a box is the smallest switch in the price file with enough ports.
 
     Raises
     ------
     InputError
-        When the fabric has nothing in it, or a box is higher than a rack.
+        If the fabric has neither switches nor hosts, or a box is higher than a rack.
     """
     if fabric.num_switches + fabric.num_hosts == 0:
-        raise InputError(f"{fabric.name} has neither switches nor hosts to put into racks")
+        raise InputError(f"{fabric.name} has neither switches nor hosts")
     switch_box, box_nodes = _boxes(fabric)
     ends = fabric.link_from.reshape(-1, 2)
     auxiliary = fabric.node_kind == NodeKind.AUXILIARY
@@ -137,7 +136,7 @@ def equipment(fabric: Fabric, layout: Layout, prices: Prices | None = None) -> E
     high = np.flatnonzero(units > layout.rack_units)
     if len(high):
         box = int(high[0])
-        larger = "" if bought[box] == ports[box] else f", is bought with {bought[box]},"
+        larger = "" if bought[box] == ports[box] else f" ({bought[box]} as bought)"
         raise InputError(
             f"{fabric.node_names[box_nodes[box][0]]} has {ports[box]} ports{larger} and needs "
             f"{units[box]} U, more than a rack of {layout.rack_units} U; "
@@ -167,7 +166,7 @@ def equipment(fabric: Fabric, layout: Layout, prices: Prices | None = None) -> E
 
 
 def _boxes(fabric: Fabric) -> tuple[NDArray[np.int32], tuple[tuple[int, ...], ...]]:
-    """Box of each switch, and the switches of each box, numbered by their first switch."""
+    """Return the box of each switch and the switches of each box, in the order of the switches."""
     members: dict[tuple[str, int], list[int]] = {}
     for switch, guid in enumerate(fabric.system_guid[: fabric.num_switches].tolist()):
         members.setdefault(("chassis", guid) if guid else ("switch", switch), []).append(switch)
@@ -181,10 +180,10 @@ def _boxes(fabric: Fabric) -> tuple[NDArray[np.int32], tuple[tuple[int, ...], ..
 def _homes(
     fabric: Fabric, box_of: NDArray[np.int32], machine: NDArray[np.int64]
 ) -> NDArray[np.int32]:
-    """Box that each machine has most cables to, by its lowest port when equal; -1 for none.
+    """Return the box to which each machine has most cables, -1 for none; ties by lowest port.
 
-    int32 [nodes], at the first adapter of each machine. Ports count on from one adapter of a
-    machine to the next.
+    int32 [nodes], set at the first adapter of each machine. The ports of a machine's adapters are
+    numbered consecutively.
     """
     tail, head = fabric.link_from, fabric.link_to
     out = np.flatnonzero((fabric.node_kind[tail] == NodeKind.HOST) & (box_of[head] >= 0))
@@ -197,7 +196,7 @@ def _homes(
     ports = fabric.port_offset[tail[out]].astype(np.int64) + fabric.link_from_port[out]
     np.minimum.at(slot, inverse, ports)
     host, box = np.divmod(distinct, int(box_of.max()) + 1)
-    # Last wins: the most cables, then the lowest port, come last for each host.
+    # The last assignment of a host counts: the box with most cables, then with the lowest port.
     order = np.lexsort((-slot, counts, host))
     home[host[order]] = box[order]
     return home
@@ -207,50 +206,50 @@ def _homes(
 
 
 def orders(gear: Equipment, wanted: str) -> list[tuple[str, list[Group]]]:
-    """Orders of the groups, by name: the wanted one, or for ``shortest`` each that there is.
+    """Return orders of the groups with their names: the wanted one, or all for ``shortest``.
 
     Raises
     ------
     InputError
-        When coordinates are wanted and some group has none.
+        If an order by coordinates is wanted and a group has none.
     """
-    found = {"number": list(gear.groups)}
-    where = _coordinates(gear)
-    if where is not None:
+    by_name = {"number": list(gear.groups)}
+    coordinates = _coordinates(gear)
+    if coordinates is not None:
         for name, columns in (
-            ("coordinates", where[:, ::-1]),
-            ("coordinates-reversed", where),
+            ("coordinates", coordinates[:, ::-1]),
+            ("coordinates-reversed", coordinates),
         ):
-            # lexsort takes the most significant key last; groups come by number when equal.
-            rank = np.lexsort(columns.T)
-            found[name] = [gear.groups[group] for group in rank.tolist()]
+            # The last key of lexsort is the most significant; ties are by number.
+            order = np.lexsort(columns.T)
+            by_name[name] = [gear.groups[group] for group in order.tolist()]
     elif wanted.startswith("coordinates"):
         raise InputError(
             f"{gear.fabric.name} has switches or hosts without coordinates; "
-            "order them by number or cables"
+            "set order to number or cables"
         )
     if wanted in ("shortest", "cables"):
-        rank = reverse_cuthill_mckee(gear.unit_matrix(), symmetric_mode=True)
-        place = np.empty(len(rank), dtype=np.int64)
-        place[rank] = np.arange(len(rank))
+        order = reverse_cuthill_mckee(gear.unit_matrix(), symmetric_mode=True)
+        position = np.empty(len(order), dtype=np.int64)
+        position[order] = np.arange(len(order))
         units = [int(gear.node_unit[group.hosts[0]]) for group in gear.groups]
-        by_cable = sorted(range(len(units)), key=lambda group: int(place[units[group]]))
-        found["cables"] = [gear.groups[group] for group in by_cable]
-    return list(found.items()) if wanted == "shortest" else [(wanted, found[wanted])]
+        by_cable = sorted(range(len(units)), key=lambda group: int(position[units[group]]))
+        by_name["cables"] = [gear.groups[group] for group in by_cable]
+    return list(by_name.items()) if wanted == "shortest" else [(wanted, by_name[wanted])]
 
 
 def _coordinates(gear: Equipment) -> NDArray[np.int32] | None:
-    """Coordinates of each group's switch or host; None unless all have some."""
-    where = gear.fabric.coordinates
+    """Return the coordinates of each group's switch or host; None unless all have coordinates."""
+    coordinates = gear.fabric.coordinates
     nodes = [
         gear.box_nodes[group.box][0] if group.box >= 0 else group.hosts[0] for group in gear.groups
     ]
-    if not nodes or where.shape[1] == 0 or np.any(np.all(where[nodes] < 0, axis=1)):
+    if not nodes or coordinates.shape[1] == 0 or np.any(np.all(coordinates[nodes] < 0, axis=1)):
         return None
-    found: NDArray[np.int32] = where[nodes]
-    return found
+    chosen: NDArray[np.int32] = coordinates[nodes]
+    return chosen
 
 
 def chassis_needed(hosts: int, layout: Layout) -> int:
-    """Units that so many hosts take up."""
+    """Return the height in U of the chassis for a number of hosts."""
     return ceil(hosts / layout.hosts_per_chassis) * layout.chassis_units

@@ -1,4 +1,4 @@
-"""The cost plan of a fabric: racks, cables, counts, and money where the user gives prices."""
+"""The cost plan of a fabric: racks, cables, counts, and costs if the user gives prices."""
 
 from __future__ import annotations
 
@@ -34,29 +34,29 @@ def cost(
     layout: Layout | None = None,
     **options: Any,
 ) -> CostPlan:
-    """Put a fabric into racks, and work out its cables, their lengths and what it all costs.
+    """Place a fabric in racks and compute its cables, their lengths and the costs.
 
-    Lengths that the fabric knows already are kept; those of the others follow from the racks.
+    Cable lengths that the fabric has are kept; the others follow from the racks.
 
     Parameters
     ----------
     fabric
         Any fabric, generated or read from a file, with or without tree levels.
     prices
-        A price file, or what was read from one; without it there is no money in the plan.
+        A price file, or the prices read from one; without it the plan has no costs.
     layout
         The machine room, or its options one by one:
 
     Returns
     -------
     CostPlan
-        The same for the same fabric and options.
+        The plan, which depends only on the fabric and the options.
 
     Raises
     ------
     InputError
-        On an option or price file that cannot be, equipment that does not fit, or a cable longer
-        than any that is sold.
+        If an option or the price file is invalid, equipment does not fit, or a cable is longer
+        than the longest one sold.
     """
     if layout is not None and options:
         raise InputError(f"give a layout or its options, not both: {', '.join(options)}")
@@ -65,16 +65,16 @@ def cost(
     price_list = Prices.read(prices) if isinstance(prices, str | Path) else prices
     gear = equipment(fabric, layout, price_list)
     packer = Packer(gear, layout)
-    order, place = _shortest(gear, layout, packer)
+    order, placement = _shortest(gear, layout, packer)
 
-    route_m = place.route_m(gear, layout)
+    route_m = placement.route_m(gear, layout)
     length_m = bought_m(gear, layout, route_m)
     kinds = cable_kinds(gear, layout, length_m)
-    cables = cabling_list(gear, place, route_m, length_m, kinds)
+    cables = cabling_list(gear, placement, route_m, length_m, kinds)
     rows = [
         *_equipment_rows(gear, price_list),
         *_cable_rows(cables),
-        _row("rack", "rack", place.num_racks),
+        _row("rack", "rack", placement.num_racks),
     ]
     unpriced = _put_prices(rows, price_list) if price_list else ()
     return CostPlan(
@@ -84,8 +84,8 @@ def cost(
         order=order,
         cables=cables,
         summary=frame(SUMMARY_COLUMNS, {name: [r[name] for r in rows] for name in SUMMARY_COLUMNS}),
-        racks=_racks(gear, layout, place),
-        places=_places(fabric, place),
+        racks=_racks(gear, layout, placement),
+        places=_places(fabric, placement),
         currency=price_list.currency if price_list else None,
         unpriced=unpriced,
     )
@@ -95,12 +95,12 @@ document(cost, Layout)
 
 
 def _shortest(gear: Equipment, layout: Layout, packer: Packer) -> tuple[str, Placement]:
-    """The order, among those asked for, with the least length to buy; the first when equal."""
+    """Return the order with the least cable length to buy, and its placement; ties by order."""
     best: tuple[tuple[float, float], str, Placement] | None = None
     refusal: InputError | None = None
     for name, groups in orders(gear, layout.order):
-        place = packer.place(groups)
-        route_m = place.route_m(gear, layout)
+        placement = packer.place(groups)
+        route_m = placement.route_m(gear, layout)
         try:
             length_m = bought_m(gear, layout, route_m)
         except InputError as error:
@@ -108,9 +108,9 @@ def _shortest(gear: Equipment, layout: Layout, packer: Packer) -> tuple[str, Pla
             continue
         total = (round(float(length_m.sum()), 6), round(float(route_m.sum()), 6))
         if best is None or total < best[0]:
-            best = (total, name, place)
+            best = (total, name, placement)
     if best is None:
-        raise refusal or AssertionError("there is no order to place anything in")
+        raise refusal or AssertionError("there is no order of the groups")
     return best[1], best[2]
 
 
@@ -125,7 +125,7 @@ def _row(category: str, item: str, count: int, **columns: Any) -> dict[str, Any]
 
 
 def _equipment_rows(gear: Equipment, prices: Prices | None) -> Iterator[dict[str, Any]]:
-    """Switches by ports and adapters by ports, largest first."""
+    """Iterate over rows of switches by ports and adapters by ports, largest first."""
     fabric = gear.fabric
     outside = np.repeat(~gear.inside, 2)
     plugged = np.bincount(fabric.link_from[outside], minlength=fabric.num_nodes)
@@ -148,7 +148,7 @@ def _equipment_rows(gear: Equipment, prices: Prices | None) -> Iterator[dict[str
 def _product(
     category: str, name: str, count: int, ports: int, needed: int, used: int
 ) -> dict[str, Any]:
-    """A row of what has ports; the item says where more are bought than the fabric has."""
+    """Return a row of a product with ports; its item states if more are bought than needed."""
     more = "" if ports == needed else f" for {needed} port{'s' if needed > 1 else ''}"
     return _row(
         category, f"{ports}-port {name}{more}", count,
@@ -157,7 +157,7 @@ def _product(
 
 
 def _cable_rows(cables: pl.DataFrame) -> Iterator[dict[str, Any]]:
-    """Cables by kind, rate and length, and how many there are inside chassis."""
+    """Iterate over rows of cables by kind, rate and length, and of connections inside chassis."""
     counted = (
         cables.group_by("kind", "rate_gbps", "rate", "length_m")
         .len()
@@ -177,12 +177,12 @@ def _cable_rows(cables: pl.DataFrame) -> Iterator[dict[str, Any]]:
 
 
 def _put_prices(rows: list[dict[str, Any]], prices: Prices) -> tuple[str, ...]:
-    """Fill in price, cost and power; returns the categories without prices.
+    """Fill in price, cost and power; return the categories without prices.
 
     Raises
     ------
     InputError
-        When a section of the price file lacks what is needed.
+        If a section of the price file has no entry for an item.
     """
     missing: dict[str, list[str]] = {}
     unpriced: list[str] = []
@@ -210,46 +210,46 @@ def _put_prices(rows: list[dict[str, Any]], prices: Prices) -> tuple[str, ...]:
     for category, items in missing.items():
         more = f" and {len(items) - 3} more" if len(items) > 3 else ""
         raise InputError(
-            f"no [[{category}]] entry fits {'; '.join(items[:3])}{more}", file=prices.file
+            f"no [[{category}]] entry matches {'; '.join(items[:3])}{more}", file=prices.file
         )
     return tuple(unpriced)
 
 
-def _racks(gear: Equipment, layout: Layout, place: Placement) -> pl.DataFrame:
+def _racks(gear: Equipment, layout: Layout, placement: Placement) -> pl.DataFrame:
     fabric = gear.fabric
-    racks = place.num_racks
+    racks = placement.num_racks
     first = [nodes[0] for nodes in gear.box_nodes]
-    switches = np.bincount(place.node_rack[first], minlength=racks)
-    hosts = np.bincount(place.node_rack[gear.machines], minlength=racks)
-    ends = place.node_rack[fabric.link_from.reshape(-1, 2)[~gear.inside]]
+    switches = np.bincount(placement.node_rack[first], minlength=racks)
+    hosts = np.bincount(placement.node_rack[gear.machines], minlength=racks)
+    ends = placement.node_rack[fabric.link_from.reshape(-1, 2)[~gear.inside]]
     same = ends[:, 0] == ends[:, 1]
     role = np.where(hosts == 0, "switches", np.where(switches == 0, "hosts", "mixed"))
     data: Mapping[str, Any] = {
-        "rack": rack_names(place),
-        "row": place.rack_row + 1,
-        "place": place.rack_column + 1,
-        "x_m": np.round(place.rack_column * layout.rack_pitch_m, 6),
-        "y_m": np.round(place.rack_row * layout.row_spacing_m, 6),
+        "rack": rack_names(placement),
+        "row": placement.rack_row + 1,
+        "place": placement.rack_column + 1,
+        "x_m": np.round(placement.rack_column * layout.rack_pitch_m, 6),
+        "y_m": np.round(placement.rack_row * layout.row_spacing_m, 6),
         "role": pl.Series(role.tolist(), dtype=pl.String),
         "switches": switches.astype(np.int32),
         "hosts": hosts.astype(np.int32),
-        "units_used": place.rack_used,
-        "units_free": layout.rack_units - place.rack_used,
+        "units_used": placement.rack_used,
+        "units_free": layout.rack_units - placement.rack_used,
         "cables_within": np.bincount(ends[same, 0], minlength=racks).astype(np.int32),
         "cables_out": np.bincount(ends[~same].reshape(-1), minlength=racks).astype(np.int32),
     }
     return frame(RACK_COLUMNS, data)
 
 
-def _places(fabric: Fabric, place: Placement) -> pl.DataFrame:
-    names = pl.Series([*rack_names(place), None], dtype=pl.String)
+def _places(fabric: Fabric, placement: Placement) -> pl.DataFrame:
+    names = pl.Series([*rack_names(placement), None], dtype=pl.String)
     return frame(
         PLACE_COLUMNS,
         {
             "node": pl.Series(fabric.node_names, dtype=pl.String),
             "kind": [NodeKind(kind).name.lower() for kind in fabric.node_kind.tolist()],
-            "rack": names.gather(place.node_rack.astype(np.int64) % (place.num_racks + 1)),
-            "unit": place.node_unit,
-            "units": place.node_height,
+            "rack": names.gather(placement.node_rack.astype(np.int64) % (placement.num_racks + 1)),
+            "unit": placement.node_unit,
+            "units": placement.node_height,
         },
     )

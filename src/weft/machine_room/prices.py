@@ -1,7 +1,7 @@
-"""The price file: what a user pays for switches, adapters, cables and racks, in TOML.
+"""The price file: a user's prices of switches, adapters, cables and racks, in TOML.
 
-weft knows no prices. A section that is left out is not counted, and the plan says so; within a
-section everything that the plan needs must have a price.
+weft has no prices of its own. A category without a section is not counted, and the plan states
+this; a section must have a price for every item of its category.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from weft.core.registry import in_words
 from weft.core.units import parse_rate
 from weft.fabrics.builder import MAX_PORTS
 
-#: Bounded far beyond any price, so that sums stay finite.
+#: A price or power, bounded so that sums stay finite.
 Amount = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
 
 
@@ -31,19 +31,19 @@ class _Entry(BaseModel):
 
 
 class SwitchPrice(_Entry):
-    """A switch with up to so many ports."""
+    """Price of a switch with up to `ports` ports."""
 
     ports: Annotated[int, Field(ge=1, le=MAX_PORTS)]
 
 
 class AdapterPrice(_Entry):
-    """A host's adapter with up to so many ports."""
+    """Price of a host's adapter with up to `ports` ports."""
 
     ports: Annotated[int, Field(ge=1, le=MAX_PORTS)] = 1
 
 
 class CablePrice(_Entry):
-    """A cable of a kind, with both of its transceivers; for any rate or length if not given."""
+    """Price of a cable with both transceivers; by default for any rate or length."""
 
     kind: Literal["copper", "optical"]
     rate: str | float | None = None
@@ -51,12 +51,12 @@ class CablePrice(_Entry):
     price_per_m: Amount = 0.0
 
     def rate_gbps(self) -> float | None:
-        """Data rate in Gb/s, None for any."""
+        """Return the data rate in Gb/s, None for any."""
         return None if self.rate is None else parse_rate(self.rate)[0]
 
 
 class RackPrice(_Entry):
-    """A rack."""
+    """Price of a rack."""
 
 
 class _File(BaseModel):
@@ -76,11 +76,11 @@ class Prices:
     Parameters
     ----------
     file
-        Where they come from.
+        Name of the file.
     currency
-        What they are in.
+        Currency of the prices.
     switch, adapter, cable
-        Entries of each section; None where the file has no such section.
+        Entries of each section; None if the file has no such section.
     rack
         Price of a rack, or None.
     """
@@ -99,21 +99,21 @@ class Prices:
         Raises
         ------
         InputError
-            With file and line, when it is no TOML, has an unknown key, a value of the wrong
-            type, or two prices for one thing.
+            If the file is not valid TOML, or has an unknown key, a value of the wrong type, or two
+            prices of one item; the message names file and line.
         """
         text = read_text(path)
         try:
             file = _File.model_validate(parse_toml(text, path))
         except ValidationError as error:
             first = error.errors()[0]
-            where = tuple(part for part in first["loc"] if part not in ("str", "float"))
+            keys = tuple(part for part in first["loc"] if part not in ("str", "float"))
             raise InputError(
-                f"{_said(first, _dotted(where))}{_expected(where)}",
+                f"{_problem(first, _dotted(keys))}{_expected(keys)}",
                 file=path,
-                line=_line(text, where),
+                line=_line(text, keys),
             ) from None
-        found = cls(
+        prices = cls(
             str(path),
             file.currency,
             None if file.switch is None else tuple(file.switch),
@@ -121,8 +121,8 @@ class Prices:
             None if file.cable is None else tuple(file.cable),
             file.rack,
         )
-        found._check(text)
-        return found
+        prices._check(text)
+        return prices
 
     def _check(self, text: str) -> None:
         for section in ("switch", "adapter", "cable"):
@@ -137,14 +137,14 @@ class Prices:
                     ) from None
                 if key in seen:
                     raise InputError(
-                        f"{section}[{at + 1}] prices the same as {section}[{seen[key] + 1}]",
+                        f"{section}[{at + 1}] is for the same item as {section}[{seen[key] + 1}]",
                         file=self.file,
                         line=line,
                     )
                 seen[key] = at
 
     def of_switch(self, ports: int) -> SwitchPrice | None:
-        """The smallest switch with at least so many ports; None when there is none."""
+        """Return the entry of the smallest switch with at least `ports` ports, or None."""
         return min(
             (entry for entry in self.switch or () if entry.ports >= ports),
             key=lambda entry: entry.ports,
@@ -152,7 +152,7 @@ class Prices:
         )
 
     def of_adapter(self, ports: int) -> AdapterPrice | None:
-        """The smallest adapter with at least so many ports; None when there is none."""
+        """Return the entry of the smallest adapter with at least `ports` ports, or None."""
         return min(
             (entry for entry in self.adapter or () if entry.ports >= ports),
             key=lambda entry: entry.ports,
@@ -160,7 +160,7 @@ class Prices:
         )
 
     def of_cable(self, kind: str, rate_gbps: float, length_m: float) -> CablePrice | None:
-        """The entry that says most of such a cable: its rate before its length; or None."""
+        """Return the most specific entry for a cable, or None; rate takes priority over length."""
         fits = [
             entry
             for entry in self.cable or ()
@@ -181,15 +181,15 @@ def _key(entry: _Entry) -> object:
     return getattr(entry, "ports", None)
 
 
-def _dotted(where: tuple[str | int, ...]) -> str:
+def _dotted(keys: tuple[str | int, ...]) -> str:
     text = ""
-    for part in where:
+    for part in keys:
         text += f"[{part + 1}]" if isinstance(part, int) else f".{part}"
     return text.lstrip(".")
 
 
-def _said(error: Any, name: str) -> str:
-    """A mistake in words."""
+def _problem(error: Any, name: str) -> str:
+    """Return the message of a validation error."""
     if error["type"] == "missing":
         return f"{name} is missing"
     if error["type"] == "extra_forbidden":
@@ -207,29 +207,29 @@ _KEYS: dict[str, type[BaseModel]] = {
 }
 
 
-def _expected(where: tuple[str | int, ...]) -> str:
-    """What a section takes, for an unknown or missing key."""
-    model = _KEYS.get(str(where[0])) if where else None
+def _expected(keys: tuple[str | int, ...]) -> str:
+    """Return the valid keys of a section, for the message of an unknown or missing key."""
+    model = _KEYS.get(str(keys[0])) if keys else None
     if model is None:
-        return f"; expected {', '.join(_File.model_fields)}" if len(where) == 1 else ""
-    return f"; [{where[0]}] takes {', '.join(sorted(model.model_fields))}"
+        return f"; expected {', '.join(_File.model_fields)}" if len(keys) == 1 else ""
+    return f"; keys of [{keys[0]}] are {', '.join(sorted(model.model_fields))}"
 
 
-def _line(text: str, where: tuple[str | int, ...]) -> int | None:
-    """Line on which a key stands, or else the header of its section; None when not found."""
+def _line(text: str, keys: tuple[str | int, ...]) -> int | None:
+    """Return the line of a key, else of the header of its section, else None."""
     lines = text.split("\n")
-    if not where:
+    if not keys:
         return None
-    header = re.compile(rf"\s*\[\[?\s*{re.escape(str(where[0]))}\s*\]")
+    header = re.compile(rf"\s*\[\[?\s*{re.escape(str(keys[0]))}\s*\]")
     heads = [at for at, line in enumerate(lines) if header.match(line)]
-    number = where[1] if len(where) > 1 and isinstance(where[1], int) else 0
-    start, stop, found = 0, len(lines), None
+    number = keys[1] if len(keys) > 1 and isinstance(keys[1], int) else 0
+    start, stop, head_line = 0, len(lines), None
     if number < len(heads):
         start = heads[number]
-        found = start + 1
+        head_line = start + 1
         rest = range(start + 1, len(lines))
         stop = next((at for at in rest if lines[at].lstrip().startswith("[")), len(lines))
-    elif len(where) > 1:
+    elif len(keys) > 1:
         return None
-    key = re.compile(rf"\s*\"?{re.escape(str(where[-1]))}\"?\s*=")
-    return next((at + 1 for at in range(start, stop) if key.match(lines[at])), found)
+    key = re.compile(rf"\s*\"?{re.escape(str(keys[-1]))}\"?\s*=")
+    return next((at + 1 for at in range(start, stop) if key.match(lines[at])), head_line)

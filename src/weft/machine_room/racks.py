@@ -1,4 +1,4 @@
-"""Packing boxes and hosts into racks, and standing the racks on the floor."""
+"""Packing of boxes and hosts into racks, and placement of the racks on the floor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from weft.machine_room.room_options import UNIT_M, Layout
 
 @dataclass
 class Section:
-    """A stretch of a rack: boxes on top, hosts below them."""
+    """A section of a rack: boxes on top, hosts below them."""
 
     boxes: list[int] = field(default_factory=list)
     hosts: list[int] = field(default_factory=list)
@@ -29,9 +29,9 @@ Rack = list[Section]
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """Where everything stands.
+    """Positions of nodes and racks.
 
-    Racks are numbered row by row along the floor.
+    Racks are numbered row by row.
 
     Parameters
     ----------
@@ -39,9 +39,9 @@ class Placement:
         int32 [nodes]: rack, lowest U (from 1 at the bottom) and height in U; rack -1 for an
         auxiliary adapter without a cable.
     rack_row, rack_column
-        int32 [racks].
+        int32 [racks]: row, and position in the row, from 0.
     rack_used
-        int32 [racks]: units taken.
+        int32 [racks]: occupied units.
     """
 
     node_rack: NDArray[np.int32]
@@ -53,14 +53,14 @@ class Placement:
 
     @property
     def num_racks(self) -> int:
-        """Racks on the floor."""
+        """Number of racks."""
         return len(self.rack_row)
 
     def route_m(self, gear: Equipment, layout: Layout) -> NDArray[np.float64]:
-        """Length of the way of each cable, float64 [cables], slack included.
+        """Return the length of each cable from port to port, float64 [cables], slack included.
 
-        Within a rack straight up or down; else up to the tray, along and across at right angles,
-        and down.
+        Cables within a rack run vertically, others up to the tray, along and across the rows at
+        right angles, and down.
         """
         links = gear.fabric.link_from.reshape(-1, 2)
         middle_m = (self.node_unit - 1 + self.node_height / 2) * UNIT_M
@@ -71,13 +71,13 @@ class Placement:
         top_m = layout.rack_units * UNIT_M + layout.tray_m
         over = (top_m - middle_m[a]) + (top_m - middle_m[b]) + along + across
         within = np.abs(middle_m[a] - middle_m[b])
-        way: NDArray[np.float64] = np.where(rack_a == rack_b, within, over) + layout.slack_m
-        way[gear.inside] = 0.0
-        return way
+        length_m: NDArray[np.float64] = np.where(rack_a == rack_b, within, over) + layout.slack_m
+        length_m[gear.inside] = 0.0
+        return length_m
 
 
 class Packer:
-    """Fills racks with the equipment of a fabric, to the limits of a layout."""
+    """Packer of the equipment of a fabric into racks, within the limits of a layout."""
 
     def __init__(self, gear: Equipment, layout: Layout):
         self._gear = gear
@@ -90,25 +90,25 @@ class Packer:
 
     @property
     def leaves(self) -> str:
-        """Where switches with hosts go: ``top``, ``beside`` or ``separate``."""
+        """Location of switches with hosts: ``top``, ``beside`` or ``separate``."""
         return self._leaves
 
     def place(self, groups: Sequence[Group]) -> Placement:
-        """Put the groups, in this order, and the other switches into racks.
+        """Place the groups, in this order, and the other switches in racks.
 
         Raises
         ------
         InputError
-            When the rows are too short for racks at their ends.
+            If the rows are too short for racks at their ends.
         """
         core = self._gear.core
         if self._leaves == "separate":
             host_racks = self._host_racks([host for group in groups for host in group.hosts])
             core = [group.box for group in groups if group.box >= 0] + core
         else:
-            whole = self._one_rack(groups, core)
-            if whole is not None:
-                return self._stand([(0, 0, whole)])
+            rack = self._one_rack(groups, core)
+            if rack is not None:
+                return self._stand([(0, 0, rack)])
             host_racks = self._group_racks(groups)
         if not core:
             return self._stand(zip(*_grid(len(host_racks), self._layout), host_racks, strict=True))
@@ -144,7 +144,7 @@ class Packer:
         return [Section(section.boxes + boxes, [*section.hosts, *group.hosts])]
 
     def _one_rack(self, groups: Sequence[Group], core: list[int]) -> Rack | None:
-        """Everything in one rack, the switches without hosts on top; None when it is too much."""
+        """Return one rack with all equipment, switches without hosts on top; None if too full."""
         total = sum(len(group.hosts) for group in groups) + len(core)
         most = self._layout.rack_units * (
             self._layout.hosts_per_chassis + self._layout.switches_per_unit
@@ -175,7 +175,7 @@ class Packer:
         return [*racks, current] if current else racks
 
     def _split(self, group: Group) -> list[Rack]:
-        """Several racks for a group that is too much for one, its switch in the middle one."""
+        """Return several racks for a group too large for one, its switch in the middle rack."""
         for count in range(2, len(group.hosts) + 1):
             parts = [part.tolist() for part in np.array_split(group.hosts, count)]
             racks = [[Section([], part)] for part in parts]
@@ -214,7 +214,7 @@ class Packer:
             racks = self._box_racks(self._sorted(core, centres))
             if len(racks) <= count:
                 break
-            # Boxes of unequal height can take more racks in their final order.
+            # Boxes of unequal height may need more racks in their final order.
             count = len(racks)
         stands = list(zip(others + spots, host_racks + racks, strict=False))
         return self._stand(
@@ -238,32 +238,32 @@ class Packer:
                 break
             rows = max(ceil(len(host_racks) / (width - ends)), 1)
             host_row = [spot // (width - ends) for spot in range(len(host_racks))]
-            wish = self._centres(host_racks, [float(row) for row in host_row], core)
-            found = self._fill_ends(core, wish, rows, ends)
-            if found is None:
+            centres = self._centres(host_racks, [float(row) for row in host_row], core)
+            row_ends = self._fill_ends(core, centres, rows, ends)
+            if row_ends is None:
                 continue
             stands = [
                 (row, spot % (width - ends), rack)
                 for spot, (row, rack) in enumerate(zip(host_row, host_racks, strict=True))
             ]
-            for row, racks in enumerate(found):
+            for row, racks in enumerate(row_ends):
                 stands += [(row, width - ends + at, rack) for at, rack in enumerate(racks)]
             return self._stand(sorted(stands, key=lambda stand: stand[:2]))
         raise InputError(
             f"{len(core)} switches without hosts do not fit at the ends of rows of "
-            f"{layout.racks_per_row} racks; make racks_per_row larger, or put them in the middle"
+            f"{layout.racks_per_row} racks; increase racks_per_row, or set core to middle"
         )
 
     def _fill_ends(
-        self, core: list[int], wish: NDArray[np.float64], rows: int, ends: int
+        self, core: list[int], centres: NDArray[np.float64], rows: int, ends: int
     ) -> list[list[Rack]] | None:
-        """Racks at the end of each row, every box as near to its row as there is room."""
-        found: list[list[Rack]] = [[] for _ in range(rows)]
-        wished = dict(zip(core, np.nan_to_num(wish).tolist(), strict=True))
-        for box in self._sorted(core, wish):
-            row = wished[box]
+        """Return the racks at the end of each row, each box as near to its centre as possible."""
+        row_ends: list[list[Rack]] = [[] for _ in range(rows)]
+        centre = dict(zip(core, np.nan_to_num(centres).tolist(), strict=True))
+        for box in self._sorted(core, centres):
+            row = centre[box]
             for near in sorted(range(rows), key=lambda other: (abs(other - row), other)):
-                racks = found[near]
+                racks = row_ends[near]
                 if racks and self._fits([Section([*racks[-1][0].boxes, box])]):
                     racks[-1][0].boxes.append(box)
                 elif len(racks) < ends:
@@ -273,7 +273,7 @@ class Packer:
                 break
             else:
                 return None
-        return found
+        return row_ends
 
     def _sorted(self, core: list[int], centre: NDArray[np.float64]) -> list[int]:
         return [core[at] for at in np.argsort(np.round(centre, 6), kind="stable").tolist()]
@@ -281,10 +281,11 @@ class Packer:
     def _centres(
         self, host_racks: list[Rack], number: list[float], core: list[int]
     ) -> NDArray[np.float64]:
-        """Mean, over its cables, of the number of the racks that each box leads to.
+        """Return for each core box the mean number of the racks that its cables lead to.
 
-        A box with hosts stands where they stand, on average. What leads only to other boxes takes
-        the mean of theirs; NaN for what leads nowhere.
+        `number` has the number of each host rack (its position or row). The number of a box with
+        hosts is the mean over its hosts. A box that is connected only to core boxes gets the mean
+        of their centres; NaN if it is not connected to hosts.
         """
         total = np.zeros(self._matrix.shape[0])
         count = np.zeros(len(total))
@@ -293,22 +294,22 @@ class Packer:
                 units = self._gear.node_unit[section.hosts]
                 np.add.at(total, units, value)
                 np.add.at(count, units, 1)
-        place = np.divide(total, count, out=np.full(len(total), np.nan), where=count > 0)
-        wanted = np.isin(np.arange(len(place)), core)
+        mean = np.divide(total, count, out=np.full(len(total), np.nan), where=count > 0)
+        wanted = np.isin(np.arange(len(mean)), core)
         while True:
-            known = ~np.isnan(place)
+            known = ~np.isnan(mean)
             weight = self._matrix @ known.astype(np.float64)
             new = ~known & wanted & (weight > 0)
             if not new.any():
-                centres: NDArray[np.float64] = place[core]
+                centres: NDArray[np.float64] = mean[core]
                 return centres
-            total = self._matrix @ np.where(known, place, 0.0)
-            place[new] = total[new] / weight[new]
+            total = self._matrix @ np.where(known, mean, 0.0)
+            mean[new] = total[new] / weight[new]
 
     # -- units ---------------------------------------------------------------------------------
 
     def _stand(self, stands: Iterable[tuple[int, int, Rack]]) -> Placement:
-        """Give everything its units, from the top of each rack down."""
+        """Assign units from the top of each rack downwards."""
         gear, layout = self._gear, self._layout
         nodes = gear.fabric.num_nodes
         rack_of = np.full(nodes, -1, dtype=np.int32)
@@ -326,14 +327,14 @@ class Packer:
             rows.append(row)
             columns.append(column)
             used.append(layout.rack_units - free)
-        # Every adapter of a machine is where its first one is.
-        for where in (rack_of, unit_of, height_of):
-            where[:] = where[gear.machine]
-        # An auxiliary adapter is inside what it is cabled to.
+        # All adapters of a machine have the position of the first one.
+        for values in (rack_of, unit_of, height_of):
+            values[:] = values[gear.machine]
+        # An auxiliary adapter is inside the node that it is cabled to.
         tail, head = gear.fabric.link_from, gear.fabric.link_to
         within = np.flatnonzero(gear.fabric.node_kind[tail] == NodeKind.AUXILIARY)
-        for where in (rack_of, unit_of, height_of):
-            where[tail[within]] = where[head[within]]
+        for values in (rack_of, unit_of, height_of):
+            values[tail[within]] = values[head[within]]
         return Placement(
             rack_of,
             unit_of,
@@ -363,7 +364,7 @@ class Packer:
 
 
 def _per_row(racks: int, layout: Layout) -> int:
-    """Racks in a row of a floor that holds so many."""
+    """Return the number of racks per row for a total of `racks`."""
     if layout.racks_per_row is not None:
         return layout.racks_per_row
     pitch = max(layout.rack_pitch_m, 1e-3)
@@ -373,6 +374,6 @@ def _per_row(racks: int, layout: Layout) -> int:
 
 
 def _grid(racks: int, layout: Layout) -> tuple[list[int], list[int]]:
-    """Row and column of each rack, filling row after row."""
+    """Return row and column of each rack, row by row."""
     width = _per_row(racks, layout)
     return [spot // width for spot in range(racks)], [spot % width for spot in range(racks)]
