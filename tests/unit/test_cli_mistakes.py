@@ -173,6 +173,6 @@ def test_only_numbers_below_zero_and_truths_are_tied_to_an_option() -> None:
 def test_layouts_have_help_for_each_option(capsys) -> None:
     main(["cost", "--help"])
     out = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert "--chassis-units STR Height of a host chassis in U, and the hosts in one: " in out
+    assert "--chassis-units STR Height of a host chassis in U, and its number of hosts: " in out
     assert "--row-spacing-m STR From one rack to the next in a row, and from one row to" in out
     assert "Repeatable. Default: 0.5, 1, 1.5, 2, 3, 5, 7," in out

@@ -81,7 +81,7 @@ def test_a_cable_that_is_sold_in_just_the_length_is_long_enough() -> None:
         assert sorted(bought) == sorted([sold[0]] * 2 + [sold[1]] * 2 + [sold[2]])
     short = cost(pair(), layout=Layout(rack_units=4, cable_lengths_m=(exact[0] - 1e-6, *exact[1:])))
     assert sorted(short.fabric.cable_length_m) == sorted([exact[1]] * 4 + [exact[2]])
-    with pytest.raises(InputError, match="longest sold"):
+    with pytest.raises(InputError, match="longest cable sold"):
         cost(pair(), layout=Layout(rack_units=4, cable_lengths_m=(*exact[:2], exact[2] - 1e-6)))
 
 

@@ -295,7 +295,7 @@ def test_an_entry_that_is_missing_is_an_error(tmp_path: Path) -> None:
             "price = 1000",
             "price = 1\nprize = 2",
             11,
-            r"unknown key switch\[2\].prize; \[switch\] takes",
+            r"unknown key switch\[2\].prize; keys of \[switch\] are",
         ),
         ("ports = 8", "ports = 0", 9, r"switch\[2\].ports: 0 does not fit: expected 1 or"),
         ("ports = 8", "ports = 99999999999999999999", 9, r"switch\[2\].ports: .* does not fit"),

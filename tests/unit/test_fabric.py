@@ -120,7 +120,7 @@ def test_random_faults_are_seeded_and_spare_host_cables() -> None:
         (lambda f: f.without(cables=["a"]), "is not a port"),
         (lambda f: f.without(cables=[4]), "cables: 4 is out of range; cables of small are 0 to 3"),
         (lambda f: f.without(switches=["h0"]), "is not a switch"),
-        (lambda f: f.without(switches=["0xzz"]), "no GUID"),
+        (lambda f: f.without(switches=["0xzz"]), "not a GUID"),
         (lambda f: f.with_faults(cables=3), "cannot remove 3 cables between switches"),
         (lambda f: f.with_faults(switches=-1), "number of switches must be at least 0, not -1"),
         (lambda f: f.with_faults(cables=1, seed=-1), "seed must be at least 0, not -1"),

@@ -277,7 +277,7 @@ def test_many_messages_are_counted() -> None:
 
 def test_a_run_that_failed_is_refused() -> None:
     error = refused("/usr/sbin/ibnetdiscover: iberror: failed: discover failed\n")
-    assert "not complete" in str(error)
+    assert "is incomplete" in str(error)
     assert error.line == 1
 
 
@@ -348,7 +348,7 @@ def test_rates_that_no_line_names() -> None:
     text = PAIR.replace(" 4xEDR", "")
     with pytest.warns(FormatWarning, match="2 of 2 cables have no rate; 4xHDR is assumed"):
         assert set(cables(read(text, "f")).values()) == {"4xHDR"}
-    with pytest.warns(FormatWarning, match="taken as 4xSDR"):
+    with pytest.warns(FormatWarning, match="4xSDR is assumed"):
         assert set(cables(read(text, "f", rate="4xSDR")).values()) == {"4xSDR"}
     with pytest.raises(InputError, match="unknown rate '4xFOO'"):
         read(PAIR, "f", rate="4xFOO")
@@ -390,7 +390,7 @@ BAD = {
     "key twice": ("caguid=0x10", "caguid=0x10\ncaguid=0x10", 7, "given twice"),
     "port above the node's": ("[3]\t", "[5]\t", 4, "has 4 ports, but this line uses port 5"),
     "peer port above the peer's": ('10"[1]', '10"[2]', 3, "has 1 ports, but this line uses"),
-    "port 0": ("[3]\t", "[0]\t", 4, "names port 0"),
+    "port 0": ("[3]\t", "[0]\t", 4, "uses port 0"),
     "port twice": ("[3]\t", "[1]\t", 4, "listed twice; the first time in line 3"),
     "ends disagree on the port": (
         '[1](11) \t"S-0000000000000002"[1]',
@@ -400,9 +400,9 @@ BAD = {
     ),
     "ends disagree on the rate": ('"sw" lid 1 4xEDR', '"sw" lid 1 4xQDR', 3, "runs at 4xEDR"),
     "ends disagree on the LID": ("# lid 2 lmc", "# lid 7 lmc", 3, "is 2 here, but"),
-    "ends disagree on the port GUID": ("\n[1](11)", "\n[1](19)", 3, "port GUID 0x11 is said"),
+    "ends disagree on the port GUID": ("\n[1](11)", "\n[1](19)", 3, "is 0x11 here, but 0x19"),
     "unknown rate": ("lid 3 4xEDR", "lid 3 4x???", 4, "unknown rate '4x???'"),
-    "LID out of range": ("base port 0 lid 1", "base port 0 lid 49152", 2, "no unicast LID"),
+    "LID out of range": ("base port 0 lid 1", "base port 0 lid 49152", 2, "not a unicast LID"),
     "LMC out of range": ("lid 2 lmc 0", "lid 2 lmc 8", 8, "LMC 8 is out of range"),
     "LID twice": ("lid 3", "lid 2", 12, "LID 2 of H-0000000000000020[1] is also one of"),
     "port GUID twice": ("(21)", "(11)", 12, "port GUID 0x11"),

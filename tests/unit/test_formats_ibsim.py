@@ -144,7 +144,7 @@ def test_ends_that_enable_nothing_in_common() -> None:
 def test_a_cable_without_any_rate() -> None:
     with pytest.warns(FormatWarning, match="1 of 1 cables have no rate; 4xHDR is assumed"):
         assert rates(CABLE.format("", "")) == ["4xHDR"]
-    with pytest.warns(FormatWarning, match="taken as 1xNDR"):
+    with pytest.warns(FormatWarning, match="1xNDR is assumed"):
         read(CABLE.format("", ""), "f", rate="1xNDR")
 
 
@@ -173,7 +173,7 @@ BAD = {
     "ends disagree": ('"sw1"[4]', '"sw1"[3]', 6, "ends of a cable disagree"),
     "rates disagree": ("lid 0 4xQDR\n[4]", "lid 0 4xDDR\n[4]", 4, "runs at 4xQDR here"),
     "unknown rate": ("7 4xHDR", "7 4xWDR", 17, "unknown rate '4xWDR'"),
-    "LID out of range": ("lid 9 lmc", "lid 60000 lmc", 17, "no unicast LID"),
+    "LID out of range": ("lid 9 lmc", "lid 60000 lmc", 17, "not a unicast LID"),
     "port line first": ("# two", '[1] "a"[1]\n# two', 1, "outside a record"),
     "too long a line": ("# two", "x" * 3000, 1, "longer than 2000"),
 }

@@ -44,7 +44,7 @@ def test_a_name_given_twice_alike_is_one() -> None:
         ("H-12 a", "expected a GUID and a name"),
         ("0x12345678901234567 a", "expected a GUID and a name"),
         ("0x1 " + "a" * 3000, "expected a GUID and a name"),
-        ("0x0a other", "called 'other' here and 'first' in line 1"),
+        ("0x0a other", "the name 'other' here and 'first' in line 1"),
     ],
 )
 def test_bad_lines(line: str, message: str) -> None:

@@ -315,7 +315,7 @@ def write(fabric: Fabric) -> str:
     for node in unfit:
         ids[node] = out.ids[node]
     if len(set(ids)) < len(ids):
-        raise NotApplicable("a label is the id that ibnetdiscover would give to another node")
+        raise NotApplicable("a label equals the id made from the GUID of another node")
     if unfit:
         warn(
             fabric.name,
