@@ -103,10 +103,10 @@ class FabricBuilder:
         count = len(names)
         start = len(self._names)
         self._names.extend(names)
-        where = np.full((count, self._dimensions), -1, dtype=np.int32)
+        positions = np.full((count, self._dimensions), -1, dtype=np.int32)
         if coordinates is not None:
-            where[:] = whole_numbers(
-                coordinates, "coordinates", low=-1, high=MAX_INT32, shape=where.shape
+            positions[:] = whole_numbers(
+                coordinates, "coordinates", low=-1, high=MAX_INT32, shape=positions.shape
             )
         counts = whole_numbers(ports, "ports", low=0, high=MAX_PORTS, each=count)
         levels = whole_numbers(level, "levels", low=-1, high=127, each=count)
@@ -116,7 +116,7 @@ class FabricBuilder:
                 "forwards": np.full(count, forwards, dtype=bool),
                 "ports": counts.astype(np.int32),
                 "level": levels.astype(np.int8),
-                "coordinates": where,
+                "coordinates": positions,
             }
         )
         return np.arange(start, start + count, dtype=np.int32)

@@ -41,7 +41,7 @@ class Fabric(FabricArrays):
     reverse of link ``l`` is ``l ^ 1``. Ports are numbered from 1, as in InfiniBand.
 
     An *endpoint* is each connected port of an adapter that does not forward, and each host that
-    forwards (one endpoint for all its ports). Endpoints of hosts come first, in host order. A
+    forwards (one endpoint for all its ports). Endpoints of hosts are first, in host order. A
     *destination* is an endpoint or a switch; switches are numbered after all endpoints.
 
     Parameters
@@ -125,7 +125,7 @@ class Fabric(FabricArrays):
 
     @cached_property
     def machine(self) -> NDArray[np.int64]:
-        """First adapter of each host's machine; other nodes are their own; int64 [nodes]."""
+        """First adapter of each host's machine, the node itself for others; int64 [nodes]."""
         return read_only(first_adapters(self))
 
     @cached_property

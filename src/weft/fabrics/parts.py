@@ -121,8 +121,8 @@ def assemble(parts: Parts, fabric_class: type[F]) -> F:
     cables = len(parts.a_node)
     ends = np.array([number[parts.a_node], number[parts.b_node]], dtype=np.int32)
     end_ports = np.array([parts.a_port, parts.b_port], dtype=np.int32)
-    turned = (ends[0] > ends[1]) | ((ends[0] == ends[1]) & (end_ports[0] > end_ports[1]))
-    ends[:, turned], end_ports[:, turned] = ends[::-1, turned], end_ports[::-1, turned]
+    swap = (ends[0] > ends[1]) | ((ends[0] == ends[1]) & (end_ports[0] > end_ports[1]))
+    ends[:, swap], end_ports[:, swap] = ends[::-1, swap], end_ports[::-1, swap]
     cable = np.lexsort((end_ports[0], ends[0]))
     link_from = ends[:, cable].T.reshape(-1)
     link_port = end_ports[:, cable].T.reshape(-1)

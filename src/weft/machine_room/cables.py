@@ -95,8 +95,8 @@ def rate_texts(fabric: Fabric) -> pl.Series:
 def rack_names(placement: Placement) -> list[str]:
     """Return the rack names: row letters (A to Z, AA, …) and position in the row, as ``B07``."""
     digits = max(2, len(str(int(placement.rack_column.max(initial=0)) + 1)))
-    spots = zip(placement.rack_row.tolist(), placement.rack_column.tolist(), strict=True)
-    return [f"{row_name(row)}{column + 1:0{digits}d}" for row, column in spots]
+    positions = zip(placement.rack_row.tolist(), placement.rack_column.tolist(), strict=True)
+    return [f"{row_name(row)}{column + 1:0{digits}d}" for row, column in positions]
 
 
 def row_name(row: int) -> str:

@@ -56,7 +56,7 @@ class Equipment:
     box_units
         int64 [boxes]: height in U.
     machine
-        int64 [nodes]: first adapter of each host's machine; other nodes are their own.
+        int64 [nodes]: first adapter of each host's machine, the node itself for others.
     inside
         bool [cables]: inside a chassis or a switch, so not bought.
     groups

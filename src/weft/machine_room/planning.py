@@ -59,7 +59,7 @@ def cost(
         than the longest one sold.
     """
     if layout is not None and options:
-        raise InputError(f"give a layout or its options, not both: {', '.join(options)}")
+        raise InputError(f"expected a layout or its options, not both: {', '.join(options)}")
     known_fields(options, settings(Layout), "a cost plan", lambda name: "")
     layout = Layout(**options) if layout is None else layout
     price_list = Prices.read(prices) if isinstance(prices, str | Path) else prices

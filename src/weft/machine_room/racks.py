@@ -108,10 +108,12 @@ class Packer:
         else:
             rack = self._one_rack(groups, core)
             if rack is not None:
-                return self._stand([(0, 0, rack)])
+                return self._assign_units([(0, 0, rack)])
             host_racks = self._group_racks(groups)
         if not core:
-            return self._stand(zip(*_grid(len(host_racks), self._layout), host_racks, strict=True))
+            return self._assign_units(
+                zip(*_grid(len(host_racks), self._layout), host_racks, strict=True)
+            )
         if self._layout.core == "row-ends":
             return self._with_row_ends(host_racks, core)
         return self._with_core_racks(host_racks, core)
@@ -208,21 +210,21 @@ class Packer:
         while True:
             total = len(host_racks) + count
             rows, columns = _grid(total, self._layout)
-            spots = self._core_spots(rows, columns, count)
-            others = sorted(set(range(total)) - set(spots))
-            centres = self._centres(host_racks, [float(spot) for spot in others], core)
+            positions = self._core_positions(rows, columns, count)
+            others = sorted(set(range(total)) - set(positions))
+            centres = self._centres(host_racks, [float(position) for position in others], core)
             racks = self._box_racks(self._sorted(core, centres))
             if len(racks) <= count:
                 break
             # Boxes of unequal height may need more racks in their final order.
             count = len(racks)
-        stands = list(zip(others + spots, host_racks + racks, strict=False))
-        return self._stand(
-            (rows[spot], columns[spot], rack)
-            for spot, rack in sorted(stands, key=lambda stand: stand[0])
+        placed = list(zip(others + positions, host_racks + racks, strict=False))
+        return self._assign_units(
+            (rows[position], columns[position], rack)
+            for position, rack in sorted(placed, key=lambda item: item[0])
         )
 
-    def _core_spots(self, rows: list[int], columns: list[int], count: int) -> list[int]:
+    def _core_positions(self, rows: list[int], columns: list[int], count: int) -> list[int]:
         if self._layout.core == "end":
             return list(range(len(rows) - count, len(rows)))
         x = np.array(columns) * self._layout.rack_pitch_m
@@ -237,18 +239,18 @@ class Packer:
             if width <= ends:
                 break
             rows = max(ceil(len(host_racks) / (width - ends)), 1)
-            host_row = [spot // (width - ends) for spot in range(len(host_racks))]
+            host_row = [position // (width - ends) for position in range(len(host_racks))]
             centres = self._centres(host_racks, [float(row) for row in host_row], core)
             row_ends = self._fill_ends(core, centres, rows, ends)
             if row_ends is None:
                 continue
-            stands = [
-                (row, spot % (width - ends), rack)
-                for spot, (row, rack) in enumerate(zip(host_row, host_racks, strict=True))
+            placed = [
+                (row, position % (width - ends), rack)
+                for position, (row, rack) in enumerate(zip(host_row, host_racks, strict=True))
             ]
             for row, racks in enumerate(row_ends):
-                stands += [(row, width - ends + at, rack) for at, rack in enumerate(racks)]
-            return self._stand(sorted(stands, key=lambda stand: stand[:2]))
+                placed += [(row, width - ends + at, rack) for at, rack in enumerate(racks)]
+            return self._assign_units(sorted(placed, key=lambda item: item[:2]))
         raise InputError(
             f"{len(core)} switches without hosts do not fit at the ends of rows of "
             f"{layout.racks_per_row} racks; increase racks_per_row, or set core to middle"
@@ -308,7 +310,7 @@ class Packer:
 
     # -- units ---------------------------------------------------------------------------------
 
-    def _stand(self, stands: Iterable[tuple[int, int, Rack]]) -> Placement:
+    def _assign_units(self, placed: Iterable[tuple[int, int, Rack]]) -> Placement:
         """Assign units from the top of each rack downwards."""
         gear, layout = self._gear, self._layout
         nodes = gear.fabric.num_nodes
@@ -316,7 +318,7 @@ class Packer:
         unit_of = np.zeros(nodes, dtype=np.int32)
         height_of = np.zeros(nodes, dtype=np.int32)
         rows, columns, used = [], [], []
-        for number, (row, column, rack) in enumerate(stands):
+        for number, (row, column, rack) in enumerate(placed):
             free = layout.rack_units
             for section in rack:
                 shelves = chain(self._box_shelves(section.boxes), self._chassis(section.hosts))
@@ -376,4 +378,4 @@ def _per_row(racks: int, layout: Layout) -> int:
 def _grid(racks: int, layout: Layout) -> tuple[list[int], list[int]]:
     """Return row and column of each rack, row by row."""
     width = _per_row(racks, layout)
-    return [spot // width for spot in range(racks)], [spot % width for spot in range(racks)]
+    return [at // width for at in range(racks)], [at % width for at in range(racks)]

@@ -254,11 +254,11 @@ class _IbsimReader:
             other = listing.get((port.peer, port.peer_port), -1)
             if port.rate_code >= 0 or (other >= 0 and net.ports[other].rate_code >= 0):
                 continue
-            theirs = self.enabled.get(other, (0, 0, 0))
+            peer_mask = self.enabled.get(other, (0, 0, 0))
             # Defaults of ibsim: 4x, SDR, no extended speed.
             width, speed, extended = (
-                (mine or default) & (their or default)
-                for mine, their, default in zip(mask, theirs, (2, 1, 0), strict=True)
+                (own or default) & (other_end or default)
+                for own, other_end, default in zip(mask, peer_mask, (2, 1, 0), strict=True)
             )
             wide = next((lanes for bit, lanes in _WIDTH_BITS if width & bit), None)
             fast = next(

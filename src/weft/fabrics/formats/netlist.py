@@ -238,24 +238,24 @@ class Netlist:
 
     def _lids(self, ends: _Ends) -> dict[tuple[int, int], tuple[int, int]]:
         lids: dict[tuple[int, int], tuple[int, int]] = {}
-        where: dict[tuple[int, int], int] = {}
+        line_of: dict[tuple[int, int], int] = {}
         for number, node in enumerate(self.nodes):
             if node.lid > 0:
-                lids[number, 0], where[number, 0] = (node.lid, node.lmc), node.line
+                lids[number, 0], line_of[number, 0] = (node.lid, node.lmc), node.line
         for at, port in enumerate(self.ports):
             if self.nodes[port.node].kind == NodeKind.SWITCH:
                 continue
             peer = self.ports[ends.line_at[ends.peer_slot[at]]]
             lid, lmc = (port.lid, port.lmc) if port.lid >= 0 else (peer.peer_lid, 0)
             if lid > 0:
-                lids[port.node, port.port], where[port.node, port.port] = (lid, lmc), port.line
+                lids[port.node, port.port], line_of[port.node, port.port] = (lid, lmc), port.line
         last, owner = 0, (-1, -1)
         for end, (lid, lmc) in sorted(lids.items(), key=lambda item: (item[1], item[0])):
             if lid <= last:
                 self.fail(
                     f"LID {lid} of {self._end(*end)} is also one of {self._end(*owner)} in line "
-                    f"{where[owner]}",
-                    where[end],
+                    f"{line_of[owner]}",
+                    line_of[end],
                 )
             last, owner = lid + (1 << lmc) - 1, end
         return lids

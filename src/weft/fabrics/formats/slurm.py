@@ -127,11 +127,11 @@ class _Tree:
             )
         cabled = np.zeros(fabric.num_nodes, dtype=bool)
         cabled[fabric.link_from[order]] = True
-        loose = [node for node in fabric.host_nodes.tolist() if not cabled[node]]
-        if loose:
+        uncabled = [node for node in fabric.host_nodes.tolist() if not cabled[node]]
+        if uncabled:
             self.left_out.append(
-                f"{len(loose)} hosts that are not cabled to a switch: "
-                + few([fabric.node_names[node] for node in loose])
+                f"{len(uncabled)} hosts that are not cabled to a switch: "
+                + few([fabric.node_names[node] for node in uncabled])
             )
         return under
 
@@ -151,11 +151,11 @@ class _Tree:
             tail[down][order].tolist(), head[down][order].tolist(), strict=True
         ):
             covers[parent] = covers.get(parent, 0) | covers[child]
-        apart = np.flatnonzero(switch < 0)
-        if len(apart):
+        unconnected = np.flatnonzero(switch < 0)
+        if len(unconnected):
             self.left_out.append(
-                f"{len(apart)} switches that are not connected to a leaf: "
-                + few([self.switch_names[node] for node in apart.tolist()])
+                f"{len(unconnected)} switches that are not connected to a leaf: "
+                + few([self.switch_names[node] for node in unconnected.tolist()])
             )
         blocks: dict[int, _Block] = {}
         single = []

@@ -103,14 +103,14 @@ class _Graph:
     @classmethod
     def of(cls, fabric: Fabric) -> _Graph:
         tail, head = fabric.link_from, fabric.link_to
-        aside = fabric.node_kind == NodeKind.AUXILIARY
-        used = ~(aside[tail] | aside[head])
+        auxiliary = fabric.node_kind == NodeKind.AUXILIARY
+        used = ~(auxiliary[tail] | auxiliary[head])
         degree = np.bincount(tail[used], minlength=fabric.num_nodes)
         dangling = (fabric.node_kind == NodeKind.HOST) & ~fabric.forwards & (degree == 1)
         # Neither of two hosts joined by a cable is loose.
         dangling[tail[used & ~fabric.forwards[head]]] = False
         vertex = np.full(fabric.num_nodes, -1, dtype=np.int64)
-        nodes = np.flatnonzero(~aside & ~dangling & ((degree > 0) | fabric.forwards))
+        nodes = np.flatnonzero(~auxiliary & ~dangling & ((degree > 0) | fabric.forwards))
         vertex[nodes] = np.arange(len(nodes))
 
         size = len(nodes)

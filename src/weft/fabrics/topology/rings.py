@@ -218,12 +218,12 @@ def rdt(
     by_class = np.hstack((np.zeros((n * n, 1), dtype=np.int64), np.sort(upper, axis=1)))
     ranks = by_class[position[:, 0] % n + n * (position[:, 1] % n)]
     for rank, column in np.ndindex(R + 1, m + 1):
-        mine = np.flatnonzero(ranks[:, column] == rank)
+        members = np.flatnonzero(ranks[:, column] == rank)
         for direction in (0, 2):
             step = np.array((_DIAGONAL if rank % 2 else _STRAIGHT)[direction]) * rank_step(n, rank)
-            there = from_mixed_radix((position[mine] + step) % size, (size, size))
+            heads = from_mixed_radix((position[members] + step) % size, (size, size))
             first = hosts + (4 * column + direction) * cables + 1
             connect_copies(
-                build, switches[mine], switches[there], first, first + cables, cables=cables
+                build, switches[members], switches[heads], first, first + cables, cables=cables
             )
     return build

@@ -197,7 +197,7 @@ def _kary_counts(k: int, n: int, hosts: int | None = None, cables: int = 1) -> C
     closed_form=_kary_counts,
 )
 def kary_n_tree(k: int, n: int, hosts: int | None = None, cables: int = 1) -> FabricBuilder:
-    """k-ary n-tree: k^n hosts on n levels of k^(n-1) switches with k ports each way.
+    """k-ary n-tree: k^n hosts on n levels of k^(n-1) switches with k ports down and k ports up.
 
     It is XGFT(n; k..k; 1,k..k), with the same names, coordinates and port order.
 
