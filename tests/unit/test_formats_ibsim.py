@@ -137,7 +137,7 @@ def test_rates_from_what_ports_enable(head: str, one: str, other: str, rate: str
 
 def test_ends_that_enable_nothing_in_common() -> None:
     error = refused(CABLE.format(" s=4", " s=2"))
-    assert "no enabled width and speed in common" in error.message
+    assert "enable no width and speed in common" in error.message
     assert error.line == 2
 
 

@@ -157,23 +157,21 @@ class FabricBuilder:
         times = whole_number(cables, "cables of each pair", 0, MAX_PORTS)
         count = whole_number(len(first) * times, "the number of cables", 0, MAX_INT32 // 2)
         ends = [end.astype(np.int32).repeat(times) for end in (first, second)]
-        end_ports = [
+        listed = [
             whole_numbers([0] * count if ports is None else ports, "ports", low=0, high=MAX_PORTS,
                           shape=None)
             for ports in (a_ports, b_ports)
         ]  # fmt: skip
-        if not len(end_ports[0]) == len(end_ports[1]) == count:
-            raise InputError(
-                f"{len(end_ports[0])} and {len(end_ports[1])} ports for {count} cables"
-            )
+        if not len(listed[0]) == len(listed[1]) == count:
+            raise InputError(f"{len(listed[0])} and {len(listed[1])} ports for {count} cables")
         gbps, code = self._default_rate if rate is None else parse_rate(rate)
         lengths = finite_numbers(length_m, "lengths in m", missing=True, each=count)
         self._cables.append(
             {
                 "a_node": ends[0],
-                "a_port": end_ports[0].astype(np.int32),
+                "a_port": listed[0].astype(np.int32),
                 "b_node": ends[1],
-                "b_port": end_ports[1].astype(np.int32),
+                "b_port": listed[1].astype(np.int32),
                 "rate_gbps": np.full(count, gbps),
                 "rate_code": np.full(count, code, dtype=np.uint8),
                 "length_m": lengths,

@@ -146,14 +146,12 @@ class SwitchGraph(FrozenArrays):
         )
         destination_row = node_row[destinations].copy()
         destination_link = np.full(len(destinations), -1, dtype=np.int32)
-        attached = np.flatnonzero(~fabric.forwards[fabric.endpoint_node])
-        slot = (
-            fabric.port_offset[fabric.endpoint_node[attached]] + fabric.endpoint_port[attached] - 1
-        )
+        ends = np.flatnonzero(~fabric.forwards[fabric.endpoint_node])
+        slot = fabric.port_offset[fabric.endpoint_node[ends]] + fabric.endpoint_port[ends] - 1
         to_fabric = fabric.port_link[slot]
-        destination_row[attached] = link_row[to_fabric]
-        reachable = destination_row[attached] >= 0
-        destination_link[attached[reachable]] = to_fabric[reachable] ^ 1
+        destination_row[ends] = link_row[to_fabric]
+        reachable = destination_row[ends] >= 0
+        destination_link[ends[reachable]] = to_fabric[reachable] ^ 1
 
         slots = np.flatnonzero(row_link >= 0)
         slots = slots[link_row[row_link[slots]] >= 0]

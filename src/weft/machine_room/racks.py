@@ -108,12 +108,10 @@ class Packer:
         else:
             rack = self._one_rack(groups, core)
             if rack is not None:
-                return self._assign_units([(0, 0, rack)])
+                return self._placed([(0, 0, rack)])
             host_racks = self._group_racks(groups)
         if not core:
-            return self._assign_units(
-                zip(*_grid(len(host_racks), self._layout), host_racks, strict=True)
-            )
+            return self._placed(zip(*_grid(len(host_racks), self._layout), host_racks, strict=True))
         if self._layout.core == "row-ends":
             return self._with_row_ends(host_racks, core)
         return self._with_core_racks(host_racks, core)
@@ -219,7 +217,7 @@ class Packer:
             # Boxes of unequal height may need more racks in their final order.
             count = len(racks)
         placed = list(zip(others + positions, host_racks + racks, strict=False))
-        return self._assign_units(
+        return self._placed(
             (rows[position], columns[position], rack)
             for position, rack in sorted(placed, key=lambda item: item[0])
         )
@@ -250,7 +248,7 @@ class Packer:
             ]
             for row, racks in enumerate(row_ends):
                 placed += [(row, width - ends + at, rack) for at, rack in enumerate(racks)]
-            return self._assign_units(sorted(placed, key=lambda item: item[:2]))
+            return self._placed(sorted(placed, key=lambda item: item[:2]))
         raise InputError(
             f"{len(core)} switches without hosts do not fit at the ends of rows of "
             f"{layout.racks_per_row} racks; increase racks_per_row, or set core to middle"
@@ -310,7 +308,7 @@ class Packer:
 
     # -- units ---------------------------------------------------------------------------------
 
-    def _assign_units(self, placed: Iterable[tuple[int, int, Rack]]) -> Placement:
+    def _placed(self, placed: Iterable[tuple[int, int, Rack]]) -> Placement:
         """Assign units from the top of each rack downwards."""
         gear, layout = self._gear, self._layout
         nodes = gear.fabric.num_nodes

@@ -66,8 +66,7 @@ class Layout(Settings):
         ``beside`` if no switch has more than one host, else ``top``.
     core
         Location of the racks for the other switches: in the ``middle`` of the floor, at its
-        ``end``, or at the ``row-ends``, each switch near the mean row of the racks that its cables
-        lead to.
+        ``end``, or at the ``row-ends``, each switch near the mean row that its cables lead to.
     racks_per_row
         Number of racks in a row; by default the floor is nearly square.
     rack_pitch_m, row_spacing_m

@@ -271,10 +271,7 @@ class _IbsimReader:
                 None,
             )
             if wide is None or fast is None:
-                net.fail(
-                    "the two ends of this cable have no enabled width and speed in common",
-                    port.line,
-                )
+                net.fail("the ends of this cable enable no width and speed in common", port.line)
             net.ports[at] = port._replace(rate_code=net.rate(f"{wide}x{fast}", port.line))
 
 

@@ -66,10 +66,10 @@ def bisection_upper_bound(fabric: Fabric, seed: int = 0) -> int:
 
 @dataclass(frozen=True)
 class _Graph:
-    """The graph that a cut divides: its vertices are forwarding nodes and hosts that are not loose.
+    """The graph that a cut divides: forwarding nodes and hosts that are not loose.
 
-    A host whose only cable leads to a forwarding node is *loose*: it is on that node's side, or its
-    cable is cut.
+    A host is *loose* if its only cable leads to a forwarding node: it is on that node's side, or
+    its cable is cut.
 
     Parameters
     ----------
@@ -174,10 +174,7 @@ class _Graph:
         return int(inside.data[side[inside.row] & ~side[inside.col]].sum())
 
     def misplaced(self, count: int, loose: int) -> int:
-        """Return the number of loose hosts to cut off for equal halves.
-
-        One side has `count` hosts, `loose` of them loose.
-        """
+        """Return the hosts to cut off if one side has `count` hosts, `loose` of them loose."""
         half = self.num_hosts // 2
         out = max(0, count - (self.num_hosts - half))
         into = max(0, half - self.idle - count)

@@ -143,13 +143,13 @@ def dragonfly(
     form = _dragonfly_counts(p, a, h, g, arrangement, cables)
     refuse_size(form)
     groups = form.switches // a
-    coordinates = np.stack(np.divmod(np.arange(a * groups), a), axis=1)
+    coords = np.stack(np.divmod(np.arange(a * groups), a), axis=1)
     build = FabricBuilder("", dimensions=2)
-    names = labels("", *coordinates.T)
+    names = labels("", *coords.T)
     switches = build.switches(
-        ["s" + name for name in names], ports=p + (a - 1) * cables + h, coordinates=coordinates
+        ["s" + name for name in names], ports=p + (a - 1) * cables + h, coordinates=coords
     )
-    attach_hosts(build, switches, p, names=names, coordinates=coordinates)
+    attach_hosts(build, switches, p, names=names, coordinates=coords)
     cliques(build, switches.reshape(groups, a), first_port=p + 1, cables=cables)
     _join_groups(build, switches.reshape(groups, a), h, p + (a - 1) * cables + 1, arrangement)
     return build
@@ -253,13 +253,11 @@ def megafly(
         (("leaf", leaves, p + spines * cables), ("spine", spines, leaves * cables + h))
     ):
         group, number = np.divmod(np.arange(groups * size), size)
-        coordinates = np.stack((group, np.full(len(group), tier), number), axis=1)
+        coords = np.stack((group, np.full(len(group), tier), number), axis=1)
         names = labels("", group, number)
-        nodes = build.switches(
-            [kind + name for name in names], ports=ports, coordinates=coordinates
-        )
+        nodes = build.switches([kind + name for name in names], ports=ports, coordinates=coords)
         if tier == 0:
-            attach_hosts(build, nodes, p, names=names, coordinates=coordinates)
+            attach_hosts(build, nodes, p, names=names, coordinates=coords)
         tiers.append(nodes.reshape(groups, size))
     low, high = tiers
     leaf, spine = (ends.reshape(-1) for ends in np.indices((leaves, spines)))

@@ -79,11 +79,11 @@ def hyperx(S: tuple[int, ...], K: tuple[int, ...] = (1,), T: int = 1) -> FabricB
 
 def _connected_lines(S: tuple[int, ...], K: tuple[int, ...], hosts: int) -> FabricBuilder:
     count = prod(S)
-    coordinates = mixed_radix(np.arange(count), S)
+    coords = mixed_radix(np.arange(count), S)
     build = FabricBuilder("", dimensions=len(S))
-    names = labels("", *coordinates.T)
-    switches = build.switches(["s" + name for name in names], coordinates=coordinates)
-    attach_hosts(build, switches, hosts, names=names, coordinates=coordinates)
+    names = labels("", *coords.T)
+    switches = build.switches(["s" + name for name in names], coordinates=coords)
+    attach_hosts(build, switches, hosts, names=names, coordinates=coords)
     port = hosts + 1
     # Axis d of this array is dimension d: with it moved to the end, the last axis is a line.
     grid = switches.reshape(S, order="F")

@@ -198,45 +198,41 @@ def lines_of(k: int, n: int, line: Line, ports: int, hosts: int) -> FabricBuilde
     hosts
         Number of hosts of each router; 0 if the routers are the hosts.
     """
-    coordinates = mixed_radix(np.arange(k**n), (k,) * n)
-    names = labels("", *coordinates.T[::-1])
+    coords = mixed_radix(np.arange(k**n), (k,) * n)
+    names = labels("", *coords.T[::-1])
     build = FabricBuilder("", dimensions=n)
     if hosts:
-        routers = build.switches(["r" + name for name in names], coordinates=coordinates)
+        routers = build.switches(["r" + name for name in names], coordinates=coords)
         suffixes = [""] if hosts == 1 else [f".{i}" for i in range(hosts)]
         terminals = build.hosts(
             [f"h{name}{suffix}" for name in names for suffix in suffixes],
-            coordinates=np.repeat(coordinates, hosts, axis=0),
+            coordinates=np.repeat(coords, hosts, axis=0),
         )
         build.connect(np.repeat(routers, hosts), terminals)
     else:
-        routers = build.hosts(
-            ["h" + name for name in names], coordinates=coordinates, forwards=True
-        )
+        routers = build.hosts(["h" + name for name in names], coordinates=coords, forwards=True)
     for dimension in range(n):
-        _add_lines(build, routers, coordinates, dimension, k, line, ports)
+        _add_lines(build, routers, coords, dimension, k, line, ports)
     return build
 
 
 def _add_lines(
     build: FabricBuilder,
     routers: NDArray[np.int32],
-    coordinates: NDArray[np.int64],
+    coords: NDArray[np.int64],
     dimension: int,
     k: int,
     line: Line,
     ports: int,
 ) -> None:
     """Add the k^(n-1) lines of a dimension, numbered by stage, then by line."""
-    n = coordinates.shape[1]
-    others = np.delete(coordinates, dimension, axis=1)
+    n = coords.shape[1]
+    others = np.delete(coords, dimension, axis=1)
     position = from_mixed_radix(others, (k,) * (n - 1))
     lines = k ** (n - 1)
     members = np.empty((lines, k), dtype=np.int32)
-    members[position, coordinates[:, dimension]] = routers
-    line_coordinates = np.insert(
-        mixed_radix(np.arange(lines), (k,) * (n - 1)), dimension, -1, axis=1
-    )
+    members[position, coords[:, dimension]] = routers
+    line_coords = np.insert(mixed_radix(np.arange(lines), (k,) * (n - 1)), dimension, -1, axis=1)
 
     below = members
     for stage in range(1, line.stages + 1):
@@ -246,9 +242,7 @@ def _add_lines(
         if line.stages > 1:
             columns += [np.full(len(number), stage), number % count]
         here = build.switches(
-            labels("s", *columns),
-            ports=ports,
-            coordinates=np.repeat(line_coordinates, count, axis=0),
+            labels("s", *columns), ports=ports, coordinates=np.repeat(line_coords, count, axis=0)
         ).reshape(lines, count)
         child, parent = level_pairs(line.m, line.w, stage)
         for _ in range(line.p[stage - 1]):
