@@ -31,10 +31,11 @@ def test_help_lists_the_papers(capsys) -> None:
 @pytest.mark.parametrize("entry", list(papers), ids=lambda entry: entry.name)
 def test_help_of_a_paper_lists_its_options_as_weft_list_does(capsys, entry: Entry) -> None:
     helped = shown(capsys, "paper", entry.name, "--help")
+    helped, _, _ = helped.partition("Every command also takes:")
     listed = shown(capsys, "list", "papers", entry.name)
-    assert helped == shown(capsys, "paper", entry.aliases[0], "--help").replace(
-        f"paper {entry.aliases[0]} ", f"paper {entry.name} "
-    )
+    assert shown(capsys, "paper", entry.name, "--help") == shown(
+        capsys, "paper", entry.aliases[0], "--help"
+    ).replace(f"paper {entry.aliases[0]} ", f"paper {entry.name} ")
     assert len(entry.options) >= 5
     for name, option in entry.options.items():
         flag = "--" + name.replace("_", "-")

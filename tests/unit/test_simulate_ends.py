@@ -204,7 +204,7 @@ def test_what_is_left_of_a_run_is_its_rest_at_the_speed_so_far(monkeypatch) -> N
 )
 def test_a_signal_ends_a_long_run_and_leaves_nothing(tmp_path, number, status, said) -> None:
     folder = tmp_path / "results"
-    words = ["simulate", "xgft:2;16,16;1,16", "--workload", "alltoall:size=1MiB,count=20"]
+    words = ["simulate", "xgft:2;16,16;1,16", "--workload", "alltoall:size=1MiB,count=50"]
     child = subprocess.Popen(
         [sys.executable, "-c", TOLD, *words, "--out", str(folder), "--progress"],
         stderr=subprocess.PIPE,

@@ -13,8 +13,7 @@ def completion_command(
 ) -> int:
     """Print a script that completes commands and options in bash, zsh or fish.
 
-    Write it to `~/.local/share/bash-completion/completions/weft` for bash, to `_weft` in a folder
-    of `fpath` for zsh, or to `~/.config/fish/completions/weft.fish`.
+    Save it where the shell looks for completions; docs/guides/index.md has the folder of each.
     """
     from weft.cli.app import COMMANDS, program
 
