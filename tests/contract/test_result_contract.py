@@ -38,3 +38,21 @@ def test_every_level_has_the_protocol(level: Level) -> None:
     page = found._repr_html_()
     assert page.startswith("<table>")
     assert "dmodk" in page
+
+
+def test_a_notebook_sees_that_a_run_is_not_complete() -> None:
+    fabric = weft.fabric("xgft:2;2,2;1,2")
+    work = weft.load_workload("alltoall:size=64KiB", 4)
+    routes = weft.route(fabric, "dmodk")
+    cut = weft.simulate(fabric, routes, work, level="packet", max_time_ns=1000)
+    assert "<td>complete</td><td>no</td>" in cut._repr_html_()
+    whole = weft.simulate(fabric, routes, work, level="packet")
+    assert "<td>complete</td>" not in whole._repr_html_()
+
+
+def test_coefficients_without_their_sharing_model_are_refused() -> None:
+    fabric = weft.fabric("xgft:2;2,2;1,2")
+    work = weft.load_workload("alltoall:size=64KiB", 4)
+    other = weft.PenaltyModel(in_weight=0.8)
+    with pytest.raises(weft.InputError, match="coefficients go with sharing 'penalty', not 'max"):
+        weft.simulate(fabric, weft.route(fabric, "dmodk"), work, coefficients=other)

@@ -176,7 +176,10 @@ class RunSettings(Settings):
         """
         known = [item for item in settings(cls) if item.of(level)]
         known_fields(given, known, f"the {level} level", levels_that_know)
-        return cls(**given)
+        chosen = cls(**given)
+        if chosen.coefficients != INFINIBAND and chosen.sharing != "penalty":
+            raise InputError(f"coefficients go with sharing 'penalty', not '{chosen.sharing}'")
+        return chosen
 
     @property
     def latency_of_switches_ns(self) -> float:

@@ -212,7 +212,9 @@ class Replay:
         }
 
     def _repr_html_(self) -> str:
-        return facts_table(f"{self.workload.name} on {self.fabric.name}", self.summary())
+        ended = {"complete": None if getattr(self, "complete", True) else False}
+        title = f"{self.workload.name} on {self.fabric.name}"
+        return facts_table(title, {**ended, **self.summary()})
 
     def __repr__(self) -> str:
         return (
