@@ -89,7 +89,7 @@ TARGETS = {
     ),
 }  # fmt: skip
 #: Seconds after which the tests of a mutant are stopped; an endless loop is noticed.
-LIMIT_S = 900
+LIMIT_S = 240
 
 COMPARISONS = {
     ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==",
