@@ -58,7 +58,7 @@ def test_a_pattern_is_an_application_with_the_patterns_options() -> None:
     assert same(workload, app("pattern:stencil;dims=4x4,size=1KiB", 16, wrap=False))
     with pytest.raises(InputError, match=r"pattern 'shfit'.*did you mean 'shift'"):
         app("pattern:shfit", 16)
-    with pytest.raises(InputError, match="options beside it"):
+    with pytest.raises(InputError, match="options separately"):
         app("pattern", 16, pattern="shift:offset=3")
     with pytest.raises(NotApplicable, match="power of two"):
         app("pattern:bit-reversal", 12)

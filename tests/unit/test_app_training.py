@@ -148,7 +148,7 @@ def test_moe_skew_makes_few_experts_wanted() -> None:
 def test_moe_groups_and_experts() -> None:
     assert "group=" not in app("moe:tokens=4", 36).name
     assert len(np.unique(sent_groups(app("moe:tokens=400,group=6", 36), 6))) == 6
-    with pytest.raises(NotApplicable, match="36 ranks are no whole number of groups of group=5"):
+    with pytest.raises(NotApplicable, match="36 ranks cannot be divided into groups of group=5"):
         app("moe:group=5", 36)
     with pytest.raises(NotApplicable, match="9 experts cannot be shared equally by groups of 4"):
         app("moe:group=4,experts=9", 8)
@@ -211,7 +211,7 @@ def test_an_iteration_ends_when_all_sends_are_over() -> None:
 def test_stages_divide_the_ranks() -> None:
     assert len(sent(app("pipeline:microbatches=1", 12))) == 2 * 2 * 5
     assert len(sent(app("pipeline:microbatches=1", 11))) == 2 * 10
-    with pytest.raises(NotApplicable, match="12 ranks are no whole number of groups of stages=5"):
+    with pytest.raises(NotApplicable, match="12 ranks cannot be divided into groups of stages=5"):
         app("pipeline:stages=5", 12)
     with pytest.raises(InputError, match="stages must be at least 2, not 1"):
         app("pipeline:stages=1", 12)

@@ -33,7 +33,7 @@ def test_options_of_both_formats_are_taken(
     assert main([*words, "goal:whole_ns=true"]) == 0
     assert "l0: calc 1\n" in capsys.readouterr().out
     assert main([*words, "goal"]) == 2
-    assert "GOAL has whole nanoseconds only" in capsys.readouterr().err
+    assert "GOAL durations are integer nanoseconds" in capsys.readouterr().err
     words[words.index("2")] = "3"
     assert main([*words, "goal"]) == 2
     assert "has 2 ranks; expected 3" in capsys.readouterr().err

@@ -125,12 +125,12 @@ def test_a_trace_is_recognised_and_read_with_options(tmp_path: Path) -> None:
     set_ = read_workload(path, ranks=3, seed=4, parameters=("n=1us",))
     assert (set_.duration_ns > 900).all()
     for given, message in [
-        ("n", "'n' sets no parameter; expected name=value"),
+        ("n", "'n' is not a parameter; expected name=value"),
         ("n=1,n=2", "parameter n is set twice"),
     ]:
         with pytest.raises(InputError, match=message):
             read_workload(path, ranks=3, parameters=tuple(given.split(",")))
-    with pytest.raises(TraceError, match="unfolds to more than 2 operations"):
+    with pytest.raises(TraceError, match="expands to more than 2 operations"):
         read_workload(path, ranks=3, max_operations=2)
 
 
@@ -192,7 +192,7 @@ def test_many_requests_are_named_in_linear_time() -> None:
 def test_what_cannot_be_stated_is_not_written() -> None:
     builder = WorkloadBuilder(1)
     builder.phase('a "phase"')
-    with pytest.raises(NotApplicable, match="cannot state the name"):
+    with pytest.raises(NotApplicable, match="cannot express the name"):
         dense_text(builder.build())
     builder = WorkloadBuilder(1)
     builder.operations([0], [0], duration_ns=1.0, release_ns=5.0)

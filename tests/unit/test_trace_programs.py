@@ -98,7 +98,7 @@ def test_parameters_are_set_from_outside() -> None:
     assert (list(changed.size_bytes), list(changed.tag)) == ([2048], [1])
     for given, message in [
         ({"k": 1}, "no parameter 'k'; it has n, m"),
-        ({"n": "1us"}, "n=1us is of another kind"),
+        ({"n": "1us"}, "n=1us must have the type"),
         ({"n": "4K+"}, r"n=4K\+: expected a value"),
         ({"n": "rank"}, "n=rank"),
     ]:
@@ -426,7 +426,7 @@ def test_the_number_of_ranks_is_said_once() -> None:
     assert trace_workload("PARAM n = 2\nRANKS n * n\nCALC 1", parameters={"n": 3}).num_ranks == 9
     with pytest.raises(InputError, match=r"x.trace: the program has no RANKS line"):
         trace_workload("CALC 1", "x.trace")
-    with pytest.raises(NotApplicable, match="for 3 ranks, and 4"):
+    with pytest.raises(NotApplicable, match="for 3 ranks, not 4"):
         run("RANKS 3\nCALC 1", 4)
     with pytest.raises(TraceError, match="RANKS 0; expected 1 to 10,000,000"):
         trace_workload("RANKS 0\nCALC 1")

@@ -201,7 +201,7 @@ def test_loads_by_name_and_says_what_there_is() -> None:
         load_workload("alltoal:size=3", 4)
     with pytest.raises(InputError, match="hpcg needs a number of ranks"):
         load_workload("hpcg")
-    with pytest.raises(NotApplicable, match=r"there is 1"):
+    with pytest.raises(NotApplicable, match="not 1"):
         load_workload("hpcg", 1)
     with pytest.raises(InputError, match="rounds must be written in the spec"):
         load_workload("shift", 4, rounds=3)

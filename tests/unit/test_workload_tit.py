@@ -101,7 +101,7 @@ def test_traces_without_tags() -> None:
     assert program(workload, 0)[:2] == [("send", 1, 100, 0), ("recv", 1, 28, 0)]
     assert waits(workload, 2) == [1]
     assert waits(workload, 3) == [0, 2]
-    assert workload.notes[-1] == "messages state no tags; all have tag 0"
+    assert workload.notes[-1] == "messages have no tags in the trace; all get tag 0"
     # A wait is for what was begun last, of one partner and of several.
     last = trace(
         "init; isend 1 100; isend 2 100; isend 1 100; wait; compute 1; wait; compute 2",
@@ -125,7 +125,7 @@ def test_a_wait_for_what_was_waited_for_does_nothing() -> None:
     assert workload.num_ops == 2
     assert workload.notes == (
         "test does not wait; 1 of them",
-        "2 waits name what was waited for already, and do nothing",
+        "2 waits are for messages that were already waited for; they are ignored",
     )
 
 
@@ -144,7 +144,7 @@ def test_sendrecv_of_ranks_or_of_processes_that_count_from_one() -> None:
     processes = [f"init; sendRecv 8 {(r + 1) % 3 + 1} 8 {(r - 1) % 3 + 1} 6 6" for r in range(3)]
     assert same(trace(*ring), trace(*processes))
     assert trace(*ring).notes == ()
-    assert "count from 1" in trace(*processes).notes[0]
+    assert "numbered from 1" in trace(*processes).notes[0]
 
 
 def test_all_datatypes_have_a_size() -> None:
@@ -202,7 +202,7 @@ def test_all_datatypes_have_a_size() -> None:
 def test_collectives(actions: list[str], name: str | None, sizes: object, root: int | None) -> None:
     programs = [f"init 1; {action}" for action in actions]
     if name is None:
-        with pytest.raises(InputError, match=r"takes \d+ bytes of rank"):
+        with pytest.raises(InputError, match=r"receives \d+ bytes from rank"):
             trace(*programs)
         return
     builder = WorkloadBuilder(len(actions))
@@ -245,7 +245,7 @@ def test_collectives_wait_for_what_came_before() -> None:
 
 def test_communicators_are_noted() -> None:
     workload = trace(*["init; comm_split; comm_size 1; comm_dup; location a.c 3; barrier"] * 2)
-    assert "4 communicators are made" in workload.notes[0]
+    assert "4 communicators are created" in workload.notes[0]
     assert len(workload.messages) == 2
 
 
@@ -269,7 +269,7 @@ def test_files_are_found_in_a_list_or_a_folder(tmp_path: Path) -> None:
     listing.write_text("\n".join(str(tmp_path / name) for name in names))
     assert same(by_list, read_workload(listing))
     (folder / "README").write_text("Hello, world\n")
-    with pytest.raises(InputError, match="is in no workload format"):
+    with pytest.raises(InputError, match="is not in a known workload format"):
         read_workload(folder)
     with pytest.raises(InputError, match=r"README:1: expected a rank and an action, not 'Hello"):
         read_workload(folder, "tit")
@@ -278,32 +278,32 @@ def test_files_are_found_in_a_list_or_a_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ("0 init\n1 fly", 2, "there is no action 'fly'; SMPI replays finalize"),
+        ("0 init\n1 fly", 2, "unknown action 'fly'; SMPI replays finalize"),
         ("0 init\n0", 2, "expected a rank and an action, not '0'"),
         ("0 init\n-1 init", 2, "expected a rank and an action, not '-1 init'"),
         ("0 init\n4000000000 init", 2, "expected a rank and an action"),
-        ("0 init\n2 init", None, "rank 1 has no line; ranks go up to 2"),
+        ("0 init\n2 init", None, "rank 1 has no line; the last rank is 2"),
         ("0 init\n1900000000 init", None, "rank 1 has no line"),
         ("none.txt", 1, "the name of a file, not 'none.txt'"),
         ("0 compute", 1, "compute: expected an amount of flops, not the end of the line"),
         ("0 compute x", 1, "compute: expected an amount of flops, not 'x'"),
-        ("0 compute -1", 1, "amount of flops -1; expected a positive number"),
+        ("0 compute -1", 1, "amount of flops -1; expected 0 or more"),
         ("0 compute nan", 1, "amount of flops nan; expected"),
-        ("0 compute 1\n0 sleep 1e308", 2, "sleep: takes inf ns; expected at most"),
-        ("0 compute 1e25", 1, r"compute: takes 1e\+25 ns"),
+        ("0 compute 1\n0 sleep 1e308", 2, "sleep: the duration is inf ns; expected at most"),
+        ("0 compute 1e25", 1, r"compute: the duration is 1e\+25 ns"),
         ("0 compute 1 2", 1, "expected the end of the line, not '2'"),
         ("0 send 1 0 8", 1, "send: a destination 1; ranks are 0 to 0"),
         ("0 isend -1 0 8", 1, "isend: a destination -1; ranks are"),
         ("0 recv -555 0 8", 1, "recv: -555 means any source; weft matches"),
         ("0 recv -1 0 8", 1, "recv: -1 means any source; weft matches"),
-        ("0 irecv 0 -444 8", 1, "irecv: tag -444 is negative: any tag"),
+        ("0 irecv 0 -444 8", 1, "irecv: tag -444 is negative, perhaps a wildcard"),
         ("0 send 0 0 -8", 1, "a count -8; expected 0 to"),
-        ("0 send 0 0 1.5", 1, "a count 1.5 is no whole number"),
+        ("0 send 0 0 1.5", 1, "a count 1.5 is not an integer"),
         ("0 send 0 0 inf", 1, "a count inf; expected 0 to"),
         ("0 send 0 0 1e17", 1, "a count 1e17; expected 0 to"),
         ("0 send 0 0 " + "9" * 5000, 1, "expected 0 to"),
         ("0 send 0 0 36028797018963968 1", 1, "are more than 2.56 bytes"),
-        ("0 send 0 0 8 51", 1, "datatype 51; expected a number of SMPI's"),
+        ("0 send 0 0 8 51", 1, "datatype 51; expected a datatype of SMPI"),
         ("0 send 0 0 8 0 1", 1, "expected the end of the line, not '1'"),
         ("0 send 0 8\n0 recv 0 0 8 1", 2, "recv: expected the end of the line, not '1'"),
         ("0 send 0 0 8", 1, "operation 0 of rank 0 .* has no matching receive"),
@@ -317,20 +317,28 @@ def test_files_are_found_in_a_list_or_a_folder(tmp_path: Path) -> None:
         ("0 reduce 8", 1, "reduce: expected an amount of flops"),
         ("0 alltoallv 8 8 8", 1, "expected 1 counts to receive, one for each rank, not 0"),
         ("0 barrier 1", 1, "barrier: expected the end of the line, not '1'"),
-        ("0 barrier\n1 init", 1, "barrier: rank 0 calls it, and rank 1 ends without"),
-        ("0 barrier\n1 bcast 8", 2, "bcast: rank 1 calls bcast, and rank 0 calls barrier in .*:1"),
-        ("0 bcast 8 0\n1 bcast 8 1", 2, "rank 1 has root 1, and rank 0 has root 0"),
-        ("0 bcast 8\n1 bcast 9", 2, "rank 1 has 9 bytes, and rank 0 has 8 bytes in its .*x.tit:1"),
+        ("0 barrier\n1 init", 1, "barrier: rank 0 calls it, but rank 1 ends before it"),
+        ("0 barrier\n1 bcast 8", 2, "bcast: rank 1 calls bcast, but rank 0 calls barrier in .*:1"),
+        ("0 bcast 8 0\n1 bcast 8 1", 2, "rank 1 has root 1, but rank 0 has root 0"),
+        ("0 bcast 8\n1 bcast 9", 2, "rank 1 has 9 bytes, but rank 0 has 8 bytes in the .*x.tit:1"),
         ("0 reducescatter 8 9 0\n1 reducescatter 8 8 0", 2, "rank 1 has blocks of 8, 8 bytes"),
-        ("0 alltoall 8 8\n1 alltoall 8 7", 2, "rank 1 takes 7 bytes of rank 0, which sends 8"),
-        ("0 gatherv 8 0\n1 gatherv 8 0", 1, "root does not say how much it receives|counts to rec"),
+        ("0 alltoall 8 8\n1 alltoall 8 7", 2, "rank 1 receives 7 bytes from rank 0, which sends 8"),
+        ("0 gatherv 8 0\n1 gatherv 8 0", 1, "root has no counts to receive|counts to rec"),
         (
             "0 alltoallv 9 1 8 9 1 8\n1 alltoallv 9 9 1 9 7 1",
             2,
-            "rank 1 takes 7 bytes of rank 0, which sends 8, at x.tit:1",
+            "rank 1 receives 7 bytes from rank 0, which sends 8, at x.tit:1",
         ),
-        ("0 gatherv 1 1 1\n1 gatherv 2 1 1", 1, "rank 0 takes 1 bytes of rank 1, which sends 2"),
-        ("0 scatterv 1 2 1\n1 scatterv 0 0 1", 2, "rank 1 takes 1 bytes of rank 0, which sends 2"),
+        (
+            "0 gatherv 1 1 1\n1 gatherv 2 1 1",
+            1,
+            "rank 0 receives 1 bytes from rank 1, which sends 2",
+        ),
+        (
+            "0 scatterv 1 2 1\n1 scatterv 0 0 1",
+            2,
+            "rank 1 receives 1 bytes from rank 0, which sends 2",
+        ),
     ],
 )
 def test_errors_in_a_trace_name_the_line(text: str, line: int | None, message: str) -> None:
@@ -344,7 +352,7 @@ def test_errors_in_lists_name_file_and_line(tmp_path: Path) -> None:
     (tmp_path / "b").write_text("1 init\n0 compute 3\n")
     listing = tmp_path / "list"
     listing.write_text("a\na\n")
-    with pytest.raises(InputError, match=r"list:2: a is there already, in line 1"):
+    with pytest.raises(InputError, match=r"list:2: a is already listed, in line 1"):
         read_workload(listing)
     listing.write_text("a\nc\n")
     with pytest.raises(InputError, match=r"list:2: expected .* the name of a file, not 'c'"):

@@ -1,8 +1,8 @@
-"""Applications: what benchmarks and programs send, one file each.
+"""Applications: the messages of benchmarks and programs, one file each.
 
-An application is added by a file with one function::
+A file with one function adds an application::
 
-    @application("to-first", source="where it is described")
+    @application("to-first", source="paper or program")
     def to_first(num_ranks: int, *, size: Bytes = 4096) -> Workload:
         builder = WorkloadBuilder(num_ranks)
         builder.put(np.arange(1, num_ranks), 0, size)

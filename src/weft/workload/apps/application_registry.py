@@ -1,9 +1,9 @@
-"""The registry of applications, and what they share.
+"""The registry of applications, and the functions that they share.
 
-Entries carry the fact `source`: what describes the program, or the program itself. Three more are
-for those that need them: `passes_on`, what takes the options that the entry does not know; `small`,
-options that make it quick for contract tests; `seeded`, options without which the seed decides
-nothing.
+Each entry has the fact `source`: a paper about the program, or the program itself. Three facts are
+optional: `passes_on` names the receiver of the options that the entry does not declare; `small`
+holds options that make contract tests quick; `seeded` holds options that the seed needs to have an
+effect.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ application = Registry(
     "application", "weft.workload.apps", "weft.applications", pipeline=("num_ranks", "arguments")
 )
 
-#: Most ranks of an application.
+#: Largest number of ranks of an application.
 MAX_RANKS = 2**20
-#: Most messages that an application sends: with their receives, some 4 GB while they are written.
+#: Largest number of messages of an application; building them and their receives takes some 4 GB.
 MAX_MESSAGES = 2**24
-#: Most messages of one rank: written one after the other, they take a minute.
+#: Largest number of messages of one rank; adding them one by one takes a minute.
 MAX_STEPS = 2**18
 
 
 def application_workload(spec: str, num_ranks: int, **options: Any) -> Workload:
-    """What an application of so many ranks computes and sends.
+    """Return the workload of an application on `num_ranks` ranks.
 
     Parameters
     ----------
@@ -43,31 +43,31 @@ def application_workload(spec: str, num_ranks: int, **options: Any) -> Workload:
     num_ranks
         Ranks, numbered from 0.
     **options
-        Options of the application, besides those in the spec.
+        Options of the application, in addition to those in the spec.
 
     Returns
     -------
-    A workload whose name is a spec that holds every option, and gives the same workload.
+    A workload whose name is a spec with all options, from which the same workload can be made.
 
     Raises
     ------
     InputError
-        On an unknown application or option, or a value that the application never takes.
+        If the application or an option is unknown, or a value is invalid for every number of ranks.
     NotApplicable
-        When the application does not exist for this number of ranks; the text gives the number
+        If the application does not exist for this number of ranks; the message gives the number
         and the reason.
     """
-    entry, given = application.parse(spec, options)
+    entry, own_options = application.parse(spec, options)
     others: dict[str, Any] = {}
     if entry.facts.get("passes_on"):
-        others = {key: given.pop(key) for key in [*given] if key not in entry.options}
-    bound = application.bind(entry, given)
+        others = {key: own_options.pop(key) for key in [*own_options] if key not in entry.options}
+    bound = application.bind(entry, own_options)
     if num_ranks < 1:
-        raise InputError(f"{entry.name}: there cannot be {num_ranks} ranks")
+        raise InputError(f"{entry.name}: ranks must be at least 1, not {num_ranks}")
     if num_ranks > MAX_RANKS:
         raise InputError(f"{entry.name}: {num_ranks:,} ranks; at most {MAX_RANKS:,} are possible")
     if num_ranks < 2:
-        raise NotApplicable(f"{entry.name} needs at least 2 ranks, and there is 1")
+        raise NotApplicable(f"{entry.name} needs at least 2 ranks, not 1")
     passed = {"arguments": others} if others else {}
     try:
         workload: Workload = entry.function(num_ranks, **bound, **passed)
@@ -80,97 +80,97 @@ def application_workload(spec: str, num_ranks: int, **options: Any) -> Workload:
 
 
 def need(condition: bool, message: str) -> None:
-    """Refuse a value that no number of ranks makes right.
+    """Refuse a value that is invalid for every number of ranks.
 
     Raises
     ------
     InputError
-        With the message, when the condition does not hold.
+        If the condition is false; the text is `message`.
     """
     if not condition:
         raise InputError(message)
 
 
 def at_least(least: int, **options: float | None) -> None:
-    """Refuse options below a least value; None is no value.
+    """Refuse options below a minimum; None is an option that was left out.
 
     Raises
     ------
     InputError
-        Naming the option.
+        If an option is below the minimum; the message names it.
     """
     for name, value in options.items():
         need(value is None or value >= least, f"{name} must be at least {least}, not {value}")
 
 
 def check_messages(num_ranks: int, messages: float) -> None:
-    """Refuse to write more messages than fit in memory, or take more than minutes to write.
+    """Refuse more messages than fit in memory or can be built within minutes.
 
     Raises
     ------
     NotApplicable
-        When there are more than `MAX_MESSAGES`, or more than `MAX_STEPS` for each rank.
+        If there are more than `MAX_MESSAGES`, or more than `MAX_STEPS` per rank.
     """
     if messages > num_ranks * float(MAX_STEPS):
         raise NotApplicable(
-            f"each of {num_ranks} ranks sends {messages / num_ranks:,.0f} messages, and at most "
-            f"{MAX_STEPS:,} are written down one after the other; fewer iterations give fewer"
+            f"each of {num_ranks} ranks sends {messages / num_ranks:,.0f} messages; at most "
+            f"{MAX_STEPS:,} are possible; reduce the number of iterations"
         )
     if messages > MAX_MESSAGES:
         raise NotApplicable(
-            f"{num_ranks} ranks send {messages:,.0f} messages, and at most {MAX_MESSAGES:,} are "
-            "written down; its options give fewer"
+            f"{num_ranks} ranks send {messages:,.0f} messages; at most {MAX_MESSAGES:,} are "
+            "possible; choose options that give fewer"
         )
 
 
 def check_size(size_bytes: int) -> int:
-    """Refuse messages of more than 2^56 bytes; the size itself.
+    """Return the size; refuse messages of more than 2^56 bytes.
 
     Raises
     ------
     InputError
-        When they are larger.
+        If the size is larger.
     """
     need(size_bytes <= MAX_BYTES, f"{float(size_bytes):.3g} bytes are too many; at most 2^56")
     return size_bytes
 
 
 def generator(seed: int, *streams: int) -> np.random.Generator:
-    """The random numbers of a seed; those of different streams are independent.
+    """Return the random generator of a seed; different streams are independent.
 
     Raises
     ------
     InputError
-        When the seed is negative.
+        If the seed is negative.
     """
     need(seed >= 0, f"seed must be at least 0, not {seed}")
     return np.random.default_rng([seed, *streams] if streams else seed)
 
 
 def barrier(builder: WorkloadBuilder) -> None:
-    """Let all ranks wait for each other, outside phases."""
+    """Add a barrier of all ranks outside phases."""
     builder.phase("")
     barrier_here(builder)
 
 
 def barrier_here(builder: WorkloadBuilder) -> None:
-    """Let all ranks wait for each other, within the phase that there is."""
+    """Add a barrier of all ranks to the current phase."""
     collective_on(builder, "barrier", everyone(builder), 0)
 
 
 def allreduce(builder: WorkloadBuilder, size_bytes: int) -> None:
-    """Reduce to all ranks, by the algorithm that MPICH takes."""
+    """Add an MPI_Allreduce of all ranks with the algorithm that MPICH selects."""
     collective_on(builder, "allreduce", everyone(builder), size_bytes)
 
 
 def everyone(builder: WorkloadBuilder) -> NDArray[np.int64]:
-    """int64 [ranks]: all ranks."""
+    """Return all ranks, int64 [ranks]."""
     return np.arange(builder.num_ranks, dtype=np.int64)
 
 
-def numbered(name: str, turn: int, turns: int) -> str:
-    """Name of a phase that comes several times: numbered from 1 when there are more than one."""
-    return name if turns == 1 else f"{name} {turn + 1}"
+def numbered(name: str, index: int, count: int) -> str:
+    """Return the name of a repeated phase, numbered from 1 if there is more than one."""
+    return name if count == 1 else f"{name} {index + 1}"
 
 
 def alltoallv(
@@ -180,44 +180,44 @@ def alltoallv(
     *,
     algorithm: str | None = None,
 ) -> None:
-    """MPI_Alltoallv within each of several groups that share no rank.
+    """Add an MPI_Alltoallv within each of several disjoint groups of ranks.
 
     Parameters
     ----------
     builder
-        Whose programs grow.
+        Builder of the workload to extend.
     groups
         int64 [groups, members], ranks of each group.
     size_bytes
-        int64 [groups, members, members]: from the first member to the second.
+        int64 [groups, members, members], bytes from the first member to the second.
     algorithm
-        Of the collective; as in MPICH when left out.
+        Algorithm of the collective; as in MPICH when left out.
     """
     for members, sizes in zip(groups, size_bytes, strict=True):
         collective_on(builder, "alltoallv", members, sizes, algorithm=algorithm)
 
 
-def group_size(num_ranks: int, asked: int | None, most: int, name: str) -> int:
-    """Ranks of a group: as asked, else the largest divisor up to `most`, else all ranks.
+def group_size(num_ranks: int, given: int | None, most: int, name: str) -> int:
+    """Return the ranks of a group: `given`, else the largest divisor up to `most`, else all ranks.
 
     Raises
     ------
     InputError
-        When fewer than 2 are asked for.
+        If the given size is below 2.
     NotApplicable
-        When the ranks are no whole number of groups.
+        If the given size does not divide the number of ranks.
     """
-    if asked is None:
+    if given is None:
         fits = [size for size in range(2, min(most, num_ranks) + 1) if num_ranks % size == 0]
         return fits[-1] if fits else num_ranks
-    at_least(2, **{name: asked})
-    if num_ranks % asked:
-        raise NotApplicable(f"{num_ranks} ranks are no whole number of groups of {name}={asked}")
-    return asked
+    at_least(2, **{name: given})
+    if num_ranks % given:
+        raise NotApplicable(f"{num_ranks} ranks cannot be divided into groups of {name}={given}")
+    return given
 
 
 def popularity(count: int, skew: float, random: np.random.Generator) -> NDArray[np.float64]:
-    """float64 [count]: shares by Zipf's law, the n-th as n^-skew, in random order."""
+    """Return shares by Zipf's law, the n-th proportional to n^-skew, shuffled, float64 [count]."""
     weights = np.arange(1, count + 1, dtype=np.float64) ** -skew
     return random.permutation(weights / weights.sum())
 
@@ -232,43 +232,43 @@ def in_order(
     tag: ArrayLike = 0,
     duration_ns: ArrayLike = 0.0,
 ) -> None:
-    """Add many blocking operations at once: each waits for the rank's one before it.
+    """Add many blocking operations at once; each waits for the previous one of its rank.
 
     Parameters
     ----------
     ranks
-        int64 [ops]: the rank of each; the operations of a rank are in program order.
+        int64 [ops], rank of each operation; the operations of a rank are in program order.
     kind, peer, size_bytes, tag, duration_ns
-        As `WorkloadBuilder.operations` takes them.
+        As in `WorkloadBuilder.operations`.
     """
     if not len(ranks):
         return
-    taking = np.unique(ranks)
+    active = np.unique(ranks)
     before = np.full(builder.num_ranks, -1, dtype=np.int64)
-    before[taking] = builder.calc(taking, 0.0)
+    before[active] = builder.calc(active, 0.0)
     ops = builder.operations(
         ranks, kind, peer=peer, size_bytes=size_bytes, tag=tag, duration_ns=duration_ns
     )
     by_rank = np.argsort(ranks, kind="stable")
-    mine, sorted_ranks = ops[by_rank], ranks[by_rank]
-    first = np.ones(len(mine), dtype=np.bool_)
+    sorted_ops, sorted_ranks = ops[by_rank], ranks[by_rank]
+    first = np.ones(len(sorted_ops), dtype=np.bool_)
     first[1:] = sorted_ranks[1:] != sorted_ranks[:-1]
-    previous = np.empty_like(mine)
-    previous[1:] = mine[:-1]
+    previous = np.empty_like(sorted_ops)
+    previous[1:] = sorted_ops[:-1]
     previous[first] = before[sorted_ranks[first]]
-    builder.requires(mine, previous)
-    builder.wait(taking, mine[np.append(first[1:], True)])
+    builder.requires(sorted_ops, previous)
+    builder.wait(active, sorted_ops[np.append(first[1:], True)])
 
 
 def shares(total: int, weights: NDArray[np.float64]) -> NDArray[np.int64]:
-    """A whole number divided by weights: cumulative rounding, so that the parts add up to it.
+    """Divide an integer in proportion to weights, by cumulative rounding so that the sum is exact.
 
     Raises
     ------
     InputError
-        When the total is above 2^56.
+        If the total is negative or above 2^56.
     """
-    need(0 <= total <= MAX_BYTES, f"{total} bytes are not possible; expected 0 to 2^56")
+    need(0 <= total <= MAX_BYTES, f"{total} bytes are out of range; expected 0 to 2^56")
     edges = np.cumsum(weights) / np.sum(weights)
     edges[-1] = 1.0
     marks = np.rint(edges * total).astype(np.int64)
@@ -276,16 +276,16 @@ def shares(total: int, weights: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def per_size(values: tuple[int, ...], sizes: tuple[int, ...], name: str) -> tuple[int, ...]:
-    """One value for each size, when one is given for all or one for each.
+    """Return one value per size, from one value for all sizes or one for each.
 
     Raises
     ------
     InputError
-        On another number of values, or one below 1.
+        If the number of values does not fit, or a value is below 1.
     """
     need(
         len(values) in (1, len(sizes)),
-        f"{name} takes one number, or one for each of the {len(sizes)} sizes, not {len(values)}",
+        f"{name} must be one number or one for each of the {len(sizes)} sizes, not {len(values)}",
     )
     need(min(values) >= 1, f"{name} must be at least 1, not {min(values)}")
     return values if len(values) == len(sizes) else values * len(sizes)
@@ -297,6 +297,6 @@ def check_sizes(sizes: tuple[int, ...]) -> None:
     Raises
     ------
     InputError
-        When there is none.
+        If the list is empty.
     """
     need(len(sizes) > 0, "sizes must hold at least one size")

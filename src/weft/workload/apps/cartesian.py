@@ -35,41 +35,41 @@ def cartesian(
     calc_spread: float = 0.0,
     seed: int = 0,
 ) -> Workload:
-    """Shifts by one along each axis of a periodic grid, both ways, each followed by a barrier.
+    """Shift by one along each axis of a periodic grid in both directions, with barriers.
 
-    In a phase every rank sends to its neighbour on one side and receives from the other, then all
-    wait for each other; so a phase is one permutation, and ends before the next begins. An axis
-    along which there is one rank only has no phases. The calculation before each phase is a phase
-    of its own.
+    In a phase every rank sends to its neighbour on one side, receives from its neighbour on the
+    other side and enters a barrier; so a phase is one permutation and ends before the next begins.
+    An axis with only one rank has no phases. The calculation before each phase is a phase of its
+    own.
 
-    The paper's utilization is the time of communication over that of communication and calculation
-    on a network without contention, where a message takes its size over the rate and nothing else.
+    The paper's utilization is the communication time over the sum of communication and calculation
+    time on a network without contention, where a message takes its size divided by the rate.
     The calculation before a phase whose messages take t is therefore t (1 - u) / u.
 
     Parameters
     ----------
     num_ranks
-        Ranks, all of them in the grid; the paper's applications have 36 and more.
+        Number of ranks, all in the grid; the paper's applications have 36 and more.
     sizes
-        Message sizes: one, or several of which each phase of each iteration draws one with equal
-        chances. The paper mixes 4 KB to 256 KB after a measured distribution that it does not
-        print; the default is the powers of two in that range.
+        Message sizes; each phase of each iteration draws one with equal probability. The paper
+        mixes 4 KB to 256 KB by a measured distribution that it does not print; the default is the
+        powers of two in that range.
     iterations
-        How often all phases come; each phase has the iteration in its name.
+        Repetitions of all phases; phase names include the iteration.
     shuffled
-        Draw one order of the phases, as each application of the paper has its own; else as named
-        above.
+        Draw one order of the phases, as each application of the paper has its own; else
+        +x -x +y -y +z -z.
     dims
         Grid of ranks, the first dimension varying fastest; near to a cube where left out.
     utilization
-        Above 0 and up to 1, which leaves calculations out.
+        Utilization, above 0 and up to 1; 1 means no calculations.
     rate_gbps
-        Of a link, for the utilization; the paper's links have 40 Gb/s.
+        Rate of a link, used with the utilization; the paper's links have 40 Gb/s.
     calc_spread
-        0 to 1: each rank's calculation is drawn uniformly from mean (1 - spread) to
+        Spread of calculations, 0 to 1: each rank's is drawn uniformly from mean (1 - spread) to
         mean (1 + spread).
     seed
-        Of all draws; jobs beside each other take different ones.
+        Seed of all draws; concurrent jobs should have different seeds.
     """
     check_sizes(sizes)
     at_least(1, iterations=iterations)
@@ -78,28 +78,28 @@ def cartesian(
     need(0 <= calc_spread <= 1, f"calc_spread must be 0 to 1, not {calc_spread}")
     grid = process_grid(num_ranks, dims, 3)
     phases = [
-        (f"{sign}{axis}", tuple(move if at == place else 0 for at in range(3)))
-        for place, axis in enumerate("xyz")
+        (f"{sign}{axis}", tuple(move if index == axis_index else 0 for index in range(3)))
+        for axis_index, axis in enumerate("xyz")
         for sign, move in (("+", 1), ("-", -1))
-        if grid[place] > 1
+        if grid[axis_index] > 1
     ]
     if not phases:
         raise NotApplicable(f"a grid of {num_ranks} ranks has no neighbours")
     order, draws, spreads = (generator(seed, stream) for stream in range(3))
     if shuffled:
-        phases = [phases[at] for at in order.permutation(len(phases))]
+        phases = [phases[index] for index in order.permutation(len(phases))]
     check_messages(num_ranks, iterations * len(phases) * num_ranks * (1 + num_ranks.bit_length()))
     builder = WorkloadBuilder(num_ranks)
     who = everyone(builder)
-    for turn in range(iterations):
+    for iteration in range(iterations):
         for name, step in phases:
             size = int(draws.choice(sizes))
             calc = size * 8 / rate_gbps * (1 - utilization) / utilization
             if calc:
-                builder.phase(f"{numbered('compute', turn, iterations)}, before {name}")
+                builder.phase(f"{numbered('compute', iteration, iterations)}, before {name}")
                 low, high = calc * (1 - calc_spread), calc * (1 + calc_spread)
                 builder.calc(who, spreads.uniform(low, high, num_ranks) if calc_spread else calc)
-            builder.phase(name if iterations == 1 else f"iteration {turn + 1}, {name}")
+            builder.phase(name if iterations == 1 else f"iteration {iteration + 1}, {name}")
             to = beside(grid, step, (True,) * 3)
             source = beside(grid, tuple(-move for move in step), (True,) * 3)
             builder.sendrecv(who, to, size, source, size)

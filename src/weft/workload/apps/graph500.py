@@ -27,21 +27,21 @@ from weft.workload.collectives import collective_on
 from weft.workload.workload import Workload
 
 Ints = NDArray[np.int64]
-#: Edges of each vertex, and chances of the quarters of the adjacency matrix (the last is 0.05).
+#: Edges per vertex, and probabilities of the quadrants of the adjacency matrix (the last is 0.05).
 EDGE_FACTOR = 16
 _A, _B, _C = 0.57, 0.19, 0.19
 
 
 class Graph:
-    """An undirected graph with numbered vertices, from each of them to its neighbours.
+    """An undirected Kronecker graph as adjacency lists.
 
     Parameters
     ----------
     scale
-        2^scale vertices and 16 times as many edges, as the generator draws them: edges that come
-        twice stay, those from a vertex to itself are left out.
+        Base-2 logarithm of the number of vertices; 16 times as many edges are drawn. Duplicate
+        edges are kept, self-loops are removed.
     random
-        Draws edges and the numbers of the vertices.
+        Generator that draws the edges and the numbers of the vertices.
     """
 
     def __init__(self, scale: int, random: np.random.Generator):
@@ -61,27 +61,27 @@ class Graph:
         self.target: Ints = target[np.argsort(source, kind="stable")]
 
     def levels(self, root: int) -> Iterator[tuple[Ints, Ints]]:
-        """Edges that a search follows, level by level: from all vertices of a level to others.
+        """Yield the edges that a breadth-first search follows, level by level.
 
         Yields
         ------
-        Sources and targets, int64 [edges]; the last level finds nothing new.
+        Sources and targets, int64 [edges]; the last level reaches no new vertex.
         """
-        found = np.zeros(len(self.offset) - 1, dtype=np.bool_)
-        found[root] = True
-        front = np.array([root], dtype=np.int64)
-        while len(front):
-            degree = self.offset[front + 1] - self.offset[front]
-            place = np.arange(degree.sum()) - np.repeat(np.cumsum(degree) - degree, degree)
-            target = self.target[np.repeat(self.offset[front], degree) + place]
-            yield np.repeat(front, degree), target
-            fresh = np.unique(target[~found[target]])
-            found[fresh] = True
-            front = fresh
+        reached = np.zeros(len(self.offset) - 1, dtype=np.bool_)
+        reached[root] = True
+        frontier = np.array([root], dtype=np.int64)
+        while len(frontier):
+            degree = self.offset[frontier + 1] - self.offset[frontier]
+            index = np.arange(degree.sum()) - np.repeat(np.cumsum(degree) - degree, degree)
+            target = self.target[np.repeat(self.offset[frontier], degree) + index]
+            yield np.repeat(frontier, degree), target
+            new = np.unique(target[~reached[target]])
+            reached[new] = True
+            frontier = new
 
 
 _COUNT_BYTES = 8
-#: Numbers of edges between all pairs of ranks then take 2 GB.
+#: Largest number of ranks for 1d: the edge counts of all pairs of ranks then take 2 GB.
 _MAX_RANKS_1D = 2**14
 
 
@@ -102,40 +102,40 @@ def graph500(
     edge_time: Nanoseconds = 0.0,
     seed: int = 0,
 ) -> Workload:
-    """Breadth-first searches level by level, from random roots; each level is a phase.
+    """Search a Kronecker graph breadth first from random roots; each level is a phase.
 
-    The graph is the benchmark's, of 2^scale vertices and 16 times as many edges. One of
-    2^drawn vertices is really drawn and searched, and what its levels send is multiplied by
+    The benchmark's graph has 2^scale vertices and 16 times as many edges. A smaller graph of
+    2^drawn vertices is drawn and searched, and the message sizes of its levels are multiplied by
     2^(scale - drawn); levels of a Kronecker graph change slowly with its size. Vertex v belongs to
-    rank v mod P. A search ends with the level that finds nothing new.
+    rank v mod P. A search ends with the level that reaches no new vertex.
 
-    `1d`: the owner of each vertex of a level sends every edge to the owner of the other end
-    (MPI_Alltoallv), as the reference program does. `2d`: ranks stand in a grid, and edges lie where
-    the column of their source and the row of their target meet. A level's vertices are sent along
-    columns (MPI_Allgatherv); what they reach, each vertex once from each rank, along rows to its
-    owner (MPI_Alltoallv). After each level all ranks add up what they found (MPI_Allreduce of 8
-    bytes).
+    `1d`: the owner of each vertex of a level sends every edge to the owner of its other end
+    (MPI_Alltoallv), as the reference program does. `2d`: ranks form a grid; an edge belongs to the
+    rank in the column of its source and the row of its target. A level's vertices are sent along
+    columns (MPI_Allgatherv); the vertices that they reach, once per sending rank, are sent along
+    rows to their owners (MPI_Alltoallv). After each level all ranks add up the numbers of new
+    vertices (MPI_Allreduce of 8 bytes).
 
     Parameters
     ----------
     num_ranks
-        Ranks.
+        Number of ranks.
     scale
-        Size of the graph; the benchmark's smallest class has 26, the largest 42.
+        Scale of the graph; the benchmark's smallest class has 26, the largest 42.
     drawn
-        Size of the graph that is drawn, 10 to 22; one of `scale` when that is less.
+        Scale of the graph that is drawn, 10 to 22; at most `scale`.
     searches
-        From how many roots; the benchmark's 64 are alike. Roots have neighbours.
+        Number of searches, each from another root that has neighbours; the benchmark runs 64.
     partition
         `1d` or `2d`.
     grid
         Rows and columns for `2d`, rank r in row r div columns; nearly square where left out.
     edge
-        Bytes of an edge or a vertex in a message: the reference's two 32-bit numbers.
+        Bytes of an edge or a vertex in a message; the reference sends two 32-bit numbers.
     edge_time
-        Calculation for each edge, at the rank that follows it.
+        Calculation per edge, at the rank that follows it.
     seed
-        Of the graph and the roots.
+        Seed of the graph and the roots.
     """
     at_least(1, searches=searches)
     need(10 <= drawn <= 22, f"drawn must be 10 to 22, not {drawn}")
@@ -143,7 +143,7 @@ def graph500(
     if partition == "1d" and num_ranks > _MAX_RANKS_1D:
         raise NotApplicable(
             f"{num_ranks} ranks are too many for 1d, which counts edges between all pairs of them; "
-            f"at most {_MAX_RANKS_1D:,}"
+            f"at most {_MAX_RANKS_1D:,} are possible"
         )
     near = near_cube(num_ranks, 2)
     rows, columns = process_grid(num_ranks, grid, 2) if grid else (near[1], near[0])
@@ -175,7 +175,7 @@ def graph500(
 
 
 def _sent_1d(source: Ints, target: Ints, ranks: int) -> tuple[Ints, Ints]:
-    """Edges from each rank to each other, int64 [ranks, ranks], and those that each follows."""
+    """Return the edges from each rank to each other, int64 [ranks, ranks], and their row sums."""
     pairs = np.bincount(source % ranks * ranks + target % ranks, minlength=ranks * ranks)
     sizes = pairs.reshape(ranks, ranks)
     return sizes, sizes.sum(axis=1)
@@ -193,15 +193,15 @@ def _level_2d(
     rows, columns = grid
     ranks = rows * columns
     who = everyone(builder).reshape(rows, columns)
-    front = np.bincount(np.unique(source) % ranks, minlength=ranks).reshape(rows, columns)
+    frontier = np.bincount(np.unique(source) % ranks, minlength=ranks).reshape(rows, columns)
     for column in range(columns):
         if rows > 1:
-            sizes = front[:, column] * (factor * edge)
+            sizes = frontier[:, column] * (factor * edge)
             collective_on(builder, "allgatherv", who[:, column], sizes)
     owner = target % ranks
     holder = owner // columns * columns + source % ranks % columns
     _calculate(builder, np.bincount(holder, minlength=ranks) * factor, edge_time)
-    # Each rank sends a vertex once, however many edges lead there.
+    # Each rank sends a vertex once, even if several of its edges lead there.
     once = np.unique(np.stack([holder, target]), axis=1)
     pairs = np.bincount(once[0] * columns + once[1] % ranks % columns, minlength=ranks * columns)
     alltoallv(builder, who, pairs.reshape(rows, columns, columns) * (factor * edge))

@@ -1,7 +1,7 @@
-"""Grids of processes: how many in each dimension, and who stands beside whom.
+"""Grids of processes: their sizes, the coordinates of ranks, and neighbours.
 
-Ranks are numbered with the first dimension varying fastest: in a grid of 4x3, rank 5 stands at
-(1, 1).
+Ranks are numbered with the first dimension varying fastest: in a 4x3 grid, rank 5 has the
+coordinates (1, 1).
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from weft.core.errors import InputError, NotApplicable
 
 @cache
 def near_cube(count: int, dimensions: int) -> tuple[int, ...]:
-    """Sizes of a grid of so many processes whose surface is smallest, the largest first.
+    """Return the sizes of the grid of `count` processes with the smallest surface, largest first.
 
-    MPI_Dims_create asks for sizes as close to each other as possible, which its implementations
-    read differently; the smallest surface is what the programs want of it, and HPCG searches for
-    it by name.
+    MPI_Dims_create requires sizes as close to each other as possible, which implementations
+    interpret differently; programs use it to get a small surface, and HPCG minimises the surface
+    itself.
 
     Parameters
     ----------
     count
-        Processes, 1 or more.
+        Number of processes, 1 or more.
     dimensions
-        How many, 1 or more.
+        Number of dimensions, 1 or more.
     """
     best: tuple[float, tuple[int, ...]] = (inf, ())
     for dims in _factorings(count, dimensions, count):
@@ -39,7 +39,7 @@ def near_cube(count: int, dimensions: int) -> tuple[int, ...]:
 
 
 def _factorings(count: int, dimensions: int, most: int) -> list[tuple[int, ...]]:
-    """All ways to write a number as a product of so many factors, in falling order."""
+    """Return all factorings of a number into `dimensions` factors in descending order."""
     if dimensions == 1:
         return [(count,)] if count <= most else []
     return [
@@ -52,38 +52,36 @@ def _factorings(count: int, dimensions: int, most: int) -> list[tuple[int, ...]]
 
 @cache
 def _divisors(count: int) -> tuple[int, ...]:
-    """All divisors, the largest first."""
+    """Return all divisors, largest first."""
     low = [size for size in range(1, isqrt(count) + 1) if count % size == 0]
     return tuple(sorted({*low, *(count // size for size in low)}, reverse=True))
 
 
 def process_grid(num_ranks: int, dims: tuple[int, ...] | None, dimensions: int) -> tuple[int, ...]:
-    """The grid that was asked for, or the one nearest to a cube.
+    """Return the given grid, or the grid nearest to a cube.
 
     Raises
     ------
     InputError
-        When a size is below 1 or there is another number of dimensions.
+        If a size is below 1, or the number of dimensions is not `dimensions`.
     NotApplicable
-        When the grid has another number of places than there are ranks.
+        If the product of the sizes is not the number of ranks.
     """
     if dims is None:
         return near_cube(num_ranks, dimensions)
     if len(dims) != dimensions or min(dims) < 1:
         raise InputError(
-            f"dims {'x'.join(map(str, dims))} is no grid of {dimensions} dimensions, "
-            "each of 1 or more"
+            f"dims must be {dimensions} sizes of 1 or more, not {'x'.join(map(str, dims))}"
         )
     if prod(dims) != num_ranks:
         raise NotApplicable(
-            f"a grid of {'x'.join(map(str, dims))} takes {prod(dims)} ranks, and there are "
-            f"{num_ranks}"
+            f"a grid of {'x'.join(map(str, dims))} needs {prod(dims)} ranks, not {num_ranks}"
         )
     return dims
 
 
 def places(dims: tuple[int, ...]) -> NDArray[np.int64]:
-    """int64 [dimensions, ranks]: where each rank stands."""
+    """Return the coordinates of each rank, int64 [dimensions, ranks]."""
     ranks = np.arange(prod(dims), dtype=np.int64)
     strides = np.cumprod((1, *dims[:-1]))
     return np.stack([ranks // stride % size for stride, size in zip(strides, dims, strict=True)])
@@ -92,23 +90,23 @@ def places(dims: tuple[int, ...]) -> NDArray[np.int64]:
 def beside(
     dims: tuple[int, ...], step: tuple[int, ...], periodic: tuple[bool, ...]
 ) -> NDArray[np.int64]:
-    """int64 [ranks]: the rank that stands a step further, -1 where the grid ends.
+    """Return each rank's neighbour one step away, int64 [ranks]; -1 outside the grid.
 
     Parameters
     ----------
     dims
         Sizes of the grid.
     step
-        How far in each dimension.
+        Distance in each dimension.
     periodic
-        Whether a dimension goes round.
+        Whether each dimension wraps around.
     """
-    at = places(dims)
+    coordinates = places(dims)
     strides = np.cumprod((1, *dims[:-1]))
     rank = np.zeros(prod(dims), dtype=np.int64)
     inside = np.ones(prod(dims), dtype=np.bool_)
     for axis, (size, move) in enumerate(zip(dims, step, strict=True)):
-        moved = at[axis] + move
+        moved = coordinates[axis] + move
         if not periodic[axis]:
             inside &= (moved >= 0) & (moved < size)
         rank += moved % size * strides[axis]

@@ -42,35 +42,34 @@ def hpcg(
     dims: tuple[int, ...] | None = None,
     reduction: Bytes = 8,
 ) -> Workload:
-    """Conjugate gradients as HPCG's reference version runs them.
+    """Run conjugate gradients as HPCG's reference version does.
 
-    Before the first iteration one product with the matrix and one dot product; an iteration is the
-    multigrid cycle, three dot products (MPI_Allreduce), one product with the matrix and three
-    vector updates. On each level but the coarsest the cycle smooths (symmetric Gauss-Seidel),
-    multiplies, goes down and smooths again; on the coarsest it smooths once. Each smoothing and
-    each product exchanges the halo first: all receives are posted, then up to 26 neighbours are
-    sent to one by one in the order of their ranks, then all receives are waited for. The domain has
-    an edge on all six sides. Each of these parts is a phase, named with the iteration; level 0 is
-    the finest.
+    The start is one product with the matrix and one dot product; an iteration is the multigrid
+    cycle, three dot products (MPI_Allreduce), one product with the matrix and three vector updates.
+    On each level but the coarsest the cycle smooths (symmetric Gauss-Seidel), multiplies, descends
+    and smooths again; on the coarsest it smooths once. Each smoothing and each product exchanges
+    the halo first: a rank posts all receives, sends to its up to 26 neighbours one by one in the
+    order of their ranks, then waits for all receives. The domain is not periodic. Each of these
+    parts is a phase whose name includes the iteration; level 0 is the finest.
 
     Parameters
     ----------
     num_ranks
-        Ranks, all of them in a grid.
+        Number of ranks, all in the grid.
     local
         Grid points of a rank in each dimension, multiples of 2^(levels - 1).
     iterations
-        The benchmark runs sets of 50; they are all alike.
+        Number of iterations; the benchmark runs sets of 50, which all send the same messages.
     levels
-        Multigrid levels.
+        Number of multigrid levels.
     gflops
-        Speed of a rank, 10^9 operations per second as HPCG counts them; calculations take their
-        operations over it. 0 leaves calculations out.
+        Speed of a rank in 10^9 operations per second, as HPCG counts them; the duration of
+        calculations is their operations divided by it. 0 means no calculations.
     dims
-        Grid of ranks, the first dimension varying fastest; the smallest surface, as HPCG searches
-        it, where left out, with the largest dimension first.
+        Grid of ranks, the first dimension varying fastest; where left out, the grid of the
+        smallest surface, as in HPCG, with the largest dimension first.
     reduction
-        Bytes of a dot product.
+        Bytes of a dot product's reduction.
     """
     at_least(1, iterations=iterations, levels=levels)
     need(0 <= gflops < float("inf"), f"gflops must be 0 or more, not {gflops}")
@@ -90,8 +89,8 @@ def hpcg(
     solver.multiply("start, product", 0)
     solver.update("start, residual", 1)
     solver.dot("start, dot r r")
-    for turn in range(iterations):
-        prefix = f"iteration {turn + 1}, " if iterations > 1 else ""
+    for iteration in range(iterations):
+        prefix = f"iteration {iteration + 1}, " if iterations > 1 else ""
         solver.cycle(prefix, 0)
         solver.dot(prefix + "dot r z")
         solver.update(prefix + "update p", 1)
@@ -103,40 +102,40 @@ def hpcg(
 
 
 class _Halo:
-    """Who exchanges how much with whom on one level, and the work there.
+    """Neighbours, message sizes and work of one level.
 
     Parameters
     ----------
     grid
         Ranks in each dimension.
     local
-        Points of a rank in each dimension.
+        Grid points of a rank in each dimension.
     """
 
     def __init__(self, grid: tuple[int, ...], local: tuple[int, ...]):
         self.points = prod(local)
-        #: Ranks, their neighbours and the bytes, for each direction in the order of ranks.
+        #: Ranks, their neighbours and the bytes per message, by direction in rank order.
         self.sides: list[tuple[NDArray[np.int64], NDArray[np.int64], int]] = []
         for step in _STEPS:
-            # The last dimension varies slowest, so it decides first which neighbour comes first.
+            # The last dimension varies slowest: reversed steps are in the order of neighbour ranks.
             direction = step[::-1]
             other = beside(grid, direction, (False,) * 3)
             ranks = np.flatnonzero(other >= 0)
             if len(ranks):
                 size = prod(n for n, move in zip(local, direction, strict=True) if not move)
                 self.sides.append((ranks, other[ranks], check_size(size * _DOUBLE_BYTES)))
-        # A row of the matrix has 27 entries, fewer at the edges of the domain.
-        at = places(grid)
+        # A row of the matrix has 27 entries, fewer at the boundary of the domain.
+        coordinates = places(grid)
         entries = np.ones(prod(grid), dtype=np.float64)
         for axis, points in enumerate(local):
-            ends = (at[axis] == 0).astype(np.int64) + (at[axis] == grid[axis] - 1)
+            ends = (coordinates[axis] == 0).astype(np.int64) + (coordinates[axis] == grid[axis] - 1)
             entries *= 3 * points - ends
         #: Entries of each rank's part of the matrix.
         self.entries = entries
 
 
 class _Solver:
-    """The parts of an iteration, each a phase."""
+    """The parts of an iteration, one phase each."""
 
     def __init__(
         self, builder: WorkloadBuilder, halos: list[_Halo], gflops: float, reduction_bytes: int
@@ -148,19 +147,19 @@ class _Solver:
         self._who = everyone(builder)
 
     def multiply(self, phase: str, level: int) -> None:
-        """Product with the matrix: two operations for each of its entries."""
+        """Multiply by the matrix: two operations per entry."""
         self._builder.phase(phase)
         self._exchange(level)
         self._compute(2 * self._halos[level].entries)
 
     def smooth(self, phase: str, level: int) -> None:
-        """Symmetric Gauss-Seidel: forwards and backwards over the matrix."""
+        """Smooth by symmetric Gauss-Seidel: one forward and one backward pass over the matrix."""
         self._builder.phase(phase)
         self._exchange(level)
         self._compute(4 * self._halos[level].entries)
 
     def cycle(self, prefix: str, level: int) -> None:
-        """The multigrid cycle from a level down."""
+        """Run the multigrid cycle from a level downwards."""
         if level + 1 == len(self._halos):
             self.smooth(f"{prefix}smooth level {level}", level)
             return
@@ -173,18 +172,18 @@ class _Solver:
         self.smooth(f"{prefix}postsmooth level {level}", level)
 
     def dot(self, phase: str) -> None:
-        """Dot product: two operations for each point, and a reduction."""
+        """Compute a dot product: two operations per point, and a reduction."""
         self._builder.phase(phase)
         self._compute(2 * self._halos[0].points)
         allreduce(self._builder, self._reduction_bytes)
 
     def update(self, phase: str, count: int) -> None:
-        """So many sums of two vectors: two operations for each point."""
+        """Compute `count` sums of two vectors: two operations per point."""
         self._builder.phase(phase)
         self._compute(count * 2 * self._halos[0].points)
 
     def _transfer(self, phase: str, points: int) -> None:
-        """Between two levels: one operation for each point of the coarser."""
+        """Transfer between two levels: one operation per point of the coarser level."""
         self._builder.phase(phase)
         self._compute(points)
 

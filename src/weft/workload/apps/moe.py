@@ -1,4 +1,4 @@
-"""Mixture of experts: tokens go to the ranks of their experts and back."""
+"""Mixture of experts: tokens are sent to the ranks of their experts and back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from weft.workload.apps.application_registry import (
 from weft.workload.builder import WorkloadBuilder
 from weft.workload.workload import Workload
 
-#: Largest group that is formed unless one is asked for.
+#: Largest default size of a group.
 _GROUP = 64
 
 
@@ -45,43 +45,43 @@ def moe(
     algorithm: str | None = None,
     seed: int = 0,
 ) -> Workload:
-    """Layers of experts that the ranks of a group divide among them.
+    """Run layers of experts that are divided among the ranks of a group.
 
     In each layer a rank sends each of its tokens to the ranks of `top` experts (dispatch,
-    MPI_Alltoallv), these compute, and what comes out goes back the same way (combine). An expert
-    that is chosen on the rank itself costs no message; two experts of one rank get the token twice,
-    as one message. The training option adds the backward pass: for each layer from the last, the
-    gradients take the same two ways.
+    MPI_Alltoallv), these compute, and the results are sent back (combine). A token for an expert of
+    its own rank needs no message; a token for two experts of one rank counts twice in the message
+    to that rank. The training option adds the backward pass: for each layer from the last, the
+    gradients are dispatched and combined in the same way.
 
     Parameters
     ----------
     num_ranks
-        Ranks.
+        Number of ranks.
     tokens
-        Of each rank.
+        Tokens per rank.
     token
-        Bytes of a token: 4,096 values of 2 bytes.
+        Bytes of a token; the default is 4,096 values of 2 bytes.
     top
-        Experts of a token.
+        Experts per token.
     experts
-        Of a group, a multiple of its ranks; one on each rank where left out.
+        Experts per group, a multiple of its ranks; one per rank where left out.
     group
-        Ranks that share the experts, consecutive; a divisor of the ranks. Where left out the
-        largest up to 64, or all ranks when there is none above 1.
+        Number of consecutive ranks that share the experts, a divisor of the ranks; where left out
+        the largest up to 64, or all ranks if there is none above 1.
     layers
-        With experts; the layers draw independently.
+        Number of layers with experts, drawn independently.
     skew
-        Exponent s of Zipf's law: the n-th most wanted expert of a group gets tokens with a chance
-        that goes with n^-s. 0 wants all equally. The choices of all tokens are drawn independently
-        with these chances.
+        Exponent s of Zipf's law: the n-th most popular expert of a group gets tokens with a
+        probability proportional to n^-s; 0 means equal probabilities. Experts are drawn
+        independently for all tokens.
     attention, expert
-        Calculation before each dispatch, and of an expert for each of its tokens.
+        Calculation before each dispatch, and of an expert per token.
     training
         Add the backward pass, with the same calculations.
     algorithm
-        Of MPI_Alltoallv.
+        Algorithm of MPI_Alltoallv.
     seed
-        Of all choices.
+        Seed of all draws.
     """
     at_least(1, tokens=tokens, top=top, layers=layers, experts=experts)
     need(0 <= skew < float("inf"), f"skew must be 0 or more, not {skew}")
@@ -113,18 +113,18 @@ def moe(
         builder.phase(f"{name}, combine")
         alltoallv(builder, groups, sizes.transpose(0, 2, 1) * token, algorithm=algorithm)
 
-    for turn, sizes in enumerate(routed):
-        layer(numbered("layer", turn, layers), sizes)
+    for index, sizes in enumerate(routed):
+        layer(numbered("layer", index, layers), sizes)
     if training:
-        for turn, sizes in reversed([*enumerate(routed)]):
-            layer(f"{numbered('layer', turn, layers)} backward", sizes)
+        for index, sizes in reversed([*enumerate(routed)]):
+            layer(f"{numbered('layer', index, layers)} backward", sizes)
     return builder.build()
 
 
 def _route(
     random: np.random.Generator, groups: int, members: int, experts: int, choices: int, skew: float
 ) -> NDArray[np.int64]:
-    """Tokens from each member of a group to each other, int64 [groups, members, members]."""
+    """Return the tokens between members of each group, int64 [groups, members, members]."""
     chances = [
         popularity(experts, skew, random).reshape(members, -1).sum(axis=1) for _ in range(groups)
     ]

@@ -30,38 +30,38 @@ def ebb(
     repetitions: int = 1,
     seed: int = 0,
 ) -> Workload:
-    """Effective bisection bandwidth: random pairs exchange, all pairs at once; a phase each round.
+    """Exchange between random pairs (effective bisection bandwidth); one phase per round.
 
-    In each round every rank gets one partner, all pairings being equally likely, and both send and
-    receive at once.
+    In each round every rank gets one partner, all perfect matchings being equally likely, and all
+    ranks send and receive at once.
 
     Parameters
     ----------
     num_ranks
-        Ranks, an even number.
+        Number of ranks, even.
     size
-        Of each message; Netgauge's documentation measures with 1 MiB.
+        Size of each message in bytes; Netgauge's documentation measures with 1 MiB.
     rounds
-        Random pairings, each after a barrier.
+        Number of random matchings, each after a barrier.
     repetitions
-        Exchanges of a pairing in a row.
+        Consecutive exchanges per matching.
     seed
-        Of the pairings.
+        Seed of the matchings.
     """
     at_least(1, rounds=rounds, repetitions=repetitions)
     if num_ranks % 2:
-        raise NotApplicable(f"ebb pairs all ranks, and {num_ranks} is odd")
+        raise NotApplicable(f"ebb needs an even number of ranks, not {num_ranks}")
     check_messages(num_ranks, num_ranks * rounds * repetitions)
     random = generator(seed)
     builder = WorkloadBuilder(num_ranks)
     who = everyone(builder)
-    for turn in range(rounds):
+    for index in range(rounds):
         order = random.permutation(num_ranks)
         one, other = np.split(order, 2)
         partner = np.empty(num_ranks, dtype=np.int64)
         partner[one], partner[other] = other, one
         barrier(builder)
-        builder.phase(numbered("round", turn, rounds))
+        builder.phase(numbered("round", index, rounds))
         for _ in range(repetitions):
             builder.sendrecv(who, partner, size, partner, size)
     return builder.build()
@@ -69,23 +69,23 @@ def ebb(
 
 @application("1toN", aliases=("one-to-n",), source="Netgauge, ptrn_1toN.cpp")
 def one_to_n(num_ranks: int, *, size: Bytes = 2**20, repetitions: int = 1) -> Workload:
-    """Rank 0 sends to all others at once, and each sends the same back.
+    """Send from rank 0 to all others at once, and the same number of bytes back.
 
     Parameters
     ----------
     num_ranks
-        Ranks.
+        Number of ranks.
     size
-        Of each message.
+        Size of each message in bytes.
     repetitions
-        How often, each followed by a barrier and in a phase of its own.
+        Number of repetitions, each a phase followed by a barrier.
     """
     at_least(1, repetitions=repetitions)
     check_messages(num_ranks, 2 * num_ranks * repetitions)
     builder = WorkloadBuilder(num_ranks)
     clients = np.arange(1, num_ranks, dtype=np.int64)
-    for turn in range(repetitions):
-        builder.phase(numbered("1toN", turn, repetitions))
+    for index in range(repetitions):
+        builder.phase(numbered("1toN", index, repetitions))
         builder.recv(clients, 0, size, _DATA)
         builder.send(clients, 0, size, _BACK)
         for client in clients:
@@ -99,24 +99,24 @@ def one_to_n(num_ranks: int, *, size: Bytes = 2**20, repetitions: int = 1) -> Wo
 
 @application("Nto1", aliases=("n-to-one",), source="Netgauge, ptrn_Nto1.cpp")
 def n_to_one(num_ranks: int, *, size: Bytes = 2**20, repetitions: int = 1) -> Workload:
-    """All others send to rank 0 at once, which answers rank 1 with one byte when it has them all.
+    """Send from all others to rank 0 at once; rank 0 then answers rank 1 with one byte.
 
     Parameters
     ----------
     num_ranks
-        Ranks.
+        Number of ranks.
     size
-        Of each message.
+        Size of each message in bytes.
     repetitions
-        How often, each after a barrier and in a phase of its own.
+        Number of repetitions, each a phase after a barrier.
     """
     at_least(1, repetitions=repetitions)
     check_messages(num_ranks, num_ranks * repetitions)
     builder = WorkloadBuilder(num_ranks)
     clients = np.arange(1, num_ranks, dtype=np.int64)
-    for turn in range(repetitions):
+    for index in range(repetitions):
         barrier(builder)
-        builder.phase(numbered("Nto1", turn, repetitions))
+        builder.phase(numbered("Nto1", index, repetitions))
         for client in clients:
             builder.irecv(0, int(client), size, _DATA)
         builder.waitall([0])

@@ -1,4 +1,4 @@
-"""Traffic patterns as workloads: all flows of a pattern at once, once or in rounds."""
+"""Traffic patterns as workloads: all flows of a pattern at once, in one or more rounds."""
 
 from __future__ import annotations
 
@@ -39,40 +39,42 @@ def pattern_application(
     mode: Mode = "put",
     arguments: Mapping[str, Any] | None = None,
 ) -> Workload:
-    """All flows of a traffic pattern at once: ``pattern:pattern=shift,offset=3,size=64KiB``.
+    """Send all flows of a pattern at once: ``pattern:pattern=shift,offset=3,size=64KiB``.
 
     Parameters
     ----------
     num_ranks
-        Ranks.
+        Number of ranks.
     pattern
         Name of the pattern. All options that are not named here are the pattern's.
     size
-        Of each message.
+        Size of each message in bytes.
     rounds
-        How often; a pattern with a seed takes the next seed in each round.
+        Number of rounds; a pattern with a seed uses the next seed in each round.
     barrier
-        All ranks wait for each other before each round but the first; else each waits for its own
-        messages only.
+        Add a barrier before each round but the first; else each rank waits only for its own
+        messages.
     mode
-        `put`: one-sided. `sendrecv`: each flow is sent and received, all at once.
+        `put`: one-sided messages. `sendrecv`: each flow is a send and a receive, all at once.
     arguments
-        The pattern's options.
+        Options of the pattern.
     """
     spec = pattern_spec(pattern, arguments or {})
     return pattern_workload(num_ranks, spec, size, rounds=rounds, barrier=barrier, mode=mode)
 
 
 def pattern_spec(name: str, options: Mapping[str, Any]) -> str:
-    """The spec of a pattern with options.
+    """Return the spec of a pattern with options.
 
     Raises
     ------
     InputError
-        When the name already has options of its own.
+        If the name already includes options.
     """
     if ":" in name:
-        raise InputError(f"pattern {name!r} takes its options beside it, not after a colon")
+        raise InputError(
+            f"pattern must be a name, not {name!r}: give the pattern's options separately"
+        )
 
     def text(value: Any) -> str:
         return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
@@ -90,31 +92,31 @@ def pattern_workload(
     barrier: bool = True,
     mode: Mode = "put",
 ) -> Workload:
-    """All flows of a traffic pattern at once, once or in rounds; a phase each round.
+    """Return a workload that sends all flows of a pattern at once; one phase per round.
 
     Parameters
     ----------
     num_ranks
-        Ranks, the pattern's hosts.
+        Number of ranks, the pattern's hosts.
     spec
         A pattern's name, with or without options: ``"shift:offset=3"``.
     size_bytes
-        Of each message.
+        Size of each message in bytes.
     rounds
-        How often. A pattern with a seed takes the next seed in each round.
+        Number of rounds; a pattern with a seed uses the next seed in each round.
     barrier
-        All ranks wait for each other between rounds; else a rank begins the next round when its
-        own messages have arrived.
+        Add a barrier between rounds; else a rank begins the next round when its own messages have
+        arrived.
     mode
-        ``"put"``: messages that need no receive. ``"sendrecv"``: each is sent and received, all
-        receives and sends of a rank at once.
+        ``"put"``: messages without a receive. ``"sendrecv"``: each message is sent and received,
+        all receives and sends of a rank at once.
 
     Raises
     ------
     InputError
-        On an unknown pattern or option, or a value that does not fit.
+        If the pattern or an option is unknown, or a value is invalid.
     NotApplicable
-        When the pattern does not exist for this number of ranks.
+        If the pattern does not exist for this number of ranks.
     """
     at_least(1, rounds=rounds)
     if mode not in ("put", "sendrecv"):
@@ -124,33 +126,33 @@ def pattern_workload(
     flows = traffic(num_ranks, entry.name, **bound)
     builder = WorkloadBuilder(num_ranks, name=f"{flows.spec}, {size_bytes} B")
     seeded = "seed" in entry.options
-    for turn in range(rounds):
-        if turn and seeded:
+    for index in range(rounds):
+        if index and seeded:
             seed = bound.get("seed", entry.options["seed"].default)
-            flows = traffic(num_ranks, entry.name, **{**bound, "seed": seed + turn})
+            flows = traffic(num_ranks, entry.name, **{**bound, "seed": seed + index})
         check_messages(num_ranks, float(rounds) * len(flows))
-        if turn and barrier:
+        if index and barrier:
             wait_for_all(builder)
-        builder.phase(numbered(entry.name, turn, rounds))
+        builder.phase(numbered(entry.name, index, rounds))
         _at_once(builder, flows, size_bytes, mode)
     return builder.build()
 
 
 def _at_once(builder: WorkloadBuilder, flows: Pairs, size: int, mode: Mode) -> None:
     if mode == "sendrecv":
-        for some in _turns(flows.destinations):
-            builder.irecv(flows.destinations[some], flows.sources[some], size)
-    for some in _turns(flows.sources):
+        for indices in _by_appearance(flows.destinations):
+            builder.irecv(flows.destinations[indices], flows.sources[indices], size)
+    for indices in _by_appearance(flows.sources):
         call = builder.put if mode == "put" else builder.isend
-        call(flows.sources[some], flows.destinations[some], size)
+        call(flows.sources[indices], flows.destinations[indices], size)
     builder.waitall()
 
 
-def _turns(ranks: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """Places of the first, second, ... appearance of each rank."""
+def _by_appearance(ranks: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Return the indices of the first, second, ... appearance of each rank."""
     order = np.argsort(ranks, kind="stable")
     sorted_ranks = ranks[order]
-    turn = np.arange(len(order)) - np.searchsorted(sorted_ranks, sorted_ranks)
-    by_turn = np.argsort(turn, kind="stable")
-    bounds = np.flatnonzero(np.diff(turn[by_turn])) + 1
-    return [order[part] for part in np.split(by_turn, bounds)]
+    appearance = np.arange(len(order)) - np.searchsorted(sorted_ranks, sorted_ranks)
+    by_appearance = np.argsort(appearance, kind="stable")
+    bounds = np.flatnonzero(np.diff(appearance[by_appearance])) + 1
+    return [order[part] for part in np.split(by_appearance, bounds)]

@@ -1,4 +1,4 @@
-"""Open-loop traffic as an application, so that commands and experiments reach it by name."""
+"""Open-loop traffic as an application, available by name to commands and experiments."""
 
 from __future__ import annotations
 
@@ -34,37 +34,37 @@ def open_loop(
     seed: int = 0,
     arguments: Mapping[str, Any] | None = None,
 ) -> Workload:
-    """Sources send at an offered load: ``open-loop:pattern=uniform,load=0.3,rate_gbps=200``.
+    """Send at an offered load: ``open-loop:pattern=uniform,load=0.3,rate_gbps=200``.
 
-    Exact distributions stand at `weft.workload.sources.open_loop`.
+    `weft.workload.sources.open_loop` documents the exact distributions.
 
     Parameters
     ----------
     num_ranks
-        Ranks.
+        Number of ranks.
     pattern
         Name of a traffic pattern. All options that are not named here are the pattern's.
     load
         Mean rate of a source over `rate_gbps`.
     rate_gbps
-        Rate to which the load relates, such as that of the cable of a host.
+        Rate that the load is relative to, such as the rate of a host's cable.
     size
-        Mean of a message.
+        Mean message size in bytes.
     size_distribution, interarrival
-        `fixed`, `uniform` or `exponential`.
+        Distribution of sizes and of times between messages: `fixed`, `uniform` or `exponential`.
     duration, warmup
-        How long sources send before and after the warm-up ends; the phases are ``warm-up`` and
-        ``measured``.
+        Time for which sources send after and before the end of the warm-up; the phases are
+        ``measured`` and ``warm-up``.
     seed
-        Of all draws, the pattern's too.
+        Seed of all draws, the pattern's included.
     arguments
-        The pattern's options.
+        Options of the pattern.
     """
-    given = dict(arguments or {})
+    options = dict(arguments or {})
     if "seed" in patterns[pattern].options:
-        given["seed"] = seed
+        options["seed"] = seed
     return write(
-        num_ranks, pattern_spec(pattern, given), load=load, rate_gbps=rate_gbps, size=size,
+        num_ranks, pattern_spec(pattern, options), load=load, rate_gbps=rate_gbps, size=size,
         size_distribution=size_distribution, interarrival=interarrival, duration_ns=duration,
         warmup_ns=warmup, seed=seed,
     )  # fmt: skip

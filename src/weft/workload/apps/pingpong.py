@@ -38,31 +38,31 @@ def pingpong(
     concurrent: bool = False,
     seed: int = 0,
 ) -> Workload:
-    """A message there and back between one pair of ranks after the other; a phase for each size.
+    """Send a message back and forth between one pair of ranks at a time; one phase per size.
 
-    As in the benchmark, each rank in turn is the client of all others, and hands a token of no
-    bytes to the next client: no two pairs ever communicate at once. The benchmark repeats each
-    measurement to take the best; repetitions of a workload are all alike.
+    As in the benchmark, the ranks take turns as the client of all others; a client then passes a
+    token of 0 bytes to the next client, so that only one pair communicates at any time. The
+    benchmark repeats each measurement and takes the best; repetitions of a workload are identical.
 
     Parameters
     ----------
     num_ranks
-        Ranks.
+        Number of ranks.
     sizes
-        Message sizes, one after the other: the benchmark's for latency and for bandwidth.
+        Message sizes in bytes; the defaults are the benchmark's for latency and for bandwidth.
     repetitions
-        Ping-pongs of a pair in a row.
+        Consecutive ping-pongs per pair.
     max_pairs
-        When there are more ordered pairs, only ranks that are multiples of a stride take part. The
-        stride is the benchmark's for as many pairs as fit in its time.
+        Largest number of ordered pairs; if there are more, only ranks that are multiples of a
+        stride take part. The stride is the benchmark's if this number of pairs fits in its time.
     sample
-        So many ordered pairs drawn at random instead, in random order.
+        Number of ordered pairs to draw at random instead, in random order.
     concurrent
-        Without tokens: pairs that share no rank communicate at once, in the rounds of a tournament
-        in which all meet all, first with the smaller and then with the larger rank as the client;
-        random pairs as they come. A rank begins with its next pair when the one before is over.
+        Omit the tokens, so that disjoint pairs communicate at once. Pairs are in the order of a
+        round-robin tournament, first with the smaller and then with the larger rank as the client;
+        with `sample`, in random order. A rank begins its next pair when its previous one is over.
     seed
-        Of the sample.
+        Seed of the sample.
     """
     check_sizes(sizes)
     at_least(1, repetitions=repetitions, max_pairs=max_pairs, sample=sample)
@@ -70,12 +70,12 @@ def pingpong(
     if sample is None:
         clients, servers = _strided(num_ranks, max_pairs)
         if concurrent:
-            order = _tournament(clients, servers)
+            order = _tournament_order(clients, servers)
             clients, servers = clients[order], servers[order]
     else:
         pairs = num_ranks * (num_ranks - 1)
         if sample > pairs:
-            raise NotApplicable(f"{num_ranks} ranks are {pairs} ordered pairs, fewer than {sample}")
+            raise NotApplicable(f"{num_ranks} ranks have {pairs} ordered pairs, not {sample}")
         clients, others = np.divmod(random.choice(pairs, sample, replace=False), num_ranks - 1)
         servers = others + (others >= clients)
     check_messages(num_ranks, len(sizes) * len(clients) * (2 * repetitions + 1))
@@ -83,34 +83,34 @@ def pingpong(
     for size in sizes:
         barrier(builder)
         builder.phase(f"{size} B")
-        _turns(builder, clients, servers, size, repetitions, not concurrent)
+        _sequential(builder, clients, servers, size, repetitions, not concurrent)
     return builder.build()
 
 
 def _strided(num_ranks: int, max_pairs: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Clients and servers of all ordered pairs of ranks that are multiples of a stride."""
+    """Return clients and servers of all ordered pairs of ranks that are multiples of a stride."""
     ranks = np.arange(0, num_ranks, stride(num_ranks, max_pairs), dtype=np.int64)
     clients, servers = np.repeat(ranks, len(ranks)), np.tile(ranks, len(ranks))
     apart = clients != servers
     return clients[apart], servers[apart]
 
 
-def _tournament(clients: NDArray[np.int64], servers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Order of all ordered pairs in rounds of pairs that share no rank."""
-    ranks, place = np.unique(np.stack([clients, servers]), return_inverse=True)
-    one, other = place.reshape(2, -1)
-    # Of an odd number of places those with equal sums modulo the number are disjoint; one place
-    # more meets the one that is left over.
+def _tournament_order(clients: NDArray[np.int64], servers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return an order of all ordered pairs in rounds of disjoint pairs."""
+    ranks, index = np.unique(np.stack([clients, servers]), return_inverse=True)
+    one, other = index.reshape(2, -1)
+    # Among an odd number n of indices, pairs of equal sum modulo n are disjoint and leave one index
+    # out; of n + 1 indices, the last is paired with that one.
     odd = len(ranks) - (len(ranks) % 2 == 0)
     extra = np.maximum(one, other) == odd
     low = np.minimum(one, other)
-    meets = np.where(extra, 2 * low, one + other) % odd
-    order: NDArray[np.int64] = np.lexsort((meets, one > other))
+    round_of_pair = np.where(extra, 2 * low, one + other) % odd
+    order: NDArray[np.int64] = np.lexsort((round_of_pair, one > other))
     return order
 
 
 def stride(num_ranks: int, max_pairs: int) -> int:
-    """Distance of the ranks that take part: the benchmark's, 1, 3 or mostly a prime above 3."""
+    """Return the benchmark's distance of participating ranks: 1, 3 or usually a larger prime."""
     need(max_pairs >= 1, f"max_pairs must be at least 1, not {max_pairs}")
     most = max(5, int(max_pairs**0.5))
     distance = max(1, int(num_ranks / most + 0.9))
@@ -121,7 +121,7 @@ def stride(num_ranks: int, max_pairs: int) -> int:
     return distance
 
 
-def _turns(
+def _sequential(
     builder: WorkloadBuilder,
     clients: NDArray[np.int64],
     servers: NDArray[np.int64],
@@ -129,12 +129,12 @@ def _turns(
     repetitions: int,
     token: bool,
 ) -> None:
-    """One pair after the other, each waiting for the token from the client before it."""
+    """Add one pair after the other; with `token`, clients wait for the previous client's token."""
     before = np.roll(clients, 1)
     passes = np.zeros(len(clients), dtype=np.bool_)
     passes[1:] = token & (clients[1:] != before[1:])
-    # Columns: who, with whom, send or receive, tag, bytes; the token's two operations come first.
-    rounds = [
+    # Columns: rank, peer, kind, tag, bytes. The first two operations transfer the token.
+    steps = [
         (before, clients, Kind.SEND, _TOKEN, 0),
         (clients, before, Kind.RECV, _TOKEN, 0),
     ] + repetitions * [
@@ -143,14 +143,14 @@ def _turns(
         (servers, clients, Kind.SEND, _PONG, size),
         (clients, servers, Kind.RECV, _PONG, size),
     ]
-    kept = np.ones((len(clients), len(rounds)), dtype=np.bool_)
+    kept = np.ones((len(clients), len(steps)), dtype=np.bool_)
     kept[:, :2] = passes[:, None]
     shape = kept.shape
     in_order(
         builder,
-        np.stack([row[0] for row in rounds], axis=1)[kept],
-        np.broadcast_to(np.array([row[2] for row in rounds], dtype=np.uint8), shape)[kept],
-        peer=np.stack([row[1] for row in rounds], axis=1)[kept],
-        tag=np.broadcast_to([row[3] for row in rounds], shape)[kept],
-        size_bytes=np.broadcast_to([row[4] for row in rounds], shape)[kept],
+        np.stack([step[0] for step in steps], axis=1)[kept],
+        np.broadcast_to(np.array([step[2] for step in steps], dtype=np.uint8), shape)[kept],
+        peer=np.stack([step[1] for step in steps], axis=1)[kept],
+        tag=np.broadcast_to([step[3] for step in steps], shape)[kept],
+        size_bytes=np.broadcast_to([step[4] for step in steps], shape)[kept],
     )

@@ -1,4 +1,4 @@
-"""Pipeline parallelism: the layers of a model on ranks one behind the other."""
+"""Pipeline parallelism: consecutive layers of a model on consecutive ranks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from weft.workload.collectives import collective_on
 from weft.workload.workload import Workload
 
 _FORWARD, _BACKWARD = 0, 1
-#: Most stages unless a number is asked for.
+#: Largest default number of stages.
 _STAGES = 8
 
 
@@ -40,34 +40,35 @@ def pipeline(
     gradients: Bytes = 0,
     iterations: int = 1,
 ) -> Workload:
-    """Microbatches go through all stages forwards, and their gradients back.
+    """Send microbatches forwards through all stages, and their gradients backwards.
 
-    A stage receives a microbatch from the stage before, computes and sends it on without waiting
-    for the send; backwards likewise. `gpipe` takes all microbatches forwards, then all backwards in
-    the same order. `1f1b`: stage s of S takes S - 1 - s microbatches forwards, then one forwards
-    and one backwards by turns, then the rest backwards. An iteration ends when all sends of a rank
-    are over and gradients are reduced.
+    A stage receives a microbatch from the previous stage, computes and sends the result on without
+    waiting for the send; backwards likewise. `gpipe` processes all microbatches forwards, then all
+    backwards in the same order. `1f1b`: stage s of S processes S - 1 - s microbatches forwards,
+    then alternately one forwards and one backwards, then the rest backwards. An iteration ends when
+    all sends of a rank are complete and gradients are reduced.
 
     Parameters
     ----------
     num_ranks
-        Ranks. With R pipelines, ranks sR to sR + R - 1 are stage s of pipelines 0 to R - 1.
+        Number of ranks. With R pipelines, ranks sR to sR + R - 1 are stage s of pipelines 0 to
+        R - 1.
     stages
-        A divisor of the ranks; where left out the largest up to 8, or all ranks when there is none
-        above 1.
+        Number of stages, a divisor of the ranks; where left out the largest up to 8, or all ranks
+        if there is none above 1.
     microbatches
-        Of a pipeline in an iteration; four for each stage where left out, as GPipe advises.
+        Microbatches per pipeline and iteration; four per stage where left out, as GPipe advises.
     schedule
         `1f1b` or `gpipe`.
     activations
-        Bytes between two stages, forwards and backwards.
+        Bytes per microbatch between two stages, forwards and backwards.
     forward, backward
         Calculation of a stage for a microbatch.
     gradients
         Bytes of a stage's gradients, which the ranks of a stage reduce (MPI_Allreduce) at the end
         of an iteration; 0 for none.
     iterations
-        How often.
+        Number of iterations.
     """
     at_least(1, microbatches=microbatches, iterations=iterations)
     depth = group_size(num_ranks, stages, _STAGES, "stages")
@@ -83,37 +84,37 @@ def pipeline(
         tag, duration = (_BACKWARD, backward) if back else (_FORWARD, forward)
         source = ranks + width if back else ranks - width
         to = ranks - width if back else ranks + width
-        for takes, peers, call in (
+        for is_receive, peers, call in (
             (True, source, builder.recv),
             (False, to, builder.isend),
         ):
-            there = (peers >= 0) & (peers < num_ranks)
-            if there.any():
-                call(ranks[there], peers[there], activations, tag)
-            if takes and duration:
+            exists = (peers >= 0) & (peers < num_ranks)
+            if exists.any():
+                call(ranks[exists], peers[exists], activations, tag)
+            if is_receive and duration:
                 builder.calc(ranks, duration)
 
-    for turn in range(iterations):
-        builder.phase(numbered("pipeline", turn, iterations))
+    for iteration in range(iterations):
+        builder.phase(numbered("pipeline", iteration, iterations))
         for slot in range(2 * count):
             for back in (False, True):
-                chosen = who[plan[stage, slot] == back]
-                if len(chosen):
-                    step(chosen, back)
+                active = who[plan[stage, slot] == back]
+                if len(active):
+                    step(active, back)
         builder.waitall(who)
         if gradients and width > 1:
-            builder.phase(numbered("gradients", turn, iterations))
+            builder.phase(numbered("gradients", iteration, iterations))
             collective_on(builder, "allreduce", who.reshape(depth, width), gradients)
     return builder.build()
 
 
 def actions(stages: int, microbatches: int, schedule: str) -> NDArray[np.int64]:
-    """What each stage does in turn: 0 a microbatch forwards, 1 backwards.
+    """Return the sequence of actions of each stage: 0 is a microbatch forwards, 1 backwards.
 
     Parameters
     ----------
     stages, microbatches
-        How many.
+        Number of stages and of microbatches.
     schedule
         ``"1f1b"`` or ``"gpipe"``.
 

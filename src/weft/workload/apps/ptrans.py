@@ -31,25 +31,25 @@ def ptrans(
     grid: tuple[int, ...] | None = None,
     repetitions: int = 1,
 ) -> Workload:
-    """Transpose a square matrix of doubles whose blocks lie cyclically on a P x Q grid of ranks.
+    """Transpose a square matrix of doubles, distributed block-cyclically on a P x Q grid of ranks.
 
-    With g = gcd(P, Q), a rank holds blocks that belong to (P/g)(Q/g) ranks after the transpose,
-    and exchanges with one after the other, sending and receiving at once; on a square grid that is
-    the one rank across the diagonal. A message holds all blocks for its receiver, padded to whole
-    blocks and to the same number of them everywhere, as the benchmark's does.
+    With g = gcd(P, Q), a rank holds blocks that belong to (P/g)(Q/g) ranks after the transpose, and
+    exchanges with these ranks one by one, sending and receiving at once; on a square grid there is
+    one such rank, across the diagonal. A message holds all blocks for its receiver, padded to whole
+    blocks and to the same number everywhere, as in the benchmark.
 
     Parameters
     ----------
     num_ranks
-        Ranks; rank pQ + q stands in row p and column q.
+        Number of ranks; rank pQ + q is in row p and column q.
     order
         Rows and columns of the matrix.
     block
         Rows and columns of a block.
     grid
-        P and Q; the most nearly square with P <= Q where left out, as HPC Challenge recommends.
+        P and Q; as square as possible with P <= Q where left out, as HPC Challenge recommends.
     repetitions
-        Transposes, each after a barrier and in a phase of its own.
+        Number of transposes, each a phase after a barrier.
     """
     at_least(1, order=order, block=block, repetitions=repetitions)
     near = near_cube(num_ranks, 2)
@@ -61,9 +61,9 @@ def ptrans(
     size = check_size(padded * padded * _ELEMENT_BYTES)
     builder = WorkloadBuilder(num_ranks)
     who = np.arange(num_ranks, dtype=np.int64)
-    for turn in range(repetitions):
+    for index in range(repetitions):
         barrier(builder)
-        builder.phase(numbered("transpose", turn, repetitions))
+        builder.phase(numbered("transpose", index, repetitions))
         for to, source in partners(rows, columns):
             apart = to != who
             if apart.any():
@@ -72,9 +72,9 @@ def ptrans(
 
 
 def partners(rows: int, columns: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Where each rank sends and whence it receives, step by step, itself included.
+    """Return destination and source of each rank in each step, the rank itself included.
 
-    Block (i, j) lies at (i mod P, j mod Q) and goes to (j mod P, i mod Q).
+    Block (i, j) is at (i mod P, j mod Q) and is sent to (j mod P, i mod Q).
     """
     common = gcd(rows, columns)
     row, column = np.divmod(np.arange(rows * columns, dtype=np.int64), columns)

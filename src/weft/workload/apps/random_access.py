@@ -1,4 +1,4 @@
-"""MPI RandomAccess of HPC Challenge: random updates of a table that all ranks share."""
+"""MPI RandomAccess of HPC Challenge: random updates of a distributed table."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from weft.workload.workload import Kind, Workload
 _UPDATE_BYTES = 8
 _UPDATES_PER_WORD = 4
 _UPDATE, _FINISHED = 0, 1
-#: Most updates that are drawn one by one: 2 GB.
+#: Largest number of updates that are drawn individually; they take 2 GB.
 _MAX_UPDATES = 2**28
 
 
@@ -43,35 +43,35 @@ def random_access(
     update_time: Nanoseconds = 0.0,
     seed: int = 0,
 ) -> Workload:
-    """Every rank updates random words of a table of which each rank holds an equal part.
+    """Update random words of a table of which each rank holds an equal part.
 
-    A rank makes four updates for each word of its own part, of 8 bytes each.
+    A rank makes four updates of 8 bytes for each word of its own part.
 
-    `buckets`: it collects up to `look_ahead` updates by the rank that holds their word, then sends
-    the largest collection (the nearest following rank's of equal ones) and goes on. One message at
-    a time is under way; receives are posted before, for whoever sends, so that updates are
-    one-sided. What is left at the end is sent in the same way. Then each rank tells all others that
-    it has finished, and waits for all of them.
+    `buckets`: a rank collects up to `look_ahead` updates in one bucket per owner of the words, then
+    sends the largest bucket (of equal ones, that of the nearest following rank) and continues. It
+    sends one message at a time. The benchmark posts receives in advance from any source; updates
+    are one-sided here. The remaining updates are sent in the same way. Then each rank sends a final
+    message to all others and waits for theirs.
 
-    `hypercube`: `look_ahead` updates at a time go to their ranks along the dimensions of a
-    hypercube: in step k a rank hands those whose bit k differs from its own to the rank that
-    differs in bit k only.
+    `hypercube`: a rank routes `look_ahead` updates at a time along the dimensions of a hypercube:
+    in step k it sends the updates whose owner differs from it in bit k to the rank that differs
+    from it only in bit k.
 
     Parameters
     ----------
     num_ranks
-        Ranks; for `hypercube` a power of two.
+        Number of ranks; a power of two for `hypercube`.
     table
         Bytes of the part of one rank, a multiple of 8. The benchmark fills half the memory, which
-        takes very many messages that are all alike; the default makes 4,096 updates of each rank.
+        needs very many similar messages; the default gives 4,096 updates per rank.
     algorithm
         `buckets`, the benchmark's own, or `hypercube`, its optimised version.
     look_ahead
-        Updates that wait at a rank; the benchmark allows 1,024.
+        Largest number of pending updates of a rank; the benchmark allows 1,024.
     update_time
         Time to make one update, at the rank that sends it.
     seed
-        Of the words.
+        Seed of the words.
     """
     at_least(1, look_ahead=look_ahead)
     need(table > 0 and table % _UPDATE_BYTES == 0, f"table must be a multiple of 8, not {table}")
@@ -84,16 +84,16 @@ def random_access(
     if algorithm == "hypercube":
         if num_ranks & (num_ranks - 1):
             raise NotApplicable(
-                f"a hypercube of ranks needs a power of two of them, not {num_ranks}"
+                f"hypercube needs a power of two as the number of ranks, not {num_ranks}"
             )
         _hypercube(builder, updates, look_ahead, update_time, random)
         return builder.build()
     if num_ranks * updates > _MAX_UPDATES:
         raise NotApplicable(
-            f"{num_ranks} ranks make {num_ranks * updates:,} updates, and at most "
-            f"{_MAX_UPDATES:,} are drawn; a smaller table gives fewer"
+            f"{num_ranks} ranks make {num_ranks * updates:,} updates; at most "
+            f"{_MAX_UPDATES:,} are possible; choose a smaller table"
         )
-    # A collection that leaves holds about 2 look_ahead / ranks updates, and at least one.
+    # A bucket that is sent holds about 2 look_ahead / ranks updates, and at least one.
     sent = num_ranks * updates * min(1.0, num_ranks / (2 * look_ahead))
     check_messages(num_ranks, sent + num_ranks * (num_ranks - 1))
     _buckets(builder, updates, look_ahead, update_time, random)
@@ -109,18 +109,18 @@ def _buckets(
     update_time: float,
     random: np.random.Generator,
 ) -> None:
-    """The largest collection of each rank again and again, all ranks at once."""
+    """Repeatedly send the largest bucket of each rank, for all ranks at once."""
     ranks = builder.num_ranks
-    # Counted by how far the owner stands behind the sender, 0 being the sender itself.
+    # Owner of each word, as its rank minus that of the sender modulo `ranks`; 0 is the sender.
     drawn = random.integers(0, ranks, (ranks, updates), dtype=np.int32)
     waiting = np.zeros((ranks, ranks), dtype=np.int32)
-    # Position of the m-th update of each rank that has to be sent; own words are updated at once.
+    # Updates that must be sent; those of the sender's own words are made at once.
     sent = drawn != 0
     total = sent.sum(axis=1)
     offset = np.concatenate([[0], np.cumsum(total)])
     remote = drawn[sent]
-    # Updates that a rank has made when its m-th for others comes.
-    made = np.flatnonzero(sent.reshape(-1)) % updates + 1
+    # Number of updates that a rank has made when its m-th remote one is drawn.
+    made_at = np.flatnonzero(sent.reshape(-1)) % updates + 1
     taken = np.zeros(ranks, dtype=np.int64)
     done = np.zeros(ranks, dtype=np.int64)
     room = np.full(ranks, look_ahead, dtype=np.int64)
@@ -130,28 +130,35 @@ def _buckets(
     while True:
         more = np.minimum(room, total - taken)
         owner = np.repeat(who, more)
-        place = np.arange(len(owner)) - np.repeat(np.cumsum(more) - more, more)
-        picked = offset[owner] + taken[owner] + place
-        np.add.at(waiting, (owner, remote[picked]), 1)
+        index = np.arange(len(owner)) - np.repeat(np.cumsum(more) - more, more)
+        position = offset[owner] + taken[owner] + index
+        np.add.at(waiting, (owner, remote[position]), 1)
         taken += more
-        # A rank stops when it has no more room, else when it has made all its updates.
-        last = np.clip(offset[:-1] + taken - 1, 0, max(len(made) - 1, 0))
-        now = np.where(more < room, updates, made[last] if len(made) else updates)
-        far = waiting.argmax(axis=1)
-        size = waiting[who, far].astype(np.int64)
+        # A rank pauses when its buckets are full, or after all its updates.
+        last = np.clip(offset[:-1] + taken - 1, 0, max(len(made_at) - 1, 0))
+        now = np.where(more < room, updates, made_at[last] if len(made_at) else updates)
+        ahead = waiting.argmax(axis=1)
+        size = waiting[who, ahead].astype(np.int64)
         active = size > 0
         if not active.any():
             break
         sender = who[active]
-        steps.append((sender, (sender + far[active]) % ranks, size[active], (now - done)[active]))
-        waiting[sender, far[active]] = 0
+        steps.append(
+            (
+                sender,
+                (sender + ahead[active]) % ranks,
+                size[active],
+                (now - done)[active],
+            )
+        )
+        waiting[sender, ahead[active]] = 0
         room = np.where(active, size, 0)
         done = np.where(active, now, done)
     sender, receiver, size, fresh = (
         np.concatenate([step[column] for step in steps]) if steps else np.zeros(0, dtype=np.int64)
         for column in range(4)
     )
-    # Before each message the time to make the updates since the last one.
+    # A calculation before each message: the updates since the previous message.
     both = np.repeat(sender, 2)
     is_put = np.arange(len(both)) % 2 == 1
     in_order(
@@ -166,13 +173,13 @@ def _buckets(
 
 
 def _finish(builder: WorkloadBuilder) -> None:
-    """Each rank tells all others, in the order of ranks, and waits for all of them."""
+    """Send a final message from each rank to all others in rank order, and wait for theirs."""
     ranks = builder.num_ranks
     who = everyone(builder)
     for step in range(1, ranks):
         builder.irecv(who, (who - step) % ranks, _UPDATE_BYTES, _FINISHED)
-    for turn in range(ranks - 1):
-        builder.send(who, np.where(turn < who, turn, turn + 1), _UPDATE_BYTES, _FINISHED)
+    for index in range(ranks - 1):
+        builder.send(who, np.where(index < who, index, index + 1), _UPDATE_BYTES, _FINISHED)
     builder.waitall(who)
 
 
@@ -183,7 +190,10 @@ def _hypercube(
     update_time: float,
     random: np.random.Generator,
 ) -> None:
-    """Words are drawn uniformly, so each bit of an owner is 0 or 1 independently of the others."""
+    """Route updates along the hypercube.
+
+    Words are uniform, so the bits of an owner are independent, 0 or 1 with equal probability.
+    """
     who = everyone(builder)
     ranks = builder.num_ranks
     dimensions = ranks.bit_length() - 1

@@ -31,26 +31,27 @@ def ring_allreduce(
     backward: Nanoseconds = 0.0,
     overlap: bool = True,
 ) -> Workload:
-    """Data-parallel training whose gradients all ranks add up along a ring.
+    """Train data-parallel, with the gradients of all ranks added up along a ring.
 
-    Each bucket of n ranks takes 2 (n - 1) steps, in each of which every rank sends an n-th of the
-    bucket to the next: first to add up, then to hand out. Buckets come one after the other, as soon
-    as the backward pass has filled them.
+    On n ranks each bucket takes 2 (n - 1) steps, in each of which every rank sends an n-th of the
+    bucket to the next rank: first a reduce-scatter, then an allgather. Buckets are reduced one
+    after the other, each after the backward pass has filled it.
 
     Parameters
     ----------
     num_ranks
-        Ranks, one for each copy of the model.
+        Number of ranks, one for each copy of the model.
     gradients
-        Bytes of all gradients; those of ResNet-50 in single precision where left out.
+        Bytes of all gradients; the default is ResNet-50 in single precision.
     bucket, first_bucket
-        Bytes reduced at once, and the first time; PyTorch's.
+        Bytes of a bucket, and of the first one; the defaults are PyTorch's.
     iterations
-        How often.
+        Number of iterations.
     forward, backward
-        Time of the forward and of the backward pass, shared among the buckets by their size.
+        Time of the forward and of the backward pass; buckets take shares proportional to their
+        size.
     overlap
-        Reduce a bucket while the backward pass goes on; else all after it.
+        Reduce buckets during the backward pass; else after it.
     """
     at_least(1, iterations=iterations)
     sizes = buckets(gradients, bucket, first_bucket)

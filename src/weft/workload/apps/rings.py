@@ -1,4 +1,4 @@
-"""The rings of b_eff and HPC Challenge: every rank sends to its left and its right at once."""
+"""The rings of b_eff and HPC Challenge: every rank sends to its left and right neighbours."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def natural_ring(
     repetitions: int = 1,
     method: Method = "nonblocking",
 ) -> Workload:
-    """Both ways round the ring of ranks in their order; a phase for each size.
+    """Send both ways around the ring of ranks in rank order; one phase per size.
 
     Parameters
     ----------
     num_ranks
-        Ranks; of two, each is the other's left and right neighbour.
+        Number of ranks; of two, each is the other's left and right neighbour.
     sizes
-        Message sizes: the benchmark's for latency and for bandwidth.
+        Message sizes in bytes; the defaults are the benchmark's for latency and for bandwidth.
     repetitions
-        Exchanges in a row. The benchmark repeats to take the best; here all are alike.
+        Consecutive exchanges. The benchmark repeats and takes the best; here all are identical.
     method
         `nonblocking`: both receives and both sends at once. `sendrecv`: first to the right, then
         to the left. The benchmark runs both and takes the faster.
@@ -71,20 +71,21 @@ def random_ring(
     method: Method = "nonblocking",
     seed: int = 0,
 ) -> Workload:
-    """Both ways round rings of ranks in random orders; a phase for each ring and size.
+    """Send both ways around rings of ranks in random orders; one phase per ring and size.
 
     Parameters
     ----------
     num_ranks
-        Ranks.
+        Number of ranks.
     sizes
-        Message sizes: the benchmark's for latency and for bandwidth.
+        Message sizes in bytes; the defaults are the benchmark's for latency and for bandwidth.
     rings
-        Random orders, one number for all sizes or one for each: the benchmark's.
+        Number of random orders, one for all sizes or one per size; the defaults are the
+        benchmark's.
     repetitions, method
         As in natural-ring.
     seed
-        Of the orders; a size has the same first ones as another.
+        Seed of the orders; all sizes use the same sequence of orders.
     """
     check_sizes(sizes)
     at_least(1, repetitions=repetitions)

@@ -40,31 +40,31 @@ def shuffle(
     reduce_time: Nanoseconds = 0.0,
     seed: int = 0,
 ) -> Workload:
-    """Each mapper divides its output among the reducers, which fetch it.
+    """Divide the output of each mapper among the reducers, which fetch it.
 
-    A reducer fetches from `parallel` mappers at once, waits for these and goes on; reducer j begins
-    with mapper j. Mappers offer all they have when they are done: a part moves when its reducer
-    asks for it, as far as messages are sent by rendez-vous. Empty parts and those that stay on one
-    rank are not sent.
+    A reducer fetches from `parallel` mappers at once, waits for these and continues; reducer j
+    begins with mapper j. A mapper starts all its sends at its end; a part sent by rendezvous moves
+    when its reducer posts the receive. Empty parts and parts for the mapper's own rank are not
+    sent.
 
     Parameters
     ----------
     num_ranks
-        Ranks.
+        Number of ranks.
     size
-        Output of a mapper.
+        Output of a mapper in bytes.
     mappers, reducers
-        How many; mappers are the first ranks, reducers the last. All ranks are both where left
-        out.
+        Number of mappers and of reducers; mappers are the first ranks, reducers the last. Where
+        left out, all ranks are both.
     skew
-        Exponent s of Zipf's law: the n-th largest reducer gets a part that goes with n^-s. 0 gives
-        all the same.
+        Exponent s of Zipf's law: the n-th largest part is proportional to n^-s; 0 gives equal
+        parts.
     parallel
-        Fetches of a reducer at once; Hadoop's default.
+        Concurrent fetches of a reducer; the default is Hadoop's.
     map_time, reduce_time
-        Calculation before and after.
+        Calculation of a mapper before the shuffle, and of a reducer after it.
     seed
-        Of which reducer gets how much.
+        Seed of the assignment of part sizes to reducers.
     """
     at_least(1, mappers=mappers, reducers=reducers, parallel=parallel)
     need(0 <= skew < float("inf"), f"skew must be 0 or more, not {skew}")
@@ -72,7 +72,8 @@ def shuffle(
     targets = num_ranks if reducers is None else reducers
     if max(sources, targets) > num_ranks:
         raise NotApplicable(
-            f"{max(sources, targets)} mappers or reducers need as many ranks; there are {num_ranks}"
+            f"mappers and reducers must be at most the {num_ranks} ranks, "
+            f"not {max(sources, targets)}"
         )
     check_messages(num_ranks, sources * targets)
     parts = shares(size, popularity(targets, skew, generator(seed)))
@@ -95,34 +96,34 @@ def shuffle(
 def _offer(
     builder: WorkloadBuilder, mapper: Ints, reducer: Ints, parts: Ints, mapped: Ints
 ) -> Ints:
-    """All sends of all mappers at once; handles, int64 [k, mappers], -1 for none.
+    """Add all sends of all mappers; return their handles, int64 [k, mappers], -1 for no send.
 
-    In step s a mapper i serves the reducers j with j + s = i modulo the mappers.
+    In step s mapper i sends to the reducers j with j + s = i modulo the number of mappers.
     """
     sources, targets = len(mapper), len(reducer)
     rounds = -(-targets // sources)
-    turn, source = np.divmod(np.arange(sources * rounds * sources, dtype=np.int64), sources)
-    step, block = np.divmod(turn, rounds)
+    index, source = np.divmod(np.arange(sources * rounds * sources, dtype=np.int64), sources)
+    step, block = np.divmod(index, rounds)
     target = (source - step) % sources + block * sources
-    there = target < targets
-    there[there] = parts[target[there]] > 0
-    there[there] = reducer[target[there]] != source[there]
-    sent = np.full(len(target), -1, dtype=np.int64)
-    sent[there] = builder.operations(
-        source[there], Kind.SEND, peer=reducer[target[there]], size_bytes=parts[target[there]]
+    sends = target < targets
+    sends[sends] = parts[target[sends]] > 0
+    sends[sends] = reducer[target[sends]] != source[sends]
+    handles = np.full(len(target), -1, dtype=np.int64)
+    handles[sends] = builder.operations(
+        source[sends], Kind.SEND, peer=reducer[target[sends]], size_bytes=parts[target[sends]]
     )
-    builder.requires(sent[there], mapped[source[there]])
-    return sent.reshape(-1, sources)
+    builder.requires(handles[sends], mapped[source[sends]])
+    return handles.reshape(-1, sources)
 
 
 def _fetch(
     builder: WorkloadBuilder, mapper: Ints, reducer: Ints, parts: Ints, parallel: int
 ) -> None:
-    """Receives of all reducers, some at a time: reducer j begins with mapper j."""
-    places = np.arange(len(reducer), dtype=np.int64)
+    """Add the receives of all reducers, `parallel` at a time; reducer j begins with mapper j."""
+    index = np.arange(len(reducer), dtype=np.int64)
     handles: list[Ints] = []
     for step in range(len(mapper)):
-        source = (places + step) % len(mapper)
+        source = (index + step) % len(mapper)
         moves = (parts > 0) & (source != reducer)
         row = np.full(len(reducer), -1, dtype=np.int64)
         row[moves] = builder.irecv(reducer[moves], source[moves], parts[moves])

@@ -37,36 +37,37 @@ def stencil(
     iterations: int = 1,
     calc: Nanoseconds = 0.0,
 ) -> Workload:
-    """Every rank exchanges with its neighbours, all at once, and then computes.
+    """Exchange with all neighbours at once, then compute.
 
-    An iteration posts all receives, then all sends, and waits for all of them; then comes the
-    calculation. What leaves in a direction is `halo` cells deep in the dimensions of the direction
-    and as long as the rank's part in the others.
+    An iteration posts all receives, then all sends, waits for all of them, and then calculates. A
+    message holds a block of cells: `halo` deep in the dimensions of its direction, and the size of
+    the rank's part in the others.
 
     Parameters
     ----------
     num_ranks
-        Ranks, all of them in a grid.
+        Number of ranks, all in the grid.
     local
         Cells of a rank in each dimension.
     cell
         Bytes of a cell.
     halo
-        Depth in cells.
+        Depth of the halo in cells.
     points
-        7: the six neighbours across faces. 27: those across edges and corners, too.
+        Points of the stencil. 7: the six neighbours across faces. 27: also those across edges and
+        corners.
     sizes
-        Bytes of a message in the first, second and third dimension, instead of what `local`,
-        `cell` and `halo` give; for 7 points only.
+        Bytes of a message in the first, second and third dimension, instead of the size from
+        `local`, `cell` and `halo`; only for 7 points.
     periodic
-        The domain goes round in all dimensions. Where one rank is its own neighbour it sends
-        nothing; where one rank is the neighbour on both sides it gets two messages.
+        Wrap around in all dimensions. A rank that is its own neighbour sends nothing; a rank that
+        is the neighbour on both sides gets two messages.
     dims
         Grid of ranks, the first dimension varying fastest; near to a cube where left out.
     iterations
-        How often.
+        Number of iterations.
     calc
-        Time that a rank computes in each iteration.
+        Calculation of a rank in each iteration.
     """
     at_least(1, iterations=iterations, halo=halo)
     need(
@@ -75,7 +76,7 @@ def stencil(
     )
     need(points in (7, 27), f"points must be 7 or 27, not {points}")
     if sizes is not None and (len(sizes) != 3 or points != 7):
-        raise InputError("sizes are three, one for each dimension, and for 7 points only")
+        raise InputError("sizes must be three, one for each dimension, and points must be 7")
     grid = process_grid(num_ranks, dims, 3)
     steps = [
         step
@@ -96,14 +97,14 @@ def stencil(
         check_size(size)
         sends, receives = ((peer >= 0) & (peer != who) for peer in (to, source))
         sides.append((tag, size, who[sends], to[sends], who[receives], source[receives]))
-    for turn in range(iterations):
-        builder.phase(numbered("exchange", turn, iterations))
+    for iteration in range(iterations):
+        builder.phase(numbered("exchange", iteration, iterations))
         for tag, size, _, _, receivers, source in sides:
             builder.irecv(receivers, source, size, tag)
         for tag, size, senders, to, _, _ in sides:
             builder.isend(senders, to, size, tag)
         builder.waitall(who)
         if calc:
-            builder.phase(numbered("compute", turn, iterations))
+            builder.phase(numbered("compute", iteration, iterations))
             builder.calc(who, calc)
     return builder.build()

@@ -1,4 +1,4 @@
-"""Data-parallel training: gradients are reduced in buckets while the backward pass goes on."""
+"""Data-parallel training: gradients are reduced in buckets during the backward pass."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from weft.workload.workload import Kind
 
 #: Gradients of ResNet-50: 25,557,032 parameters in single precision.
 RESNET50_BYTES = 4 * 25_557_032
-#: Sizes of buckets that PyTorch's DistributedDataParallel takes unless told otherwise.
+#: Default bucket sizes of PyTorch's DistributedDataParallel.
 FIRST_BUCKET_BYTES = 2**20
 BUCKET_BYTES = 25 * 2**20
 _MAX_BUCKETS = 2**16
 
 
 def buckets(gradients: int, bucket: int, first: int) -> list[int]:
-    """Bytes of the buckets, in the order in which the backward pass fills them.
+    """Return the bytes of the buckets, in the order in which the backward pass fills them.
 
     Raises
     ------
     InputError
-        When a size is 0.
+        If a size is 0, the gradients exceed 2^56 bytes, or there are too many buckets.
     """
     at_least(1, gradients=gradients, bucket=bucket, first_bucket=first)
-    need(gradients <= MAX_BYTES, f"{gradients} bytes of gradients are not possible")
+    need(gradients <= MAX_BYTES, f"gradients must be at most 2^56 bytes, not {gradients}")
     count = 1 + max(0, gradients - first) // bucket
     need(count <= _MAX_BUCKETS, f"{count:,} buckets; at most {_MAX_BUCKETS:,} are possible")
     sizes = [min(first, gradients)]
@@ -45,41 +45,41 @@ def train(
     backward: float,
     overlap: bool,
 ) -> None:
-    """Iterations of a forward pass, a backward pass and the reduction of its gradients.
+    """Add iterations of a forward pass, a backward pass and the reduction of its gradients.
 
     Parameters
     ----------
     builder
-        Whose programs grow.
+        Builder of the workload to extend.
     sizes
-        Bytes of the buckets. Each takes its share of the backward pass.
+        Bytes of the buckets; each takes a proportional share of the backward pass.
     reduce
-        Appends the reduction of so many bytes to the programs of all ranks.
+        Function that appends the reduction of a number of bytes to the programs of all ranks.
     iterations
-        How often.
+        Number of iterations.
     forward, backward
         Nanoseconds of the passes.
     overlap
-        A bucket is reduced when it is full and the one before it is reduced, while the backward
-        pass goes on; else all are reduced after it. Either way the next forward pass waits for all.
+        Reduce a bucket during the backward pass, when it is full and the previous one is reduced;
+        else reduce all after the pass. The next forward pass always waits for all reductions.
     """
     who = everyone(builder)
     total = sum(sizes)
-    for turn in range(iterations):
-        builder.phase(numbered("forward", turn, iterations))
+    for iteration in range(iterations):
+        builder.phase(numbered("forward", iteration, iterations))
         before = builder.calc(who, forward)
-        builder.phase(numbered("backward", turn, iterations))
-        full = []
+        builder.phase(numbered("backward", iteration, iterations))
+        filled = []
         for size in sizes:
-            # Outside program order: what is reduced meanwhile does not wait for what comes later.
+            # Outside program order, so that reductions do not wait for later calculations.
             op = builder.operations(who, Kind.CALC, duration_ns=backward * (size / total))
             builder.requires(op, before)
-            full.append(op)
+            filled.append(op)
             before = op
         if not overlap:
             builder.wait(who, before)
-        for number, (size, op) in enumerate(zip(sizes, full, strict=True)):
-            name = numbered("allreduce", turn, iterations)
+        for number, (size, op) in enumerate(zip(sizes, filled, strict=True)):
+            name = numbered("allreduce", iteration, iterations)
             builder.phase(name if len(sizes) == 1 else f"{name}, bucket {number + 1}")
             builder.wait(who, op)
             reduce(size)

@@ -37,30 +37,31 @@ def tree_allreduce(
     backward: Nanoseconds = 0.0,
     overlap: bool = True,
 ) -> Workload:
-    """Data-parallel training whose gradients go up and down two binary trees at once.
+    """Train data-parallel, with gradients reduced and broadcast on two binary trees at once.
 
-    Each tree takes one half of a bucket, in chunks: a rank adds those of its children to its own
-    and hands the sum to its parent; from the root the result comes down again. Chunks follow each
-    other up and down without waiting for each other, but each rank handles the chunks of a tree
-    and direction in order. The second tree is the first one mirrored (for an odd number of ranks,
-    shifted by one), so that no rank, or one of an odd number, has children in both.
+    Each tree reduces one half of a bucket, in chunks: a rank adds its children's chunks to its own
+    and sends the sum to its parent; the root broadcasts the result down the tree. Chunks are
+    pipelined, and each rank handles the chunks of a tree and direction in order. The second tree is
+    the first one mirrored (for an odd number of ranks, shifted by one), so that no rank, or one
+    rank of an odd number, has children in both.
 
     Parameters
     ----------
     num_ranks
-        Ranks, one for each copy of the model.
+        Number of ranks, one for each copy of the model.
     gradients
-        Bytes of all gradients; those of ResNet-50 in single precision where left out.
+        Bytes of all gradients; the default is ResNet-50 in single precision.
     bucket, first_bucket
-        Bytes reduced at once, and the first time; PyTorch's.
+        Bytes of a bucket, and of the first one; the defaults are PyTorch's.
     chunk
-        Bytes of a message, but for the last of each bucket and tree.
+        Bytes of a message, except the last of each bucket and tree.
     iterations
-        How often.
+        Number of iterations.
     forward, backward
-        Time of the forward and of the backward pass, shared among the buckets by their size.
+        Time of the forward and of the backward pass; buckets take shares proportional to their
+        size.
     overlap
-        Reduce a bucket while the backward pass goes on; else all after it.
+        Reduce buckets during the backward pass; else after it.
     """
     at_least(1, iterations=iterations, chunk=chunk)
     sizes = buckets(gradients, bucket, first_bucket)
@@ -80,9 +81,9 @@ def tree_allreduce(
 
 
 def double_tree(num_ranks: int) -> tuple[Ints, Ints]:
-    """Parents of all ranks in both trees, int64 [ranks] each; -1 for the root."""
+    """Return the parents of all ranks in both trees, int64 [ranks] each; -1 for the root."""
     ranks = np.arange(num_ranks, dtype=np.int64)
-    # A rank whose lowest bit set is b hangs below the one where b is clear and the next bit is set.
+    # The parent of a rank whose lowest set bit is b: clear b, set the next bit.
     low = ranks & -ranks
     parent = (ranks ^ low) | (low << 1)
     parent = np.where(parent >= num_ranks, ranks ^ low, parent)
@@ -99,7 +100,7 @@ def _halves(size: int) -> tuple[int, int]:
 
 
 def _reduce(builder: WorkloadBuilder, trees: tuple[Ints, Ints], size: int, chunk: int) -> None:
-    """Both trees at once, chunk by chunk."""
+    """Add the reduction of a bucket on both trees at once, chunk by chunk."""
     who = everyone(builder)
     begin = builder.calc(who, 0.0)
     halves = zip(trees, _halves(size), strict=True)
@@ -118,10 +119,10 @@ def _reduce(builder: WorkloadBuilder, trees: tuple[Ints, Ints], size: int, chunk
 
 
 class _Pipe:
-    """One tree, through which chunks go up and down.
+    """One tree that reduces and broadcasts chunks.
 
-    A rank receives a chunk from a neighbour after the chunk before it, and sends likewise; it
-    sends what it has received, and does not otherwise wait.
+    A rank receives chunks from a neighbour in order, and sends chunks in order, each after it has
+    received it; there are no other dependencies.
     """
 
     def __init__(self, builder: WorkloadBuilder, parent: Ints, number: int, begin: Ints):
@@ -131,7 +132,7 @@ class _Pipe:
         ranks = everyone(builder)
         self._root = np.flatnonzero(parent < 0)
         self._children = np.flatnonzero(parent >= 0)
-        # Parents with their first child, and those with a second one: nobody has more.
+        # Parents with their first child, then parents with their second; two is the maximum.
         order = self._children[np.argsort(parent[self._children], kind="stable")]
         second = np.zeros(len(order), dtype=np.bool_)
         second[1:] = parent[order[1:]] == parent[order[:-1]]
@@ -139,35 +140,35 @@ class _Pipe:
             (parent[group], group) for group in (order[~second], order[second]) if len(group)
         ]
         self._ranks = ranks
-        # What the next chunk waits for: sums and results, sends up and sends down.
+        # Operations that the next chunk waits for: sums and results, sends up and sends down.
         self._summed = self._sent_up = self._got = begin
         self._sent_down = [begin for _ in self._families]
 
     def last(self) -> list[Ints]:
-        """The operations that end the last chunk, int64 [ranks] each."""
+        """Return the operations that end the last chunk, int64 [ranks] each."""
         return [self._summed, self._sent_up, self._got, *self._sent_down]
 
     def chunk(self, size: int) -> None:
-        """Take one chunk up and down."""
+        """Reduce and broadcast one chunk."""
         up, down = self._tags
         add, requires = self._builder.operations, self._builder.requires
         children, above = self._children, self._parent[self._children]
-        taken = []
+        receives = []
         for parents, family in self._families:
             ops = add(parents, Kind.RECV, peer=family, size_bytes=size, tag=up)
             requires(ops, self._summed[parents])
-            taken.append((parents, ops))
+            receives.append((parents, ops))
         summed = add(self._ranks, Kind.CALC)
         requires(summed, self._summed)
-        for parents, ops in taken:
+        for parents, ops in receives:
             requires(summed[parents], ops)
         self._summed = summed
         self._sent_up = self._send(children, above, size, up, summed, self._sent_up)
-        came = add(children, Kind.RECV, peer=above, size_bytes=size, tag=down)
-        requires(came, self._got[children])
+        received = add(children, Kind.RECV, peer=above, size_bytes=size, tag=down)
+        requires(received, self._got[children])
         got = add(self._ranks, Kind.CALC)
         requires(got, self._got)
-        requires(got[children], came)
+        requires(got[children], received)
         requires(got[self._root], summed[self._root])
         self._got = got
         self._sent_down = [

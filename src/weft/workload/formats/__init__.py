@@ -1,7 +1,6 @@
-"""Files of workloads, one format each: reading and writing.
+"""Workload files: one module per format, for reading and writing.
 
-A format is added by a file with one function per direction; see
-`weft.workload.formats.workload_format_registry`.
+`weft.workload.formats.workload_format_registry` describes how to add a format.
 """
 
 from weft.workload.formats.workload_format_registry import (

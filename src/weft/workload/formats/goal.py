@@ -1,7 +1,7 @@
 """GOAL, the schedule language of LogGOPSim: reading and writing.
 
 Hoefler, Siebert and Lumsdaine, "Group Operation Assembly Language: a flexible way to express
-collective communication", ICPP 2009; the syntax is what LogGOPSim's ``txt2bin`` takes::
+collective communication", ICPP 2009; the syntax is that of LogGOPSim's ``txt2bin``::
 
     num_ranks 2
     rank 0 {
@@ -12,8 +12,8 @@ collective communication", ICPP 2009; the syntax is what LogGOPSim's ``txt2bin``
     rank 1 { recv 8b from 0 tag 3
     }
 
-An operation stands on a line of its own. One that requires nothing starts at once; ``irequires``
-waits for the start of the other. Calculations last nanoseconds. Tags have 32 bits.
+There is one operation per line. An operation without ``requires`` starts at once; ``irequires``
+waits for the start of the other operation. Durations are in nanoseconds. Tags have 32 bits.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from weft.workload.formats.workload_format_registry import (
 )
 from weft.workload.workload import Kind, Workload
 
-#: The number that means any tag, or any source, in 32 bits.
+#: Wildcard for any tag or any source, as 32 bits.
 ANY = 2**32 - 1
-#: Longest calculation that is exact as a number of nanoseconds, 104 days.
+#: Longest duration of a calculation that is exact in nanoseconds, 104 days.
 MAX_NS = 2**53
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-# What was passed over is not tried again in another way: there are too many.
+# A possessive quantifier, because backtracking would be exponential.
 _START = re.compile(r"(?:\s|//[^\n]*\n|/\*.*?\*/)*+num_ranks\b", re.DOTALL)
 _HEAD = re.compile(r"\s*num_ranks[ \t]+(\d{1,10})(?!\w)", re.ASCII)
 _BLOCK = re.compile(r"\s*rank[ \t]+(\d{1,10})\s*\{([^{}]*)", re.ASCII)
@@ -63,18 +63,18 @@ _ITEM = re.compile(
 )
 _SIZE, _DURATION, _WAITS, _OTHER = 3, 8, 10, 13
 _TOKEN = re.compile(rf"{_LABEL}|-?\d+|\S", re.ASCII)
-#: Characters that are parsed at a time, so that the parts of a large block need little memory.
+#: Characters parsed at a time, to limit the memory for a large block.
 _PIECE = 2**22
 
 
 @dataclass
 class _Block:
-    """The text of one rank's block, and the position in the file at which it begins."""
+    """The text of one rank's block, and its position in the file."""
 
     rank: int
     body: str
     at: int
-    #: Where its operations begin among those of the file.
+    #: Index of its first operation among those of the file.
     first: int = 0
 
     def pieces(self) -> Iterator[str]:
@@ -87,7 +87,7 @@ class _Block:
 
 @dataclass
 class _Columns:
-    """Operations of all ranks, and who waits for whom."""
+    """Operations of all ranks and their dependencies."""
 
     rank: list[int] = field(default_factory=list)
     kind: list[int] = field(default_factory=list)
@@ -106,21 +106,21 @@ class _Columns:
     "goal", suffixes=(".goal",), sniff=lambda text, path: _START.match(text) is not None
 )
 def read(text: str, file: str) -> Workload:
-    """GOAL schedules, the text form that LogGOPSim and its relatives take.
+    """Read GOAL schedules, the text format of LogGOPSim and its relatives.
 
     Parameters
     ----------
     text
         The schedule.
     file
-        Where it stands, for messages.
+        Name of the file, for messages.
 
     Raises
     ------
     InputError
-        With file and line, on what is no GOAL, a rank or label that does not exist or is there
-        twice, a number out of range, a receive from any source or with any tag, operations that
-        wait for each other in a circle, and messages without their other side.
+        If the text is not GOAL, a rank or label does not exist or is defined twice, a number is out
+        of range, a receive has a wildcard source or tag, dependencies form a cycle, or a message
+        has no matching send or receive; with file and line.
     """
     return _GoalReader(text, file).read()
 
@@ -135,9 +135,9 @@ class _GoalReader:
         self._num_ranks = 0
 
     def read(self) -> Workload:
-        opened = self._text.find("/*")
-        if opened >= 0:
-            raise self._error("a comment begins here and does not end; expected '*/'", opened)
+        comment_start = self._text.find("/*")
+        if comment_start >= 0:
+            raise self._error("a comment begins here without an end; expected '*/'", comment_start)
         self._find_blocks()
         columns = _Columns()
         for block in self._blocks.values():
@@ -148,7 +148,7 @@ class _GoalReader:
             columns.kind,
             peer=np.array(columns.peer, dtype=np.int64),
             size_bytes=np.array(columns.size, dtype=np.int64),
-            # 32 bits without a sign as 32 bits with one: all tags stay different.
+            # Unsigned 32 bits reinterpreted as signed: tags stay distinct.
             tag=np.array(columns.tag, dtype=np.uint32).view(np.int32),
             duration_ns=columns.duration,
             cpu=columns.cpu,
@@ -163,11 +163,11 @@ class _GoalReader:
             return builder.build()
 
     def _notes(self, columns: _Columns) -> list[str]:
-        why = {
-            "cpu": "the cpu of sends and receives is left out: their overhead is on cpu 0; {:,}",
-            "nic": "the nic of sends and receives is left out: routes choose the adapter; {:,}",
+        notes = {
+            "cpu": "the cpu of sends and receives is ignored: their overhead is on cpu 0; {:,}",
+            "nic": "the nic of sends and receives is ignored: routes choose the adapter; {:,}",
         }
-        return [why[what].format(count) for what, count in columns.left_out.items() if count]
+        return [notes[what].format(count) for what, count in columns.left_out.items() if count]
 
     # -- the blocks --------------------------------------------------------------------------------
 
@@ -175,34 +175,34 @@ class _GoalReader:
         text = self._text
         head = _HEAD.match(text)
         if head is None:
-            raise self._error("expected 'num_ranks' and their number first", _visible(text, 0))
+            raise self._error("expected 'num_ranks' and a number first", _visible(text, 0))
         self._num_ranks = int(head[1])
         if not 0 < self._num_ranks < 2**31:
             raise self._error(f"num_ranks {head[1]}; expected 1 to 2147483647", head.start(1))
         at = head.end()
         while match := _BLOCK.match(text, at):
-            rank, where = int(match[1]), match.start(1)
+            rank, position = int(match[1]), match.start(1)
             if rank >= self._num_ranks:
                 raise self._error(
-                    f"there is no rank {rank}; ranks are 0 to {self._num_ranks - 1}", where
+                    f"there is no rank {rank}; ranks are 0 to {self._num_ranks - 1}", position
                 )
             if rank in self._blocks:
                 first = self._line(self._blocks[rank].at)
-                raise self._error(f"rank {rank} has a block already, in line {first}", where)
+                raise self._error(f"rank {rank} already has a block, in line {first}", position)
             at = match.end()
             if text[at : at + 1] != "}":
-                found = "another '{' stands" if at < len(text) else "the file ends"
-                raise self._error(f"{found} before the '}}' of rank {rank}", at)
+                problem = "another '{' is" if at < len(text) else "the file ends"
+                raise self._error(f"{problem} before the '}}' of rank {rank}", at)
             self._blocks[rank] = _Block(rank, match[2], match.start(2))
             at += 1
         rest = _visible(text, at)
         if rest < len(text):
-            found = text[rest : rest + 40].partition("\n")[0]
-            raise self._error(f"expected 'rank', its number and '{{', not {found!r}", rest)
+            actual = text[rest : rest + 40].partition("\n")[0]
+            raise self._error(f"expected 'rank', its number and '{{', not {actual!r}", rest)
         if len(self._blocks) < self._num_ranks:
             missing = next(r for r in range(self._num_ranks) if r not in self._blocks)
             raise InputError(
-                f"rank {missing} has no block; there are {len(self._blocks)} of "
+                f"rank {missing} has no block; there are blocks of {len(self._blocks)} of "
                 f"{self._num_ranks} ranks",
                 file=self._file,
             )
@@ -251,27 +251,27 @@ class _GoalReader:
         ]
 
         def numbers(values: tuple[str, ...], most: int, what: str) -> list[int]:
-            given = [int(value) if value else 0 for value in values]
-            if max(given) > most:
-                at = next(at for at, value in enumerate(given) if value > most)
+            parsed = [int(value) if value else 0 for value in values]
+            if max(parsed) > most:
+                at = next(at for at, value in enumerate(parsed) if value > most)
                 raise self._operation_error(
-                    block, first - block.first + at, f"{what} {given[at]}; expected 0 to {most}"
+                    block, first - block.first + at, f"{what} {parsed[at]}; expected 0 to {most}"
                 )
-            return given
+            return parsed
 
         columns.size += numbers(size, MAX_BYTES, "size of")
         columns.peer += numbers(peer, self._num_ranks - 1, "rank")
         tags = numbers(tag, ANY, "tag")
         if ANY in tags:
-            place = first - block.first + tags.index(ANY)
-            raise self._operation_error(block, place, _wildcard(f"tag {ANY}", "any tag"))
+            index = first - block.first + tags.index(ANY)
+            raise self._operation_error(block, index, _wildcard(f"tag {ANY}", "any tag"))
         columns.tag += tags
         columns.duration += numbers(duration, MAX_NS, "duration of")
         columns.cpu += numbers(calc_cpu, 255, "cpu")
         for what, values in (("cpu", cpu), ("nic", nic)):
             columns.left_out[what] += sum(map(bool, numbers(values, 255, what)))
 
-    # -- what is wrong, and where ------------------------------------------------------------------
+    # -- errors and their lines --------------------------------------------------------------------
 
     def _line(self, at: int) -> int:
         return self._text.count("\n", 0, at) + 1
@@ -280,17 +280,17 @@ class _GoalReader:
         return InputError(message, file=self._file, line=self._line(at))
 
     def _lines(self, block: _Block, *groups: int) -> Iterator[tuple[int, re.Match[str]]]:
-        """Lines of a block that have one of these groups, and where they begin in the file."""
+        """Yield the matches in a block with one of the groups, and their positions in the file."""
         for match in _ITEM.finditer(block.body):
             if any(match[group] for group in groups):
                 yield block.at + _visible(block.body, match.start()), match
 
-    def _line_of(self, rank: int, place: int) -> int:
+    def _line_of(self, rank: int, op: int) -> int:
         lines = self._lines(self._blocks[rank], _SIZE, _DURATION)
-        return self._line(next(at for turn, (at, _) in enumerate(lines) if turn == place))
+        return self._line(next(at for index, (at, _) in enumerate(lines) if index == op))
 
-    def _operation_error(self, block: _Block, place: int, message: str) -> InputError:
-        return InputError(message, file=self._file, line=self._line_of(block.rank, place))
+    def _operation_error(self, block: _Block, op: int, message: str) -> InputError:
+        return InputError(message, file=self._file, line=self._line_of(block.rank, op))
 
     def _refuse(self, block: _Block) -> None:
         at, match = next(self._lines(block, _OTHER))
@@ -302,15 +302,16 @@ class _GoalReader:
             label = match[1]
             if label and label in seen:
                 raise self._error(
-                    f"label {shown(label)} is there already, in line {self._line(seen[label])}", at
+                    f"label {shown(label)} is already defined, in line {self._line(seen[label])}",
+                    at,
                 )
             seen[label] = at
 
     def _refuse_label(
         self, block: _Block, waits: list[str], others: list[str], label_of: dict[str, int]
     ) -> None:
-        for turn, (at, _) in enumerate(self._lines(block, _WAITS)):
-            for label in (waits[turn], others[turn]):
+        for index, (at, _) in enumerate(self._lines(block, _WAITS)):
+            for label in (waits[index], others[index]):
                 if label not in label_of:
                     raise self._error(
                         f"rank {block.rank} has no operation labelled {shown(label)}", at
@@ -318,24 +319,24 @@ class _GoalReader:
 
 
 def _visible(text: str, at: int) -> int:
-    """The next position that is no white space."""
+    """Return the next position that is not white space."""
     while at < len(text) and text[at].isspace():
         at += 1
     return at
 
 
 def _wildcard(what: str, means: str) -> str:
-    return f"{what} means {means}; weft matches messages beforehand and takes no wildcards"
+    return f"{what} means {means}; weft matches messages in advance and allows no wildcards"
 
 
 def _fault(line: str) -> str:
-    """What is wrong with a line that is no item."""
+    """Return the error of a line that is not an item."""
     tokens = [*_TOKEN.findall(line), ""]
     at = 0
 
     def expected(what: str) -> str:
-        found = shown(tokens[at]) if tokens[at] else "the end of the line"
-        return f"expected {what}, not {found}"
+        token = shown(tokens[at]) if tokens[at] else "the end of the line"
+        return f"expected {what}, not {token}"
 
     def is_label(token: str) -> bool:
         return re.fullmatch(_LABEL, token, re.ASCII) is not None
@@ -357,7 +358,7 @@ def _fault(line: str) -> str:
         steps += ["tag", "cpu", "nic"]
     for step in steps:
         at += 1
-        if step in ("tag", "cpu", "nic"):  # each may be left out
+        if step in ("tag", "cpu", "nic"):  # optional
             if tokens[at] != step:
                 at -= 1
                 continue
@@ -378,24 +379,24 @@ def _fault(line: str) -> str:
 
 @workload_writer("goal", suffixes=(".goal",))
 def write(workload: Workload, *, whole_ns: bool = False) -> str:
-    """GOAL schedules, the text form that LogGOPSim and its relatives take.
+    """Write GOAL schedules, the text format of LogGOPSim and its relatives.
 
-    All that a workload waits for is written out, so that reading gives the same again. GOAL knows
-    no communicators: a tag on one, and a tag that GOAL takes for any tag, becomes a number that
-    is not in use, one for each, so that the same messages match; comments at the top name them.
+    All dependencies are written, so that reading gives the same workload. GOAL has no
+    communicators: each tag in a communicator, and each tag that is a wildcard in GOAL, is replaced
+    by an unused tag, so that the same messages match; comments at the top list these tags.
 
     Parameters
     ----------
     workload
-        What to write.
+        Workload to write.
     whole_ns
-        Round the durations of calculations to nanoseconds, as GOAL has no others.
+        Round durations of calculations to nanoseconds, the resolution of GOAL.
 
     Raises
     ------
     NotApplicable
-        On a put, a routing key, a release time, or a calculation that does not last whole
-        nanoseconds: GOAL has none of these.
+        If the workload has a put, a routing key, a release time, or a duration that is not an
+        integer number of nanoseconds: GOAL has none of these.
     """
     durations = _durations(workload, whole_ns)
     _check(workload)
@@ -410,7 +411,7 @@ def write(workload: Workload, *, whole_ns: bool = False) -> str:
     for rank in range(workload.num_ranks):
         lines.append(f"rank {rank} {{")
         first = offset[rank]
-        late: list[str] = []
+        forward: list[str] = []
         for op in range(first, offset[rank + 1]):
             label = f"l{op - first}"
             if kind[op] == Kind.SEND:
@@ -420,28 +421,28 @@ def write(workload: Workload, *, whole_ns: bool = False) -> str:
             else:
                 on = f" cpu {cpu[op]}" if cpu and cpu[op] else ""
                 lines.append(f"{label}: calc {durations[op]}{on}")
-            for at in range(dep_offset[op], dep_offset[op + 1]):
-                word = "irequires" if on_start and on_start[at] else "requires"
-                # LogGOPSim wants a label to be there before it is named.
-                where = lines if dep[at] < op else late
-                where.append(f"{label} {word} l{dep[at] - first}")
-        lines += [*late, "}", ""]
+            for dep_index in range(dep_offset[op], dep_offset[op + 1]):
+                word = "irequires" if on_start and on_start[dep_index] else "requires"
+                # LogGOPSim requires a label to be defined before it is used.
+                target = lines if dep[dep_index] < op else forward
+                target.append(f"{label} {word} l{dep[dep_index] - first}")
+        lines += [*forward, "}", ""]
     return "\n".join(lines)
 
 
 def _durations(workload: Workload, whole_ns: bool) -> list[int]:
     durations = workload.duration_ns
-    whole = np.rint(durations)
-    broken = np.flatnonzero(whole != durations)
-    if len(broken) and not whole_ns:
+    rounded = np.rint(durations)
+    fractional = np.flatnonzero(rounded != durations)
+    if len(fractional) and not whole_ns:
         raise NotApplicable(
-            f"{_first(workload, broken)}: GOAL has whole nanoseconds only; the option whole_ns "
-            "rounds"
+            f"{_first(workload, fractional)}: GOAL durations are integer nanoseconds; the option "
+            "whole_ns rounds them"
         )
-    long = np.flatnonzero(whole > MAX_NS)
+    long = np.flatnonzero(rounded > MAX_NS)
     if len(long):
         raise NotApplicable(f"{_first(workload, long)} is longer than 2^53 ns")
-    return whole.astype(np.int64).tolist()  # type: ignore[no-any-return]
+    return rounded.astype(np.int64).tolist()  # type: ignore[no-any-return]
 
 
 def _check(workload: Workload) -> None:
@@ -458,7 +459,7 @@ def _check(workload: Workload) -> None:
     if len(released):
         op = int(released[0])
         raise NotApplicable(
-            f"{workload.describe(op)} does not start before {workload.release_ns[op]:g} ns; "
+            f"{workload.describe(op)} has the release time {workload.release_ns[op]:g} ns; "
             "GOAL has no release times"
         )
 
@@ -469,21 +470,21 @@ def _first(workload: Workload, ops: NDArray[np.int64]) -> str:
 
 
 def _tags(workload: Workload) -> tuple[list[int], list[str]]:
-    """Tags of all operations in GOAL, and what those that are not kept as they are were before."""
+    """Return the GOAL tags of all operations, and comments on the replaced ones."""
     tags = workload.tag.view(np.uint32).astype(np.int64)
     message = (workload.kind == Kind.SEND) | (workload.kind == Kind.RECV)
     moved = np.flatnonzero(message & ((workload.comm != 0) | (tags == ANY)))
     if not len(moved):
         return tags.tolist(), []
     kept = set(np.unique(tags[message & (workload.comm == 0)]).tolist())
-    pairs, of = np.unique(
+    pairs, pair_of = np.unique(
         np.stack([workload.comm[moved], workload.tag[moved]]), axis=1, return_inverse=True
     )
     free = (number for number in range(ANY) if number not in kept)
-    names = [next(free) for _ in range(pairs.shape[1])]
-    tags[moved] = np.array(names, dtype=np.int64)[of.reshape(-1)]
-    said = [
-        f"tag {name} is tag {tag} of communicator {printable(workload.comm_names[comm])}"
-        for name, (comm, tag) in zip(names, pairs.T.tolist(), strict=True)
+    new_tags = [next(free) for _ in range(pairs.shape[1])]
+    tags[moved] = np.array(new_tags, dtype=np.int64)[pair_of.reshape(-1)]
+    comments = [
+        f"tag {new_tag} is tag {tag} of communicator {printable(workload.comm_names[comm])}"
+        for new_tag, (comm, tag) in zip(new_tags, pairs.T.tolist(), strict=True)
     ]
-    return tags.tolist(), said
+    return tags.tolist(), comments

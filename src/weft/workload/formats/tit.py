@@ -1,11 +1,11 @@
-"""SMPI's time-independent traces: what each rank of an MPI program did, without times.
+"""SMPI's time-independent traces: the actions of each rank of an MPI program, without times.
 
 Desprez, Markomanolis, Quinson and Suter, "Assessing the performance of MPI applications through
 time-independent trace replay", PSTI 2011; the actions are those of SimGrid 3.29,
-``src/smpi/internals/smpi_replay.cpp``, in letters of either case, as traces of older versions have
+``src/smpi/internals/smpi_replay.cpp``, case-insensitive, because older versions write
 ``allReduce``. Counts are in elements of a datatype. A line is a rank, an action and its arguments:
-``3 send 4 7 1000 1``. All ranks may stand in one file, or each in its own; then what is read is the
-list of their names, or their folder.
+``3 send 4 7 1000 1``. All ranks may be in one file, or each in its own; the input is then the list
+of their names, or their folder.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from weft.workload.collectives import collective, collective_on
 from weft.workload.formats.workload_format_registry import at_operation, workload_reader
 from weft.workload.workload import Kind, Workload
 
-#: Bytes of the datatypes that traces name by number: double, int, char, short, long, float, byte,
-#: then those that only newer versions name.
+#: Bytes of SMPI's datatypes by number: double, int, char, short, long, float, byte, then those that
+#: only newer versions have.
 TYPE_BYTES = {
     0: 8, 1: 4, 2: 1, 3: 2, 4: 8, 5: 4, 6: 1, 7: 8, 8: 1, 9: 1, 10: 2, 11: 4, 12: 8, 13: 8, 14: 16,
     15: 4, 16: 1, 17: 1, 18: 2, 19: 4, 20: 8, 21: 1, 22: 2, 23: 4, 24: 8, 25: 8, 26: 16, 27: 32,
@@ -41,32 +41,32 @@ TYPE_BYTES = {
     41: 16, 42: 8, 43: 16, 44: 16, 45: 4, 46: 2, 47: 4, 48: 8, 49: 16, 50: 32, 53: 1, 54: 8, 55: 8,
 }  # fmt: skip
 
-#: Longest message, in characters.
+#: Largest number of characters of a message.
 _LONGEST = 500
 
 
 @dataclass
 class Line:
-    """One line of a trace: an action and its arguments, taken from the front one by one."""
+    """One line of a trace: an action and its arguments, which are read one by one."""
 
     file: str
     number: int
     rank: int
     action: str
     words: list[str]
-    #: Bytes of an element where no datatype stands.
+    #: Bytes of an element of a line without a datatype.
     default_bytes: int = 1
     at: int = 0
 
     def error(self, message: str) -> InputError:
-        """An error at this line."""
+        """Return an error at this line."""
         if len(message) > _LONGEST:  # words of a file may be of any length
             message = message[: _LONGEST // 2] + "..." + message[-_LONGEST // 2 :]
         return InputError(f"{self.action}: {message}", file=self.file, line=self.number)
 
     @property
     def left(self) -> int:
-        """Arguments not taken yet."""
+        """Number of unread arguments."""
         return len(self.words) - self.at
 
     def _take(self, what: str) -> str:
@@ -76,7 +76,7 @@ class Line:
         return self.words[self.at - 1]
 
     def whole(self, what: str, low: int = 0, high: int = MAX_BYTES) -> int:
-        """A whole number; also one that is written as a float, as SimGrid writes large ones."""
+        """Read an integer, also in float notation, which SimGrid uses for large ones."""
         word = self._take(what)
         try:
             value = int(word) if len(word) < 20 else float(word)
@@ -88,68 +88,69 @@ class Line:
         if not low <= value <= high:
             raise self.error(f"{what} {word}; expected {low} to {high}")
         if value != int(value):
-            raise self.error(f"{what} {word} is no whole number")
+            raise self.error(f"{what} {word} is not an integer")
         return int(value)
 
     def quantity(self, what: str) -> float:
-        """A number that is not negative."""
+        """Read a number of 0 or more."""
         word = self._take(what)
         try:
             value = float(word)
         except ValueError:
             raise self.error(f"expected {what}, not {word!r}") from None
         if not 0 <= value < math.inf:
-            raise self.error(f"{what} {word}; expected a positive number")
+            raise self.error(f"{what} {word}; expected 0 or more")
         return value
 
     def peer(self, num_ranks: int, what: str, first: int = 0) -> int:
-        """A rank at the other side, where ranks count from `first`."""
+        """Read the rank of a peer; ranks are numbered from `first`."""
         value = self.whole(what, -(2**31), 2**31)
         if value == -555 or (value == -1 and "source" in what):
             raise self.error(
-                f"{value} means any source; weft matches messages beforehand and takes no wildcards"
+                f"{value} means any source; weft matches messages in advance and allows no "
+                "wildcards"
             )
         if not first <= value < first + num_ranks:
             raise self.error(f"{what} {value}; ranks are {first} to {first + num_ranks - 1}")
         return value
 
     def tag(self) -> int:
-        """A tag."""
+        """Read a tag."""
         value = self.whole("a tag", -(2**31), 2**31 - 1)
         if value < 0:
             raise self.error(
-                f"tag {value} is negative: any tag, perhaps; weft matches messages beforehand and "
-                "takes no wildcards"
+                f"tag {value} is negative, perhaps a wildcard; weft matches messages in advance "
+                "and allows no wildcards"
             )
         return value
 
     def element_bytes(self) -> int:
-        """Bytes of the datatype that stands next, or of the default where none does."""
+        """Read a datatype and return its bytes; at the end of the line, return the default."""
         if not self.left:
             return self.default_bytes
         number = self.whole("a datatype", -1, 1000)
         if number not in TYPE_BYTES:
-            raise self.error(f"datatype {number}; expected a number of SMPI's, 0 to 55")
+            raise self.error(f"datatype {number}; expected a datatype of SMPI, 0 to 55")
         return TYPE_BYTES[number]
 
     def bytes(self, count: int, element: int) -> int:
-        """Bytes of a count of elements."""
+        """Return the bytes of a count of elements."""
         if count * element > MAX_BYTES:
             raise self.error(f"{count} elements of {element} bytes are more than 2^56 bytes")
         return count * element
 
     def done(self) -> None:
-        """Refuse arguments that are left."""
+        """Refuse unread arguments."""
         if self.left:
             raise self.error(f"expected the end of the line, not {self.words[self.at]!r}")
 
 
 @dataclass
 class Call:
-    """A rank's part in a collective operation.
+    """A rank's call of a collective operation.
 
-    `send` and `recv` are bytes, of one block or of one for each rank; None where the rank does not
-    say. `flops` are computed afterwards: the reduction.
+    `send` and `recv` are bytes of one block, or of one block per rank; None if the trace does not
+    give them. `flops` is the calculation of a reduction, after the communication.
     """
 
     line: Line
@@ -187,7 +188,7 @@ def _allreduce(line: Line, num_ranks: int) -> Call:
 
 
 def _scan(line: Line, num_ranks: int) -> Call:
-    # The tracer writes it like a message: partner -1, tag 0, and only then the count.
+    # The tracer writes it like a message: partner -1, tag 0, then the count.
     if line.left > 2:
         line.whole("-1", -1, -1)
         line.whole("0", 0, 0)
@@ -204,7 +205,7 @@ def _two_counts(line: Line, num_ranks: int) -> Call:
 def _two_types(
     line: Line, name: str, send: int | list[int] | None, recv: int | list[int] | None, root: int
 ) -> Call:
-    """Datatypes of both sides, which end the line."""
+    """Read the datatypes of both sides at the end of the line; return the call."""
     sizes: list[int | list[int] | None] = []
     for counts in (send, recv):
         element = line.element_bytes()
@@ -223,7 +224,7 @@ def _counts(line: Line, num_ranks: int, what: str) -> list[int]:
 
 def _gatherv(line: Line, num_ranks: int) -> Call:
     send = line.whole("a count to send")
-    # Ranks that are not the root need not say what it receives.
+    # Ranks other than the root may omit the counts to receive.
     short = line.left < num_ranks and line.left <= 3
     recv = None if short else _counts(line, num_ranks, "counts to receive")
     return _two_types(line, "gatherv", send, recv, _root(line, num_ranks))
@@ -239,10 +240,10 @@ def _scatterv(line: Line, num_ranks: int) -> Call:
 def _allgatherv(line: Line, num_ranks: int) -> Call:
     send = line.whole("a count to send")
     recv = _counts(line, num_ranks, "counts to receive")
-    # Places in the buffer, one for each rank, may end the line; they do not matter here.
+    # Displacements in the buffer, one per rank, may end the line; they are ignored.
     if line.left > 2 and line.left >= num_ranks:
         line.words = line.words[:-num_ranks]
-    if line.left == 1:  # of both sides
+    if line.left == 1:  # one datatype for both sides
         line.words.append(line.words[-1])
     return _two_types(line, "allgatherv", send, recv, 0)
 
@@ -280,9 +281,9 @@ COLLECTIVES: dict[str, Callable[[Line, int], Call]] = {
     "reducescatter": _reducescatter,
     "alltoallv": _alltoallv,
 }
-#: Actions that change nothing here.
+#: Actions without an operation.
 SILENT = ("finalize", "comm_size", "comm_split", "comm_dup", "location")
-#: All others.
+#: All other actions except collectives.
 ALONE = ("init", "compute", "sleep", "send", "isend", "recv", "irecv", "sendrecv", "wait",
          "waitall", "test")  # fmt: skip
 ACTIONS = (*SILENT, *ALONE, *COLLECTIVES)
@@ -294,17 +295,17 @@ def lower(builder: WorkloadBuilder, calls: list[Call], algorithms: dict[str, str
     Parameters
     ----------
     builder
-        Whose programs grow.
+        Builder of the workload to extend.
     calls
-        What each rank says, by rank.
+        Calls by rank.
     algorithms
-        Algorithm of each collective that does not take its default.
+        Algorithms of collectives other than the default.
 
     Raises
     ------
     InputError
-        Naming two ranks and their lines, when they call different collectives or disagree about
-        root or sizes.
+        If two ranks call different collectives, or have different roots or sizes; the message names
+        the ranks and their lines.
     """
     first = calls[0]
     for call in calls:
@@ -328,27 +329,27 @@ def lower(builder: WorkloadBuilder, calls: list[Call], algorithms: dict[str, str
 
 
 def _sizes(calls: list[Call]) -> Any:
-    """Sizes as `collective_on` takes them."""
+    """Return the sizes for `collective_on`."""
     first = calls[0]
     root = calls[first.root]
     if first.name == "alltoallv":
         sent = np.array([call.send for call in calls], dtype=np.int64)
-        taken = np.array([call.recv for call in calls], dtype=np.int64).T
-        over = np.argwhere(sent > taken)
+        received = np.array([call.recv for call in calls], dtype=np.int64).T
+        over = np.argwhere(sent > received)
         if len(over):
             source, to = map(int, over[0])
-            raise _too_much(calls[source], sent[source, to], calls[to], taken[source, to])
+            raise _too_much(calls[source], sent[source, to], calls[to], received[source, to])
         return sent
     if first.name in ("gatherv", "allgatherv"):
         blocks = np.array([call.send for call in calls], dtype=np.int64)
-        for taker in calls if first.name == "allgatherv" else [root]:
-            if taker.recv is None:
-                raise taker.line.error("the root does not say how much it receives from each rank")
-            _check_taken(calls, blocks, taker, np.array(taker.recv))
+        for receiver in calls if first.name == "allgatherv" else [root]:
+            if receiver.recv is None:
+                raise receiver.line.error("the root has no counts to receive")
+            _check_received(calls, blocks, receiver, np.array(receiver.recv))
         return blocks
     if first.name == "scatterv":
         if root.send is None:
-            raise root.line.error("the root does not say how much it sends to each rank")
+            raise root.line.error("the root has no counts to send")
         blocks = np.array(root.send, dtype=np.int64)
         for call in calls:
             if blocks[call.line.rank] > call.recv:
@@ -361,21 +362,21 @@ def _sizes(calls: list[Call]) -> Any:
         return root.send
     for call in calls:
         if call.send != first.send:
-            raise _disagree(call, first, _says(call), _says(first))
+            raise _disagree(call, first, _shown_size(call), _shown_size(first))
     for call in [root] if KINDS[first.name].rooted else calls:
         if call.recv is not None and call.recv < first.send:  # type: ignore[operator]
             raise _too_much(first, first.send, call, call.recv)
     return first.send
 
 
-def _check_taken(calls: list[Call], blocks: Any, taker: Call, taken: Any) -> None:
-    over = np.flatnonzero(blocks > taken)
+def _check_received(calls: list[Call], blocks: Any, receiver: Call, received: Any) -> None:
+    over = np.flatnonzero(blocks > received)
     if len(over):
         rank = int(over[0])
-        raise _too_much(calls[rank], blocks[rank], taker, taken[rank])
+        raise _too_much(calls[rank], blocks[rank], receiver, received[rank])
 
 
-def _says(call: Call) -> str:
+def _shown_size(call: Call) -> str:
     if isinstance(call.send, list):
         return f"has blocks of {', '.join(map(str, call.send[:8]))} bytes"
     return f"has {call.send} bytes"
@@ -383,26 +384,26 @@ def _says(call: Call) -> str:
 
 def _disagree(call: Call, other: Call, ours: str, theirs: str) -> InputError:
     return call.line.error(
-        f"rank {call.line.rank} {ours}, and rank {other.line.rank} {theirs} in its collective of "
-        f"the same turn, at {other.line.file}:{other.line.number}"
+        f"rank {call.line.rank} {ours}, but rank {other.line.rank} {theirs} in the matching "
+        f"collective, at {other.line.file}:{other.line.number}"
     )
 
 
-def _too_much(sender: Call, size: Any, taker: Call, taken: Any) -> InputError:
-    return taker.line.error(
-        f"rank {taker.line.rank} takes {taken} bytes of rank {sender.line.rank}, which sends "
-        f"{size}, at {sender.line.file}:{sender.line.number}"
+def _too_much(sender: Call, size: Any, receiver: Call, received: Any) -> InputError:
+    return receiver.line.error(
+        f"rank {receiver.line.rank} receives {received} bytes from rank {sender.line.rank}, which "
+        f"sends {size}, at {sender.line.file}:{sender.line.number}"
     )
 
 
 _LINE = re.compile(r"\s*p?(\d{1,10})[ \t]+([A-Za-z_]+)(?:[ \t\r\n]|$)", re.ASCII)
 _LAST = 2**31 - 2
-#: Longest computation, 30 million years: sums of many stay numbers.
+#: Longest computation, 30 million years; sums of many remain finite.
 MAX_NS = 1e24
 
 
 def _significant(text: str) -> str:
-    """The first line that is neither blank nor a comment."""
+    """Return the first line that is neither blank nor a comment."""
     lines = (line.strip() for line in text.split("\n"))
     return next((line for line in lines if line and not line.startswith("#")), "")
 
@@ -413,7 +414,7 @@ def _is_trace(text: str) -> bool:
 
 
 def _find(name: str, path: Path) -> Path:
-    """A file of a list: beside the list, or else where weft runs, as for SimGrid."""
+    """Return the path of a listed file: beside the list, else in the working directory."""
     beside = (path if path.is_dir() else path.parent) / name
     return beside if _exists(beside) else Path(name)
 
@@ -421,7 +422,7 @@ def _find(name: str, path: Path) -> Path:
 def _exists(path: Path) -> bool:
     try:
         return path.exists()
-    except (OSError, ValueError):  # what is no name of a file, such as one too long
+    except (OSError, ValueError):  # not a valid file name, such as one too long
         return False
 
 
@@ -445,42 +446,42 @@ def read(
     tags: bool | None = None,
     algorithms: tuple[str, ...] = (),
 ) -> Workload:
-    """Time-independent traces of SimGrid's SMPI: one file for all ranks, a list of files, a folder.
+    """Read time-independent traces of SimGrid's SMPI: one file, a list of files, or a folder.
 
-    All actions are of all ranks, as in SimGrid: traces do not say which ranks a communicator has.
-    Collectives become messages by the algorithms that MPICH chooses.
+    All collectives are of all ranks, as in SimGrid: traces do not give the ranks of communicators.
+    Collectives become messages by the algorithms that MPICH selects.
 
     Parameters
     ----------
     text
-        The trace, or the names of the files of the ranks, one a line.
+        The trace, or the names of the ranks' files, one per line.
     file
-        Where it stands: for messages, and to find the files of a list.
+        Path of the trace or list, for messages and to locate the listed files.
     flops_per_s
-        Speed of a rank, which turns the flops of computations and reductions into time.
+        Speed of a rank, for the time of computations and reductions.
     tags
-        Whether sends and receives state their tag, as since SimGrid 3.20; the number of their
-        arguments tells when left out.
+        Whether sends and receives have tags, as since SimGrid 3.20; where left out, by their number
+        of arguments.
     algorithms
-        Of collectives, by the names that they are listed under, such as ``allreduce-ring``.
+        Algorithms of collectives by registered name, such as ``allreduce-ring``.
 
     Raises
     ------
     InputError
-        With file and line: on what is no action, arguments that are missing or out of range,
-        waits for what was not begun, ranks that are missing, in two files, or disagree about a
-        collective, receives from any source or of any tag, and messages without their other side.
+        If an action is unknown, an argument is missing or out of range, a wait has no message, a
+        rank is missing or in two files, the calls of a collective disagree, a receive has a
+        wildcard source or tag, or a message has no matching send or receive; with file and line.
     """
     if not 0 < flops_per_s < math.inf:
         raise InputError(f"flops_per_s is {flops_per_s}; expected a positive number")
-    chosen: dict[str, str] = {}
+    by_collective: dict[str, str] = {}
     for name in algorithms:
         facts = collective[name].facts
-        chosen[facts["collective"]] = facts["algorithm"]
+        by_collective[facts["collective"]] = facts["algorithm"]
     programs = _programs(text, file)
     if tags is None:
         tags = _states_tags(programs)
-    return _Replay(file, programs, flops_per_s, tags, chosen).run()
+    return _Replay(file, programs, flops_per_s, tags, by_collective).run()
 
 
 # -- files and lines -------------------------------------------------------------------------------
@@ -488,58 +489,59 @@ def read(
 
 @dataclass
 class _Program:
-    """The lines of one rank, all of one file."""
+    """The lines of one rank, all in one file."""
 
     file: str
     lines: list[tuple[int, str]] = field(default_factory=list)
     actions: set[str] = field(default_factory=set)
 
     def line(self, at: int, rank: int) -> Line:
-        """The line at a place, taken apart."""
+        """Return the parsed line at an index."""
         number, text = self.lines[at]
         words = text.split()
         return Line(self.file, number, rank, words[1].lower(), words[2:])
 
 
 def _programs(text: str, file: str) -> list[_Program]:
-    """Lines of all ranks, in the order of the ranks."""
-    found: dict[int, _Program] = {}
+    """Return the programs of all ranks, by rank."""
+    programs: dict[int, _Program] = {}
     if _is_trace(text):
-        _split(text, file, found)
+        _split(text, file, programs)
     else:
         seen: dict[Path, int] = {}
         for number, name in enumerate(text.split("\n"), 1):
-            given = name.strip()
-            if not given or given.startswith("#"):
+            entry = name.strip()
+            if not entry or entry.startswith("#"):
                 continue
-            path = _find(given, Path(file))
+            path = _find(entry, Path(file))
             if path in seen:
                 raise InputError(
-                    f"{given} is there already, in line {seen[path]}", file=file, line=number
+                    f"{entry} is already listed, in line {seen[path]}", file=file, line=number
                 )
             seen[path] = number
             if not _exists(path):
                 raise InputError(
-                    f"expected a rank and an action, or the name of a file, not {given[:60]!r}",
+                    f"expected a rank and an action, or the name of a file, not {entry[:60]!r}",
                     file=file,
                     line=number,
                 )
-            _split(read_text(path), str(path), found)
-    if not found:
+            _split(read_text(path), str(path), programs)
+    if not programs:
         raise InputError("has neither actions nor names of files", file=file)
-    count = max(found) + 1
-    if len(found) < count:
-        missing = next(rank for rank in range(count) if rank not in found)
+    count = max(programs) + 1
+    if len(programs) < count:
+        missing = next(rank for rank in range(count) if rank not in programs)
         raise InputError(
-            f"rank {missing} has no line; ranks go up to {count - 1}, in {found[count - 1].file}",
+            f"rank {missing} has no line; the last rank is {count - 1}, in "
+            f"{programs[count - 1].file}",
             file=file,
         )
-    return [found[rank] for rank in range(count)]
+    return [programs[rank] for rank in range(count)]
 
 
-def _split(text: str, file: str, found: dict[int, _Program]) -> None:
+def _split(text: str, file: str, programs: dict[int, _Program]) -> None:
     """Add the lines of a file to the programs of their ranks."""
-    here: dict[str, _Program] = {}
+    in_file: dict[str, _Program] = {}
     for number, line in enumerate(text.split("\n"), 1):
         first = line.split(None, 2)
         if not first or first[0].startswith("#"):
@@ -552,28 +554,28 @@ def _split(text: str, file: str, found: dict[int, _Program]) -> None:
         action = match[2].lower()
         if action not in ACTIONS:
             raise InputError(
-                f"there is no action {shown(match[2])}; SMPI replays {', '.join(ACTIONS)}",
+                f"unknown action {shown(match[2])}; SMPI replays {', '.join(ACTIONS)}",
                 file=file,
                 line=number,
             )
-        program = here.get(match[1])
+        program = in_file.get(match[1])
         if program is None:
-            program = here[match[1]] = _Program(file)
+            program = in_file[match[1]] = _Program(file)
         program.lines.append((number, line))
         program.actions.add(action)
-    for name, program in here.items():
+    for name, program in in_file.items():
         rank = int(name)
-        if rank in found:
+        if rank in programs:
             raise InputError(
-                f"rank {rank} has lines in {found[rank].file} already",
+                f"rank {rank} has lines in {programs[rank].file} already",
                 file=file,
                 line=program.lines[0][0],
             )
-        found[rank] = program
+        programs[rank] = program
 
 
 def _lines_of(programs: list[_Program], actions: tuple[str, ...]) -> Iterator[Line]:
-    """Lines of some actions, of all ranks."""
+    """Yield the lines of all ranks with one of the actions."""
     for rank, program in enumerate(programs):
         if program.actions.isdisjoint(actions):
             continue
@@ -584,7 +586,7 @@ def _lines_of(programs: list[_Program], actions: tuple[str, ...]) -> Iterator[Li
 
 
 def _states_tags(programs: list[_Program]) -> bool:
-    """Whether messages state tags: they have 3 or 4 arguments with one and 2 or 3 without."""
+    """Return whether messages have tags: 3 or 4 arguments with tag, 2 or 3 without."""
     for line in _lines_of(programs, ("send", "isend", "recv", "irecv")):
         if line.left != 3:
             return line.left > 3
@@ -592,9 +594,9 @@ def _states_tags(programs: list[_Program]) -> bool:
 
 
 def _counts_from_one(programs: list[_Program]) -> bool:
-    """Whether partners in sendrecv are numbers of processes, from 1, as SimGrid's tracer writes.
+    """Return whether partners in sendrecv are process numbers from 1, as SimGrid's tracer writes.
 
-    Somebody is partner 0 where they are ranks; where they are not, somebody may be the last.
+    They are if the number of ranks occurs as a partner and 0 does not.
     """
     partners = {
         word
@@ -608,7 +610,7 @@ def _counts_from_one(programs: list[_Program]) -> bool:
 
 
 class _Replay:
-    """Advances the programs of all ranks from one collective to the next."""
+    """Replay of the programs of all ranks, from one collective to the next."""
 
     def __init__(
         self,
@@ -630,32 +632,32 @@ class _Replay:
         self._at = [0] * self._num_ranks
         #: Bytes of an element by rank; 0 before init.
         self._element = [0] * self._num_ranks
-        #: By rank: handles of what was begun and not waited for, by source, destination and tag,
-        #: and how many of each were waited for.
+        #: By rank: handles of open messages by source, destination and tag, and the keys of
+        #: messages that were waited for.
         self._open: list[dict[tuple[int, int, int], deque[int]]]
         self._open = [{} for _ in programs]
         self._waited: list[set[tuple[int, int, int]]] = [set() for _ in programs]
-        #: First operations of lines, and the lines.
+        #: First operation of each line, and the lines.
         self._starts: list[int] = []
         self._lines: list[tuple[str, int]] = []
         self._unknown_size = False
-        self._said: dict[str, int] = {}
+        self._note_counts: dict[str, int] = {}
 
     def run(self) -> Workload:
         while True:
             calls = [self._advance(rank) for rank in range(self._num_ranks)]
-            there = [call for call in calls if call is not None]
-            if not there:
+            present = [call for call in calls if call is not None]
+            if not present:
                 break
-            if len(there) < len(calls):
+            if len(present) < len(calls):
                 rank = calls.index(None)
-                raise there[0].line.error(
-                    f"rank {there[0].line.rank} calls it, and rank {rank} ends without: "
+                raise present[0].line.error(
+                    f"rank {present[0].line.rank} calls it, but rank {rank} ends before it: "
                     f"{self._programs[rank].file}"
                 )
-            self._mark(there[0].line)
-            lower(self._builder, there, self._algorithms)
-            for call in there:
+            self._mark(present[0].line)
+            lower(self._builder, present, self._algorithms)
+            for call in present:
                 self._compute(call.line, call.flops)
         for rank in range(self._num_ranks):
             self._wait_all(rank)
@@ -668,25 +670,29 @@ class _Replay:
         notes = self._builder.notes
         texts = {
             "flops": f"ranks compute {self._flops_per_s:g} flop/s; {{}} computations",
-            "init": "{} ranks have no init; counts without a datatype are taken as bytes",
+            "init": "{} ranks have no init; counts without a datatype are bytes",
             "test": "test does not wait; {} of them",
-            "late": "{} waits name what was waited for already, and do nothing",
-            "comm": "{} communicators are made, but traces do not say of whom: all collectives "
-            "are of all ranks",
+            "late": "{} waits are for messages that were already waited for; they are ignored",
+            "comm": "{} communicators are created, but traces do not give their ranks: all "
+            "collectives are of all ranks",
         }
-        notes += [text.format(self._said[key]) for key, text in texts.items() if key in self._said]
+        notes += [
+            text.format(self._note_counts[key])
+            for key, text in texts.items()
+            if key in self._note_counts
+        ]
         if not self._tags:
-            notes.append("messages state no tags; all have tag 0")
+            notes.append("messages have no tags in the trace; all get tag 0")
         if self._from_one:
-            notes.append("partners in sendrecv count from 1, as SimGrid's tracer writes them")
+            notes.append("partners in sendrecv are numbered from 1, as by SimGrid's tracer")
 
-    def _say(self, key: str) -> None:
-        self._said[key] = self._said.get(key, 0) + 1
+    def _count_note(self, key: str) -> None:
+        self._note_counts[key] = self._note_counts.get(key, 0) + 1
 
     # -- one rank ----------------------------------------------------------------------------------
 
     def _advance(self, rank: int) -> Call | None:
-        """Go on to the rank's next collective; None at its end."""
+        """Advance to the rank's next collective; return None at its end."""
         program = self._programs[rank]
         while self._at[rank] < len(program.lines):
             line = program.line(self._at[rank], rank)
@@ -694,15 +700,15 @@ class _Replay:
             action = line.action
             if action in SILENT:
                 if action in ("comm_split", "comm_dup"):
-                    self._say("comm")
+                    self._count_note("comm")
                 continue
             if action == "init":
-                # SMPI looks only whether there is an argument: then elements are doubles.
+                # SMPI checks only whether there is an argument: then elements are doubles.
                 self._element[rank] = 8 if line.words else 1
                 continue
             if not self._element[rank]:
                 self._element[rank] = 1
-                self._say("init")
+                self._count_note("init")
             line.default_bytes = self._element[rank]
             if action in COLLECTIVES:
                 call = COLLECTIVES[action](line, self._num_ranks)
@@ -731,19 +737,19 @@ class _Replay:
 
     def _compute(self, line: Line, flops: float) -> None:
         if flops:
-            self._say("flops")
+            self._count_note("flops")
             self._spend(line, flops * self._ns_per_flop)
 
     def _spend(self, line: Line, duration_ns: float) -> None:
         if duration_ns > MAX_NS:
-            raise line.error(f"takes {duration_ns:g} ns; expected at most {MAX_NS:g}")
+            raise line.error(f"the duration is {duration_ns:g} ns; expected at most {MAX_NS:g}")
         self._builder.calc(line.rank, duration_ns)
 
     def _message(self, rank: int, line: Line) -> None:
         sends = "send" in line.action
         peer = line.peer(self._num_ranks, "a destination" if sends else "a source")
         tag = line.tag() if self._tags else 0
-        # Below 1, a receive takes whatever size comes.
+        # A receive with a count below 1 accepts any size.
         count = line.whole("a count", 0 if sends else -1)
         size = line.bytes(max(count, 0), line.element_bytes())
         line.done()
@@ -769,30 +775,34 @@ class _Replay:
         self._builder.sendrecv(rank, to, send_bytes, source, recv_bytes)
 
     def _wait(self, rank: int, line: Line) -> None:
-        begun = self._open[rank]
+        open_messages = self._open[rank]
         if not self._tags:
-            # A wait is for what was begun last.
-            if line.action == "wait" and not begun:
+            # A wait without a tag is for the last message begun.
+            if line.action == "wait" and not open_messages:
                 raise line.error("there is nothing to wait for")
-            key = max(begun, key=lambda key: begun[key][-1]) if begun else (0, 0, 0)
+            key = (
+                max(open_messages, key=lambda key: open_messages[key][-1])
+                if open_messages
+                else (0, 0, 0)
+            )
         else:
             source = line.peer(self._num_ranks, "a source")
             key = (source, line.peer(self._num_ranks, "a destination"), line.tag())
             line.done()
         if line.action == "test":
-            self._say("test")
+            self._count_note("test")
             return
-        if key not in begun:
+        if key not in open_messages:
             if key in self._waited[rank]:
-                self._say("late")
+                self._count_note("late")
                 return
             raise line.error(
                 f"rank {rank} began no message from {key[0]} to {key[1]} with tag {key[2]}"
             )
-        handles = begun[key]
+        handles = open_messages[key]
         handle = handles.popleft() if self._tags else handles.pop()
         if not handles:
-            del begun[key]
+            del open_messages[key]
         self._waited[rank].add(key)
         self._builder.wait(rank, handle)
 
@@ -803,7 +813,7 @@ class _Replay:
             self._open[rank].clear()
             self._builder.wait(rank, handles)
 
-    # -- where operations come from ----------------------------------------------------------------
+    # -- lines of operations -----------------------------------------------------------------------
 
     def _mark(self, line: Line) -> None:
         self._starts.append(self._builder.num_ops)
@@ -816,7 +826,7 @@ class _Replay:
 
 
 def _with_sizes(workload: Workload) -> Workload:
-    """Receives of unknown size, as large as what comes."""
+    """Set the sizes of receives of unknown size to those of the matching sends."""
     size = workload.size_bytes.copy()
     open_ = (workload.kind == Kind.RECV) & (size == MAX_BYTES)
     size[open_] = size[workload.match[np.flatnonzero(open_)]]

@@ -18,22 +18,22 @@ _START = re.compile(
 
 
 def parameters_of(texts: tuple[str, ...]) -> dict[str, str]:
-    """Values by name from texts such as ``n=64KiB``.
+    """Return values by name from texts such as ``n=64KiB``.
 
     Raises
     ------
     InputError
-        When a text is not of this form, or names a parameter again.
+        If a text does not have this form, or a parameter is set twice.
     """
-    found: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not (equals and name.strip() and value.strip()):
-            raise InputError(f"{text!r} sets no parameter; expected name=value, such as n=64KiB")
-        if name.strip() in found:
+            raise InputError(f"{text!r} is not a parameter; expected name=value, such as n=64KiB")
+        if name.strip() in parameters:
             raise InputError(f"parameter {name.strip()} is set twice")
-        found[name.strip()] = value.strip()
-    return found
+        parameters[name.strip()] = value.strip()
+    return parameters
 
 
 @workload_reader(
@@ -48,27 +48,27 @@ def read(
     parameters: tuple[str, ...] = (),
     max_operations: int = MAX_OPERATIONS,
 ) -> Workload:
-    """The MPI trace language: one program for all ranks, symbolic or dense.
+    """Read the MPI trace language: one program for all ranks, symbolic or dense.
 
     Parameters
     ----------
     text, file
-        The contents of a file and its name.
+        Contents and name of a file.
     ranks
-        How many ranks run the program; needed when it has no RANKS line.
+        Number of ranks; required if the program has no RANKS line.
     seed
         Seed of the computing times, instead of the program's.
     parameters
-        Values for the program's parameters, such as ``n=64KiB``.
+        Values of the program's parameters, such as ``n=64KiB``.
     max_operations
-        Most operations that the program may unfold to.
+        Largest number of operations of the program.
 
     Raises
     ------
     InputError
-        With line and column, when the program is not right.
+        If the program has an error; with line and column.
     NotApplicable
-        When the program is for another number of ranks.
+        If the program is for another number of ranks.
     """
     return trace_workload(
         text,
@@ -82,18 +82,18 @@ def read(
 
 @workload_writer("trace", suffixes=(".trace",))
 def write(workload: Workload, *, fold: bool = False) -> str:
-    """The MPI trace language: each rank's operations in numbers, or folded.
+    """Write the MPI trace language, dense or folded.
 
     Parameters
     ----------
     workload
-        What to write.
+        Workload to write.
     fold
-        Write what ranks share once, and repetitions as loops.
+        Write common statements of ranks once, and repetitions as loops.
 
     Raises
     ------
     NotApplicable
-        On a release time of something other than a put, or a name that cannot be quoted.
+        If an operation other than a put has a release time, or a name cannot be quoted.
     """
     return folded_text(workload) if fold else dense_text(workload)

@@ -1,7 +1,7 @@
 """The MPI trace language: one readable file for the programs of all ranks.
 
-`docs/trace-language.md` describes it. A text goes through `parse` (to `nodes.Program`) and `lower`
-(to a `Workload`); `trace_workload` does both. `format_program` writes a program in its canonical
+`docs/trace-language.md` describes it. `parse` turns text into a `nodes.Program`, `lower` turns that
+into a `Workload`; `trace_workload` does both. `format_program` writes a program in its canonical
 form, `dense_text` and `folded_text` write any workload as a program.
 """
 

@@ -1,4 +1,4 @@
-"""Checks a program before it runs: every name must be known, also in parts that no rank reaches."""
+"""Name checks before a program runs, including statements that no rank reaches."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ _WORDS = {
 
 
 def check_names(program: nodes.Program) -> None:
-    """Refuse a program that uses what it does not define.
+    """Refuse a program that uses undefined names.
 
     Raises
     ------
     TraceError
-        On an unknown variable, scope, axis, function or request, a name that means two things, or
-        a declaration inside a block.
+        If a variable, scope, axis, function or request is unknown, a name has two meanings, or a
+        declaration is inside a block.
     """
     _Analysis(program).run()
 
 
 def check_constant(node: nodes.Expression) -> None:
-    """Refuse an expression that holds a name.
+    """Refuse an expression that contains a name.
 
     Raises
     ------
     TraceError
-        On a name of any kind, or an unknown function.
+        If the expression contains a name of any kind, or an unknown function.
     """
     _Analysis(nodes.Program(())).constant(node)
 
 
 def all_statements(statements: Sequence[nodes.Statement]) -> Iterator[nodes.Statement]:
-    """Every statement, those in blocks too."""
+    """Yield every statement, including those in blocks."""
     for statement in statements:
         yield statement
         if isinstance(statement, nodes.If):
@@ -78,7 +78,7 @@ class _Analysis:
             if isinstance(statement, _TOP_ONLY):
                 if not top:
                     what = _WORDS[type(statement)]
-                    raise TraceError(f"{what} cannot stand inside a block", statement.at)
+                    raise TraceError(f"{what} is not allowed inside a block", statement.at)
                 self._declaration(statement)
             elif isinstance(statement, nodes.EnterScope):
                 self._known_scope(statement.name, statement.at)
@@ -109,18 +109,18 @@ class _Analysis:
                 self._axes[name] = self._definition(definition)
 
     def constant(self, node: nodes.Expression) -> None:
-        """Allow numbers and parameters only: the number of ranks may not be known yet."""
+        """Allow only numbers and parameters: the number of ranks may still be unknown."""
         match node:
             case nodes.Name(name=name) if name not in self._params:
                 raise TraceError(
-                    f"{name!r} is no parameter; here stand numbers and what PARAM defines"
+                    f"{name!r} is not a parameter; expected numbers and names defined by PARAM"
                     f"{did_you_mean(name, self._params)}",
                     node.at,
                 )
             case nodes.Call(function=function, arguments=arguments):
                 self._known_function(function, node.at)
                 if function not in FUNCTIONS:
-                    raise TraceError(f"{function}(…) cannot stand here", node.at)
+                    raise TraceError(f"{function}(…) is not allowed here", node.at)
                 for argument in arguments:
                     self.constant(argument)
             case nodes.Unary(operand=operand):
@@ -130,7 +130,7 @@ class _Analysis:
                 self.constant(right)
 
     def _new(self, name: str, at: Place) -> None:
-        """Refuse a name that already means something."""
+        """Refuse a name that already has a meaning."""
         if name in self._variables or name in self._params or name in self._counters:
             raise TraceError(f"{name} is already a variable", at)
         if name in self._axes:
@@ -178,9 +178,9 @@ class _Analysis:
             case nodes.Let(name=name, value=value):
                 self._expression(value, scope)
                 if name in self._params:
-                    raise TraceError(f"{name} is a parameter and keeps its value", statement.at)
+                    raise TraceError(f"{name} is a parameter; LET cannot change it", statement.at)
                 if name in self._counters:
-                    raise TraceError(f"{name} counts the loop around this", statement.at)
+                    raise TraceError(f"{name} is the counter of an enclosing loop", statement.at)
                 if name not in self._variables:
                     self._new(name, statement.at)
                     self._variables.add(name)
@@ -203,7 +203,7 @@ class _Analysis:
                     if name not in self._requests:
                         close = did_you_mean(name, self._requests)
                         raise TraceError(
-                            f"no ISEND, IRECV or PUT names its request {name!r}{close}",
+                            f"no ISEND, IRECV or PUT has the request name {name!r}{close}",
                             statement.at,
                         )
             case nodes.Collective(scope=named, size=size, root=root):
@@ -249,7 +249,7 @@ class _Analysis:
                 axes = self._axes[scope]
                 if len(values) != len(axes):
                     raise TraceError(
-                        f"at(…) has {len(values)} coordinates, and {scope} has "
+                        f"at(…) has {len(values)} coordinates, but {scope} has "
                         f"{len(axes)} axes{': ' * bool(axes)}{', '.join(axes)}",
                         peer.at,
                     )
@@ -289,12 +289,12 @@ class _Analysis:
             return
         if name == PEER:
             if not peer:
-                raise TraceError("peer stands only in the size of an ALLTOALLV", at)
+                raise TraceError("peer is allowed only in the size of an ALLTOALLV", at)
             return
         owners = [owner for owner, axes in self._axes.items() if name in axes]
         if owners:
             raise TraceError(
-                f"{name} is an axis of {', '.join(owners)}, and the scope here is {scope}; write "
+                f"{name} is an axis of {', '.join(owners)}, but the scope here is {scope}; write "
                 f"{name}({owners[0]})",
                 at,
             )
@@ -304,13 +304,13 @@ class _Analysis:
         raise TraceError(f"unknown name {name!r}{did_you_mean(name, known)}", at)
 
     def _scope_call(self, node: nodes.Call, scope: str) -> bool:
-        """Check ``rank(grid)``, ``x(grid)``, ``dim(x)`` and ``dim(grid, x)``; false for others."""
+        """Check ``rank(grid)``, ``x(grid)``, ``dim(x)`` or ``dim(grid, x)``; False for others."""
         function, arguments = node.function, node.arguments
         is_axis = any(function in axes for axes in self._axes.values())
         if function == "dim":
             names = [arg.name for arg in arguments if isinstance(arg, nodes.Name)]
             if len(names) != len(arguments) or len(names) not in (1, 2):
-                raise TraceError("dim takes an axis, or a scope and an axis of it", node.at)
+                raise TraceError("dim takes an axis, or a scope and one of its axes", node.at)
             owner = scope if len(names) == 1 else names[0]
             self._known_scope(owner, node.at)
             self._known_axis(names[-1], owner, node.at)
@@ -334,15 +334,15 @@ class _Analysis:
         if name not in self._axes:
             close = did_you_mean(name, self._axes)
             raise TraceError(
-                f"unknown scope {name!r}{close}; there are {', '.join(self._axes)}", at
+                f"unknown scope {name!r}{close}; known scopes: {', '.join(self._axes)}", at
             )
 
     def _known_axis(self, axis: str, scope: str, at: Place) -> None:
         axes = self._axes[scope]
         if not axes:
             raise TraceError(
-                f"{scope} has no axis {axis}, as it is no grid; define one as in "
-                f"SCOPE grid = CART {scope} (x: 4, y: 4), and use it or add ON grid",
+                f"{scope} has no axis {axis} because it is not a grid; define one as in "
+                f"SCOPE grid = CART {scope} (x: 4, y: 4), and enter it or add ON grid",
                 at,
             )
         if axis not in axes:

@@ -15,9 +15,9 @@ from weft.workload.trace.quantities import BYTES
 from weft.workload.trace.scopes import Ints
 from weft.workload.trace.values import Context, Value, whole
 
-#: Algorithms in which each rank sends to each other.
+#: Algorithms in which each rank sends to every other.
 _QUADRATIC = ("ring", "pairwise")
-#: Largest matrix of sizes of one ALLTOALLV.
+#: Largest number of pairs in the size matrix of one ALLTOALLV.
 _MAX_PAIRS = 2**26
 
 
@@ -29,19 +29,19 @@ def run_collective(
     Parameters
     ----------
     builder
-        Whose programs grow.
+        Builder of the workload to extend.
     statement
         The collective.
     context
-        The ranks that reach it, and the scope in which it is.
+        The ranks that reach the collective, and its scope.
     max_operations
-        Most operations that the builder may hold.
+        Largest number of operations in the builder.
 
     Raises
     ------
     TraceError
-        When not all ranks of a communicator take part, they do not agree on the size or the root,
-        or there would be too many operations.
+        If only some ranks of a communicator take part, they have different sizes or roots, or there
+        are too many operations.
     """
     name = statement.name.lower().replace("_", "-")
     kind = COLLECTIVES[name]
@@ -49,24 +49,24 @@ def run_collective(
     sizes = np.diff(scope.offset)
     count = np.bincount(scope.group[context.ranks], minlength=scope.num_groups)
     _refuse_missing(statement, context, count, sizes)
-    touched = np.flatnonzero(count)
+    active = np.flatnonzero(count)
     root = _of_ranks(statement.root, context, "the root")
     by_pair = kind.sizes is Sizes.PAIR and kind.uneven
-    block: Ints | None = None
+    amounts: Ints | None = None
     if not by_pair:
-        block = _of_ranks(statement.size, context, "the amount of data", BYTES)
-        if np.any(block[context.ranks] < 0):
-            bad = int(context.ranks[np.argmax(block[context.ranks] < 0)])
+        amounts = _of_ranks(statement.size, context, "the amount of data", BYTES)
+        if np.any(amounts[context.ranks] < 0):
+            bad = int(context.ranks[np.argmax(amounts[context.ranks] < 0)])
             raise TraceError(
-                f"the amount of data is {block[bad]} on rank {bad}; expected 0 or more",
+                f"the amount of data is {amounts[bad]} on rank {bad}; expected 0 or more",
                 statement.at if statement.size is None else statement.size.at,
             )
-    for n in np.unique(sizes[touched]):
-        groups = touched[sizes[touched] == n]
+    for n in np.unique(sizes[active]):
+        groups = active[sizes[active] == n]
         members = np.stack([scope.members(int(group)) for group in groups])
         roots = _agreed(root[members], members, "the root", statement)
-        if block is None:
-            for row, one in zip(members, roots, strict=True):
+        if amounts is None:
+            for row, root_rank in zip(members, roots, strict=True):
                 matrix = _pairs(statement, context, row)
                 _run(
                     builder,
@@ -74,19 +74,19 @@ def run_collective(
                     name,
                     row[None, :],
                     matrix,
-                    int(one),
+                    int(root_rank),
                     scope.comm,
                     max_operations,
                 )
             continue
-        values = block[members]
+        values = amounts[members]
         if not (kind.uneven and np.any(values != values[:, :1])):
             values = _agreed(values, members, "the size", statement)[:, None]
         keys, inverse = np.unique(np.hstack([values, roots[:, None]]), axis=0, return_inverse=True)
         for number, key in enumerate(keys):
             size: Any = int(key[0]) if len(key) == 2 else key[:-1]
-            chosen = members[inverse.reshape(-1) == number]
-            _run(builder, statement, name, chosen, size, int(key[-1]), scope.comm, max_operations)
+            selected = members[inverse.reshape(-1) == number]
+            _run(builder, statement, name, selected, size, int(key[-1]), scope.comm, max_operations)
 
 
 def _refuse_missing(
@@ -99,14 +99,14 @@ def _refuse_missing(
     missing = members[~np.isin(members, context.ranks)]
     here = members[np.isin(members, context.ranks)]
     raise TraceError(
-        f"{statement.name} over {context.scope.name} is reached by rank {here[0]} and not by rank "
-        f"{missing[0]}, who belongs to it",
+        f"{statement.name} over {context.scope.name} is reached by rank {here[0]} but not by rank "
+        f"{missing[0]} of the same communicator",
         statement.at,
     )
 
 
 def _of_ranks(node: nodes.Expression | None, context: Context, what: str, unit: str = "") -> Ints:
-    """A whole number for each rank of the world; 0 where nothing is asked."""
+    """Return an integer for each rank of the world; 0 outside `context` and without a node."""
     values = np.zeros(len(context.scope.group), dtype=np.int64)
     if node is not None:
         values[context.ranks] = whole(node, context, what, unit)
@@ -114,10 +114,10 @@ def _of_ranks(node: nodes.Expression | None, context: Context, what: str, unit: 
 
 
 def _agreed(values: Ints, members: Ints, what: str, statement: nodes.Collective) -> Ints:
-    """The value of each communicator, on which its ranks must agree."""
+    """Return the value of each communicator, which must be the same on all its ranks."""
     differ = values != values[:, :1]
     if differ.any():
-        row, column = (int(found[0]) for found in np.nonzero(differ))
+        row, column = (int(indices[0]) for indices in np.nonzero(differ))
         raise TraceError(
             f"{what} of {statement.name} is {values[row, 0]} on rank {members[row, 0]} and "
             f"{values[row, column]} on rank {members[row, column]}",
@@ -127,7 +127,7 @@ def _agreed(values: Ints, members: Ints, what: str, statement: nodes.Collective)
 
 
 def _pairs(statement: nodes.Collective, context: Context, members: Ints) -> Ints:
-    """Bytes from each rank of a communicator to each other, int64 [n, n]."""
+    """Return the bytes from each rank of a communicator to each other, int64 [n, n]."""
     n = len(members)
     if n * n > _MAX_PAIRS:
         raise TraceError(f"{statement.name} of {n:,} ranks has too many pairs", statement.at)
@@ -160,11 +160,11 @@ def _run(
     max_operations: int,
 ) -> None:
     n = members.shape[1]
-    chosen = statement.algorithm.lower() or default_algorithm(name, size, n)
-    many = chosen in _QUADRATIC or (name.startswith("alltoall") and chosen != "bruck")
-    if many and builder.num_ops + 2 * members.size * (n - 1) > max_operations:
+    algorithm = statement.algorithm.lower() or default_algorithm(name, size, n)
+    quadratic = algorithm in _QUADRATIC or (name.startswith("alltoall") and algorithm != "bruck")
+    if quadratic and builder.num_ops + 2 * members.size * (n - 1) > max_operations:
         raise TraceError(
-            f"{statement.name} of {n:,} ranks unfolds to more than {max_operations:,} operations",
+            f"{statement.name} of {n:,} ranks expands to more than {max_operations:,} operations",
             statement.at,
         )
-    collective_on(builder, name, members, size, algorithm=chosen, root=root, comm=comm)
+    collective_on(builder, name, members, size, algorithm=algorithm, root=root, comm=comm)

@@ -1,4 +1,4 @@
-"""Works out the scopes that a program defines."""
+"""Evaluation of the scopes that a program defines."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from weft.workload.trace.errors import TraceError
 from weft.workload.trace.scopes import Ints, Scope, balanced, grouped
 from weft.workload.trace.values import Context, condition, same_everywhere, whole
 
-#: Most ranks that one list names.
+#: Largest number of ranks in one list.
 MAX_LISTED = 10_000_000
 
 
 def define(statement: nodes.DefineScope, parent: Scope, context: Context, comm: int) -> Scope:
-    """The scope of a definition.
+    """Return the scope of a definition.
 
     Parameters
     ----------
     statement
         The definition.
     parent
-        The scope that it is made of.
+        The scope that it is derived from.
     context
         Names and values for all ranks of the parent.
     comm
-        Its number.
+        Number of the new scope's communicator.
 
     Raises
     ------
     TraceError
-        When it does not fit the ranks of the parent.
+        If the definition does not fit the ranks of the parent.
     """
     name, definition = statement.name, statement.definition
     num_ranks = len(parent.group)
@@ -63,11 +63,11 @@ def define(statement: nodes.DefineScope, parent: Scope, context: Context, comm: 
 
 
 def _split(parent: Scope, ranks: Ints, colors: Ints, keys: Ints) -> list[Ints]:
-    """Communicators by parent, then by colour; their ranks by key, then by number in the parent."""
-    chosen = np.flatnonzero(colors >= 0)
+    """Return communicators by parent, then colour; their ranks by key, then rank in the parent."""
+    members = np.flatnonzero(colors >= 0)
     group = parent.group[ranks]
-    # The ranks come in the parent's order, which equal keys keep.
-    order = chosen[np.lexsort((keys[chosen], colors[chosen], group[chosen]))]
+    # The ranks are in the parent's order, and the sort is stable.
+    order = members[np.lexsort((keys[members], colors[members], group[members]))]
     if not len(order):
         return []
     cuts = (np.diff(group[order]) != 0) | (np.diff(colors[order]) != 0)
@@ -75,7 +75,7 @@ def _split(parent: Scope, ranks: Ints, colors: Ints, keys: Ints) -> list[Ints]:
 
 
 def _lists(ranges: Sequence[nodes.Range], parent: Scope, context: Context) -> list[Ints]:
-    """The listed ranks of each communicator of the parent."""
+    """Return the listed ranks of each communicator of the parent."""
     local = listed(ranges, context)
     if len(np.unique(local)) < len(local):
         raise TraceError("a rank is listed twice", ranges[0].at)
@@ -94,14 +94,14 @@ def _lists(ranges: Sequence[nodes.Range], parent: Scope, context: Context) -> li
 
 
 def listed(ranges: Sequence[nodes.Range], context: Context) -> Ints:
-    """The numbers that ranges name; they must be the same for all ranks.
+    """Return the numbers in ranges; they must be the same for all ranks.
 
     Raises
     ------
     TraceError
-        On a step of 0 or a range that runs the other way than its step.
+        If a step is 0 or has the wrong sign for its range.
     """
-    found: list[Ints] = []
+    parts: list[Ints] = []
     for range_ in ranges:
         first = last = same_everywhere(range_.first, context, "a rank")
         if range_.last is not None:
@@ -114,59 +114,59 @@ def listed(ranges: Sequence[nodes.Range], context: Context) -> Ints:
                 f"the range {first}..{last} BY {step} never reaches its end", range_.at
             )
         if (last - first) // step >= MAX_LISTED:
-            raise TraceError(f"a list of more than {MAX_LISTED:,} ranks", range_.at)
-        found.append(np.arange(first, last + (1 if step > 0 else -1), step, dtype=np.int64))
-    return np.concatenate(found)
+            raise TraceError(f"a list has more than {MAX_LISTED:,} ranks", range_.at)
+        parts.append(np.arange(first, last + (1 if step > 0 else -1), step, dtype=np.int64))
+    return np.concatenate(parts)
 
 
 def _cart(name: str, definition: nodes.Cart, parent: Scope, context: Context, comm: int) -> Scope:
     sizes = np.unique(np.diff(parent.offset))
     if len(sizes) > 1:
         raise TraceError(
-            f"the communicators of {parent.name} have {sizes[0]} to {sizes[-1]} ranks; one grid "
-            "cannot fit all",
+            f"the communicators of {parent.name} have {sizes[0]} to {sizes[-1]} ranks; a grid "
+            "needs the same number in each",
             definition.at,
         )
     size = int(sizes[0])
-    asked: list[int | None] = []
+    extents: list[int | None] = []
     for axis, dim in zip(definition.axes, definition.dims, strict=True):
         extent = None if dim is None else same_everywhere(dim, context, f"dimension {axis}")
         if extent is not None and extent < 1:
             raise TraceError(f"dimension {axis} is {extent}; expected 1 or more", definition.at)
-        asked.append(extent)
-    dims = balanced(size, asked)
+        extents.append(extent)
+    dims = balanced(size, extents)
     if dims is None:
-        said = " x ".join("AUTO" if dim is None else str(dim) for dim in asked)
+        grid = " x ".join("AUTO" if dim is None else str(dim) for dim in extents)
         raise TraceError(
-            f"a grid of {said} does not fill the {size} ranks of {parent.name}; for fewer, "
-            "define a scope of them first, as in SCOPE part = LIST ALL [0..7]",
+            f"a grid of {grid} does not fill the {size} ranks of {parent.name}; for fewer, "
+            "first define a scope of them, as in SCOPE part = LIST ALL [0..7]",
             definition.at,
         )
-    closed = definition.axes if definition.periodic is None else definition.periodic
+    periodic = definition.axes if definition.periodic is None else definition.periodic
     return replace(
         parent, name=name, comm=comm, axes=definition.axes, dims=tuple(dims),
-        periodic=tuple(axis in closed for axis in definition.axes),
+        periodic=tuple(axis in periodic for axis in definition.axes),
     )  # fmt: skip
 
 
 def _sub(name: str, definition: nodes.Sub, parent: Scope, comm: int) -> Scope:
-    """Split a grid by the coordinates along the axes that go."""
+    """Return the subgrids of a grid: one per coordinates along the axes that are dropped."""
     kept = [parent.axes.index(axis) for axis in parent.axes if axis in definition.axes]
-    gone = [number for number in range(len(parent.axes)) if number not in kept]
+    dropped = [number for number in range(len(parent.axes)) if number not in kept]
     ranks = parent.ranks
-    where = parent.coordinates(ranks)
+    coordinates = parent.coordinates(ranks)
 
     def mixed(numbers: list[int]) -> Ints:
         value = np.zeros(len(ranks), dtype=np.int64)
         for number in numbers:
-            value = value * parent.dims[number] + where[number]
+            value = value * parent.dims[number] + coordinates[number]
         return value
 
-    groups = _split(parent, ranks, mixed(gone), mixed(kept))
-    made = grouped(name, comm, len(parent.group), groups)
+    groups = _split(parent, ranks, mixed(dropped), mixed(kept))
+    scope = grouped(name, comm, len(parent.group), groups)
     assert math.prod(parent.dims[number] for number in kept) == len(groups[0])
     return replace(
-        made,
+        scope,
         axes=tuple(parent.axes[number] for number in kept),
         dims=tuple(parent.dims[number] for number in kept),
         periodic=tuple(parent.periodic[number] for number in kept),

@@ -1,4 +1,4 @@
-"""Workloads as steps, and dense traces: the program of each rank, in numbers only."""
+"""Workloads as steps, and dense traces: the program of each rank, with numbers only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weft.core.errors import NotApplicable
 from weft.fabrics.formats.format_registry import printable
 from weft.workload.workload import Kind, Workload
 
-#: Statements that a step can be, besides those of messages.
+#: Verbs of a step, in addition to those of messages.
 CALC, WAIT, WAITALL, SENDRECV = "CALC", "WAIT", "WAITALL", "SENDRECV"
 
 _VERBS = {
@@ -30,17 +30,17 @@ class Step:
     Parameters
     ----------
     verb
-        Its first word.
+        First word of the statement.
     op
-        The operation that it makes; -1 for a `WAIT` that makes none. For `SENDRECV` the receive,
-        which the send follows.
+        Operation of the statement; -1 for a `WAIT` without one. For `SENDRECV` the receive; the
+        send is the next operation.
     waits
-        For `WAIT`, the operations that it names.
+        For `WAIT`, the operations that it waits for.
     after
-        How many places back the operations stand that it waits for, instead of those that the
-        order of statements says, and whether it waits for their start only.
+        Explicit dependencies that replace the order of statements: the distance back to each
+        operation, and whether only its start is waited for. None for the order of statements.
     request
-        Name under which a `WAIT` finds it.
+        Request name for a later `WAIT`.
     """
 
     verb: str
@@ -51,7 +51,7 @@ class Step:
 
 
 class RankReader:
-    """Reads the programs of a workload, one rank at a time."""
+    """Reader of a workload's programs, one rank at a time."""
 
     def __init__(self, workload: Workload):
         self._workload = workload
@@ -70,14 +70,14 @@ class RankReader:
             wrong = (workload.release_ns != 0) & (workload.kind != Kind.PUT)
             if wrong.any():
                 raise NotApplicable(
-                    f"{workload.describe(int(wrong.argmax()))} has a release time, which only PUT "
-                    "can state"
+                    f"{workload.describe(int(wrong.argmax()))} has a release time, which is "
+                    "possible only for PUT"
                 )
 
     def steps(self, rank: int) -> list[Step]:
-        """The statements of a rank."""
+        """Return the statements of a rank."""
         first, end = (int(x) for x in self._workload.op_offset[rank : rank + 2])
-        found: list[Step] = []
+        steps: list[Step] = []
         frontier: frozenset[int] = frozenset()
         open_: set[int] = set()
         op = first
@@ -87,48 +87,48 @@ class RankReader:
             more = needs - frontier
             named = plain and frontier <= needs and more <= open_
             if not named:
-                found.append(self._after(op))
+                steps.append(self._after(op))
                 op += 1
                 continue
             if more and self._idle[op] and (len(more) + len(frontier) > 2 or more == open_):
                 if more == open_:
-                    found.append(Step(WAITALL, op))
+                    steps.append(Step(WAITALL, op))
                 else:
-                    found.append(Step(WAIT, op, tuple(sorted(more))))
+                    steps.append(Step(WAIT, op, tuple(sorted(more))))
                 open_ -= more
                 frontier = frozenset((op,))
                 op += 1
                 continue
             if len(more) + len(frontier) > 2:
-                found.append(self._after(op))
+                steps.append(self._after(op))
                 op += 1
                 continue
             for other in sorted(more):
-                found.append(Step(WAIT, -1, (other,)))
+                steps.append(Step(WAIT, -1, (other,)))
                 open_.discard(other)
             frontier |= more
             kind = self._kind[op]
             if kind in (Kind.CALC, Kind.KEY_REQUEST, Kind.KEY_DONE):
-                found.append(Step(_VERBS[Kind(kind)], op))
+                steps.append(Step(_VERBS[Kind(kind)], op))
                 frontier = frozenset((op,))
             elif kind == Kind.PUT:
-                found.append(Step("PUT", op))
+                steps.append(Step("PUT", op))
                 open_.add(op)
             elif self._is_pair(op, end, frontier):
-                found.append(Step(SENDRECV, op))
+                steps.append(Step(SENDRECV, op))
                 frontier = frozenset((op, op + 1))
                 op += 1
             else:
-                verb_ = "SEND" if kind == Kind.SEND else "RECV"
+                verb = "SEND" if kind == Kind.SEND else "RECV"
                 if self._blocks(op, end, frontier):
-                    found.append(Step(verb_, op))
+                    steps.append(Step(verb, op))
                     frontier = frozenset((op,))
                 else:
-                    found.append(Step("I" + verb_, op))
+                    steps.append(Step("I" + verb, op))
                     open_.add(op)
             op += 1
-        _name_requests(found)
-        return found
+        _name_requests(steps)
+        return steps
 
     def _needs(self, op: int) -> list[int]:
         needs: list[int] = self._dep[self._offset[op] : self._offset[op + 1]]
@@ -139,7 +139,7 @@ class RankReader:
         return starts
 
     def _after(self, op: int) -> Step:
-        """A statement that says what it waits for."""
+        """Return a statement with explicit dependencies."""
         kind = Kind(self._kind[op])
         needs = self._needs(op)
         starts = self._starts(op) if self._start else [False] * len(needs)
@@ -147,7 +147,10 @@ class RankReader:
         return Step(_VERBS[kind], op, after=after)
 
     def _is_pair(self, op: int, end: int, frontier: frozenset[int]) -> bool:
-        """Whether a receive and the send behind it began together and are both waited for."""
+        """Return whether a receive and the next send form a `SENDRECV`.
+
+        They have the same dependencies, and the next operation waits for both.
+        """
         other = op + 1
         if other >= end or (self._kind[op], self._kind[other]) != (Kind.RECV, Kind.SEND):
             return False
@@ -158,12 +161,12 @@ class RankReader:
         if other + 1 == end:
             return True
         if self._idle[other + 1]:
-            return False  # a wait for what began, rather than a computation of no time
+            return False  # an operation of 0 ns is a wait for IRECV and ISEND
         after = set(self._needs(other + 1))
         return {op, other} <= after and (after == {op, other} or not frontier <= after)
 
     def _blocks(self, op: int, end: int, frontier: frozenset[int]) -> bool:
-        """Whether the next operation waits for this one rather than for those before it."""
+        """Return whether the next operation waits for this one instead of the earlier ones."""
         if op + 1 >= end:
             return True
         after = set(self._needs(op + 1))
@@ -171,7 +174,7 @@ class RankReader:
 
 
 def _name_requests(steps: Sequence[Step]) -> None:
-    """Give names, as few as possible, to what a `WAIT` names."""
+    """Give request names, as few as possible, to the operations in `WAIT` statements."""
     waited = {op for step in steps for op in step.waits}
     names: dict[int, int] = {}
     free: list[int] = []
@@ -187,7 +190,7 @@ def _name_requests(steps: Sequence[Step]) -> None:
 
 
 class StepColumns:
-    """What steps say of their operations, as lists, which single values are read from fastest."""
+    """Columns of a workload's operations as lists, which give single values fastest."""
 
     def __init__(self, workload: Workload):
         self._peer = workload.peer.tolist()
@@ -201,27 +204,27 @@ class StepColumns:
 
 
 def dense_text(workload: Workload) -> str:
-    """A trace that holds every operation of every rank, and that gives the same workload again.
+    """Return a trace with every operation of every rank, which reads back as the same workload.
 
-    Ranks are those of the world, sizes are bytes and times nanoseconds. Ranks in a row whose
-    programs are equal share a block.
+    Ranks are those of the world, sizes are bytes and times nanoseconds. Consecutive ranks with
+    equal programs share a block.
 
     Raises
     ------
     NotApplicable
-        When something other than a put has a release time, or a phase or a communicator a name
-        with a quotation mark in it.
+        If an operation other than a put has a release time, or the name of a phase or a
+        communicator contains a quotation mark.
     """
     return "".join(line + "\n" for line in _lines(workload))
 
 
 def header(workload: Workload) -> list[str]:
-    """The lines that say what a workload is: name, ranks, communicators and phases.
+    """Return the first lines of a trace: notes, name, ranks, communicators and phases.
 
     Raises
     ------
     NotApplicable
-        When a name cannot stand between quotation marks.
+        If a name cannot be quoted.
     """
     lines = [f"# {' '.join(note.split())}" for note in workload.notes]
     if workload.name:
@@ -236,15 +239,15 @@ def header(workload: Workload) -> list[str]:
 
 
 def quoted(text: str) -> str:
-    """A text between quotation marks.
+    """Return a text in quotation marks.
 
     Raises
     ------
     NotApplicable
-        When it holds one itself, or a line break.
+        If the text contains a quotation mark or an unprintable character.
     """
     if '"' in text or not text.isprintable():
-        raise NotApplicable(f"a trace cannot state the name {text!r}")
+        raise NotApplicable(f"a trace cannot express the name {text!r}")
     return f'"{text}"'
 
 
@@ -269,21 +272,21 @@ def _lines(workload: Workload) -> Iterator[str]:
 
 
 def number_text(value: int | float) -> str:
-    """A number without what it does not need, from which the same number is read."""
+    """Return the shortest text that reads back as the same number."""
     if isinstance(value, int):
         return str(value)
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(float(value))
 
 
 class StepWriter(StepColumns):
-    """Writes steps as lines of numbers."""
+    """Writer of steps as lines with numbers."""
 
     def __init__(self, workload: Workload):
         super().__init__(workload)
         self._phases = [quoted(name) for name in workload.phase_names]
 
     def lines(self, steps: list[Step]) -> list[str]:
-        """Lines of one rank, which begins and ends in the first phase."""
+        """Return the lines of one rank; its program begins in the first phase."""
         lines: list[str] = []
         waited: dict[int, str] = {step.op: step.request for step in steps if step.request}
         phase = 0
@@ -323,12 +326,12 @@ class StepWriter(StepColumns):
             other = "" if sent == size else f", {size}"
             line = f"SENDRECV {sent} TO {self._peer[op + 1]}{other} FROM {peer}"
         else:
-            way = "FROM" if verb.endswith("RECV") else "TO"
-            line = f"{verb} {size} {way} {peer}"
+            direction = "FROM" if verb.endswith("RECV") else "TO"
+            line = f"{verb} {size} {direction} {peer}"
         line += f" TAG {self._tag[op]}" if self._tag[op] else ""
         if verb == "PUT":
             if self._comm[op]:
-                raise NotApplicable("a trace cannot state a put in a communicator")
+                raise NotApplicable("a trace cannot express a put in a communicator")
             if self._release and self._release[op]:
                 line += f" RELEASE {number_text(self._release[op])}"
             return line

@@ -1,8 +1,8 @@
-"""Reads dense traces quickly: the same as the language itself, for what `dense_text` writes.
+"""Fast reader of dense traces, equivalent to the full reader for the output of `dense_text`.
 
-Traces of real programs have millions of lines. Those in the dense form need no expressions, no
-arrays over ranks and no names, so each line goes by one regular expression into columns. Whatever
-is written differently, or is wrong, is left to the reader of the whole language.
+Traces of real programs have millions of lines. Dense traces have no expressions and no variables,
+so one regular expression parses each line into columns. A text in any other form, or with an
+error, is left to the reader of the full language.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BLOCK = re.compile(r"(\d+)(?:\.\.(\d+))?:")
 _NUMBER = r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)"
 _STATEMENT = re.compile(
     rf"(?:(?P<calc>CALC) {_NUMBER}(?: CPU (?P<cpu>\d+))?"
-    rf"|(?P<verb>I?SEND|I?RECV|PUT) (?P<size>\d+) (?P<way>TO|FROM) (?P<peer>\d+)"
+    rf"|(?P<verb>I?SEND|I?RECV|PUT) (?P<size>\d+) (?P<direction>TO|FROM) (?P<peer>\d+)"
     rf"(?: TAG (?P<tag>-?\d+))?(?: COMM (?P<comm>\d+))?(?: RELEASE (?P<release>{_NUMBER[1:-1]}))?"
     r"(?: AS (?P<request>r\d+))?"
     r"|SENDRECV (?P<sent>\d+) TO (?P<to>\d+)(?:, (?P<received>\d+))? FROM (?P<source>\d+)"
@@ -39,24 +39,24 @@ _STATEMENT = re.compile(
 )
 _DEPENDENCY = re.compile(r"(-?\d+)( START)?", re.ASCII)
 _KINDS = {"SEND": Kind.SEND, "RECV": Kind.RECV, "PUT": Kind.PUT}
-#: Numbers of fewer digits cannot overflow where they are read.
+#: Largest number of digits that int64 always holds.
 _DIGITS = 18
 
 
 class _NotPlainError(Exception):
-    """The text is not what `dense_text` writes, or is wrong."""
+    """The text is not in the form that `dense_text` writes, or has an error."""
 
 
 @dataclass(frozen=True)
 class Dense:
-    """A dense trace that was read.
+    """The content of a dense trace.
 
     Parameters
     ----------
     builder
-        Holds all its operations.
+        Builder that holds all operations.
     lines
-        int64 [ops]: the line that each comes from, by its handle.
+        int64 [ops], line of each operation, by its handle.
     """
 
     builder: WorkloadBuilder
@@ -64,16 +64,16 @@ class Dense:
 
 
 def read_dense(text: str, ranks: int | None, max_operations: int) -> Dense | None:
-    """Read a text in the form that `dense_text` writes; None when it is in any other.
+    """Read a text in the form that `dense_text` writes; return None for any other text.
 
     Parameters
     ----------
     text
         The contents of a trace file.
     ranks
-        How many ranks are asked for, if any.
+        Required number of ranks, or None.
     max_operations
-        Most operations.
+        Largest number of operations.
     """
     try:
         return _DenseReader(text, ranks, max_operations).read()
@@ -83,7 +83,7 @@ def read_dense(text: str, ranks: int | None, max_operations: int) -> Dense | Non
 
 @dataclass
 class _Block:
-    """The program of some ranks as columns; operations count from its beginning."""
+    """The program of consecutive ranks as columns; operations are numbered from 0."""
 
     first: int
     last: int
@@ -120,12 +120,12 @@ class _Block:
         return op
 
     def follow(self, op: int) -> None:
-        """Let an operation wait for what comes before it in the order of the program."""
+        """Make an operation wait for the previous ones in program order."""
         for before in self.frontier:
             self.edges.append((op, before, False))
 
     def join(self, line: int, handles: list[int]) -> None:
-        """Wait for more operations than are remembered one by one."""
+        """Add an empty calculation that waits for the frontier and the given operations."""
         op = self.add(Kind.CALC, line, (NONE, 0, 0, 0, 0.0, 0, 0.0))
         self.follow(op)
         self.edges.extend((op, handle, False) for handle in handles)
@@ -191,12 +191,12 @@ class _DenseReader:
     def _statement(self, block: _Block, line: str, number: int) -> None:
         match = self._parsed.get(line)
         if match is None:
-            found = _STATEMENT.fullmatch(line)
-            if found is None:
+            parsed = _STATEMENT.fullmatch(line)
+            if parsed is None:
                 raise _NotPlainError
-            match = self._parsed[line] = found
-            self._named.add(found["request"])
-            self._waited.update((found["waits"] or "").split(", "))
+            match = self._parsed[line] = parsed
+            self._named.add(parsed["request"])
+            self._waited.update((parsed["waits"] or "").split(", "))
         if match["phase"] is not None:
             block.phase = self._enter(match["phase"])
         elif match["all"]:
@@ -224,7 +224,7 @@ class _DenseReader:
         else:
             verb = match["verb"]
             kind = int(_KINDS[verb.removeprefix("I")])
-            if (match["way"] == "FROM") != (kind == Kind.RECV):
+            if (match["direction"] == "FROM") != (kind == Kind.RECV):
                 raise _NotPlainError
             if (verb == "PUT" and match["comm"]) or (verb != "PUT" and match["release"]):
                 raise _NotPlainError
@@ -270,13 +270,13 @@ class _DenseReader:
 
     def _wait(self, block: _Block, names: list[str], line: int) -> None:
         handles = [block.requests.pop(name, NONE) for name in names]
-        there = [handle for handle in handles if handle != NONE]
-        for handle in there:
+        known = [handle for handle in handles if handle != NONE]
+        for handle in known:
             block.open.pop(handle, None)
         if len(handles) == 1 and len(block.frontier) < 2:
-            block.frontier += tuple(there)
-        elif there:
-            block.join(line, there)
+            block.frontier += tuple(known)
+        elif known:
+            block.join(line, known)
 
     def _built(self, num_ranks: int, blocks: list[_Block]) -> Dense:
         builder = WorkloadBuilder(num_ranks, name="trace" if self._name is None else self._name)

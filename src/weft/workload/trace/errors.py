@@ -1,4 +1,4 @@
-"""The error of a trace file: which line and column, and what was expected there."""
+"""The error of a trace file, with line, column and what was expected."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ class Place(NamedTuple):
     column: int
 
 
-#: Of statements that no file holds.
+#: Place of statements that are not in a file.
 NOWHERE = Place(0, 0)
-#: Longest message, in characters: words of a file may be of any length.
+#: Largest number of characters of a message; words of a file may have any length.
 _LONGEST = 500
 
 
 class TraceError(InputError):
-    """Something in a trace file cannot be used.
+    """An error in a trace file.
 
     Parameters
     ----------
     message
         What is wrong and what was expected.
     place
-        Where it stands.
+        Line and column of the error.
     file
-        The file's name.
+        Name of the file.
 
     Attributes
     ----------
     column
-        Column in the line, counted from 1; None where nothing is at fault in particular.
+        Column in the line, counted from 1; None if unknown.
     """
 
     def __init__(self, message: str, place: Place = NOWHERE, file: str | None = None):
@@ -45,7 +45,7 @@ class TraceError(InputError):
         super().__init__(where + message, file=file, line=place.line or None)
 
     def in_file(self, file: str, text: str = "") -> TraceError:
-        """The same error with the name of the file, and the line that it quotes."""
+        """Return the same error with the name of the file and a quote of the line."""
         if self.file is not None:
             return self
         reason = self.reason

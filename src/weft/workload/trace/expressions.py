@@ -1,4 +1,4 @@
-"""Reads expressions and peers, by precedence climbing."""
+"""Parser of expressions and peers, by precedence climbing."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from weft.workload.trace.lexer import Token
 from weft.workload.trace.quantities import quantity
 
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
-#: How tightly operators bind; `not` is 3 and the sign 7.
+#: Precedence of operators; that of `not` is 3 and that of the sign 7.
 LEVELS = {
     "or": 1, "and": 2, **dict.fromkeys(COMPARISONS, 4), "+": 5, "-": 5, "*": 6, "/": 6, "//": 6,
     "%": 6, "**": 8,
 }  # fmt: skip
 NOT, SIGN = 3, 7
-#: Most operators in one expression.
+#: Largest number of operators in one expression.
 MAX_OPERATORS = 100
 
 
 class ExpressionParser(ABC):
-    """A place in a list of tokens, and how to read expressions from there."""
+    """Parser of expressions with a current position in a list of tokens."""
 
-    def __init__(self, found: Sequence[Token]):
-        self._tokens = list(found)
+    def __init__(self, tokens: Sequence[Token]):
+        self._tokens = list(tokens)
         self._at = 0
         self._depth = 0
         self._operators = 0
         self.token = self._tokens[0]
 
     def advance(self) -> Token:
-        """The current token, which is thereby read."""
+        """Return the current token and move to the next."""
         token = self.token
         if self._at + 1 < len(self._tokens):
             self._at += 1
@@ -42,35 +42,35 @@ class ExpressionParser(ABC):
         return token
 
     def forget_comment(self) -> None:
-        """Let the comment at the end of the file belong to the last statement alone."""
+        """Remove the comment of the end token, which belongs only to the last statement."""
         end = self.token
         self.token = Token(end.kind, end.text, end.line, end.column, "", end.end)
 
     def word(self) -> str:
-        """The current token in capitals if it is a name, else nothing."""
+        """Return the current token in capitals if it is a name, else an empty text."""
         return self.token.text.upper() if self.token.kind == "name" else ""
 
     def accept(self, operator: str) -> bool:
-        """Read an operator if it is there."""
-        there = self.token.kind == "operator" and self.token.text == operator
-        if there:
+        """Consume an operator if it is the current token; return whether it is."""
+        matches = self.token.kind == "operator" and self.token.text == operator
+        if matches:
             self.advance()
-        return there
+        return matches
 
     def accept_word(self, word: str) -> bool:
-        """Read a word if it is there."""
-        there = self.word() == word
-        if there:
+        """Consume a word if it is the current token; return whether it is."""
+        matches = self.word() == word
+        if matches:
             self.advance()
-        return there
+        return matches
 
     def expect(self, operator: str) -> None:
-        """Read an operator that must be there."""
+        """Consume an operator, which must be the current token."""
         if not self.accept(operator):
             self.fail(repr(operator))
 
     def expect_word(self, word: str) -> None:
-        """Read a word that must be there."""
+        """Consume a word, which must be the current token."""
         if not self.accept_word(word):
             self.fail(word)
 
@@ -79,7 +79,7 @@ class ExpressionParser(ABC):
         """Refuse the current token."""
 
     def scope_name(self) -> str:
-        """The name of a scope, ALL in capitals."""
+        """Read the name of a scope; return ALL in capitals."""
         if self.token.kind != "name" or (self.word() in OPTIONS and self.word() != "ALL"):
             self.fail("the name of a scope, such as ALL")
         text = self.advance().text
@@ -88,13 +88,13 @@ class ExpressionParser(ABC):
     # -- expressions -------------------------------------------------------------------------------
 
     def expression(self, level: int = 1) -> nodes.Expression:
-        """An expression of operators that bind at least as tightly as `level`."""
+        """Read an expression of operators whose precedence is at least `level`."""
         if self._depth == 0:
             self._operators = 0
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise TraceError(
-                f"an expression is nested more than {MAX_DEPTH} deep", self.token.place
+                f"an expression is nested more than {MAX_DEPTH} levels deep", self.token.place
             )
         left = self._operand(level)
         while (operator := self._operator()) and LEVELS[operator] >= level:
@@ -109,7 +109,7 @@ class ExpressionParser(ABC):
             left = nodes.Binary(operator, left, right, at=token.place)
             if operator in COMPARISONS and self.token.text in COMPARISONS:
                 raise TraceError(
-                    "two values are compared at a time; join comparisons with 'and'",
+                    "a comparison has two values; join comparisons with 'and'",
                     self.token.place,
                 )
         self._depth -= 1
@@ -125,7 +125,7 @@ class ExpressionParser(ABC):
             return nodes.Unary("-", self.expression(SIGN), at=token.place)
         if self.word() == "NOT":
             if level > NOT:
-                raise TraceError("put this 'not' into parentheses", token.place)
+                raise TraceError("this 'not' must be in parentheses", token.place)
             self.advance()
             return nodes.Unary("not", self.expression(NOT), at=token.place)
         if self.accept("("):
@@ -141,8 +141,8 @@ class ExpressionParser(ABC):
         if token.kind != "name" or (self.word() in OPTIONS and self.word() != "ALL"):
             if token.text == "+":
                 raise TraceError(
-                    "a + before a value says nothing; +x stands only after TO and FROM, for the "
-                    "neighbour along axis x",
+                    "a + before a value is not allowed; +x, the neighbour along axis x, is allowed "
+                    "only after TO and FROM",
                     token.place,
                 )
             self.fail("a value")
@@ -161,23 +161,23 @@ class ExpressionParser(ABC):
                 arguments.append(self.expression())
         self.expect(")")
         if token.text == "at":
-            raise TraceError("at(…) is a peer: it stands alone after TO and FROM", token.place)
-        takes = FUNCTIONS.get(token.text)
-        wrong = len(arguments) < 2 if takes == -1 else takes not in (None, len(arguments))
+            raise TraceError("at(…) is a peer: it must be alone after TO or FROM", token.place)
+        arity = FUNCTIONS.get(token.text)
+        wrong = len(arguments) < 2 if arity == -1 else arity not in (None, len(arguments))
         if wrong:
-            count = "two or more arguments" if takes == -1 else f"{takes} argument(s)"
+            count = "two or more arguments" if arity == -1 else f"{arity} argument(s)"
             raise TraceError(f"{token.text} takes {count}, not {len(arguments)}", token.place)
         return nodes.Call(token.text, tuple(arguments), at=token.place)
 
     def peer(self) -> nodes.Peer:
-        """Who is at the other side of a message."""
+        """Read the peer of a message."""
         token = self.token
         if self.accept_word("NULL"):
             return nodes.NullPeer(at=token.place)
         if token.text in ("+", "-") and token.kind == "operator":
             self.advance()
             if self.token.kind != "name":
-                self.fail("an axis, as in +x; a rank that is computed begins with no sign")
+                self.fail("an axis, as in +x; a computed rank must not begin with a sign")
             return nodes.Neighbour(token.text, self.advance().text, at=token.place)
         following = self._tokens[min(self._at + 1, len(self._tokens) - 1)]
         if token.text == "at" and following.text == "(":

@@ -1,9 +1,9 @@
-"""Folds any workload into a compact trace: equal ranks share their lines, repetitions become loops.
+"""Conversion of any workload to a compact trace, with shared lines and loops.
 
-Ranks whose statements differ in numbers only form a group. Where the numbers of a statement follow
-a rule over the ranks of the group (a peer at a fixed distance, say), the statement is written once
-for all of them; where they follow none, once for each value. Blocks of statements that repeat, also
-with numbers that grow by the same step, become loops.
+Ranks whose statements differ only in numbers form a group. If the numbers of a statement follow a
+rule over the ranks of the group (such as a peer at a fixed distance), the statement is written once
+for all of them, else once for each value. Repeated blocks of statements, also with numbers that
+grow by a constant step, become loops.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _COUNTERS = "ijklmn"
 
 
 def folded_text(workload: Workload) -> str:
-    """A compact trace that gives the same workload again, array by array.
+    """Return a compact trace that reads back as the same workload, array by array.
 
     Parameters
     ----------
@@ -46,13 +46,13 @@ def folded_text(workload: Workload) -> str:
     Raises
     ------
     NotApplicable
-        When the workload holds what the language cannot state, as for `dense_text`.
+        If the language cannot express the workload, as for `dense_text`.
     """
     return format_program(folded(workload))
 
 
 def folded(workload: Workload) -> nodes.Program:
-    """The program behind `folded_text`."""
+    """Return the compact program of a workload."""
     statements = list(parse("\n".join(header(workload))).statements)
     groups: dict[tuple[object, ...], list[int]] = {}
     programs: dict[int, list[_Row]] = {}
@@ -69,7 +69,7 @@ def folded(workload: Workload) -> nodes.Program:
 
 
 class _Row:
-    """A statement of one rank: what ranks of a group share, and its numbers."""
+    """A statement of one rank: its shape, which the ranks of a group share, and its numbers."""
 
     __slots__ = ("numbers", "shape")
 
@@ -79,10 +79,10 @@ class _Row:
 
 
 class _Rows(StepColumns):
-    """Turns steps into rows."""
+    """Converter of steps to rows."""
 
     def of(self, steps: Sequence[Step]) -> list[_Row]:
-        """Rows of one rank, its changes of phase included."""
+        """Return the rows of one rank, including its changes of phase."""
         rows: list[_Row] = []
         requests = {step.op: step.request for step in steps if step.request}
         phase = 0
@@ -123,13 +123,13 @@ class _Rows(StepColumns):
 def _group(
     ranks: Ints, programs: Sequence[Sequence[_Row]], workload: Workload
 ) -> list[nodes.Statement]:
-    """Statements of ranks whose programs have the same shape."""
+    """Return the statements of ranks whose programs have the same shape."""
     phases = workload.phase_names
     items: list[Item] = []
-    for place, first in enumerate(programs[0]):
+    for index, first in enumerate(programs[0]):
         shape = first.shape
         columns = [
-            np.array([program[place].numbers[n] for program in programs])
+            np.array([program[index].numbers[n] for program in programs])
             for n in range(len(first.numbers))
         ]
         peers = _peers_of(shape)
@@ -143,13 +143,13 @@ def _group(
         if len(known) == len(rules):
             items.append(_line(shape, known))
             continue
-        # No rule: one line for the ranks of each value.
+        # No rule: one line per distinct value, for its ranks.
         table = np.stack([np.unique(column, return_inverse=True)[1] for column in columns], axis=1)
         _, inverse = np.unique(table, axis=0, return_inverse=True)
         for value in range(int(inverse.max()) + 1):
-            chosen = np.flatnonzero(inverse.reshape(-1) == value)
-            fixed = [Rule("fixed", (column[chosen[0]].item(),)) for column in columns]
-            items.append(_line(shape, fixed, tuple(ranks[chosen].tolist())))
+            selected = np.flatnonzero(inverse.reshape(-1) == value)
+            fixed = [Rule("fixed", (column[selected[0]].item(),)) for column in columns]
+            items.append(_line(shape, fixed, tuple(ranks[selected].tolist())))
     body = tuple(_statements(compress(items), 0, phases))
     if len(ranks) == workload.num_ranks:
         return list(body)
@@ -157,7 +157,7 @@ def _group(
 
 
 def _peers_of(shape: tuple[object, ...]) -> tuple[int, ...]:
-    """Which of a row's numbers are peers, counted from the end."""
+    """Return the indices of a row's peers, counted from the end."""
     if shape[0] == SENDRECV:
         return (-1, -2)
     if shape[0] in ("SEND", "ISEND", "RECV", "IRECV", "PUT"):
@@ -175,21 +175,21 @@ def _line(shape: tuple[object, ...], rules: Sequence[Rule], ranks: tuple[int, ..
 
 
 def _statements(items: Sequence[Item], depth: int, phases: Sequence[str]) -> list[nodes.Statement]:
-    found: list[nodes.Statement] = []
+    statements: list[nodes.Statement] = []
     for item in items:
         if isinstance(item, Loop):
-            found.append(_loop(item, depth, phases))
+            statements.append(_loop(item, depth, phases))
         else:
-            found.append(_one(item, phases))
-    return found
+            statements.append(_one(item, phases))
+    return statements
 
 
 def _loop(loop: Loop, depth: int, phases: Sequence[str]) -> nodes.Statement:
     count = nodes.Number(str(loop.count))
     counter = _COUNTERS[depth] if depth < len(_COUNTERS) else f"i{depth}"
-    turns = any(any(step) for step in loop.steps)
+    counted = any(any(step) for step in loop.steps)
     body = tuple(_statements(loop.with_counter(counter), depth + 1, phases))
-    if not turns:
+    if not counted:
         return nodes.Repeat(count, body)
     last = nodes.Number(str(loop.count - 1))
     return nodes.For(counter, nodes.Range(nodes.Number("0"), last), body)
@@ -235,7 +235,7 @@ def _statement(
                 verb, size, peer, _tag(tag), _comm(comm), values[3] if released else None, request,
                 after=_after(after),
             )  # fmt: skip
-    raise TypeError(f"{shape} is no statement")
+    raise TypeError(f"{shape} is not the shape of a statement")
 
 
 def _after(after: object) -> tuple[nodes.Dependency, ...] | None:
@@ -253,7 +253,7 @@ def _tag(tag: nodes.Expression) -> nodes.Expression | None:
 
 
 def _sum(form: Linear) -> nodes.Expression:
-    """``base + step * counter + …``, without what is 0 or 1."""
+    """Return ``base + step * counter + …`` without terms of 0 and factors of 1."""
     total: nodes.Expression | None = None
     for name, step in form.terms:
         if not step:
@@ -276,28 +276,28 @@ def _sum(form: Linear) -> nodes.Expression:
 
 
 def number(value: float) -> nodes.Expression:
-    """A number as an expression."""
+    """Return a number as an expression."""
     text = nodes.Number(number_text(abs(value)))
     return nodes.Unary("-", text) if value < 0 else text
 
 
 def ranges(ranks: Sequence[int]) -> tuple[nodes.Range, ...]:
-    """Ascending ranks as few ranges of equal steps."""
-    found = []
-    at = 0
-    while at < len(ranks):
-        end = at + 1
+    """Return ascending ranks as ranges, greedily merged."""
+    result = []
+    start = 0
+    while start < len(ranks):
+        end = start + 1
         if end < len(ranks):
-            step = ranks[end] - ranks[at]
+            step = ranks[end] - ranks[start]
             while end + 1 < len(ranks) and ranks[end + 1] - ranks[end] == step:
                 end += 1
-            if end - at >= 2 or step == 1:
-                found.append(_range(ranks[at], ranks[end], step))
-                at = end + 1
+            if end - start >= 2 or step == 1:
+                result.append(_range(ranks[start], ranks[end], step))
+                start = end + 1
                 continue
-        found.append(nodes.Range(nodes.Number(str(ranks[at]))))
-        at += 1
-    return tuple(found)
+        result.append(nodes.Range(nodes.Number(str(ranks[start]))))
+        start += 1
+    return tuple(result)
 
 
 def _range(first: int, last: int, step: int) -> nodes.Range:

@@ -1,4 +1,4 @@
-"""Writes a trace program in its one canonical form."""
+"""Formatting of trace programs in their canonical form."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _ATOM = 9
 
 
 def format_program(program: nodes.Program) -> str:
-    """The text of a program: keywords in capitals, two spaces per block, one space between words.
+    """Return the text of a program; parsing it gives an equal program.
 
-    Reading it again gives an equal program.
+    Keywords are in capitals, blocks are indented by two spaces, words separated by one space.
     """
     return "".join(line + "\n" for line in _lines(program.statements, ""))
 
@@ -76,7 +76,7 @@ def _is_block(statement: nodes.Statement) -> bool:
 
 
 def line_of(statement: nodes.Statement) -> str:
-    """Text of a statement of one line, without its comment."""
+    """Return the text of a one-line statement, without its comment."""
     match statement:
         case nodes.Title(text=text):
             return f'NAME "{text}"'
@@ -100,8 +100,8 @@ def line_of(statement: nodes.Statement) -> str:
             line = f"CALC {expression(mean)}{_option('STD', std)}{_option('CPU', cpu)}"
             return line + _after(statement.after)
         case nodes.Message(verb=verb, size=size):
-            way = "FROM" if verb in ("RECV", "IRECV") else "TO"
-            line = f"{verb} {expression(size)} {way} {_peer(statement.peer)}"
+            direction = "FROM" if verb in ("RECV", "IRECV") else "TO"
+            line = f"{verb} {expression(size)} {direction} {_peer(statement.peer)}"
             line += _option("TAG", statement.tag) + _on(statement.on)
             line += _option("RELEASE", statement.release)
             line += f" AS {statement.request}" if statement.request else ""
@@ -122,7 +122,7 @@ def line_of(statement: nodes.Statement) -> str:
             if statement.scope:
                 line += f" {statement.scope}" if size is None else f" ON {statement.scope}"
             return line + (f" USING {statement.algorithm}" if statement.algorithm else "")
-    raise TypeError(f"{type(statement).__name__} is no statement of one line")
+    raise TypeError(f"{type(statement).__name__} is not a one-line statement")
 
 
 def _option(word: str, value: nodes.Expression | None) -> str:
@@ -151,7 +151,7 @@ def _peer(peer: nodes.Peer) -> str:
         case nodes.Coordinates(values=values):
             return f"at({', '.join(map(expression, values))})"
     text = expression(peer)
-    return f"({text})" if text.startswith("-") else text  # a sign would name an axis
+    return f"({text})" if text.startswith("-") else text  # a sign would begin an axis
 
 
 def _range(range_: nodes.Range) -> str:
@@ -165,7 +165,7 @@ def _rank_list(ranks: Sequence[nodes.Range]) -> str:
     text = ", ".join(map(_range, ranks))
     if text[0].isdigit() or text[0] in "(.":
         return text
-    # A line that begins with a name would be a statement.
+    # Parentheses, because a line that begins with a name would be a statement.
     first = ranks[0]
     head = f"({expression(first.first)})" + _range(first)[len(expression(first.first)) :]
     return ", ".join([head, *map(_range, ranks[1:])])
@@ -193,7 +193,7 @@ def _definition(definition: nodes.Definition) -> str:
 
 
 def expression(value: nodes.Expression, level: int = 1) -> str:
-    """Text of an expression, in parentheses only where it binds less tightly than `level`."""
+    """Return the text of an expression, in parentheses if its precedence is below `level`."""
     match value:
         case nodes.Number(text=text):
             return text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.workload.collectives import COLLECTIVES as KINDS
 from weft.workload.collectives import Sizes
 
-#: First words of statements, but for those of collectives.
+#: First words of statements, except collectives.
 HEADS = (
     "NAME", "RANKS", "SEED", "PARAM", "LET", "COMMUNICATOR", "SCOPE", "PHASE", "CALC", "SEND",
     "ISEND", "RECV", "IRECV", "PUT", "SENDRECV", "WAIT", "WAITALL", "RODREQUEST", "RODDONE", "FOR",
@@ -18,7 +18,7 @@ COLLECTIVES: dict[str, tuple[bool, bool]] = {
     for name, kind in KINDS.items()
 }
 
-#: Words inside statements; none of them can name anything.
+#: Words inside statements; they cannot be used as names.
 OPTIONS = (
     "TO", "FROM", "TAG", "ON", "COMM", "AS", "AFTER", "NOTHING", "START", "ROOT", "USING", "STD",
     "CPU", "RELEASE", "KEY", "BY", "PERIODIC", "NULL", "ALL", "AND", "OR", "NOT", "AUTO",
@@ -26,7 +26,7 @@ OPTIONS = (
 
 DEFINITIONS = ("CART", "SUB", "SPLIT", "WHERE", "LIST", "DUP")
 
-#: Functions of values and how many arguments each takes; -1 for two or more.
+#: Functions of values and their number of arguments; -1 for two or more.
 FUNCTIONS = {
     "min": -1,
     "max": -1,
@@ -39,11 +39,11 @@ FUNCTIONS = {
     "xor": 2,
     "choose": 3,
 }
-#: What a rank is in a scope; also axes can be asked for so: ``x(grid)``.
+#: Functions of a scope; an axis is one too: ``x(grid)``.
 SCOPE_FUNCTIONS = ("rank", "size")
-#: Names that always have a value, besides the axes of a grid.
+#: Names that always have a value, as do the axes of a grid.
 BUILT_IN = ("rank", "size")
-#: In the sizes of ALLTOALLV, the rank that a part goes to.
+#: In the sizes of ALLTOALLV, the destination rank of a part.
 PEER = "peer"
 
 #: Deepest nesting of blocks, and of parentheses in an expression.
@@ -51,7 +51,7 @@ MAX_DEPTH = 50
 
 
 def reserved(name: str) -> bool:
-    """Whether a word of the language keeps a name from being used."""
+    """Return whether a name is a word of the language."""
     return (
         name.upper() in OPTIONS
         or name.upper() in ("END", "ELSE", "ELIF")

@@ -1,4 +1,4 @@
-"""Splits a trace file into tokens."""
+"""Tokens of a trace file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.ASCII,
 )
-#: What people write for another operator.
+#: Operators of other languages and their equivalents.
 _OTHER = {"!": "not", "&": "and", "|": "or", "^": "xor(a, b)", "'": '"', ";": "a new line"}
 
 
@@ -32,12 +32,12 @@ class Token(NamedTuple):
     column: int
     #: For a newline or the end of the file, the comment before it.
     comment: str = ""
-    #: Offset behind the token, which tells whether another follows at once.
+    #: Offset behind the token; the next token is adjacent if it begins there.
     end: int = 0
 
     @property
     def place(self) -> Place:
-        """Where it stands."""
+        """Line and column of the token."""
         return Place(self.line, self.column)
 
     def __str__(self) -> str:
@@ -47,27 +47,27 @@ class Token(NamedTuple):
 
 
 def tokens(text: str) -> list[Token]:
-    """Tokens of a text; the last is of the kind ``end``.
+    """Return the tokens of a text; the last is of the kind ``end``.
 
-    A line goes on while a parenthesis or bracket is open; comments in between are put at its end.
+    A line continues while a parenthesis or bracket is open; its comments are joined at its end.
 
     Raises
     ------
     TraceError
-        On a character that no token begins with, or a parenthesis without its partner.
+        If a character cannot begin a token, or a parenthesis or bracket is unbalanced.
     """
-    found: list[Token] = []
+    result: list[Token] = []
     position, line, start = 0, 1, 0
     open_brackets: list[Token] = []
     comments: list[str] = []
     match = _TOKEN.match
     while position < len(text):
-        got = match(text, position)
+        token_match = match(text, position)
         place = Place(line, position - start + 1)
-        if got is None:
+        if token_match is None:
             raise TraceError(_unknown(text[position]), place)
-        kind, word = got.lastgroup or "", got.group()
-        position = got.end()
+        kind, word = token_match.lastgroup or "", token_match.group()
+        position = token_match.end()
         if kind == "space":
             continue
         if kind == "comment":
@@ -77,7 +77,7 @@ def tokens(text: str) -> list[Token]:
             line, start = line + 1, position
             if open_brackets:
                 continue
-            found.append(Token(kind, word, *place, " ".join(filter(None, comments)), position))
+            result.append(Token(kind, word, *place, " ".join(filter(None, comments)), position))
             comments.clear()
             continue
         token = Token(kind, word, *place, "", position)
@@ -85,18 +85,18 @@ def tokens(text: str) -> list[Token]:
             open_brackets.append(token)
         elif word in (")", "]"):
             _close(open_brackets, token)
-        found.append(token)
+        result.append(token)
     if open_brackets:
         raise TraceError(f"{open_brackets[-1].text!r} is never closed", open_brackets[-1].place)
     place = Place(line, position - start + 1)
-    found.append(Token("end", "", *place, " ".join(filter(None, comments)), position))
-    return found
+    result.append(Token("end", "", *place, " ".join(filter(None, comments)), position))
+    return result
 
 
 def _close(open_brackets: list[Token], token: Token) -> None:
     partner = {")": "(", "]": "["}[token.text]
     if not open_brackets:
-        raise TraceError(f"{token.text!r} closes nothing", token.place)
+        raise TraceError(f"{token.text!r} has no opening bracket", token.place)
     if open_brackets[-1].text != partner:
         raise TraceError(f"{token.text!r} does not close {open_brackets[-1].text!r}", token.place)
     open_brackets.pop()
@@ -104,6 +104,6 @@ def _close(open_brackets: list[Token], token: Token) -> None:
 
 def _unknown(character: str) -> str:
     if character == '"':
-        return 'a text begins with " and does not end on this line'
-    hint = f"; for that, write {_OTHER[character]}" if character in _OTHER else ""
+        return 'a text that begins with " must end on the same line'
+    hint = f"; use {_OTHER[character]} instead" if character in _OTHER else ""
     return f"unexpected character {character!r}{hint}"

@@ -1,7 +1,7 @@
-"""Runs a program for all ranks at once and builds the workload that they make.
+"""Execution of a program for all ranks at once, which builds its workload.
 
 Statements run one after the other, each for the ranks that reach it; expressions are arrays over
-those ranks. A loop whose bounds differ by rank goes on with the ranks that have turns left.
+these ranks. A loop whose bounds differ by rank continues with the ranks that have iterations left.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ from weft.workload.trace.values import (
 )
 from weft.workload.workload import Workload
 
-#: Most operations that a program may unfold to, unless the caller asks for more.
+#: Default of the largest number of operations of a program.
 MAX_OPERATIONS = 50_000_000
-#: Most turns of loops, which may hold no operation; or one for so many of the most operations.
+#: Largest number of loop iterations, including those without operations, or `max_operations` over
+#: `_OPERATIONS_PER_ITERATION` if that is larger.
 MAX_TURNS = 2_000_000
-_OPERATIONS_PER_TURN = 25
+_OPERATIONS_PER_ITERATION = 25
 _NAMED = re.compile(r"operation (\d+) of rank (\d+)")
 
 
@@ -52,28 +53,28 @@ def trace_workload(
     parameters: Mapping[str, str | float] | None = None,
     max_operations: int = MAX_OPERATIONS,
 ) -> Workload:
-    """The workload of a trace program.
+    """Return the workload of a trace program.
 
     Parameters
     ----------
     text
-        The contents of a trace file.
+        Contents of a trace file.
     file
-        Its name, for messages.
+        Name of the file, for messages.
     ranks
-        How many ranks run it; needed when the program has no ``RANKS``.
+        Number of ranks; required if the program has no ``RANKS``.
     seed
         Seed of the computing times, instead of the program's ``SEED`` or 0.
     parameters
-        Values for what the program defines by ``PARAM``, as text such as ``64KiB`` or numbers.
+        Values of the program's ``PARAM`` names, as numbers or text such as ``64KiB``.
     max_operations
-        Most operations that the program may unfold to.
+        Largest number of operations of the program.
 
     Raises
     ------
     TraceError
-        With file, line and column, when the program is not right, does not fit the number of ranks,
-        or has sends and receives that do not match.
+        If the program has an error, does not fit the number of ranks, or has sends and receives
+        that do not match; with file, line and column.
     """
     try:
         dense = None if parameters else read_dense(text, ranks, max_operations)
@@ -100,7 +101,7 @@ def lower(
     parameters: Mapping[str, str | float] | None = None,
     max_operations: int = MAX_OPERATIONS,
 ) -> Workload:
-    """The workload of a program that was parsed; see `trace_workload`."""
+    """Return the workload of a parsed program; the arguments are those of `trace_workload`."""
     check_names(program)
     return _Lowering(program, ranks, seed, parameters or {}, max_operations).run()
 
@@ -116,20 +117,20 @@ class _Lowering:
     ):
         self._program = program
         self._max_operations = max_operations
-        self._turns = 0
+        self._iterations = 0
         self.variables: dict[str, Variable] = {}
-        self._nobody = Context(np.zeros(0, dtype=np.int64), world_scope(1), {}, self.variables)
+        self._no_ranks = Context(np.zeros(0, dtype=np.int64), world_scope(1), {}, self.variables)
         self._set_parameters(parameters)
         self.num_ranks = self._count(ranks)
         self._seed = self._header(nodes.Seed, "value", "SEED", 0) if seed is None else seed
         if not 0 <= self._seed < 2**63:
-            raise TraceError(f"SEED {self._seed}; seeds are 0 to 2^63 - 1", self._place(nodes.Seed))
+            raise TraceError(f"SEED {self._seed}; expected 0 to 2^63 - 1", self._place(nodes.Seed))
         titles = [line.text for line in program.statements if isinstance(line, nodes.Title)]
         self.builder = WorkloadBuilder(self.num_ranks, name=titles[0] if titles else "trace")
         world = world_scope(self.num_ranks)
         self.scopes: dict[str, Scope] = {"ALL": world}
         self._everyone = world.ranks
-        # Handles from which on operations were made by a line.
+        # Operations from handle `_from[i]` on are those of line `_lines[i]`.
         self._from: list[int] = []
         self._lines: list[int] = []
         collectives = any(
@@ -146,43 +147,41 @@ class _Lowering:
         except InputError as error:
             _name_lines(error, self.builder, self._from, self._lines)
 
-    # -- what a program says of itself -------------------------------------------------------------
+    # -- parameters, seed and number of ranks ------------------------------------------------------
 
     def _set_parameters(self, given: Mapping[str, str | float]) -> None:
-        left = dict(given)
+        given = dict(given)
         names = [line.name for line in self._program.statements if isinstance(line, nodes.Param)]
         for name in given:
             if name not in names:
-                takes = ", ".join(names) or "none"
-                raise InputError(f"the program has no parameter {name!r}; it has {takes}")
+                known = ", ".join(names) or "none"
+                raise InputError(f"the program has no parameter {name!r}; it has {known}")
         for line in self._program.statements:
             if isinstance(line, nodes.Param):
-                value = evaluate(line.value, self._nobody)
-                if line.name in left:
-                    value = _parameter(line.name, left[line.name], value)
+                value = evaluate(line.value, self._no_ranks)
+                if line.name in given:
+                    value = _parameter(line.name, given[line.name], value)
                 self.variables[line.name] = Variable(value)
 
     def _header(self, kind: type[Any], field: str, what: str, default: int) -> int:
         for line in self._program.statements:
             if isinstance(line, kind):
-                return same_everywhere(getattr(line, field), self._nobody, what)
+                return same_everywhere(getattr(line, field), self._no_ranks, what)
         return default
 
     def _place(self, kind: type[nodes.Statement]) -> Place:
         return next((s.at for s in self._program.statements if isinstance(s, kind)), NOWHERE)
 
-    def _count(self, asked: int | None) -> int:
-        said = self._header(nodes.RankCount, "count", "RANKS", 0)
+    def _count(self, requested: int | None) -> int:
+        declared = self._header(nodes.RankCount, "count", "RANKS", 0)
         at = self._place(nodes.RankCount)
-        if at == NOWHERE and asked is None:
-            raise InputError(
-                "the program has no RANKS line; say how many ranks are to run it (--ranks)"
-            )
-        if at != NOWHERE and not 1 <= said <= MAX_LISTED:
-            raise TraceError(f"RANKS {said}; expected 1 to {MAX_LISTED:,}", at)
-        if at != NOWHERE and asked not in (None, said):
-            raise NotApplicable(f"the program is for {said} ranks, and {asked} are asked for")
-        count = said or asked or 0
+        if at == NOWHERE and requested is None:
+            raise InputError("the program has no RANKS line; specify the number of ranks (--ranks)")
+        if at != NOWHERE and not 1 <= declared <= MAX_LISTED:
+            raise TraceError(f"RANKS {declared}; expected 1 to {MAX_LISTED:,}", at)
+        if at != NOWHERE and requested not in (None, declared):
+            raise NotApplicable(f"the program is for {declared} ranks, not {requested}")
+        count = declared or requested or 0
         if not 1 <= count <= MAX_LISTED:
             raise InputError(f"a program cannot have {count} ranks; expected 1 to {MAX_LISTED:,}")
         return count
@@ -206,7 +205,7 @@ class _Lowering:
         count = self.builder.num_ops
         if count > self._max_operations:
             raise TraceError(
-                f"the program unfolds to more than {self._max_operations:,} operations",
+                f"the program expands to more than {self._max_operations:,} operations",
                 statement.at,
             )
         if count > before and not isinstance(statement, nodes.Block):
@@ -235,19 +234,19 @@ class _Lowering:
             case nodes.If():
                 self._if(statement, ranks, scope)
             case nodes.OnRanks():
-                chosen = listed(statement.ranks, self._context(ranks, scope))
-                self._block(statement.body, ranks[np.isin(scope.local[ranks], chosen)], scope)
+                selected = listed(statement.ranks, self._context(ranks, scope))
+                self._block(statement.body, ranks[np.isin(scope.local[ranks], selected)], scope)
             case _:
                 self._operations.run(statement, self._context(ranks, scope))
 
     def _declare(self, statement: nodes.DefineScope | nodes.Communicator) -> None:
         if isinstance(statement, nodes.Communicator):
-            number = same_everywhere(statement.number, self._nobody, "a communicator's number")
-            made = self.builder.communicator(self._everyone, statement.text or str(number))
-            if made != number:
+            number = same_everywhere(statement.number, self._no_ranks, "a communicator's number")
+            expected = self.builder.communicator(self._everyone, statement.text or str(number))
+            if expected != number:
                 raise TraceError(
-                    f"COMMUNICATOR {number} must be {made}: communicators and scopes are numbered "
-                    "from 1 as they come",
+                    f"COMMUNICATOR {number} must be {expected}: communicators and scopes are "
+                    "numbered from 1 in the order of the program",
                     statement.at,
                 )
             return
@@ -257,13 +256,13 @@ class _Lowering:
         comm = self.builder.communicator(self._everyone, statement.name)
         self.scopes[statement.name] = define(statement, parent, context, comm)
 
-    def _count_turns(self, turns: int, at: Place) -> None:
-        self._turns += turns
-        most = max(MAX_TURNS, self._max_operations // _OPERATIONS_PER_TURN)
-        if self._turns > most:
+    def _count_iterations(self, iterations: int, at: Place) -> None:
+        self._iterations += iterations
+        most = max(MAX_TURNS, self._max_operations // _OPERATIONS_PER_ITERATION)
+        if self._iterations > most:
             raise TraceError(
-                f"the loops of the program turn more than {most:,} times; larger max_operations "
-                "allow more",
+                f"the loops of the program have more than {most:,} iterations; a larger "
+                "max_operations allows more",
                 at,
             )
 
@@ -278,30 +277,32 @@ class _Lowering:
             if np.any(np.asarray(step) == 0):
                 raise TraceError("the step of a loop cannot be 0", loop.range.step.at)
         if not any(isinstance(value, np.ndarray) for value in (first, last, step)):
-            self._count_turns(max(0, (last - first) // step + 1), loop.at)
+            self._count_iterations(max(0, (last - first) // step + 1), loop.at)
             for value in range(first, last + (1 if step > 0 else -1), step):
                 self.variables[loop.counter] = Variable(Value(value))
                 self._block(loop.body, ranks, scope)
             self.variables.pop(loop.counter, None)
             return
         count = (np.asarray(last) - first) // step + 1 + np.zeros(len(ranks), dtype=np.int64)
-        self._count_turns(max(0, int(count.max())), loop.at)
-        turn = 0
-        while (goes := count > turn).any():
+        self._count_iterations(max(0, int(count.max())), loop.at)
+        iteration = 0
+        while (active := count > iteration).any():
             values = np.zeros(self.num_ranks, dtype=np.int64)
-            values[ranks] = first + turn * np.asarray(step)
+            values[ranks] = first + iteration * np.asarray(step)
             self.variables[loop.counter] = Variable(Value(values))
-            self._block(loop.body, ranks[goes], scope)
-            turn += 1
+            self._block(loop.body, ranks[active], scope)
+            iteration += 1
         self.variables.pop(loop.counter, None)
 
     def _repeat(self, loop: nodes.Repeat, ranks: Ints, scope: Scope) -> None:
         count = whole(loop.count, self._context(ranks, scope), "the number of repetitions")
         if np.any(np.asarray(count) < 0):
             raise TraceError(f"REPEAT {np.min(count)}; expected 0 or more", loop.count.at)
-        self._count_turns(int(np.max(count)), loop.at)
-        for turn in range(int(np.max(count))):
-            self._block(loop.body, ranks if np.ndim(count) == 0 else ranks[count > turn], scope)
+        self._count_iterations(int(np.max(count)), loop.at)
+        for iteration in range(int(np.max(count))):
+            self._block(
+                loop.body, ranks if np.ndim(count) == 0 else ranks[count > iteration], scope
+            )
 
     def _if(self, statement: nodes.If, ranks: Ints, scope: Scope) -> None:
         left = ranks
@@ -327,16 +328,16 @@ class _Lowering:
             self.variables[name] = Variable(Value(data, value.unit))
             return
         known = np.zeros(self.num_ranks, dtype=np.bool_)
-        given = np.asarray(value.data)
+        assigned = np.asarray(value.data)
         old = self.variables.get(name)
         if old is None:
-            data = np.zeros(self.num_ranks, dtype=given.dtype)
+            data = np.zeros(self.num_ranks, dtype=assigned.dtype)
         else:
             if old.value.is_truth != value.is_truth or {old.value.unit, value.unit} - {""} not in (
                 set(), {old.value.unit}, {value.unit},
             ):  # fmt: skip
-                raise InputError(f"{name} is of another kind on other ranks")
-            dtype = np.result_type(np.asarray(old.value.data).dtype, given.dtype)
+                raise InputError(f"{name} has another type or unit on other ranks")
+            dtype = np.result_type(np.asarray(old.value.data).dtype, assigned.dtype)
             data = np.broadcast_to(np.asarray(old.value.data), self.num_ranks).astype(dtype)
             known = np.ones_like(known) if old.known is None else old.known.copy()
             value = Value(value.data, value.unit or old.value.unit)
@@ -348,14 +349,14 @@ class _Lowering:
 def _name_lines(
     error: InputError, builder: WorkloadBuilder, first: Sequence[int], lines: Sequence[int]
 ) -> NoReturn:
-    """Raise the builder's error again with the lines that made the operations it names."""
+    """Raise the builder's error with the lines of the operations in its message."""
     offset, order = builder.in_order()
     line = 0
 
     def with_line(match: re.Match[str]) -> str:
         nonlocal line
-        place, rank = int(match[1]), int(match[2])
-        handle = int(order[offset[rank] + place])
+        index, rank = int(match[1]), int(match[2])
+        handle = int(order[offset[rank] + index])
         own = lines[bisect_right(first, handle) - 1]
         line = line or own
         return f"{match[0]}, line {own}"
@@ -365,15 +366,15 @@ def _name_lines(
 
 
 def _parameter(name: str, given: str | float, default: Value) -> Value:
-    """A value that the caller sets, of the kind that the program's own has."""
-    nobody = Context(np.zeros(0, dtype=np.int64), world_scope(1), {}, {})
+    """Return a value that the caller sets, of the same type and unit as the default."""
+    no_ranks = Context(np.zeros(0, dtype=np.int64), world_scope(1), {}, {})
     try:
         expression = parse_value(str(given))
         check_constant(expression)
-        value = evaluate(expression, nobody)
+        value = evaluate(expression, no_ranks)
     except TraceError as error:
         raise InputError(f"parameter {name}={given}: {error.reason}") from None
     units = {value.unit, default.unit} - {PLAIN}
     if value.is_truth != default.is_truth or len(units) > 1:
-        raise InputError(f"parameter {name}={given} is of another kind than the program's own")
+        raise InputError(f"parameter {name}={given} must have the type and unit of its default")
     return Value(value.data, units.pop() if units else PLAIN)

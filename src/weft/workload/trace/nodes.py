@@ -1,6 +1,6 @@
 """The parts of a trace program: expressions, peers, scopes and statements.
 
-Nodes are frozen and compare by what they say; where they stand in a file does not count.
+Nodes are frozen; comparisons ignore their place in a file.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from weft.workload.trace.errors import NOWHERE, Place
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """Anything that stands somewhere."""
+    """Base of all nodes, with the place in the file."""
 
     at: Place = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
 class Number(Node):
-    """A number as it is written, with its unit: ``4096``, ``64KiB``, ``1.5us``."""
+    """A number as in the text, with its unit: ``4096``, ``64KiB``, ``1.5us``."""
 
     text: str
 
@@ -62,7 +62,7 @@ Expression = Number | Name | Call | Unary | Binary
 
 
 def begin(node: Node) -> Place:
-    """Where an expression begins; where it stands is its operator's place."""
+    """Return where an expression begins; its own place is that of its operator."""
     while isinstance(node, Binary):
         node = node.left
     return node.at
@@ -73,7 +73,7 @@ def begin(node: Node) -> Place:
 
 @dataclass(frozen=True)
 class NullPeer(Node):
-    """Nobody: MPI_PROC_NULL."""
+    """No peer: MPI_PROC_NULL."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ Peer = NullPeer | Neighbour | Coordinates | Expression
 
 @dataclass(frozen=True)
 class Range(Node):
-    """``first``, ``first..last`` or ``first..last BY step``; both ends belong to it."""
+    """``first``, ``first..last`` or ``first..last BY step``, both ends included."""
 
     first: Expression
     last: Expression | None = None
@@ -108,18 +108,18 @@ class Range(Node):
 
 @dataclass(frozen=True)
 class Cart(Node):
-    """A Cartesian grid over the ranks of a scope; a dimension of None is chosen."""
+    """A Cartesian grid over the ranks of a scope; a dimension of None is automatic."""
 
     parent: str
     axes: tuple[str, ...]
     dims: tuple[Expression | None, ...]
-    #: Axes that close to rings; None for all of them.
+    #: Periodic axes; None for all of them.
     periodic: tuple[str, ...] | None = ()
 
 
 @dataclass(frozen=True)
 class Sub(Node):
-    """The rows, planes … of a grid, along the axes that are kept."""
+    """The subgrids of a grid along the axes that are kept, such as rows or planes."""
 
     parent: str
     axes: tuple[str, ...]
@@ -127,7 +127,7 @@ class Sub(Node):
 
 @dataclass(frozen=True)
 class Split(Node):
-    """One communicator for each value of an expression, ordered by another."""
+    """One communicator per value of an expression, its ranks ordered by another one."""
 
     parent: str
     color: Expression
@@ -136,7 +136,7 @@ class Split(Node):
 
 @dataclass(frozen=True)
 class Where(Node):
-    """The ranks for which a condition holds."""
+    """The ranks for which a condition is true."""
 
     parent: str
     condition: Expression
@@ -152,7 +152,7 @@ class Listed(Node):
 
 @dataclass(frozen=True)
 class Dup(Node):
-    """The same ranks, whose messages match among themselves only."""
+    """The same ranks in a new communicator."""
 
     parent: str
 
@@ -165,14 +165,14 @@ Definition = Cart | Sub | Split | Where | Listed | Dup
 
 @dataclass(frozen=True, kw_only=True)
 class Statement(Node):
-    """One line, or a block that begins with it; `comment` is what follows ``#`` on that line."""
+    """One line, or a block; `comment` is the text after ``#`` on the (first) line."""
 
     comment: str = ""
 
 
 @dataclass(frozen=True)
 class Blank(Statement):
-    """An empty line, or one of a comment only."""
+    """An empty line, or a line with only a comment."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ class Title(Statement):
 
 @dataclass(frozen=True)
 class RankCount(Statement):
-    """``RANKS 64``: the program is for that many."""
+    """``RANKS 64``: the number of ranks of the program."""
 
     count: Expression
 
@@ -198,7 +198,7 @@ class Seed(Statement):
 
 @dataclass(frozen=True)
 class Param(Statement):
-    """``PARAM n = 64KiB``: a value that whoever runs the program may set."""
+    """``PARAM n = 64KiB``: the default of a value that can be set at run time."""
 
     name: str
     value: Expression
@@ -214,7 +214,7 @@ class Let(Statement):
 
 @dataclass(frozen=True)
 class Communicator(Statement):
-    """``COMMUNICATOR 1 "halo"``: announces a communicator that is named by number."""
+    """``COMMUNICATOR 1 "halo"``: declaration of a communicator with a number."""
 
     number: Expression
     text: str = ""
@@ -230,21 +230,21 @@ class DefineScope(Statement):
 
 @dataclass(frozen=True)
 class EnterScope(Statement):
-    """``SCOPE grid``: what follows in the block is for its ranks."""
+    """``SCOPE grid``: the rest of the block is for its ranks."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Phase(Statement):
-    """``PHASE "halo"``: what follows belongs to this phase."""
+    """``PHASE "halo"``: the following operations belong to this phase."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Dependency(Node):
-    """An operation so many places back in the rank's program; its end, or its start only."""
+    """The end, or the start, of the operation `back` positions earlier in the rank's program."""
 
     back: int
     start: bool = False
@@ -252,7 +252,7 @@ class Dependency(Node):
 
 @dataclass(frozen=True, kw_only=True)
 class Operation(Statement):
-    """What ranks do; `after` replaces the order of the program."""
+    """An operation of ranks; `after` replaces program order."""
 
     after: tuple[Dependency, ...] | None = None
 
@@ -268,7 +268,7 @@ class Calc(Operation):
 
 @dataclass(frozen=True)
 class On(Node):
-    """Where a message travels: in a named scope, or in a communicator named by number."""
+    """The communicator of a message: a named scope, or a number."""
 
     scope: str = ""
     number: Expression | None = None
@@ -332,7 +332,7 @@ class Collective(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class Block(Statement):
-    """A statement with others inside; `end_comment` stands behind ``END``."""
+    """A statement that contains others; `end_comment` is the comment after ``END``."""
 
     end_comment: str = ""
 
@@ -356,7 +356,7 @@ class Repeat(Block):
 
 @dataclass(frozen=True)
 class Branch(Statement):
-    """One condition of an ``IF`` and what it leads to; no condition for ``ELSE``."""
+    """One condition of an ``IF`` and its body; no condition for ``ELSE``."""
 
     condition: Expression | None
     body: tuple[Statement, ...]

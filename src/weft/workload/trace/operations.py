@@ -1,4 +1,4 @@
-"""What ranks do: statements of one line become operations of a builder."""
+"""Execution of one-line statements, which add operations to a builder."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _HALF_WIDTH = 3**0.5
 
 
 class Operations:
-    """Appends operations to a builder, and keeps what lasts from one to the next.
+    """Executor of one-line statements, with the state between them (requests, phases, draws).
 
     Parameters
     ----------
     builder
-        Whose programs grow.
+        Builder of the workload to extend.
     seed
-        Of the computing times.
+        Seed of the computing times.
     collectives
-        Whether the program has any, whose tags are those below 0.
+        Whether the program has collectives, which use the tags below 0.
     max_operations
-        Most operations that the builder may hold.
+        Largest number of operations in the builder.
     """
 
     def __init__(self, builder: WorkloadBuilder, seed: int, collectives: bool, max_operations: int):
@@ -53,7 +53,7 @@ class Operations:
         self._after: list[tuple[Ints, tuple[nodes.Dependency, ...], Place]] = []
 
     def run(self, statement: nodes.Statement, context: Context) -> None:
-        """Carry out a statement of one line, for the ranks of the context."""
+        """Execute a one-line statement for the ranks of the context."""
         match statement:
             case nodes.Calc():
                 self._calc(statement, context)
@@ -71,7 +71,7 @@ class Operations:
                 self._enter_phase(text, context.ranks)
 
     def _parts(self, ranks: Ints) -> Iterator[slice | np.ndarray[Any, Any]]:
-        """Ranks that are in one phase, as places in `ranks`; the builder is then in that phase."""
+        """Yield the indices in `ranks` of each phase, after setting the builder to that phase."""
         if self._same_phase:
             self.builder.phase(self._phases[self._phase[0]])
             yield slice(None)
@@ -82,17 +82,17 @@ class Operations:
             yield np.flatnonzero(phases == phase)
 
     def _add(self, method: Any, ranks: Ints, *arguments: Any, **options: Any) -> Ints:
-        """Call a builder's method for ranks of each phase; the handles, as the ranks are given."""
+        """Call a builder's method for the ranks of each phase; return handles in rank order."""
         handles = np.full(len(ranks), NONE, dtype=np.int64)
         for part in self._parts(ranks):
             if isinstance(part, slice):
-                made = method(ranks, *arguments, **options)
+                part_handles = method(ranks, *arguments, **options)
             else:
-                sliced = [_some(value, part) for value in arguments]
-                chosen = {key: _some(value, part) for key, value in options.items()}
-                made = method(ranks[part], *sliced, **chosen)
-            if made is not None:
-                handles[part] = made
+                sliced = [_sliced(value, part) for value in arguments]
+                part_options = {key: _sliced(value, part) for key, value in options.items()}
+                part_handles = method(ranks[part], *sliced, **part_options)
+            if part_handles is not None:
+                handles[part] = part_handles
         return handles
 
     def _enter_phase(self, text: str, ranks: Ints) -> None:
@@ -121,7 +121,7 @@ class Operations:
             self._add(self.builder.calc, ranks, duration, cpu=cpu)
 
     def _drawn(self, ranks: Ints, mean: Any, std: Any) -> Any:
-        """Uniform with this mean and standard deviation, and 0 where that would be negative."""
+        """Draw uniform values of the given mean and standard deviation, clamped at 0."""
         draws = np.empty(len(ranks))
         uniforms(np.uint64(self._seed), ranks, self._draws[ranks], draws)
         self._draws[ranks] += 1
@@ -138,7 +138,7 @@ class Operations:
 
     @staticmethod
     def _on(on: nodes.On | None, context: Context) -> tuple[Context, int]:
-        """What the line sees in the scope of its peers, and the communicator's number."""
+        """Return the context in the scope of the peers, and the communicator's number."""
         if on is None:
             return context, context.scope.comm
         if on.number is not None:
@@ -161,20 +161,20 @@ class Operations:
             return 0
         tag = whole(node, context, "a tag")
         if self._collectives and np.any(np.asarray(tag) < 0):
-            raise TraceError("tags below 0 are those of collectives; expected 0 or more", node.at)
+            raise TraceError("tags below 0 are for collectives; expected 0 or more", node.at)
         return tag
 
     def _peer(self, peer: nodes.Peer, context: Context) -> Ints:
-        """World ranks of peers, -1 for nobody."""
+        """Return the world ranks of peers, -1 for no peer."""
         ranks, scope = context.ranks, context.scope
         match peer:
             case nodes.NullPeer():
                 return np.full(len(ranks), NONE, dtype=np.int64)
             case nodes.Neighbour(sign=sign, axis=axis):
-                where = scope.coordinates(ranks)
+                coordinates = scope.coordinates(ranks)
                 number = scope.axes.index(axis)
-                where[number] = where[number] + (1 if sign == "+" else -1)
-                return scope.at(ranks, where)
+                coordinates[number] = coordinates[number] + (1 if sign == "+" else -1)
+                return scope.at(ranks, coordinates)
             case nodes.Coordinates(values=values):
                 wanted = [whole(value, context, "a coordinate") for value in values]
                 return scope.at(ranks, [np.broadcast_to(value, len(ranks)) for value in wanted])
@@ -182,11 +182,11 @@ class Operations:
         sizes = scope.size(ranks)
         bad = (local < 0) | (local >= sizes)
         if bad.any():
-            at = int(np.argmax(bad))
-            hint = "; write NULL or an IF where there is none" if local[at] == -1 else ""
+            first_bad = int(np.argmax(bad))
+            hint = "; use NULL or an IF where there is no peer" if local[first_bad] == -1 else ""
             raise TraceError(
-                f"rank {ranks[at]}: there is no rank {local[at]} in {scope.name}, whose ranks are "
-                f"0 to {sizes[at] - 1}{hint}",
+                f"rank {ranks[first_bad]}: there is no rank {local[first_bad]} in {scope.name}, "
+                f"whose ranks are 0 to {sizes[first_bad] - 1}{hint}",
                 nodes.begin(peer),
             )
         return scope.world(ranks, local)
@@ -199,55 +199,55 @@ class Operations:
         release: Any = 0.0
         if statement.release is not None:
             release = real(statement.release, context, "a release time", TIME)
-        there = peers != NONE
-        some = slice(None) if there.all() else there
-        who, to = ranks[some], peers[some]
-        size, tag, release = (_some(value, some) for value in (size, tag, release))
-        made = np.full(len(ranks), NONE, dtype=np.int64)
+        exists = peers != NONE
+        selected = slice(None) if exists.all() else exists
+        who, to = ranks[selected], peers[selected]
+        size, tag, release = (_sliced(value, selected) for value in (size, tag, release))
+        handles_of_ranks = np.full(len(ranks), NONE, dtype=np.int64)
         if len(who):
             if statement.after is not None:
                 kind = {"S": Kind.SEND, "R": Kind.RECV, "P": Kind.PUT}[
                     statement.verb.removeprefix("I")[0]
                 ]
-                made[some] = self._add_after(
+                handles_of_ranks[selected] = self._add_after(
                     statement, who, kind, peer=to, size_bytes=size, tag=tag,
                     comm=0 if kind == Kind.PUT else comm, release_ns=release,
                 )  # fmt: skip
             elif statement.verb == "PUT":
                 put = self.builder.put
-                made[some] = self._add(put, who, to, size, tag, release_ns=release)
+                handles_of_ranks[selected] = self._add(put, who, to, size, tag, release_ns=release)
             else:
                 method = getattr(self.builder, statement.verb.lower())
-                made[some] = self._add(method, who, to, size, tag, comm=comm)
+                handles_of_ranks[selected] = self._add(method, who, to, size, tag, comm=comm)
         if statement.request:
             handles = self._requests.setdefault(
                 statement.request, np.full(self.builder.num_ranks, NONE, dtype=np.int64)
             )
-            handles[ranks] = made
+            handles[ranks] = handles_of_ranks
 
     def _add_after(
         self, statement: nodes.Operation, ranks: Ints, kind: Kind, **columns: Any
     ) -> Ints:
-        """Add operations that wait for what AFTER names, which is looked up at the end."""
+        """Add operations with an AFTER list, which `add_dependencies` resolves at the end."""
         assert statement.after is not None
         handles = np.full(len(ranks), NONE, dtype=np.int64)
         for part in self._parts(ranks):
-            chosen = {key: _some(value, part) for key, value in columns.items()}
+            part_columns = {key: _sliced(value, part) for key, value in columns.items()}
             handles[part] = self.builder.operations(
-                ranks[part], np.full(len(ranks[part]), kind), **chosen
+                ranks[part], np.full(len(ranks[part]), kind), **part_columns
             )
         self._after.append((handles, statement.after, statement.at))
         return handles
 
     def add_dependencies(self) -> None:
-        """Add what AFTER lines ask for, now that all operations have their places."""
+        """Add the dependencies of AFTER lists, after all operations are in program order."""
         if not self._after:
             return
         offset, order = self.builder.in_order()
-        place = np.empty(len(order), dtype=np.int64)
-        place[order] = np.arange(len(order))
+        position = np.empty(len(order), dtype=np.int64)
+        position[order] = np.arange(len(order))
         for handles, dependencies, at in self._after:
-            own = place[handles]
+            own = position[handles]
             rank = np.searchsorted(offset, own, side="right") - 1
             for dependency in dependencies:
                 other = own - dependency.back
@@ -255,7 +255,7 @@ class Operations:
                 if bad.any():
                     raise TraceError(
                         f"rank {rank[int(np.argmax(bad))]} has no operation {dependency.back} "
-                        "places back from this one",
+                        "positions before this one",
                         at if dependency.at == NOWHERE else dependency.at,
                     )
                 self.builder.requires(handles, order[other], start=dependency.start)
@@ -276,13 +276,13 @@ class Operations:
             for handles in self._requests.values():
                 handles[ranks] = NONE
             return
-        found = np.full((len(statement.requests), len(ranks)), NONE, dtype=np.int64)
-        for row, name in zip(found, statement.requests, strict=True):
+        handles = np.full((len(statement.requests), len(ranks)), NONE, dtype=np.int64)
+        for row, name in zip(handles, statement.requests, strict=True):
             if name in self._requests:
                 row[:] = self._requests[name][ranks]
                 self._requests[name][ranks] = NONE
         for part in self._parts(ranks):
-            self.builder.wait(ranks[part], found[:, part])
+            self.builder.wait(ranks[part], handles[:, part])
 
     def _routing_key(self, statement: nodes.RoutingKey, context: Context) -> None:
         context, comm = self._on(statement.on, context)
@@ -290,12 +290,12 @@ class Operations:
         key = whole(statement.key, context, "a routing key")
         tag = 0 if statement.tag is None else whole(statement.tag, context, "a tag")
         builder = self.builder
-        asks = statement.verb == "RODREQUEST"
+        is_request = statement.verb == "RODREQUEST"
         if statement.after is not None:
-            kind = Kind.KEY_REQUEST if asks else Kind.KEY_DONE
+            kind = Kind.KEY_REQUEST if is_request else Kind.KEY_DONE
             self._add_after(statement, ranks, kind, tag=key, size_bytes=tag, comm=comm)
         else:
-            method = builder.key_request if asks else builder.key_done
+            method = builder.key_request if is_request else builder.key_done
             self._add(method, ranks, key, comm=comm, tag=tag)
 
     def _collective(self, statement: nodes.Collective, context: Context) -> None:
@@ -305,13 +305,13 @@ class Operations:
         phases = self._phase[ranks]
         if np.any(phases != phases[0]):
             raise TraceError(
-                f"rank {ranks[0]} is in phase {self._phases[phases[0]]!r} here, and others are not",
+                f"rank {ranks[0]} is in phase {self._phases[phases[0]]!r} here, but others are not",
                 statement.at,
             )
         self.builder.phase(self._phases[phases[0]])
         run_collective(self.builder, statement, context, self._max_operations)
 
 
-def _some(value: Any, part: Any) -> Any:
-    """The part of an array; a single value is for all."""
+def _sliced(value: Any, part: Any) -> Any:
+    """Return a part of an array; return a single value as it is."""
     return value[part] if isinstance(value, np.ndarray) and value.ndim else value

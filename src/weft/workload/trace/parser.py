@@ -1,7 +1,7 @@
-"""Reads a trace program: one statement per line, by recursive descent.
+"""Recursive-descent parser of trace programs, one statement per line.
 
-Hand-written, as the errors are the point: what was expected at which column, and which word was
-probably meant. A generated parser would know the names of its tokens only.
+It is written by hand for its error messages: they give the column, what was expected and the word
+that was probably meant. A generated parser could give only names of tokens.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ T = TypeVar("T")
 
 
 def parse(text: str, file: str = "trace") -> nodes.Program:
-    """The program that a text holds.
+    """Parse a program.
 
     Parameters
     ----------
     text
-        The contents of a trace file.
+        Contents of a trace file.
     file
-        Its name, for messages.
+        Name of the file, for messages.
 
     Raises
     ------
     TraceError
-        With file, line and column, when the text does not follow the grammar.
+        If the text does not follow the grammar; with file, line and column.
     """
     try:
         return _Parser(tokens(text)).program()
@@ -41,25 +41,25 @@ def parse(text: str, file: str = "trace") -> nodes.Program:
 
 
 def parse_value(text: str) -> nodes.Expression:
-    """The expression that a text holds.
+    """Parse an expression.
 
     Raises
     ------
     TraceError
-        When it is none.
+        If the text is not an expression.
     """
     parser = _Parser(tokens(text))
-    found = parser.expression()
+    value = parser.expression()
     if parser.token.kind != "end":
         parser.fail("the end of the value")
-    return found
+    return value
 
 
 class _Parser(ExpressionParser):
-    """One pass over the tokens; each method reads what it is named after."""
+    """Parser in one pass over the tokens; each method parses the element in its name."""
 
-    def __init__(self, found: Sequence[Token]):
-        super().__init__(found)
+    def __init__(self, token_list: Sequence[Token]):
+        super().__init__(token_list)
         self._blocks = 0
         self._heads: dict[str, Callable[[Token], nodes.Statement]] = {
             "NAME": self._title,
@@ -89,32 +89,30 @@ class _Parser(ExpressionParser):
     # -- lines and blocks --------------------------------------------------------------------------
 
     def program(self) -> nodes.Program:
-        """All statements up to the end of the file."""
+        """Parse all statements up to the end of the file."""
         body = self._statements(())
         if self.token.kind != "end":
-            raise TraceError(
-                f"{self.token.text.upper()} belongs to no open block", self.token.place
-            )
+            raise TraceError(f"{self.token.text.upper()} is outside a block", self.token.place)
         return nodes.Program(body)
 
     def _statements(self, ends: tuple[str, ...]) -> tuple[nodes.Statement, ...]:
-        """Statements up to one of the words that end a block; empty lines at both ends go."""
-        found: list[nodes.Statement] = []
+        """Parse statements up to END, ELIF or ELSE; drop empty lines at both ends."""
+        result: list[nodes.Statement] = []
         while self.token.kind != "end":
             if self.token.kind == "newline":
                 token = self.advance()
                 empty = not token.comment
-                if not (empty and (not found or found[-1] == nodes.Blank())):
-                    found.append(nodes.Blank(at=token.place, comment=token.comment))
+                if not (empty and (not result or result[-1] == nodes.Blank())):
+                    result.append(nodes.Blank(at=token.place, comment=token.comment))
                 continue
             if self.word() in ("END", "ELIF", "ELSE"):
                 break
-            found.append(self._statement())
+            result.append(self._statement())
         if self.token.kind == "end" and self.token.comment:
-            found.append(nodes.Blank(at=self.token.place, comment=self.token.comment))
-        while found and found[-1] == nodes.Blank():
-            found.pop()
-        return tuple(found)
+            result.append(nodes.Blank(at=self.token.place, comment=self.token.comment))
+        while result and result[-1] == nodes.Blank():
+            result.pop()
+        return tuple(result)
 
     def _statement(self) -> nodes.Statement:
         head = self.token
@@ -136,7 +134,7 @@ class _Parser(ExpressionParser):
         return self._ended(statement)
 
     def _ended(self, statement: nodes.Statement) -> nodes.Statement:
-        """The statement with the comment at the end of its line, which must be there."""
+        """Read the end of the line; return the statement with its comment."""
         comment = self._line_end()
         if comment:
             object.__setattr__(statement, "comment", comment)
@@ -153,10 +151,10 @@ class _Parser(ExpressionParser):
         return comment
 
     def _body(self, head: Token) -> tuple[nodes.Statement, ...]:
-        """A block up to END, ELIF or ELSE, which is left to read."""
+        """Parse a block up to END, ELIF or ELSE, which is not consumed."""
         self._blocks += 1
         if self._blocks > MAX_DEPTH:
-            raise TraceError(f"blocks are nested more than {MAX_DEPTH} deep", head.place)
+            raise TraceError(f"blocks are nested more than {MAX_DEPTH} levels deep", head.place)
         body = self._statements(("END", "ELIF", "ELSE"))
         self._blocks -= 1
         if self.token.kind == "end":
@@ -164,10 +162,10 @@ class _Parser(ExpressionParser):
         return body
 
     def _end(self, head: Token) -> str:
-        """The END of a block and the comment behind it."""
+        """Consume the END of a block; return the comment after it."""
         if self.word() != "END":
             raise TraceError(
-                f"{self.token.text.upper()} belongs to an IF, and the block open here began with "
+                f"{self.token.text.upper()} is allowed only in an IF, but this block began with "
                 f"{head.text!r} in line {head.line}",
                 self.token.place,
             )
@@ -198,7 +196,7 @@ class _Parser(ExpressionParser):
         if self.word() == "ALL":
             name = self.scope_name()
             if self.token.text == "=":
-                raise TraceError("ALL always means all ranks; name the scope otherwise", head.place)
+                raise TraceError("ALL always means all ranks; use another name", head.place)
             return nodes.EnterScope(name, at=head.place)
         name = self.new_name("scope")
         if not self.accept("="):
@@ -259,15 +257,15 @@ class _Parser(ExpressionParser):
 
     def _bracketed(self, read: Callable[[], T]) -> tuple[T, ...]:
         self.expect("(")
-        found = self._many(read)
+        items = self._many(read)
         self.expect(")")
-        return found
+        return items
 
     def _many(self, read: Callable[[], T]) -> tuple[T, ...]:
-        found = [read()]
+        items = [read()]
         while self.accept(","):
-            found.append(read())
-        return tuple(found)
+            items.append(read())
+        return tuple(items)
 
     def _range(self) -> nodes.Range:
         place = self.token.place
@@ -281,23 +279,29 @@ class _Parser(ExpressionParser):
     # -- operations --------------------------------------------------------------------------------
 
     def _options(self, head: Token, readers: dict[str, Callable[[], object]]) -> dict[str, Any]:
-        """Options of a statement, in any order and each at most once."""
-        found: dict[str, Any] = {}
+        """Read the options of a statement, in any order and each at most once."""
+        options: dict[str, Any] = {}
         while self.token.kind == "name":
             word = self.word()
             if word not in readers:
                 break
-            if word in found:
+            if word in options:
                 raise TraceError(f"{word} is given twice", self.token.place)
             self.advance()
-            found[word] = readers[word]()
+            options[word] = readers[word]()
         if self.token.kind not in ("newline", "end"):
-            left = [word for word in readers if word not in found]
-            close = did_you_mean(self.token.text.upper(), left) if self.token.kind == "name" else ""
-            self.fail(" or ".join([", ".join(left), "the end of the line"]).lstrip(" or") + close)
-        if "ON" in found and "COMM" in found:
-            raise TraceError("ON and COMM both say where; give one of them", head.place)
-        return found
+            remaining = [word for word in readers if word not in options]
+            close = (
+                did_you_mean(self.token.text.upper(), remaining)
+                if self.token.kind == "name"
+                else ""
+            )
+            self.fail(
+                " or ".join([", ".join(remaining), "the end of the line"]).lstrip(" or") + close
+            )
+        if "ON" in options and "COMM" in options:
+            raise TraceError("only one of ON and COMM is allowed", head.place)
+        return options
 
     def _places(self) -> dict[str, Callable[[], object]]:
         return {
@@ -308,11 +312,11 @@ class _Parser(ExpressionParser):
 
     def _calc(self, head: Token) -> nodes.Statement:
         mean = self.expression()
-        given = self._options(
+        options = self._options(
             head, {"STD": self.expression, "CPU": self.expression, "AFTER": self._after}
         )
         return nodes.Calc(
-            mean, given.get("STD"), given.get("CPU"), after=given.get("AFTER"), at=head.place
+            mean, options.get("STD"), options.get("CPU"), after=options.get("AFTER"), at=head.place
         )
 
     def _message(self, head: Token) -> nodes.Statement:
@@ -326,10 +330,11 @@ class _Parser(ExpressionParser):
         if verb == "PUT":
             readers["RELEASE"] = self.expression
             del readers["ON"], readers["COMM"]
-        given = self._options(head, readers)
+        options = self._options(head, readers)
         return nodes.Message(
-            verb, size, peer, given.get("TAG"), given.get("ON", given.get("COMM")),
-            given.get("RELEASE"), given.get("AS", ""), after=given.get("AFTER"), at=head.place,
+            verb, size, peer, options.get("TAG"), options.get("ON", options.get("COMM")),
+            options.get("RELEASE"), options.get("AS", ""), after=options.get("AFTER"),
+            at=head.place,
         )  # fmt: skip
 
     def _sendrecv(self, head: Token) -> nodes.Statement:
@@ -339,9 +344,9 @@ class _Parser(ExpressionParser):
         recv_size = self.expression() if self.accept(",") else None
         self.expect_word("FROM")
         source = self.peer()
-        given = self._options(head, self._places())
+        options = self._options(head, self._places())
         return nodes.SendRecv(
-            size, to, source, recv_size, given.get("TAG"), given.get("ON", given.get("COMM")),
+            size, to, source, recv_size, options.get("TAG"), options.get("ON", options.get("COMM")),
             at=head.place,
         )  # fmt: skip
 
@@ -353,10 +358,10 @@ class _Parser(ExpressionParser):
     def _routing_key(self, head: Token) -> nodes.Statement:
         self.expect_word("KEY")
         key = self.expression()
-        given = self._options(head, {**self._places(), "AFTER": self._after})
+        options = self._options(head, {**self._places(), "AFTER": self._after})
         return nodes.RoutingKey(
-            head.text.upper().removeprefix("MPI_"), key, given.get("TAG"),
-            given.get("ON", given.get("COMM")), after=given.get("AFTER"), at=head.place,
+            head.text.upper().removeprefix("MPI_"), key, options.get("TAG"),
+            options.get("ON", options.get("COMM")), after=options.get("AFTER"), at=head.place,
         )  # fmt: skip
 
     def _collective(self, head: Token) -> nodes.Statement:
@@ -373,14 +378,14 @@ class _Parser(ExpressionParser):
             readers["ON"] = self.scope_name
         if rooted:
             readers["ROOT"] = self.expression
-        given = self._options(head, readers)
+        options = self._options(head, readers)
         return nodes.Collective(
-            name, size, given.get("ROOT"), scope or given.get("ON", ""), given.get("USING", ""),
-            at=head.place,
+            name, size, options.get("ROOT"), scope or options.get("ON", ""),
+            options.get("USING", ""), at=head.place,
         )  # fmt: skip
 
     def _algorithm(self) -> str:
-        """A name such as ``recursive-doubling``, without spaces."""
+        """Read a name such as ``recursive-doubling``, without spaces."""
         if self.token.kind != "name":
             self.fail("the name of an algorithm")
         token = self.advance()
@@ -401,7 +406,7 @@ class _Parser(ExpressionParser):
         place = self.token.place
         sign = -1 if self.accept("-") else 1
         if self.token.kind != "number" or not self.token.text.isdigit():
-            self.fail("how many operations back, such as 1")
+            self.fail("a number of operations back, such as 1")
         back = sign * int(self.advance().text)
         return nodes.Dependency(back, self.accept_word("START"), at=place)
 
@@ -456,7 +461,7 @@ class _Parser(ExpressionParser):
                 self.fail("a statement")
             self._blocks += 1
             if self._blocks > MAX_DEPTH:
-                raise TraceError(f"blocks are nested more than {MAX_DEPTH} deep", head.place)
+                raise TraceError(f"blocks are nested more than {MAX_DEPTH} levels deep", head.place)
             statement = self._statement()
             self._blocks -= 1
             return nodes.OnRanks(ranks, (statement,), at=head.place)
@@ -469,7 +474,7 @@ class _Parser(ExpressionParser):
     # -- names -------------------------------------------------------------------------------------
 
     def new_name(self, what: str) -> str:
-        """A name that is no word of the language."""
+        """Read a name that is not a word of the language."""
         token = self.token
         if token.kind != "name":
             self.fail(f"the name of a {what}".replace("a axis", "an axis"))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-#: What a value measures: nothing in particular, bytes, or time.
+#: Units of a value: none, bytes or time.
 PLAIN, BYTES, TIME = "", "bytes", "time"
 
-#: Values of the language are 64-bit integers and floating-point numbers.
+#: Integers of the language are below this limit; other numbers are floating-point.
 LIMIT = 2**63
 
-#: More digits than any number that is not too large or too exact.
+#: Largest number of digits of a number.
 _DIGITS = 400
 _QUANTITY = re.compile(r"([\d.]+(?:[eE][+-]?\d+)?)([A-Za-zµ]*)")
 _BYTES = {
@@ -24,16 +24,16 @@ _TIME = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 
 
 @lru_cache(maxsize=4096)
 def quantity(text: str) -> tuple[int | float, str]:
-    """Value of a number and what it measures; the units are those of `weft.core.units`.
+    """Return the value and the unit of a number; suffixes are those of `weft.core.units`.
 
     Raises
     ------
     ValueError
-        When the unit is not known or the number is too large.
+        If the suffix is unknown or the number is too large.
     """
     match = _QUANTITY.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is no number")
+        raise ValueError(f"{text!r} is not a number")
     digits, unit = match[1], match[2]
     if len(digits) > _DIGITS:
         raise ValueError(f"{digits[:20]}... has too many digits")

@@ -1,4 +1,4 @@
-"""Finds blocks that repeat in a list of lines, also with numbers that grow by the same step."""
+"""Detection of repeated blocks of lines, also with numbers that grow by a constant step."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-#: Longest block that is looked for, in items.
+#: Largest length of a repeated block, in items.
 MAX_PERIOD = 400
-#: Largest number that may grow in a loop: below it sums are exact.
+#: Limit of numbers that grow in a loop; below it sums are exact.
 _EXACT = 2**53
 
 
-#: Whole numbers stay whole, so that they are exact.
+#: Integers stay int, so that they are exact.
 Real = int | float
 
 
 @dataclass(frozen=True)
 class Linear:
-    """``base`` plus a step for each turn of the loops around, by the names of their counters."""
+    """``base`` plus a step per iteration of each enclosing loop, by the names of the counters."""
 
     base: Real
     terms: tuple[tuple[str, Real], ...] = ()
@@ -30,16 +30,16 @@ class Linear:
 
 @dataclass(frozen=True)
 class Line:
-    """One statement: what it is, and its numbers.
+    """One statement: its key and its numbers.
 
     Parameters
     ----------
     key
-        What lines must share to repeat each other.
+        Parts of the statement that repetitions have in common.
     numbers
-        What may differ between turns.
+        Numbers that may differ between iterations.
     terms
-        For each number, its growth by loop counter; empty outside loops.
+        Growth of each number by loop counter; empty outside loops.
     """
 
     key: tuple[Any, ...]
@@ -47,7 +47,7 @@ class Line:
     terms: tuple[tuple[tuple[str, Real], ...], ...] = ()
 
     def forms(self) -> Iterator[Linear]:
-        """The numbers with their growth."""
+        """Yield the numbers with their growth."""
         terms = self.terms or ((),) * len(self.numbers)
         for base, grown in zip(self.numbers, terms, strict=True):
             yield Linear(base, grown)
@@ -55,16 +55,16 @@ class Line:
 
 @dataclass(frozen=True)
 class Loop:
-    """A block and how often it is run.
+    """A repeated block.
 
     Parameters
     ----------
     count
-        Turns.
+        Number of iterations.
     body
-        The items of the first turn.
+        Items of the first iteration.
     steps
-        For each item of the body, by how much each of its numbers grows from turn to turn.
+        Growth per iteration of each number of each item of the body.
     """
 
     count: int
@@ -73,16 +73,16 @@ class Loop:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What loops must share to repeat each other."""
+        """Parts of the loop that repetitions have in common."""
         return (self.count, tuple(item.key for item in self.body), self.steps)
 
     @property
     def numbers(self) -> tuple[Real, ...]:
-        """Numbers of the first turn."""
+        """Numbers of the first iteration."""
         return tuple(number for item in self.body for number in item.numbers)
 
     def with_counter(self, counter: str) -> list[Item]:
-        """The body, its numbers growing with a counter."""
+        """Return the body with numbers that grow with a counter."""
         return [
             _grown(item, steps, counter) for item, steps in zip(self.body, self.steps, strict=True)
         ]
@@ -109,28 +109,28 @@ def _grown(item: Item, steps: Sequence[Real], counter: str) -> Item:
 
 
 def compress(items: Sequence[Item]) -> list[Item]:
-    """The items with repetitions as loops, short blocks first, until nothing repeats.
+    """Return the items with repetitions as loops, short blocks first, until no block repeats.
 
-    Numbers may grow from turn to turn when there are three turns or more: two say nothing of a
-    rule. A loop is made only where it saves lines.
+    Numbers may grow only in loops of three or more iterations, since two do not establish a rule. A
+    loop must save lines.
     """
-    found = list(items)
-    keys, numbers = _numbered(found), [item.numbers for item in found]
+    result = list(items)
+    keys, numbers = _numbered(result), [item.numbers for item in result]
     changed = True
     while changed:
         changed = False
         period = 1
-        while period <= min(MAX_PERIOD, len(found) // 2):
-            shorter = _with_period(found, keys, numbers, period)
-            if len(shorter) < len(found):
-                found, changed = shorter, True
-                keys, numbers = _numbered(found), [item.numbers for item in found]
+        while period <= min(MAX_PERIOD, len(result) // 2):
+            shorter = _with_period(result, keys, numbers, period)
+            if len(shorter) < len(result):
+                result, changed = shorter, True
+                keys, numbers = _numbered(result), [item.numbers for item in result]
             period += 1
-    return found
+    return result
 
 
 def _numbered(items: list[Item]) -> NDArray[np.int64]:
-    """A number for each item, the same for those of the same key."""
+    """Return a number for each item, equal for equal keys."""
     numbers: dict[tuple[Any, ...], int] = {}
     return np.array([numbers.setdefault(item.key, len(numbers)) for item in items], dtype=np.int64)
 
@@ -138,65 +138,68 @@ def _numbered(items: list[Item]) -> NDArray[np.int64]:
 def _with_period(
     items: list[Item], keys: NDArray[np.int64], numbers: list[tuple[Real, ...]], period: int
 ) -> list[Item]:
-    """The items with blocks of one length that repeat as loops."""
-    alike = keys[period:] == keys[:-period]
-    if not alike.any():
+    """Return the items with repeated blocks of one length as loops."""
+    equal = keys[period:] == keys[:-period]
+    if not equal.any():
         return items
-    # How many items from each on equal the one a period later.
-    breaks = np.append(np.flatnonzero(~alike), len(alike))
-    run = breaks[np.searchsorted(breaks, np.arange(len(alike)))] - np.arange(len(alike))
+    # Number of consecutive items from each one on that equal the item a period later.
+    breaks = np.append(np.flatnonzero(~equal), len(equal))
+    run = breaks[np.searchsorted(breaks, np.arange(len(equal)))] - np.arange(len(equal))
     result: list[Item] = []
-    at = 0
-    while at < len(items):
-        turns = int(run[at]) // period + 1 if at < len(run) else 1
-        if turns > 1 and (loop := _loop(items, numbers, at, period, turns)) is not None:
+    index = 0
+    while index < len(items):
+        iterations = int(run[index]) // period + 1 if index < len(run) else 1
+        if (
+            iterations > 1
+            and (loop := _loop(items, numbers, index, period, iterations)) is not None
+        ):
             result.append(loop)
-            at += loop.count * period
+            index += loop.count * period
         else:
-            result.append(items[at])
-            at += 1
+            result.append(items[index])
+            index += 1
     return result
 
 
 def _loop(
-    items: list[Item], numbers: list[tuple[Real, ...]], at: int, period: int, turns: int
+    items: list[Item], numbers: list[tuple[Real, ...]], start: int, period: int, iterations: int
 ) -> Loop | None:
-    """The longest loop that begins here, if it saves lines."""
+    """Return the longest loop that begins at an item if it saves lines, else None."""
     steps = []
-    grows, third = False, turns >= 3
-    # Most blocks do not repeat, and most of those show it in their first lines.
-    for place in range(at, at + period):
-        old, new = numbers[place], numbers[place + period]
+    grows, affine = False, iterations >= 3
+    # Most blocks do not repeat, and their first lines usually show it.
+    for index in range(start, start + period):
+        old, new = numbers[index], numbers[index + period]
         row = tuple(map(_difference, old, new))
         if any(map(isnan, row)):
             return None
         grows = grows or any(row)
-        third = third and numbers[place + 2 * period] == _after(old, row, 2)
-        if grows and not third:
+        affine = affine and numbers[index + 2 * period] == _after(old, row, 2)
+        if grows and not affine:
             return None
         steps.append(row)
-    count = 3 if third else 2
+    count = 3 if affine else 2
     while (
-        third
-        and count < turns
+        affine
+        and count < iterations
         and all(
-            numbers[at + count * period + place] == _after(numbers[at + place], row, count)
-            for place, row in enumerate(steps)
+            numbers[start + count * period + index] == _after(numbers[start + index], row, count)
+            for index, row in enumerate(steps)
         )
     ):
         count += 1
     if (count - 1) * period <= 2:
         return None
-    return Loop(count, tuple(items[at : at + period]), tuple(steps))
+    return Loop(count, tuple(items[start : start + period]), tuple(steps))
 
 
-def _after(numbers: tuple[Real, ...], steps: tuple[Real, ...], turns: int) -> tuple[Real, ...]:
-    """Numbers so many turns later."""
-    return tuple(number + turns * step for number, step in zip(numbers, steps, strict=True))
+def _after(numbers: tuple[Real, ...], steps: tuple[Real, ...], iterations: int) -> tuple[Real, ...]:
+    """Return the numbers a given number of iterations later."""
+    return tuple(number + iterations * step for number, step in zip(numbers, steps, strict=True))
 
 
 def _difference(old: Real, new: Real) -> Real:
-    """Growth from one turn to the next; not a number where it could not be worked out exactly."""
+    """Return the growth from one iteration to the next; NaN if it is not exact."""
     if old == new:
         return 0
     if isinstance(old, float) or isinstance(new, float) or max(abs(old), abs(new)) >= _EXACT:

@@ -1,4 +1,4 @@
-"""Rules that numbers of a statement follow over the ranks that share it."""
+"""Rules by which numbers of a statement depend on the rank."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _RANK, _SIZE = nodes.Name("rank"), nodes.Name("size")
 
 @dataclass(frozen=True)
 class Rule:
-    """How a number follows from the rank.
+    """A number as a function of the rank.
 
     Parameters
     ----------
     kind
-        ``fixed``: it does not. ``relative``: rank + d. ``ring``: (rank + d) % size. ``mirror``:
-        d - rank. ``xor``: xor(rank, d). ``grid``: d steps along one axis of a grid that closes.
-        ``affine``: a + b * rank.
+        ``fixed``: independent of the rank. ``relative``: rank + d. ``ring``: (rank + d) % size.
+        ``mirror``: d - rank. ``xor``: xor(rank, d). ``grid``: d steps along one periodic axis of a
+        grid. ``affine``: a + b * rank.
     numbers
-        The numbers of the rule; those of a loop may grow.
+        Numbers of the rule that may grow in a loop.
     fixed
-        Further numbers, which may not: the stride and the extent of an axis, or b.
+        Numbers that must be constant: the stride and the extent of an axis, or b.
     """
 
     kind: str
     numbers: tuple[float, ...]
     fixed: tuple[int, ...] = ()
 
-    #: How many growing numbers each kind has.
+    #: Number of growing numbers of each kind.
     COUNTS: ClassVar[dict[str, int]] = {
         "fixed": 1, "relative": 1, "ring": 1, "mirror": 1, "xor": 1, "grid": 1, "affine": 1,
     }  # fmt: skip
@@ -44,7 +44,7 @@ class Rule:
     def expression(
         kind: str, fixed: tuple[int, ...], values: Sequence[nodes.Expression]
     ) -> nodes.Expression:
-        """The rule as an expression, given its numbers."""
+        """Return the rule as an expression, given its numbers."""
         (value,) = values
         match kind:
             case "fixed":
@@ -62,19 +62,21 @@ class Rule:
             case "affine":
                 return _plus(value, _times(fixed[0], _RANK))
         stride, extent = fixed
-        # Out of the coordinate along the axis, and into the one that is d further.
-        place = nodes.Binary("//", _RANK, nodes.Number(str(stride))) if stride > 1 else _RANK
+        # Replace the coordinate along the axis by the one d further.
+        axis_index = nodes.Binary("//", _RANK, nodes.Number(str(stride))) if stride > 1 else _RANK
         size = nodes.Number(str(extent))
-        there = nodes.Binary("%", _plus(place, value), size)
-        here = nodes.Binary("%", place, size)
-        steps: nodes.Expression = nodes.Binary("-", there, here)
+        target = nodes.Binary("%", _plus(axis_index, value), size)
+        coordinate = nodes.Binary("%", axis_index, size)
+        steps: nodes.Expression = nodes.Binary("-", target, coordinate)
         if stride > 1:
             steps = nodes.Binary("*", steps, nodes.Number(str(stride)))
-        return nodes.Binary("+", _RANK, steps) if stride > 1 else _plus_all(_RANK, there, here)
+        return (
+            nodes.Binary("+", _RANK, steps) if stride > 1 else _plus_all(_RANK, target, coordinate)
+        )
 
 
 def _plus(left: nodes.Expression, right: nodes.Expression) -> nodes.Expression:
-    """A sum, or a difference where the right side has a sign."""
+    """Return a sum, or a difference if the right side is negative."""
     if right == nodes.Number("0"):
         return left
     if isinstance(right, nodes.Unary):
@@ -98,11 +100,11 @@ def _times(factor: int, value: nodes.Expression) -> nodes.Expression:
 
 
 def rule_of_peers(ranks: Ints, peers: Ints, num_ranks: int) -> Rule | None:
-    """The rule of one peer for each rank; None when there is none."""
+    """Return the rule of the peers of ranks, or None."""
     if np.all(peers == peers[0]):
         return Rule("fixed", (int(peers[0]),))
     away = peers - ranks
-    # Of all ranks, only those to themselves do not wrap; with the ring they may begin a loop.
+    # With all ranks, only a distance of 0 does not wrap; as a ring rule it can begin a loop.
     if np.all(away == away[0]) and len(ranks) < num_ranks:
         return Rule("relative", (int(away[0]),))
     around = away % num_ranks
@@ -118,7 +120,7 @@ def rule_of_peers(ranks: Ints, peers: Ints, num_ranks: int) -> Rule | None:
 
 
 def _along_axis(ranks: Ints, peers: Ints) -> Rule | None:
-    """Peers a fixed number of steps away along a closed axis of a grid, of any stride."""
+    """Return the rule of peers at a fixed distance along a periodic axis of any stride, or None."""
     away = np.unique(peers - ranks)
     if len(away) != 2 or away[0] >= 0 or away[1] <= 0:
         return None
@@ -130,7 +132,7 @@ def _along_axis(ranks: Ints, peers: Ints) -> Rule | None:
         extent, steps = (back + ahead) // stride, ahead // stride
         here = ranks // stride % extent
         if np.all(ranks + ((here + steps) % extent - here) * stride == peers):
-            # The shorter way around names the direction.
+            # The shorter direction around the ring determines the sign.
             return Rule(
                 "grid", (steps if 2 * steps <= extent else steps - extent,), (stride, extent)
             )
@@ -138,7 +140,7 @@ def _along_axis(ranks: Ints, peers: Ints) -> Rule | None:
 
 
 def rule_of_values(ranks: Ints, values: NDArray[np.generic]) -> Rule | None:
-    """The rule of a size, tag, time or key for each rank; None when there is none."""
+    """Return the rule of the sizes, tags, times or keys of ranks, or None."""
     if np.all(values == values[0]):
         return Rule("fixed", (values[0].item(),))
     if values.dtype.kind != "i" or len(ranks) < 3:
@@ -146,7 +148,7 @@ def rule_of_values(ranks: Ints, values: NDArray[np.generic]) -> Rule | None:
     numbers: Ints = values.astype(np.int64)
     slope, rest = divmod(int(numbers[1] - numbers[0]), int(ranks[1] - ranks[0]))
     base = int(numbers[0]) - slope * int(ranks[0])
-    # Beyond 2^53 the sum may not fit where it is worked out.
+    # Beyond 2^53 the sum may overflow when it is evaluated.
     if rest or max(abs(base), abs(slope) * int(ranks[-1])) >= 2**53:
         return None
     if np.any(base + slope * ranks != numbers):

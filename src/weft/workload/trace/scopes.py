@@ -1,4 +1,4 @@
-"""Scopes: which ranks belong to a communicator, their numbers there, and their coordinates."""
+"""Scopes: the ranks of communicators, their numbers there, and their coordinates."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Scope:
-    """One communicator, or several that share no rank and one name (rows of a grid, a split).
+    """One communicator, or several disjoint ones of one name (rows of a grid, a split).
 
     Parameters
     ----------
     name
-        What the program calls it.
+        Name in the program.
     comm
-        Number of the communicator, for the builder. Communicators that share no rank share it,
-        since their messages cannot be taken for each other's.
+        Number of the communicator in the builder. Disjoint communicators share the number, since
+        their messages cannot match each other.
     group
-        int64 [ranks]: to which of its communicators each rank of the world belongs, -1 for none.
+        int64 [ranks], communicator of the scope that each rank of the world belongs to; -1 for
+        none.
     local
-        int64 [ranks]: number of each rank in its communicator, -1 for none.
+        int64 [ranks], rank in the communicator; -1 for none.
     offset, ranks
-        int64: the ranks of communicator ``g`` are ``ranks[offset[g]:offset[g + 1]]``.
+        int64; the ranks of communicator ``g`` are ``ranks[offset[g]:offset[g + 1]]``.
     axes, dims, periodic
-        The grid, the last axis varying fastest as in MPI; empty when there is none.
+        The grid, the last axis varying fastest as in MPI; empty if there is no grid.
     """
 
     name: str
@@ -44,27 +45,27 @@ class Scope:
 
     @property
     def num_groups(self) -> int:
-        """Communicators."""
+        """Number of communicators."""
         return len(self.offset) - 1
 
     def size(self, ranks: Ints) -> Ints:
-        """Ranks in the communicator of each of these."""
+        """Return the number of ranks in the communicator of each rank."""
         return np.asarray(np.diff(self.offset)[self.group[ranks]])
 
     def world(self, ranks: Ints, local: Ints) -> Ints:
-        """World ranks of numbers in the communicators of these ranks."""
+        """Return the world ranks of local ranks in the communicators of `ranks`."""
         return np.asarray(self.ranks[self.offset[self.group[ranks]] + local])
 
     def members(self, group: int) -> Ints:
-        """World ranks of one communicator, in its order."""
+        """Return the world ranks of one communicator, in its order."""
         return self.ranks[self.offset[group] : self.offset[group + 1]]
 
     def coordinates(self, ranks: Ints) -> list[Ints]:
-        """Coordinates of ranks, one array for each axis."""
+        """Return the coordinates of ranks, one array per axis."""
         return list(np.unravel_index(self.local[ranks], self.dims))
 
     def at(self, ranks: Ints, coordinates: list[Ints]) -> Ints:
-        """World ranks at coordinates in the grids of these ranks, -1 off a border."""
+        """Return the world ranks at coordinates in the grids of `ranks`; -1 outside the grid."""
         inside = np.ones(len(ranks), dtype=np.bool_)
         local = np.zeros(len(ranks), dtype=np.int64)
         for values, extent, closed in zip(coordinates, self.dims, self.periodic, strict=True):
@@ -74,7 +75,7 @@ class Scope:
 
 
 def world_scope(num_ranks: int) -> Scope:
-    """ALL: every rank, as MPI_COMM_WORLD."""
+    """Return the scope ALL of every rank, as MPI_COMM_WORLD."""
     everyone = np.arange(num_ranks, dtype=np.int64)
     return Scope(
         "ALL", 0, np.zeros(num_ranks, dtype=np.int64), everyone,
@@ -83,7 +84,7 @@ def world_scope(num_ranks: int) -> Scope:
 
 
 def grouped(name: str, comm: int, num_ranks: int, groups: list[Ints]) -> Scope:
-    """A scope of the given communicators, each a list of world ranks in its order."""
+    """Return a scope of communicators, each a list of world ranks in its order."""
     group = np.full(num_ranks, -1, dtype=np.int64)
     local = np.full(num_ranks, -1, dtype=np.int64)
     for number, members in enumerate(groups):
@@ -96,29 +97,29 @@ def grouped(name: str, comm: int, num_ranks: int, groups: list[Ints]) -> Scope:
 
 
 def balanced(size: int, dims: list[int | None]) -> list[int] | None:
-    """Dimensions whose product is the size, those of None as equal as can be and never growing.
+    """Return dimensions whose product is the size; those of None are balanced and descending.
 
-    None when the size is no multiple of the product of the dimensions that are given.
+    Return None if the size is not a multiple of the product of the fixed dimensions.
     """
-    given = math.prod(dim for dim in dims if dim is not None)
+    fixed = math.prod(dim for dim in dims if dim is not None)
     free = sum(dim is None for dim in dims)
-    if given < 1 or size % given or (not free and given != size):
+    if fixed < 1 or size % fixed or (not free and fixed != size):
         return None
-    chosen = [1] * free
-    for prime in reversed(_primes(size // given)):
-        chosen[chosen.index(min(chosen))] *= prime
-    chosen.sort(reverse=True)
-    left = iter(chosen)
-    return [next(left) if dim is None else dim for dim in dims]
+    extents = [1] * free
+    for prime in reversed(_primes(size // fixed)):
+        extents[extents.index(min(extents))] *= prime
+    extents.sort(reverse=True)
+    remaining = iter(extents)
+    return [next(remaining) if dim is None else dim for dim in dims]
 
 
 def _primes(number: int) -> list[int]:
-    """Prime factors, in ascending order."""
-    found = []
+    """Return the prime factors in ascending order."""
+    factors = []
     factor = 2
     while factor * factor <= number:
         while number % factor == 0:
-            found.append(factor)
+            factors.append(factor)
             number //= factor
         factor += 1
-    return found + [number] * (number > 1)
+    return factors + [number] * (number > 1)

@@ -1,4 +1,4 @@
-"""Expressions are worked out for many ranks at once: one number for all of them, or an array."""
+"""Evaluation of expressions for many ranks at once: one number for all of them, or an array."""
 
 from __future__ import annotations
 
@@ -21,45 +21,45 @@ _WHAT = {"": "a plain number", "bytes": "a size", "time": "a time"}
 
 
 class Value(NamedTuple):
-    """A number or truth value for every rank in question, or an array of one for each."""
+    """A number or truth value for all ranks, or an array with one per rank."""
 
     data: Any
     unit: str = PLAIN
 
     @property
     def is_array(self) -> bool:
-        """Whether ranks may differ."""
+        """Whether there is one value per rank."""
         return isinstance(self.data, np.ndarray)
 
     @property
     def is_truth(self) -> bool:
-        """Whether it is true or false rather than a number."""
+        """Whether it is a truth value, not a number."""
         return self.data.dtype == np.bool_ if self.is_array else isinstance(self.data, bool)
 
 
 @dataclass
 class Variable:
-    """What was assigned: one value, or int64, float64 or bool [world ranks]."""
+    """An assigned value: one for all ranks, or int64, float64 or bool [world ranks]."""
 
     value: Value
-    #: Ranks that have it; None for all.
+    #: Ranks that have a value; None for all.
     known: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True)
 class Context:
-    """For whom an expression is worked out, and what names mean there.
+    """The ranks for which an expression is evaluated, and the meaning of names.
 
     Parameters
     ----------
     ranks
-        int64: world ranks, members of the scope; one may come several times.
+        int64, world ranks, all in the scope; duplicates are possible.
     scope
-        The communicator whose numbers ``rank``, ``size`` and the axes are.
+        The communicator of ``rank``, ``size`` and the axes.
     scopes
-        All that are defined.
+        All defined scopes.
     variables
-        All that were assigned.
+        All assigned variables.
     extra
         Further values, such as ``peer``.
     """
@@ -71,7 +71,7 @@ class Context:
     extra: Mapping[str, Value] = field(default_factory=dict)
 
     def only(self, mask: NDArray[np.bool_]) -> Context:
-        """The same for some of the ranks."""
+        """Return the same context for some of the ranks."""
         extra = {
             name: Value(value.data[mask] if value.is_array else value.data, value.unit)
             for name, value in self.extra.items()
@@ -79,20 +79,20 @@ class Context:
         return Context(self.ranks[mask], self.scope, self.scopes, self.variables, extra)
 
     def blame(self, bad: NDArray[np.bool_] | bool) -> str:
-        """`` on rank 3`` for the first rank where something is bad, nothing where it always is."""
+        """Return `` on rank 3`` for the first bad rank; empty if `bad` is not per rank."""
         if isinstance(bad, np.ndarray) and bad.ndim and len(self.ranks):
             return f" on rank {self.ranks[int(np.argmax(bad))]}"
         return ""
 
 
 def evaluate(node: nodes.Expression, context: Context) -> Value:
-    """The value of an expression.
+    """Return the value of an expression.
 
     Raises
     ------
     TraceError
-        On a name that has no value, units that do not fit, a division by zero, an overflow, or a
-        rank that is not in the scope asked about.
+        If a name has no value, units are incompatible, a division by zero or an overflow occurs, or
+        a rank is not in the named scope.
     """
     match node:
         case nodes.Number(text=text):
@@ -113,11 +113,11 @@ def evaluate(node: nodes.Expression, context: Context) -> Value:
             return _choose(test, one, other, node.at, context)
         case nodes.Call():
             return _call(node, context)
-    raise TypeError(f"{type(node).__name__} is no expression")
+    raise TypeError(f"{type(node).__name__} is not an expression")
 
 
 def number(node: nodes.Expression, context: Context) -> Value:
-    """The value of an expression that is a number."""
+    """Return the value of a numeric expression."""
     value = evaluate(node, context)
     if value.is_truth:
         raise TraceError("expected a number, found a condition", nodes.begin(node))
@@ -125,7 +125,7 @@ def number(node: nodes.Expression, context: Context) -> Value:
 
 
 def condition(node: nodes.Expression, context: Context) -> bool | NDArray[np.bool_]:
-    """The value of an expression that is true or false."""
+    """Return the value of a condition."""
     value = evaluate(node, context)
     if not value.is_truth:
         raise TraceError(
@@ -136,12 +136,12 @@ def condition(node: nodes.Expression, context: Context) -> bool | NDArray[np.boo
 
 
 def whole(node: nodes.Expression, context: Context, what: str, unit: str = PLAIN) -> Any:
-    """An expression as a whole number: an int, or int64 for each rank.
+    """Return the value of an expression as an integer: an int, or int64 for each rank.
 
     Raises
     ------
     TraceError
-        When it has a fraction, or another unit than none or `unit`.
+        If the value has a fraction, or a unit other than `unit`.
     """
     value = number(node, context)
     _fits(value, what, unit, nodes.begin(node))
@@ -154,22 +154,21 @@ def whole(node: nodes.Expression, context: Context, what: str, unit: str = PLAIN
     if np.any(bad):
         shown = float(data[bad][0]) if data.ndim else float(data)
         raise TraceError(
-            f"{what} is {shown:g}{context.blame(bad)}; it must be a whole number, as // and "
-            "round(…) give",
+            f"{what} is {shown:g}{context.blame(bad)}; it must be an integer: use // or round(…)",
             nodes.begin(node),
         )
     return data.astype(np.int64) if data.ndim else int(data)
 
 
 def real(node: nodes.Expression, context: Context, what: str, unit: str) -> Any:
-    """An expression as a number that may have a fraction, of a unit or none."""
+    """Return the value of an expression as a real number, of the given unit or none."""
     value = number(node, context)
     _fits(value, what, unit, nodes.begin(node))
     return value.data
 
 
 def same_everywhere(node: nodes.Expression, context: Context, what: str, unit: str = PLAIN) -> int:
-    """An expression as one whole number that no rank may see differently."""
+    """Return the value of an expression as one integer, which must be equal on all ranks."""
     value = whole(node, context, what, unit)
     if isinstance(value, np.ndarray):
         if len(value) and np.any(value != value[0]):
@@ -216,7 +215,7 @@ def _unknown(name: str, context: Context) -> str:
     owners = [scope.name for scope in context.scopes.values() if name in scope.axes]
     if owners:
         return (
-            f"{name} is an axis of {' and '.join(owners)}, and this is in scope "
+            f"{name} is an axis of {' and '.join(owners)}, but the scope here is "
             f"{context.scope.name}; write {name}({owners[0]})"
         )
     if name in context.scopes:
@@ -232,7 +231,7 @@ def _size(scope: Scope, ranks: Ints) -> Value:
 
 
 def scope_value(function: str, scope: Scope, at: Place, context: Context) -> Value:
-    """``rank``, ``size`` or a coordinate in a scope that is named."""
+    """Return ``rank``, ``size`` or a coordinate in a named scope."""
     missing = scope.group[context.ranks] < 0
     if missing.any():
         raise TraceError(f"{function}({scope.name}){context.blame(missing)}: not a member", at)
@@ -247,7 +246,7 @@ def scope_value(function: str, scope: Scope, at: Place, context: Context) -> Val
 
 
 def _checked(value: Value, at: Place, context: Context) -> Value:
-    """The value, when it fits in 64 bits or is finite."""
+    """Return the value if it fits in 64 bits and is finite."""
     data = value.data
     if isinstance(data, np.ndarray):
         bad = ~np.isfinite(data) if data.dtype.kind == "f" else np.zeros(0, dtype=np.bool_)
@@ -267,7 +266,7 @@ def _binary(node: nodes.Binary, context: Context) -> Value:
     if left.is_truth or right.is_truth:
         both = left.is_truth and right.is_truth
         if not (both and operator in ("==", "!=")):
-            raise TraceError(f"{operator} is for numbers, not for conditions", node.at)
+            raise TraceError(f"{operator} needs numbers, not conditions", node.at)
     unit = _unit(operator, left.unit, right.unit, node.at)
     if operator in _COMPARE:
         truth = _COMPARE[operator](left.data, right.data)
@@ -288,7 +287,7 @@ def _binary(node: nodes.Binary, context: Context) -> Value:
 
 
 def _refuse_overflow(operator: str, a: Any, b: Any, at: Place, context: Context) -> None:
-    """Raise when integers leave 64 bits."""
+    """Raise an error if the result of integers does not fit in 64 bits."""
     if not (np.asarray(a).dtype.kind == "i" and np.asarray(b).dtype.kind == "i"):
         return
     near = _ARRAY[operator](np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64))
@@ -319,26 +318,26 @@ def _power(left: Value, right: Value, at: Place, context: Context) -> Value:
     except (OverflowError, ZeroDivisionError):
         raise TraceError("the value is not finite", at) from None
     if isinstance(power, complex):
-        raise TraceError("a root of a negative number has no value", at)
+        raise TraceError("a root of a negative number is not defined", at)
     return Value(power)
 
 
 def _unit(operator: str, left: str, right: str, at: Place) -> str:
-    """What the result measures."""
+    """Return the unit of the result."""
     if operator in ("+", "-", "%") or operator in _COMPARE:
         if left and right and left != right:
-            raise TraceError(f"{_WHAT[left]} and {_WHAT[right]} do not go together", at)
+            raise TraceError(f"{_WHAT[left]} and {_WHAT[right]} are incompatible", at)
         return left or right
     if operator == "*":
         if left and right:
-            raise TraceError(f"{_WHAT[left]} times {_WHAT[right]} measures nothing here", at)
+            raise TraceError(f"{_WHAT[left]} times {_WHAT[right]} has no unit here", at)
         return left or right
     if operator == "**":
         if left or right:
-            raise TraceError("only plain numbers have powers here", at)
+            raise TraceError("powers are defined only for plain numbers", at)
         return PLAIN
     if right and left != right:
-        raise TraceError(f"{_WHAT[left]} divided by {_WHAT[right]} measures nothing here", at)
+        raise TraceError(f"{_WHAT[left]} divided by {_WHAT[right]} has no unit here", at)
     return PLAIN if right else left
 
 
@@ -368,13 +367,13 @@ _SCALAR: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-# -- what looks at some ranks only -----------------------------------------------------------------
+# -- expressions evaluated for some ranks only -----------------------------------------------------
 
 
 def _lazy(
     operator: str, left: nodes.Expression, right: nodes.Expression, context: Context
 ) -> Value:
-    """``and``, ``or``: the right side is worked out for the ranks that need it."""
+    """Evaluate ``and`` or ``or``; the right side only for the ranks that need it."""
     first = condition(left, context)
     decided = operator == "or"
     if isinstance(first, bool):
@@ -403,7 +402,7 @@ def _choose(
     ]
     units = {value.unit for _, value in parts} - {PLAIN}
     if len(units) > 1 or len({value.is_truth for _, value in parts}) > 1:
-        raise TraceError("choose(…) takes two values of the same kind", at)
+        raise TraceError("choose(…) takes two values of the same type and unit", at)
     kind = np.result_type(*(np.asarray(value.data).dtype for _, value in parts))
     result = np.empty(len(context.ranks), dtype=kind)
     for mask, value in parts:
@@ -427,7 +426,7 @@ def _call(node: nodes.Call, context: Context) -> Value:
     values = [number(argument, context) for argument in arguments]
     units = {value.unit for value in values} - {PLAIN}
     if len(units) > 1:
-        raise TraceError(f"{name}(…) takes values of the same kind", node.at)
+        raise TraceError(f"{name}(…) takes values of the same unit", node.at)
     unit = units.pop() if units else PLAIN
     data = [value.data for value in values]
     if name in ("min", "max"):
@@ -458,24 +457,24 @@ def _extreme(name: str, data: list[Any]) -> Any:
 def _xor(node: nodes.Call, values: list[Value]) -> Value:
     data = [value.data for value in values]
     if any(np.asarray(item).dtype.kind != "i" or np.any(np.asarray(item) < 0) for item in data):
-        raise TraceError("xor takes whole numbers of at least 0", node.at)
+        raise TraceError("xor takes integers of 0 or more", node.at)
     return Value(data[0] ^ data[1], PLAIN)
 
 
 def _rounded(name: str, data: Any, at: Place, context: Context) -> Any:
-    """``floor``, ``ceil`` and ``round`` (half to even)."""
+    """Evaluate ``floor``, ``ceil`` or ``round`` (half to even)."""
     if np.asarray(data).dtype.kind == "i":
         return data
     bad = np.abs(np.asarray(data)) >= LIMIT - 2048
     if bad.any():
         raise TraceError(f"the value does not fit in 64 bits{context.blame(bad)}", at)
     if isinstance(data, np.ndarray):
-        ways: dict[str, Callable[[Any], Any]] = {
+        functions: dict[str, Callable[[Any], Any]] = {
             "floor": np.floor,
             "ceil": np.ceil,
             "round": np.rint,
         }
-        return ways[name](data).astype(np.int64)
+        return functions[name](data).astype(np.int64)
     if name == "round":
         return round(data)
     return math.floor(data) if name == "floor" else math.ceil(data)
