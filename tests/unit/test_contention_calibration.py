@@ -147,7 +147,7 @@ def test_a_fit_to_small_graphs_predicts_larger_random_ones() -> None:
         ends = random_graph(5 + number % 2, 5, (3, number))
         large.append(list(zip(*ends, strict=True)))
     all_of_them = measured(OTHER, noise=0.005, graphs=[*shapes(4), *large])
-    with pytest.raises(InputError, match=r"have ended, .* remain, and no graph of the shape"):
+    with pytest.raises(InputError, match=r"have ended, .* remain, but no graph of the shape"):
         fit(all_of_them)
     found = fit(all_of_them, max_edges=4)
     assert found.errors["edges"].to_list() == [1, 2, 3, 4, 5, 6]
@@ -207,10 +207,10 @@ def test_figure_4_of_the_paper_has_its_printed_errors() -> None:
             "do not determine in_weight;",
         ),
         (shapes(1), {"coefficients": ["in_weight"]}, "1 different penalties"),
-        (shapes(1), {"coefficients": []}, "1 times leave no scatter to judge 1 fitted numbers by"),
+        (shapes(1), {"coefficients": []}, "1 times are too few for standard errors of 1 fitted"),
         (shapes(2), {"coefficients": ["inweight"]}, "unknown coefficient 'inweight'.*in_weight"),
         (shapes(2), {"model": PenaltyModel(out_offset=0.5)}, "out_weight is 1.5; expected at most"),
-        (shapes(2)[1:], {}, "measure the graph 0->1 too"),
+        (shapes(2)[1:], {}, "also measure the graph 0->1"),
     ],
 )  # fmt: skip
 def test_data_that_do_not_determine_the_coefficients_are_refused(graphs, options, message) -> None:

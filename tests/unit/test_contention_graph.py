@@ -53,16 +53,16 @@ def test_settings_names_and_units() -> None:
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ("size 1\n0 -> 0", 2, "column 6: edge leads from node 0 to itself"),
+        ("size 1\n0 -> 0", 2, "column 6: the edge is a loop at node 0"),
         ("0 -> 1", 1, "column 7: a size is missing after 0 -> 1"),
         ("0 -> 1 5XB", 1, "column 8: '5XB' is no size"),
         ("0 -> 1 -5", 1, "column 8: '-5' is no size"),
         ("0 -> 1 1e60", 1, "column 8: a size of '1e60' is not possible"),
         ("0 -> 1 5 start", 1, "column 15: a time is missing"),
-        ("0 -> 1 5 start -1", 1, "column 16: '-1' is no start"),
-        ("0 -> 1 5 start nan", 1, "column 16: 'nan' is no start"),
+        ("0 -> 1 5 start -1", 1, "column 16: '-1' is not a start"),
+        ("0 -> 1 5 start nan", 1, "column 16: 'nan' is not a start"),
         ("0 -> 1 5 B more", 1, "column 12: expected 'start' or the end of the line, found 'more'"),
-        ("a: 0 -> 1 5\n\na: 0 -> 2 5", 3, "column 1: the name a stands in line 1 already"),
+        ("a: 0 -> 1 5\n\na: 0 -> 2 5", 3, "column 1: the name a is already in line 1"),
         ("  sise 5\n", 1, "column 3: expected an edge such as"),
         ("0 1", 1, "column 1: expected an edge"),
         ("a b: 0 -> 1 5", 1, "column 8: expected 'name: source -> destination'"),
@@ -79,8 +79,8 @@ def test_settings_names_and_units() -> None:
             2,
             "column 1: inverse-bandwidth is given twice",
         ),
-        ("bandwidth 5 m/s", 1, "column 11: '5 m/s' is no bandwidth"),
-        ("bandwidth 0GB/s", 1, "column 11: a bandwidth of 0GB/s is not possible"),
+        ("bandwidth 5 m/s", 1, "column 11: '5 m/s' is not a bandwidth"),
+        ("bandwidth 0GB/s", 1, "column 11: bandwidth 0GB/s; expected a number above 0"),
         (
             "inverse-bandwidth -1",
             1,
@@ -99,13 +99,13 @@ def test_errors_name_line_and_column(text, line, message) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"names": ("a", "a")}, "two edges bear the name a"),
-        ({"names": ("a",)}, "as many as there are edges"),
+        ({"names": ("a", "a")}, "two edges have the name a"),
+        ({"names": ("a",)}, "must have one entry per edge"),
         ({"sources": ("x", "->")}, "'->' cannot be a name"),
-        ({"sources": ("y", "y")}, "edge a leads from node y to itself"),
-        ({"size_bytes": (1, -1)}, "edge b: a size of -1 bytes"),
-        ({"start_s": (float("nan"), 0.0)}, "edge a: a start of nan"),
-        ({"inverse_bandwidth_s_per_byte": 0.0}, "inverse bandwidth of 0.0"),
+        ({"sources": ("y", "y")}, "edge a is a loop at node y"),
+        ({"size_bytes": (1, -1)}, "edge b: size -1 bytes"),
+        ({"start_s": (float("nan"), 0.0)}, "edge a: start nan s"),
+        ({"inverse_bandwidth_s_per_byte": 0.0}, "inverse bandwidth 0.0"),
     ],
 )
 def test_a_graph_checks_itself(change, message) -> None:
@@ -194,7 +194,7 @@ def test_predict_takes_bandwidth_from_flag_then_file(tmp_path: Path, capsys) -> 
     ("words", "message"),
     [
         (("--bandwidth", "1GB/s", "--inverse-bandwidth", "1e-9"), "not both"),
-        (("--bandwidth", "fast"), "'fast' is no bandwidth"),
+        (("--bandwidth", "fast"), "'fast' is not a bandwidth"),
         (
             ("--inverse-bandwidth", "0"),
             "the inverse bandwidth in s per byte must be",
@@ -254,7 +254,7 @@ def test_predict_names_the_place_of_an_error(tmp_path: Path, capsys) -> None:
     file.write_text("0 -> 1 5\n1 -> 1 5\n")
     status, _, err = run(capsys, "predict", str(file))
     assert status == 2
-    assert f"{file}:2: column 6: edge leads from node 1 to itself" in err
+    assert f"{file}:2: column 6: the edge is a loop at node 1" in err
     assert run(capsys, "predict", str(tmp_path / "none.txt"))[0] == 2
 
 

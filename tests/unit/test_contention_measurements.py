@@ -72,11 +72,11 @@ def test_a_file_of_another_program_needs_six_columns_in_any_order(tmp_path) -> N
     ("text", "line", "message"),
     [
         ("", None, "is empty"),
-        ("# only: this\n", 2, "lacks the column graph"),
+        ("# only: this\n", 2, "column graph is missing"),
         (HEAD, None, "has no measurements"),
-        ("graph,edge,source,destination,size_bytes\n", 1, "lacks the column time_s"),
-        (HEAD.replace("time_s", "times"), 1, "a column 'times', which is unknown .*'time_s'"),
-        (HEAD.replace("size_bytes", "edge"), 1, "a column 'edge', twice"),
+        ("graph,edge,source,destination,size_bytes\n", 1, "column time_s is missing"),
+        (HEAD.replace("time_s", "times"), 1, "unknown column 'times' .*'time_s'"),
+        (HEAD.replace("size_bytes", "edge"), 1, "duplicate column 'edge'"),
         (HEAD + "g,0,0,1,1000\n", 2, "5 values for 6 columns"),
         (HEAD + "g,0,0,1,1000,1,2\n", 2, "7 values for 6 columns"),
         (HEAD + "g,0,0,1,1e3,1\n", 2, "size_bytes is '1e3'; expected an integer"),
@@ -90,13 +90,17 @@ def test_a_file_of_another_program_needs_six_columns_in_any_order(tmp_path) -> N
         (HEAD + "g,0,0,1,0,1\n", 2, "size_bytes: 0 is out of range; expected 1 to"),
         (HEAD + "g,0,-1,1,1000,1\n", 2, "sources: -1 is out of range; expected 0 to"),
         (HEAD + "g,0,2,2,1000,1\n", 2, "graph 'g': edge 0 is a loop at node 2"),
-        (HEAD + "g,1,0,1,1000,1\n", 2, "graph 'g': edge 1 where 0 was expected"),
-        (HEAD + "g,0,0,1,1000,1\ng,0,0,2,1000,1\n", 3, "edge 0 where 1 was expected"),
+        (HEAD + "g,1,0,1,1000,1\n", 2, "graph 'g': expected edge 0, not 1"),
+        (HEAD + "g,0,0,1,1000,1\ng,0,0,2,1000,1\n", 3, "expected edge 1, not 0"),
         (HEAD + "g,0,0,1,9,1\nh,0,0,1,9,1\ng,1,0,1,9,1\n", 4, "graph 'g' occurs again"),
         (HEAD + ",0,0,1,9,1\n", 2, "expected a printable name"),
         (HEAD + '"g,0,0,1,9,1\n', 2, "unexpected end of data"),
-        ("# rows: 2\n" + HEAD + "g,0,0,1,9,1\n", None, "has 1 rows where its head says 2; it may"),
-        ("# graphs: 9\n" + HEAD + "g,0,0,1,9,1\n", None, "has 1 graphs where its head says 9"),
+        (
+            "# rows: 2\n" + HEAD + "g,0,0,1,9,1\n",
+            None,
+            "has 1 rows; expected 2 as in its head",
+        ),
+        ("# graphs: 9\n" + HEAD + "g,0,0,1,9,1\n", None, "has 1 graphs; expected 9 as in its head"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said_with_its_line(text, line, message, tmp_path) -> None:
@@ -119,7 +123,7 @@ def test_what_is_wrong_with_a_file_is_said_with_its_line(text, line, message, tm
         (("g", [0], [1], 1, [np.nan]), "time_s must be finite"),
         (("g", [0], [1], 1, [1], [np.inf]), "start_s must be finite"),
         (("g", [0], [1], True, [1]), "size_bytes: expected whole numbers"),
-        ((" g", [0], [1], 1, [1]), "without blanks around it"),
+        ((" g", [0], [1], 1, [1]), "without leading or trailing space"),
         (("g\n", [0], [1], 1, [1]), "printable name"),
     ],
 )
@@ -146,8 +150,8 @@ def test_what_cannot_be_written_leaves_the_file_as_it_was(tmp_path) -> None:
     before = file.read_bytes()
     for graphs, message in (
         ([], "no measurements to write"),
-        ([graph, graph], "two graphs are called 'g'"),
-        ([graph, other], "graph 'h': its statistics are not"),
+        ([graph, graph], "two graphs have the name 'g'"),
+        ([graph, other], "graph 'h': its statistics differ from"),
     ):
         with pytest.raises(InputError, match=message):
             write_measurements(file, graphs)

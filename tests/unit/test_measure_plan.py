@@ -39,7 +39,7 @@ def test_each_end_of_an_edge_has_a_process_of_its_own_on_its_machine() -> None:
 
 def test_nodes_share_machines_only_when_asked() -> None:
     graph = Graph("g", [0, 3], [1, 1])
-    with pytest.raises(InputError, match="graph 'g' has a node 3 and so needs 4 machines; there"):
+    with pytest.raises(InputError, match="graph 'g' has a node 3 and needs 4 machines; there"):
         bind(graph, THREE)
     (a, b), (c, d) = bind(graph, THREE, share=True)
     assert {a, c} <= {0, 3, 6}
@@ -97,13 +97,13 @@ def test_a_graph_of_weft_predict_is_measured_when_it_is_synchronous(tmp_path) ->
     file.write_text("size 20MiB\na: node1 -> node2\nb: node1 -> node3\n")
     graphs = GraphOptions(graph=(file,)).graphs(SIZE)
     assert graphs[1] == Graph("fig", [0, 0], [1, 2])
-    with pytest.raises(InputError, match=r"has messages of 20971520 bytes, not 7; give --size 2"):
+    with pytest.raises(InputError, match=r"messages have 20971520 bytes, not 7; use --size 2"):
         GraphOptions(graph=(file,)).graphs(7)
     file.write_text("size 20MiB\na: 1 -> 2\nb: 1 -> 3 4MiB\n")
-    with pytest.raises(InputError, match="has sizes that differ"):
+    with pytest.raises(InputError, match="sizes must be equal"):
         GraphOptions(graph=(file,)).graphs(SIZE)
     file.write_text("size 20MiB\na: 1 -> 2\nb: 1 -> 3 start 2ms\n")
-    with pytest.raises(InputError, match="has starts that differ"):
+    with pytest.raises(InputError, match="starts must be equal"):
         GraphOptions(graph=(file,)).graphs(SIZE)
 
 
@@ -116,9 +116,9 @@ def test_a_graph_of_weft_predict_is_measured_when_it_is_synchronous(tmp_path) ->
         ({"random": ("5",)}, "--random 5: expected graphs x edges"),
         ({"random": ("0x5",)}, "--random 0x5: expected"),
         ({"random": ("3x5",), "random_nodes": 1}, "1 nodes"),
-        ({"random": ("3x5",), "seed": -1}, "no negative seed"),
+        ({"random": ("3x5",), "seed": -1}, "seeds of 0 or more"),
         ({"random": ("1x13",), "smaller": True}, "has 13 edges, too many to measure all"),
-        ({"random": ("2x4", "2x4")}, "two graphs are called 'random-4-0'"),
+        ({"random": ("2x4", "2x4")}, "two graphs have the name 'random-4-0'"),
     ],
 )
 def test_options_that_give_no_list_are_refused(options, message) -> None:
@@ -133,11 +133,11 @@ def test_options_that_give_no_list_are_refused(options, message) -> None:
         ("a: 0->1\n0->1 0->2\n", 2, "expected a name, a colon and edges"),
         ("a:\n", 1, "expected a name, a colon and edges"),
         (": 0->1\n", 1, "expected a name, a colon and edges"),
-        ("a: 0->1 0>2\n", 1, "'0>2' is no edge"),
-        ("a: 0->-1\n", 1, "'0->-1' is no edge"),
-        (f"a: 0->{'9' * 30}\n", 1, "is no edge"),
+        ("a: 0->1 0>2\n", 1, "'0>2' is not an edge"),
+        ("a: 0->-1\n", 1, "'0->-1' is not an edge"),
+        (f"a: 0->{'9' * 30}\n", 1, "is not an edge"),
         ("a: 0->1\n\nb: 3->3\n", 3, "edge 3->3 is a loop"),
-        ("a: 0->1\na: 0->2\n", 2, "a second graph is called 'a'"),
+        ("a: 0->1\na: 0->2\n", 2, "a second graph has the name 'a'"),
     ],
 )
 def test_wrong_lists_are_refused_with_their_line(text, line, message, tmp_path) -> None:

@@ -1,4 +1,4 @@
-"""The contention-graph model: penalties of communications that share adapters, and their times."""
+"""The contention-graph model: penalties and times of communications that share adapters."""
 
 from weft.contention.coefficients import INFINIBAND, PenaltyModel
 from weft.contention.model import (

@@ -1,8 +1,8 @@
-"""Fit the contention-graph model to measured times.
+"""Fit of the contention-graph model to measured times.
 
-The coefficients and alpha are those for which the logarithms of predicted over measured times have
-the least squares. Times and not recovered penalties are fitted, as the noise of each time is its
-own while that of a penalty is also that of all smaller graphs.
+The coefficients and alpha minimise the sum of squares of the logarithms of predicted over measured
+times. Times are fitted instead of recovered penalties, because their noise is independent, while
+the noise of a penalty includes that of all smaller graphs.
 """
 
 from __future__ import annotations
@@ -23,29 +23,31 @@ from weft.core.errors import InputError
 from weft.core.registry import did_you_mean
 from weft.kernels.flow.contention_steps import synchronous_times
 
-#: What the columns of `errors_by_size` hold: the table under figure 5 of the paper.
+#: Columns of `errors_by_size`: the table under figure 5 of the paper.
 ERROR_COLUMNS: dict[str, Column] = {
-    "edges": Column(pl.Int64, "", "number of communications in the graphs of this row"),
-    "graphs": Column(pl.Int64, "", "number of measured graphs"),
-    "times": Column(pl.Int64, "", "number of measured times"),
-    "mean_error": Column(pl.Float64, "%", "mean of the absolute errors of all times"),
+    "edges": Column(pl.Int64, "", "Number of communications per graph"),
+    "graphs": Column(pl.Int64, "", "Number of measured graphs"),
+    "times": Column(pl.Int64, "", "Number of measured times"),
+    "mean_error": Column(pl.Float64, "%", "Mean absolute error of all times"),
     "max_mean_error": Column(
-        pl.Float64, "%", "maximum over the graphs of the mean absolute error of their times"
+        pl.Float64, "%", "Maximum over the graphs of the mean absolute error of their times"
     ),
-    "max_error": Column(pl.Float64, "%", "maximum of the absolute errors of all times"),
-    "worst_graph": Column(pl.String, "", "name of the graph with that error"),
+    "max_error": Column(pl.Float64, "%", "Maximum absolute error of all times"),
+    "worst_graph": Column(pl.String, "", "Name of the graph with the maximum error"),
 }
 
-#: What the columns of `errors_by_edge` hold.
+#: Columns of `errors_by_edge`.
 EDGE_ERROR_COLUMNS: dict[str, Column] = {
-    "graph": Column(pl.String, "", "name of the measured graph"),
-    "edges": Column(pl.Int64, "", "number of its communications"),
-    "edge": Column(pl.Int64, "", "number of the communication in it, from 0"),
-    "source": Column(pl.Int64, "", "node that sends"),
-    "destination": Column(pl.Int64, "", "node that receives"),
-    "measured_s": Column(pl.Float64, "s", "measured completion time"),
-    "predicted_s": Column(pl.Float64, "s", "predicted completion time"),
-    "error": Column(pl.Float64, "%", "predicted less measured time, of the measured one"),
+    "graph": Column(pl.String, "", "Name of the measured graph"),
+    "edges": Column(pl.Int64, "", "Number of communications in the graph"),
+    "edge": Column(pl.Int64, "", "Index of the communication in the graph"),
+    "source": Column(pl.Int64, "", "Sending node"),
+    "destination": Column(pl.Int64, "", "Receiving node"),
+    "measured_s": Column(pl.Float64, "s", "Measured completion time"),
+    "predicted_s": Column(pl.Float64, "s", "Predicted completion time"),
+    "error": Column(
+        pl.Float64, "%", "Predicted minus measured time, relative to the measured time"
+    ),
 }
 
 
@@ -54,19 +56,19 @@ def errors_by_edge(
     model: PenaltyModel,
     inverse_bandwidth_s_per_byte: float,
 ) -> pl.DataFrame:
-    """Measured beside predicted time of every communication; see `EDGE_ERROR_COLUMNS`.
+    """Return measured and predicted time of every communication; see `EDGE_ERROR_COLUMNS`.
 
     Parameters
     ----------
     measurements
-        Measured graphs. Starts and sizes may differ here.
+        Measured graphs; starts and sizes may differ.
     model, inverse_bandwidth_s_per_byte
-        What to predict with.
+        Coefficients and alpha of the prediction.
 
     Raises
     ------
     InputError
-        When there are no measurements.
+        If there are no measurements.
     """
     if not measurements:
         raise InputError("there are no measurements")
@@ -105,19 +107,19 @@ def errors_by_size(
     model: PenaltyModel,
     inverse_bandwidth_s_per_byte: float,
 ) -> pl.DataFrame:
-    """Errors of predicted times per number of edges, as in figure 5; see `ERROR_COLUMNS`.
+    """Return errors of predicted times by number of edges, as in figure 5; see `ERROR_COLUMNS`.
 
     Parameters
     ----------
     measurements
         Measured graphs, at least one.
     model, inverse_bandwidth_s_per_byte
-        What to predict with.
+        Coefficients and alpha of the prediction.
 
     Raises
     ------
     InputError
-        When there are no measurements.
+        If there are no measurements.
     """
     edges = errors_by_edge(measurements, model, inverse_bandwidth_s_per_byte)
     size = edges["edges"].to_numpy()
@@ -126,14 +128,14 @@ def errors_by_size(
     mean = np.bincount(graph, error) / np.bincount(graph)
     rows: dict[str, list[object]] = {name: [] for name in ERROR_COLUMNS}
     for count in np.unique(size).tolist():
-        here = size == count
-        graphs = np.unique(graph[here])
-        worst = int(np.argmax(np.where(here, error, -1.0)))
+        selected = size == count
+        graphs = np.unique(graph[selected])
+        worst = int(np.argmax(np.where(selected, error, -1.0)))
         for name, value in (
             ("edges", count),
             ("graphs", len(graphs)),
-            ("times", int(here.sum())),
-            ("mean_error", float(error[here].mean())),
+            ("times", int(selected.sum())),
+            ("mean_error", float(error[selected].mean())),
             ("max_mean_error", float(mean[graphs].max())),
             ("max_error", float(error[worst])),
             ("worst_graph", measurements[int(graph[worst])].name),
@@ -145,13 +147,13 @@ def errors_by_size(
 #: Names of all coefficients, in the order of `PenaltyModel`.
 COEFFICIENTS = tuple(field.name for field in fields(PenaltyModel))
 
-#: Where searches start besides the model given: away from all ranges' ends.
+#: Second starting point of the search, inside all ranges.
 _INSIDE = PenaltyModel(0.3, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5)
-#: Singular values below this part of the largest leave a direction undetermined.
+#: Relative singular value below which a direction is undetermined.
 _RANK = 1e-6
 #: Step of numerical derivatives.
 _STEP = 1e-7
-#: Searches that start around the best solution so far.
+#: Number of searches from random points around the best solution.
 _RESTARTS = 10
 
 
@@ -164,17 +166,17 @@ class Calibration:
     model
         The coefficients.
     inverse_bandwidth_s_per_byte
-        alpha, seconds that a byte takes without contention.
+        alpha, seconds per byte without contention.
     uncertainty
         Standard error of each fitted coefficient and of ``inverse_bandwidth_s_per_byte``: the
-        larger one of two estimates, from the scatter of all times as if each had noise of its own
-        and from the scatter between graphs.
+        larger of two estimates, one from the scatter of all times with independent noise, one from
+        the scatter between graphs.
     residual
         Root mean square of the relative errors of the fitted times.
     recovery
-        The penalties that the measurements imply.
+        The penalties recovered from the measurements.
     errors
-        Errors per size of graph, of all measurements; see `ERROR_COLUMNS`.
+        Errors of all measurements by number of edges; see `ERROR_COLUMNS`.
     """
 
     model: PenaltyModel
@@ -200,105 +202,116 @@ def fit(
     Parameters
     ----------
     measurements
-        Static-synchronous graphs; see `recover_penalties` for what is needed.
+        Static-synchronous graphs, as required by `recover_penalties`.
     coefficients
-        Names of those to fit; the others stay as in `model`. A communication alone always has
-        penalty 1, so ``out_offset`` + ``out_weight`` is at most 1.
+        Names of the coefficients to fit; the others keep their values in `model`. A single
+        communication always has penalty 1, so ``out_offset`` + ``out_weight`` is at most 1.
     model
-        Where the search starts.
+        Starting point of the search.
     fit_bandwidth
-        Fit alpha to all times; otherwise it is what communications alone took, which is noisier
-        but right where the model is not.
+        Fit alpha to all times; else alpha is the mean time per byte of single communications, which
+        is noisier but independent of the model.
     max_edges
-        Fit to components of up to this many edges; errors are given for all graphs.
+        Largest number of edges of components to fit to; errors are for all graphs.
     tolerance, start_tolerance
         As for `recover_penalties`.
 
     Returns
     -------
     Calibration
-        The coefficients with their uncertainty, and the errors that remain.
+        The coefficients with their uncertainty, and the remaining errors.
 
     Raises
     ------
     InputError
-        As for `recover_penalties`; and when the measurements do not determine a coefficient,
-        naming it, a name is unknown, or no times can be predicted from the model.
+        As for `recover_penalties`; also if the measurements do not determine a coefficient (the
+        message names it), a name is unknown, or `model` has ``out_offset`` + ``out_weight`` > 1.
     """
     fitted = _fitted(coefficients, model)
     recovery = recover_penalties(
         measurements, tolerance=tolerance, start_tolerance=start_tolerance, max_edges=max_edges
     )
-    seen = survey(measurements, start_tolerance=start_tolerance, max_edges=max_edges)
+    observations = survey(measurements, start_tolerance=start_tolerance, max_edges=max_edges)
     unknowns = ["inverse_bandwidth_s_per_byte", *fitted]
-    if len(seen.numbers) < len(unknowns):
+    if len(observations.numbers) < len(unknowns):
         raise InputError(
-            f"{len(seen.numbers)} different penalties were measured, too few for "
+            f"{len(observations.numbers)} different penalties were measured, too few for "
             f"{len(fitted)} coefficients and the bandwidth; measure more graphs, or fit fewer "
             "coefficients"
         )
-    if len(seen.time_s) <= len(unknowns):
+    if len(observations.time_s) <= len(unknowns):
         raise InputError(
-            f"{len(seen.time_s)} times leave no scatter to judge {len(unknowns)} fitted numbers "
-            "by; measure more graphs, or fit fewer coefficients"
+            f"{len(observations.time_s)} times are too few for standard errors of {len(unknowns)} "
+            "fitted numbers; measure more graphs, or fit fewer coefficients"
         )
-    problem = _Problem(seen, fitted, model, fit_bandwidth)
-    solution = _solution(problem, seen.graph, model)
-    deviation = _deviation(problem, solution, seen.graph)
-    found, alpha = problem.model(solution), float(np.exp(solution[0]) / seen.size_bytes)
+    problem = _Problem(observations, fitted, model, fit_bandwidth)
+    solution = _solution(problem, observations.graph, model)
+    deviation = _deviation(problem, solution, observations.graph)
+    fitted_model, alpha = (
+        problem.model(solution),
+        float(np.exp(solution[0]) / observations.size_bytes),
+    )
     deviation[0] *= alpha
     return Calibration(
-        found,
+        fitted_model,
         alpha,
         dict(zip(unknowns, deviation.tolist(), strict=True)),
         float(np.sqrt(np.mean(np.expm1(problem.residuals(solution)) ** 2))),
         recovery,
-        errors_by_size(measurements, found, alpha),
+        errors_by_size(measurements, fitted_model, alpha),
     )
 
 
 def _fitted(coefficients: Sequence[str], model: PenaltyModel) -> list[str]:
-    """The names to fit, in the model's order."""
+    """Return the names to fit in the model's order."""
     for name in coefficients:
         if name not in COEFFICIENTS:
             raise InputError(
-                f"unknown coefficient {name!r}{did_you_mean(name, COEFFICIENTS)}; expected some "
-                f"of {', '.join(COEFFICIENTS)}"
+                f"unknown coefficient {name!r}{did_you_mean(name, COEFFICIENTS)}; expected one or "
+                f"more of {', '.join(COEFFICIENTS)}"
             )
     if model.out_offset + model.out_weight > 1:
         raise InputError(
             f"out_offset + out_weight is {model.out_offset + model.out_weight:g}; expected at most "
-            "1, as a communication alone has penalty 1"
+            "1, because a single communication has penalty 1"
         )
     return [name for name in COEFFICIENTS if name in coefficients]
 
 
 class _Problem:
-    """The fit as a function of a vector of numbers, each with a range of its own.
+    """The fit as a function of a vector of bounded numbers.
 
-    The first number is the logarithm of the time of one communication alone. Where both
-    `out_offset` and `out_weight` are fitted, their sum stands for the first, as the sum has a
-    bound and the two are nearly proportional otherwise.
+    The first number is the logarithm of the time of a single communication. If both `out_offset`
+    and `out_weight` are fitted, the vector has their sum in place of `out_offset`, because the sum
+    is bounded and the two are otherwise nearly proportional.
     """
 
     def __init__(
-        self, seen: Survey, fitted: list[str], model: PenaltyModel, fit_bandwidth: bool = True
+        self,
+        observations: Survey,
+        fitted: list[str],
+        model: PenaltyModel,
+        fit_bandwidth: bool = True,
     ):
         self.fitted = fitted
-        #: How many measured times alpha is the mean of, 0 where it is fitted.
-        self.alone = 0 if fit_bandwidth else int((seen.place == seen.cases[0].places[0]).sum())
+        #: Number of measured times whose mean is alpha; 0 if alpha is fitted.
+        self.alone = (
+            0
+            if fit_bandwidth
+            else int((observations.place == observations.cases[0].places[0]).sum())
+        )
         self._fixed = model
-        self._place = seen.place
-        self._log_time = np.log(seen.time_s)
-        self._alone = seen.alone_s()
-        self._ratio = np.ones(len(seen.numbers))
+        self._place = observations.place
+        self._log_time = np.log(observations.time_s)
+        self._alone = observations.alone_s()
+        self._ratio = np.ones(len(observations.numbers))
         ends, nodes = [], []
-        for case in seen.cases:
+        for case in observations.cases:
             names, number = np.unique(np.array(case.edges), return_inverse=True)
             ends.append(number.reshape(-1, 2).astype(np.int32))
             nodes.append(len(names))
-        sizes = [len(case.edges) for case in seen.cases]
-        self._places = np.concatenate([case.places for case in seen.cases])
+        sizes = [len(case.edges) for case in observations.cases]
+        self._places = np.concatenate([case.places for case in observations.cases])
         self._completion = np.zeros(len(self._places))
         self._graphs = (
             np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
@@ -309,14 +322,14 @@ class _Problem:
         self._both = "out_offset" in fitted and "out_weight" in fitted
 
     def vector(self, model: PenaltyModel) -> NDArray[np.float64]:
-        """The vector of a model."""
+        """Return the vector of a model."""
         values = {name: float(getattr(model, name)) for name in self.fitted}
         if self._both:
             values["out_offset"] += values["out_weight"]
         return np.array([np.log(self._alone), *values.values()])
 
     def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Lowest and highest value of each number."""
+        """Return the lowest and highest value of each number."""
         low, high = {"out_offset": -np.inf}, {"balanced_weight": 1.0, "back_pressure": 1.0}
         high["out_offset"] = 1.0 if self._both else 1.0 - self._fixed.out_weight
         if not self._both:
@@ -327,22 +340,22 @@ class _Problem:
         )
 
     def model(self, vector: NDArray[np.float64]) -> PenaltyModel:
-        """The model of a vector."""
-        half = MOST_COEFFICIENT / 2  # also the difference of two is a coefficient
+        """Return the model of a vector."""
+        half = MOST_COEFFICIENT / 2  # so that the difference of two is in range
         values = dict(zip(self.fitted, vector[1:].clip(-half, half).tolist(), strict=True))
         if self._both:
             values["out_offset"] -= values["out_weight"]
         return replace(self._fixed, **values)
 
     def to_model(self) -> NDArray[np.float64]:
-        """Matrix from changes of the vector to those of log alpha and the coefficients."""
+        """Return the Jacobian of log alpha and the coefficients with respect to the vector."""
         matrix = np.eye(1 + len(self.fitted))
         if self._both:
             matrix[1, 2] = -1.0
         return matrix
 
     def residuals(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Logarithm of predicted over measured time of each measured time."""
+        """Return the logarithm of predicted over measured time for each measured time."""
         coefficients = self.model(vector).coefficients()
         synchronous_times(*self._graphs, coefficients, self._completion)
         self._ratio[self._places] = self._completion
@@ -355,12 +368,12 @@ class _Problem:
 def _solution(
     problem: _Problem, graph: NDArray[np.int64], model: PenaltyModel
 ) -> NDArray[np.float64]:
-    """The vector of least squares.
+    """Return the least-squares vector.
 
-    Kinks leave local minima some standard errors apart, so the search starts from two models and
-    then again from around the best so far.
+    Kinks cause local minima some standard errors apart, so the search starts from two models and
+    then from random points around the best solution.
     """
-    # Every command of weft imports this module, and few need so large a package.
+    # Imported here because scipy.optimize is slow to import and only this function uses it.
     from scipy.optimize import least_squares
 
     low, high = problem.bounds()
@@ -370,7 +383,7 @@ def _solution(
     def search(start: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         if len(start) == len(fixed):
             return 0.0, fixed
-        found = least_squares(
+        result = least_squares(
             lambda numbers: problem.residuals(np.concatenate([fixed, numbers])),
             np.clip(start, low, high)[free],
             bounds=(low[free], high[free]),
@@ -379,25 +392,25 @@ def _solution(
             ftol=1e-10,
             gtol=1e-10,
         )
-        return float(found.cost), np.concatenate([fixed, found.x])
+        return float(result.cost), np.concatenate([fixed, result.x])
 
     cost, best = min((search(problem.vector(start)) for start in (model, _INSIDE)), key=_cost)
     random = np.random.default_rng(0)
     for _ in range(_RESTARTS):
-        around = _around(problem, best, graph)
-        again = search(best + 3 * around * random.standard_normal(len(best)))
-        cost, best = min((cost, best), again, key=_cost)
+        deviation = _local_deviation(problem, best, graph)
+        candidate = search(best + 3 * deviation * random.standard_normal(len(best)))
+        cost, best = min((cost, best), candidate, key=_cost)
     return best
 
 
-def _cost(found: tuple[float, NDArray[np.float64]]) -> float:
-    return found[0]
+def _cost(result: tuple[float, NDArray[np.float64]]) -> float:
+    return result[0]
 
 
-def _around(
+def _local_deviation(
     problem: _Problem, best: NDArray[np.float64], graph: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Standard errors at a solution, 0 where derivatives do not determine them."""
+    """Return the standard errors at a solution, 0 if the derivatives do not determine them."""
     jacobian = _jacobian(problem, best, np.full(len(best), _STEP))
     if _rank(jacobian, problem.alone) < len(best):
         return np.zeros(len(best))
@@ -408,7 +421,7 @@ def _around(
 
 
 def _rank(jacobian: NDArray[np.float64], alone: int) -> int:
-    """How many numbers the times determine; alpha is one where it is measured."""
+    """Return how many numbers the times determine, including alpha if it is measured."""
     if alone:
         return 1 + (_rank(jacobian[:, 1:], 0) if jacobian.shape[1] > 1 else 0)
     length = np.linalg.norm(jacobian, axis=0)
@@ -419,11 +432,11 @@ def _rank(jacobian: NDArray[np.float64], alone: int) -> int:
 def _deviation(
     problem: _Problem, solution: NDArray[np.float64], graph: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Standard errors of log alpha and the coefficients.
+    """Return the standard errors of log alpha and the coefficients.
 
-    Times have kinks, where communications change the order in which they end and where rules
-    change, so that derivatives hold on one side only. They are therefore also taken over steps of
-    one standard error to either side, and the largest result counts.
+    Times have kinks where the order of completions or the rule of a penalty changes, so derivatives
+    are one-sided. They are therefore also taken over steps of one standard error to either side;
+    the result is the maximum.
     """
     residuals = problem.residuals(solution)
     matrix = problem.to_model()
@@ -437,24 +450,24 @@ def _deviation(
     for side in (step, -step):
         jacobian = _jacobian(problem, solution, side)
         if _rank(jacobian, problem.alone) < len(step):
-            continue  # so far away something else holds
-        there = _covariance(jacobian, residuals, graph, problem.alone)
-        deviation = np.maximum(deviation, np.sqrt(np.diag(matrix @ there @ matrix.T)))
+            continue  # the step crosses into a region with other rules
+        covariance = _covariance(jacobian, residuals, graph, problem.alone)
+        deviation = np.maximum(deviation, np.sqrt(np.diag(matrix @ covariance @ matrix.T)))
     return deviation
 
 
 def _jacobian(
     problem: _Problem, solution: NDArray[np.float64], step: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Differences of the residuals over given steps; where the range ends, over the step back."""
+    """Return the residuals' difference quotients; at the end of a range the step is reversed."""
     low, high = problem.bounds()
-    here = problem.residuals(solution)
-    columns = [np.ones(len(here))]  # of log alpha
-    for at, size in enumerate(step[1:], 1):
+    base = problem.residuals(solution)
+    columns = [np.ones(len(base))]  # of log alpha
+    for index, size in enumerate(step[1:], 1):
         moved = solution.copy()
-        moved[at] += size if low[at] <= solution[at] + size <= high[at] else -size
-        moved[at] = min(max(moved[at], low[at]), high[at])
-        columns.append((problem.residuals(moved) - here) / (moved[at] - solution[at]))
+        moved[index] += size if low[index] <= solution[index] + size <= high[index] else -size
+        moved[index] = min(max(moved[index], low[index]), high[index])
+        columns.append((problem.residuals(moved) - base) / (moved[index] - solution[index]))
     return np.array(columns).T
 
 
@@ -464,35 +477,35 @@ def _covariance(
     graph: NDArray[np.int64],
     alone: int,
 ) -> NDArray[np.float64]:
-    """Covariance of the vector; `alone` as in `_Problem`."""
+    """Return the covariance of the vector; `alone` as in `_Problem`."""
     if not alone:
         return _fitted_covariance(jacobian, residuals, graph)
-    others = jacobian[:, 1:]
-    variance = residuals @ residuals / (len(residuals) - others.shape[1]) / alone
-    # What an error of alpha does to the others.
-    lean = np.concatenate([[1.0], -np.linalg.lstsq(others, jacobian[:, 0])[0]])
-    found: NDArray[np.float64] = variance * np.outer(lean, lean)
-    if others.shape[1]:
-        found[1:, 1:] += _fitted_covariance(others, residuals, graph)
-    return found
+    fitted = jacobian[:, 1:]
+    variance = residuals @ residuals / (len(residuals) - fitted.shape[1]) / alone
+    # Sensitivity of the fitted coefficients to an error of alpha.
+    sensitivity = np.concatenate([[1.0], -np.linalg.lstsq(fitted, jacobian[:, 0])[0]])
+    covariance: NDArray[np.float64] = variance * np.outer(sensitivity, sensitivity)
+    if fitted.shape[1]:
+        covariance[1:, 1:] += _fitted_covariance(fitted, residuals, graph)
+    return covariance
 
 
 def _fitted_covariance(
     jacobian: NDArray[np.float64], residuals: NDArray[np.float64], graph: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Covariance of fitted numbers, of the two estimates the one with the larger errors."""
+    """Return the covariance of fitted numbers, with the larger errors of two estimates."""
     times, numbers = jacobian.shape
     length = np.linalg.norm(jacobian, axis=0)
     inverse: NDArray[np.float64] = np.linalg.inv(
         (jacobian / length).T @ (jacobian / length)
     ) / np.outer(length, length)
     own = inverse * (residuals @ residuals) / (times - numbers)
-    # Times of one graph share what disturbed its run.
+    # Disturbances of a run are common to all times of its graph.
     score = np.zeros((graph.max() + 1, numbers))
     np.add.at(score, graph, jacobian * residuals[:, None])
     graphs = len(np.unique(graph))
     shared = inverse @ (score.T @ score) @ inverse * graphs / max(graphs - 1, 1)
-    least = np.maximum(np.diag(own), np.finfo(np.float64).tiny)  # of exact times it is 0
+    least = np.maximum(np.diag(own), np.finfo(np.float64).tiny)  # 0 for exact times
     larger: NDArray[np.float64] = np.sqrt(np.maximum(np.diag(shared) / least, 1.0))
     combined: NDArray[np.float64] = own * np.outer(larger, larger)
     return combined
@@ -501,17 +514,19 @@ def _fitted_covariance(
 def _refuse_undetermined(
     jacobian: NDArray[np.float64], matrix: NDArray[np.float64], names: list[str]
 ) -> None:
-    """Raise where some direction changes no time, naming the coefficients it is made of."""
+    """Raise an error that names the coefficients if a direction changes no time."""
     if not names:
         return
     length = np.linalg.norm(jacobian, axis=0)
     unit = jacobian / np.where(length > _RANK * length.max(), length, np.inf)
     singular, rows = np.linalg.svd(unit)[1:]
-    none = rows[np.concatenate([singular, np.zeros(len(rows) - len(singular))]) < _RANK]
-    if none.size:
-        loose = np.abs(matrix) @ np.abs(none).max(axis=0)
-        wrong = ", ".join(name for name, part in zip(names, loose, strict=True) if part > 0.1)
+    null_space = rows[np.concatenate([singular, np.zeros(len(rows) - len(singular))]) < _RANK]
+    if null_space.size:
+        undetermined = np.abs(matrix) @ np.abs(null_space).max(axis=0)
+        names_text = ", ".join(
+            name for name, part in zip(names, undetermined, strict=True) if part > 0.1
+        )
         raise InputError(
-            f"the measured graphs do not determine {wrong}; measure graphs of more shapes, or fit "
-            "the other coefficients only"
+            f"the measured graphs do not determine {names_text}; measure graphs of more shapes, or "
+            "fit only the other coefficients"
         )

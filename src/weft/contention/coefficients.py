@@ -1,4 +1,4 @@
-"""The coefficients of the contention-graph model: what tells one network technology from another.
+"""The coefficients of the contention-graph model, which describe a network technology.
 
 With out(v) and in(v) the numbers of edges that leave and enter a node, the penalty of an edge
 e = (s, d) is
@@ -17,10 +17,10 @@ e = (s, d) is
                                                  in_weight * C(e)                            (b)
             = in_weight * C(e)                   otherwise                                   (c)
 
-where rho' is the largest penalty among those other edges, reckoned with conflicts with sources of
-one outgoing edge alone. All coefficients at their defaults give equation 4 of M. Martinasso and
-J.-F. Mehaut, "A contention-aware performance model for HPC-based networks" (Euro-Par 2011), as it
-holds for InfiniBand. A calibration writes them as a small TOML file.
+where rho' is the largest penalty among those other edges, computed only with conflicts with sources
+of one outgoing edge. All coefficients at their defaults give equation 4 of M. Martinasso and J.-F.
+Mehaut, "A contention-aware performance model for HPC-based networks" (Euro-Par 2011), for
+InfiniBand. A calibration writes them as a small TOML file.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from weft.core.files import parse_toml, read_text, write_text
 from weft.core.registry import did_you_mean
 from weft.kernels.flow.contention_steps import Coefficients
 
-#: Far above any network's: products with the degrees of any graph stay finite.
+#: Far above any network's: products with the degrees of any graph remain finite.
 MOST_COEFFICIENT = 1_000_000
 
 
@@ -48,31 +48,31 @@ class PenaltyModel:
     Parameters
     ----------
     out_offset, out_weight
-        The share of the sending adapter: `out_offset` + `out_weight` * out-degree, at least 1.
-        InfiniBand: 0 and 1, a fair share each. An `out_weight` below 1 says that one communication
-        alone does not fill the adapter.
+        Sharing of the sending adapter: penalty `out_offset` + `out_weight` * out-degree, at least
+        1. InfiniBand: 0 and 1, equal shares. An `out_weight` below 1 means that a single
+        communication does not fill the adapter.
     in_weight
-        Weight of the demand that other communications put on the receiving adapters (rule c).
-        InfiniBand: 1.
+        Weight of the demand of other communications at the receiving adapter (rule c). InfiniBand:
+        1.
     in_exponent
-        A communication whose source has n outgoing ones demands n ** -`in_exponent` of a
-        receiver. InfiniBand: 1, its fair share of the sending adapter; at 0 every communication
-        into a node counts the same, whatever else its source does.
+        Exponent of the demand at a receiver: n ** -`in_exponent` for a communication whose source
+        has n outgoing ones. InfiniBand: 1, its fair share of the sending adapter; at 0 all
+        communications into a node have the same demand.
     full_rate_weight
-        Weight of rule b: what a source's only communication loses to slower ones at its receiver.
-        InfiniBand: 1, it takes exactly what the largest of them leaves.
+        Weight of rule b: the delay of a source's only communication by slower ones at its receiver.
+        InfiniBand: 1, it gets exactly the rate that the slowest one leaves.
     balanced_weight
-        Part of rule c's sum that stays where the sources into a node share their adapters as much
+        Part of rule c's sum that applies where the sources into a node share their adapters as much
         as the receiver is shared (rule a), 0 to 1. InfiniBand: 0.
     back_pressure
-        How far one delayed communication delays the others of its source, 0 to 1. InfiniBand: 1,
-        as an adapter without credits holds everything back; 0 lets every communication wait
-        alone, as connections with windows of their own do.
+        Part of a communication's delay that also delays the others of its source, 0 to 1.
+        InfiniBand: 1, because an adapter without credits blocks all of them; at 0 they are
+        independent, like connections with their own windows.
 
     Raises
     ------
     InputError
-        When a coefficient is no finite number or lies outside its range (at most 1,000,000).
+        If a coefficient is not a finite number in its range (at most 1,000,000).
     """
 
     out_offset: float = 0.0
@@ -93,7 +93,7 @@ class PenaltyModel:
                 raise InputError(f"{field.name} must be at most {most:,}, not {value:g}")
 
     def coefficients(self) -> Coefficients:
-        """The coefficients as kernels take them."""
+        """Return the coefficients for kernels."""
         return Coefficients(*(float(getattr(self, field.name)) for field in fields(self)))
 
 
@@ -107,16 +107,16 @@ _TABLES = ("coefficients", "uncertainty")
 
 
 class NetworkCoefficients(NamedTuple):
-    """What a file of coefficients holds.
+    """The contents of a file of coefficients.
 
     Attributes
     ----------
     model
-        The coefficients; those that the file leaves out are InfiniBand's.
+        The coefficients; the defaults for those that are not in the file.
     inverse_bandwidth_s_per_byte
-        alpha, None when the file does not say.
+        alpha; None if it is not in the file.
     uncertainty
-        Standard errors of the two by name, of those that were fitted.
+        Standard errors by name, of the fitted coefficients and alpha.
     """
 
     model: PenaltyModel
@@ -131,23 +131,23 @@ def write_coefficients(
     uncertainty: Mapping[str, float] | None = None,
     comment: str = "",
 ) -> None:
-    """Write coefficients as TOML, under a temporary name that is then renamed.
+    """Write coefficients as TOML, atomically.
 
     Parameters
     ----------
     path
         The file.
     model, inverse_bandwidth_s_per_byte
-        What was calibrated.
+        Calibrated coefficients and alpha.
     uncertainty
         Standard errors by name.
     comment
-        One line to put above.
+        Comment for the first line.
 
     Raises
     ------
     InputError
-        When the file cannot be written.
+        If the file cannot be written.
     """
     lines = [f"# {' '.join(comment.split())}"] if comment else []
     lines += [f"{_BANDWIDTH} = {_toml(inverse_bandwidth_s_per_byte)}", "", "[coefficients]"]
@@ -168,16 +168,16 @@ def read_coefficients(path: str | Path) -> NetworkCoefficients:
     Parameters
     ----------
     path
-        A TOML file with `inverse_bandwidth_s_per_byte` and a table `coefficients`, each optional,
-        and perhaps a table `uncertainty`.
+        A TOML file with `inverse_bandwidth_s_per_byte`, a table `coefficients` or both, and
+        optionally a table `uncertainty`.
 
     Raises
     ------
     InputError
-        When the file is no TOML, or a name or value is unknown or impossible.
+        If the file is not valid TOML, a name is unknown, or a value is out of range.
     """
-    found = parse_toml(read_text(path), path)
-    for name in found:
+    entries = parse_toml(read_text(path), path)
+    for name in entries:
         if name not in (_BANDWIDTH, *_TABLES):
             expected = (_BANDWIDTH, *_TABLES)
             raise InputError(
@@ -185,34 +185,34 @@ def read_coefficients(path: str | Path) -> NetworkCoefficients:
                 f"{', '.join(expected)}",
                 file=path,
             )
-    if not any(name in found for name in (_BANDWIDTH, "coefficients")):
-        raise InputError(f"has neither {_BANDWIDTH} nor coefficients", file=path)
+    if not any(name in entries for name in (_BANDWIDTH, "coefficients")):
+        raise InputError(f"the file has neither {_BANDWIDTH} nor coefficients", file=path)
     alpha = None
-    if _BANDWIDTH in found:
-        alpha = _number(found[_BANDWIDTH], _BANDWIDTH, path)
+    if _BANDWIDTH in entries:
+        alpha = _number(entries[_BANDWIDTH], _BANDWIDTH, path)
         if alpha <= 0:
             raise InputError(f"{_BANDWIDTH} must be above 0, not {alpha}", file=path)
-    values = _table(found, "coefficients", _NAMES, path)
+    values = _table(entries, "coefficients", _NAMES, path)
     try:
         model = PenaltyModel(**values)
     except InputError as error:
         raise InputError(error.message, file=path) from None
     return NetworkCoefficients(
-        model, alpha, _table(found, "uncertainty", (_BANDWIDTH, *_NAMES), path)
+        model, alpha, _table(entries, "uncertainty", (_BANDWIDTH, *_NAMES), path)
     )
 
 
 def _table(
-    found: Mapping[str, object], table: str, names: tuple[str, ...], path: str | Path
+    entries: Mapping[str, object], table: str, names: tuple[str, ...], path: str | Path
 ) -> dict[str, float]:
-    values = found.get(table, {})
+    values = entries.get(table, {})
     if not isinstance(values, dict):
         raise InputError(f"{table} must be a table of numbers", file=path)
     for name in values:
         if name not in names:
             raise InputError(
                 f"{table}: unknown coefficient {name!r}{did_you_mean(name, names)}; expected "
-                f"some of {', '.join(names)}",
+                f"one or more of {', '.join(names)}",
                 file=path,
             )
     return {name: _number(value, name, path) for name, value in values.items()}

@@ -1,18 +1,18 @@
 """Contention graphs as small text files.
 
-One communication a line, then what holds for all::
+One communication per line, and settings for all::
 
     # Figure 3 of the paper
     inverse-bandwidth 5.105e-10     # seconds per byte; or: bandwidth 1.82GiB/s
-    size 20MiB                      # of edges that give none
-    start 0s                        # likewise; 0 when this line is left out
+    size 20MiB                      # of edges without a size
+    start 0s                        # of edges without a start; default 0
     a: 0 -> 1
     b: 0 -> 2  4MiB
     c: node-7 -> 2  1000  start 1.5ms
 
-The name before the colon may be left out. Names of edges and nodes are any text without white
-space, ``:``, ``#``, ``,`` and ``->``. A size is in bytes or has a unit (``64KiB``, ``1MB``), a
-start in seconds or with one (``10us``).
+The name before the colon is optional. Names of edges and nodes are any text without white space,
+``:``, ``#``, ``,`` and ``->``. A size is in bytes or has a unit (``64KiB``, ``1MB``), a start is in
+seconds or has a unit (``10us``).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from weft.core.units import MAX_BYTES, parse_bytes, parse_duration_ns, rate_code
 _NAME = r"(?:(?!->)[^\s:#,])+"
 _WORD = re.compile(_NAME)
 _EDGE = re.compile(rf"\s*(?:({_NAME})\s*:)?\s*({_NAME})\s*->\s*({_NAME})(?=\s|$)")
-#: Arrows that other programs draw; read as ``->`` they would leave a part to a node's name.
+#: Arrows of other programs; if read as ``->``, a part would belong to a node's name.
 _OTHER_ARROW = re.compile(r"[-<=~]->|->[>-]")
 _TOKEN = re.compile(r"\S+")
 _BANDWIDTH = re.compile(r"(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+)\s*([kKMGT]?i?)([bB])(?:/s|ps)")
@@ -49,21 +49,21 @@ class ContentionGraph:
     Parameters
     ----------
     names
-        Of the edges, each once.
+        Names of the edges, unique.
     sources, destinations
-        Names of the nodes that each edge leads from and to.
+        Names of the source and destination node of each edge.
     size_bytes
-        What each edge sends.
+        Bytes that each edge sends.
     start_s
-        When each edge starts.
+        Start time of each edge in seconds.
     inverse_bandwidth_s_per_byte
-        Of the network, None when the file does not say.
+        Inverse bandwidth of the network; None if it is not in the file.
 
     Raises
     ------
     InputError
-        When lengths differ, an edge has no size that can be, leads from a node to itself or
-        bears another's name, or a name cannot be written.
+        If lengths differ, a size or start is out of range, an edge is a loop, two edges have the
+        same name, or a name is not allowed in the file.
     """
 
     names: tuple[str, ...]
@@ -76,27 +76,27 @@ class ContentionGraph:
     def __post_init__(self) -> None:
         columns = (self.names, self.sources, self.destinations, self.size_bytes, self.start_s)
         if len({len(column) for column in columns}) != 1:
-            raise InputError("names, nodes, sizes and starts must be as many as there are edges")
+            raise InputError("names, nodes, sizes and starts must have one entry per edge")
         for name in (*self.names, *self.sources, *self.destinations):
             if not _WORD.fullmatch(name):
                 raise InputError(f"{name!r} cannot be a name in a contention graph")
         seen: set[str] = set()
         for name, source, destination, size, start in zip(*columns, strict=True):
             if name in seen:
-                raise InputError(f"two edges bear the name {name}")
+                raise InputError(f"two edges have the name {name}")
             seen.add(name)
             if source == destination:
-                raise InputError(f"edge {name} leads from node {source} to itself")
+                raise InputError(f"edge {name} is a loop at node {source}")
             if not 0 <= size <= MAX_BYTES or size != int(size):
-                raise InputError(f"edge {name}: a size of {size} bytes is not possible")
+                raise InputError(f"edge {name}: size {size} bytes; expected an integer, 0 to 2^56")
             if not 0 <= start < math.inf:
-                raise InputError(f"edge {name}: a start of {start} seconds is not possible")
+                raise InputError(f"edge {name}: start {start} s; expected 0 or more")
         inverse = self.inverse_bandwidth_s_per_byte
         if inverse is not None and not 0 < inverse < math.inf:
-            raise InputError(f"an inverse bandwidth of {inverse} s/byte is not possible")
+            raise InputError(f"inverse bandwidth {inverse} s/byte; expected a number above 0")
 
     def nodes(self) -> tuple[list[int], list[int]]:
-        """Sources and destinations as numbers, in the order in which the names first occur."""
+        """Return sources and destinations as numbers in the order of first occurrence."""
         number: dict[str, int] = {}
         ends = [
             [number.setdefault(name, len(number)) for name in pair]
@@ -106,47 +106,47 @@ class ContentionGraph:
 
 
 def parse_bandwidth(text: str) -> float:
-    """Bytes per second of text such as ``1.82GiB/s``, ``12.5GB/s``, ``100Gb/s`` or ``4xHDR``.
+    """Return the bytes per second of text such as ``1.82GiB/s``, ``100Gb/s`` or ``4xHDR``.
 
-    A small b is bits; InfiniBand's rates are its data rates.
+    A lower-case b means bits; InfiniBand rates are data rates.
 
     Raises
     ------
     InputError
-        When it is no bandwidth, or zero.
+        If the text is not a bandwidth above 0.
     """
     match = _BANDWIDTH.fullmatch(text.strip())
     if match and match[2] in _PREFIX:
-        found = float(match[1]) * _PREFIX[match[2]] / (8 if match[3] == "b" else 1)
-        if 0 < found < math.inf:
-            return found
-        raise InputError(f"a bandwidth of {text} is not possible")
+        value = float(match[1]) * _PREFIX[match[2]] / (8 if match[3] == "b" else 1)
+        if 0 < value < math.inf:
+            return value
+        raise InputError(f"bandwidth {text}; expected a number above 0")
     try:
         return rate_gbps(rate_code(text)) * 1e9 / 8
     except InputError:
         raise InputError(
-            f"{text!r} is no bandwidth; expected such as 1.82GiB/s, 12.5GB/s, 100Gb/s or 4xHDR"
+            f"{text!r} is not a bandwidth such as 1.82GiB/s, 12.5GB/s, 100Gb/s or 4xHDR"
         ) from None
 
 
 def read_contention_graph(path: str | Path) -> ContentionGraph:
-    """Read a contention graph; see this module for what the file looks like.
+    """Read a contention graph from a file in the format of this module.
 
     Raises
     ------
     InputError
-        With file, line and column, when the file cannot be read or used.
+        If the file cannot be read or has an error; with file, line and column.
     """
     return parse_contention_graph(read_text(path), str(path))
 
 
 def parse_contention_graph(text: str, file: str | None = None) -> ContentionGraph:
-    """The contention graph that a text states.
+    """Parse a contention graph.
 
     Raises
     ------
     InputError
-        With line and column.
+        If the text has an error; with line and column.
     """
     reader = _GraphFileReader(file)
     for number, line in enumerate(text.splitlines(), start=1):
@@ -155,7 +155,7 @@ def parse_contention_graph(text: str, file: str | None = None) -> ContentionGrap
 
 
 def format_contention_graph(graph: ContentionGraph) -> str:
-    """A contention graph as text, from which `parse_contention_graph` gives the same back."""
+    """Return a contention graph as text, which `parse_contention_graph` reads back."""
     lines = []
     if graph.inverse_bandwidth_s_per_byte is not None:
         lines.append(f"inverse-bandwidth {graph.inverse_bandwidth_s_per_byte!r}")
@@ -172,7 +172,7 @@ def write_contention_graph(graph: ContentionGraph, path: str | Path) -> None:
     Raises
     ------
     InputError
-        When the file cannot be written.
+        If the file cannot be written.
     """
     write_text(path, format_contention_graph(graph))
 
@@ -185,19 +185,19 @@ def _size_text(size: int) -> str:
 
 
 def _letters() -> Iterator[str]:
-    """Names for edges that have none: a to z, aa to zz, and so on."""
+    """Yield names for unnamed edges: a to z, aa to zz, and so on."""
     for length in itertools.count(1):
         for letters in itertools.product(ascii_lowercase, repeat=length):
             yield "".join(letters)
 
 
 class _GraphFileReader:
-    """Lines of a file, one after the other."""
+    """Reader of a contention graph, line by line."""
 
     def __init__(self, file: str | None):
         self.file = file
         self.settings: dict[str, float] = {}
-        #: name or None, source, destination, size or None, start or None; line and column.
+        #: Name or None, source, destination, size or None, start or None, line, column.
         self.edges: list[tuple[str | None, str, str, int | None, float | None, int, int]] = []
         self.named: dict[str, int] = {}
 
@@ -242,16 +242,16 @@ class _GraphFileReader:
 
     def inverse(self, value: str, number: int, column: int) -> float:
         try:
-            found = float(value)
+            number_value = float(value)
         except ValueError:
-            found = math.nan
-        if not 0 < found < math.inf:
+            number_value = math.nan
+        if not 0 < number_value < math.inf:
             raise self.fail(
                 f"expected a positive number of seconds per byte, found {value[:40]!r}",
                 number,
                 column,
             )
-        return found
+        return number_value
 
     def size(self, value: str, number: int, column: int) -> int:
         try:
@@ -262,27 +262,27 @@ class _GraphFileReader:
     def start(self, value: str, number: int, column: int) -> float:
         plain = value[:-1].rstrip() if value.endswith("s") else value
         try:
-            found = float(plain)
+            seconds = float(plain)
         except ValueError:
             try:
-                found = parse_duration_ns(value) / 1e9
+                seconds = parse_duration_ns(value) / 1e9
             except ValueError:
-                found = math.nan
-        if not 0 <= found < math.inf:
+                seconds = math.nan
+        if not 0 <= seconds < math.inf:
             raise self.fail(
-                f"{value[:40]!r} is no start; expected seconds, or a unit as in 10us",
+                f"{value[:40]!r} is not a start; expected seconds, or a unit as in 10us",
                 number,
                 column,
             )
-        return found
+        return seconds
 
     def edge(self, number: int, text: str) -> None:
-        wrong = _OTHER_ARROW.search(text)
-        if wrong:
+        other_arrow = _OTHER_ARROW.search(text)
+        if other_arrow:
             raise self.fail(
-                f"expected '->' between source and destination, found {wrong[0]!r}",
+                f"expected '->' between source and destination, found {other_arrow[0]!r}",
                 number,
-                wrong.start() + 1,
+                other_arrow.start() + 1,
             )
         match = _EDGE.match(text)
         if not match:
@@ -296,11 +296,11 @@ class _GraphFileReader:
             )
         name, source, destination = match[1], match[2], match[3]
         if source == destination:
-            raise self.fail(f"edge leads from node {source} to itself", number, match.start(3) + 1)
+            raise self.fail(f"the edge is a loop at node {source}", number, match.start(3) + 1)
         if name is not None:
             if name in self.named:
                 raise self.fail(
-                    f"the name {name} stands in line {self.named[name]} already",
+                    f"the name {name} is already in line {self.named[name]}",
                     number,
                     match.start(1) + 1,
                 )
@@ -309,12 +309,12 @@ class _GraphFileReader:
         start: float | None = None
         words = list(_TOKEN.finditer(text, match.end()))
         if words and words[0][0] != "start":
-            # A size may stand apart from its unit: "20 MiB".
-            several = 2 if len(words) > 1 and words[1][0] != "start" else 1
+            # A size may be separated from its unit: "20 MiB".
+            words_of_size = 2 if len(words) > 1 and words[1][0] != "start" else 1
             size = self.size(
-                " ".join(word[0] for word in words[:several]), number, words[0].start() + 1
+                " ".join(word[0] for word in words[:words_of_size]), number, words[0].start() + 1
             )
-            del words[:several]
+            del words[:words_of_size]
         if words:
             if words[0][0] != "start":
                 raise self.fail(
@@ -333,7 +333,7 @@ class _GraphFileReader:
     def finish(self) -> ContentionGraph:
         if not self.edges:
             raise InputError(
-                "has no edge; expected lines such as 'a: 0 -> 1  20MiB'", file=self.file
+                "the file has no edge; expected lines such as 'a: 0 -> 1  20MiB'", file=self.file
             )
         sizes: list[int] = []
         for _, source, destination, size, _, number, column in self.edges:
@@ -342,19 +342,19 @@ class _GraphFileReader:
             else:
                 if "size" not in self.settings:
                     raise self.fail(
-                        f"a size is missing after {source} -> {destination}, and no line "
-                        "'size ...' gives one for all",
+                        f"a size is missing after {source} -> {destination}; there is no line "
+                        "'size ...' for all edges",
                         number,
                         column,
                     )
                 sizes.append(int(self.settings["size"]))
         free = (name for name in _letters() if name not in self.named)
-        usual = self.settings.get("start", 0.0)
+        default_start = self.settings.get("start", 0.0)
         return ContentionGraph(
             tuple(edge[0] if edge[0] is not None else next(free) for edge in self.edges),
             tuple(edge[1] for edge in self.edges),
             tuple(edge[2] for edge in self.edges),
             tuple(sizes),
-            tuple(usual if edge[4] is None else edge[4] for edge in self.edges),
+            tuple(default_start if edge[4] is None else edge[4] for edge in self.edges),
             self.settings.get("inverse-bandwidth"),
         )

@@ -1,10 +1,10 @@
-"""Measure contention graphs on a cluster: ``mpirun -n 64 python -m weft.contention.measure``.
+"""Measurement of contention graphs by ``mpirun -n 64 python -m weft.contention.measure``.
 
 The benchmark of section 3.3 of M. Martinasso and J.-F. Mehaut, "A contention-aware performance
-model for HPC-based networks" (Euro-Par 2011): each communication of a graph has a process that
-sends and one that receives, on the machines that stand for its nodes; all start together and send
-messages of one size. `docs/calibration.md` says how to use it. This is the only module that needs
-mpi4py (``pip install 'weft[mpi]'``).
+model for HPC-based networks" (Euro-Par 2011): each communication of a graph has a sending and a
+receiving process on the machines of its nodes; all start together and send messages of one size.
+`docs/calibration.md` describes its use. Only this module needs mpi4py
+(``pip install 'weft[mpi]'``).
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from weft.core.errors import InputError, WeftError
 from weft.core.registry import convert
 from weft.core.units import Bytes
 
-#: Seconds that processes have at first to learn when to start, and the most they ever get.
+#: Initial and largest time between the announcement of a common start and the start, in seconds.
 _LEAD_S, _MOST_LEAD_S = 0.001, 0.05
-#: A process that begins later than this after the common start was told too late.
+#: Delay after the common start above which the announcement was too late, in seconds.
 _LATE_S = 20e-6
-#: Exchanges by which the clocks of two processes are compared; the quickest one counts.
+#: Exchanges to compare the clocks of two processes; the fastest one is used.
 _CLOCK_EXCHANGES = 5
-#: Messages are counted in 32 bits by MPI before version 4.
+#: MPI before version 4 has 32-bit counts.
 _LARGEST_SIZE = 2**31 - 1
 _CLOCK_TAG = 32_000
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """How each graph is measured."""
+    """Parameters of the measurement of each graph."""
 
     size_bytes: int
     repetitions: int
@@ -57,45 +57,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     arguments
-        Words of the command line; the process's own when left out.
+        Arguments of the command line; the process's own where left out.
 
     Returns
     -------
     int
-        Exit status: 0, or 2 on bad input with one line on standard error.
+        Exit status: 0, or 2 after invalid input with one line on standard error.
     """
-    speaker, mpi = True, None
+    is_first, mpi = True, None
     try:
         mpi = _load_mpi()
-        speaker = mpi.COMM_WORLD.rank == 0
-        if not speaker:
+        is_first = mpi.COMM_WORLD.rank == 0
+        if not is_first:
             sys.stdout = open("/dev/null", "w")  # noqa: SIM115 - help is printed once
         app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except cyclopts.CycloptsError as error:
-        return _fail(" ".join(str(error).split()), speaker)
+        return _fail(" ".join(str(error).split()), is_first)
     except WeftError as error:
-        return _fail(str(error), speaker)
+        return _fail(str(error), is_first)
     except Exception:
         if mpi is None:
             raise
-        # The others wait for this process, so all must end.
+        # The other processes wait for this one, so all must end.
         traceback.print_exc()
         mpi.COMM_WORLD.Abort(1)
     return 0
 
 
-def _fail(text: str, speaker: bool) -> int:
-    if speaker:
+def _fail(text: str, is_first: bool) -> int:
+    if is_first:
         print(f"weft: error: {text}", file=sys.stderr)
     return 2
 
 
 def _load_mpi() -> Any:
-    """mpi4py's MPI module, with MPI initialised."""
+    """Return mpi4py's MPI module, with MPI initialised."""
     try:
         import mpi4py
 
-        mpi4py.rc.threads = False  # locks cost time, and one thread is all there is
+        mpi4py.rc.threads = False  # locks cost time, and there is only one thread
         from mpi4py import MPI
     except ImportError as error:
         raise InputError(
@@ -119,7 +119,7 @@ app = cyclopts.App(
 def measure_command(
     *,
     out: Annotated[
-        Path | None, Parameter(help="The file of measurements to write (comma-separated).")
+        Path | None, Parameter(help="File of measurements to write (comma-separated).")
     ] = None,
     graphs: Annotated[GraphOptions, Parameter(name="*")] = GraphOptions(),  # noqa: B008 - frozen
     size: Annotated[str, Parameter(help="Size of every message, in bytes or as 20MiB.")] = "20MiB",
@@ -127,30 +127,30 @@ def measure_command(
     warmup: Annotated[int, Parameter(help="Runs of each graph before the measured ones.")] = 3,
     share_machines: Annotated[
         bool,
-        Parameter(help="Let several nodes of a graph share a machine: a trial without a cluster."),
+        Parameter(help="Let nodes of a graph share machines, for a trial without a cluster."),
     ] = False,
     machine_names: Annotated[
         bool, Parameter(help="Write the names of the machines into the file.")
     ] = False,
     plan: Annotated[
-        bool, Parameter(help="Say which machines and processes are needed, and measure nothing.")
+        bool, Parameter(help="Print the required machines and processes, and measure nothing.")
     ] = False,
 ) -> None:
-    """Run contention graphs, each communication between two processes of its own."""
+    """Measure contention graphs, with two processes for each communication."""
     mpi = _load_mpi()
     world = mpi.COMM_WORLD
     machines = machines_of(world.allgather(mpi.Get_processor_name()))
     job: tuple[list[tuple[Graph, list[tuple[int, int]]]], Protocol] | str | None = None
     if world.rank == 0:
-        # What only this process finds out must reach the others before they wait for more.
+        # Errors of this process must be broadcast before the others wait for more.
         try:
             protocol = _protocol(convert(size, Bytes, "--size"), repetitions, warmup)
-            chosen = graphs.graphs(protocol.size_bytes)
+            selected = graphs.graphs(protocol.size_bytes)
             if plan:
-                print(_needs(chosen))
+                print(_needs(selected))
             else:
-                _refuse_place(out)
-                job = [(g, bind(g, machines, share_machines)) for g in chosen], protocol
+                _check_output(out)
+                job = [(g, bind(g, machines, share_machines)) for g in selected], protocol
         except WeftError as error:
             job = str(error)
     job = world.bcast(job, root=0)
@@ -174,14 +174,14 @@ def measure_command(
         raise InputError(failure)
 
 
-def _refuse_place(out: Path | None) -> None:
-    """Raise where the file could not be written after hours of measuring."""
+def _check_output(out: Path | None) -> None:
+    """Refuse an output file that cannot be written, before hours of measuring."""
     if out is None:
         raise InputError("expected --out with the file to write, or --plan")
     if out.is_dir():
-        raise InputError("is a folder, not a file", file=out)
+        raise InputError("expected a file, not a folder", file=out)
     if not os.access(out.resolve().parent, os.W_OK):
-        raise InputError("its folder is not there or cannot be written to", file=out)
+        raise InputError("its folder does not exist or is not writable", file=out)
 
 
 def _protocol(size: int, repetitions: int, warmup: int) -> Protocol:
@@ -189,7 +189,7 @@ def _protocol(size: int, repetitions: int, warmup: int) -> Protocol:
         raise InputError(f"--size: {size} bytes; expected 1 to {_LARGEST_SIZE}")
     if repetitions < 1 or warmup < 0:
         raise InputError(
-            f"{repetitions} repetitions after {warmup} for warming up; expected at least 1 and 0"
+            f"{repetitions} repetitions after {warmup} warm-up runs; expected at least 1 and 0"
         )
     return Protocol(size, repetitions, warmup)
 
@@ -207,7 +207,7 @@ def _needs(graphs: Sequence[Graph]) -> str:
 def _facts(
     mpi: Any, machines: Sequence[Machine], protocol: Protocol, shared: bool, named: bool
 ) -> dict[str, object]:
-    """What the head of the file says about the run."""
+    """Return the metadata of the run for the head of the file."""
     import mpi4py
 
     facts: dict[str, object] = {
@@ -231,11 +231,11 @@ def _facts(
 def _run(
     mpi: Any, bound: Sequence[tuple[Graph, list[tuple[int, int]]]], protocol: Protocol
 ) -> list[Measurement]:
-    """Measure all graphs; rank 0 gets the results."""
+    """Measure all graphs; return the results on rank 0."""
     world = mpi.COMM_WORLD
     buffer = np.ones(protocol.size_bytes, dtype=np.uint8)
     measured: list[Measurement] = []
-    said = time.monotonic()
+    last_report = time.monotonic()
     for number, (graph, ends) in enumerate(bound):
         role = next((edge for edge, pair in enumerate(ends) if world.rank in pair), None)
         active = world.Split(mpi.UNDEFINED if role is None else 0, world.rank)
@@ -248,14 +248,14 @@ def _run(
         gathered = world.gather(rows, root=0)
         if world.rank == 0:
             measured.append(_measurement(graph, ends, gathered, protocol))
-            if time.monotonic() - said > 10:
-                said = time.monotonic()
+            if time.monotonic() - last_report > 10:
+                last_report = time.monotonic()
                 print(f"weft: {number + 1} of {len(bound)} graphs", file=sys.stderr, flush=True)
     return measured
 
 
 class _Runner:
-    """One process's part in the communications of a graph.
+    """A process of the communications of a graph.
 
     Parameters
     ----------
@@ -264,13 +264,13 @@ class _Runner:
     active
         Communicator of the processes of this graph.
     world
-        Communicator by whose ranks `ends` goes.
+        Communicator of the ranks in `ends`.
     ends
         Sender and receiver of this process's edge.
     edge
-        Its number.
+        Index of the edge.
     buffer
-        The message.
+        Buffer of the message.
     """
 
     def __init__(
@@ -288,28 +288,28 @@ class _Runner:
         self._lead = _LEAD_S
 
     def run(self, repetitions: int) -> NDArray[np.float64]:
-        """Start delay of the sender, or completion time of the receiver, of each repetition."""
-        found = np.zeros(repetitions)
-        at = 0
-        while at < repetitions:
+        """Return each repetition's start delay (sender) or completion time (receiver)."""
+        values = np.zeros(repetitions)
+        index = 0
+        while index < repetitions:
             value, delay = self._once()
             late = self._active.allreduce(delay, op=self._mpi.MAX)
             if late > _LATE_S and self._lead < _MOST_LEAD_S:
                 self._lead *= 2  # the same in all processes
                 continue
-            found[at] = value
-            at += 1
-        return found
+            values[index] = value
+            index += 1
+        return values
 
     def _once(self) -> tuple[float, float]:
-        """What this process measures, and how late it began."""
+        """Return the value that this process measures, and its start delay."""
         offset = self._clock_offset()
         request = None
         if not self._sends:
             request = self._world.Irecv(self._buffer, source=self._ends[0], tag=self._edge)
         self._active.Barrier()
         now = self._mpi.Wtime
-        # Agreed on the clock of the first process, then kept on each one's own.
+        # The common start on the clock of the first process, converted to this process's clock.
         start = self._active.bcast(now() + self._lead, root=0) + offset
         time.sleep(max(start - now() - _LEAD_S, 0.0))
         while now() < start:
@@ -322,7 +322,7 @@ class _Runner:
         return now() - start, delay
 
     def _clock_offset(self) -> float:
-        """Clock of this process less that of the first one [s]."""
+        """Return the clock of this process minus that of the first one [s]."""
         active, now = self._active, self._mpi.Wtime
         if active.rank:
             for _ in range(_CLOCK_EXCHANGES):
@@ -335,10 +335,10 @@ class _Runner:
             for _ in range(_CLOCK_EXCHANGES):
                 before = now()
                 active.send(None, dest=other, tag=_CLOCK_TAG)
-                there = active.recv(source=other, tag=_CLOCK_TAG)
+                remote = active.recv(source=other, tag=_CLOCK_TAG)
                 after = now()
                 if after - before < best:
-                    best, offset = after - before, there - (before + after) / 2
+                    best, offset = after - before, remote - (before + after) / 2
             active.send(offset, dest=other, tag=_CLOCK_TAG)
         return 0.0
 
@@ -349,7 +349,7 @@ def _measurement(
     gathered: Sequence[NDArray[np.float64] | None],
     protocol: Protocol,
 ) -> Measurement:
-    """Statistics of the repetitions of one graph."""
+    """Return the statistics of the repetitions of one graph."""
     starts = np.array([gathered[sender] for sender, _ in ends])
     times = np.array([gathered[receiver] for _, receiver in ends])
     lower, median, upper = np.quantile(times, [0.25, 0.5, 0.75], axis=1)

@@ -1,4 +1,4 @@
-"""Which contention graphs to measure, and which processes run them: one pair for each edge."""
+"""Contention graphs to measure, and the processes that run them: one pair per edge."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ class Machine(NamedTuple):
 
 
 def machines_of(names: Sequence[str]) -> list[Machine]:
-    """Machines in the order of their first process.
+    """Return the machines in the order of their first process.
 
     Parameters
     ----------
     names
         Name of the machine of each rank.
     """
-    found: dict[str, list[int]] = {}
+    by_name: dict[str, list[int]] = {}
     for rank, name in enumerate(names):
-        found.setdefault(name, []).append(rank)
-    return [Machine(name, ranks) for name, ranks in found.items()]
+        by_name.setdefault(name, []).append(rank)
+    return [Machine(name, ranks) for name, ranks in by_name.items()]
 
 
 def degrees(graph: Graph) -> Counter[int]:
-    """Number of edges that leave or enter each node: of processes that it needs."""
+    """Return the number of edges at each node, which is the number of processes it needs."""
     return Counter([*graph.sources, *graph.destinations])
 
 
@@ -58,11 +58,11 @@ def bind(graph: Graph, machines: Sequence[Machine], share: bool = False) -> list
     Parameters
     ----------
     graph
-        Node i of it runs on the i-th machine.
+        The graph; node i runs on the i-th machine.
     machines
-        What there is.
+        Available machines.
     share
-        Let nodes share machines: node i runs on machine i modulo their number.
+        Let nodes share machines: node i runs on machine i modulo the number of machines.
 
     Returns
     -------
@@ -72,12 +72,12 @@ def bind(graph: Graph, machines: Sequence[Machine], share: bool = False) -> list
     Raises
     ------
     InputError
-        Naming the graph, when machines or processes do not suffice.
+        If there are too few machines or processes; the message names the graph.
     """
     last = max(degrees(graph))
     if not share and last >= len(machines):
         raise InputError(
-            f"graph {graph.name!r} has a node {last} and so needs {last + 1} machines; there are "
+            f"graph {graph.name!r} has a node {last} and needs {last + 1} machines; there are "
             f"{len(machines)}; start the program on more, or let nodes share machines for a trial"
         )
     needed: Counter[int] = Counter()
@@ -97,9 +97,9 @@ def bind(graph: Graph, machines: Sequence[Machine], share: bool = False) -> list
     ]
 
 
-#: Most graphs of one run; 6 edges have 3,445 shapes, of 7 there would be 22,000.
+#: Largest value of --all; there are 3,445 shapes of up to 6 edges, and 22,000 of 7.
 _MANY_EDGES = 6
-#: Edges of a graph whose parts are still listed one by one.
+#: Largest number of edges of a graph whose subgraphs are enumerated.
 _MOST_PARTS = 12
 
 _EDGE = re.compile(r"(\d+)->(\d+)")
@@ -108,88 +108,90 @@ _RANDOM = re.compile(r"(\d+)x(\d+)")
 
 @dataclass(frozen=True)
 class GraphOptions:
-    """Graphs to measure; one communication alone is always among them, and first."""
+    """Graphs to measure; a single communication is always the first."""
 
     graphs_file: Annotated[
         tuple[Path, ...],
         Parameter(
-            name="--graphs", help="A file with one graph per line, 'name: 0->1 0->2'; repeatable."
+            name="--graphs", help="File with one graph per line, 'name: 0->1 0->2'; repeatable."
         ),
     ] = ()
     graph: Annotated[
         tuple[Path, ...],
-        Parameter(help="A file with one graph, as weft predict reads them; repeatable."),
+        Parameter(help="File with one graph, in the format of weft predict; repeatable."),
     ] = ()
     all: Annotated[
         int,
-        Parameter(help="All connected graphs of up to this many edges, but for names of nodes."),
+        Parameter(help="All connected graphs of up to this many edges, up to isomorphism."),
     ] = 0
     max_nodes: Annotated[
-        int | None, Parameter(help="Of those, only graphs of up to this many nodes.")
+        int | None, Parameter(help="Largest number of nodes of the graphs of --all.")
     ] = None
     max_degree: Annotated[
-        int | None, Parameter(help="Of those, only with up to this many edges at a node.")
+        int | None, Parameter(help="Largest number of edges at a node of the graphs of --all.")
     ] = None
     random: Annotated[
         tuple[str, ...],
-        Parameter(help="Random graphs: 60x5 for 60 of 5 edges; repeatable."),
+        Parameter(help="Random graphs: 60x5 for 60 graphs of 5 edges; repeatable."),
     ] = ()
-    random_nodes: Annotated[int, Parameter(help="Nodes that random graphs are drawn from.")] = 6
+    random_nodes: Annotated[int, Parameter(help="Number of nodes to draw random graphs from.")] = 6
     seed: Annotated[int, Parameter(help="Seed of the random graphs.")] = 0
     smaller: Annotated[
         bool,
-        Parameter(help="Also every graph that may remain as communications of the others end."),
+        Parameter(help="Also all connected subgraphs, which may remain as communications end."),
     ] = False
 
     def graphs(self, size_bytes: int) -> list[Graph]:
-        """The graphs, one communication alone first.
+        """Return the graphs, a single communication first.
 
         Parameters
         ----------
         size_bytes
-            Size that all messages will have.
+            Size of all messages.
 
         Raises
         ------
         InputError
-            When a file or option is wrong, or two graphs have the same name.
+            If a file or option is invalid, or two graphs have the same name.
         """
-        given = [graph for path in self.graphs_file for graph in read_graphs(path)]
-        given += [read_graph(path, size_bytes) for path in self.graph]
-        given += self._random()
-        known = {shape(graph.sources, graph.destinations) for graph in given}
+        listed = [graph for path in self.graphs_file for graph in read_graphs(path)]
+        listed += [read_graph(path, size_bytes) for path in self.graph]
+        listed += self._random()
+        known = {shape(graph.sources, graph.destinations) for graph in listed}
         extra: dict[Shape, None] = {}
         if not 0 <= self.all <= _MANY_EDGES:
             raise InputError(f"--all {self.all}: expected 1 to {_MANY_EDGES} edges")
-        extra.update(dict.fromkeys(form for form in all_shapes(self.all) if self._fits(form)))
+        extra.update(
+            dict.fromkeys(candidate for candidate in all_shapes(self.all) if self._fits(candidate))
+        )
         if self.smaller:
-            for graph in given:
+            for graph in listed:
                 if len(graph.sources) > _MOST_PARTS:
                     raise InputError(
                         f"graph {graph.name!r} has {len(graph.sources)} edges, too many to "
-                        f"measure all its parts; expected up to {_MOST_PARTS}"
+                        f"measure all its subgraphs; expected up to {_MOST_PARTS}"
                     )
                 extra.update(dict.fromkeys(smaller_shapes(graph.sources, graph.destinations)))
-        if not given and not extra:
+        if not listed and not extra:
             raise InputError("expected some graphs: --graphs, --graph, --all or --random")
-        alone = next((graph for graph in given if len(graph.sources) == 1), None)
+        alone = next((graph for graph in listed if len(graph.sources) == 1), None)
         if alone is None:
             extra[((0, 1),)] = None
         generated = [
-            Graph(as_text(form), [s for s, _ in form], [d for _, d in form])
-            for form in sorted(extra, key=lambda form: (len(form), form))
-            if form not in known
+            Graph(as_text(candidate), [s for s, _ in candidate], [d for _, d in candidate])
+            for candidate in sorted(extra, key=lambda candidate: (len(candidate), candidate))
+            if candidate not in known
         ]
-        graphs = sorted([*generated, *given], key=lambda graph: len(graph.sources) > 1)
+        graphs = sorted([*generated, *listed], key=lambda graph: len(graph.sources) > 1)
         names = set[str]()
         for graph in graphs:
             if graph.name in names:
-                raise InputError(f"two graphs are called {graph.name!r}; expected other names")
+                raise InputError(f"two graphs have the name {graph.name!r}; names must be unique")
             names.add(graph.name)
         return graphs
 
-    def _fits(self, form: Shape) -> bool:
-        count = degrees(Graph("", [s for s, _ in form], [d for _, d in form]))
+    def _fits(self, candidate: Shape) -> bool:
+        count = degrees(Graph("", [s for s, _ in candidate], [d for _, d in candidate]))
         return (self.max_nodes is None or len(count) <= self.max_nodes) and (
             self.max_degree is None or max(count.values()) <= self.max_degree
         )
@@ -201,46 +203,45 @@ class GraphOptions:
                 raise InputError(f"--random {text}: expected graphs x edges, such as 60x5")
             for number in range(int(match[1])):
                 edges = int(match[2])
-                # Of its own for each, so that more graphs leave the first ones as they are.
+                # A seed per graph, so that more graphs do not change the first ones.
                 drawn = random_graph(edges, self.random_nodes, (self.seed, edges, number))
                 yield Graph(f"random-{edges}-{number}", *drawn)
 
     def facts(self) -> dict[str, object]:
-        """What the head of a file of measurements says about the random graphs."""
+        """Return the metadata of random graphs for the head of a file of measurements."""
         return {"seed": self.seed, "random_nodes": self.random_nodes} if self.random else {}
 
 
 def read_graph(path: str | Path, size_bytes: int) -> Graph:
-    """Read one contention graph that `weft predict` reads too; its name is the file's.
+    """Read one contention graph in the format of `weft predict`; its name is that of the file.
 
     Parameters
     ----------
     path
-        A text file; see `weft.contention.graph_file`. Nodes are numbered in the order in which
-        their names first occur.
+        A text file in the format of `weft.contention.graph_file`. Nodes are numbered in the order
+        of first occurrence.
     size_bytes
-        Size that all messages will have.
+        Size of all messages.
 
     Raises
     ------
     InputError
-        When the file cannot be used, or asks for other sizes or for starts that differ, which this
-        benchmark does not measure.
+        If the file has an error, or sizes or starts that this benchmark does not measure.
     """
-    found = read_contention_graph(path)
-    sizes, starts = sorted(set(found.size_bytes)), set(found.start_s)
+    graph = read_contention_graph(path)
+    sizes, starts = sorted(set(graph.size_bytes)), set(graph.start_s)
     if len(sizes) > 1 or len(starts) > 1:
         what = "sizes" if len(sizes) > 1 else "starts"
         raise InputError(
-            f"has {what} that differ; only graphs of equal sizes that start together are measured",
+            f"{what} must be equal: all communications start together with one size",
             file=path,
         )
     if sizes[0] != size_bytes:
         raise InputError(
-            f"has messages of {sizes[0]} bytes, not {size_bytes}; give --size {sizes[0]}",
+            f"messages have {sizes[0]} bytes, not {size_bytes}; use --size {sizes[0]}",
             file=path,
         )
-    return Graph(Path(path).stem, *found.nodes())
+    return Graph(Path(path).stem, *graph.nodes())
 
 
 def read_graphs(path: str | Path) -> list[Graph]:
@@ -249,14 +250,14 @@ def read_graphs(path: str | Path) -> list[Graph]:
     Parameters
     ----------
     path
-        A text file with one graph per line: a name, a colon and edges such as ``0->1``. What
-        follows ``#`` is a comment.
+        A text file with one graph per line: a name, a colon and edges such as ``0->1``. Comments
+        begin with ``#``.
 
     Raises
     ------
     InputError
-        With file and line, when a line is not of this form, an edge is a loop, or a name occurs
-        twice.
+        If a line does not have this form, an edge is a loop, or a name occurs twice; with file and
+        line.
     """
     graphs: dict[str, Graph] = {}
     for number, line in enumerate(read_text(path).splitlines(), 1):
@@ -275,7 +276,7 @@ def read_graphs(path: str | Path) -> list[Graph]:
         for edge, match in zip(edges.split(), matches, strict=True):
             if match is None or len(edge) > 20:
                 raise InputError(
-                    f"{edge!r} is no edge; expected two node numbers such as 0->1",
+                    f"{edge!r} is not an edge such as 0->1",
                     file=path,
                     line=number,
                 )
@@ -283,8 +284,8 @@ def read_graphs(path: str | Path) -> list[Graph]:
                 raise InputError(f"edge {edge} is a loop", file=path, line=number)
             ends.append((int(match[1]), int(match[2])))
         if name in graphs:
-            raise InputError(f"a second graph is called {name!r}", file=path, line=number)
+            raise InputError(f"a second graph has the name {name!r}", file=path, line=number)
         graphs[name] = Graph(name, [s for s, _ in ends], [d for _, d in ends])
     if not graphs:
-        raise InputError("has no graphs", file=path)
+        raise InputError("the file has no graphs", file=path)
     return list(graphs.values())

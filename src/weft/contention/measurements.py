@@ -1,7 +1,7 @@
-"""Measured times of contention graphs, and the one tidy file that holds them.
+"""Measured times of contention graphs, and their file format.
 
-The file is comma-separated text with one row per communication. Lines before the header that
-begin with ``#`` state how it was measured, as ``# key: value``.
+The file is comma-separated text with one row per communication. Lines ``# key: value`` before the
+header are metadata of the measurement.
 """
 
 from __future__ import annotations
@@ -24,24 +24,20 @@ from weft.core.files import read_text, write_text
 from weft.core.frozen import FrozenArrays, read_only
 from weft.core.registry import did_you_mean
 
-#: What the columns of a file of measurements hold; those after `time_s` may be left out.
+#: Columns of a file of measurements; those after `time_s` are optional.
 MEASUREMENT_COLUMNS: dict[str, Column] = {
-    "graph": Column(pl.String, "", "name of the contention graph; its rows stand together"),
-    "edge": Column(pl.Int64, "", "number of the communication in its graph, from 0"),
-    "source": Column(pl.Int64, "", "node of the graph that sends, from 0"),
-    "destination": Column(pl.Int64, "", "node of the graph that receives, from 0"),
-    "size_bytes": Column(pl.Int64, "B", "size of the message"),
-    "time_s": Column(
-        pl.Float64, "s", "median over the repetitions of the time from the common start to the end"
-    ),
-    "start_s": Column(
-        pl.Float64, "s", "median of the delay from the common start to where the sender began"
-    ),
-    "lower_s": Column(pl.Float64, "s", "lower quartile of the times"),
-    "upper_s": Column(pl.Float64, "s", "upper quartile of the times"),
-    "min_s": Column(pl.Float64, "s", "shortest of the times"),
-    "max_s": Column(pl.Float64, "s", "longest of the times"),
-    "repetitions": Column(pl.Int64, "", "number of times behind the statistics"),
+    "graph": Column(pl.String, "", "Name of the contention graph (its rows are consecutive)"),
+    "edge": Column(pl.Int64, "", "Index of the communication in the graph"),
+    "source": Column(pl.Int64, "", "Sending node of the graph, from 0"),
+    "destination": Column(pl.Int64, "", "Receiving node of the graph, from 0"),
+    "size_bytes": Column(pl.Int64, "B", "Size of the message"),
+    "time_s": Column(pl.Float64, "s", "Median completion time after the common start"),
+    "start_s": Column(pl.Float64, "s", "Median delay of the sender after the common start"),
+    "lower_s": Column(pl.Float64, "s", "Lower quartile of the completion times"),
+    "upper_s": Column(pl.Float64, "s", "Upper quartile of the completion times"),
+    "min_s": Column(pl.Float64, "s", "Minimum of the completion times"),
+    "max_s": Column(pl.Float64, "s", "Maximum of the completion times"),
+    "repetitions": Column(pl.Int64, "", "Number of measured repetitions"),
 }
 _NEEDED = ("graph", "edge", "source", "destination", "size_bytes", "time_s")
 _LARGEST = 2**62 - 1
@@ -54,7 +50,7 @@ class Measurement(FrozenArrays):
     Parameters
     ----------
     name
-        What messages call the graph.
+        Name of the graph.
     sources, destinations
         Nodes of each communication, int64 [edges], at least 0; no loops.
     size_bytes
@@ -62,14 +58,14 @@ class Measurement(FrozenArrays):
     time_s
         Time from the common start to the end of each communication, float64 [edges], above 0.
     start_s
-        When each communication began after the common start, float64 [edges]; 0 when left out.
+        Start of each communication after the common start, float64 [edges]; 0 where left out.
     statistics
         Further columns of the file (`MEASUREMENT_COLUMNS`), each [edges].
 
     Raises
     ------
     InputError
-        Naming the graph, when an array does not fit.
+        If an array has a wrong shape or value; the message names the graph.
     """
 
     name: str
@@ -83,7 +79,7 @@ class Measurement(FrozenArrays):
     def __post_init__(self) -> None:
         what = f"graph {self.name!r}"
         if not self.name or self.name != self.name.strip() or not self.name.isprintable():
-            raise InputError(f"{what}: expected a printable name without blanks around it")
+            raise InputError(f"{what}: expected a printable name without leading or trailing space")
         sources = whole_numbers(self.sources, f"{what}: sources", low=0, high=_LARGEST)
         destinations = whole_numbers(
             self.destinations, f"{what}: destinations", low=0, high=_LARGEST
@@ -99,7 +95,7 @@ class Measurement(FrozenArrays):
         if loops.size:
             raise InputError(
                 f"{what}: edge {loops[0]} is a loop at node {sources[loops[0]]}; "
-                "communications inside a node are not part of the model"
+                "the model has no communications inside a node"
             )
         start_s = np.array(self.start_s, dtype=np.float64)
         if start_s.size == 0:
@@ -129,7 +125,7 @@ class Measurement(FrozenArrays):
 
 @dataclass(frozen=True)
 class MeasurementFile:
-    """Measurements of one run, and what was said about the run."""
+    """Measurements and metadata of one run."""
 
     measurements: tuple[Measurement, ...]
     metadata: Mapping[str, str]
@@ -140,21 +136,21 @@ def write_measurements(
     measurements: Sequence[Measurement],
     metadata: Mapping[str, object] | None = None,
 ) -> None:
-    """Write measurements as comma-separated text, under a temporary name that is then renamed.
+    """Write measurements as comma-separated text, atomically.
 
     Parameters
     ----------
     path
         The file.
     measurements
-        At least one; all with the same statistics, and names that differ.
+        At least one measurement; all with the same statistics and different names.
     metadata
-        What to say about the run, one line each.
+        Metadata of the run, one line each.
 
     Raises
     ------
     InputError
-        When there are none, two have the same name, they have different statistics, or the file
+        If there are no measurements, two have the same name or different statistics, or the file
         cannot be written.
     """
     if not measurements:
@@ -167,10 +163,12 @@ def write_measurements(
     table.writerow([*_NEEDED, "start_s", *extra])
     for graph in measurements:
         if graph.name in seen:
-            raise InputError(f"two graphs are called {graph.name!r}; expected names that differ")
+            raise InputError(f"two graphs have the name {graph.name!r}; names must be unique")
         seen.add(graph.name)
         if list(graph.statistics) != extra:
-            raise InputError(f"graph {graph.name!r}: its statistics are not those of the others")
+            raise InputError(
+                f"graph {graph.name!r}: its statistics differ from those of the others"
+            )
         rows += graph.num_edges
         for edge in range(graph.num_edges):
             table.writerow(
@@ -200,15 +198,14 @@ def read_measurements(path: str | Path) -> MeasurementFile:
     Parameters
     ----------
     path
-        A file that the benchmark program wrote, or any other with the columns `graph`, `edge`,
-        `source`, `destination`, `size_bytes` and `time_s` and perhaps the others of
-        `MEASUREMENT_COLUMNS`.
+        A file with the columns `graph`, `edge`, `source`, `destination`, `size_bytes` and `time_s`
+        and optionally the others of `MEASUREMENT_COLUMNS`, such as the benchmark program writes.
 
     Raises
     ------
     InputError
-        With file and line, when a column or value is missing, unknown or wrong, the edges of a
-        graph are not numbered from 0, or rows are missing at the end.
+        If a column or value is missing, unknown or invalid, the edges of a graph are not numbered
+        from 0, or rows are missing at the end; with file and line.
     """
     text = read_text(path)
     metadata: dict[str, str] = {}
@@ -242,14 +239,15 @@ def read_measurements(path: str | Path) -> MeasurementFile:
         except InputError as error:
             raise InputError(error.message, file=path, line=line) from None
     if not graphs:
-        raise InputError("has no measurements", file=path)
-    for key, found in (
+        raise InputError("the file has no measurements", file=path)
+    for key, actual in (
         ("graphs", len(graphs)),
         ("rows", sum(graph.num_edges for graph in graphs)),
     ):
-        if key in metadata and metadata[key] != str(found):
+        if key in metadata and metadata[key] != str(actual):
             raise InputError(
-                f"has {found} {key} where its head says {metadata[key]}; it may be cut short",
+                f"the file has {actual} {key}; expected {metadata[key]} as in its head; it may be "
+                "truncated",
                 file=path,
             )
     return MeasurementFile(tuple(graphs), metadata)
@@ -259,29 +257,29 @@ _Row = dict[str, int | float | str]
 
 
 def _rows(lines: Sequence[str], head: int, path: str | Path) -> Iterator[tuple[int, _Row]]:
-    """Line number and converted values of each row."""
+    """Yield the line number and the converted values of each row."""
     table = csv.reader(lines[head:], strict=True)
     try:
         columns = [name.strip() for name in next(table, [])]
         for name in columns:
             if name not in MEASUREMENT_COLUMNS or columns.count(name) > 1:
-                reason = "twice" if name in MEASUREMENT_COLUMNS else "which is unknown"
+                reason = "duplicate" if name in MEASUREMENT_COLUMNS else "unknown"
                 raise InputError(
-                    f"has a column {name!r}, {reason}{did_you_mean(name, MEASUREMENT_COLUMNS)}; "
+                    f"{reason} column {name!r}{did_you_mean(name, MEASUREMENT_COLUMNS)}; "
                     f"expected {', '.join(MEASUREMENT_COLUMNS)}",
                     file=path,
                     line=head + 1,
                 )
         missing = [name for name in _NEEDED if name not in columns]
         if missing:
-            raise InputError(f"lacks the column {missing[0]}", file=path, line=head + 1)
+            raise InputError(f"column {missing[0]} is missing", file=path, line=head + 1)
         for values in table:
             line = head + table.line_num
             if not values or (len(values) == 1 and not values[0].strip()):
                 continue
             if len(values) != len(columns):
                 raise InputError(
-                    f"has {len(values)} values for {len(columns)} columns", file=path, line=line
+                    f"{len(values)} values for {len(columns)} columns", file=path, line=line
                 )
             try:
                 yield (
@@ -301,15 +299,15 @@ def _value(name: str, text: str) -> int | float | str:
     dtype = MEASUREMENT_COLUMNS[name].dtype
     if dtype is pl.String:
         return text
-    whole = dtype is pl.Int64
+    is_integer = dtype is pl.Int64
     try:
-        value = int(text) if whole else float(text)
+        value = int(text) if is_integer else float(text)
     except ValueError:
         value = math.nan
     if abs(value) > _LARGEST and not math.isnan(value):
         raise ValueError(f"{name} is {text[:40]!r}, which is too large")
     if math.isnan(value):
-        kind = "an integer" if whole else "a number"
+        kind = "an integer" if is_integer else "a number"
         raise ValueError(f"{name} is {text[:40]!r}; expected {kind}")
     return value
 
@@ -317,27 +315,27 @@ def _value(name: str, text: str) -> int | float | str:
 def _grouped(
     rows: Iterator[tuple[int, _Row]], path: str | Path
 ) -> Iterator[tuple[str, int, list[_Row]]]:
-    """Name, first line and rows of each graph."""
-    name, first, kept = "", 0, list[_Row]()
+    """Yield the name, first line and rows of each graph."""
+    name, first, graph_rows = "", 0, list[_Row]()
     seen: set[str] = set()
     for line, row in rows:
-        if row["graph"] != name or not kept:
-            if kept:
-                yield name, first, kept
-            name, first, kept = str(row["graph"]), line, []
+        if row["graph"] != name or not graph_rows:
+            if graph_rows:
+                yield name, first, graph_rows
+            name, first, graph_rows = str(row["graph"]), line, []
             if name in seen:
                 raise InputError(
-                    f"graph {name!r} occurs again; its rows must stand together",
+                    f"graph {name!r} occurs again; its rows must be consecutive",
                     file=path,
                     line=line,
                 )
             seen.add(name)
-        if row["edge"] != len(kept):
+        if row["edge"] != len(graph_rows):
             raise InputError(
-                f"graph {name!r}: edge {row['edge']} where {len(kept)} was expected",
+                f"graph {name!r}: expected edge {len(graph_rows)}, not {row['edge']}",
                 file=path,
                 line=line,
             )
-        kept.append(row)
-    if kept:
-        yield name, first, kept
+        graph_rows.append(row)
+    if graph_rows:
+        yield name, first, graph_rows

@@ -1,25 +1,24 @@
 """The contention-graph model of M. Martinasso and J.-F. Mehaut (Euro-Par 2011).
 
-A contention graph has a node for every compute node and an edge for every communication that is
-under way. Its shape alone gives each edge a penalty, by which the edge is slower than it would be
-alone (equation 4); it holds until an edge completes or starts, and then the next graph's penalties
-do (equations 1 to 3).
+A contention graph has a node for every compute node and an edge for every active communication. Its
+shape determines a penalty for each edge, the factor by which it is slower than without contention
+(equation 4). Penalties are constant until an edge completes or starts, which gives a new graph with
+other penalties (equations 1 to 3).
 
-Where the text of equation 4 can be read in several ways, this one gives every number that the
-paper prints:
+The text of equation 4 is ambiguous; this reading reproduces every number that the paper prints:
 
 - Rule (a), first case: no more edges enter d than leave s, and *all* sources that send to d have as
   many outgoing edges as s. Second case, printed as in-degree 0, which no destination has: no
   other source sends to d ("does not suffer contention on the receive node").
 - Rule (b) needs more than out-degree 1: every other edge into d comes from a source with more
-  than one outgoing edge, as "a communication with a full bandwidth allocation" is the only one at
-  d. And of the others' penalties it counts what full-rate senders cause: figure 3's f gets 1.5
-  = 1 + 1 / (3 - 1), while the whole penalty of e would give 1.43. Seen from the receiver this is
-  the only consistent way: f's rate decides what d and e have left, so what other slowed sources
-  do to e cannot give f more before it was asked.
-- Rule (c) sums over all edges of the source, including those for which rule (a) holds.
+  than one outgoing edge, because "a communication with a full bandwidth allocation" is the only one
+  at d. Of the others' penalties, it uses only the part that full-rate senders cause: figure 3's f
+  gets 1.5 = 1 + 1 / (3 - 1), while the total penalty of e would give 1.43. This is the only
+  consistent reading: the rate of f determines the rates left for d and e, so the delay of e by
+  other slowed sources cannot increase the rate of f.
+- Rule (c) sums over all edges of the source, including those of rule (a).
 
-`docs/contention-model.md` lists what follows from the equation as printed and looks odd.
+`docs/contention-model.md` lists unexpected consequences of the equation as printed.
 """
 
 from __future__ import annotations
@@ -37,32 +36,33 @@ from weft.kernels.flow.contention_events import solve_events
 from weft.kernels.flow.contention_steps import Coefficients, graph_penalties, solve_steps
 from weft.kernels.flow.penalty import State
 
-#: Of the paper's testbed (section 5), in seconds per byte: 1.82 GiB/s.
+#: Inverse bandwidth of the paper's testbed (section 5), in seconds per byte: 1.82 GiB/s.
 PAPER_INVERSE_BANDWIDTH = 5.105e-10
 
-#: Steps times edges that are recorded at most: a gigabyte for each of the two tables.
+#: Largest recorded number of steps times edges: a gigabyte for each of the two tables.
 _MOST_RECORDED = 2**27
-#: Graphs of more edges are solved by what each event reaches; up to here all is reckoned faster.
+#: Graphs of more edges are updated only where an event changes them; for smaller ones a full
+#: recalculation is faster.
 _FEW_EDGES = 256
 
 
 @dataclass(frozen=True, eq=False)
 class ContentionSteps:
-    """A dynamic contention graph, solved.
+    """Solution of a dynamic contention graph.
 
     Parameters
     ----------
     completion_s
-        float64 [edges]: when each edge has sent everything, in seconds.
+        float64 [edges], completion time of each edge in seconds.
     elapsed_s
-        float64 [edges]: seconds from the edge's start until then, to all digits, also where the
-        clock of `completion_s` is too coarse for the difference (2e-7 s on a clock from 1970).
+        float64 [edges], seconds from the start of the edge to its completion, at full precision
+        even if `completion_s` is too coarse for the difference (2e-7 s on a clock from 1970).
     end_s
-        float64 [steps]: when each step ends, because an edge completes or another starts.
+        float64 [steps], end of each step, at which an edge completes or starts.
     penalty
-        float64 [steps, edges]: NaN where the edge is not there.
+        float64 [steps, edges], NaN where the edge is not active.
     remaining_bytes
-        float64 [steps, edges]: what is left to send at the end of each step.
+        float64 [steps, edges], bytes left to send at the end of each step.
     """
 
     completion_s: NDArray[np.float64]
@@ -75,16 +75,16 @@ class ContentionSteps:
 def penalties(
     sources: ArrayLike, destinations: ArrayLike, *, model: PenaltyModel = INFINIBAND
 ) -> NDArray[np.float64]:
-    """Penalty of each edge of a contention graph: how many times longer it takes than alone.
+    """Return the penalty of each edge of a contention graph: its time relative to no contention.
 
     Equation 4 of Martinasso and Mehaut 2011.
 
     Parameters
     ----------
     sources, destinations
-        Node numbers, one of each per edge; any whole numbers. Parallel edges may occur.
+        Node numbers of each edge, any integers. Parallel edges are allowed.
     model
-        Coefficients of the network technology; InfiniBand's when left out.
+        Coefficients of the network technology; InfiniBand's where left out.
 
     Returns
     -------
@@ -94,7 +94,7 @@ def penalties(
     Raises
     ------
     InputError
-        When lengths differ, a number is not whole, or an edge leads from a node to itself.
+        If lengths differ, a node number is not an integer, or an edge is a loop.
 
     Examples
     --------
@@ -116,37 +116,35 @@ def predict(
     *,
     model: PenaltyModel = INFINIBAND,
 ) -> NDArray[np.float64]:
-    """When each communication of a dynamic contention graph completes.
+    """Return the completion time of each communication of a dynamic contention graph.
 
-    Equations 1 to 3 of Martinasso and Mehaut 2011, generalised to edges that start when they
-    like.
+    Equations 1 to 3 of Martinasso and Mehaut 2011, generalised to arbitrary start times.
 
     Parameters
     ----------
     sources, destinations
-        Node numbers, one of each per edge; any whole numbers. Parallel edges may occur.
+        Node numbers of each edge, any integers. Parallel edges are allowed.
     size_bytes
-        Bytes to send, one number for all edges or one each. An edge of size 0 completes as it
-        starts and delays nobody.
+        Bytes to send, one number for all edges or one per edge. An edge of size 0 completes at its
+        start and delays no other edge.
     start_s
-        When each edge starts, in seconds, one number for all edges or one each.
+        Start time of each edge in seconds, one number for all edges or one per edge.
     inverse_bandwidth_s_per_byte
-        Seconds that a byte takes without contention; the paper's testbed's when left out.
+        Seconds per byte without contention; that of the paper's testbed where left out.
     model
-        Coefficients of the network technology; InfiniBand's when left out.
+        Coefficients of the network technology; InfiniBand's where left out.
 
     Returns
     -------
     ndarray
-        float64 [edges]: completion times in seconds, on the clock of `start_s`. Steps are added up
-        without loss, so only the result is rounded to that clock; `predict_elapsed` gives what
-        does not depend on it.
+        float64 [edges], completion times in seconds, on the clock of `start_s`. Only the result is
+        rounded to that clock; `predict_elapsed` returns times that do not depend on it.
 
     Raises
     ------
     InputError
-        When lengths differ, a node number is not whole, an edge leads from a node to itself, or a
-        size, start or bandwidth is negative, not finite or too large.
+        If lengths differ, a node number is not an integer, an edge is a loop, or a size, start or
+        bandwidth is negative, not finite or too large.
 
     Examples
     --------
@@ -167,7 +165,7 @@ def predict_elapsed(
     *,
     model: PenaltyModel = INFINIBAND,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """As `predict`, and how long each communication takes from its own start.
+    """Return the times of `predict`, and the duration of each communication.
 
     Returns
     -------
@@ -179,10 +177,10 @@ def predict_elapsed(
     InputError
         As for `predict`.
     """
-    found = _solve(
+    solution = _solve(
         sources, destinations, size_bytes, start_s, inverse_bandwidth_s_per_byte, model, False
     )
-    return found.completion_s, found.elapsed_s
+    return solution.completion_s, solution.elapsed_s
 
 
 def predict_steps(
@@ -194,9 +192,9 @@ def predict_steps(
     *,
     model: PenaltyModel = INFINIBAND,
 ) -> ContentionSteps:
-    """As `predict`, with the penalties and what is left to send of every step.
+    """Return the solution of `predict` with penalties and remaining bytes of every step.
 
-    There are at most twice as many steps as edges. Raises `InputError` as `predict` does, and when
+    There are at most twice as many steps as edges. Raises `InputError` as `predict` does, and if
     steps times edges exceed 2^27.
     """
     return _solve(
@@ -224,7 +222,7 @@ def _solve(
     order = np.argsort(start, kind="stable").astype(np.int64)
     completion, elapsed = np.zeros(count), np.zeros(count)
     empty = np.zeros((0, count))
-    found = ContentionSteps(completion, elapsed, np.zeros(0), empty, empty)
+    solution = ContentionSteps(completion, elapsed, np.zeros(0), empty, empty)
     coefficients = _coefficients(model)
     arguments = (
         source, destination, nodes, size, start, order, inverse, coefficients, completion, elapsed
@@ -235,25 +233,29 @@ def _solve(
             completion, elapsed,
         )  # fmt: skip
     else:
-        steps = solve_steps(*arguments, found.end_s, empty, empty)
+        steps = solve_steps(*arguments, solution.end_s, empty, empty)
     if not (np.isfinite(completion) & np.isfinite(elapsed)).all():
-        raise InputError("the times are too large for numbers of 64 bits")
+        raise InputError("the times are too large for 64-bit numbers")
     if not recorded or not steps:
-        return found
+        return solution
     if steps * count > _MOST_RECORDED:
         raise InputError(
-            f"{steps:,} steps of {count:,} edges are too many to record; predict() gives their "
-            "times alone"
+            f"{steps:,} steps of {count:,} edges are too many to record; use predict() for "
+            "completion times"
         )
-    # Rounding may part ends that are the same in the other kernel; unused room takes no memory.
-    room = min(2 * count, steps + count)
-    end, penalty, remaining = np.zeros(room), np.zeros((room, count)), np.zeros((room, count))
+    # Rounding may split ends that are equal in the other kernel; unused rows take no memory.
+    capacity = min(2 * count, steps + count)
+    end, penalty, remaining = (
+        np.zeros(capacity),
+        np.zeros((capacity, count)),
+        np.zeros((capacity, count)),
+    )
     steps = solve_steps(*arguments, end, penalty, remaining)
     return ContentionSteps(completion, elapsed, end[:steps], penalty[:steps], remaining[:steps])
 
 
 def _switch(edges: int, nodes: int, model: PenaltyModel) -> State:
-    """State of the sharing kernel for adapters of rate 1 that nothing but them slows down."""
+    """Return the state of the sharing kernel for adapters of rate 1 and no other bottleneck."""
     return penalty_state(
         np.ones(1), np.array([0, 1]), np.zeros(1, dtype=np.int32), np.zeros(0), edges, nodes,
         model=model, inner=np.zeros(1, dtype=np.bool_),
@@ -263,19 +265,19 @@ def _switch(edges: int, nodes: int, model: PenaltyModel) -> State:
 def _graph(
     sources: ArrayLike, destinations: ArrayLike
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
-    """Source and destination of each edge among nodes numbered from 0, and how many there are."""
+    """Return source and destination of each edge as nodes from 0, and the number of nodes."""
     source = whole_numbers(sources, "sources")
     destination = whole_numbers(destinations, "destinations", shape=source.shape)
     loops = np.flatnonzero(source == destination)
     if len(loops):
         edge = int(loops[0])
         raise InputError(
-            f"edge {edge} leads from node {source[edge]} to itself; communications inside a node "
-            "have no place in a contention graph"
+            f"edge {edge} is a loop at node {source[edge]}; a contention graph has no "
+            "communications inside a node"
         )
-    names, inverse = np.unique(np.concatenate([source, destination]), return_inverse=True)
+    nodes, inverse = np.unique(np.concatenate([source, destination]), return_inverse=True)
     number: NDArray[np.int32] = inverse.astype(np.int32)
-    return number[: len(source)], number[len(source) :], len(names)
+    return number[: len(source)], number[len(source) :], len(nodes)
 
 
 def _coefficients(model: PenaltyModel) -> Coefficients:

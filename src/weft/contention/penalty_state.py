@@ -1,4 +1,4 @@
-"""State of the sharing law that follows contention graphs, and the slots that every law keeps."""
+"""State of the penalty sharing model, and the number of slots of all sharing models."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def slot_shift(
     route_share: NDArray[np.float64],
     max_flows: int,
 ) -> int:
-    """Binary digits of a place in a slot: a slot has one for each link of the longest route.
+    """Return the bits of an index in a slot, which has one entry per link of the longest route.
 
     Parameters
     ----------
     capacity_bytes_per_ns
         float64 [links].
     route_offset, route_share
-        int64 [routes + 1] and float64, as `weft.sim.flow.network.Network` has them.
+        int64 [routes + 1] and float64, as in `weft.sim.flow.network.Network`.
     max_flows
-        How many flows there may be at once.
+        Largest number of concurrent flows.
 
     Raises
     ------
@@ -39,15 +39,15 @@ def slot_shift(
         If a capacity or a share is not above 0, or there are too many flows.
     """
     if not np.all(capacity_bytes_per_ns > 0):
-        raise InputError("every link that flows share needs a capacity above 0")
+        raise InputError("capacities of links must be above 0")
     if len(route_share) and not np.all(route_share > 0):
-        raise InputError("the part of a flow that crosses a link is above 0")
+        raise InputError("shares of flows on links must be above 0")
     longest: Any = np.diff(route_offset).max(initial=1)
     shift = int(longest - 1).bit_length()
     if max_flows << shift >= _MOST_ENTRIES:
         raise InputError(
-            f"{max_flows} flows at once over up to {longest} links each are too many; "
-            f"at most {_MOST_ENTRIES >> shift} fit"
+            f"{max_flows} concurrent flows over up to {longest} links each are too many; "
+            f"at most {_MOST_ENTRIES >> shift} are possible"
         )
     return shift
 
@@ -63,27 +63,27 @@ def penalty_state(
     model: PenaltyModel = INFINIBAND,
     inner: NDArray[np.bool_] | None = None,
 ) -> kernel.State:
-    """State of `weft.kernels.flow.penalty` with no flow in it.
+    """Return a state of `weft.kernels.flow.penalty` without flows.
 
     Parameters
     ----------
     capacity_bytes_per_ns
         float64 [links], above 0.
     route_offset, route_link
-        int64 [routes + 1] and int32: the directed links of each route, each link at most once;
-        the first leaves the sending adapter and the last enters the receiving one.
+        int64 [routes + 1] and int32, links of each route, each link at most once; the first leaves
+        the sending adapter and the last enters the receiving one.
     route_share
-        float64 as `route_link`, above 0: the part of a flow's rate that crosses the link; empty
-        when all of it does.
+        float64, same shape as `route_link`, above 0: share of a flow's rate on the link; empty if
+        all shares are 1.
     max_flows
-        How many flows there may be at once.
+        Largest number of concurrent flows.
     num_adapters
-        Sources and destinations of flows are below this number.
+        Upper limit of sources and destinations of flows.
     model
         Coefficients of the contention graph of the adapters.
     inner
-        bool [links]: shared inside the fabric, beyond what the contention graph knows. When left
-        out, links that some route crosses other than first or last.
+        bool [links], links shared inside the fabric, which are not part of the contention graph.
+        Where left out, the links that are neither first nor last on some route.
 
     Raises
     ------
@@ -100,14 +100,14 @@ def penalty_state(
         middle[route_offset[1:][hops > 0] - 1] = False
         inner = np.zeros(links, dtype=np.bool_)
         inner[route_link[middle]] = True
-    # Rates of the adapters at the ends of each route; a route of no links is never used.
+    # Rates of the adapters at the ends of each route; a route without links is never used.
     ends = np.full((2, len(hops)), np.inf)
     for end, at in zip(ends, (route_offset[:-1], route_offset[1:] - 1), strict=True):
         used = at[hops > 0]
         end[hops > 0] = capacity_bytes_per_ns[route_link[used]]
         if len(route_share):
             end[hops > 0] /= route_share[used]
-    # Pages of the large arrays take memory only once they are used.
+    # Pages of the large arrays take memory only when they are used.
     return kernel.State(
         coefficients=model.coefficients(),
         capacity=np.ascontiguousarray(capacity_bytes_per_ns, dtype=np.float64),
@@ -134,7 +134,7 @@ def penalty_state(
 
 
 def _lists(heads: int, items: int) -> kernel.Lists:
-    """Empty lists of items."""
+    """Return empty lists of items."""
     return kernel.Lists(
         np.full(heads, -1, dtype=np.int32),
         np.zeros(items, dtype=np.int32),

@@ -1,16 +1,18 @@
-"""Penalties from measured times: the reverse of the step-wise solution.
+"""Penalties from measured times: the inverse of the step-wise solution.
 
 Section 3.3 of M. Martinasso and J.-F. Mehaut, "A contention-aware performance model for HPC-based
-networks" (Euro-Par 2011). Number the communications of a graph by the times T_1 <= T_2 <= ... at
-which they end, and let all have m bytes. Step j lasts t_j = T_j - T_(j-1), with T_0 = 0, and in it
+networks" (Euro-Par 2011). Number the communications of a graph by their end times
+T_1 <= T_2 <= ..., and let all have m bytes. Step j takes t_j = T_j - T_(j-1), with T_0 = 0; in it,
 communication i sends m_ij = t_j / (alpha rho_ij). In all steps but the first some communications
-have ended, so the penalties there are those of a smaller graph, measured on its own. Hence
+have ended, so the penalties are those of a smaller graph, which is measured separately. Hence
 
     rho_i1 = T_1 / (alpha m_i1)    with    m_i1 = m - m_i2 - ... - m_ii
 
 and for three communications m_22 = (T_2 - T_1) / (alpha rho_22), m_32 = (T_2 - T_1) / (alpha
-rho_32) and m_33 = (T_3 - T_2) / (alpha rho_33). The paper prints other indices of T, by which its
-own equation 3 would not hold.
+rho_32) and m_33 = (T_3 - T_2) / (alpha rho_33). The paper prints other indices of T, which
+contradict its equation 3.
+
+The edges of a shape fall into *places*: classes of edges that an isomorphism maps to each other.
 """
 
 from __future__ import annotations
@@ -28,32 +30,32 @@ from weft.contention.shapes import EdgeShape, Shape, components, edge_shapes, sh
 from weft.core.columns import Column, frame
 from weft.core.errors import InputError
 
-#: What the columns of `Recovery.frame` hold.
+#: Columns of `Recovery.frame`.
 PENALTY_COLUMNS: dict[str, Column] = {
-    "graph": Column(pl.String, "", "name of the measured graph"),
-    "edge": Column(pl.Int64, "", "number of the communication in its graph, from 0"),
-    "source": Column(pl.Int64, "", "node that sends"),
-    "destination": Column(pl.Int64, "", "node that receives"),
+    "graph": Column(pl.String, "", "Name of the measured graph"),
+    "edge": Column(pl.Int64, "", "Index of the communication in the graph"),
+    "source": Column(pl.Int64, "", "Sending node"),
+    "destination": Column(pl.Int64, "", "Receiving node"),
     "penalty": Column(
         pl.Float64,
         "",
-        "time per byte while all communications of the graph run, over that of one alone; null "
-        "where the graph has more edges than were asked for",
+        "Time per byte while all communications of the graph are active, relative to a single "
+        "communication (null above `max_edges`)",
     ),
 }
 
 
 class Case(NamedTuple):
-    """One connected shape of which times were measured.
+    """One connected shape with measured times.
 
     Attributes
     ----------
     name
-        The first measured graph that has it.
+        Name of the first measured graph with this shape.
     edges
-        Source and destination of each edge, as that graph numbers its nodes.
+        Source and destination of each edge in that graph.
     places
-        Number of each edge's place; edges of one place have the same times but for noise.
+        Number of each edge's place; edges of one place have equal times except for noise.
     """
 
     name: str
@@ -63,16 +65,16 @@ class Case(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """What was measured, by connected shape and by place in it.
+    """Measured times by connected shape and place.
 
     Attributes
     ----------
     cases
-        The shapes, those with fewer edges first.
+        The shapes, by increasing number of edges.
     numbers
         Number of each place.
     place, graph
-        Place and number of the measured graph of each time, int64 [times].
+        Place and index of the measured graph of each time, int64 [times].
     time_s
         The times, float64 [times].
     size_bytes
@@ -87,34 +89,34 @@ class Survey:
     size_bytes: int
 
     def alone_s(self) -> float:
-        """Mean time of one communication alone [s].
+        """Return the mean time of a single communication [s].
 
         Raises
         ------
         InputError
-            When none was measured.
+            If no single communication was measured.
         """
         if len(self.cases[0].edges) > 1:
             raise InputError(
-                "no graph of one communication alone was measured, so the bandwidth is unknown; "
-                "measure the graph 0->1 too"
+                "no graph of a single communication was measured, so the bandwidth is unknown; "
+                "also measure the graph 0->1"
             )
         return float(self.time_s[self.place == self.cases[0].places[0]].mean())
 
 
 @dataclass(frozen=True)
 class Recovery:
-    """Penalties that measured times imply.
+    """Penalties recovered from measured times.
 
     Attributes
     ----------
     measurements
-        What was measured.
+        The measurements.
     inverse_bandwidth_s_per_byte
-        alpha: time over size of one communication alone, mean over all that were measured.
+        alpha: mean time over size of single communications.
     penalties
-        Penalties of each measurement's edges while all of them run, float64 [edges] each; NaN in
-        components with more edges than `max_edges`.
+        Penalties of each measurement's edges while all of them are active, float64 [edges] each;
+        NaN in components of more than `max_edges` edges.
     """
 
     measurements: tuple[Measurement, ...]
@@ -122,7 +124,7 @@ class Recovery:
     penalties: tuple[NDArray[np.float64], ...]
 
     def frame(self) -> pl.DataFrame:
-        """One row per communication; see `PENALTY_COLUMNS`."""
+        """Return a table with one row per communication; see `PENALTY_COLUMNS`."""
         return frame(
             PENALTY_COLUMNS,
             {
@@ -142,22 +144,22 @@ def recover_penalties(
     start_tolerance: float = 0.05,
     max_edges: int | None = None,
 ) -> Recovery:
-    """Penalties of static-synchronous graphs from their completion times, by recursion.
+    """Return the penalties of static-synchronous graphs from completion times, by recursion.
 
-    Graphs are taken apart into connected components, which do not contend. Times of edges that an
-    isomorphism exchanges, and of all graphs of one shape, are averaged first.
+    Graphs are split into connected components, which do not contend. Times of isomorphic edges, in
+    a graph and in all graphs of one shape, are averaged first.
 
     Parameters
     ----------
     measurements
-        Graphs whose communications started together with equal sizes. With a graph must come all
-        smaller ones that remain as its communications end, and one of one communication.
+        Graphs whose communications started together with equal sizes. For each graph, all smaller
+        graphs that remain as its communications end must be included, and a single communication.
     tolerance
-        Times this close, relative to the shorter one, end one step together.
+        Largest relative difference of times that end the same step.
     start_tolerance
         Largest difference of starts in one graph, relative to its shortest time.
     max_edges
-        Leave out components of more edges than this.
+        Largest number of edges of components to include.
 
     Returns
     -------
@@ -167,18 +169,18 @@ def recover_penalties(
     Raises
     ------
     InputError
-        Naming the graph, when it is not static-synchronous, a smaller graph is missing, or its
-        times contradict those of the smaller ones.
+        If a graph is not static-synchronous, a smaller graph is missing, or times contradict those
+        of smaller graphs; the message names the graph.
     """
-    seen = survey(measurements, start_tolerance=start_tolerance, max_edges=max_edges)
-    found = place_penalties(seen, tolerance)
+    observations = survey(measurements, start_tolerance=start_tolerance, max_edges=max_edges)
+    known = place_penalties(observations, tolerance)
     return Recovery(
         tuple(measurements),
-        seen.alone_s() / seen.size_bytes,
+        observations.alone_s() / observations.size_bytes,
         tuple(
             np.array(
                 [
-                    found.get(place, np.nan)
+                    known.get(place, np.nan)
                     for place in edge_shapes(graph.sources.tolist(), graph.destinations.tolist())
                 ]
             )
@@ -187,24 +189,28 @@ def recover_penalties(
     )
 
 
-def place_penalties(seen: Survey, tolerance: float) -> dict[EdgeShape, float]:
-    """Penalty of each place by the recursion; see `recover_penalties`."""
+def place_penalties(observations: Survey, tolerance: float) -> dict[EdgeShape, float]:
+    """Return the penalty of each place by the recursion of `recover_penalties`."""
     if not 0 <= tolerance < 1:
         raise InputError(f"tolerance must be at least 0 and below 1, not {tolerance}")
-    alone = seen.alone_s()
-    mean = np.bincount(seen.place, seen.time_s) / np.bincount(seen.place) / alone
-    by_number = {number: place for place, number in seen.numbers.items()}
-    found: dict[EdgeShape, float] = {}
-    for case in seen.cases:
+    alone = observations.alone_s()
+    mean = (
+        np.bincount(observations.place, observations.time_s)
+        / np.bincount(observations.place)
+        / alone
+    )
+    by_number = {number: place for place, number in observations.numbers.items()}
+    known: dict[EdgeShape, float] = {}
+    for case in observations.cases:
         penalties = penalties_of_first_step(
             case.edges,
             [float(mean[place]) for place in case.places],
-            found,
+            known,
             tolerance=tolerance,
             name=case.name,
         )
-        found.update((by_number[n], rho) for n, rho in zip(case.places, penalties, strict=True))
-    return found
+        known.update((by_number[n], rho) for n, rho in zip(case.places, penalties, strict=True))
+    return known
 
 
 def penalties_of_first_step(
@@ -215,25 +221,25 @@ def penalties_of_first_step(
     tolerance: float,
     name: str,
 ) -> list[float]:
-    """Penalties of one graph's edges while all of them run.
+    """Return the penalties of one graph's edges while all of them are active.
 
     Parameters
     ----------
     graph
         Source and destination of each edge.
     times
-        When each edge ends, in units of the time of one communication alone.
+        End time of each edge, relative to the time of a single communication.
     known
-        Penalties of smaller graphs by the place of an edge in them.
+        Penalties of smaller graphs by place.
     tolerance
-        Times this close, relative to the shorter one, end one step together.
+        Largest relative difference of times that end the same step.
     name
-        What messages call the graph.
+        Name of the graph in messages.
 
     Raises
     ------
     InputError
-        When a smaller graph is missing, or the later steps leave nothing to send in the first.
+        If a smaller graph is missing, or an edge sends its size or more in the later steps.
     """
     ends = _step_ends(times, tolerance)
     sent_later = [0.0] * len(graph)
@@ -249,16 +255,16 @@ def penalties_of_first_step(
     for edge, later in enumerate(sent_later):
         if later >= 1:
             raise InputError(
-                f"graph {name!r}: by the penalties of the smaller graphs {as_text([graph[edge]])} "
-                f"of {as_text(graph)} sends {later:.3g} times its size in the steps after the "
-                "first; the times contradict each other, perhaps by noise"
+                f"graph {name!r}: with the penalties of the smaller graphs, "
+                f"{as_text([graph[edge]])} of {as_text(graph)} sends {later:.3g} times its size in "
+                "the steps after the first; the times contradict each other, perhaps due to noise"
             )
         penalties.append(ends[0][0] / (1 - later))
     return penalties
 
 
 def _step_ends(times: Sequence[float], tolerance: float) -> list[tuple[float, list[int]]]:
-    """End of each step, and the edges that are still running after it."""
+    """Return the end of each step, and the edges that are active after it."""
     order = sorted(range(len(times)), key=lambda edge: times[edge])
     ends: list[tuple[float, list[int]]] = []
     first = 0
@@ -288,7 +294,7 @@ def survey(
     Raises
     ------
     InputError
-        When there are no measurements, or one is not static-synchronous or has another size.
+        If there are no measurements, or one is not static-synchronous or has another size.
     """
     if not measurements:
         raise InputError("there are no measurements")
@@ -299,7 +305,7 @@ def survey(
     numbers: dict[EdgeShape, int] = {}
     cases: dict[Shape, Case] = {}
     rows: list[tuple[int, int, float]] = []
-    for at, graph in enumerate(measurements):
+    for number, graph in enumerate(measurements):
         _refuse_others(graph, measurements[0], start_tolerance)
         sources, destinations = graph.sources.tolist(), graph.destinations.tolist()
         for component in components(sources, destinations):
@@ -308,16 +314,21 @@ def survey(
             ends = [sources[e] for e in component], [destinations[e] for e in component]
             places = [numbers.setdefault(place, len(numbers)) for place in edge_shapes(*ends)]
             rows += [
-                (place, at, float(graph.time_s[edge]))
+                (place, number, float(graph.time_s[edge]))
                 for place, edge in zip(places, component, strict=True)
             ]
-            form = shape(*ends)
-            if form not in cases:
-                cases[form] = Case(graph.name, list(zip(*ends, strict=True)), places)
+            graph_shape = shape(*ends)
+            if graph_shape not in cases:
+                cases[graph_shape] = Case(graph.name, list(zip(*ends, strict=True)), places)
     if not cases:
         raise InputError(f"no measured graph has {max_edges} edges or fewer")
     return Survey(
-        [cases[form] for form in sorted(cases, key=lambda form: (len(form), form))],
+        [
+            cases[graph_shape]
+            for graph_shape in sorted(
+                cases, key=lambda graph_shape: (len(graph_shape), graph_shape)
+            )
+        ],
         numbers,
         np.array([row[0] for row in rows], dtype=np.int64),
         np.array([row[1] for row in rows], dtype=np.int64),
@@ -327,24 +338,24 @@ def survey(
 
 
 def _refuse_others(graph: Measurement, other: Measurement, start_tolerance: float) -> None:
-    """Raise where a graph is not static-synchronous, or its size is not that of the others."""
+    """Refuse a graph that is not static-synchronous, or has another size than `other`."""
     sizes = graph.size_bytes
     if sizes.min() != sizes.max():
         raise InputError(
             f"graph {graph.name!r} is not static-synchronous: its sizes are {sizes.min()} to "
-            f"{sizes.max()} bytes, expected the same for all communications"
+            f"{sizes.max()} bytes; expected one size for all communications"
         )
-    apart = float(graph.start_s.max() - graph.start_s.min())
-    if apart > start_tolerance * graph.time_s.min():
+    spread = float(graph.start_s.max() - graph.start_s.min())
+    if spread > start_tolerance * graph.time_s.min():
         raise InputError(
             f"graph {graph.name!r} is not static-synchronous: its communications started "
-            f"{apart:.3g} s apart where the shortest took {graph.time_s.min():.3g} s, expected at "
-            f"most {100 * start_tolerance:g} % of that; measure larger sizes"
+            f"{spread:.3g} s apart; expected at most {100 * start_tolerance:g} % of the shortest "
+            f"time {graph.time_s.min():.3g} s; measure larger sizes"
         )
     if sizes[0] != other.size_bytes[0]:
         raise InputError(
             f"graph {graph.name!r} has messages of {sizes[0]} bytes and graph {other.name!r} of "
-            f"{other.size_bytes[0]}; expected one size, calibrate each on its own"
+            f"{other.size_bytes[0]}; expected one size: calibrate each separately"
         )
 
 
@@ -354,12 +365,12 @@ def _missing(
     component = [(source, destination) for source, destination, _ in place]
     return (
         f"graph {name!r}: when others of {as_text(graph)} have ended, "
-        f"{as_text([graph[edge] for edge in remaining])} remain, and no graph of the shape "
-        f"{as_text(component)} was measured; measure it too, or leave out graphs of more than "
+        f"{as_text([graph[edge] for edge in remaining])} remain, but no graph of the shape "
+        f"{as_text(component)} was measured; also measure it, or leave out graphs of more than "
         f"{len(component)} edges"
     )
 
 
 def as_text(edges: Sequence[tuple[int, int]]) -> str:
-    """Edges as messages write them: ``0->1 0->2``."""
+    """Return edges as text: ``0->1 0->2``."""
     return " ".join(f"{source}->{destination}" for source, destination in edges)

@@ -1,8 +1,7 @@
-"""Shapes of contention graphs: which graphs, and which edges of them, are the same but for names.
+"""Shapes of contention graphs: isomorphism classes of graphs and of their edges.
 
-Graphs here are directed, may have parallel edges, and are small: tens of edges. Everything goes by
-connected component, as communications that share no node, directly or through others, share no
-adapter.
+Graphs here are directed, may have parallel edges, and are small: tens of edges. All functions work
+on connected components, because communications of different components share no adapter.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from weft.core.errors import InputError
 
 #: Edges (source, destination) of a graph in its canonical numbering of nodes, sorted.
 Shape = tuple[tuple[int, int], ...]
-#: A connected shape with one of its edges picked out: (source, destination, 1 for that edge).
+#: A connected shape with one marked edge: (source, destination, 1 for the marked edge).
 EdgeShape = tuple[tuple[int, int, int], ...]
 
 _Labelled = list[tuple[int, int, int]]
 
 
 def components(sources: Sequence[int], destinations: Sequence[int]) -> list[list[int]]:
-    """Connected components of a graph, as lists of edge numbers.
+    """Return the connected components of a graph as lists of edge numbers.
 
     Parameters
     ----------
@@ -46,14 +45,14 @@ def components(sources: Sequence[int], destinations: Sequence[int]) -> list[list
 
     for source, destination in zip(sources, destinations, strict=True):
         parent[root(source)] = root(destination)
-    found: dict[int, list[int]] = defaultdict(list)
+    members: dict[int, list[int]] = defaultdict(list)
     for edge, source in enumerate(sources):
-        found[root(source)].append(edge)
-    return list(found.values())
+        members[root(source)].append(edge)
+    return list(members.values())
 
 
 def shape(sources: Sequence[int], destinations: Sequence[int]) -> Shape:
-    """Canonical form of a graph: two graphs have the same one just when they are isomorphic.
+    """Return the canonical form of a graph; it is equal for exactly the isomorphic graphs.
 
     Parameters
     ----------
@@ -74,7 +73,7 @@ def shape(sources: Sequence[int], destinations: Sequence[int]) -> Shape:
 
 
 def edge_shapes(sources: Sequence[int], destinations: Sequence[int]) -> list[EdgeShape]:
-    """Place of each edge in its component, the same for two edges that an isomorphism maps.
+    """Return the place of each edge in its component, equal for edges mapped by an isomorphism.
 
     Parameters
     ----------
@@ -86,7 +85,7 @@ def edge_shapes(sources: Sequence[int], destinations: Sequence[int]) -> list[Edg
     list of EdgeShape
         One per edge, in the order given.
     """
-    found: list[EdgeShape] = [()] * len(sources)
+    result: list[EdgeShape] = [()] * len(sources)
     for component in components(sources, destinations):
         known: dict[tuple[int, int], EdgeShape] = {}
         for edge in component:
@@ -95,15 +94,15 @@ def edge_shapes(sources: Sequence[int], destinations: Sequence[int]) -> list[Edg
                 known[ends] = _canonical(
                     [(sources[e], destinations[e], int(e == edge)) for e in component]
                 )
-            found[edge] = known[ends]
-    return found
+            result[edge] = known[ends]
+    return result
 
 
 def all_shapes(max_edges: int) -> Iterator[Shape]:
-    """All connected graphs of 1 to `max_edges` edges, each once up to isomorphism.
+    """Yield all connected graphs of 1 to `max_edges` edges, each once up to isomorphism.
 
-    Parallel edges and pairs of opposite edges occur; loops and isolated nodes do not. Shapes come
-    by number of edges, then in ascending order. There are 1, 5, 18, 91, 468 and 2,862 of 1 to 6
+    Parallel edges and pairs of opposite edges occur; loops and isolated nodes do not. Shapes are
+    ordered by number of edges, then ascending. There are 1, 5, 18, 91, 468 and 2,862 of 1 to 6
     edges.
     """
     last: set[Shape] = {((0, 1),)}
@@ -125,7 +124,7 @@ def _one_edge_more(smaller: Shape) -> Iterator[Shape]:
 
 
 def smaller_shapes(sources: Sequence[int], destinations: Sequence[int]) -> list[Shape]:
-    """Connected shapes that may be left over when some communications of a graph have ended.
+    """Return the connected shapes that may remain when some communications of a graph have ended.
 
     Parameters
     ----------
@@ -135,29 +134,29 @@ def smaller_shapes(sources: Sequence[int], destinations: Sequence[int]) -> list[
     Returns
     -------
     list of Shape
-        The components of the graph and of all its parts, each shape once, those with most edges
-        first. A graph of n edges has up to 2**n parts.
+        The components of the graph and of all its subgraphs, each shape once, by decreasing number
+        of edges. A graph of n edges has up to 2**n subgraphs.
     """
-    found: dict[Shape, None] = {}
+    result: dict[Shape, None] = {}
     waiting = [list(zip(sources, destinations, strict=True))]
     while waiting:
         edges = waiting.pop()
         for component in components(*zip(*edges, strict=True)):
             ends = [edges[edge] for edge in component]
-            form = shape(*zip(*ends, strict=True))
-            if form in found:
+            component_shape = shape(*zip(*ends, strict=True))
+            if component_shape in result:
                 continue
-            found[form] = None
-            if len(form) > 1:
+            result[component_shape] = None
+            if len(component_shape) > 1:
                 waiting += [ends[:edge] + ends[edge + 1 :] for edge in range(len(ends))]
-    return sorted(found, key=lambda form: (-len(form), form))
+    return sorted(result, key=lambda component_shape: (-len(component_shape), component_shape))
 
 
 def random_graph(edges: int, nodes: int, seed: int | Sequence[int]) -> tuple[list[int], list[int]]:
-    """Sources and destinations of a random directed graph, any two nodes equally likely per edge.
+    """Return sources and destinations of a random directed graph with uniformly drawn edges.
 
-    Edges are drawn one by one and independently, so that parallel ones occur. Nodes that are met
-    are numbered by their first edge, so there may be fewer than `nodes`.
+    Edges are drawn independently, so parallel ones occur. Nodes are numbered by their first edge;
+    there may be fewer than `nodes`.
 
     Parameters
     ----------
@@ -166,17 +165,17 @@ def random_graph(edges: int, nodes: int, seed: int | Sequence[int]) -> tuple[lis
     nodes
         Number of nodes to draw from, at least 2.
     seed
-        Seed of the draws, a number or several.
+        Seed of the draws, one or more numbers.
 
     Raises
     ------
     InputError
-        For no edges, fewer than two nodes or a negative seed.
+        If there are no edges, fewer than two nodes, or a seed is negative.
     """
     if edges < 1 or nodes < 2 or np.min(seed) < 0:
         raise InputError(
-            f"a random graph of {edges} edges among {nodes} nodes with seed {seed}: expected at "
-            "least 1 edge, 2 nodes and no negative seed"
+            f"a random graph of {edges} edges on {nodes} nodes with seed {seed}: expected at "
+            "least 1 edge, 2 nodes and seeds of 0 or more"
         )
     random = np.random.default_rng(seed)
     source = random.integers(nodes, size=edges)
@@ -191,7 +190,7 @@ def random_graph(edges: int, nodes: int, seed: int | Sequence[int]) -> tuple[lis
 
 
 def _canonical(edges: _Labelled) -> EdgeShape:
-    """Smallest form of a connected labelled graph over the leaves of a refinement search."""
+    """Return the smallest form of a connected labelled graph over all leaves of a search."""
     names: dict[int, int] = {}
     for source, destination, _ in edges:
         names.setdefault(source, len(names))
@@ -205,20 +204,20 @@ def _smallest(edges: _Labelled, colour: list[int]) -> EdgeShape:
     classes: dict[int, list[int]] = defaultdict(list)
     for node, number in enumerate(colour):
         classes[number].append(node)
-    unsettled = [number for number, members in classes.items() if len(members) > 1]
-    if not unsettled:
+    ambiguous = [number for number, members in classes.items() if len(members) > 1]
+    if not ambiguous:
         return tuple(sorted((colour[s], colour[d], label) for s, d, label in edges))
-    members = classes[min(unsettled)]
+    members = classes[min(ambiguous)]
     best: EdgeShape | None = None
     tried: list[int] = []
     for node in members:
         if any(_are_twins(edges, node, other) for other in tried):
-            continue  # an automorphism leads to what was found already
+            continue  # an automorphism maps this case to one already tried
         tried.append(node)
-        # Even numbers leave room for the one node that now comes before the rest of its class.
-        apart = [2 * number + 1 for number in colour]
-        apart[node] -= 1
-        form = _smallest(edges, apart)
+        # Odd numbers for all nodes leave an even one for this node, before the rest of its class.
+        individualised = [2 * number + 1 for number in colour]
+        individualised[node] -= 1
+        form = _smallest(edges, individualised)
         if best is None or form < best:
             best = form
     assert best is not None
@@ -226,7 +225,7 @@ def _smallest(edges: _Labelled, colour: list[int]) -> EdgeShape:
 
 
 def _refined(edges: _Labelled, colour: list[int]) -> list[int]:
-    """Split classes of nodes by the classes of their neighbours until nothing more splits."""
+    """Split classes of nodes by the classes of their neighbours until no class splits."""
     count = len(set(colour))
     while True:
         leaving: list[list[tuple[int, int]]] = [[] for _ in colour]
@@ -234,11 +233,11 @@ def _refined(edges: _Labelled, colour: list[int]) -> list[int]:
         for source, destination, label in edges:
             leaving[source].append((label, colour[destination]))
             arriving[destination].append((label, colour[source]))
-        seen = [
+        signatures = [
             (number, sorted(arriving[node]), sorted(leaving[node]))
             for node, number in enumerate(colour)
         ]
-        keys = [(number, tuple(into), tuple(out)) for number, into, out in seen]
+        keys = [(number, tuple(into), tuple(out)) for number, into, out in signatures]
         rank = {key: at for at, key in enumerate(sorted(set(keys)))}
         colour = [rank[key] for key in keys]
         if len(rank) == count:
@@ -247,7 +246,7 @@ def _refined(edges: _Labelled, colour: list[int]) -> list[int]:
 
 
 def _are_twins(edges: _Labelled, a: int, b: int) -> bool:
-    """Whether exchanging two nodes gives the same graph."""
+    """Return whether exchanging two nodes gives the same graph."""
     swap = {a: b, b: a}
     exchanged = [(swap.get(s, s), swap.get(d, d), label) for s, d, label in edges]
     return sorted(exchanged) == sorted(edges)
