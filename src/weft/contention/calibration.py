@@ -231,25 +231,25 @@ def fit(
     recovery = recover_penalties(
         measurements, tolerance=tolerance, start_tolerance=start_tolerance, max_edges=max_edges
     )
-    observations = survey(measurements, start_tolerance=start_tolerance, max_edges=max_edges)
+    data = survey(measurements, start_tolerance=start_tolerance, max_edges=max_edges)
     unknowns = ["inverse_bandwidth_s_per_byte", *fitted]
-    if len(observations.numbers) < len(unknowns):
+    if len(data.numbers) < len(unknowns):
         raise InputError(
-            f"{len(observations.numbers)} different penalties were measured, too few for "
+            f"{len(data.numbers)} different penalties were measured, too few for "
             f"{len(fitted)} coefficients and the bandwidth; measure more graphs, or fit fewer "
             "coefficients"
         )
-    if len(observations.time_s) <= len(unknowns):
+    if len(data.time_s) <= len(unknowns):
         raise InputError(
-            f"{len(observations.time_s)} times are too few for standard errors of {len(unknowns)} "
+            f"{len(data.time_s)} times are too few for standard errors of {len(unknowns)} "
             "fitted numbers; measure more graphs, or fit fewer coefficients"
         )
-    problem = _Problem(observations, fitted, model, fit_bandwidth)
-    solution = _solution(problem, observations.graph, model)
-    deviation = _deviation(problem, solution, observations.graph)
+    problem = _Problem(data, fitted, model, fit_bandwidth)
+    solution = _solution(problem, data.graph, model)
+    deviation = _deviation(problem, solution, data.graph)
     fitted_model, alpha = (
         problem.model(solution),
-        float(np.exp(solution[0]) / observations.size_bytes),
+        float(np.exp(solution[0]) / data.size_bytes),
     )
     deviation[0] *= alpha
     return Calibration(
@@ -287,31 +287,23 @@ class _Problem:
     """
 
     def __init__(
-        self,
-        observations: Survey,
-        fitted: list[str],
-        model: PenaltyModel,
-        fit_bandwidth: bool = True,
+        self, data: Survey, fitted: list[str], model: PenaltyModel, fit_bandwidth: bool = True
     ):
         self.fitted = fitted
         #: Number of measured times whose mean is alpha; 0 if alpha is fitted.
-        self.alone = (
-            0
-            if fit_bandwidth
-            else int((observations.place == observations.cases[0].places[0]).sum())
-        )
+        self.alone = 0 if fit_bandwidth else int((data.place == data.cases[0].places[0]).sum())
         self._fixed = model
-        self._place = observations.place
-        self._log_time = np.log(observations.time_s)
-        self._alone = observations.alone_s()
-        self._ratio = np.ones(len(observations.numbers))
+        self._place = data.place
+        self._log_time = np.log(data.time_s)
+        self._alone = data.alone_s()
+        self._ratio = np.ones(len(data.numbers))
         ends, nodes = [], []
-        for case in observations.cases:
+        for case in data.cases:
             names, number = np.unique(np.array(case.edges), return_inverse=True)
             ends.append(number.reshape(-1, 2).astype(np.int32))
             nodes.append(len(names))
-        sizes = [len(case.edges) for case in observations.cases]
-        self._places = np.concatenate([case.places for case in observations.cases])
+        sizes = [len(case.edges) for case in data.cases]
+        self._places = np.concatenate([case.places for case in data.cases])
         self._completion = np.zeros(len(self._places))
         self._graphs = (
             np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),

@@ -166,9 +166,7 @@ def write_measurements(
             raise InputError(f"two graphs have the name {graph.name!r}; names must be unique")
         seen.add(graph.name)
         if list(graph.statistics) != extra:
-            raise InputError(
-                f"graph {graph.name!r}: its statistics differ from those of the others"
-            )
+            raise InputError(f"graph {graph.name!r}: its statistics differ from those of others")
         rows += graph.num_edges
         for edge in range(graph.num_edges):
             table.writerow(

@@ -317,18 +317,13 @@ def survey(
                 (place, number, float(graph.time_s[edge]))
                 for place, edge in zip(places, component, strict=True)
             ]
-            graph_shape = shape(*ends)
-            if graph_shape not in cases:
-                cases[graph_shape] = Case(graph.name, list(zip(*ends, strict=True)), places)
+            form = shape(*ends)
+            if form not in cases:
+                cases[form] = Case(graph.name, list(zip(*ends, strict=True)), places)
     if not cases:
         raise InputError(f"no measured graph has {max_edges} edges or fewer")
     return Survey(
-        [
-            cases[graph_shape]
-            for graph_shape in sorted(
-                cases, key=lambda graph_shape: (len(graph_shape), graph_shape)
-            )
-        ],
+        [cases[form] for form in sorted(cases, key=lambda form: (len(form), form))],
         numbers,
         np.array([row[0] for row in rows], dtype=np.int64),
         np.array([row[1] for row in rows], dtype=np.int64),

@@ -44,8 +44,8 @@ def hpcg(
 ) -> Workload:
     """Run conjugate gradients as HPCG's reference version does.
 
-    The start is one product with the matrix and one dot product; an iteration is the multigrid
-    cycle, three dot products (MPI_Allreduce), one product with the matrix and three vector updates.
+    The program starts with one product with the matrix and one dot product; an iteration is the
+    multigrid cycle, three dot products (MPI_Allreduce), one product and three vector updates.
     On each level but the coarsest the cycle smooths (symmetric Gauss-Seidel), multiplies, descends
     and smooths again; on the coarsest it smooths once. Each smoothing and each product exchanges
     the halo first: a rank posts all receives, sends to its up to 26 neighbours one by one in the

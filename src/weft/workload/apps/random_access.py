@@ -143,14 +143,7 @@ def _buckets(
         if not active.any():
             break
         sender = who[active]
-        steps.append(
-            (
-                sender,
-                (sender + ahead[active]) % ranks,
-                size[active],
-                (now - done)[active],
-            )
-        )
+        steps.append((sender, (sender + ahead[active]) % ranks, size[active], (now - done)[active]))
         waiting[sender, ahead[active]] = 0
         room = np.where(active, size, 0)
         done = np.where(active, now, done)

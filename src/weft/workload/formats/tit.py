@@ -775,16 +775,12 @@ class _Replay:
         self._builder.sendrecv(rank, to, send_bytes, source, recv_bytes)
 
     def _wait(self, rank: int, line: Line) -> None:
-        open_messages = self._open[rank]
+        pending = self._open[rank]
         if not self._tags:
             # A wait without a tag is for the last message begun.
-            if line.action == "wait" and not open_messages:
+            if line.action == "wait" and not pending:
                 raise line.error("there is nothing to wait for")
-            key = (
-                max(open_messages, key=lambda key: open_messages[key][-1])
-                if open_messages
-                else (0, 0, 0)
-            )
+            key = max(pending, key=lambda key: pending[key][-1]) if pending else (0, 0, 0)
         else:
             source = line.peer(self._num_ranks, "a source")
             key = (source, line.peer(self._num_ranks, "a destination"), line.tag())
@@ -792,17 +788,17 @@ class _Replay:
         if line.action == "test":
             self._count_note("test")
             return
-        if key not in open_messages:
+        if key not in pending:
             if key in self._waited[rank]:
                 self._count_note("late")
                 return
             raise line.error(
                 f"rank {rank} began no message from {key[0]} to {key[1]} with tag {key[2]}"
             )
-        handles = open_messages[key]
+        handles = pending[key]
         handle = handles.popleft() if self._tags else handles.pop()
         if not handles:
-            del open_messages[key]
+            del pending[key]
         self._waited[rank].add(key)
         self._builder.wait(rank, handle)
 

@@ -299,10 +299,8 @@ class _Lowering:
         if np.any(np.asarray(count) < 0):
             raise TraceError(f"REPEAT {np.min(count)}; expected 0 or more", loop.count.at)
         self._count_iterations(int(np.max(count)), loop.at)
-        for iteration in range(int(np.max(count))):
-            self._block(
-                loop.body, ranks if np.ndim(count) == 0 else ranks[count > iteration], scope
-            )
+        for done in range(int(np.max(count))):
+            self._block(loop.body, ranks if np.ndim(count) == 0 else ranks[count > done], scope)
 
     def _if(self, statement: nodes.If, ranks: Ints, scope: Scope) -> None:
         left = ranks

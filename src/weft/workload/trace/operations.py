@@ -203,27 +203,27 @@ class Operations:
         selected = slice(None) if exists.all() else exists
         who, to = ranks[selected], peers[selected]
         size, tag, release = (_sliced(value, selected) for value in (size, tag, release))
-        handles_of_ranks = np.full(len(ranks), NONE, dtype=np.int64)
+        added = np.full(len(ranks), NONE, dtype=np.int64)
         if len(who):
             if statement.after is not None:
                 kind = {"S": Kind.SEND, "R": Kind.RECV, "P": Kind.PUT}[
                     statement.verb.removeprefix("I")[0]
                 ]
-                handles_of_ranks[selected] = self._add_after(
+                added[selected] = self._add_after(
                     statement, who, kind, peer=to, size_bytes=size, tag=tag,
                     comm=0 if kind == Kind.PUT else comm, release_ns=release,
                 )  # fmt: skip
             elif statement.verb == "PUT":
                 put = self.builder.put
-                handles_of_ranks[selected] = self._add(put, who, to, size, tag, release_ns=release)
+                added[selected] = self._add(put, who, to, size, tag, release_ns=release)
             else:
                 method = getattr(self.builder, statement.verb.lower())
-                handles_of_ranks[selected] = self._add(method, who, to, size, tag, comm=comm)
+                added[selected] = self._add(method, who, to, size, tag, comm=comm)
         if statement.request:
             handles = self._requests.setdefault(
                 statement.request, np.full(self.builder.num_ranks, NONE, dtype=np.int64)
             )
-            handles[ranks] = handles_of_ranks
+            handles[ranks] = added
 
     def _add_after(
         self, statement: nodes.Operation, ranks: Ints, kind: Kind, **columns: Any

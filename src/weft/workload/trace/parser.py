@@ -290,15 +290,9 @@ class _Parser(ExpressionParser):
             self.advance()
             options[word] = readers[word]()
         if self.token.kind not in ("newline", "end"):
-            remaining = [word for word in readers if word not in options]
-            close = (
-                did_you_mean(self.token.text.upper(), remaining)
-                if self.token.kind == "name"
-                else ""
-            )
-            self.fail(
-                " or ".join([", ".join(remaining), "the end of the line"]).lstrip(" or") + close
-            )
+            left = [word for word in readers if word not in options]
+            close = did_you_mean(self.token.text.upper(), left) if self.token.kind == "name" else ""
+            self.fail(" or ".join([", ".join(left), "the end of the line"]).lstrip(" or") + close)
         if "ON" in options and "COMM" in options:
             raise TraceError("only one of ON and COMM is allowed", head.place)
         return options

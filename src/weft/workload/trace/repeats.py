@@ -148,11 +148,8 @@ def _with_period(
     result: list[Item] = []
     index = 0
     while index < len(items):
-        iterations = int(run[index]) // period + 1 if index < len(run) else 1
-        if (
-            iterations > 1
-            and (loop := _loop(items, numbers, index, period, iterations)) is not None
-        ):
+        count = int(run[index]) // period + 1 if index < len(run) else 1
+        if count > 1 and (loop := _loop(items, numbers, index, period, count)) is not None:
             result.append(loop)
             index += loop.count * period
         else:

@@ -63,16 +63,14 @@ class Rule:
                 return _plus(value, _times(fixed[0], _RANK))
         stride, extent = fixed
         # Replace the coordinate along the axis by the one d further.
-        axis_index = nodes.Binary("//", _RANK, nodes.Number(str(stride))) if stride > 1 else _RANK
+        along = nodes.Binary("//", _RANK, nodes.Number(str(stride))) if stride > 1 else _RANK
         size = nodes.Number(str(extent))
-        target = nodes.Binary("%", _plus(axis_index, value), size)
-        coordinate = nodes.Binary("%", axis_index, size)
-        steps: nodes.Expression = nodes.Binary("-", target, coordinate)
+        moved = nodes.Binary("%", _plus(along, value), size)
+        own = nodes.Binary("%", along, size)
+        steps: nodes.Expression = nodes.Binary("-", moved, own)
         if stride > 1:
             steps = nodes.Binary("*", steps, nodes.Number(str(stride)))
-        return (
-            nodes.Binary("+", _RANK, steps) if stride > 1 else _plus_all(_RANK, target, coordinate)
-        )
+        return nodes.Binary("+", _RANK, steps) if stride > 1 else _plus_all(_RANK, moved, own)
 
 
 def _plus(left: nodes.Expression, right: nodes.Expression) -> nodes.Expression:
