@@ -1,4 +1,4 @@
-"""Routing engines, one file each, and the validator that all of them go through."""
+"""Routing engines, one file each, and the validator of their routes."""
 
 from weft.routing.engine_registry import engine, route
 

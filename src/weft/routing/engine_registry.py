@@ -1,13 +1,14 @@
-"""The registry of routing engines, and what they share.
+"""The registry of routing engines, and the functions that they share.
 
-An engine is added by a file with one function::
+An engine is a file with one function::
 
     @engine("mine")
     def mine(fabric: Fabric, *, depth: int = 2) -> Routes: ...
 
-It raises `NotApplicable` with the reason when the fabric does not fit. The fact ``deadlock_free``
-is about the engine's options but those that the fact ``deadlock_with`` lists with their values: see
-`never_deadlocks`. What `weft.routing.validation.validate` finds decides for each fabric.
+It raises `NotApplicable` with the reason when it cannot route the fabric. The fact
+``deadlock_free`` of an engine holds for all values of its options except those that the fact
+``deadlock_with`` lists: see `never_deadlocks`. Whether the routes of one fabric can deadlock is
+checked by `weft.routing.validation.validate`.
 """
 
 from __future__ import annotations
@@ -31,19 +32,19 @@ from weft.kernels.routing.tables import balanced_tables, counted_tables
 from weft.routes import Routes
 
 engine = Registry("routing engine", "weft.routing.engines", "weft.engines", pipeline=("fabric",))
-_engines = engine  # where a parameter has the name
+_engines = engine  # `route` has a parameter of this name
 
 #: InfiniBand's limit: an LMC is three bits.
 MAX_LMC = 7
 
-#: What a port's or path's load counts: the flows of host pairs, or as OpenSM the destinations.
+#: Unit in which the load of a port is counted: flows of host pairs, or destinations as in OpenSM.
 Balance = Literal["flows", "opensm"]
 
-#: After three passes shuffled and faulty fat trees come within 1 % of the bisection bandwidth
-#: that D-mod-K gives complete ones; one pass loses 10 %, and more hardly help.
+#: Three passes bring shuffled and faulty fat trees within 1 % of the bisection bandwidth that
+#: D-mod-K reaches on complete ones; one pass loses 10 %, and more than three gain little.
 PASSES = 3
 
-#: Rounds of lowering the worst load afterwards; most fabrics need fewer.
+#: Maximum number of rounds that lower the largest load afterwards; most fabrics need fewer.
 PEAK_ROUNDS = 64
 
 
@@ -53,25 +54,26 @@ def route(fabric: Fabric, engine: str | Sequence[str], **options: Any) -> Routes
     Parameters
     ----------
     fabric
-        What to route.
+        Fabric to route.
     engine
-        An engine, by name or with options as in ``"updn:roots=center"``, or several: the first
-        that fits is used, as OpenSM does, and the refusals of those before it stand in the result.
+        Name of an engine, with options if any as in ``"updn:roots=center"``, or several of them:
+        as in OpenSM, the first that can route the fabric is used. The result records the reasons
+        of those before it.
     **options
-        More options; with several engines each must take them all.
+        Further options; with several engines each must accept all of them.
 
     Returns
     -------
     Routes
-        With engine, options and refusals recorded.
+        The routes, with the engine, its options and the refusals of other engines.
 
     Raises
     ------
     NotApplicable
-        When no engine fits; the text gives every reason.
+        If no engine can route the fabric; the message gives every reason.
     InputError
-        On an unknown engine or option, a bad value, what is no fabric, or an engine of one's own
-        that gives no routes.
+        If an engine or option is unknown, a value is invalid, `fabric` is not a fabric, or a
+        user's engine does not return routes.
     """
     check_fabric(fabric)
     names = [engine] if isinstance(engine, str) or not isinstance(engine, Sequence) else engine
@@ -89,7 +91,7 @@ def route(fabric: Fabric, engine: str | Sequence[str], **options: Any) -> Routes
             continue
         if not isinstance(routes, Routes):
             raise InputError(
-                f"routing engine {entry.name} gave {type(routes).__name__} instead of Routes"
+                f"routing engine {entry.name} returned {type(routes).__name__} instead of Routes"
             )
         defaults = {name: option.default for name, option in entry.options.items()}
         return replace(
@@ -99,12 +101,12 @@ def route(fabric: Fabric, engine: str | Sequence[str], **options: Any) -> Routes
 
 
 def never_deadlocks(spec: str) -> bool:
-    """Whether an engine, by name or with options, is meant to be free of deadlock on any fabric.
+    """Return whether an engine with its options is designed to be deadlock-free on any fabric.
 
     Raises
     ------
     InputError
-        On an unknown engine or option, or a bad value.
+        If the engine or an option is unknown, or a value is invalid.
     """
     entry, given = _engines.parse(spec)
     bound = _engines.bind(entry, given)
@@ -115,24 +117,24 @@ def never_deadlocks(spec: str) -> bool:
 
 
 def check_lmc(fabric: Fabric, lmc: int) -> None:
-    """Refuse an LMC that InfiniBand does not have.
+    """Check that an LMC is in InfiniBand's range.
 
     Raises
     ------
     InputError
-        When it is not 0 to 7.
+        If it is not 0 to 7.
     """
     if not 0 <= lmc <= MAX_LMC:
         raise InputError(f"lmc must be 0 to {MAX_LMC}, not {lmc}")
 
 
 def empty_table(fabric: Fabric, lmc: int = 0) -> NDArray[np.unsignedinteger[Any]]:
-    """A table of `TableRoutes` with no path anywhere.
+    """Return a table for `TableRoutes` in which every entry is "no path".
 
     Raises
     ------
     NotApplicable
-        When the fabric has nothing that forwards.
+        If the fabric has no row.
     """
     graph = fabric.graph
     if graph.num_rows == 0:
@@ -144,16 +146,16 @@ def empty_table(fabric: Fabric, lmc: int = 0) -> NDArray[np.unsignedinteger[Any]
 
 
 def destination_ports(fabric: Fabric) -> NDArray[np.int32]:
-    """Port by which the row that a destination hangs from sends to it, 0 when it is the row."""
+    """Return each destination's port at the row it is attached to, 0 if it is the row itself."""
     link = fabric.graph.destination_link
     ports = np.zeros(len(link), dtype=np.int32)
-    hanging = np.flatnonzero(link >= 0)
-    ports[hanging] = fabric.link_from_port[link[hanging]]
+    attached = np.flatnonzero(link >= 0)
+    ports[attached] = fabric.link_from_port[link[attached]]
     return ports
 
 
 def row_sources(fabric: Fabric) -> NDArray[np.int64]:
-    """Hosts that send through each row first (their first endpoint), int64 [rows]."""
+    """Return the number of hosts whose first endpoint is at each row, int64 [rows]."""
     endpoints = fabric.host_endpoint[fabric.host_endpoint >= 0]
     rows = fabric.graph.destination_row[endpoints]
     counts = np.bincount(rows[rows >= 0], minlength=fabric.graph.num_rows)
@@ -161,20 +163,20 @@ def row_sources(fabric: Fabric) -> NDArray[np.int64]:
 
 
 def sending_rows(fabric: Fabric) -> NDArray[np.int32]:
-    """Rows that hosts send through, by whichever of their ports, ascending."""
+    """Return the rows that any host port is attached to, ascending."""
     rows = fabric.graph.destination_row[: fabric.num_host_endpoints]
     return np.unique(rows[rows >= 0])
 
 
 def row_adapters(fabric: Fabric) -> NDArray[np.int64]:
-    """Adapter ports, of hosts or not, that hang from each row, int64 [rows]."""
+    """Return the number of adapter ports, of hosts or not, at each row, int64 [rows]."""
     rows = fabric.graph.destination_row[: fabric.num_endpoints]
     counts = np.bincount(rows[rows >= 0], minlength=fabric.graph.num_rows)
     return counts.astype(np.int64)
 
 
 def components(fabric: Fabric) -> NDArray[np.int32]:
-    """Number of the connected part that each row is in, int32 [rows]."""
+    """Return the index of the connected component of each row, int32 [rows]."""
     graph = fabric.graph
     matrix = csr_array(
         (np.ones(len(graph.edge_row), dtype=np.uint8), graph.edge_row, graph.edge_offset),
@@ -187,13 +189,13 @@ def components(fabric: Fabric) -> NDArray[np.int32]:
 def destinations_by_row(
     fabric: Fabric, destinations: NDArray[np.integer[Any]]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """CSR over rows of the given destinations, in their order; unreachable ones are left out."""
+    """Return a CSR, by row, of the given destinations in their order, without unreachable ones."""
     rows = fabric.graph.destination_row[destinations]
-    hanging = destinations[rows >= 0]
+    attached = destinations[rows >= 0]
     rows = rows[rows >= 0]
     offset = np.zeros(fabric.graph.num_rows + 1, dtype=np.int32)
     np.cumsum(np.bincount(rows, minlength=fabric.graph.num_rows), out=offset[1:])
-    return offset, hanging[np.argsort(rows, kind="stable")].astype(np.int32)
+    return offset, attached[np.argsort(rows, kind="stable")].astype(np.int32)
 
 
 def fill_balanced(
@@ -205,22 +207,24 @@ def fill_balanced(
     passes: int = PASSES,
     destinations: NDArray[np.integer[Any]] | None = None,
 ) -> None:
-    """Fill tables with balanced shortest paths; see `weft.kernels.routing.tables.balanced_tables`.
+    """Fill tables with balanced minimal paths; see `weft.kernels.routing.tables.balanced_tables`.
 
     Parameters
     ----------
     fabric
-        What to route.
+        Fabric to route.
     table
-        Of `empty_table`, changed in place.
+        Table from `empty_table`, changed in place.
     edge_up
-        uint8 [edges]: keep to up*/down* paths of this order; None for any shortest path.
+        uint8 [edges]: 1 for edges that go up, to allow only up*/down* paths; None for any minimal
+        path.
     lmc
-        As the table's.
+        LMC of the table.
     passes
-        How often each destination's tree is chosen; the first time the later ones are not there.
+        Number of times that each destination's tree is chosen. The first pass balances against
+        earlier trees only, each later pass against all others.
     destinations
-        Which to fill, all when left out.
+        Destinations to fill, by default all.
     """
     graph = fabric.graph
     if destinations is None:
@@ -234,7 +238,7 @@ def fill_balanced(
         int(np.iinfo(table.dtype).max), load, table,
     )  # fmt: skip
     if passes > 1 and lmc == 0:
-        _lower(fabric, table, offset, listed, load, edge_up)
+        _lower_peaks(fabric, table, offset, listed, load, edge_up)
 
 
 def _order(edge_up: NDArray[np.uint8] | None) -> tuple[NDArray[np.uint8], bool]:
@@ -247,12 +251,12 @@ def _edge_cost(fabric: Fabric) -> NDArray[np.float64]:
 
 
 def _part_sizes(fabric: Fabric) -> NDArray[np.int32]:
-    """Rows of the connected part that each row is in."""
+    """Return the number of rows in the connected component of each row."""
     label = components(fabric)
     return np.bincount(label)[label].astype(np.int32)
 
 
-def _lower(
+def _lower_peaks(
     fabric: Fabric,
     table: NDArray[np.unsignedinteger[Any]],
     offset: NDArray[np.int32],
@@ -269,15 +273,15 @@ def _lower(
 
 
 def lower_worst_load(fabric: Fabric, table: NDArray[np.unsignedinteger[Any]]) -> None:
-    """Lead trees of shortest paths around the most loaded cables; the table has no LMC."""
+    """Replace trees of minimal paths to relieve the most loaded links of a table with LMC 0."""
     offset, listed = destinations_by_row(fabric, np.arange(fabric.num_destinations))
-    _lower(fabric, table, offset, listed, edge_loads(fabric, table), None)
+    _lower_peaks(fabric, table, offset, listed, edge_loads(fabric, table), None)
 
 
 def edge_loads(
     fabric: Fabric, table: NDArray[np.unsignedinteger[Any]], lmc: int = 0
 ) -> NDArray[np.int64]:
-    """Flows of all host pairs, to all LIDs, over each edge, int64 [edges]."""
+    """Return the load of each edge by the flows of all host pairs to all LIDs, int64 [edges]."""
     graph = fabric.graph
     ends = np.flatnonzero(graph.destination_row[: fabric.num_host_endpoints] >= 0)
     lids = ((ends[:, None] << lmc) + np.arange(1 << lmc)).reshape(-1).astype(np.int32)
@@ -293,7 +297,7 @@ def edge_loads(
 def worst_load(
     fabric: Fabric, table: NDArray[np.unsignedinteger[Any]], lmc: int = 0
 ) -> tuple[float, float]:
-    """Largest of the edges' flows over their rates, and the share of edges that reach it."""
+    """Return the largest load over rate of the edges, and the share of edges that reach it."""
     loads = edge_loads(fabric, table, lmc) * _edge_cost(fabric)
     if not len(loads):
         return 0.0, 0.0
@@ -304,9 +308,9 @@ def worst_load(
 def fill_counted(fabric: Fabric, table: NDArray[np.unsignedinteger[Any]]) -> None:
     """Fill tables as OpenSM's port counters do; see `weft.kernels.routing.tables.counted_tables`.
 
-    OpenSM serves the switches with most adapters first, then by node GUID as the network orders
-    its bytes, and the adapters of each by port. With these orders its tables come out entry by
-    entry.
+    OpenSM routes to the switches with the most adapters first, those with equally many by node
+    GUID in network byte order, and to the adapters of each switch by port. These orders reproduce
+    its tables exactly.
     """
     graph = fabric.graph
     offset, listed = destinations_by_row(fabric, np.arange(fabric.num_destinations))
@@ -329,23 +333,23 @@ def fill(
     lmc: int = 0,
     passes: int = PASSES,
 ) -> None:
-    """Fill tables by one of the two ways of balancing; `edge_up` is for ``flows``.
+    """Fill tables, balanced by flows or as OpenSM does; only ``flows`` uses `edge_up`.
 
     Raises
     ------
     InputError
-        When passes is below 1, or an LMC is asked for together with OpenSM's counting.
+        If passes is below 1, or `balance` is ``opensm`` and `lmc` is not 0.
     """
     if passes < 1:
         raise InputError(f"passes must be at least 1, not {passes}")
     if balance == "flows":
         fill_balanced(fabric, table, edge_up=edge_up, lmc=lmc, passes=passes)
     elif lmc:
-        raise InputError("balance=opensm goes with lmc=0 only")
+        raise InputError(f"balance=opensm requires lmc=0, not {lmc}")
     else:
         fill_counted(fabric, table)
 
 
 def provenance(fabric: Fabric, name: str, **extra: Any) -> Mapping[str, Any]:
-    """The fields that every engine gives to `Routes`."""
+    """Return the fields of `Routes` that every engine fills."""
     return {"engine": name, "fabric_digest": fabric.digest, **extra}

@@ -1,4 +1,4 @@
-"""Source routes as forwarding tables, with LIDs of an endpoint for ways that differ."""
+"""Conversion of source routes to forwarding tables, with several LIDs where paths diverge."""
 
 from __future__ import annotations
 
@@ -23,43 +23,41 @@ from weft.routing.engine_registry import (
 def lower(
     fabric: Fabric, routes: PathRoutes, lmc: int = 0
 ) -> tuple[TableRoutes, NDArray[np.uint8]]:
-    """Forwarding tables that carry source routes.
+    """Convert source routes to forwarding tables.
 
-    Two paths to one destination can share its table only when they leave every switch that both
-    cross by the same port (and have one service level where they begin at one switch). Each path
-    gets the lowest LID offset in which it agrees with all before it, in the order of the sources;
-    so a set that fits may be refused, but never one that needs a single LID.
+    Two paths to one destination can share a LID only if they leave every common switch by the
+    same port (and have one service level if they begin at the same switch). In the order of the
+    sources, each path gets the lowest LID offset in which it agrees with all earlier paths. This
+    greedy order may need more LIDs than necessary, except where one LID is enough.
 
     Parameters
     ----------
     fabric
-        What the routes were made for.
+        Fabric of the routes.
     routes
         Source routes.
     lmc
-        Each endpoint answers to 2^lmc LIDs, so many ways may differ at a switch.
+        LMC: each endpoint has 2^lmc LIDs, so up to 2^lmc paths to it may diverge at a switch.
 
     Returns
     -------
     TableRoutes
-        Entries that no path asks for send to the nearest switch that has one for that LID, by
-        the first of equal ports; what no path at all leads to, such as switches, is reached by
-        balanced shortest paths. These ways may wait for each other where the paths did not:
-        validate the result.
+        The tables. An entry that no path uses sends to the nearest switch with an entry for that
+        LID, by the first of equal ports; destinations without any path, such as switches, get
+        balanced minimal paths. These additional paths may add credit loops: validate the result.
     ndarray
-        uint8 [paths]: the LID offset by which each pair takes its path.
+        uint8 [paths]: the LID offset of each path.
 
     Raises
     ------
     NotApplicable
-        When more LIDs would be needed, with a switch, destination and two ports.
+        If more LIDs are needed; the message names a switch, the destination and two ports.
     InputError
-        When the LMC is not 0 to 7, or the routes are no source routes, or made for another
-        fabric.
+        If the LMC is not 0 to 7, or `routes` are not source routes or belong to another fabric.
     """
     if not isinstance(routes, PathRoutes):
         raise InputError(
-            f"only source routes (PathRoutes) are lowered to tables; {routes.engine} gives "
+            f"only source routes (PathRoutes) can be lowered to tables; {routes.engine} gives "
             f"{type(routes).__name__}"
         )
     check_lmc(fabric, lmc)
@@ -88,7 +86,7 @@ def lower(
     rest = np.setdiff1d(np.arange(fabric.num_destinations), used)
     fill_balanced(fabric, table, lmc=lmc, passes=1, destinations=rest)
     if routes.sl.ndim:
-        # What no path asks for rides on the lowest level in use.
+        # Entries that no path uses have the lowest level in use.
         sl[sl == 255] = levels.min(initial=15)
     lowered = TableRoutes(
         **provenance(fabric, routes.engine, notes=routes.notes, options=routes.options),
@@ -103,17 +101,17 @@ def lower(
 def _conflict(
     fabric: Fabric, routes: PathRoutes, table: NDArray[Any], lmc: int, path: int, row: int
 ) -> str:
-    """What keeps a path out of every LID of its destination, at the first row that differs."""
+    """Describe the first row at which a path disagrees with every LID of its destination."""
     graph = fabric.graph
     source, destination = divmod(int(routes.pair[path]), fabric.num_host_endpoints)
     edges = routes.edge[routes.offset[path] : routes.offset[path + 1]]
     lids = f"{1 << lmc} LIDs" if lmc else "one LID"
-    to = fabric.node_names[fabric.endpoint_node[destination]]
-    begins = fabric.node_names[fabric.endpoint_node[source]]
-    at = fabric.node_names[graph.row_node[row]]
+    target = fabric.node_names[fabric.endpoint_node[destination]]
+    origin = fabric.node_names[fabric.endpoint_node[source]]
+    switch = fabric.node_names[graph.row_node[row]]
     wanted = graph.edge_port[edges[graph.edge_tail[edges] == row]].tolist()
     other = int(table[destination << lmc, row])
-    clash = f"sends on two service levels, one for {begins}"
+    clash = f"sends on two service levels, one for {origin}"
     if wanted and wanted[0] != other:
-        clash = f"sends by port {other} and, from {begins}, by port {wanted[0]}"
-    return f"the paths to {to} need more than {lids}: switch {at} {clash}"
+        clash = f"sends by port {other} and, from {origin}, by port {wanted[0]}"
+    return f"the paths to {target} need more than {lids}: switch {switch} {clash}"

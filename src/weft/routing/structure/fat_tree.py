@@ -1,7 +1,6 @@
-"""Recognising a fat tree in a fabric that carries no labels.
+"""Recognition of a fat tree in a fabric without labels.
 
-Engines for fat trees ask for the structure, not for names, GUIDs or port order: real fabrics come
-from discovery.
+Names, GUIDs and the order of ports are not used, since real fabrics come from discovery.
 """
 
 from __future__ import annotations
@@ -22,21 +21,22 @@ from weft.kernels.routing.distances import UNREACHED
 
 @dataclass(frozen=True, eq=False)
 class FatTree:
-    """A parallel-ports generalised fat tree, PGFT(h; m; w; p), found in a fabric.
+    """A parallel-ports generalised fat tree, PGFT(h; m; w; p).
 
     Parameters
     ----------
     m, w, p
         Children, parents and parallel cables at each level, level 1 (hosts to leaves) first.
     level
-        int16 [rows], 1 for leaf switches.
+        int16 [rows]: level, 1 for leaf switches.
     rank
-        int32 [endpoints]: position among the hosts such that every subtree is one run; -1 for
-        an endpoint that is no host's.
+        int32 [endpoints]: position of a host's endpoint in an order in which the hosts of every
+        subtree are consecutive; -1 for endpoints that are not a host's.
     start, end
-        int32 [rows]: the run of ranks below a row.
+        int32 [rows]: first position, and one past the last, of the hosts below a row.
     up_edges, down_edges
-        Per row: edges by (copy, parent) upwards and by (child, copy) downwards.
+        Edges of each row: upwards by (parallel cable, parent), downwards by (child, parallel
+        cable).
     """
 
     m: tuple[int, ...]
@@ -51,13 +51,13 @@ class FatTree:
 
 
 def find_levels(fabric: Fabric) -> NDArray[np.int16]:
-    """Tree level of each row: 1 for switches with hosts, then by distance from them.
+    """Return the level of each row: 1 for switches with hosts, then by distance from them.
 
     Raises
     ------
     NotApplicable
-        When a cable joins two switches of one level, or a host forwards, or part of the fabric
-        has no host.
+        If a cable connects two switches of one level, a host forwards, or part of the fabric has
+        no host.
     """
     graph = fabric.graph
     if graph.num_rows == 0 or fabric.num_hosts == 0:
@@ -74,37 +74,38 @@ def find_levels(fabric: Fabric) -> NDArray[np.int16]:
     lost = np.flatnonzero(nearest == UNREACHED)
     if len(lost):
         name = fabric.node_names[graph.row_node[lost[0]]]
-        raise NotApplicable(f"switch {name} is cabled to no host, directly or through others")
+        raise NotApplicable(f"switch {name} is not connected to any host")
     level: NDArray[np.int16] = (nearest + 1).astype(np.int16)
     flat = np.flatnonzero(level[graph.edge_row] == level[graph.edge_tail])
     if len(flat):
         link = int(graph.edge_link[flat[0]])
         at = level[graph.edge_row[flat[0]]]
         raise NotApplicable(
-            f"{fabric.cable_name(link >> 1)} joins two switches of level {at}: this is no fat tree"
+            f"this is not a fat tree: {fabric.cable_name(link >> 1)} connects two switches of "
+            f"level {at}"
         )
     return level
 
 
 def find_fat_tree(fabric: Fabric) -> FatTree:
-    """Find the fat tree that a fabric is.
+    """Find the parameters and the order of a complete fat tree.
 
     Returns
     -------
     FatTree
-        With its parameters and an order of hosts, children and parents in which any complete
-        PGFT, whatever its labels, is routed alike.
+        The parameters, and an order of hosts, children and parents that makes the routes of a
+        complete PGFT independent of its labels.
 
     Raises
     ------
     NotApplicable
-        With the first thing that is not as in a complete PGFT: a missing cable or host, uneven
-        levels, subtrees joined sideways.
+        If the fabric is not a complete PGFT: a missing cable or host, uneven levels, or cables
+        between subtrees. The message names the first difference.
 
     Notes
     -----
-    The subtrees of level l are the connected components that are left when all switches above
-    level l are taken away. Source of the family: Zahavi 2010 (PGFT), Öhring et al. 1995 (XGFT).
+    The subtrees of level l are the connected components of the fabric without the switches above
+    level l. Sources: Zahavi 2010 (PGFT), Öhring et al. 1995 (XGFT).
     """
     level = find_levels(fabric)
     height = int(level.max())
@@ -132,9 +133,9 @@ def find_fat_tree(fabric: Fabric) -> FatTree:
         for row, (edges, _) in zip(rows_of[above], downs, strict=True):
             down[row] = edges
         for row, (edges, _) in zip(rows_of[above - 1], ups, strict=True):
-            # By copy, then parent, so that choices use all parents before a second cable.
+            # By parallel cable, then parent, so that all parents are used before second cables.
             up[row] = edges.reshape(parents, parallel).T.reshape(-1)
-            # Switches with the same parents stand in one plane; siblings in different planes.
+            # Switches with the same parents are in one plane, siblings in different planes.
             plane[row] = plane[graph.edge_row[edges]].min()
         shape.append((children, parents, parallel))
     for children, parents, parallel in reversed(shape):
@@ -147,19 +148,19 @@ def find_fat_tree(fabric: Fabric) -> FatTree:
 
 
 def _single_port_hosts(fabric: Fabric) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
-    """Endpoints of the hosts and the rows that they hang from."""
+    """Return the endpoints of the hosts and the rows that they are attached to."""
     row = fabric.graph.destination_row[: fabric.num_endpoints]
     of_host = fabric.endpoint_node < fabric.num_switches + fabric.num_hosts
     hosts = np.flatnonzero(of_host & (row >= 0))
     if len(np.unique(fabric.endpoint_node[hosts])) != fabric.num_hosts:
         raise NotApplicable("a host has no cable to a switch")
     if len(hosts) != fabric.num_hosts:
-        raise NotApplicable("hosts with several cabled ports make several trees, not one")
+        raise NotApplicable("a host of a fat tree has one cabled port; some hosts have several")
     return hosts, row[hosts]
 
 
 def _subtrees(fabric: Fabric, level: NDArray[np.int16], height: int) -> NDArray[np.int64]:
-    """[levels + 1, rows]: the component of each row when only switches up to a level are left."""
+    """Return each row's component among the switches up to each level, [levels + 1, rows]."""
     graph = fabric.graph
     subtree = np.zeros((height + 1, graph.num_rows), dtype=np.int64)
     for top in range(1, height + 1):
@@ -173,7 +174,7 @@ def _subtrees(fabric: Fabric, level: NDArray[np.int16], height: int) -> NDArray[
 
 
 def _host_order(subtree: NDArray[np.int64], leaf: NDArray[np.int32]) -> NDArray[np.intp]:
-    """Hosts so that every subtree is one run, first come first within it."""
+    """Return the hosts in an order in which each subtree is consecutive, otherwise by index."""
     count = len(leaf)
     keys = [np.arange(count)]
     for component in subtree[1:]:
@@ -189,7 +190,7 @@ def _runs(
     leaf: NDArray[np.int32],
     rank: NDArray[np.int32],
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """The run of host ranks in the subtree that each row tops."""
+    """Return the first host rank, and one past the last, of each row's subtree."""
     start = np.zeros(len(level), dtype=np.int32)
     end = np.zeros(len(level), dtype=np.int32)
     for top, component in enumerate(subtree):
@@ -205,7 +206,10 @@ def _runs(
 def _neighbours(
     fabric: Fabric, level: NDArray[np.int16], row: Any, at: int, key: NDArray[np.integer[Any]]
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Edges of a row to one level by (key of the neighbour, neighbour, port), and copies each."""
+    """Return a row's edges to one level and the number of parallel cables to each neighbour.
+
+    The edges are ordered by the neighbour's key, neighbour and port.
+    """
     graph = fabric.graph
     edges = np.arange(graph.edge_offset[row], graph.edge_offset[row + 1], dtype=np.int32)
     edges = edges[level[graph.edge_row[edges]] == at]
@@ -218,31 +222,31 @@ def _one_value(values: NDArray[np.integer[Any]], what: str, level: int) -> int:
     low, high = int(values.min(initial=2**31)), int(values.max(initial=0))
     if low != high:
         raise NotApplicable(
-            f"this is no complete fat tree: level {level} has from {low} to {high} {what}"
+            f"this is not a complete fat tree: level {level} has from {low} to {high} {what}"
         )
     return low
 
 
 def _check_complete(fabric: Fabric, tree: FatTree) -> None:
-    """Refuse a fabric whose counts or subtrees are not those of its parameters."""
+    """Refuse a fabric whose counts or subtrees contradict its parameters."""
     height = len(tree.m)
     if prod(tree.m) != fabric.num_hosts:
         raise NotApplicable(
-            f"this is no complete fat tree: children {tree.m} make {prod(tree.m)} hosts, "
+            f"this is not a complete fat tree: children {tree.m} make {prod(tree.m)} hosts, "
             f"not {fabric.num_hosts}"
         )
     for at in range(1, height + 1):
         expected = prod(tree.m[at:]) * prod(tree.w[:at])
-        found = int((tree.level == at).sum())
+        count = int((tree.level == at).sum())
         size = prod(tree.m[:at])
         runs = (tree.end - tree.start)[tree.level == at]
-        if found != expected or np.any(runs != size):
+        if count != expected or np.any(runs != size):
             raise NotApplicable(
-                f"this is no complete fat tree: level {at} has {found} switches over "
+                f"this is not a complete fat tree: level {at} has {count} switches over "
                 f"{runs.min()} to {runs.max()} hosts each, not {expected} over {size}"
             )
     for row in np.flatnonzero(tree.level > 1):
         heads = fabric.graph.edge_row[tree.down_edges[row][:: tree.p[tree.level[row] - 1]]]
         if np.any(tree.start[heads][1:] != tree.end[heads][:-1]):
             name = fabric.node_names[fabric.graph.row_node[row]]
-            raise NotApplicable(f"the children of switch {name} are not one of each subtree")
+            raise NotApplicable(f"switch {name} does not have exactly one child in each subtree")

@@ -1,4 +1,4 @@
-"""Recognising dragonflies, megaflies and HyperX in fabrics that carry no labels."""
+"""Recognition of dragonflies, megaflies and HyperX in fabrics without labels."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from weft.fabrics import Fabric
 from weft.kernels.routing.distances import bfs_many
 from weft.routing.engine_registry import row_sources
 
-#: Switches taken into a clique, beside ten times those that there are, after which the search for
-#: groups of one size gives up; a dragonfly's groups take each switch once. Some 0.2 s.
+#: Steps, in addition to ten per switch, after which the search for groups of one size gives up,
+#: some 0.2 s. A step adds a switch to a clique; an intact dragonfly needs one per switch.
 MAX_STEPS = 20_000
 
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """A dragonfly or megafly found in a fabric.
+    """The groups of a dragonfly or megafly.
 
     Parameters
     ----------
     group
         int32 [rows]: the group of each switch.
     tier
-        int8 [rows]: 1 for spines, which have no hosts, and 0 for all others.
+        int8 [rows]: 1 for spines, which have no hosts, and 0 for all other switches.
     gap
-        Two groups without a cable between them, in words; empty when every pair has one.
+        Text that names two groups without a cable between them; empty if every pair has one.
     """
 
     group: NDArray[np.int32]
@@ -41,12 +41,12 @@ class Groups:
 
     @property
     def num_groups(self) -> int:
-        """How many there are."""
+        """Number of groups."""
         return int(self.group.max()) + 1
 
 
 def neighbours(fabric: Fabric) -> csr_array:
-    """Which rows are joined, int32 [rows, rows], each cable counted."""
+    """Return the number of cables between each two rows, sparse int32 [rows, rows]."""
     graph = fabric.graph
     ends = (graph.edge_tail, graph.edge_row)
     counts = np.ones(len(graph.edge_row), dtype=np.int32)
@@ -55,7 +55,7 @@ def neighbours(fabric: Fabric) -> csr_array:
 
 def _only_switches(fabric: Fabric) -> None:
     if fabric.graph.num_rows == 0 or fabric.num_hosts == 0:
-        raise NotApplicable("it needs switches and hosts")
+        raise NotApplicable("the fabric has no switches or no hosts")
     if fabric.graph.num_rows != fabric.num_switches:
         raise NotApplicable("hosts of a dragonfly, megafly or HyperX do not forward")
 
@@ -65,24 +65,24 @@ def _name(fabric: Fabric, row: Any) -> str:
 
 
 def find_grid(fabric: Fabric) -> NDArray[np.int32]:
-    """Coordinates that make a fabric a HyperX.
+    """Find the coordinates of the switches of a HyperX.
 
     Returns
     -------
     ndarray
-        int32 [rows, dimensions]: two switches are joined, by any number of cables, exactly when
-        they differ in one coordinate. Dimensions and coordinates go by the order of the switches.
+        int32 [rows, dimensions]: two switches are cabled, by any number of cables, exactly if they
+        differ in one coordinate. Dimensions and coordinates follow the order of the switches.
 
     Raises
     ------
     NotApplicable
-        With the first thing that is not as in a HyperX.
+        If the fabric is not a HyperX; the message names the first difference.
 
     Notes
     -----
-    The neighbours of a switch form one clique for each line through it. Coordinates of the
-    neighbours of the first switch are given; those of any other switch are told by its neighbours
-    that are nearer to the first, each of which lacks one of them.
+    The neighbours of a switch form one clique for each line through it. The neighbours of the
+    first switch get coordinates by this rule. A switch farther from the first differs in one more
+    coordinate from it than its nearer neighbours do, which together have all its coordinates.
     """
     _only_switches(fabric)
     joined = neighbours(fabric)
@@ -121,38 +121,40 @@ def find_grid(fabric: Fabric) -> NDArray[np.int32]:
         reached = following
     number = np.ravel_multi_index(tuple(where.clip(0).T), tuple(size), mode="clip")
     if np.any(where < 0) or len(np.unique(number)) != rows:
-        raise NotApplicable("its switches do not lie on a grid")
+        raise NotApplicable("the switches do not form a grid")
     graph = fabric.graph
     apart = (where[graph.edge_tail] != where[graph.edge_row]).sum(axis=1)
     if np.any(apart != 1):
         link = int(graph.edge_link[np.flatnonzero(apart != 1)[0]])
-        raise NotApplicable(f"{fabric.cable_name(link >> 1)} lies along no line of the grid")
+        raise NotApplicable(f"{fabric.cable_name(link >> 1)} is not along a line of the grid")
     degree = np.array([len(row) for row in near])
     short = np.flatnonzero(degree != (size - 1).sum())
     if len(short):
-        raise NotApplicable(f"{_name(fabric, short[0])} is not joined to all others of its lines")
+        raise NotApplicable(
+            f"{_name(fabric, short[0])} is not cabled to all other switches of its lines"
+        )
     return where
 
 
 def find_megafly(fabric: Fabric) -> Groups:
-    """Find the groups of a megafly: leaves with hosts, spines without.
+    """Find the groups of a megafly, with hosts on leaves and none on spines.
 
-    Pairs of groups may lack a direct cable: `Groups.gap` names one.
+    Pairs of groups without a direct cable are allowed: `Groups.gap` names one.
 
     Raises
     ------
     NotApplicable
-        With the first thing that is missing.
+        If the fabric is not a megafly; the message names the first difference.
     """
     _only_switches(fabric)
     graph = fabric.graph
     spine = row_sources(fabric) == 0
     if not spine.any():
-        raise NotApplicable("every switch has hosts, so there are no spines")
+        raise NotApplicable("there are no spines: every switch has hosts")
     flat = np.flatnonzero(~spine[graph.edge_tail] & ~spine[graph.edge_row])
     if len(flat):
         link = int(graph.edge_link[flat[0]])
-        raise NotApplicable(f"{fabric.cable_name(link >> 1)} joins two switches with hosts")
+        raise NotApplicable(f"{fabric.cable_name(link >> 1)} connects two switches with hosts")
     inside = spine[graph.edge_tail] != spine[graph.edge_row]
     ends = (graph.edge_tail[inside], graph.edge_row[inside])
     matrix = coo_array((np.ones(len(ends[0]), dtype=np.uint8), ends), shape=(graph.num_rows,) * 2)
@@ -164,35 +166,35 @@ def find_megafly(fabric: Fabric) -> Groups:
         missing = np.setdiff1d(np.flatnonzero(~spine & (group == group[row])), leaves)
         if len(missing) or not len(leaves):
             what = _name(fabric, missing[0]) if len(missing) else "any switch with hosts"
-            raise NotApplicable(f"spine {_name(fabric, row)} is not joined to {what}")
+            raise NotApplicable(f"spine {_name(fabric, row)} is not cabled to {what}")
         beside = heads[spine[heads] & (group[heads] == group[row])]
         if len(beside):
             names = f"{_name(fabric, row)} and {_name(fabric, beside[0])}"
-            raise NotApplicable(f"spines {names} of one group are joined")
+            raise NotApplicable(f"spines {names} of one group are cabled to each other")
     if group.max() < 2:
-        raise NotApplicable(f"it has {group.max() + 1} groups; three are needed")
+        raise NotApplicable(f"the fabric has {group.max() + 1} groups; three are needed")
     return Groups(group, spine.astype(np.int8), _gap(fabric, group))
 
 
 def find_dragonfly(fabric: Fabric) -> Groups:
-    """Find the groups of a dragonfly: cliques of switches with hosts, each joined to each other.
+    """Find the groups of a dragonfly: cliques of switches with hosts, with cables between groups.
 
-    The groups have one size, and any number of cables joins two switches of one or two groups.
-    Where no cliques are found that are all joined, the largest ones of three or more switches
-    count that are joined directly or over a third: `Groups.gap` names a pair without a cable.
+    All groups have the same size; any two switches may have several cables. If there are no
+    cliques with cables between every two of them, pairs of groups that are only connected via a
+    third group are allowed: `Groups.gap` then names a pair without a cable.
 
     Raises
     ------
     NotApplicable
-        When there are none, or fewer than three.
+        If the switches cannot be divided into three or more such groups.
 
     Notes
     -----
-    Two switches of a group of a have a - 2 neighbours in common, while the ends of a global
-    cable seldom have as many. Joined pairs with fewer are struck out again and again; what is
-    left is parted into cliques by a search that takes the switch with the fewest choices first.
-    The largest groups that are found count. A switch may be without a global cable: where the
-    global ports of a group do not divide evenly by the other groups, some are empty.
+    Two switches of a group of size a have a - 2 common neighbours in it; the ends of a global cable
+    rarely have as many. Edges with fewer are removed repeatedly. A search then divides the rest
+    into cliques, starting with the switch that has the fewest choices. The largest group size for
+    which the search succeeds is used. A switch may be without a global cable: some global ports
+    are empty if their number is not a multiple of the number of other groups.
     """
     _only_switches(fabric)
     bare = np.flatnonzero(row_sources(fabric) == 0)
@@ -206,7 +208,7 @@ def find_dragonfly(fabric: Fabric) -> Groups:
     tier = np.zeros(rows, dtype=np.int8)
     damaged: list[NDArray[np.int32]] = []
     for size in range(min(rows // 3, least + 1), 1, -1):
-        # A group must have a cable for each other one.
+        # A group needs at least one cable to each other group.
         if rows % size or size * (most - size + 1) < rows // size - 1:
             continue
         group = _cliques(fabric, joined, size, damaged)
@@ -219,16 +221,17 @@ def find_dragonfly(fabric: Fabric) -> Groups:
     raise NotApplicable(
         _gap(fabric, damaged[0])
         if damaged
-        else f"its {rows} switches were not parted into three or more joined cliques"
+        else f"its {rows} switches cannot be divided into three or more connected cliques, as far "
+        "as was searched"
     )
 
 
 def _cliques(
     fabric: Fabric, joined: csr_array, size: int, damaged: list[NDArray[np.int32]]
 ) -> NDArray[np.int32] | None:
-    """Part rows into joined cliques of one size, numbered by their first row, if that is found.
+    """Divide rows into cliques of one size with cables between any two, numbered by first row.
 
-    Otherwise the first cliques found that are not all joined, if any, are added to `damaged`.
+    If there is no such division, the first division into cliques, if any, is added to `damaged`.
     """
     kept = joined.astype(np.int32)
     while size > 2:
@@ -274,7 +277,7 @@ def _cliques(
 def _choices(
     near: list[set[int]], size: int, free: set[int], steps: Iterator[int]
 ) -> Iterator[frozenset[int]]:
-    """Cliques that the free row with the fewest free neighbours can be in."""
+    """Yield the possible cliques of the free row with the fewest free neighbours."""
     row = min(free, key=lambda one: (len(near[one] & free), one))
     return _grow(near, size, [row], sorted(near[row] & free), steps)
 
@@ -282,9 +285,9 @@ def _choices(
 def _grow(
     near: list[set[int]], size: int, clique: list[int], others: list[int], steps: Iterator[int]
 ) -> Iterator[frozenset[int]]:
-    """Cliques that contain one, made of it and some of the others, which all of it is joined to.
+    """Yield the cliques that extend a clique by some of its common neighbours `others`.
 
-    Each row that is taken uses up one of the steps; without any there are no more cliques.
+    Each added row uses one of the steps; without steps no more cliques are yielded.
     """
     if len(clique) == size:
         yield frozenset(clique)
@@ -297,12 +300,12 @@ def _grow(
 
 
 def group_distances(fabric: Fabric, group: NDArray[np.int32]) -> NDArray[np.uint16]:
-    """Least cables between groups on the way from one group to another.
+    """Return the smallest number of global cables on paths between any two groups.
 
     Returns
     -------
     ndarray
-        uint16 [groups, groups]: `weft.kernels.routing.distances.UNREACHED` where there is no path.
+        uint16 [groups, groups]: `weft.kernels.routing.distances.UNREACHED` if there is no path.
     """
     joined = csr_array(_joined(fabric, group))
     hops = np.empty(joined.shape, dtype=np.uint16)
@@ -312,7 +315,7 @@ def group_distances(fabric: Fabric, group: NDArray[np.int32]) -> NDArray[np.uint
 
 
 def _joined(fabric: Fabric, group: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Bool [groups, groups]: a cable joins the two groups, or they are one."""
+    """Return whether a cable connects two groups, or they are the same, bool [groups, groups]."""
     graph = fabric.graph
     joined = np.eye(int(group.max()) + 1, dtype=bool)
     joined[group[graph.edge_tail], group[graph.edge_row]] = True
@@ -320,9 +323,9 @@ def _joined(fabric: Fabric, group: NDArray[np.int32]) -> NDArray[np.bool_]:
 
 
 def _gap(fabric: Fabric, group: NDArray[np.int32]) -> str:
-    """The first two groups that no cable joins, in words; empty when there are none."""
+    """Return text that names the first two groups without a cable; empty if there are none."""
     missing = np.argwhere(~_joined(fabric, group))
     if not len(missing):
         return ""
     a, b = (_name(fabric, np.flatnonzero(group == number)[0]) for number in missing[0])
-    return f"no cable joins the groups of {a} and {b}"
+    return f"no cable connects the groups of {a} and {b}"

@@ -1,7 +1,7 @@
-"""Recognising a KNS (k-ary n-direct s-indirect network) in a fabric that carries no labels.
+"""Recognition of a KNS (k-ary n-direct s-indirect network) in a fabric without labels.
 
-Neither names nor GUIDs, coordinates nor port numbers are looked at: real fabrics come from
-discovery, and are seldom whole.
+Names, GUIDs, coordinates and port numbers are not used, since real fabrics come from discovery.
+Parts of the KNS may be missing.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.routing.engine_registry import sending_rows
 
-#: Least share of the grid's places that routers must fill, and of their ways into lines that must
-#: be cabled. Far below what faults leave; what falls short is another topology.
+#: Smallest share of the grid's positions with a router, and of the connections of routers to lines
+#: that must exist. Faults leave far more; a fabric with less is another topology.
 LEAST_SHARE = 0.5
 
-#: Trials to fit stray lines into a grid, about a millisecond each: far more than damage takes.
+#: Maximum number of trials to fit separated lines into the grid, about a millisecond each; faults
+#: need far fewer.
 MOST_TRIALS = 2000
 
 
@@ -32,31 +33,31 @@ Joints = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]
 
 @dataclass(frozen=True, eq=False)
 class Kns:
-    """Routers on a grid of n dimensions, and the lines that join those of one row of it.
+    """Routers on a grid of n dimensions, and the lines between routers along each dimension.
 
-    A *line* is the indirect network of the paper: a switch, or a small fat tree of them. A *joint*
-    is where a router is cabled to a line, by one cable or several parallel ones.
+    A *line* is the indirect network of the paper: a switch, or a small fat tree of switches. A
+    *joint* is the connection of a router to a line, by one cable or several parallel ones.
 
     Parameters
     ----------
     routers
-        int32 [routers]: their rows, ascending.
+        int32 [routers]: rows of the routers, ascending.
     coordinates
-        int32 [routers, n]. Routers that share a line of dimension i differ in coordinate i only.
-        Faults can leave a coordinate open; it is then one that no cable contradicts.
+        int32 [routers, n]: routers that share a line of dimension i differ only in coordinate i.
+        If faults leave a coordinate ambiguous, it is one that no cable contradicts.
     sizes
-        Routers of a full line of each dimension, n of them. Dimensions are numbered by the length
-        of their longest line, those of equal lines by their lowest switch.
+        Number of routers of a full line in each of the n dimensions. Dimensions are ordered by the
+        length of their longest line, then by their lowest switch.
     line
-        int32 [rows]: number of the line that a switch is part of, -1 for a router.
+        int32 [rows]: index of the line of a switch, -1 for a router.
     dimension
-        int32 [lines]. Lines that meet in a router differ in it. It can be n and above for lines
-        that faults have left with no dimension of the grid.
+        int32 [lines]: dimension of each line; lines that share a router have different ones. Lines
+        that faults leave without a dimension of the grid have numbers from n.
     stage
-        int16 [rows]: cables from a line's switch to the nearest router, 0 for a router; -1 where
-        no router can be reached.
+        int16 [rows]: cables from a line's switch to the nearest router, 0 for a router; -1 if no
+        router can be reached.
     joint_router, joint_line, joint_switch
-        int32 [joints], by line, then router: the router's row, the line, the line's switch.
+        int32 [joints]: the router's row, the line, and the line's switch, by line, then router.
     """
 
     routers: NDArray[np.int32]
@@ -71,42 +72,43 @@ class Kns:
 
     @property
     def num_lines(self) -> int:
-        """Lines of all dimensions."""
+        """Number of lines of all dimensions."""
         return len(self.dimension)
 
     @property
     def stages(self) -> int:
-        """Stages of switches in the tallest line, s."""
+        """Number of stages of switches in the tallest line, s."""
         return max(int(self.stage.max(initial=0)), 1)
 
     def describe(self) -> str:
-        """What was found, in a line."""
+        """Return the structure as one line of text."""
         grid = "x".join(map(str, self.sizes))
         missing = prod(self.sizes) - len(self.routers)
-        open_ways = len(self.routers) * len(self.sizes) - len(self.joint_router)
+        open_joints = len(self.routers) * len(self.sizes) - len(self.joint_router)
         holes = [f"{missing} routers missing"] if missing > 0 else []
-        holes += [f"{open_ways} ways from a router into a line missing"] if open_ways else []
+        holes += [f"{open_joints} connections of routers to lines missing"] if open_joints else []
         text = f"found a KNS of {grid} routers, s = {self.stages}"
         return f"{text}, {' and '.join(holes)}" if holes else text
 
 
 def find_kns(fabric: Fabric) -> Kns:
-    """Find the KNS that a fabric is, or was before it lost cables, switches, routers or hosts.
+    """Find the KNS of a fabric, from which cables, switches, routers and hosts may be missing.
 
     Raises
     ------
     NotApplicable
-        With what is at odds with any KNS: two switches with hosts that are cabled together,
-        routers that share two lines, lines that do not form a grid.
+        If the fabric contradicts any KNS: two switches with hosts are cabled together, two routers
+        share two lines, or the lines do not form a grid.
 
     Notes
     -----
-    Routers are switches with hosts, and hosts that forward; the connected parts of what remains
-    are the lines. Two lines that meet in a router are of different dimensions. Two that do not
-    meet, and are both met by each of two others, are of one dimension: in a grid all rings of four
-    lines are rectangles. Coordinate i tells apart the parts that remain joined without the lines
-    of dimension i. This needs no order of ports, as section 3.2.3 of the paper on KNS over
-    InfiniBand, and no complete grid either.
+    Routers are switches with hosts, and hosts that forward. Without them, the fabric falls into
+    connected components, the lines. Two lines that share a router have different dimensions. Two
+    lines that share no router, but are both crossed by the same two others, have the same
+    dimension: in a grid all cycles of four lines are rectangles. Without the lines of dimension i,
+    routers remain connected exactly if their coordinates i are equal. Unlike the method of section
+    3.2.3 of the paper on KNS over InfiniBand, this needs neither an order of the ports nor a
+    complete grid.
     """
     router = _routers(fabric)
     line, first_of_line = _lines(fabric, router)
@@ -116,48 +118,51 @@ def find_kns(fabric: Fabric) -> Kns:
     routers = np.flatnonzero(router).astype(np.int32)
     coordinates = _coordinates(fabric, np.where(sure, dimension, -1), joints, routers)
     sizes = coordinates.max(axis=0, initial=0) + 1
-    # By the longest line and the lowest switch, which few faults change.
+    # Order dimensions by the longest line and the lowest switch, which few faults change.
     long, low = np.zeros(len(sizes), dtype=np.int64), np.full(len(sizes), len(line))
     real = np.flatnonzero(dimension < len(sizes))
     np.maximum.at(long, dimension[real], np.bincount(joints[1], minlength=len(dimension))[real])
     np.minimum.at(low, dimension[real], first_of_line[real])
     order = np.lexsort((low, long))
-    place = np.arange(int(dimension.max()) + 1, dtype=np.int32)
-    place[order] = np.arange(len(order))
-    found = Kns(
+    new_dimension = np.arange(int(dimension.max()) + 1, dtype=np.int32)
+    new_dimension[order] = np.arange(len(order))
+    kns = Kns(
         routers, np.ascontiguousarray(coordinates[:, order], dtype=np.int32),
-        tuple(int(size) for size in sizes[order]), line, place[dimension], stage, *joints,
+        tuple(int(size) for size in sizes[order]), line, new_dimension[dimension], stage, *joints,
     )  # fmt: skip
-    _refuse_sparse(found, int(sure[joints[1]].sum()))
-    return found
+    _refuse_sparse(kns, int(sure[joints[1]].sum()))
+    return kns
 
 
 def _coordinates(
     fabric: Fabric, dimension: NDArray[np.int32], joints: Joints, routers: NDArray[np.int32]
 ) -> NDArray[np.int32]:
-    """int32 [routers, n], on the smallest of the grids that faults leave open; -1 joins nothing."""
+    """Return int32 [routers, n] in the smallest grid that faults allow.
+
+    Lines of dimension -1 connect nothing.
+    """
     labels = _planes(dimension, joints, routers, int(dimension.max()) + 1)
-    if twins := _crooked(labels, dimension, routers, joints):
-        one, other = (_name(fabric, joints[0][joint]) for joint in twins)
+    if pair := _crooked(labels, dimension, routers, joints):
+        one, other = (_name(fabric, joints[0][joint]) for joint in pair)
         raise NotApplicable(
-            f"{one} and {other} share the line of {_name(fabric, joints[2][twins[0]])}, and yet "
-            "lines of other dimensions alone join them; the lines of a KNS form a grid"
+            f"{one} and {other} share the line of {_name(fabric, joints[2][pair[0]])}, but lines "
+            "of other dimensions also connect them; the lines of a KNS form a grid"
         )
     n = labels.shape[1]
     best = np.zeros((0, n), dtype=np.int32)
     for last in range(n):
-        found = np.empty_like(labels)
+        grid = np.empty_like(labels)
         axes = [axis for axis in range(n) if axis != last]
         for axis in axes:
-            found[:, axis] = _coordinate(labels[:, axis], axis, dimension, joints, routers, None)
-        others = found[:, axes]
-        found[:, last] = _coordinate(labels[:, last], last, dimension, joints, routers, others)
-        if not len(best) or _places(found) < _places(best):
-            best = found
+            grid[:, axis] = _coordinate(labels[:, axis], axis, dimension, joints, routers, None)
+        others = grid[:, axes]
+        grid[:, last] = _coordinate(labels[:, last], last, dimension, joints, routers, others)
+        if not len(best) or _grid_size(grid) < _grid_size(best):
+            best = grid
     return best
 
 
-def _places(coordinates: NDArray[np.int32]) -> int:
+def _grid_size(coordinates: NDArray[np.int32]) -> int:
     return prod(int(size) for size in coordinates.max(axis=0, initial=0) + 1)
 
 
@@ -166,7 +171,7 @@ def _name(fabric: Fabric, row: Any) -> str:
 
 
 def _routers(fabric: Fabric) -> NDArray[np.bool_]:
-    """Rows that are routers: switches with hosts, hosts that forward, and routers without hosts."""
+    """Return the routers: switches with hosts, hosts that forward, and routers without hosts."""
     graph = fabric.graph
     router = np.zeros(graph.num_rows, dtype=bool)
     router[sending_rows(fabric)] = True
@@ -179,20 +184,22 @@ def _routers(fabric: Fabric) -> NDArray[np.bool_]:
         link = int(graph.edge_link[edge]) >> 1
         raise NotApplicable(
             f"{_name(fabric, graph.edge_tail[edge])} and {_name(fabric, graph.edge_row[edge])} "
-            f"both have hosts or forward for them, and are cabled together "
-            f"({fabric.cable_name(link)}); routers of a KNS meet only at switches without hosts"
+            f"are both routers (they have hosts or forward), but are cabled together "
+            f"({fabric.cable_name(link)}); routers of a KNS are cabled only to switches without "
+            "hosts"
         )
     if router.all():
-        raise NotApplicable("a KNS needs lines: there is no switch without hosts")
+        raise NotApplicable("a KNS needs lines, but every switch has hosts")
     router[_idle_routers(fabric, router)] = True
     return router
 
 
 def _idle_routers(fabric: Fabric, router: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Switches that have lost their hosts but join lines of different dimensions.
+    """Return routers that have lost all hosts: they connect lines of different dimensions.
 
-    The top of a fat tree inside a line also sees nothing but switches without hosts. But lines
-    that cross in a router span planes: some line across one meets some line across the other.
+    The top switches of a fat tree inside a line are also cabled only to switches without hosts.
+    But lines that share a router span planes: some line across one of them shares a router with
+    some line across the other.
     """
     graph = fabric.graph
     touches = np.zeros(graph.num_rows, dtype=bool)
@@ -205,20 +212,20 @@ def _idle_routers(fabric: Fabric, router: NDArray[np.bool_]) -> NDArray[np.intp]
         return alone
     to_router = ~router[graph.edge_tail] & router[graph.edge_row]
     meets = _meetings(graph.edge_tail[to_router], graph.edge_row[to_router], graph.num_rows)
-    found = []
+    idle = []
     for row in alone:
         ends = np.unique(graph.edge_row[graph.edge_offset[row] : graph.edge_offset[row + 1]])
         across = meets[ends]
         spans = (across @ meets @ across.T).toarray()
         np.fill_diagonal(spans, 0)
-        # Lines that meet each other need no further router to do so.
+        # Lines that already share a router do not show that this switch is another one.
         if np.any(spans[across[:, ends].toarray() == 0]):
-            found.append(row)
-    return np.array(found, dtype=np.intp)
+            idle.append(row)
+    return np.array(idle, dtype=np.intp)
 
 
 def _meetings(line: NDArray[Any], router: NDArray[Any], size: int) -> csr_array:
-    """Sparse int64 [size, size]: routers that two different lines share."""
+    """Return the number of routers that two different lines share, sparse int64 [size, size]."""
     matrix = csr_array(
         (np.ones(len(line), dtype=np.int64), (line, router)), shape=(size, int(router.max()) + 1)
     )
@@ -232,7 +239,7 @@ def _meetings(line: NDArray[Any], router: NDArray[Any], size: int) -> csr_array:
 def _lines(
     fabric: Fabric, router: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Line of each row, and a switch of each line."""
+    """Return the line of each row, and the first switch of each line."""
     graph = fabric.graph
     inside = ~router[graph.edge_tail] & ~router[graph.edge_row]
     matrix = coo_array(
@@ -265,14 +272,14 @@ def _stages(fabric: Fabric, router: NDArray[np.bool_]) -> NDArray[np.int16]:
     if len(flat):
         cable = fabric.cable_name(int(graph.edge_link[flat[0]]) >> 1)
         raise NotApplicable(
-            f"{cable} joins two switches without hosts of one stage; "
+            f"{cable} connects two switches without hosts of one stage; "
             "a line of a KNS is one switch or a fat tree"
         )
     return stage
 
 
 def _joints(fabric: Fabric, line: NDArray[np.int32]) -> Joints:
-    """Router's row, line and line's switch of each joint, by line, then router."""
+    """Return the router's row, the line and the line's switch of each joint, by line and router."""
     graph = fabric.graph
     edges = np.flatnonzero((line[graph.edge_tail] < 0) & (line[graph.edge_row] >= 0))
     at = np.unique(
@@ -284,8 +291,8 @@ def _joints(fabric: Fabric, line: NDArray[np.int32]) -> Joints:
         _, row, switch = at[:, twice[0]]
         raise NotApplicable(
             f"{_name(fabric, row)} is cabled to {_name(fabric, switch)} and to "
-            f"{_name(fabric, at[2, twice[0] + 1])}, which are joined without any router; "
-            "a router of a KNS has one way into each line"
+            f"{_name(fabric, at[2, twice[0] + 1])}, which belong to one line; "
+            "a router of a KNS is cabled to one switch of each of its lines"
         )
     return at[1].astype(np.int32), at[0].astype(np.int32), at[2].astype(np.int32)
 
@@ -296,7 +303,7 @@ def _dimensions(
     first_of_line: NDArray[np.int64],
     joints: Joints,
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """Dimension of each line, numbered as they are found, and whether it is sure."""
+    """Return the dimension of each line, largest first, and whether it is certain."""
     router, of_line, _ = joints
     lines = len(first_of_line)
     if not len(router):
@@ -319,11 +326,11 @@ def _dimensions(
     clash = np.zeros((count, count), dtype=bool)
     clash[group[meets.row], group[meets.col]] = True
     if np.any(np.diag(clash)):
-        twin = np.flatnonzero(group[meets.row] == group[meets.col])[0]
-        one, other = first_of_line[meets.row[twin]], first_of_line[meets.col[twin]]
+        meeting = np.flatnonzero(group[meets.row] == group[meets.col])[0]
+        one, other = first_of_line[meets.row[meeting]], first_of_line[meets.col[meeting]]
         raise NotApplicable(
-            f"the lines of {_name(fabric, one)} and {_name(fabric, other)} meet in a router and "
-            "yet others make them parallel; the lines of a KNS form a grid"
+            f"the lines of {_name(fabric, one)} and {_name(fabric, other)} share a router, but "
+            "other lines make them parallel; the lines of a KNS form a grid"
         )
     return _merge_groups(group, clash, joints)
 
@@ -333,12 +340,13 @@ def _merge_groups(
     clash: NDArray[np.bool_],
     joints: Joints,
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """Give every group of parallel lines its dimension, largest first.
+    """Assign a dimension to every group of parallel lines, largest group first.
 
-    A whole grid has one group per dimension. Lines that faults have cut off from all rectangles
-    are groups of their own: they join the only dimension that none of theirs meets and of which
-    they make no plane that holds two routers of a line across it. Those that fit none get one that
-    does for an order, and are not sure: second, bool [lines].
+    A complete grid has one group per dimension. Lines that faults have separated from all
+    rectangles are groups of their own. Such a group gets a dimension if it shares routers with no
+    line of that dimension, and no plane would then contain two routers of a line across it. Groups
+    that fit no dimension get a number for ordering only, and are not certain: second result, bool
+    [lines].
     """
     router, of_line, _ = joints
     weight = np.bincount(group[of_line], minlength=len(clash))
@@ -357,7 +365,7 @@ def _merge_groups(
     tried = 0
 
     def fits(one: int, axis: int) -> bool:
-        """No plane would then hold two routers of a line across it."""
+        """Return whether no plane then contains two routers of a line across it."""
         nonlocal tried
         tried += 1
         dimension_of[one] = axis
@@ -367,13 +375,13 @@ def _merge_groups(
         return _crooked(labels, dimension_of_line, routers, joints) is None
 
     def fitting(one: int) -> list[int]:
-        """Dimensions that no line of a group meets, and that it fits."""
+        """Return the dimensions with which a group of lines shares no router and that it fits."""
         taken = dimension_of[clash[one] & (dimension_of >= 0)]
         free = np.setdiff1d(np.arange(int(dimension_of.max()) + 1), taken).tolist()
         return [axis for axis in free if fits(one, axis)]
 
-    # One that fits a single dimension may narrow down the rest; where none does, the largest
-    # takes the first that it fits.
+    # A group that fits a single dimension may leave fewer choices for the rest; if every group
+    # fits several, the largest group gets the first that it fits.
     rest = [one for one in rest if weight[one] > 1]
     while rest and tried < MOST_TRIALS:
         left: list[tuple[int, int]] = []
@@ -400,7 +408,7 @@ def _planes(
     routers: NDArray[np.int32],
     dimensions: int,
 ) -> NDArray[np.int32]:
-    """int32 [routers, dimensions]: the part that a router is in without one dimension's lines."""
+    """Return each router's component without one dimension's lines, int32 [routers, dimensions]."""
     number = np.searchsorted(routers, joints[0])
     labels = np.empty((len(routers), dimensions), dtype=np.int32)
     size = len(routers) + len(dimension)
@@ -422,7 +430,7 @@ def _refuse_double(
     raise NotApplicable(
         f"{_name(fabric, both[0])} and {_name(fabric, both[1])} share two lines, "
         f"those of {_name(fabric, first_of_line[one])} and "
-        f"{_name(fabric, first_of_line[other])}; two routers of a KNS share one at most"
+        f"{_name(fabric, first_of_line[other])}; two routers of a KNS share at most one line"
     )
 
 
@@ -432,14 +440,14 @@ def _crooked(
     routers: NDArray[np.int32],
     joints: Joints,
 ) -> tuple[int, int] | None:
-    """Two joints of one line whose routers lines of other dimensions join, too, if there are."""
+    """Return two joints of one line whose routers lines of other dimensions also connect."""
     router, of_line, _ = joints
     axis = dimension[of_line]
     plane = np.where(axis < 0, -1, labels[np.searchsorted(routers, router), axis])
     order = np.lexsort((plane, of_line))
     same = (of_line[order][1:] == of_line[order][:-1]) & (plane[order][1:] == plane[order][:-1])
-    twins = np.flatnonzero(same & (plane[order][1:] >= 0))
-    return (int(order[twins[0]]), int(order[twins[0] + 1])) if len(twins) else None
+    pairs = np.flatnonzero(same & (plane[order][1:] >= 0))
+    return (int(order[pairs[0]]), int(order[pairs[0] + 1])) if len(pairs) else None
 
 
 def _coordinate(
@@ -450,24 +458,25 @@ def _coordinate(
     routers: NDArray[np.int32],
     others: NDArray[np.int32] | None,
 ) -> NDArray[np.int32]:
-    """One coordinate of each router: the number of its plane, planes that faults tore put together.
+    """Return one coordinate of each router: its plane, with planes that faults split merged.
 
-    Two parts of which no line of the dimension has a router each may be of one plane. A torn part
-    joins the plane that lacks most of the lines, which is the right one where it alone has a gap;
-    for the last dimension, whose other coordinates are given, never one where its place is taken.
+    Two components can be of one plane if no line of the dimension has routers in both. A component
+    is merged with the plane that has the fewest of the lines, which is right if only that plane
+    has a gap. For the last dimension, for which `others` gives the other coordinates, the merged
+    components must not have two routers at one position.
     """
     here = dimension[joints[1]] == axis
     part = label[np.searchsorted(routers, joints[0][here])]
     parts, lines = int(label.max(initial=-1)) + 1, len(dimension)
     on_line = np.zeros((parts, lines), dtype=bool)
     on_line[part, joints[1][here]] = True
-    place = np.zeros(len(label), dtype=np.int64)
+    position = np.zeros(len(label), dtype=np.int64)
     if others is not None:
-        place = np.unique(others, axis=0, return_inverse=True)[1].reshape(-1)
-    in_place = np.zeros((parts, int(place.max(initial=0)) + 1), dtype=bool)
+        position = np.unique(others, axis=0, return_inverse=True)[1].reshape(-1)
+    at_position = np.zeros((parts, int(position.max(initial=0)) + 1), dtype=bool)
     if others is not None:
-        in_place[label, place] = True
-    takes = np.hstack((on_line, in_place))
+        at_position[label, position] = True
+    takes = np.hstack((on_line, at_position))
     order = np.lexsort((np.arange(parts), -np.bincount(label, minlength=parts)))
     coordinate = np.zeros(parts, dtype=np.int32)
     planes = np.zeros((0, takes.shape[1]), dtype=bool)
@@ -484,16 +493,16 @@ def _coordinate(
 
 
 def _refuse_sparse(kns: Kns, sure_joints: int) -> None:
-    """Refuse a grid that hardly has any routers, or routers with hardly any lines."""
+    """Refuse a grid with too few routers, or routers with too few lines."""
     grid = " x ".join(map(str, kns.sizes))
-    places, routers = prod(kns.sizes), len(kns.routers)
-    if routers < LEAST_SHARE * places:
+    positions, routers = prod(kns.sizes), len(kns.routers)
+    if routers < LEAST_SHARE * positions:
         raise NotApplicable(
             f"the {routers} switches with hosts would be routers of a KNS of {grid}, "
-            f"which has {places}"
+            f"which has {positions}"
         )
     if sure_joints < LEAST_SHARE * routers * len(kns.sizes):
         raise NotApplicable(
             f"the {routers} switches with hosts would be routers of a KNS of {grid}, but only "
-            f"{sure_joints} of its {routers * len(kns.sizes)} ways into lines fit a grid"
+            f"{sure_joints} of their {routers * len(kns.sizes)} connections to lines fit a grid"
         )

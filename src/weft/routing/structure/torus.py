@@ -1,15 +1,16 @@
-"""Recognising tori and meshes in unlabelled fabrics, whole or with parts missing.
+"""Recognition of complete and degraded tori and meshes in fabrics without labels.
 
-A torus is a product of rings, a mesh one of lines. In a product the opposite sides of every square
-(a cycle of four cables) are the same step of the same dimension, and two steps of one dimension
-never are sides of one square. So the squares, followed from one to the next, put all cables of a
-step in one class; classes that go straight on where they meet form the ring or line. What is
-missing only takes squares away, so that classes can fall into parts but never mix. A ring of four
-is itself a square and comes out as two dimensions of two switches, which is the same fabric; such
+A torus is a graph product of rings, a mesh one of lines. A *step* is the set of cables between two
+successive coordinates of one dimension. In a product, opposite sides of every square (a cycle of
+four cables) belong to the same step, and two steps of one dimension are never sides of one square.
+The opposite sides of squares therefore form classes of cables, one per step; classes that continue
+each other in a straight line form the ring or line of a dimension. Missing parts only remove
+squares, so that a step can split into several classes, but classes never mix. A ring of four is
+itself a square and is recognised as two dimensions of two switches, which is the same fabric; such
 pairs are folded into rings of four again.
 
-Sources: the product relation of Feder 1992 and Imrich and Klavžar 2000; OpenSM's torus-2QoS finds
-switches by squares, too, but from a seed that it is given.
+Sources: the product relation of Feder 1992 and Imrich and Klavžar 2000. OpenSM's torus-2QoS also
+finds switches by squares, but starts from a given seed.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ from weft.fabrics import Fabric
 from weft.kernels.routing.torus import edge_meets, unite_squares
 from weft.routing.engine_registry import components
 
-#: Ways to read squares of which some may be missing, in turn: at how many switches two steps that
-#: have a third one at their side must meet to go straight on, and whether steps that have none do
-#: where nothing else is left.
+#: Rules for squares of which some may be missing, tried in this order. First value: number of
+#: switches at which two steps beside a common third step must meet to count as continuing each
+#: other. Second: whether steps without a common third step do so if there is no other choice.
 TRUST = ((1, True), (1, False), (2, True), (2, False), (10**9, True))
 
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """Simple graph of a part: rows numbered within it, each pair of neighbours joined once.
+    """Simple graph of some rows, numbered from 0, with one edge per pair of neighbours.
 
-    `rows` are the fabric's; `offset`, `other` and `edge` are a CSR of the neighbours, ascending,
-    and the undirected edges to them, which point from `low` to `high`; all int32.
+    `rows` are the rows of the fabric; `offset`, `other` and `edge` are a CSR of the neighbours,
+    ascending, and of the undirected edges to them, which point from `low` to `high`; all int32.
     """
 
     fabric: Fabric
@@ -50,16 +51,16 @@ class Links:
     high: NDArray[np.int32]
 
     def name(self, row: int) -> str:
-        """Label of a row."""
+        """Return the node name of a row."""
         return str(self.fabric.node_names[self.fabric.graph.row_node[self.rows[row]]])
 
 
 def links_of(fabric: Fabric, rows: NDArray[np.int32]) -> Links:
-    """The simple graph of some rows; parallel cables count once, cables to the row itself not."""
+    """Return the simple graph of some rows, without parallel cables and cables within a row."""
     graph = fabric.graph
-    place = np.full(graph.num_rows, -1, dtype=np.int64)
-    place[rows] = np.arange(len(rows))
-    tail, head = place[graph.edge_tail], place[graph.edge_row]
+    number = np.full(graph.num_rows, -1, dtype=np.int64)
+    number[rows] = np.arange(len(rows))
+    tail, head = number[graph.edge_tail], number[graph.edge_row]
     keep = (tail >= 0) & (tail < head)
     low, high = np.divmod(np.unique(tail[keep] * len(rows) + head[keep]), max(len(rows), 1))
     tails, heads = np.concatenate((low, high)), np.concatenate((high, low))
@@ -81,9 +82,10 @@ def links_of(fabric: Fabric, rows: NDArray[np.int32]) -> Links:
 class Steps:
     """Classes of parallel edges and the chains that they form.
 
-    `step` and `against` are int64 and uint8 per edge: its class, and whether it points against
-    it. A port is ``2 * step + end``, end 1 being the head. `chains` holds per dimension the
-    ports at which its classes are entered, in order, and whether they close to a ring.
+    `step` and `against` are int64 and uint8 per edge: its class, and whether it points opposite to
+    the class. A port, here an end of a class, is ``2 * step + end``; end 1 is the head. `chains`
+    holds for each dimension the ports at which its classes begin, in order, and whether they form
+    a ring.
     """
 
     step: NDArray[np.int64]
@@ -93,7 +95,12 @@ class Steps:
 
 @dataclass(frozen=True, eq=False)
 class Squares:
-    """What the squares say: classes of edges, and the pairs of edges that meet at a row."""
+    """The classes of edges by the squares, and the pairs of edges that meet at a row.
+
+    `parent` and `flip` give per edge its class and whether it points opposite to it. `one` and
+    `two` are the pairs, as indices of `Links.edge`; `square` is 1 if a pair is two sides of a
+    square, `strong` if both are beside a common third edge.
+    """
 
     parent: NDArray[np.int32]
     flip: NDArray[np.uint8]
@@ -109,12 +116,12 @@ def squares_of(links: Links) -> Squares:
     Raises
     ------
     NotApplicable
-        When they make a cable parallel to its own reverse.
+        If they make a cable parallel to its own reverse.
     """
     parent = np.arange(len(links.low), dtype=np.int32)
     flip = np.zeros(len(parent), dtype=np.uint8)
     if unite_squares(links.offset, links.other, links.edge, parent, flip):
-        raise NotApplicable("its squares make a cable parallel to its own reverse, as in no torus")
+        raise NotApplicable("not a torus: its squares make a cable parallel to its own reverse")
     degree = np.diff(links.offset).astype(np.int64)
     room = int((degree * (degree - 1) // 2).sum())
     one, two = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32)
@@ -124,19 +131,19 @@ def squares_of(links: Links) -> Squares:
 
 
 def steps_of(links: Links, squares: Squares, least: int, guess: bool) -> Steps:
-    """Steps and the chains that they form.
+    """Return the steps and the chains that they form.
 
     Parameters
     ----------
     links, squares
         The graph and its squares.
     least, guess
-        See `TRUST`.
+        The two values of an item of `TRUST`.
 
     Raises
     ------
     NotApplicable
-        When a switch would have two cables of one step.
+        If a switch would have two cables of one step.
     """
     one, two, square, strong = squares.one, squares.two, squares.square, squares.strong
     degree = np.diff(links.offset)
@@ -168,28 +175,28 @@ def steps_of(links: Links, squares: Squares, least: int, guess: bool) -> Steps:
 
 
 def _refuse_forks(links: Links, tail: NDArray[np.int64], port: NDArray[np.int64]) -> None:
-    """A switch has at most one cable of each step."""
+    """Refuse a switch with two cables of one step."""
     key = np.sort(tail * (int(port.max()) // 2 + 1) + port // 2)
     double = key[1:][key[1:] == key[:-1]]
     if len(double):
         row = int(double[0] // (int(port.max()) // 2 + 1))
         raise NotApplicable(
-            f"two cables of {links.name(row)} are parallel sides of squares, as in no torus"
+            f"not a torus: two cables of {links.name(row)} are parallel sides of squares"
         )
 
 
 def _pair(a: NDArray[np.int64], b: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """One number for each unordered pair."""
+    """Return one number for each unordered pair."""
     return np.minimum(a, b) * size + np.maximum(a, b)
 
 
 def _both(p: NDArray[np.int64], q: NDArray[np.int64], keep: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The kept pairs in both orders, int64 [pairs, 2]."""
+    """Return the kept pairs in both orders, int64 [pairs, 2]."""
     return np.concatenate((np.stack((p[keep], q[keep]), 1), np.stack((q[keep], p[keep]), 1)))
 
 
 def _joins(sure: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Pairs of ports that go straight on from one and the same, and so belong to one step."""
+    """Return pairs of ports that continue the same port, and so belong to one step."""
     same = sure[1:, 0] == sure[:-1, 0]
     return np.stack((sure[:-1, 1][same], sure[1:, 1][same]), 1)
 
@@ -197,7 +204,7 @@ def _joins(sure: NDArray[np.int64]) -> NDArray[np.int64]:
 def _united(
     step: NDArray[np.int64], turned: NDArray[np.uint8], joins: NDArray[np.int64], size: int
 ) -> tuple[NDArray[np.int64], NDArray[np.uint8], int]:
-    """Unite the classes of each pair of ports, whose ends become the same end."""
+    """Merge the classes of each pair of ports so that the two ports become one."""
     parent = list(range(size))
     flip = [0] * size
 
@@ -213,7 +220,7 @@ def _united(
         against = turned_a ^ turned_b ^ (one & 1) ^ (two & 1)
         if a == b:
             if against:
-                raise NotApplicable("a step goes straight on into its own reverse, as in no torus")
+                raise NotApplicable("not a torus: a step continues into its own reverse")
             continue
         a, b = min(a, b), max(a, b)
         parent[b], flip[b] = a, against
@@ -225,7 +232,7 @@ def _united(
 
 
 def _match_unique(partner: dict[int, int], weak: NDArray[np.int64]) -> None:
-    """Join ports that have only each other left to go straight on to, again and again."""
+    """Repeatedly connect two ports that have only each other left as a continuation."""
     while True:
         choice: dict[int, list[int]] = {}
         for a, b in weak.tolist():
@@ -239,7 +246,7 @@ def _match_unique(partner: dict[int, int], weak: NDArray[np.int64]) -> None:
 
 
 def _chains(partner: dict[int, int], size: int) -> list[tuple[list[int], bool]]:
-    """Rings and lines of classes: the ports by which they are entered, and whether it closes."""
+    """Return the rings and lines of classes: the ports at which they begin, and if it is a ring."""
     seen = [False] * size
     chains = []
     starts = [port for port in range(2 * size) if port not in partner]
@@ -263,37 +270,37 @@ def _independent(
     together: NDArray[np.int64],
     size: int,
 ) -> list[tuple[list[int], bool]]:
-    """The heaviest chains each of which is a side of squares with every other one."""
+    """Return the heaviest chains of which every two have a common square."""
     number = np.full(size, -1, dtype=np.int64)
-    for place, (chain, _) in enumerate(chains):
-        number[np.array(chain) // 2] = place
+    for index, (chain, _) in enumerate(chains):
+        number[np.array(chain) // 2] = index
     one, two = np.divmod(together, size)
     joined = np.unique(_pair(number[one], number[two], len(chains)))
-    heavy = [(-int(weight[np.array(chain) // 2].sum()), place) for place, (chain, _) in
+    heavy = [(-int(weight[np.array(chain) // 2].sum()), index) for index, (chain, _) in
              enumerate(chains)]  # fmt: skip
     joined_set = set(joined.tolist())
     taken: list[int] = []
-    for _, place in sorted(heavy):
-        if all(min(a, place) * len(chains) + max(a, place) in joined_set for a in taken):
-            taken.append(place)
-    return [chains[place] for place in taken]
+    for _, index in sorted(heavy):
+        if all(min(a, index) * len(chains) + max(a, index) in joined_set for a in taken):
+            taken.append(index)
+    return [chains[index] for index in taken]
 
 
-#: Dimensions that are looked for; two switches per dimension count half, since two such
-#: dimensions are a ring of four.
+#: Maximum number of dimensions; a dimension of two switches counts half, since two of them are a
+#: ring of four.
 MAX_DIMENSIONS = 6
 
 
 @dataclass(frozen=True, eq=False)
 class Torus:
-    """A torus, mesh or mixture found in a fabric, or in a connected part of it.
+    """A torus, mesh or mixture of them that is a fabric or a connected component of one.
 
     Parameters
     ----------
     rows
-        int32: the rows that belong to it.
+        int32: rows of the torus.
     radix
-        Switches in each dimension, those that are missing included.
+        Number of switches in each dimension, missing ones included.
     wraps
         Whether each dimension is a ring; otherwise it is a line.
     coordinate
@@ -307,11 +314,11 @@ class Torus:
 
     @property
     def missing(self) -> int:
-        """Places without a switch."""
+        """Number of grid positions without a switch."""
         return prod(self.radix) - len(self.rows)
 
     def folded(self) -> Torus:
-        """The same with pairs of dimensions of two switches as rings of four."""
+        """Return the torus with pairs of dimensions of two switches as rings of four."""
         pairs = [d for d in range(len(self.radix)) if self.radix[d] == 2]
         pairs = pairs[: len(pairs) // 2 * 2]
         if not pairs:
@@ -319,9 +326,9 @@ class Torus:
         return self.fold(list(zip(pairs[::2], pairs[1::2], strict=True)))
 
     def fold(self, pairs: Iterable[tuple[int, int]]) -> Torus:
-        """The same with these pairs of dimensions as rings of four, in the first one's place.
+        """Return the torus with the given pairs of dimensions as rings of four.
 
-        The ring starts with a step in the first dimension of the pair.
+        A ring replaces the first dimension of its pair and starts with a step in it.
         """
         radix, wraps = list(self.radix), list(self.wraps)
         coordinate = self.coordinate.copy()
@@ -340,7 +347,10 @@ class Torus:
         )
 
     def arranged(self, order: list[int], offset: list[int], sign: list[int]) -> Torus:
-        """Dimensions in another order, each turned or reversed: ``sign * coordinate + offset``."""
+        """Return the torus with dimensions reordered and changed to ``sign * coordinate + offset``.
+
+        `offset` and `sign` are in the new order.
+        """
         radix = np.array([self.radix[d] for d in order], dtype=np.int32)
         moved = self.coordinate[:, order] * np.array(sign, np.int32) + np.array(offset, np.int32)
         return replace(
@@ -351,7 +361,7 @@ class Torus:
         )
 
     def text(self) -> str:
-        """What it is, as ``5x5x4 torus``, ``4x4 mesh`` or ``torus of 4x5 and lines of 3``."""
+        """Return sizes and kind, such as ``5x5x4 torus``, ``4x4 mesh`` or ``4tx5tx3m torus``."""
         if not self.radix:
             return "single switch"
         sizes = "x".join(map(str, self.radix))
@@ -370,19 +380,20 @@ class Torus:
 
 
 def find_tori(fabric: Fabric) -> list[Torus]:
-    """The tori and meshes that the connected parts of a fabric are, by lowest row.
+    """Return the connected components of a fabric as tori and meshes, by lowest row.
 
     Returns
     -------
     list of Torus
-        With dimensions of two switches apart (see `Torus.folded`), longer dimensions and rings
-        first. Rings start at the switch of lowest GUID and go up towards the neighbour of lower
-        GUID, lines start at the end nearer to it. Parts of a single switch have no dimensions.
+        The tori, not `Torus.folded`, with longer dimensions first, rings before lines. Coordinates
+        of rings start at the switch of lowest GUID and ascend towards its neighbour of lower GUID;
+        those of lines start at the end nearer to that switch. Single switches have no dimensions.
 
     Raises
     ------
     NotApplicable
-        With the switch or cable that belongs to no torus of at most six dimensions.
+        If a component is not a torus or mesh of at most six dimensions; the message names a switch
+        or cable.
     """
     label = components(fabric)
     rows = np.argsort(label, kind="stable").astype(np.int32)
@@ -398,31 +409,31 @@ def _find(fabric: Fabric, rows: NDArray[np.int32]) -> Torus:
     if degree.max() > 2 * MAX_DIMENSIONS:
         row = int(degree.argmax())
         raise NotApplicable(
-            f"{links.name(row)} has {degree[row]} neighbours; a torus of {MAX_DIMENSIONS} "
-            f"dimensions has {2 * MAX_DIMENSIONS}"
+            f"{links.name(row)} has {degree[row]} neighbours; a switch of a torus of "
+            f"{MAX_DIMENSIONS} dimensions has at most {2 * MAX_DIMENSIONS}"
         )
-    found = _best(links)
-    if sum(1.0 if size > 2 else 0.5 for size in found.radix) > MAX_DIMENSIONS:
-        raise NotApplicable(f"it would have more than {MAX_DIMENSIONS} dimensions")
-    return _canonical(links, found)
+    torus = _best(links)
+    if sum(1.0 if size > 2 else 0.5 for size in torus.radix) > MAX_DIMENSIONS:
+        raise NotApplicable(f"the torus has more than {MAX_DIMENSIONS} dimensions")
+    return _canonical(links, torus)
 
 
 def _best(links: Links) -> Torus:
-    """The grid with fewest empty places that any of several ways to read the squares gives.
+    """Return the grid with the fewest empty positions of all rules of `TRUST`.
 
-    Where something is missing, cables that turn a corner can look like ones that go straight on.
+    Where parts are missing, two cables around a corner can look like two in a straight line.
     """
     squares = squares_of(links)
     best: Torus | None = None
     reason: NotApplicable | None = None
     for least, guess in TRUST:
         try:
-            found = _placed(links, steps_of(links, squares, least, guess))
+            torus = _placed(links, steps_of(links, squares, least, guess))
         except NotApplicable as refusal:
             reason = reason or refusal
             continue
-        if best is None or found.missing < best.missing:
-            best = found
+        if best is None or torus.missing < best.missing:
+            best = torus
         if best.missing == 0:
             break
     if best is None:
@@ -432,7 +443,7 @@ def _best(links: Links) -> Torus:
 
 
 def _placed(links: Links, steps: Steps) -> Torus:
-    """Coordinates of all rows, checked cable by cable."""
+    """Return the coordinates of all rows, checked against all cables."""
     dimensions = len(steps.chains)
     number = int(steps.step.max()) + 1
     dimension = np.full(number, -1, dtype=np.int64)
@@ -440,7 +451,7 @@ def _placed(links: Links, steps: Steps) -> Torus:
     radix, wraps = [], []
     for d, (chain, closed) in enumerate(steps.chains):
         if closed and len(chain) < 3:
-            raise NotApplicable("two steps close a ring, as in no torus")
+            raise NotApplicable("not a torus: two steps form a ring")
         radix.append(len(chain) if closed else len(chain) + 1)
         wraps.append(closed)
         for at, port in enumerate(chain):
@@ -457,16 +468,18 @@ def _placed(links: Links, steps: Steps) -> Torus:
     coordinate[tail[use], along[use]] = position[step[use], end[use].astype(np.int64)]
     wrong = np.flatnonzero(use & (coordinate[tail, along] != position[step, end.astype(np.int64)]))
     if len(wrong):
-        raise NotApplicable(f"{links.name(int(tail[wrong[0]]))} has no consistent place in a torus")
+        raise NotApplicable(
+            f"{links.name(int(tail[wrong[0]]))} has no consistent coordinates in a torus"
+        )
     _spread(links, along, coordinate)
-    places = _Places(links, radix, wraps, coordinate)
-    places.fill()
-    places.check()
-    return Torus(links.rows, tuple(places.radix), tuple(places.wraps), places.coordinate)
+    grid = _Grid(links, radix, wraps, coordinate)
+    grid.fill()
+    grid.check()
+    return Torus(links.rows, tuple(grid.radix), tuple(grid.wraps), grid.coordinate)
 
 
 def _spread(links: Links, along: NDArray[np.int64], coordinate: NDArray[np.int32]) -> None:
-    """Neighbours in one dimension agree in all others."""
+    """Copy coordinates between neighbours in one dimension, which agree in all others."""
     todo = [int(row) for row in np.flatnonzero((coordinate < 0).any(axis=1))]
     changed = True
     while changed and todo:
@@ -484,8 +497,8 @@ def _spread(links: Links, along: NDArray[np.int64], coordinate: NDArray[np.int32
         todo = [row for row in todo if (coordinate[row] < 0).any()]
 
 
-class _Places:
-    """The grid as far as it is known, to which the rest is added by elimination."""
+class _Grid:
+    """A partly known grid, to which the remaining rows are added by elimination."""
 
     def __init__(
         self, links: Links, radix: list[int], wraps: list[bool], coordinate: NDArray[np.int32]
@@ -496,20 +509,20 @@ class _Places:
         self.coordinate = coordinate
 
     def fill(self) -> None:
-        """Place the rows that no chain reaches where all their neighbours leave them a place."""
+        """Give each remaining row a free position next to all its known neighbours."""
         unknown: NDArray[np.bool_] = np.any(self.coordinate < 0, axis=1)
         todo = np.flatnonzero(unknown).tolist()
         if len(todo) == len(self.coordinate):
-            raise NotApplicable("its cables form no squares and no ring or line")
+            raise NotApplicable("its cables form neither squares nor a ring or line")
         self.coordinate[unknown] = -1
         taken = {tuple(row) for row in self.coordinate[~unknown].tolist()}
         sure = True
         while todo:
             placed = False
             for row in todo:
-                places = self._candidates(row, taken)
-                if places and (len(places) == 1 or not sure):
-                    choice = min(places)
+                positions = self._candidates(row, taken)
+                if positions and (len(positions) == 1 or not sure):
+                    choice = min(positions)
                     self.coordinate[row] = choice
                     taken.add(choice)
                     todo.remove(row)
@@ -517,7 +530,7 @@ class _Places:
                     break
             if not placed and not sure:
                 raise NotApplicable(
-                    f"{self.links.name(todo[0])} has no place in the "
+                    f"{self.links.name(todo[0])} has no position in the "
                     f"{'x'.join(map(str, self.radix))} grid that the other switches form"
                 )
             sure = placed
@@ -527,46 +540,46 @@ class _Places:
         known = [self.coordinate[other] for other in near if self.coordinate[other, 0] >= 0]
         if not known:
             return set()
-        places = set.intersection(*(self._around(place) for place in known)) - taken
-        if not places and len(known) > 1:
-            places = self._extended(known, taken)
-        return places
+        positions = set.intersection(*(self._around(position) for position in known)) - taken
+        if not positions and len(known) > 1:
+            positions = self._extended(known, taken)
+        return positions
 
-    def _around(self, place: NDArray[np.int32]) -> set[tuple[int, ...]]:
-        found = set()
+    def _around(self, position: NDArray[np.int32]) -> set[tuple[int, ...]]:
+        neighbours = set()
         for d, (size, wrap) in enumerate(zip(self.radix, self.wraps, strict=True)):
             for step in (-1, 1):
-                other = place.tolist()
+                other = position.tolist()
                 other[d] += step
                 if wrap:
                     other[d] %= size
                 if 0 <= other[d] < size:
-                    found.add(tuple(other))
-        return found
+                    neighbours.add(tuple(other))
+        return neighbours
 
     def _extended(
         self, known: list[NDArray[np.int32]], taken: set[tuple[int, ...]]
     ) -> set[tuple[int, ...]]:
-        """Places that close a line to a ring of one switch more; that is then done."""
+        """Extend a line to a ring of one more switch, if that gives positions; return them."""
         for d in range(len(self.radix)):
             if self.wraps[d]:
                 continue
             self.radix[d] += 1
             self.wraps[d] = True
-            places = set.intersection(*(self._around(place) for place in known)) - taken
-            if places:
-                return places
+            positions = set.intersection(*(self._around(position) for position in known)) - taken
+            if positions:
+                return positions
             self.radix[d] -= 1
             self.wraps[d] = False
         return set()
 
     def check(self) -> None:
-        """Refuse two rows in one place and cables that are no step; see which lines are rings.
+        """Check that positions are distinct and cables are steps; mark lines that are rings.
 
         Raises
         ------
         NotApplicable
-            With the names.
+            If two rows share a position or a cable is not a step; the message names them.
         """
         links = self.links
         size = np.array(self.radix, dtype=np.int64)
@@ -576,7 +589,7 @@ class _Places:
         if len(same):
             one, two = order[same[0]], order[same[0] + 1]
             raise NotApplicable(
-                f"{links.name(int(one))} and {links.name(int(two))} would have one place in the "
+                f"{links.name(int(one))} and {links.name(int(two))} have the same position in the "
                 f"{'x'.join(map(str, self.radix))} grid that the switches form"
             )
         step = self.coordinate[links.high].astype(np.int64) - self.coordinate[links.low]
@@ -590,26 +603,26 @@ class _Places:
         if len(wrong):
             one, two = int(links.low[wrong[0]]), int(links.high[wrong[0]])
             raise NotApplicable(
-                f"the cable from {links.name(one)} to {links.name(two)} is no step in the "
+                f"the cable from {links.name(one)} to {links.name(two)} is not a step in the "
                 f"{'x'.join(map(str, self.radix))} grid that the switches form"
             )
 
 
-def _canonical(links: Links, found: Torus) -> Torus:
-    """Dimensions in order of size, the origin at the lowest GUID and up towards the next ones."""
+def _canonical(links: Links, torus: Torus) -> Torus:
+    """Order dimensions by size; start coordinates at the lowest GUID, towards lower neighbours."""
     fabric = links.fabric
     guid = fabric.node_guid[fabric.graph.row_node[links.rows]]
     origin = int(guid.argmin())
     near = links.other[links.offset[origin] : links.offset[origin + 1]]
-    start = found.coordinate[origin]
+    start = torus.coordinate[origin]
     order, offset, sign = [], [], []
     keys: list[tuple[Any, ...]] = []
-    for d, (size, wrap) in enumerate(zip(found.radix, found.wraps, strict=True)):
+    for d, (size, wrap) in enumerate(zip(torus.radix, torus.wraps, strict=True)):
         around = {
-            int((found.coordinate[row, d] - start[d]) % size if wrap else
-                found.coordinate[row, d] - start[d]): int(guid[row])
+            int((torus.coordinate[row, d] - start[d]) % size if wrap else
+                torus.coordinate[row, d] - start[d]): int(guid[row])
             for row in near
-            if found.coordinate[row, d] != start[d]
+            if torus.coordinate[row, d] != start[d]
         }  # fmt: skip
         up, down = around.get(1), around.get(size - 1 if wrap else -1)
         reverse = up is None or (down is not None and down < up)
@@ -625,11 +638,11 @@ def _canonical(links: Links, found: Torus) -> Torus:
             offset.append(size - 1 if reverse else 0)
         keys.append((-size, not wrap, min([x for x in (up, down) if x is not None], default=2**64)))
     order = sorted(range(len(keys)), key=keys.__getitem__)
-    return found.arranged(order, [offset[d] for d in order], [sign[d] for d in order])
+    return torus.arranged(order, [offset[d] for d in order], [sign[d] for d in order])
 
 
 def is_whole(fabric: Fabric, torus: Torus) -> bool:
-    """Whether no switch and no step is missing."""
+    """Return whether no switch and no cable between neighbours is missing."""
     if torus.missing:
         return False
     count = sum(

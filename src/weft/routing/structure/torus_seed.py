@@ -1,4 +1,4 @@
-"""Laying a torus that was found out as a torus-2QoS.conf says, and writing one for it."""
+"""Coordinates of a torus as given by a torus-2QoS.conf, and the reverse: a file for a torus."""
 
 from __future__ import annotations
 
@@ -16,48 +16,49 @@ from weft.routing.structure.torus import Torus
 
 
 def seeded(fabric: Fabric, tori: list[Torus], conf: TorusConf) -> Torus:
-    """The torus in three dimensions with the coordinates that a torus-2QoS.conf gives.
+    """Return the torus in three dimensions with the coordinates that a torus-2QoS.conf gives.
 
     Parameters
     ----------
     fabric, tori
-        What was found, of `find_tori`: dimensions of two switches apart.
+        The fabric and the result of `find_tori`, without pairs of dimensions folded.
     conf
-        Its first seed whose switches are all there gives directions and origin.
+        The configuration. The first seed whose switches all exist gives directions and origin.
 
     Raises
     ------
     InputError
-        With file and line: a seed that names no switch of the fabric or none that are neighbours,
-        or sizes that are not those of the fabric.
+        If a seed names unknown switches or switches that are not neighbours, or the sizes differ
+        from those of the fabric; the message gives file and line.
     """
     seed, rows = _present(fabric, conf)
     origin = next(iter(rows.values()))[0]
     torus = next(part for part in tori if origin in part.rows)
-    place = {int(row): at for at, row in enumerate(torus.rows)}
-    start = torus.coordinate[place[origin]]
+    index = {int(row): at for at, row in enumerate(torus.rows)}
+    start = torus.coordinate[index[origin]]
     columns: list[NDArray[np.int32]] = []
     left = {d for d, size in enumerate(torus.radix) if size > 1}
     for axis, size, wrap, shift in zip(AXES, conf.radix, conf.wraps, seed.datelines, strict=True):
         column = np.zeros(len(torus.rows), dtype=np.int32)
         if size > 1:
-            ways = {
-                sign: _direction(fabric, torus, start, place, conf, seed.links[axis + sign], head)
+            directions = {
+                sign: _direction(fabric, torus, start, index, conf, seed.links[axis + sign], head)
                 for sign in "pm"
                 for _, head in [rows.get(axis + sign, (-1, -1))]
                 if head >= 0
             }
-            column = _column(torus, start, conf, axis, size, wrap, ways, seed)
-            left -= {d for d, _ in ways.values()}
+            column = _column(torus, start, conf, axis, size, wrap, directions, seed)
+            left -= {d for d, _ in directions.values()}
         columns.append((column - shift) % size)
     if left:
         raise InputError(
-            f"says {_said(conf)}, but the fabric is a {torus.folded().text()}", file=conf.file
+            f"specifies {_size_text(conf)}, but the fabric is a {torus.folded().text()}",
+            file=conf.file,
         )
     return Torus(torus.rows, conf.radix, conf.wraps, np.stack(columns, axis=1).astype(np.int32))
 
 
-def _said(conf: TorusConf) -> str:
+def _size_text(conf: TorusConf) -> str:
     return " ".join(
         f"{size}{'t' if wrap else 'm' if size > 2 else ''}"
         for size, wrap in zip(conf.radix, conf.wraps, strict=True)
@@ -65,7 +66,7 @@ def _said(conf: TorusConf) -> str:
 
 
 def _present(fabric: Fabric, conf: TorusConf) -> tuple[Seed, dict[str, tuple[int, int]]]:
-    """The first seed whose switches are all there, and the rows of its links."""
+    """Return the first seed whose switches all exist, and the rows of its links."""
     row_of = {
         int(fabric.node_guid[node]): int(fabric.graph.node_row[node])
         for node in np.flatnonzero(fabric.node_kind == NodeKind.SWITCH)
@@ -81,18 +82,18 @@ def _present(fabric: Fabric, conf: TorusConf) -> tuple[Seed, dict[str, tuple[int
             for guid in (link.tail_guid, link.head_guid):
                 if guid not in row_of and first is None:
                     first = InputError(
-                        f"{direction}_link names {guid:#x}, which is no switch of {fabric.name}",
+                        f"{direction}_link names {guid:#x}, which is not a switch of {fabric.name}",
                         file=conf.file,
                         line=link.line or None,
                     )
-        found = {
+        link_rows = {
             direction: (row_of.get(link.tail_guid, -1), row_of.get(link.head_guid, -1))
             for direction, link in used.items()
         }
-        if found and all(min(rows) >= 0 for rows in found.values()):
-            return seed, found
+        if link_rows and all(min(rows) >= 0 for rows in link_rows.values()):
+            return seed, link_rows
     if first is None:
-        raise InputError("has no seed: a dimension needs a link such as xp_link", file=conf.file)
+        raise InputError("has no seed: each dimension needs a link such as xp_link", file=conf.file)
     raise first
 
 
@@ -100,14 +101,14 @@ def _direction(
     fabric: Fabric,
     torus: Torus,
     start: NDArray[np.int32],
-    place: dict[int, int],
+    index: dict[int, int],
     conf: TorusConf,
     link: SeedLink,
     head: int,
 ) -> tuple[int, int]:
-    """Dimension and sense (1 or -1) in which a seed's neighbour lies."""
-    if head in place:
-        step = torus.coordinate[place[head]] - start
+    """Return the dimension and direction (1 or -1) of a seed's neighbour."""
+    if head in index:
+        step = torus.coordinate[index[head]] - start
         moved = np.flatnonzero(step)
         if len(moved) == 1:
             d = int(moved[0])
@@ -116,7 +117,7 @@ def _direction(
             if torus.wraps[d] and abs(step[d]) == torus.radix[d] - 1:
                 return d, -int(np.sign(step[d]))
     raise InputError(
-        f"switches {link.tail_guid:#x} and {link.head_guid:#x} are no neighbours in {fabric.name}",
+        f"switches {link.tail_guid:#x} and {link.head_guid:#x} are not neighbours in {fabric.name}",
         file=conf.file,
         line=link.line or None,
     )
@@ -129,69 +130,71 @@ def _column(
     axis: str,
     size: int,
     wrap: bool,
-    ways: dict[str, tuple[int, int]],
+    directions: dict[str, tuple[int, int]],
     seed: Seed,
 ) -> NDArray[np.int32]:
-    """Coordinates on one axis relative to the seed's switch, up in its direction."""
-    line = seed.links[axis + next(iter(ways))].line or None
-    dimensions = [d for d, _ in ways.values()]
+    """Return coordinates on one axis relative to the seed's switch, ascending in its direction."""
+    line = seed.links[axis + next(iter(directions))].line or None
+    dimensions = [d for d, _ in directions.values()]
     if size == 4 and wrap and len(dimensions) == 2 and dimensions[0] != dimensions[1]:
         if any(torus.radix[d] != 2 for d in dimensions):
             raise InputError(
-                f"{axis}p_link and {axis}m_link lie in different dimensions, of "
+                f"{axis}p_link and {axis}m_link are in different dimensions, of "
                 f"{torus.radix[dimensions[0]]} and {torus.radix[dimensions[1]]} switches",
                 file=conf.file,
                 line=line,
             )
-        up, down = (torus.coordinate[:, ways[sign][0]] != start[ways[sign][0]] for sign in "pm")
+        up, down = (
+            torus.coordinate[:, directions[sign][0]] != start[directions[sign][0]] for sign in "pm"
+        )
         quarter: NDArray[np.int32] = np.where(down, 3 - up.astype(np.int32), up).astype(np.int32)
         return quarter
     d = dimensions[0]
     if len(set(dimensions)) > 1:
         raise InputError(
-            f"{axis}p_link and {axis}m_link lie in different dimensions", file=conf.file, line=line
+            f"{axis}p_link and {axis}m_link are in different dimensions", file=conf.file, line=line
         )
-    found, ring = torus.radix[d], torus.wraps[d]
-    if found > size or (found < size and ring) or (ring and not wrap):
+    length, ring = torus.radix[d], torus.wraps[d]
+    if length > size or (length < size and ring) or (ring and not wrap):
         raise InputError(
-            f"says that {axis} is a {'ring' if wrap else 'line'} of {size}, but the fabric, a "
-            f"{torus.folded().text()}, has a {'ring' if ring else 'line'} of {found} there",
+            f"specifies a {'ring' if wrap else 'line'} of {size} for {axis}, but the fabric, a "
+            f"{torus.folded().text()}, has a {'ring' if ring else 'line'} of {length} there",
             file=conf.file,
             line=line,
         )
-    sense = ways["p"][1] if "p" in ways else -ways["m"][1]
+    sense = directions["p"][1] if "p" in directions else -directions["m"][1]
     column: NDArray[np.int32] = (sense * (torus.coordinate[:, d] - start[d])).astype(np.int32)
     return column
 
 
 def configuration(fabric: Fabric, torus: Torus) -> TorusConf:
-    """A torus-2QoS.conf that makes OpenSM lay the torus out in these coordinates.
+    """Return a torus-2QoS.conf with which OpenSM uses the coordinates of a torus.
 
-    It has two seeds where the torus is large enough, which share no switch.
+    It has two seeds without a common switch if the torus is large enough.
 
     Parameters
     ----------
     fabric
-        What it was found in.
+        Fabric of the torus.
     torus
-        In at most three dimensions; `Torus.folded` gives that where possible.
+        Torus of at most three dimensions, for example from `Torus.folded`.
 
     Raises
     ------
     NotApplicable
-        When it has more than three dimensions, or no switch with the neighbours that a seed needs.
+        If it has more than three dimensions, or no switch with the neighbours that a seed needs.
     """
     if len(torus.radix) > len(AXES):
         raise NotApplicable(f"OpenSM's torus-2QoS has three dimensions; this is a {torus.text()}")
-    place = dict(zip(map(tuple, torus.coordinate.tolist()), torus.rows.tolist(), strict=True))
+    row_at = dict(zip(map(tuple, torus.coordinate.tolist()), torus.rows.tolist(), strict=True))
     seeds: list[Seed] = []
     taken: set[int] = set()
-    for at in sorted(place):
-        made = _seed(fabric, torus, place, at, taken)
-        if made is None:
+    for at in sorted(row_at):
+        candidate = _seed(fabric, torus, row_at, at, taken)
+        if candidate is None:
             continue
-        seeds.append(made[0])
-        taken |= made[1]
+        seeds.append(candidate[0])
+        taken |= candidate[1]
         if len(seeds) == 2:
             break
     if not seeds:
@@ -213,12 +216,12 @@ def configuration(fabric: Fabric, torus: Torus) -> TorusConf:
 def _seed(
     fabric: Fabric,
     torus: Torus,
-    place: dict[tuple[int, ...], int],
+    row_at: dict[tuple[int, ...], int],
     at: tuple[int, ...],
     taken: set[int],
 ) -> tuple[Seed, set[int]] | None:
-    """The seed at a place and the rows that it names, unless a neighbour is missing or taken."""
-    row = place[at]
+    """Return the seed at some coordinates and its rows, or None if a row is missing or taken."""
+    row = row_at[at]
     guid = fabric.node_guid[fabric.graph.row_node]
     links: dict[str, SeedLink] = {}
     used = {row}
@@ -226,7 +229,7 @@ def _seed(
         for sign, step in (("p", 1), ("m", -1)):
             other = list(at)
             other[d] = (at[d] + step) % size if wrap else at[d] + step
-            near = place.get(tuple(other))
+            near = row_at.get(tuple(other))
             if near is None or size < 2:
                 continue
             if sign == "m" and axis + "p" in links and not (size == 4 and wrap):
@@ -243,7 +246,7 @@ def _seed(
 
 
 def three_dimensions(torus: Torus) -> Torus:
-    """The same with dimensions of one switch up to three, as OpenSM has them."""
+    """Return the torus padded to OpenSM's three dimensions by dimensions of one switch."""
     room = max(0, len(AXES) - len(torus.radix))
     return replace(
         torus,
@@ -254,25 +257,25 @@ def three_dimensions(torus: Torus) -> Torus:
 
 
 def discovery_order(fabric: Fabric, torus: Torus, conf: TorusConf | None) -> NDArray[np.int32]:
-    """Places in `Torus.rows` in the order in which OpenSM finds the switches.
+    """Return indices of `Torus.rows` in the order in which OpenSM discovers the switches.
 
-    It serves destinations, and so parallel cables, in that order.
+    OpenSM routes destinations, and so uses parallel cables, in that order.
 
     Parameters
     ----------
     fabric, torus
-        In three dimensions, as `seeded` or `three_dimensions` gives it.
+        The fabric and its torus of three dimensions, from `seeded` or `three_dimensions`.
     conf
-        Whose seed says where the search starts; None for the origin.
+        Configuration whose seed is the start of the search; None for the origin.
 
     Notes
     -----
-    From the seed on, the cubes of up to eight switches are gone through with x counting fastest,
-    again and again while any gains a switch. What that does not reach comes last.
+    Starting with the switches of the seed, all cubes of up to eight switches are searched with x
+    varying fastest, repeatedly until no cube gains a switch. Switches not reached are last.
     """
     size = torus.radix
-    place = dict(zip(map(tuple, torus.coordinate.tolist()), range(len(torus.rows)), strict=True))
-    found: dict[tuple[int, ...], None] = {}
+    index = dict(zip(map(tuple, torus.coordinate.tolist()), range(len(torus.rows)), strict=True))
+    discovered: dict[tuple[int, ...], None] = {}
     seed = None if conf is None else _present(fabric, conf)[0]
     start = [0, 0, 0] if seed is None else [-shift for shift in seed.datelines]
     for d, axis in enumerate(AXES):
@@ -283,7 +286,7 @@ def discovery_order(fabric: Fabric, torus: Torus, conf: TorusConf | None) -> NDA
                 for far in (0, step):
                     at = list(start)
                     at[d] += far
-                    found.setdefault(tuple(a % n for a, n in zip(at, size, strict=True)))
+                    discovered.setdefault(tuple(a % n for a, n in zip(at, size, strict=True)))
     numbers = [n for n in range(8) if not any(n >> d & 1 and size[d] == 1 for d in range(3))]
     cubes = [
         {n: tuple((at[d] + (n >> d & 1)) % size[d] for d in range(3)) for n in numbers}
@@ -291,40 +294,40 @@ def discovery_order(fabric: Fabric, torus: Torus, conf: TorusConf | None) -> NDA
         if all(torus.wraps[d] or at[d] < max(size[d] - 1, 1) for d in range(3))
     ]
     known = 0
-    while known < len(found):
-        known = len(found)
+    while known < len(discovered):
+        known = len(discovered)
         for cube in cubes:
-            while _search(torus, place, cube, found):
+            while _search(torus, index, cube, discovered):
                 pass
-    order = [place[at] for at in found if at in place]
+    order = [index[at] for at in discovered if at in index]
     rest = sorted(set(range(len(torus.rows))) - set(order))
     return np.array(order + rest, dtype=np.int32)
 
 
 def _search(
     torus: Torus,
-    place: dict[tuple[int, ...], int],
+    index: dict[tuple[int, ...], int],
     cube: dict[int, tuple[int, ...]],
-    found: dict[tuple[int, ...], None],
+    discovered: dict[tuple[int, ...], None],
 ) -> bool:
-    """Find one more corner of a cube that those already found lead to; whether there is one.
+    """Discover one more corner of a cube from the known ones; return whether there was one.
 
-    Three corners of a square lead to the fourth. Failing that, one neighbour leads to a corner when
-    it is straight on from the switch behind.
+    Three known corners of a square give the fourth. Otherwise a known neighbour gives a corner if
+    the switch behind the neighbour, in a straight line, is also known.
     """
-    unknown = [n for n, at in cube.items() if at not in found and at in place]
+    unknown = [n for n, at in cube.items() if at not in discovered and at in index]
     if len(cube) - len(unknown) < len(cube).bit_length() - 1:
         return False
-    known = {n for n, at in cube.items() if at in found}
+    known = {n for n, at in cube.items() if at in discovered}
     for n in unknown:
         near = [1 << d for d in range(3) if n ^ 1 << d in known]
         if any(n ^ one ^ two in known for one, two in combinations(near, 2)):
-            found[cube[n]] = None
+            discovered[cube[n]] = None
             return True
     for n in unknown if len(cube) == 4 else unknown[::-1]:
         for d in range(3):
-            if n ^ 1 << d in known and _goes_straight_on(torus, cube, n, d, found):
-                found[cube[n]] = None
+            if n ^ 1 << d in known and _goes_straight_on(torus, cube, n, d, discovered):
+                discovered[cube[n]] = None
                 return True
     return False
 
@@ -334,24 +337,25 @@ def _goes_straight_on(
     cube: dict[int, tuple[int, ...]],
     corner: int,
     along: int,
-    found: dict[tuple[int, ...], None],
+    discovered: dict[tuple[int, ...], None],
 ) -> bool:
-    """Whether OpenSM can tell which cable leads to a corner from its one known neighbour.
+    """Return whether OpenSM can tell which cable of one known neighbour leads to a corner.
 
-    Rings of four across the direction must be known well enough not to be taken for squares.
+    Of rings of four in other dimensions, two more switches must be known, since such a ring looks
+    like a square.
     """
     base = cube[corner ^ 1 << along]
     behind = list(base)
     behind[along] = (2 * base[along] - cube[corner][along]) % torus.radix[along]
-    if tuple(behind) not in found:
+    if tuple(behind) not in discovered:
         return False
     for d in range(3):
         if d == along or torus.radix[d] == 1:
             continue
-        if cube[corner ^ 1 << along ^ 1 << d] not in found:
+        if cube[corner ^ 1 << along ^ 1 << d] not in discovered:
             return False
         if torus.radix[d] == 4 and torus.wraps[d]:
             ring = [(*base[:d], (base[d] + step) % 4, *base[d + 1 :]) for step in (1, 2, 3)]
-            if sum(at in found for at in ring) < 2:
+            if sum(at in discovered for at in ring) < 2:
                 return False
     return True

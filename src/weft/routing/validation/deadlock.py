@@ -1,7 +1,7 @@
 """Proof of deadlock freedom: the channel dependency graph over (directed link, VL) is acyclic.
 
-Dally and Seitz 1987. Dependencies that cross lanes are part of the one graph, so routes that
-change lane on the way are judged as a whole.
+Source: Dally and Seitz 1987. One graph holds all lanes, and so also covers routes that change the
+lane along a path.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from weft.routes import Routes
 
 
 class CreditLoop(list[tuple[int, int]]):
-    """A cycle of channels, each (directed link, VL), that wait for each other in this order."""
+    """A cycle of channels, each (directed link, VL), of which each depends on the next."""
 
     def text(self, fabric: Fabric) -> str:
-        """The cycle switch by switch: ``a[1] -> b[2] on VL 0 waits for …``."""
+        """Return the cycle link by link: ``a[1] -> b[2] (VL 0) waits for …``."""
         steps = [f"{fabric.link_name(link)} (VL {lane})" for link, lane in self]
         return " waits for ".join([*steps, steps[0]])
 
@@ -28,33 +28,33 @@ class CreditLoop(list[tuple[int, int]]):
 def credit_loops(
     fabric: Fabric, routes: Routes, *, management: bool = False
 ) -> tuple[list[CreditLoop], int]:
-    """Cycles of the channel dependency graph, and the number of lanes in use.
+    """Return the cycles of the channel dependency graph, and the number of lanes in use.
 
     Parameters
     ----------
     fabric, routes
-        What to judge; only routes from hosts to hosts count, between any ports of theirs,
+        The fabric and its routes; paths between all ports of hosts are checked.
     management
-        unless traffic from and to switches is to count too.
+        Also check paths from and to switches.
 
     Returns
     -------
     list of CreditLoop
-        A shortest cycle through one channel of each strongly connected set; empty proves that
-        the routes cannot deadlock.
+        A shortest cycle through one channel of each strongly connected component; the routes
+        cannot deadlock if the list is empty.
     int
-        Virtual lanes that carry traffic between switches, at least 1.
+        Number of virtual lanes that carry traffic between rows, at least 1.
     """
     graph, vls = fabric.graph, routes.num_vls
     if not len(graph.edge_row):
         return [], 1
     first_bit, bits, used = dependencies(fabric, routes, management=management)
     in_use = max(int(used.reshape(-1, vls).any(axis=0).sum()), 1)
-    stays = strip_acyclic(graph.edge_offset, graph.edge_row, vls, first_bit, bits, used)
-    if not stays.any():
+    remaining = strip_acyclic(graph.edge_offset, graph.edge_row, vls, first_bit, bits, used)
+    if not remaining.any():
         return [], in_use
     none = np.zeros(0, dtype=np.int32)
-    arguments = (graph.edge_offset, graph.edge_row, vls, first_bit, bits, stays)
+    arguments = (graph.edge_offset, graph.edge_row, vls, first_bit, bits, remaining)
     count = list_dependencies(*arguments, none, none)
     tails, heads = np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32)
     list_dependencies(*arguments, tails, heads)
@@ -75,7 +75,7 @@ def credit_loops(
 def dependencies(
     fabric: Fabric, routes: Routes, *, management: bool = False
 ) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint8]]:
-    """The channel dependency graph as `weft.kernels.routes.dependencies` keeps it.
+    """Return the channel dependency graph in the form of `weft.kernels.routes.dependencies`.
 
     Parameters
     ----------
@@ -85,9 +85,9 @@ def dependencies(
     Returns
     -------
     ndarray
-        int64 [edges + 1]: where the bits of each edge's channels begin.
+        int64 [edges + 1]: first bit of each edge's channels.
     ndarray
-        uint8: the bits, eight to a byte.
+        uint8: the bits, eight per byte.
     ndarray
         uint8 [edges * lanes]: 1 for each channel that carries traffic.
     """
@@ -97,22 +97,21 @@ def dependencies(
     np.cumsum(degree * vls * vls, out=first_bit[1:])
     bits = np.zeros(int(first_bit[-1] >> 3) + 1, dtype=np.uint8)
     used = np.zeros(len(degree) * vls, dtype=np.uint8)
-    found = (first_bit, bits, used)
-    routes.add_dependencies(fabric, management, found)
-    return found
+    graph_bits = (first_bit, bits, used)
+    routes.add_dependencies(fabric, management, graph_bits)
+    return graph_bits
 
 
 def _one_cycle_each(waits: csr_array) -> list[NDArray[np.intp]]:
-    """A shortest cycle through the first node of every strongly connected set of a graph.
+    """Return a shortest cycle through the first node of each strongly connected component.
 
-    A node alone is such a set when it waits for itself, as a cable between two ports of one switch
-    makes it.
+    A single node counts if it depends on itself, as with a cable between two ports of one switch.
     """
     _, label = connected_components(waits, directed=True, connection="strong")
-    knotted = np.bincount(label) > 1
-    knotted[label[waits.diagonal() > 0]] = True
+    cyclic = np.bincount(label) > 1
+    cyclic[label[waits.diagonal() > 0]] = True
     cycles = []
-    for component in np.flatnonzero(knotted):
+    for component in np.flatnonzero(cyclic):
         members = np.flatnonzero(label == component)
         inside = waits[members][:, members]
         order, before = breadth_first_order(inside, 0, return_predecessors=True)

@@ -1,4 +1,4 @@
-"""The validator that every engine's result goes through."""
+"""The validator of routes."""
 
 from __future__ import annotations
 
@@ -20,51 +20,52 @@ from weft.routes.intermediates import goes_round, longest_ways, round_lengths, r
 from weft.routing.engine_registry import components, row_sources
 from weft.routing.validation.deadlock import CreditLoop, credit_loops
 
-#: Loops that are described one by one; there may be more.
+#: Maximum number of loops that are listed with their nodes.
 MAX_LOOPS = 16
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Validation:
-    """What the validator found.
+    """The result of a validation.
 
     Parameters
     ----------
     fabric, routes
-        What was checked.
+        The fabric and the routes that were checked.
     num_unrouted_pairs
-        Ordered pairs of different hosts without a path between their first ports, to every LID
-        of the destination's.
+        Number of ordered pairs of different hosts without a path between their first ports to
+        every LID of the destination.
     num_disconnected_pairs
-        How many of those no cable connects, so that no routing could help.
+        Number of those pairs that no cables connect, which no engine can route.
     loops
-        Forwarding loops, each the list of nodes that a packet circles through; at most 16 are
-        listed, one per destination.
+        Forwarding loops, each a list of its nodes; at most 16 are listed, one per LID.
     num_loops
-        Destinations (LIDs) with a loop.
+        Number of destination LIDs with a loop.
     credit_loops
-        Cycles of the channel dependency graph, one for each set of channels that wait for each
-        other; each a list of (directed link, VL).
+        Cycles of the channel dependency graph, one per strongly connected component; each a list
+        of (directed link, VL).
     lanes
-        Virtual lanes in use.
+        Number of virtual lanes in use.
     hops
-        int64: ``hops[h]`` host pairs whose path (to the first LID) takes h links, cables to hosts
-        included. Of candidates the longest way counts, of such as may go by an intermediate or
-        straight the straight one. Where packets must go by an intermediate, float64: each pair is
-        shared equally among these, and split equally at every hop.
+        int64: ``hops[h]`` is the number of host pairs whose path (to the first LID) has h hops,
+        the links at both hosts included. Of candidates, the longest path counts; if packets may
+        also be sent via an intermediate, the longest path without one. If they must be sent via an
+        intermediate, float64: each pair is divided equally among its intermediates, and at every
+        row among the candidates.
     detours
-        As `hops`: ``detours[x]`` host pairs whose path is x links longer than the shortest.
+        As `hops`: ``detours[x]`` host pairs have a path x hops longer than the minimal path.
     unrouted_rows
-        (destination LID, row) combinations without a path though cables connect them, management
-        destinations included.
+        Number of (destination LID, row) combinations that cables connect but that have no path,
+        switches as destinations included.
     round_hops
-        Links of the longest way by an intermediate, cables to hosts included; 0 without any.
+        Hops of the longest path via an intermediate, the links at both hosts included; 0 if the
+        routes have no intermediates.
     levels_known
-        The service levels and lanes of the routes are those in force. If not, `credit_loops` are
-        those of all paths on one lane, which real lanes may break up, but not add to.
+        Whether the service levels and lanes of the routes are those of the fabric. If not,
+        `credit_loops` are those of all paths on one lane; real lanes can only remove some.
     sent_out
-        int64: LIDs, as rows of the table, that their own switch or forwarding host sends out by a
-        port. A packet is delivered there only by entry 0, as InfiniBand's port 0 is.
+        int64: LIDs, as lines of the table, of a switch or forwarding host whose own table sends
+        them out by a port. A row delivers packets for itself only by entry 0, InfiniBand's port 0.
     """
 
     fabric: Fabric
@@ -84,47 +85,47 @@ class Validation:
 
     @property
     def deadlock(self) -> Literal["no", "may", "can"]:
-        """Whether the routes can deadlock; "may" when service levels and lanes are not known."""
+        """Whether the routes can deadlock; "may" if service levels and lanes are not known."""
         if not self.credit_loops:
             return "no"
         return "can" if self.levels_known else "may"
 
     @property
     def ok(self) -> bool:
-        """Every pair of hosts is routed, nothing goes in a loop, and nothing may deadlock."""
+        """Whether every pair of hosts has a path, without forwarding loops or credit loops."""
         return not (self.num_unrouted_pairs or self.num_loops or self.credit_loops)
 
     @property
     def ok_where_connected(self) -> bool:
-        """Like `ok`, but pairs that no cable connects are not held against the routing."""
+        """Whether the routes are `ok`, apart from pairs of hosts that no cables connect."""
         lost = self.num_unrouted_pairs - self.num_disconnected_pairs
         return not (lost or self.num_loops or self.credit_loops)
 
     @property
     def minimal_share(self) -> float:
-        """Share of the routed host pairs whose path is a shortest one; NaN when there is none."""
+        """Share of the routed host pairs that have a minimal path; NaN if no pair is routed."""
         total = int(self.detours.sum())
         return float(self.detours[0] / total) if total else float("nan")
 
     @property
     def mean_hops(self) -> float:
-        """Mean links of a routed host pair's path; NaN when there is none."""
+        """Mean hops of the routed host pairs; NaN if no pair is routed."""
         total = int(self.hops.sum())
         return float(np.arange(len(self.hops)) @ self.hops / total) if total else float("nan")
 
     @property
     def max_hops(self) -> int:
-        """Links of the longest path between hosts that a packet may take."""
+        """Hops of the longest path between hosts, intermediates included."""
         return max(int(np.flatnonzero(self.hops).max(initial=0)), self.round_hops)
 
     @property
     def max_detour(self) -> int:
-        """Links by which a path exceeds the shortest at most."""
+        """Maximum number of hops by which a path exceeds the minimal path."""
         return int(np.flatnonzero(self.detours).max(initial=0))
 
     @cached_property
     def unrouted_pairs(self) -> NDArray[np.int64]:
-        """Every unrouted ordered pair of hosts, int64 [pairs, 2], by destination."""
+        """Unrouted ordered pairs of hosts, int64 [pairs, 2], by destination."""
         pairs = np.empty((self.num_unrouted_pairs, 2), dtype=np.int64)
         if len(pairs):
             _list_unrouted(self.routes, self.fabric, pairs)
@@ -135,68 +136,68 @@ class Validation:
         """The `unrouted_pairs` that cables connect, int64 [pairs, 2]."""
         label = np.append(components(self.fabric), -1)[_host_rows(self.fabric)]
         source, destination = self.unrouted_pairs.T
-        joined = (label[source] >= 0) & (label[source] == label[destination])
-        lost: NDArray[np.int64] = self.unrouted_pairs[joined]
+        connected = (label[source] >= 0) & (label[source] == label[destination])
+        lost: NDArray[np.int64] = self.unrouted_pairs[connected]
         return lost
 
     def findings(self) -> list[str]:
-        """What a user should know, a line each, worst first."""
+        """Return the findings as one line each, worst first."""
         lines = []
         hosts = self.fabric.num_hosts
         if self.num_unrouted_pairs:
             share = self.num_unrouted_pairs / (hosts * (hosts - 1))
             lines.append(
                 f"{self.num_unrouted_pairs} of {hosts * (hosts - 1)} host pairs ({share:.1%}) "
-                f"have no path; {self.num_disconnected_pairs} of them are not even cabled together"
+                f"have no path; no cables connect {self.num_disconnected_pairs} of them"
             )
         if len(self.sent_out):
             lines.append(self.sent_out_text())
         if self.num_loops:
             names = " -> ".join(self.fabric.node_names[node] for node in self.loops[0])
-            lines.append(f"{self.num_loops} LIDs have a forwarding loop, such as {names}")
+            lines.append(f"{self.num_loops} LIDs have a forwarding loop, for example {names}")
         if self.credit_loops:
             unknown = "" if self.levels_known else "if all packets share one lane, "
             lines.append(
                 f"it {self.deadlock} deadlock: {unknown}{len(self.credit_loops)} set(s) of "
-                "channels wait for each other, such as "
+                "channels wait for each other, for example "
                 f"{self.credit_loops[0].text(self.fabric)}"
             )
         if self.unrouted_rows and not self.num_unrouted_pairs:
             lines.append(
-                f"{self.unrouted_rows} switch table entries have no path, though no host pair "
-                "needs them"
+                f"{self.unrouted_rows} entries of forwarding tables have no path, but no pair of "
+                "hosts uses them"
             )
         if self.max_detour:
             lines.append(
-                f"{1 - self.minimal_share:.1%} of the paths are longer than need be, "
-                f"by up to {self.max_detour} links"
+                f"{1 - self.minimal_share:.1%} of the paths are not minimal, but up to "
+                f"{self.max_detour} hops longer"
             )
-        straight = int(np.flatnonzero(self.hops).max(initial=0))
-        if self.round_hops > straight:
+        direct = int(np.flatnonzero(self.hops).max(initial=0))
+        if self.round_hops > direct:
             lines.append(
-                f"packets that go by an intermediate take up to {self.round_hops} links, "
-                f"straight ones up to {straight}"
+                f"paths via an intermediate have up to {self.round_hops} hops, "
+                f"direct ones up to {direct}"
             )
         return lines
 
     def sent_out_text(self) -> str:
-        """What `sent_out` means, with an example."""
+        """Return a sentence that explains `sent_out`, with an example."""
         assert isinstance(self.routes, TableRoutes)
         graph, lid = self.fabric.graph, int(self.sent_out[0])
         row = int(graph.destination_row[lid >> self.routes.lmc])
         return (
-            f"{len(self.sent_out)} LIDs are never delivered: the table entry of a switch or "
+            f"{len(self.sent_out)} LIDs are never delivered: the entry of a switch or "
             "forwarding host for its own LID must be port 0, but "
             f"{self.fabric.node_names[graph.row_node[row]]} sends such packets out by port "
             f"{int(self.routes.table[lid, row])}"
         )
 
     def text(self) -> str:
-        """The whole verdict as plain text."""
+        """Return the verdict and all findings as plain text."""
         verdict = "valid" if self.ok else "NOT VALID"
         longest = "no pair of hosts is connected"
         if self.max_hops:
-            longest = f"paths of {self.mean_hops:.2f} links on average, at most {self.max_hops}"
+            longest = f"paths of {self.mean_hops:.2f} hops on average, at most {self.max_hops}"
         head = f"{self.routes.engine} on {self.fabric.name}: {verdict}, {longest}, "
         head += f"{self.lanes} lane{'s' if self.lanes > 1 else ''}"
         return "\n".join([head, *(f"  - {line}" for line in self.findings())])
@@ -221,28 +222,28 @@ class Validation:
 def validate(
     fabric: Fabric, routes: Routes, *, management: bool = False, levels_known: bool = True
 ) -> Validation:
-    """Check routes: every host pair arrives, nothing circles, nothing can deadlock.
+    """Check that routes connect all pairs of hosts, without forwarding loops and credit loops.
 
     Parameters
     ----------
     fabric, routes
-        What to check; the routes may come from an engine or a file.
+        The fabric and its routes, from an engine or a file.
     management
-        Take traffic from and to switches into the channel dependency graph too, as a subnet
-        manager's is when it does not go by direct routes.
+        Include paths from and to switches in the channel dependency graph, for a subnet manager
+        whose packets are LID-routed rather than directed-routed.
     levels_known
-        Whether the service levels and lanes of the routes are those in force. If not, the proof
-        takes all paths on one lane: without a cycle there, there is none on any lanes.
+        Whether the service levels and lanes of the routes are those of the fabric. If not, the
+        proof takes all paths on one lane: without a cycle there, no lanes can have one.
 
     Returns
     -------
     Validation
-        ``ok`` only when there is no unrouted pair, loop or credit loop.
+        The result; ``ok`` if there is no unrouted pair, forwarding loop or credit loop.
 
     Raises
     ------
     InputError
-        When the routes were made for another fabric.
+        If the routes belong to another fabric.
     """
     routes.check(fabric)
     counts = _counts(routes, fabric)
@@ -256,12 +257,12 @@ def validate(
 
 @singledispatch
 def _counts(routes: Routes, fabric: Fabric) -> dict[str, Any]:
-    """What `Validation` counts, by the kind of routes."""
-    raise NotApplicable(f"{routes.engine} gives no ways to validate")
+    """Return the counts of `Validation`, by the kind of routes."""
+    raise NotApplicable(f"routes of {routes.engine} cannot be validated: they have no paths")
 
 
 def _uncabled_pairs(fabric: Fabric) -> int:
-    """Ordered host pairs in which one has no way to any switch."""
+    """Return the number of ordered host pairs of which one host is attached to no row."""
     row = _host_rows(fabric)
     reachable = int((row >= 0).sum())
     return fabric.num_hosts * (fabric.num_hosts - 1) - reachable * (reachable - 1)
@@ -275,7 +276,7 @@ def _host_rows(fabric: Fabric) -> NDArray[np.int32]:
 
 
 def _hosts_that_are_rows(fabric: Fabric) -> NDArray[np.int64]:
-    """1 for each row that is itself a host and sends, else 0, int64 [rows]."""
+    """Return 1 for each row that is itself a host with an endpoint, else 0, int64 [rows]."""
     rows = fabric.graph.node_row[fabric.host_nodes[fabric.host_endpoint >= 0]]
     return np.bincount(rows[rows >= 0], minlength=fabric.graph.num_rows).astype(np.int64)
 
@@ -313,7 +314,7 @@ def _check_tables(routes: TableRoutes, fabric: Fabric) -> dict[str, Any]:
 
 
 def _sent_out(fabric: Fabric, routes: TableRoutes) -> NDArray[np.int64]:
-    """LIDs for which the row that they belong to has a port other than 0, int64."""
+    """Return the LIDs for which their own row has a port other than 0, int64."""
     graph = fabric.graph
     own = np.flatnonzero((graph.destination_link < 0) & (graph.destination_row >= 0))
     lids = ((own[:, None] << routes.lmc) + np.arange(1 << routes.lmc)).reshape(-1)
@@ -327,7 +328,7 @@ def _trimmed(histogram: NDArray[Any]) -> NDArray[Any]:
 
 
 def _loop(fabric: Fabric, routes: TableRoutes, lid: int, row: int) -> list[int]:
-    """Nodes of the forwarding loop that a row is on."""
+    """Return the nodes of the forwarding loop through a row."""
     graph = fabric.graph
     nodes: list[int] = []
     at = row
@@ -372,7 +373,7 @@ def _check_paths(routes: PathRoutes, fabric: Fabric) -> dict[str, Any]:
 
 @_counts.register
 def _check_candidates(routes: CandidateRoutes, fabric: Fabric) -> dict[str, Any]:
-    # Without intermediates only rows with hosts matter, which saves memory on large fabrics.
+    # Without intermediates only rows with hosts are needed, which saves memory on large fabrics.
     rows = np.arange(fabric.graph.num_rows)
     if not routes.num_intermediates:
         rows = np.flatnonzero(row_sources(fabric))
@@ -381,34 +382,34 @@ def _check_candidates(routes: CandidateRoutes, fabric: Fabric) -> dict[str, Any]
     best, reached = every_best[rows][:, rows], every_reached[rows][:, rows]
     lengths, (line, _) = longest_ways(fabric, routes, routes.set_id[rows])
     lengths = lengths[:, rows]
-    circle = [] if line < 0 else _candidate_circle(fabric, routes, routes.set_id[rows[line]])
-    if not circle and routes.num_intermediates:
+    cycle = [] if line < 0 else _candidate_cycle(fabric, routes, routes.set_id[rows[line]])
+    if not cycle and routes.num_intermediates:
         line = longest_ways(fabric, routes, routes.via_set)[1][0]
-        circle = [] if line < 0 else _candidate_circle(fabric, routes, routes.via_set[line])
+        cycle = [] if line < 0 else _candidate_cycle(fabric, routes, routes.via_set[line])
     itself = _hosts_that_are_rows(fabric)[rows]
-    hanging = row_sources(fabric)[rows] - itself
-    # Pairs by how many of the two ends have a cable of their own to the row.
+    attached = row_sources(fabric)[rows] - itself
+    # Pairs by the number of their hosts (0 to 2) that are attached to a row by a cable.
     ends = [
         np.outer(itself, itself),
-        np.outer(itself, hanging) + np.outer(hanging, itself),
-        np.outer(hanging, hanging),
+        np.outer(itself, attached) + np.outer(attached, itself),
+        np.outer(attached, attached),
     ]
     np.fill_diagonal(ends[0], itself * (itself - 1))
-    np.fill_diagonal(ends[2], hanging * (hanging - 1))
+    np.fill_diagonal(ends[2], attached * (attached - 1))
     pairs = ends[0] + ends[1] + ends[2]
     uncabled = _uncabled_pairs(fabric)
-    found = {
+    counts = {
         "num_unrouted_pairs": int(pairs[~reached].sum()) + uncabled,
         "num_disconnected_pairs": int(pairs[best == UNREACHED].sum()) + uncabled,
-        "loops": [circle] if circle else [],
-        "num_loops": int(bool(circle)),
+        "loops": [cycle] if cycle else [],
+        "num_loops": int(bool(cycle)),
         "unrouted_rows": unrouted_rows,
     }
-    if circle:
-        return {**found, "hops": np.zeros(1, np.int64), "detours": np.zeros(1, np.int64)}
+    if cycle:
+        return {**counts, "hops": np.zeros(1, np.int64), "detours": np.zeros(1, np.int64)}
     short = np.where(reached, best, 0).astype(np.int64)
     most = int(lengths.max(initial=0))
-    only_round = (
+    only_via = (
         goes_round(routes)
         if routes.num_intermediates and not routes.direct
         else np.zeros(reached.shape, dtype=bool)
@@ -417,9 +418,9 @@ def _check_candidates(routes: CandidateRoutes, fabric: Fabric) -> dict[str, Any]
     detours: NDArray[Any] = np.zeros(most + 3, dtype=np.int64)
     longest = 0
     for cables, count in enumerate(ends):
-        straight = np.where(reached & ~only_round, count, 0)
-        np.add.at(hops, lengths + cables, straight)
-        np.add.at(detours, np.maximum(lengths - short, 0), straight)
+        direct = np.where(reached & ~only_via, count, 0)
+        np.add.at(hops, lengths + cables, direct)
+        np.add.at(detours, np.maximum(lengths - short, 0), direct)
         if routes.num_intermediates and np.any(count):
             some = np.where(reached, count, 0)
             links, extra = round_lengths(fabric, routes, some, short, lengths)
@@ -428,7 +429,7 @@ def _check_candidates(routes: CandidateRoutes, fabric: Fabric) -> dict[str, Any]
                 hops = _sum(hops, np.concatenate((np.zeros(cables), links)))
                 detours = _sum(detours, extra)
     return {
-        **found,
+        **counts,
         "hops": _trimmed(hops),
         "detours": _trimmed(detours),
         "round_hops": longest,
@@ -436,23 +437,21 @@ def _check_candidates(routes: CandidateRoutes, fabric: Fabric) -> dict[str, Any]
 
 
 def _sum(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.float64]:
-    """Two histograms in one."""
+    """Return the sum of two histograms of any lengths."""
     both = np.zeros(max(len(one), len(other)))
     both[: len(one)] += one
     both[: len(other)] += other
     return both
 
 
-def _candidate_circle(
-    fabric: Fabric, routes: CandidateRoutes, line: NDArray[np.int32]
-) -> list[int]:
-    """Nodes of a circle that the candidate sets of one target form, or nothing."""
+def _candidate_cycle(fabric: Fabric, routes: CandidateRoutes, line: NDArray[np.int32]) -> list[int]:
+    """Return the nodes of a cycle of the candidates for one target, empty if there is none."""
     graph = fabric.graph
     state = np.zeros(graph.num_rows, dtype=np.uint8)
     for root in range(graph.num_rows):
         trail: list[tuple[int, int]] = [(root, 0)] if state[root] == 0 else []
         while trail:
-            row, turn = trail.pop()
+            row, index = trail.pop()
             state[row] = 1
             choice = line[row]
             members = (
@@ -460,11 +459,11 @@ def _candidate_circle(
                 if choice >= 0
                 else ()
             )
-            if turn == len(members):
+            if index == len(members):
                 state[row] = 2
                 continue
-            trail.append((row, turn + 1))
-            other = int(graph.edge_row[members[turn]])
+            trail.append((row, index + 1))
+            other = int(graph.edge_row[members[index]])
             if state[other] == 1:
                 rows = [at for at, _ in trail]
                 return [int(graph.row_node[at]) for at in rows[rows.index(other) :]]
@@ -476,7 +475,7 @@ def _candidate_circle(
 def reached_rows(
     fabric: Fabric, routes: TableRoutes, endpoints: NDArray[np.int32]
 ) -> NDArray[np.bool_]:
-    """Bool [endpoints, rows]: what a row sends to the first LID of an endpoint arrives."""
+    """Return whether each row has a path to each endpoint's first LID, bool [endpoints, rows]."""
     graph = fabric.graph
     reached = np.zeros((len(endpoints), graph.num_rows), dtype=np.bool_)
     arriving_rows(
@@ -489,7 +488,7 @@ def reached_rows(
 
 @singledispatch
 def _list_unrouted(routes: Routes, fabric: Fabric, pairs: NDArray[np.int64]) -> None:
-    """List the pairs of hosts without a path, of which there are so many."""
+    """Fill `pairs`, int64 [num_unrouted_pairs, 2], with the pairs of hosts without a path."""
     raise NotImplementedError
 
 
@@ -528,7 +527,7 @@ def _list_of_candidates(routes: CandidateRoutes, fabric: Fabric, pairs: NDArray[
 
 
 def _add_pairs(pairs: NDArray[np.int64], filled: int, sources: NDArray[np.intp], host: int) -> int:
-    """List the pairs from some hosts to one; return how many are listed now."""
+    """Append the pairs from source hosts to one host; return the number of pairs filled."""
     after = filled + len(sources)
     pairs[filled:after] = np.column_stack((sources, np.full(len(sources), host)))
     return after
