@@ -1,4 +1,4 @@
-"""dfsssp: the paths of sssp, in virtual lanes that cannot deadlock."""
+"""dfsssp: the paths of sssp, with virtual lanes that make them deadlock-free."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def dfsssp(
     max_vls: int = 8,
     management: bool = False,
 ) -> TableRoutes:
-    """Shortest paths balanced by weights, in as few virtual lanes as keep them from deadlock.
+    """Route on minimal paths balanced by weights, in few virtual lanes that prevent deadlock.
 
     Parameters
     ----------
@@ -28,22 +28,22 @@ def dfsssp(
     balance, lmc, passes
         As for `sssp`.
     max_vls
-        Virtual lanes that there are, 1 to 15.
+        Number of available virtual lanes, 1 to 15.
     management
-        Give lanes to the ways from and to switches, too. OpenSM's counts those to switches,
-        not those from them.
+        Also assign lanes to paths from and to switches. OpenSM includes paths to switches, but
+        not from them.
 
     Raises
     ------
     NotApplicable
-        When the fabric has nothing that forwards, or more than `max_vls` lanes would be needed.
+        If the fabric has no row, or the search finds no assignment to `max_vls` lanes.
     InputError
-        When an option is out of range.
+        If an option is out of range.
 
     Notes
     -----
-    The service level depends on the switch at the source and the LID; SL i is VL i everywhere.
-    Source: Domke, Hoefler and Nagel 2011.
+    The service level depends on the source's switch and the LID; SL i is mapped to VL i
+    everywhere. Source: Domke, Hoefler and Nagel 2011.
     """
     check_vls(max_vls)
     table = sssp_table(fabric, balance, lmc, passes)

@@ -1,4 +1,4 @@
-"""dmodk: D-mod-K, the destination's number decides the way up."""
+"""dmodk: D-mod-K, in which the destination's number determines the upward path."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from weft.routing.structure.fat_tree import FatTree, find_fat_tree
 
 @engine("dmodk", deadlock_free=True, lmc=True)
 def dmodk(fabric: Fabric, *, lmc: int = 0) -> Routes:
-    """D-mod-K on complete fat trees: free of contention for shifts and all-to-all phases.
+    """Route complete fat trees by D-mod-K: without contention for shifts and all-to-all phases.
 
-    On the way to host number d a switch of level l takes its up-port number
-    floor(d / (w1 w2 … wl)) mod (w(l+1) p(l+1)); on the way down the child is given and the copy
-    of a parallel cable is the one that the way up would take.
+    For packets to host number d, a switch of level l uses its up-port number
+    floor(d / (w1 w2 … wl)) mod (w(l+1) p(l+1)). Downwards, the child is fixed; of parallel cables,
+    the one that the same formula gives upwards is used.
 
     Parameters
     ----------
     fabric
-        A complete XGFT or PGFT, recognised without labels; slimmed ones too.
+        A complete XGFT or PGFT, possibly slimmed, recognised without labels.
     lmc
-        Each endpoint gets 2^lmc LIDs; offset o is routed as host d + o would be.
+        LMC: each endpoint gets 2^lmc LIDs; offset o of host d is routed like host d + o.
 
     Raises
     ------
     NotApplicable
-        On anything else, with what is missing.
+        If the fabric is not such a tree; the message names the first difference.
 
     Notes
     -----
-    Hosts are numbered subtree by subtree in the order of the fabric. Management traffic, which
-    must also go down and up again, takes balanced shortest paths. Source: Zahavi, Fat-Trees
-    Routing and Node Ordering, 2010; Gomez et al. 2007.
+    Hosts are numbered subtree by subtree in the order of the fabric. Paths to switches, which may
+    have to go down and then up, are balanced minimal paths. Source: Zahavi, Fat-Trees Routing and
+    Node Ordering, 2010; Gomez et al. 2007.
     """
     check_lmc(fabric, lmc)
     table = empty_table(fabric, lmc)
@@ -46,7 +46,7 @@ def dmodk(fabric: Fabric, *, lmc: int = 0) -> Routes:
     fill_balanced(fabric, table, lmc=lmc, passes=1, destinations=_others(fabric, tree))
     hosts = np.flatnonzero(tree.rank >= 0)
     lids = ((hosts[:, None] << lmc) + np.arange(1 << lmc)).reshape(-1)
-    # Hosts come first among endpoints, and each has just one: their lines are the first.
+    # Hosts have one endpoint each and are the first endpoints, so their table lines are the first.
     assert lids[-1] == len(lids) - 1
     _fill(fabric, tree, table[: len(lids)], lmc)
     return TableRoutes(
@@ -55,7 +55,7 @@ def dmodk(fabric: Fabric, *, lmc: int = 0) -> Routes:
 
 
 def _others(fabric: Fabric, tree: FatTree) -> NDArray[np.int64]:
-    """Destinations that are no hosts: switches and auxiliary adapters."""
+    """Return the destinations that are not hosts: switches and auxiliary adapters."""
     other = np.ones(fabric.num_destinations, dtype=bool)
     other[np.flatnonzero(tree.rank >= 0)] = False
     return np.flatnonzero(other)

@@ -32,34 +32,32 @@ from weft.routing.engines.ranked import fill_ranked, missing_ways, refuse_long
 def dnup(
     fabric: Fabric, *, balance: Balance = "flows", lmc: int = 0, passes: int = PASSES
 ) -> Routes:
-    """Down/Up: every path leads away from the leaf switches first and then back to one.
+    """Route by Down/Up: every path goes away from the leaf switches first and then towards them.
 
     Parameters
     ----------
     fabric
-        Any fabric in which that reaches every host, such as a tree.
+        Any fabric on which such paths reach every host, such as a tree.
     balance
-        ``flows``, or ``opensm`` for the real one's tables entry by entry. The real one lets cables
-        between switches of one rank be crossed at any time, so that those tables can deadlock
-        where there are such cables.
+        ``flows``, or ``opensm`` for exactly the tables of OpenSM, which allow links between
+        switches of one rank anywhere on a path and can therefore deadlock if there are such links.
     lmc
-        Each endpoint gets 2^lmc LIDs, with ``flows``.
+        LMC: each endpoint gets 2^lmc LIDs, with ``flows``.
     passes
-        How often each destination's paths are chosen, with ``flows``.
+        Number of times that each destination's paths are chosen, with ``flows``.
 
     Raises
     ------
     NotApplicable
-        When hosts would be left without a path; OpenSM leaves them so in silence.
+        If hosts have no such path; OpenSM does not report that.
     InputError
-        When an option is out of range.
+        If an option is out of range.
 
     Notes
     -----
-    Switches with adapters rank 0 and every other one its distance to the nearest of them. A link
-    to a higher rank goes away from the leaves, and with ``flows`` among equals the one to the
-    switch with fewer adapters, such as a spine that has some, then to the higher GUID. Source:
-    OpenSM's ``dnup``.
+    Switches with adapters have rank 0, every other switch its distance to the nearest of them. A
+    link to a higher rank goes away from the leaves. Of equal ranks, with ``flows`` the link to the
+    switch with fewer adapters does, then the link to the higher GUID. Source: OpenSM's ``dnup``.
     """
     check_lmc(fabric, lmc)
     table = empty_table(fabric, lmc)
@@ -70,33 +68,36 @@ def dnup(
     step = None
     if balance == "opensm":
         if lmc:
-            raise InputError("balance=opensm goes with lmc=0 only")
+            raise InputError(f"balance=opensm requires lmc=0, not {lmc}")
         away = rank[graph.edge_row] - rank[graph.edge_tail]
         step = np.where(away > 0, EARLY, np.where(away < 0, LATE, LEVEL)).astype(np.uint8)
         fill_ranked(fabric, table, step)
     else:
-        place = np.empty(graph.num_rows, dtype=np.int64)
+        order = np.empty(graph.num_rows, dtype=np.int64)
         guid = fabric.node_guid[graph.row_node]
-        place[np.lexsort((~guid, row_adapters(fabric), -rank))] = np.arange(graph.num_rows)
-        up = (place[graph.edge_row] < place[graph.edge_tail]).astype(np.uint8)
+        order[np.lexsort((~guid, row_adapters(fabric), -rank))] = np.arange(graph.num_rows)
+        up = (order[graph.edge_row] < order[graph.edge_tail]).astype(np.uint8)
         fill(fabric, table, balance, edge_up=up, lmc=lmc, passes=passes)
     gaps, example = missing_ways(fabric, table, lmc)
     if gaps:
         if step is not None:
             refuse_long(fabric, step, example)
         raise NotApplicable(
-            f"{gaps} ways from a switch to a host would have to lead away from the leaf switches "
-            f"twice, such as {example}; this engine is for trees"
+            f"{gaps} pairs of a switch and a host have no path that goes away from the leaf "
+            f"switches only once, for example {example}; this engine is for trees"
         )
     return TableRoutes(**provenance(fabric, "dnup"), table=table, lmc=lmc)
 
 
 def leaf_ranks(fabric: Fabric) -> NDArray[np.int64]:
-    """Hops of each row to the nearest with an adapter, or that is a host; int64 [rows]."""
+    """Return the hops of each row to the nearest row with an adapter, or that is a host.
+
+    The result is int64 [rows].
+    """
     graph = fabric.graph
     host = graph.row_node >= fabric.num_switches
     leaves = np.flatnonzero((row_adapters(fabric) > 0) | host).astype(np.int32)
     if not len(leaves):
-        raise NotApplicable(f"{fabric.name} has no switch with an adapter, where ranks begin")
+        raise NotApplicable(f"{fabric.name} has no switch with an adapter, which has rank 0")
     nearest: NDArray[np.int64] = graph.hops(leaves).min(axis=0).astype(np.int64)
     return nearest

@@ -1,4 +1,4 @@
-"""dor: dimension-order routing, by port numbers as OpenSM's or by what the wiring shows."""
+"""dor: dimension-order routing, with dimensions by port numbers as in OpenSM, or by cables."""
 
 from __future__ import annotations
 
@@ -32,41 +32,42 @@ def dor(
     order: tuple[str, ...] = (),
     lmc: int = 0,
 ) -> Routes:
-    """Dimension order: each switch finishes one dimension before the next.
+    """Route in dimension order: packets finish one dimension before the next.
 
-    Of the shortest ways a switch takes those of the first dimension; among parallel cables the
-    one with fewest destinations behind it. On a mesh, a hypercube or a HyperX that cannot
-    deadlock on one lane if the order is the same everywhere; on tori it can, because each ring
-    is a circle.
+    Of the links on minimal paths, a switch uses those of the first dimension; of parallel cables,
+    the one with the fewest destinations. On a mesh, hypercube or HyperX this is deadlock-free on
+    one lane if the order of dimensions is the same at all switches; on a torus it is not, since
+    each ring is a cycle of dependencies.
 
     Parameters
     ----------
     fabric
-        Any fabric with ``ports``; with ``wiring`` one that is a product of lines, rings, full
-        meshes or other small graphs, each a dimension: mesh, torus, hypercube, HyperX.
+        With ``ports`` any fabric; with ``wiring`` a product of lines, rings, full meshes or other
+        small graphs, one per dimension: mesh, torus, hypercube, HyperX.
     dimensions
-        ``ports``: a lower port is an earlier dimension, which is OpenSM's engine of this name,
-        entry by entry, and needs ports that are cabled alike everywhere. ``wiring``: dimensions
-        are the factors of the switches' graph, whatever the ports, names and labels.
+        ``ports``: a lower port is an earlier dimension. This gives exactly the tables of OpenSM's
+        dor, and needs switches whose ports are all cabled in the same order. ``wiring``: dimensions
+        are the factors of the graph of the switches, independent of ports, names and labels.
     order
-        What parallel cables are shared out to first: names or GUIDs of nodes, or ``@FILE`` with
-        GUIDs of ports (OpenSM's ``-X``).
+        Destinations for which parallel cables are chosen first: names or GUIDs of nodes, or
+        ``@FILE`` with GUIDs of ports (OpenSM's ``-X``).
     lmc
-        Each endpoint gets 2^lmc LIDs, which take parallel cables in turn.
+        LMC: each endpoint gets 2^lmc LIDs, which use parallel cables in rotation.
 
     Raises
     ------
     NotApplicable
-        With ``wiring``, when the switches form no product, such as a torus with a cable missing.
+        With ``wiring``, if the switches do not form a product, as in a torus with a cable missing.
     InputError
-        When `order` names nothing in the fabric.
+        If a name in `order` is unknown.
 
     Notes
     -----
     Factors are found by the relation whose classes are the prime factors of a connected graph
     under the Cartesian product (Feder 1992; Imrich and Klavžar, Product Graphs, 2000). A ring of
-    four is the product of two lines of two, so a 4x4x4 torus is a hypercube and free of deadlock
-    here. In a ring of even length both ways to the opposite switch share what goes there.
+    four is the product of two lines of two, so a 4x4x4 torus is a hypercube and deadlock-free
+    here. In a ring of even length, the destinations at the opposite switch are divided between
+    the two directions.
     """
     check_lmc(fabric, lmc)
     table = empty_table(fabric, lmc)
@@ -74,8 +75,8 @@ def dor(
     if dimensions == "ports":
         key = _first_edges(fabric)
     else:
-        key, found = _factors(fabric)
-        notes = (f"found dimensions: {found}",)
+        key, factors = _factors(fabric)
+        notes = (f"found dimensions: {factors}",)
     graph = fabric.graph
     dimension_tables(
         graph.edge_offset, graph.edge_row, graph.edge_port, key, _in_order(fabric, order),
@@ -86,10 +87,10 @@ def dor(
 
 
 def _in_order(fabric: Fabric, named: tuple[str, ...]) -> NDArray[np.int32]:
-    """Destinations that hang from a row as OpenSM takes them, int32.
+    """Return the destinations attached to a row in OpenSM's order, int32.
 
-    First those named, then all endpoints: of rows with most adapters first, of equals by GUID as
-    the network orders its bytes, and on each by port; then switches.
+    Named destinations are first, then endpoints, then switches. Endpoints are ordered by rows, with
+    the most adapters first and equal ones by GUID in network byte order, and then by port.
     """
     graph = fabric.graph
     first = np.zeros(0, dtype=np.int32)
@@ -98,21 +99,21 @@ def _in_order(fabric: Fabric, named: tuple[str, ...]) -> NDArray[np.int32]:
     rank = np.full(fabric.num_destinations, len(first))
     rank[first[::-1]] = np.arange(len(first))[::-1]
     row = graph.destination_row
-    hanging = np.flatnonzero(row >= 0)
-    row = row[hanging]
+    attached = np.flatnonzero(row >= 0)
+    row = row[attached]
     guid = fabric.node_guid[graph.row_node].byteswap()
     keys = (
-        destination_ports(fabric)[hanging],
+        destination_ports(fabric)[attached],
         guid[row],
         -row_adapters(fabric)[row],
-        hanging >= fabric.num_endpoints,
-        rank[hanging],
+        attached >= fabric.num_endpoints,
+        rank[attached],
     )
-    return hanging[np.lexsort(keys)].astype(np.int32)
+    return attached[np.lexsort(keys)].astype(np.int32)
 
 
 def _first_edges(fabric: Fabric) -> NDArray[np.int32]:
-    """The first edge between the same two rows, int32 [edges]."""
+    """Return the first edge between the two rows of each edge, int32 [edges]."""
     graph = fabric.graph
     pair = graph.edge_tail.astype(np.int64) * graph.num_rows + graph.edge_row
     _, first, which = np.unique(pair, return_index=True, return_inverse=True)
@@ -121,17 +122,19 @@ def _first_edges(fabric: Fabric) -> NDArray[np.int32]:
 
 
 def _factors(fabric: Fabric) -> tuple[NDArray[np.int32], str]:
-    """The dimension of each edge, int32 [edges], and what the dimensions are in words.
+    """Return the dimension of each edge, int32 [edges], and text that names the dimensions.
 
-    Larger dimensions come first, of equals the one of the lowest edge.
+    Dimensions are ordered by size, the largest first, then by lowest edge.
     """
     graph = fabric.graph
     rows = graph.num_rows
     if components(fabric).max(initial=0) > 0:
-        raise NotApplicable("not all switches are joined, so they form no product of dimensions")
+        raise NotApplicable(
+            "the switches are not all connected, so they do not form a product of dimensions"
+        )
     tail, head = graph.edge_tail, graph.edge_row
     first = _first_edges(fabric)
-    # One edge for each pair of neighbours: parallel cables change nothing.
+    # One edge for each pair of neighbours: parallel cables do not change the factors.
     kept = np.flatnonzero((first == np.arange(len(first))) & (tail != head))
     offset = np.zeros(rows + 1, dtype=np.int32)
     np.cumsum(np.bincount(tail[kept], minlength=rows), out=offset[1:])
@@ -144,13 +147,13 @@ def _factors(fabric: Fabric) -> tuple[NDArray[np.int32], str]:
     layers = [_layer(kept[of_edge == number], tail, head) for number in range(len(classes))]
     if len(layers) == 1 and not _is_dimension(*layers[0]):
         raise NotApplicable(
-            "the switches form no product of dimensions, such as a mesh, torus or HyperX does"
+            "the switches do not form a product of dimensions such as a mesh, torus or HyperX"
         )
     order = np.lexsort((classes, np.array([-size for size, _ in layers])))
-    place = np.empty(len(layers), dtype=np.int32)
-    place[order] = np.arange(len(layers))
+    dimension = np.empty(len(layers), dtype=np.int32)
+    dimension[order] = np.arange(len(layers))
     key = np.zeros(len(first), dtype=np.int32)
-    key[kept] = place[of_edge]
+    key[kept] = dimension[of_edge]
     key = key[first]
     return key, " x ".join(_name(*layers[number]) for number in order) or "none"
 
@@ -158,7 +161,7 @@ def _factors(fabric: Fabric) -> tuple[NDArray[np.int32], str]:
 def _layer(
     edges: NDArray[np.intp], tail: NDArray[np.int32], head: NDArray[np.int32]
 ) -> tuple[int, NDArray[np.int64]]:
-    """Rows of one copy of a factor, and how many of its edges leave each of them."""
+    """Return the number of rows of one copy of a factor, and their sorted degrees in it."""
     degree = np.bincount(tail[edges])
     members = {int(tail[edges[0]])}
     front = list(members)
@@ -179,7 +182,7 @@ def _is_dimension(size: int, degree: NDArray[np.int64]) -> bool:
 
 
 def _name(size: int, degree: NDArray[np.int64]) -> str:
-    """What a factor is, by its degrees: it is connected, and no product."""
+    """Name a factor, which is connected and not a product, by its size and degrees."""
     if np.all(degree == size - 1):
         return (
             f"full mesh of {size}" if size > 3 else f"{'line' if size == 2 else 'ring'} of {size}"

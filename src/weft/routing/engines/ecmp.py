@@ -1,4 +1,4 @@
-"""ecmp: all shortest paths, as sets of ports to choose from."""
+"""ecmp: all minimal paths, as sets of candidates."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from weft.routes import CandidateRoutes, Routes
 from weft.routing.engine_registry import engine, provenance
 
 HOW_TAKEN = (
-    "loads are split equally at every hop; the bisection bandwidth takes one random way per flow"
+    "loads are split equally at every hop; the bisection bandwidth uses one random path per flow"
 )
 
 
 @engine("ecmp", deadlock_free=False, lmc=False, candidates=True)
 def ecmp(fabric: Fabric) -> Routes:
-    """Equal-cost multipath: every port that starts a shortest path is a candidate.
+    """Route by equal-cost multipath: every output link on a minimal path is a candidate.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def ecmp(fabric: Fabric) -> Routes:
 
     Notes
     -----
-    Which candidate a packet takes is a policy's choice: a hash (RFC 2992), an equal split.
+    A policy chooses among the candidates, for example by a hash (RFC 2992) or an equal split.
     """
     graph = fabric.graph
     if graph.num_rows == 0:

@@ -1,4 +1,4 @@
-"""file: forwarding tables out of a file, as OpenSM's engine of that name takes them."""
+"""file: forwarding tables from a file, as OpenSM's engine of that name."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ def file(
     lid_matrix_dump_file: str = "",
     lmc: int | None = None,
 ) -> Routes:
-    """Forwarding tables out of a file, as OpenSM, ibroute or dump_fts dump them.
+    """Read forwarding tables from a dump of OpenSM, ibroute or dump_fts.
 
     Parameters
     ----------
     fabric
-        What the tables are of; hosts that forward have none.
+        Fabric of the tables; its hosts must not forward.
     lfts_file
-        The dump: OpenSM's ``-U``. Required here, where OpenSM would silently route by minhop.
+        The dump: OpenSM's ``-U``. It is required; OpenSM uses minhop without it.
     lid_matrix_dump_file
-        A matrix of hops: OpenSM's ``-M``. It changes no table; how often the tables take other
-        hops than it says becomes a note.
+        A matrix of hops: OpenSM's ``-M``. It does not change the tables; a note gives the number
+        of paths with other hops than in the matrix.
     lmc
-        LMC; left out, the file's.
+        LMC, by default that of the file.
 
     Raises
     ------
     NotApplicable
-        Without a file, or when a host forwards.
+        If there is no file, or a host forwards.
     InputError
-        When a file is not of this fabric, or broken; see `weft.opensm.files.lfts.read_lfts` and
+        If a file is invalid or of another fabric; see `weft.opensm.files.lfts.read_lfts` and
         `weft.opensm.files.lid_matrix.read_lid_matrix`.
     """
     if not lfts_file:
         raise NotApplicable(
-            "needs the file with the tables, as in file:lfts_file=opensm-lfts.dump; OpenSM would "
-            "route by minhop without"
+            "needs the file with the tables, as in file:lfts_file=opensm-lfts.dump (OpenSM uses "
+            "minhop without it)"
         )
     routes = read_lfts(fabric, lfts_file, lmc=lmc)
     if lid_matrix_dump_file:
@@ -57,24 +57,24 @@ def file(
 
 
 def _against_matrix(fabric: Fabric, routes: TableRoutes, path: str) -> str:
-    """How many ways between switches have the hops that a matrix says."""
-    said = read_lid_matrix(fabric, path)[:, :, 0].T.astype(np.int64)
+    """Return a note that compares the hops between switches with a matrix."""
+    expected = read_lid_matrix(fabric, path)[:, :, 0].T.astype(np.int64)
     graph, count = fabric.graph, fabric.num_switches
     table = routes.table[fabric.num_endpoints << routes.lmc :: 1 << routes.lmc]
     ports = np.where(table > fabric.num_ports[:count], 0, table)
     links = graph.row_link[graph.row_base[:-1] + ports]
-    onward = np.where(links >= 0, graph.link_row[links], -1)
+    next_row = np.where(links >= 0, graph.link_row[links], -1)
     target = np.arange(count)
-    onward[target, target] = target
-    at = np.tile(target, (count, 1))  # of each target, where the packet of each switch is
+    next_row[target, target] = target
+    at = np.tile(target, (count, 1))  # [targets, sources]: position of the packet
     taken = np.zeros((count, count), dtype=np.int64)
     for _ in range(count):
         moving = (at >= 0) & (at != target[:, None])
         if not moving.any():
             break
         taken += moving
-        at = np.where(moving, onward[target[:, None], at], at)
+        at = np.where(moving, next_row[target[:, None], at], at)
     taken[at != target[:, None]] = NO_WAY
-    ways = int((taken != NO_WAY).sum()) - count
-    other = int(((taken != said) & (taken != NO_WAY)).sum())
-    return f"{other} of {ways} ways between switches take other hops than {path} says"
+    paths = int((taken != NO_WAY).sum()) - count
+    other = int(((taken != expected) & (taken != NO_WAY)).sum())
+    return f"{other} of {paths} paths between switches have other hops than in {path}"

@@ -1,4 +1,4 @@
-"""ftree: fat-tree routing of the real OpenSM, for shifts and all-to-all."""
+"""ftree: OpenSM's fat-tree routing, for shifts and all-to-all."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from weft.routing.engines.ftree_index import (
 )
 from weft.routing.validation.deadlock import credit_loops
 
-#: Names of an option that a refusal writes out, to be used as they stand.
+#: Maximum number of names that an error lists in full, as a value for an option.
 MOST_LISTED = 8
 
 
@@ -52,12 +52,12 @@ def ftree(
     pure: bool = True,
     connect_roots: bool = False,
 ) -> Routes:
-    """Fat trees for shifts and all-to-all; OpenSM's engine of this name, entry by entry.
+    """Route fat trees for shifts and all-to-all, with exactly the tables of OpenSM's ftree.
 
-    Hosts are routed leaf by leaf. On the way from a host up the tree every switch takes the
-    parent that is least loaded so far, which is where the traffic to that host comes down; each
-    switch passed sends those below it the same way. Hosts that a leaf lacks are counted as if
-    they were there, so that the order of shifts is kept.
+    Destinations are routed leaf by leaf. Starting at the destination's leaf, each switch selects
+    its least loaded parent, from which the traffic to the destination descends; the other children
+    of that parent send up to it. Missing hosts of a leaf are counted as if they existed, to keep
+    the order of shifts.
 
     Parameters
     ----------
@@ -65,39 +65,39 @@ def ftree(
         A fat tree whose hosts do not forward.
     roots
         Names or GUIDs of the top switches, or ``@FILE`` for OpenSM's root file (``-a``); ``auto``
-        takes those farthest from all adapters.
+        selects the switches farthest from all adapters.
     compute
-        Compute nodes: names or GUIDs of nodes or ports, or ``@FILE`` (OpenSM's ``-u``); empty for
-        all that are not `io`. Others are routed after them and need not hang from leaves.
+        Compute nodes: names or GUIDs of nodes or ports, or ``@FILE`` (OpenSM's ``-u``); by default
+        all nodes that are not `io`. Other nodes are routed after them and may be attached to
+        switches of any level.
     io
-        Input/output nodes, likewise (``-G``).
+        Input/output nodes in the same form (``-G``).
     max_reverse_hops
-        How often the way to an `io` node may turn from down to up again (``-H``).
+        Maximum number of changes from down to up on a path to an `io` node (``-H``).
     pure
-        Refuse trees whose switches of one level differ, as OpenSM does where no roots are given.
-        False routes incomplete and faulty trees, too.
+        Refuse trees whose switches of one level differ, as OpenSM does if no roots are given.
+        False also allows incomplete and faulty trees.
     connect_roots
-        Give switches that no way up and down joins a way over the last leaf (``-z``); only
-        management traffic can use it, and it can deadlock.
+        Connect switches without an up/down path between them via the last leaf (``-z``); only
+        management traffic can use these paths, and they can deadlock.
 
     Raises
     ------
     NotApplicable
-        When the fabric is no fat tree, with what is wrong, or when OpenSM's rules would leave
-        hosts without a path or ways that can deadlock. OpenSM takes another engine in the first
-        case, and keeps silent in the others.
+        If the fabric is not a fat tree (OpenSM then uses another engine), or if OpenSM's rules give
+        hosts without a path or paths that can deadlock (OpenSM does not report that).
     InputError
-        When a name is unknown or of the wrong kind, or `max_reverse_hops` is negative.
+        If a name is unknown or of the wrong kind, or `max_reverse_hops` is negative.
 
     Notes
     -----
-    Where adapters hang from switches that have switches below them, or cables join leaves,
-    OpenSM's order of ports depends on addresses in memory; here adapters come last. It refuses
-    an LMC, and so does this. Source: Zahavi et al., Optimized InfiniBand fat-tree routing for
-    shift all-to-all communication patterns, 2009, as OpenSM does it.
+    If adapters are attached to switches with switches below them, or cables connect leaves,
+    OpenSM's order of ports depends on memory addresses; here adapters are last. Like OpenSM's,
+    this engine does not support an LMC. Source: Zahavi et al., Optimized InfiniBand fat-tree
+    routing for shift all-to-all communication patterns, 2009, as implemented in OpenSM.
     """
     if max_reverse_hops < 0:
-        raise InputError(f"max_reverse_hops must not be negative, but is {max_reverse_hops}")
+        raise InputError(f"max_reverse_hops must not be negative, not {max_reverse_hops}")
     _check_kind(fabric)
     named = None
     if roots != ("auto",):
@@ -121,7 +121,7 @@ def ftree(
 
 
 class _OddLeafError(NotApplicable):
-    """Compute nodes hang from switches of several levels."""
+    """Compute nodes are attached to switches of several levels."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def _route(
     is_io: NDArray[np.bool_],
     settings: _Settings,
 ) -> tuple[NDArray[np.unsignedinteger[Any]], list[_Tree]]:
-    """The tables, and the trees that they were made from."""
+    """Return the tables and the trees of the fabric's connected components."""
     table = empty_table(fabric)
     label = components(fabric)
     rows = fabric.graph.destination_row[: fabric.num_endpoints]
@@ -152,7 +152,7 @@ def _route(
         if sizes[part] > 1
     ]
     if not trees:
-        raise NotApplicable("no two switches are joined, so there is no tree")
+        raise NotApplicable("no cable connects two switches, so there is no tree")
     alone = np.flatnonzero((rows >= 0) & (sizes[label[rows]] == 1))
     table[alone, rows[alone]] = destination_ports(fabric)[alone]
     table[fabric.num_endpoints + fabric.graph.row_node, np.arange(fabric.graph.num_rows)] = 0
@@ -173,9 +173,9 @@ def _advice(
     *,
     by_name: bool,
 ) -> str:
-    """Options that route what has compute nodes on several levels, tried before they are named.
+    """Return tested options that route a tree with compute nodes on several levels.
 
-    Adapters of no host, and those of switches with few, may be what hangs from the upper levels.
+    Adapters of auxiliary nodes, and those at switches with few adapters, are tried as io nodes.
     """
     rows = fabric.graph.destination_row[: fabric.num_endpoints]
     compute = np.flatnonzero(is_compute & (rows >= 0))
@@ -207,18 +207,18 @@ def _advice(
         if by_name and others.any():
             io = _listed(fabric, np.unique(fabric.endpoint_node[others]).tolist())
             names = f"io={io};{names}"
-        return f"{names} would do"
-    return "name the roots, and which adapters are io nodes or compute nodes"
+        return f"it can be routed with {names}"
+    return "specify the roots, and the io nodes or compute nodes"
 
 
 def _listed(fabric: Fabric, nodes: list[int]) -> str:
-    """Nodes as an option takes them, or the first of many and their number."""
+    """Return nodes in the form of an option's value, or the first of many and their number."""
     names = list(map(fabric.option_name, nodes))
     return ",".join(names) if len(names) <= MOST_LISTED else few(names)
 
 
 def _farthest(fabric: Fabric, is_compute: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """Of each connected part the rows farthest from all rows with compute nodes."""
+    """Return the rows of each connected component farthest from all rows with compute nodes."""
     graph = fabric.graph
     rows = graph.destination_row[: fabric.num_endpoints]
     leaves = np.unique(rows[is_compute & (rows >= 0)]).astype(np.int32)
@@ -227,17 +227,18 @@ def _farthest(fabric: Fabric, is_compute: NDArray[np.bool_]) -> NDArray[np.int32
     label = components(fabric)
     farthest = np.zeros(label.max(initial=0) + 1, dtype=np.uint16)
     np.maximum.at(farthest, label, nearest)
-    found: NDArray[np.int32] = np.flatnonzero(nearest == farthest[label]).astype(np.int32)
-    return found
+    rows_of_top: NDArray[np.int32] = np.flatnonzero(nearest == farthest[label]).astype(np.int32)
+    return rows_of_top
 
 
 @dataclass(frozen=True, eq=False)
 class _Tree:
-    """A fat tree, one connected part of a fabric, as OpenSM sees it.
+    """A fat tree in OpenSM's terms, one connected component of a fabric.
 
-    rank int32 [rows], -1 outside; leaf_rows: the leaves in the order of their indices, with
-    switches without compute nodes between them; is_leaf bool [rows], of those with any;
-    compute, others: endpoints that are compute nodes, and that are none; is_io bool [endpoints].
+    rank: int32 [rows], -1 outside the tree; leaf_rows: switches from the first to the last leaf by
+    index, including those between them without compute nodes; is_leaf: bool [rows], switches with
+    compute nodes; is_compute, is_io: bool [endpoints]; others: endpoints of the tree that are not
+    compute nodes.
     """
 
     rank: NDArray[np.int32]
@@ -265,17 +266,17 @@ def _find_tree(
     if roots is not None:
         roots = roots[part[roots]]
         if not len(roots):
-            raise NotApplicable(f"the part of the fabric with switch {first} has no root")
+            raise NotApplicable(f"the connected component of switch {first} has no root")
     rank = find_ranks(fabric, part, roots)
     ends = np.flatnonzero(part[rows] & (rows >= 0))
     if len(ends) < 2 or rank.max() == 0:
         raise NotApplicable(
-            f"switch {first}, and all that are joined to it, are no tree of several levels: "
+            f"the connected component of switch {first} is not a tree of several levels: "
             "no switch is farther from the hosts than others"
         )
     compute = ends[is_compute[ends]]
     if not len(compute):
-        raise NotApplicable(f"no compute node is joined to switch {first}")
+        raise NotApplicable(f"no compute node is connected to switch {first}")
     leaf_rank = int(rank.max())
     if roots is not None:
         leaf_rank = int(rank[rows[compute[by_guid(fabric, fabric.endpoint_node[compute])[0]]]])
@@ -296,7 +297,7 @@ def _find_tree(
     if len(real) < 2:
         raise NotApplicable(
             f"only switch {fabric.node_names[nodes[level[real[0]]]]} has compute nodes; a fat "
-            "tree has several leaves"
+            "tree needs several leaves"
         )
     if pure and roots is None:
         check_pure(fabric, rank, groups, leaf_rank)
@@ -313,7 +314,7 @@ def _find_tree(
 
 
 def _odd_leaf(fabric: Fabric, rank: NDArray[np.int32], compute: NDArray[np.intp]) -> str:
-    """Which compute node hangs from another level than most."""
+    """Return text that names a compute node on another level than most."""
     rows = fabric.graph.destination_row[compute]
     counts = np.bincount(rank[rows])
     usual = int(np.argmax(counts))
@@ -322,13 +323,13 @@ def _odd_leaf(fabric: Fabric, rank: NDArray[np.int32], compute: NDArray[np.intp]
     if not len(off):
         below = names[row_node[np.argmax(rank)]]
         return (
-            f"switch {below} is on level {rank.max()}, below all compute nodes on level {usual}, "
-            "counted from the roots as 0"
+            f"switch {below} is on level {rank.max()}, below all compute nodes on level {usual}; "
+            "roots are level 0"
         )
     node, row = fabric.endpoint_node[compute[off[0]]], rows[off[0]]
     return (
-        f"{names[node]} ({fabric.node_guid[node]:#x}) hangs from switch {names[row_node[row]]} on "
-        f"level {rank[row]}, and most compute nodes from level {usual}, counted from the roots as 0"
+        f"{names[node]} ({fabric.node_guid[node]:#x}) is attached to switch {names[row_node[row]]} "
+        f"on level {rank[row]}, but most compute nodes to level {usual}; roots are level 0"
     )
 
 
@@ -344,7 +345,7 @@ def _fill(
 
 
 def _check_kind(fabric: Fabric) -> None:
-    """Refuse what cannot be a fat tree whatever its cables."""
+    """Refuse fabrics whose nodes or kinds of cables rule out a fat tree."""
     graph = fabric.graph
     if graph.num_rows != fabric.num_switches:
         name = fabric.node_names[graph.row_node[fabric.num_switches]]
@@ -356,14 +357,18 @@ def _check_kind(fabric: Fabric) -> None:
     direct = np.flatnonzero(fabric.link_kind == 3)
     if len(direct):
         raise NotApplicable(
-            f"{fabric.cable_name(int(direct[0]) >> 1)} joins two adapters: this is no fat tree"
+            f"this is not a fat tree: {fabric.cable_name(int(direct[0]) >> 1)} connects two "
+            "adapters"
         )
 
 
 def _roles(
     fabric: Fabric, compute: Sequence[str], io: Sequence[str]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which endpoints are compute nodes, and which input/output nodes; a named one is the first."""
+    """Return which endpoints are compute nodes and which io nodes; named compute nodes are not io.
+
+    Both are bool [endpoints].
+    """
     named, is_io = np.zeros((2, fabric.num_endpoints), dtype=bool)
     if compute:
         named[listed_nodes(fabric, compute, kind="cn", what="ftree: option compute")] = True
@@ -378,7 +383,10 @@ def _jobs(
 ) -> tuple[
     NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]
 ]:
-    """Destination, row, port, whether it counts, and turns, of all that is routed, in order."""
+    """Return the destinations in routing order: destination, row, port, is counted, reverse hops.
+
+    Destination -1 is a missing host, which is counted nevertheless. All are int32.
+    """
     graph = fabric.graph
     ports = destination_ports(fabric)
     on_leaf = []
@@ -415,7 +423,7 @@ def _jobs(
 
 
 def _connect_roots(fabric: Fabric, tree: _Tree, table: NDArray[np.unsignedinteger[Any]]) -> None:
-    """Send what a switch above the leaves cannot reach to the last leaf, where that can."""
+    """Fill gaps of switches above the leaves with ports to the last leaf, if that has a path."""
     last = int(tree.leaf_rows[-1])
     nodes = fabric.graph.row_node
     above = np.flatnonzero((tree.rank >= 0) & (tree.rank < tree.leaf_rank))
@@ -429,7 +437,7 @@ def _connect_roots(fabric: Fabric, tree: _Tree, table: NDArray[np.unsignedintege
 
 
 def _refuse_gaps(fabric: Fabric, table: NDArray[np.unsignedinteger[Any]]) -> None:
-    """Refuse tables that leave hosts without a path though cables join them."""
+    """Refuse tables without a path between hosts that cables connect."""
     graph = fabric.graph
     leaves = sending_rows(fabric)
     label = components(fabric)
@@ -449,8 +457,8 @@ def _refuse_gaps(fabric: Fabric, table: NDArray[np.unsignedinteger[Any]]) -> Non
         count += len(gaps)
     if count:
         raise NotApplicable(
-            f"{count} ways from a switch to a host would have to go up again, such as from "
-            f"{first[0]} to {first[1]}; OpenSM leaves them out"
+            f"{count} pairs of a switch and a host have no path that goes only up and then down, "
+            f"for example from {first[0]} to {first[1]}; OpenSM leaves them without a path"
         )
 
 
@@ -458,6 +466,6 @@ def _refuse_credit_loops(fabric: Fabric, routes: TableRoutes) -> None:
     loops, _ = credit_loops(fabric, routes)
     if loops:
         raise NotApplicable(
-            "with cables within a level, or turns from down to up, OpenSM's ways can deadlock: "
+            "with cables within a level, or changes from down to up, OpenSM's paths can deadlock: "
             f"{loops[0].text(fabric)}"
         )

@@ -1,7 +1,7 @@
-"""What OpenSM's fat-tree engine sees in a fabric: ranks, port groups and the order of both.
+"""Structure of OpenSM's fat-tree engine: ranks, port groups and their order.
 
-Every order is OpenSM's: nodes by GUID as the network orders its bytes, ports by number, switches
-by an index that a search from the first leaf gives them. The tables depend on all of them.
+Every order is OpenSM's, since the tables depend on it: nodes by GUID in network byte order, ports
+by number, switches by an index from a search that starts at the first leaf.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from weft.fabrics import Fabric
 from weft.kernels.routing.distances import UNREACHED
 from weft.routing.engine_registry import destination_ports
 
-#: An index has a byte for the rank and one for each level below the roots.
+#: An index has one byte for the rank and one for each level below the roots.
 INDEX_BYTES = 8
 _ONE_RANK = 1 << 8 * (INDEX_BYTES - 1)
 
@@ -31,16 +31,16 @@ class PortGroups:
     Parameters
     ----------
     start
-        int32 [3 rows + 1]: the groups of row ``r`` that lead down, sideways and up are
-        ``order[start[3 r]:start[3 r + 1]]`` and so on.
+        int32 [3 rows + 1]: the groups of row ``r`` that lead down are
+        ``order[start[3 r]:start[3 r + 1]]``, followed by those sideways and up.
     order
-        int32 [groups].
+        int32 [groups]: groups by row and direction.
     head
         int32 [groups]: the neighbouring row, -1 for an adapter.
     endpoint
         int32 [groups]: the adapter port, -1 for a row.
     place
-        int32 [groups]: the order of equally loaded groups, that of their heads' indices.
+        int32 [groups]: order of equally loaded groups, by the indices of their heads.
     port_start
         int32 [groups + 1]: ports of each group.
     port, remote_port
@@ -57,37 +57,37 @@ class PortGroups:
     remote_port: NDArray[np.int32]
 
     def of(self, row: int, direction: int) -> NDArray[np.int32]:
-        """Groups of a row in one direction."""
+        """Return the groups of a row in one direction."""
         at = 3 * row + direction
         return self.order[self.start[at] : self.start[at + 1]]
 
     def count(self, direction: int) -> NDArray[np.int32]:
-        """Groups of each row in one direction."""
+        """Return the number of groups of each row in one direction."""
         return np.diff(self.start)[direction::3]
 
     def size(self, group: int) -> int:
-        """Ports of a group."""
+        """Return the number of ports of a group."""
         return int(self.port_start[group + 1] - self.port_start[group])
 
 
 def by_guid(fabric: Fabric, nodes: NDArray[np.integer]) -> NDArray[np.intp]:
-    """Order of nodes by GUID, as OpenSM's maps keep them: lowest byte first."""
+    """Return the order of nodes by GUID as in OpenSM's maps, in which the lowest byte is first."""
     return np.argsort(fabric.node_guid[nodes].byteswap(), kind="stable")
 
 
 def find_ranks(
     fabric: Fabric, part: NDArray[np.bool_], roots: NDArray[np.int32] | None
 ) -> NDArray[np.int32]:
-    """Links from each row to the nearest root, int32 [rows], -1 where there is no way to any.
+    """Return the hops from each row to the nearest root, int32 [rows], -1 without a path.
 
     Parameters
     ----------
     fabric
-        Where only switches forward.
+        Fabric in which only switches forward.
     part
-        bool [rows]: a connected part with adapters.
+        bool [rows]: a connected component with adapters.
     roots
-        Rows of it; None for those farthest from all adapters.
+        Rows of the component; None for those farthest from all adapters.
     """
     graph = fabric.graph
     if roots is None:
@@ -100,7 +100,7 @@ def find_ranks(
 
 
 def _nearest(fabric: Fabric, rows: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Links from each row to the nearest of some rows."""
+    """Return the hops from each row to the nearest of some rows."""
     graph = fabric.graph
     nearest = np.full(graph.num_rows, UNREACHED, dtype=np.int64)
     nearest[rows] = 0
@@ -108,15 +108,15 @@ def _nearest(fabric: Fabric, rows: NDArray[np.integer]) -> NDArray[np.int64]:
     step = 0
     while len(front):
         step += 1
-        met = nearest[graph.edge_row] == UNREACHED
-        met &= nearest[graph.edge_tail] == step - 1
-        front = np.unique(graph.edge_row[met])
+        reached = nearest[graph.edge_row] == UNREACHED
+        reached &= nearest[graph.edge_tail] == step - 1
+        front = np.unique(graph.edge_row[reached])
         nearest[front] = step
     return nearest
 
 
 def group_ports(fabric: Fabric, rank: NDArray[np.int32]) -> PortGroups:
-    """Group the ports of all ranked rows by neighbour, groups in order of their first ports."""
+    """Group the ports of all ranked rows by neighbour, ordered by the first port of a group."""
     graph = fabric.graph
     tail, head = graph.edge_tail, graph.edge_row
     edges = np.flatnonzero((tail != head) & (rank[tail] >= 0) & (rank[head] >= 0))
@@ -157,18 +157,18 @@ def group_ports(fabric: Fabric, rank: NDArray[np.int32]) -> PortGroups:
 def index_rows(
     rank: NDArray[np.int32], groups: PortGroups, first: int, leaf_rank: int
 ) -> tuple[PortGroups, NDArray[np.int64]]:
-    """Index all rows by a search from a leaf, and order the groups of those met by it.
+    """Index all rows by a search from a leaf, and order their groups.
 
-    A row's index is its rank and a digit for every level below the roots; the row from which the
-    search meets it gives it all but one digit, and that is the lowest still free: the digit of
-    the level between the two. So switches of one subtree have indices that begin alike.
+    An index is the rank and one digit per level below the roots. A row copies all digits but one
+    from the row that reaches it in the search; the digit of the level between them is the lowest
+    free one. Thus indices of switches in one subtree have the same first digits.
 
     Returns
     -------
     PortGroups
-        Ordered by index down, except those of leaves, and up.
+        The groups; upward ones, and downward ones except those of leaves, are ordered by index.
     int64 [rows]
-        The indices, comparable; the largest int64 for rows not met.
+        The indices, with the largest int64 for rows that are not reached.
     """
     none = np.iinfo(np.int64).max
     index: dict[int, int] = {first: int(rank[first]) * _ONE_RANK + _tail(leaf_rank)}
@@ -199,8 +199,8 @@ def index_rows(
                     queue.append(other)
     of_row = np.full(len(rank), none, dtype=np.int64)
     of_row[list(index)] = list(index.values())
-    place = np.unique(of_row, return_inverse=True)[1].astype(np.int32)
-    of_group = np.append(place, len(place))[groups.head].astype(np.int32)
+    position = np.unique(of_row, return_inverse=True)[1].astype(np.int32)
+    of_group = np.append(position, len(position))[groups.head].astype(np.int32)
 
     row_of = np.repeat(np.arange(len(rank)), np.diff(groups.start[::3]))
     direction_of = np.repeat(np.arange(3 * len(rank)) % 3, np.diff(groups.start))
@@ -213,7 +213,7 @@ def index_rows(
 
 
 def find_families(groups: PortGroups) -> NDArray[np.int32]:
-    """Number of the set of rows below each row, int32 [rows]: the same for the same set."""
+    """Return a number for the set of children of each row, equal for equal sets, int32 [rows]."""
     rows = len(groups.start) // 3
     known: dict[bytes, int] = {}
     family = np.empty(rows, dtype=np.int32)
@@ -224,7 +224,7 @@ def find_families(groups: PortGroups) -> NDArray[np.int32]:
 
 
 def _tail(leaf_rank: int) -> int:
-    """The bytes of the first index: 0 for each level, and 255 where the tree has no more."""
+    """Return the bytes of the first index: 0 for each level of the tree, 255 for all others."""
     used = min(leaf_rank, INDEX_BYTES - 1)
     return (1 << 8 * (INDEX_BYTES - 1 - used)) - 1
 
@@ -232,13 +232,13 @@ def _tail(leaf_rank: int) -> int:
 def check_pure(fabric: Fabric, rank: NDArray[np.int32], groups: PortGroups, leaf_rank: int) -> None:
     """Refuse a tree whose switches of one rank differ, as OpenSM does without a list of roots.
 
-    Each switch is compared with the first of its rank: groups up, groups down (which for leaves
-    are hosts, and may be missing), cables to each parent, and cables to the first child.
+    Each switch is compared with the first of its rank: groups up, groups down (except for leaves,
+    whose hosts may be missing), cables to each parent, and cables to the first child.
 
     Raises
     ------
     NotApplicable
-        Naming two switches that differ.
+        If two switches of one rank differ; the message names them.
     """
     ups, downs = groups.count(UP), groups.count(DOWN)
     model: dict[int, int] = {}
@@ -265,6 +265,6 @@ def check_pure(fabric: Fabric, rank: NDArray[np.int32], groups: PortGroups, leaf
         if what:
             names = [fabric.node_names[fabric.graph.row_node[one]] for one in (row, like)]
             raise NotApplicable(
-                f"this is no complete fat tree: switches {names[0]} and {names[1]} of one level "
-                f"have {what}; name the roots, or use pure=false"
+                f"this is not a complete fat tree: switches {names[0]} and {names[1]} of one level "
+                f"have {what}; specify the roots, or use pure=false"
             )

@@ -1,4 +1,4 @@
-"""hdor: Hybrid-DOR, dimension order routing over the lines of a KNS."""
+"""hdor: Hybrid-DOR, dimension-order routing over the lines of a KNS."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from weft.routing.engine_registry import (
 from weft.routing.lane_assignment import Ways, check_vls, edges_back, refuse_lanes
 from weft.routing.structure.kns import Kns, find_kns
 
-#: Which dimension a way crosses first: the one with the shortest lines, or with the longest.
+#: Order of dimensions along a path: shortest lines first, or longest lines first.
 Order = Literal["ascending", "descending"]
 
 
@@ -38,73 +38,72 @@ def hdor(
     max_vls: int = 8,
     management: bool = False,
 ) -> Routes:
-    """Hybrid-DOR on KNS networks: routers correct one coordinate after the other, line by line.
+    """Route a KNS by Hybrid-DOR: routers correct one coordinate after the other, line by line.
 
     Parameters
     ----------
     fabric
-        A KNS of any number of dimensions, whole or damaged, recognised without labels; BCube, and
-        other members of the family whose hosts forward, too.
+        A complete or degraded KNS of any number of dimensions, recognised without labels; also
+        BCube and other members of the family whose hosts forward.
     order
-        Dimensions by the length of their lines, shortest or longest first; of equal ones the one
-        of the lowest switch number comes first.
+        Order of dimensions by the length of their lines, shortest or longest first; of equal ones
+        the dimension of the lowest switch is first.
     lanes
-        Virtual lanes over which destinations are spread, so that fewer flows wait behind flows
-        that leave by another port. Lanes that faults call for are taken out of these when
-        `max_vls` would not hold both.
+        Number of virtual lanes over which destinations are spread, to reduce head-of-line
+        blocking. If faults also need lanes, fewer are used for this, so that `max_vls` suffices.
     max_vls
-        Lanes that there are, 1 to 15.
+        Number of available lanes, 1 to 15.
     management
-        Let no ways from or to switches wait in a circle, either. They must turn against the order
-        and so take lanes of their own.
+        Also prevent credit loops of paths from and to switches. These paths violate the dimension
+        order and so need lanes of their own.
 
     Returns
     -------
     TableRoutes
-        On one lane, or `lanes`, where nothing is missing. Faults make some ways turn against the
-        order; those that could wait in a circle get more lanes.
+        Routes on one lane, or on `lanes`, if the KNS is complete. Faults force some paths to
+        violate the dimension order; those that could close a credit loop get further lanes.
 
     Raises
     ------
     NotApplicable
-        When the fabric is no KNS, with what is at odds; or when faults call for more lanes than
-        `max_vls`, with the number.
+        If the fabric is not a KNS, or faults need more lanes than `max_vls`; the message gives the
+        difference or the number.
     InputError
-        When `max_vls` is not 1 to 15, or `lanes` not 1 to `max_vls`.
+        If `max_vls` is not 1 to 15, or `lanes` not 1 to `max_vls`.
 
     Notes
     -----
-    Every way crosses as few lines as cables allow, and of these ways as few turns against the
-    order as a way by tables can. Where nothing is missing that is dimension order itself, which
-    no two ways can deadlock: each waits for lines of later dimensions only, and inside a line
-    goes up first and then down. Source: KNS on InfiniBand, sections 2.2 and 3.2.2 to 3.2.4
-    (algorithms 1 and 2); Peñaranda et al. 2016.
+    Each path crosses the fewest lines that the cables allow, and of such paths violates the
+    dimension order the fewest times possible with forwarding tables. On a complete KNS the paths
+    are in dimension order and cannot deadlock: they depend only on lines of later dimensions, and
+    inside a line go up first and then down. Source: KNS on InfiniBand, sections 2.2 and 3.2.2 to
+    3.2.4 (algorithms 1 and 2); Peñaranda et al. 2016.
     """
     check_vls(max_vls)
     if not 1 <= lanes <= max_vls:
         raise InputError(f"lanes must be 1 to max_vls={max_vls}, not {lanes}")
     table = empty_table(fabric)
     kns = find_kns(fabric)
-    turns = _fill(fabric, kns, order, table)
-    ways = Ways.of(fabric, table, 0, management)
-    groups = (turns[fabric.graph.destination_row[ways.lines]] > 0).astype(np.uint8)
+    reversals = _fill(fabric, kns, order, table)
+    paths = Ways.of(fabric, table, 0, management)
+    groups = (reversals[fabric.graph.destination_row[paths.lines]] > 0).astype(np.uint8)
     notes = [kns.describe()]
     sl, used = np.zeros((), dtype=np.uint8), 1
-    # Switches inside lines, which management reaches, may have no way that keeps to up and down.
-    if management or groups[:, ways.counts > 0].any():
-        by_way = ways.fewest(max_vls, groups)[0]
-        used = int(by_way.max(initial=0)) + 1
+    # Switches inside lines, which management reaches, may have no up/down path.
+    if management or groups[:, paths.counts > 0].any():
+        path_lanes = paths.fewest(max_vls, groups)[0]
+        used = int(path_lanes.max(initial=0)) + 1
         refuse_lanes(used, max_vls)
         if used > 1:
-            sl = ways.service_levels(by_way)
-            notes.append(f"faults or management call for {used} lanes")
+            sl = paths.service_levels(path_lanes)
+            notes.append(f"faults or management need {used} lanes")
     spread = min(lanes, max_vls - used + 1)
     if spread > 1:
-        # Any part of the ways of a lane is as free of circles as they all are.
+        # Dividing the paths of a lane over several lanes cannot create cycles.
         own = _lane_of_destination(fabric, kns, spread)
         sl = own if used == 1 else np.where(sl > 0, sl + np.uint8(spread - 1), own)
     if spread < lanes:
-        notes.append(f"{spread} lanes are left to spread destinations over, not {lanes}")
+        notes.append(f"destinations are spread over {spread} lanes, not {lanes}")
     return TableRoutes(
         **provenance(fabric, "hdor", notes=tuple(notes)),
         table=table, sl=sl, lanes=VirtualLanes.uniform(range(int(sl.max(initial=0)) + 1)),
@@ -112,36 +111,39 @@ def hdor(
 
 
 def _lane_of_destination(fabric: Fabric, kns: Kns, lanes: int) -> NDArray[np.uint8]:
-    """A lane for each destination, uint8 [destinations].
+    """Return a lane for each destination, uint8 [destinations].
 
-    The number is a sum of multiples of the coordinates and of the number among the hosts of a
-    router, so that destinations that differ in one of them only part, as far as there are lanes:
-    these share most cables before they part.
+    The lane is a sum of multiples of the router's coordinates and of the host's index at the
+    router. Destinations that differ in only one of these share most of their paths, and so get
+    different lanes as far as possible.
     """
     rows = fabric.graph.destination_row
     order = np.argsort(rows, kind="stable")
-    place = np.empty(len(rows), dtype=np.int64)
-    place[order] = np.arange(len(rows)) - np.searchsorted(rows[order], rows[order])
+    index = np.empty(len(rows), dtype=np.int64)
+    index[order] = np.arange(len(rows)) - np.searchsorted(rows[order], rows[order])
     hosts = int(row_sources(fabric).max(initial=1))
-    lane = place * _multiple(prod(kns.sizes), hosts, lanes)
+    lane = index * _multiple(prod(kns.sizes), hosts, lanes)
     of_row = np.zeros(fabric.graph.num_rows, dtype=np.int64)
-    apart = 1
+    distinct = 1
     for axis in reversed(range(len(kns.sizes))):
         size = kns.sizes[axis]
-        of_row[kns.routers] += kns.coordinates[:, axis] * _multiple(apart, size, lanes)
-        apart *= size
+        of_row[kns.routers] += kns.coordinates[:, axis] * _multiple(distinct, size, lanes)
+        distinct *= size
     return ((lane + of_row[rows]) % lanes).astype(np.uint8)
 
 
-def _multiple(apart: int, size: int, lanes: int) -> int:
-    """What to multiply a digit by: the numbers told apart so far, or what spreads it over lanes."""
-    return apart if apart * size <= lanes else max(1, lanes // size)
+def _multiple(distinct: int, size: int, lanes: int) -> int:
+    """Return the factor of a digit: the values of earlier digits, or else one that uses all lanes.
+
+    `distinct` is the number of values of the earlier digits, `size` that of this digit.
+    """
+    return distinct if distinct * size <= lanes else max(1, lanes // size)
 
 
 def _fill(
     fabric: Fabric, kns: Kns, order: Order, table: NDArray[np.unsignedinteger[Any]]
 ) -> NDArray[np.uint8]:
-    """Fill the tables; uint8 [rows, rows]: turns against the order on the way to one from another.
+    """Fill the tables; return violations of the dimension order, uint8 [target rows, rows].
 
     See `weft.kernels.routing.hdor.hdor_tables`.
     """
@@ -151,12 +153,12 @@ def _fill(
     node_offset, node_joint = _joints_of_nodes(fabric, kns, position)
     edge_offset, edges = _edges_of_joints(fabric, kns)
     offset, listed = destinations_by_row(fabric, np.arange(fabric.num_destinations))
-    # Where all cables and switches are single there is nothing to choose again.
+    # With single cables and lines of one switch each, there is no choice of links.
     choice = len(lines.order) > kns.num_lines or len(edges) > len(kns.joint_router)
     passes = PASSES if choice else 1
     steps = np.empty((graph.num_rows if choice else 0, len(node_offset) - 1), dtype=np.int32)
-    graph.need_memory(graph.num_rows, 1, "turns")
-    turns = np.empty((graph.num_rows, graph.num_rows), dtype=np.uint8)
+    graph.need_memory(graph.num_rows, 1, "violations of the dimension order")
+    reversals = np.empty((graph.num_rows, graph.num_rows), dtype=np.uint8)
     hdor_tables(
         Edges(
             offset=graph.edge_offset,
@@ -191,17 +193,18 @@ def _fill(
         int(np.iinfo(table.dtype).max),
         np.zeros(len(graph.edge_row), dtype=np.int64),
         steps,
-        turns,
+        reversals,
         table,
     )
-    return turns
+    return reversals
 
 
 def _target_rows(fabric: Fabric, kns: Kns) -> NDArray[np.int32]:
-    """All rows in the order in which their trees are chosen, routers first.
+    """Return all rows in the order in which their trees are chosen, routers first.
 
-    Routers come by their places, the first dimension counting fastest, and those of one switch of
-    a longer line in a row: trees that follow each other then part on the way up, as D-mod-K's do.
+    Routers are ordered by coordinates, the first dimension varying fastest, with the routers of
+    one switch of a longer line in succession: successive trees then diverge upwards, as those of
+    D-mod-K.
     """
     keys = np.empty_like(kns.coordinates)
     router = np.searchsorted(kns.routers, kns.joint_router)
@@ -211,8 +214,8 @@ def _target_rows(fabric: Fabric, kns: Kns) -> NDArray[np.int32]:
         joints = joints[kns.joint_line[joints] == fullest]
         switch = np.full(size, fabric.graph.num_rows, dtype=np.int64)
         switch[kns.coordinates[router[joints], axis]] = kns.joint_switch[joints]
-        place = np.argsort(np.argsort(switch, kind="stable"), kind="stable")
-        keys[:, axis] = place[kns.coordinates[:, axis]]
+        rank = np.argsort(np.argsort(switch, kind="stable"), kind="stable")
+        keys[:, axis] = rank[kns.coordinates[:, axis]]
     routers = kns.routers[np.lexsort(keys.T)]
     return np.concatenate((routers, np.flatnonzero(kns.line >= 0))).astype(np.int32)
 
@@ -220,7 +223,7 @@ def _target_rows(fabric: Fabric, kns: Kns) -> NDArray[np.int32]:
 def _joints_of_nodes(
     fabric: Fabric, kns: Kns, position: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """CSR over rows, then lines: joints of a router by dimension, of a line by coordinate."""
+    """Return a CSR over rows, then lines: joints of a router by dimension, else by coordinate."""
     rows = fabric.graph.num_rows
     nodes = np.concatenate((kns.joint_router, rows + kns.joint_line))
     router = np.searchsorted(kns.routers, kns.joint_router)
@@ -233,7 +236,7 @@ def _joints_of_nodes(
 
 
 def _edges_of_joints(fabric: Fabric, kns: Kns) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """CSR over joints: the edges from the router to the line, by port."""
+    """Return a CSR over joints: the edges from the router to the line, by port."""
     graph = fabric.graph
     edges = np.flatnonzero((kns.line[graph.edge_tail] < 0) & (kns.line[graph.edge_row] >= 0))
     rows = np.int64(graph.num_rows)
@@ -245,10 +248,10 @@ def _edges_of_joints(fabric: Fabric, kns: Kns) -> tuple[NDArray[np.int32], NDArr
 
 
 def _inside_lines(fabric: Fabric, kns: Kns) -> tuple[Lines, NDArray[np.uint8]]:
-    """Work out the legal paths inside lines, and which edges lead up in them.
+    """Find the legal paths inside lines, and the edges that go up in them.
 
-    Up leads away from the routers. Where faults have left a tree whose switches that way do not
-    all join, up leads to one of its tops instead, which joins whatever cables do.
+    Up is away from the routers. If faults leave switches of a line without an up/down path between
+    them, up is towards one of its top switches instead, which connects all switches of the line.
     """
     graph = fabric.graph
     switches: NDArray[np.int32] = np.flatnonzero(kns.line >= 0).astype(np.int32)
@@ -281,9 +284,9 @@ def _inside_lines(fabric: Fabric, kns: Kns) -> tuple[Lines, NDArray[np.uint8]]:
             hops, down, order, lost,
         )  # fmt: skip
         assert not (rooted and lost.any())
-        for torn in np.flatnonzero(lost):
-            run = slice(start[torn], start[torn + 1])
-            top = np.array([start[torn] + int(np.argmax(height[run]))], dtype=np.int32)
+        for split in np.flatnonzero(lost):
+            run = slice(start[split], start[split + 1])
+            top = np.array([start[split] + int(np.argmax(height[run]))], dtype=np.int32)
             away = np.empty((1, len(switches)), dtype=np.uint16)
             bfs_many(offset, head, top, away)
             height[run] = -away[0, run].astype(np.int64)

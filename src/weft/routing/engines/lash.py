@@ -1,4 +1,4 @@
-"""lash: shortest paths chosen together with the virtual lanes that keep them from deadlock."""
+"""lash: minimal paths, chosen together with virtual lanes that make them deadlock-free."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from weft.routing.lane_assignment import (
     waits,
 )
 
-#: On fabrics with more edges only one way to choose paths is tried, and none where two lanes do
-#: and are there.
+#: On fabrics with more edges only one rule to choose paths is tried, and none if balanced minimal
+#: paths need at most two available lanes.
 MANY_EDGES = 1500
 
 
@@ -48,47 +48,48 @@ def lash(
     max_vls: int = 8,
     management: bool = False,
 ) -> TableRoutes:
-    """Shortest paths in layers: as few virtual lanes as possible first, balance second.
+    """Route on minimal paths in few virtual lanes; among equal numbers of lanes, balance links.
 
     Parameters
     ----------
     fabric
         Any fabric.
     lmc
-        Each endpoint gets 2^lmc LIDs, with paths of their own.
+        LMC: each endpoint gets 2^lmc LIDs, with separate paths.
     passes
-        How often the paths to each LID are chosen again for balance, in the lanes that are
-        there; 0 keeps one path for all hosts of a switch, as OpenSM's does.
+        Number of times that the paths to each LID are chosen again for balance, in the same lanes;
+        0 keeps one path to all hosts of a switch, as in OpenSM.
     max_vls
-        Virtual lanes that there are, 1 to 15.
+        Number of available virtual lanes, 1 to 15.
     management
-        Give lanes to the ways from and to switches, too. OpenSM's always does.
+        Also assign lanes to paths from and to switches, as OpenSM always does.
 
     Raises
     ------
     NotApplicable
-        When the fabric has nothing that forwards, or more than `max_vls` lanes would be needed.
+        If the fabric has no row, or the search finds no assignment to `max_vls` lanes.
     InputError
-        When an option is out of range.
+        If an option is out of range.
 
     Notes
     -----
-    Every pair of switches takes a shortest path in the lowest lane that takes one without closing
-    a cycle; of two ways to choose among those the one with fewer lanes is kept. What was a cycle
-    stays out, so the order of turns comes by itself where OpenSM needs ``--do_mesh_analysis``.
-    The service level depends on the switch at the source and the LID; SL i is VL i everywhere.
-    Source: Skeie, Lysne and Theiss 2002; Sancho, Robles and Duato for choosing paths by the turns
-    that are taken.
+    Each pair of switches gets a minimal path in the lowest lane that has one without closing a
+    cycle. Of several rules to choose among minimal paths, the result with the fewest lanes is kept.
+    Dependencies that close a cycle in a lane are excluded from it for all later paths, which gives
+    an order of dimensions on meshes without OpenSM's ``--do_mesh_analysis``. The service level
+    depends on the source's switch and the LID; SL i is mapped to VL i everywhere.
+    Source: Skeie, Lysne and Theiss 2002; Sancho, Robles and Duato for choosing paths by the
+    dependencies in use.
     """
     check_lmc(fabric, lmc)
     check_vls(max_vls)
     if passes < 0:
         raise InputError(f"passes must be at least 0, not {passes}")
-    tried = list(_attempts(fabric, lmc, passes, max_vls, management))
-    fewest = min(layers.used for layers in tried)
+    attempts = list(_attempts(fabric, lmc, passes, max_vls, management))
+    fewest = min(layers.used for layers in attempts)
     refuse_lanes(fewest, max_vls)
-    tried = [layers for layers in tried if layers.used == fewest]
-    best = min(tried, key=lambda layers: worst_load(fabric, layers.table, lmc))
+    attempts = [layers for layers in attempts if layers.used == fewest]
+    best = min(attempts, key=lambda layers: worst_load(fabric, layers.table, lmc))
     return TableRoutes(
         **provenance(fabric, "lash"),
         table=best.table,
@@ -100,13 +101,7 @@ def lash(
 
 @dataclass(frozen=True)
 class _Layers:
-    """One set of paths in lanes.
-
-    Parameters
-    ----------
-    table, sl, used
-        As in the result; `used` lanes.
-    """
+    """One set of paths: table and service levels as in the routes, and number of lanes in use."""
 
     table: NDArray[np.unsignedinteger[Any]]
     sl: NDArray[np.uint8]
@@ -116,16 +111,16 @@ class _Layers:
 def _attempts(
     fabric: Fabric, lmc: int, passes: int, max_vls: int, management: bool
 ) -> Iterator[_Layers]:
-    """Sets of paths to choose from."""
+    """Yield sets of paths to choose from."""
     cost = 1.0 / fabric.link_rate_gbps[fabric.graph.edge_link]
     fewest = MOST_LANES + 1
     if passes:
         table = empty_table(fabric, lmc)
         fill_balanced(fabric, table, lmc=lmc, passes=passes)
-        ways = Ways.of(fabric, table, lmc, management)
-        lanes, _ = ways.fewest(max_vls, easy=True)
+        paths = Ways.of(fabric, table, lmc, management)
+        lanes, _ = paths.fewest(max_vls, easy=True)
         fewest = int(lanes.max(initial=0)) + 1
-        yield _Layers(table, ways.service_levels(lanes), fewest)
+        yield _Layers(table, paths.service_levels(lanes), fewest)
     many = len(cost) > MANY_EDGES
     if many and fewest <= min(2, max_vls):
         return
@@ -133,16 +128,16 @@ def _attempts(
         table = empty_table(fabric, lmc)
         load = np.zeros(len(cost), dtype=np.int64)
         layer = _choose_trees(fabric, table, lmc, management, frugal, cost, load)
-        ways = Ways.of(fabric, table, lmc, management)
-        start = layer[fabric.graph.destination_row[ways.lines >> lmc]]
-        lanes, place = ways.fewest(max_vls, start)
+        paths = Ways.of(fabric, table, lmc, management)
+        start = layer[fabric.graph.destination_row[paths.lines >> lmc]]
+        lanes, position = paths.fewest(max_vls, start)
         used = int(lanes.max(initial=0)) + 1
         if used > fewest:
             continue
         fewest = used
-        sl = ways.service_levels(lanes)
+        sl = paths.service_levels(lanes)
         if passes and used <= MOST_LANES:
-            _spread(ways, lanes, place, table, lmc, passes, cost, load, sl)
+            _spread(paths, lanes, position, table, lmc, passes, cost, load, sl)
         yield _Layers(table, sl, used)
 
 
@@ -155,7 +150,7 @@ def _choose_trees(
     cost: NDArray[np.float64],
     load: NDArray[np.int64],
 ) -> NDArray[np.uint8]:
-    """Fill tables with one path for each pair of rows; returns lanes, uint8 [rows, rows]."""
+    """Fill tables with one path for each pair of rows; return its lanes, uint8 [rows, rows]."""
     graph = fabric.graph
     rows = graph.num_rows
     edges = len(graph.edge_row)
@@ -175,8 +170,8 @@ def _choose_trees(
         layer,
     )  # fmt: skip
     ports = np.full((rows, rows), np.iinfo(table.dtype).max, dtype=table.dtype)
-    there = chosen >= 0
-    ports[there] = graph.edge_port[chosen[there]]
+    routed = chosen >= 0
+    ports[routed] = graph.edge_port[chosen[routed]]
     destinations = np.flatnonzero(graph.destination_row >= 0)
     lids = ((destinations[:, None] << lmc) + np.arange(1 << lmc)).reshape(-1)
     goals = graph.destination_row[lids >> lmc]
@@ -186,9 +181,9 @@ def _choose_trees(
 
 
 def _spread(
-    ways: Ways,
+    paths: Ways,
     lanes: NDArray[np.uint8],
-    place: NDArray[np.int32],
+    position: NDArray[np.int32],
     table: NDArray[np.unsignedinteger[Any]],
     lmc: int,
     passes: int,
@@ -196,8 +191,8 @@ def _spread(
     load: NDArray[np.int64],
     sl: NDArray[np.uint8],
 ) -> None:
-    """Balance the ways to each host LID within the orders of the lanes."""
-    fabric, graph = ways.fabric, ways.fabric.graph
+    """Balance the paths to each host LID within the edge orders of the lanes."""
+    fabric, graph = paths.fabric, paths.fabric.graph
     hosts = np.flatnonzero(graph.destination_row[: fabric.num_host_endpoints] >= 0)
     hosts = hosts[np.argsort(graph.destination_row[hosts], kind="stable")]
     lids = ((hosts[:, None] << lmc) + np.arange(1 << lmc)).reshape(-1).astype(np.int32)
@@ -205,12 +200,12 @@ def _spread(
     sources = row_sources(fabric)
     widen_orders(
         graph.edge_offset, graph.edge_row, graph.edge_tail, edges_back(fabric), waits(fabric),
-        np.unique(goals), ways.counts, (sources > 0).astype(np.uint8), graph.row_base,
-        graph.slot_edge, table, ways.lines, lanes, place,
+        np.unique(goals), paths.counts, (sources > 0).astype(np.uint8), graph.row_base,
+        graph.slot_edge, table, paths.lines, lanes, position,
     )  # fmt: skip
-    found = np.empty((len(lids), graph.num_rows), dtype=np.uint8)
+    new_lanes = np.empty((len(lids), graph.num_rows), dtype=np.uint8)
     spread_ways(
         graph.edge_offset, graph.edge_row, graph.edge_port, cost, graph.row_base, graph.slot_edge,
-        lids, goals, ways.counts, sources, place, passes, load, table, found,
+        lids, goals, paths.counts, sources, position, passes, load, table, new_lanes,
     )  # fmt: skip
-    sl[:, lids] = found.T
+    sl[:, lids] = new_lanes.T

@@ -1,4 +1,4 @@
-"""minhop: shortest paths, spread over the least-loaded links."""
+"""minhop: minimal paths, spread over the least loaded links."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from weft.routing.engine_registry import (
 def minhop(
     fabric: Fabric, *, balance: Balance = "flows", lmc: int = 0, passes: int = PASSES
 ) -> Routes:
-    """Fewest hops; among those ways the one whose links carry least.
+    """Route on minimal paths, and of these on the path with the least loaded links.
 
-    Counting the flows of all host pairs over each link, divided by its rate, and choosing every
-    destination's paths again once all are there, balances the links further on, and cables of
-    unequal speed, too. OpenSM's engine of this name counts the destinations behind each port of
-    one switch; ``balance=opensm`` gives its tables entry by entry. It can deadlock on
-    topologies with rings either way.
+    The load is the number of flows of all host pairs over a link, divided by its rate. Each
+    destination's paths are chosen again after all others, which also balances links far from the
+    source and links of different rates. OpenSM's minhop counts the destinations of each port at
+    one switch; ``balance=opensm`` gives exactly its tables. Both can deadlock on topologies with
+    rings.
 
     Parameters
     ----------
     fabric
         Any fabric.
     balance
-        ``flows``, or ``opensm`` for what the real one counts.
+        ``flows``, or ``opensm`` for exactly the tables of OpenSM.
     lmc
-        Each endpoint gets 2^lmc LIDs, each offset balanced on its own.
+        LMC: each endpoint gets 2^lmc LIDs, with each offset balanced separately.
     passes
-        How often each destination's paths are chosen, with ``flows``.
+        Number of times that each destination's paths are chosen, with ``flows``.
     """
     check_lmc(fabric, lmc)
     table = empty_table(fabric, lmc)

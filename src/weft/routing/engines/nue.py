@@ -1,4 +1,4 @@
-"""nue: trees inside the channel dependency graph, free of deadlock with any number of lanes."""
+"""nue: routes within an acyclic channel dependency graph, for any number of lanes."""
 
 from __future__ import annotations
 
@@ -33,19 +33,18 @@ from weft.routing.engine_registry import (
 from weft.routing.engines.sssp import sssp_table
 from weft.routing.lane_assignment import assign_lanes, check_vls
 
-#: Passes of balancing; the later ones cost little, and shuffled fat trees need five.
+#: Default number of balancing passes; later passes are fast, and shuffled fat trees need five.
 PASSES = 5
 
-#: Several orders of the destinations are tried while that takes no more steps, a second or two.
-#: A destination takes about this many at each channel, besides one for each pass: most go into
-#: keeping the order of the channels.
+#: Maximum number of steps, a second or two, for which several orders of the destinations are tried.
+#: A destination takes one step per channel and pass, and STEPS per channel to keep its order.
 WORK = 50_000_000
 STEPS = 100
 
-#: Each destination is tried in each lane up to this many destinations times channels times lanes.
+#: Maximum of destinations x channels x lanes for which each destination is tried in every lane.
 TRIALS = 1_000_000
 
-#: More lanes than one are used where the worst load times the mean length falls by this factor.
+#: More than one lane is used only if it reduces the worst load x total load by this factor.
 LANES_PAY = 1.05
 
 
@@ -58,47 +57,48 @@ def nue(
     lmc: int = 0,
     passes: int = PASSES,
 ) -> Routes:
-    """Nue: short balanced paths that fit into the given lanes, even one, on any topology.
+    """Route by Nue: short balanced paths, deadlock-free with any number of lanes, on any topology.
 
     Parameters
     ----------
     fabric
         Any fabric.
     max_vls
-        Virtual lanes that it may use, 1 to 15. It uses one where more would not make the ways
+        Maximum number of virtual lanes, 1 to 15. One lane is used unless more lanes make the paths
         shorter or better balanced by 5 %.
     management
-        Keep the ways from and to switches free of deadlock, too, not only those between hosts.
+        Also make paths from and to switches deadlock-free, not only those between hosts.
     lmc
-        Each endpoint gets 2^lmc LIDs, each balanced on its own.
+        LMC: each endpoint gets 2^lmc LIDs, each balanced separately.
     passes
-        How often each destination's paths are balanced.
+        Number of times that each destination's paths are balanced.
 
     Raises
     ------
     NotApplicable
-        When the fabric has nothing that forwards.
+        If the fabric has no row.
     InputError
-        When an option is out of range.
+        If an option is out of range.
 
     Notes
     -----
-    In each lane the dependencies between channels that ways may use stay free of cycles: a new
-    one is checked against an order of all channels, which is kept (Pearce and Kelly 2006). Trees
-    grow from the destinations outwards, each row by the cheapest channel of the fewest hops whose
-    dependency is allowed; where all are blocked, a row nearer the destination turns to another of
-    its ways (local backtracking). An escape tree, from the most central row, whose dependencies
-    are allowed beforehand, keeps every host within reach. A destination goes to the first lane
-    that serves it by shortest ways alone, or else to that of least detours, or they are divided
-    evenly. In the end each lane has an order of its channels; all ways over ascending channels are
-    free of deadlock, and among these the tables are balanced anew. Both ways of sharing the lanes
-    are tried, and one lane, with several orders of the destinations while the fabric is small;
-    where it is large and no fat tree, only the last with all lanes. So are the ways of `sssp`,
-    should they need one lane only. The attempt whose worst link
-    load times mean length is least is taken.
+    In each lane the allowed dependencies between channels are kept acyclic: a new one is checked
+    against a topological order of all channels (Pearce and Kelly 2006). Trees grow from the
+    destinations outwards; each row uses the channel of the fewest hops, then of the least cost,
+    whose dependency is allowed. If all are blocked, a row nearer to the destination changes to
+    another of its paths (local backtracking). An escape tree from the most central row, whose
+    dependencies are allowed first, keeps all hosts connected. Destinations are either divided
+    evenly over the lanes, or each uses the first lane with only minimal paths, or else the lane
+    with the smallest detours. Finally, the tables are balanced again on all paths that ascend in
+    the order of a lane's channels, which are deadlock-free.
 
-    Source: Domke, Hoefler and Matsuoka, HPDC 2016; OpenSM's ``nue``, which has one lane as its
-    default, divides the destinations evenly, and does not balance again.
+    On small fabrics, one lane and both assignments to lanes are tried with several orders of the
+    destinations, and the paths of `sssp` if they need only one lane. On large fabrics that are not
+    fat trees, only an even division with one order is tried. The result with the smallest product
+    of worst link load and mean path length is used.
+
+    Source: Domke, Hoefler and Matsuoka, HPDC 2016; OpenSM's ``nue``, which by default uses one
+    lane, divides the destinations evenly, and does not balance again.
     """
     check_lmc(fabric, lmc)
     check_vls(max_vls)
@@ -109,21 +109,21 @@ def nue(
     channels = len(fabric.graph.edge_row)
     steps = (fabric.num_endpoints << lmc) * channels * (passes + STEPS)
     trials = len(problem.goals) * channels * max_vls
-    best: _Found | None = None
+    best: _Attempt | None = None
     large = steps > WORK
     if large:
         best = problem.route(problem.goals, 1, lmc, passes, grow=False)
     if best is None or best.total > problem.shortest << lmc:
         for order in problem.orders()[: max(1, WORK // max(steps, 1))]:
-            ways = [(1, False), (max_vls, False), (max_vls, True)]
-            for lanes, divide in ways[:1] if max_vls == 1 else ways[2 * large :]:
+            modes = [(1, False), (max_vls, False), (max_vls, True)]
+            for lanes, divide in modes[:1] if max_vls == 1 else modes[2 * large :]:
                 if lanes > 1 and not divide and trials > TRIALS:
                     continue
-                found = problem.route(order, lanes, lmc, passes, divide=divide)
-                if best is None or found.cost < best.cost:
-                    best = found
+                attempt = problem.route(order, lanes, lmc, passes, divide=divide)
+                if best is None or attempt.cost < best.cost:
+                    best = attempt
     assert best is not None
-    if not large and (short := problem.shortest_ways(lmc, passes)) and short.cost < best.cost:
+    if not large and (short := problem.minimal_paths(lmc, passes)) and short.cost < best.cost:
         best = short
     sl: NDArray[np.uint8] = np.zeros((), dtype=np.uint8)
     if best.lanes > 1:
@@ -139,19 +139,19 @@ def nue(
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Attempt:
     """Tables, with the lane of each row's destinations.
 
     Parameters
     ----------
     table
-        As `TableRoutes.table`.
+        Table as in `TableRoutes`.
     lane
-        int32 [rows].
+        int32 [rows]: lane of the row's destinations.
     lanes
-        How many there are.
+        Number of lanes.
     worst, total
-        The greatest load of a link, times its cost, and the sum of all loads.
+        The largest load of a link over its rate, and the sum of all loads.
     """
 
     table: NDArray[np.unsignedinteger[Any]]
@@ -162,28 +162,28 @@ class _Found:
 
     @property
     def cost(self) -> float:
-        """What is to be least: concentrated ways are bad, and long ones, and lanes for nothing."""
+        """Cost to minimise: high for concentrated or long paths, and for more than one lane."""
         return self.worst * self.total * (LANES_PAY if self.lanes > 1 else 1)
 
 
 @dataclass(frozen=True)
 class _Problem:
-    """What all attempts at one fabric share.
+    """Input of all attempts on one fabric.
 
     Parameters
     ----------
     fabric
-        What to route.
+        Fabric to route.
     management
-        Whether all rows count.
+        Whether paths from and to switches are included.
     distances
         uint16 [rows, rows]: hops.
     weight
-        int64 [rows]: hosts that send through a row, 0 where its ways do not count.
+        int64 [rows]: hosts that send through a row, 0 if its paths are not included.
     goals
-        int32: the rows to whose destinations ways count, ascending.
+        int32: rows with destinations whose paths are included, ascending.
     root
-        int32 [rows]: the most central row of each row's connected part.
+        int32 [rows]: the most central row of each row's connected component.
     """
 
     fabric: Fabric
@@ -218,20 +218,20 @@ class _Problem:
 
     @cached_property
     def depth(self) -> NDArray[np.int64]:
-        """Hops of each row from the root of its part, int64 [rows]."""
+        """Hops of each row from the root of its component, int64 [rows]."""
         every = np.arange(len(self.root))
         return self.distances[self.root, every].astype(np.int64)
 
     @cached_property
     def shortest(self) -> int:
-        """Sum of the hops of all flows if each took a shortest way."""
+        """Sum of the hops of all flows on minimal paths."""
         rows = self.fabric.graph.destination_row[: self.fabric.num_endpoints]
         ends = np.bincount(rows[rows >= 0], minlength=len(self.root))
         hops = np.where(self.distances == UNREACHED, 0, self.distances).astype(np.int64)
         return int(ends @ (hops @ row_sources(self.fabric)))
 
     def orders(self) -> list[NDArray[np.int32]]:
-        """The goals depth first, from the root outwards, by number and from the outside inwards."""
+        """Return orders of the goals: depth first, by depth, by number, by decreasing depth."""
         graph = self.fabric.graph
         matrix = csr_array(
             (np.ones(len(graph.edge_row), np.uint8), graph.edge_row, graph.edge_offset),
@@ -241,20 +241,20 @@ class _Problem:
             depth_first_order(matrix, root, return_predecessors=False)
             for root in np.unique(self.root)
         ]
-        place = np.empty(graph.num_rows, dtype=np.int64)
-        place[np.concatenate(parts)] = np.arange(graph.num_rows)
+        visit = np.empty(graph.num_rows, dtype=np.int64)
+        visit[np.concatenate(parts)] = np.arange(graph.num_rows)
         depth = self.depth[self.goals]
-        found: list[NDArray[np.int32]] = []
-        for key in (place[self.goals], depth, np.zeros_like(depth), -depth):
+        orders: list[NDArray[np.int32]] = []
+        for key in (visit[self.goals], depth, np.zeros_like(depth), -depth):
             order = self.goals[np.argsort(key, kind="stable")]
-            if not any(np.array_equal(order, other) for other in found):
-                found.append(order)
-        return found
+            if not any(np.array_equal(order, other) for other in orders):
+                orders.append(order)
+        return orders
 
     def start_order(self) -> NDArray[np.int32]:
-        """All channels as up*/down* would have them, int32 [channels], the earliest first.
+        """Return all channels in an up*/down* order, int32 [channels].
 
-        Rows farthest from the hosts are highest, as in trees, and among equals those near the root.
+        Rows farthest from the hosts are highest, as in trees; of equals, those nearest to the root.
         """
         graph = self.fabric.graph
         sending = np.flatnonzero(self.weight)
@@ -267,7 +267,7 @@ class _Problem:
 
     @cached_property
     def parent(self) -> NDArray[np.int32]:
-        """int32 [rows]: a row's channel one hop towards its root, -1 at roots."""
+        """Channel of each row towards its root, -1 at roots, int32 [rows]."""
         graph = self.fabric.graph
         channel = np.full(graph.num_rows, -1, dtype=np.int32)
         nearer = np.flatnonzero(self.depth[graph.edge_row] < self.depth[graph.edge_tail])
@@ -276,7 +276,10 @@ class _Problem:
         return channel
 
     def escape(self, goals: NDArray[np.int32]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """Rows on ways along the tree to these goals, and those on its branches to the goals."""
+        """Return rows on the escape tree's paths to the goals, and rows between root and goals.
+
+        Both are uint8 [rows].
+        """
         aimed = np.zeros(len(self.root), dtype=np.uint8)
         aimed[goals] = 1
         wanted = (self.weight > 0).astype(np.uint8) | aimed
@@ -288,8 +291,8 @@ class _Problem:
                 marks[self.fabric.graph.edge_row[self.parent[level[marks[level] > 0]]]] = 1
         return wanted, aimed
 
-    def shortest_ways(self, lmc: int, passes: int) -> _Found | None:
-        """The shortest ways of `sssp`, when they happen to need no second lane."""
+    def minimal_paths(self, lmc: int, passes: int) -> _Attempt | None:
+        """Return the minimal paths of `sssp` if they need only one lane."""
         fabric = self.fabric
         table = sssp_table(fabric, "flows", lmc, passes)
         try:
@@ -297,7 +300,7 @@ class _Problem:
         except NotApplicable:
             return None
         loads = edge_loads(fabric, table, lmc)
-        return _Found(
+        return _Attempt(
             table,
             np.zeros(len(self.root), dtype=np.int32),
             1,
@@ -314,12 +317,12 @@ class _Problem:
         *,
         divide: bool = False,
         grow: bool = True,
-    ) -> _Found:
-        """Tables over at most so many lanes, with the goals served in this order.
+    ) -> _Attempt:
+        """Return tables on at most `lanes` lanes, with the goals routed in the given order.
 
-        The goals are divided evenly over the lanes, or each goes where it fits. With grow False
-        no trees are grown: the ways are those of the first order of channels and the escape tree,
-        which are all the shortest ones in a fat tree.
+        With `divide`, the goals are divided evenly over the lanes; otherwise each goes to the lane
+        that fits best. With `grow` False no trees are grown: only paths of the initial order of
+        channels and of the escape tree are used, which include all minimal paths of a fat tree.
         """
         fabric, graph = self.fabric, self.fabric.graph
         channels = len(graph.edge_row)
@@ -332,8 +335,8 @@ class _Problem:
             graph.destination_row[: fabric.num_endpoints] + 1, minlength=graph.num_rows + 1
         )[1:]
         channel_at = np.tile(self.start_order(), (lanes, 1))
-        place = np.empty_like(channel_at)
-        place[:, channel_at[0]] = np.arange(channels, dtype=np.int32)
+        position = np.empty_like(channel_at)
+        position[:, channel_at[0]] = np.arange(channels, dtype=np.int32)
         lane = np.full(graph.num_rows, -1, dtype=np.int32)
         aims = [order[:0]] * (lanes - 1) + [order]
         if divide:
@@ -344,7 +347,7 @@ class _Problem:
             graph.edge_offset, graph.edge_row, graph.edge_tail, reverse, dependency, edge_cost,
             sources, self.weight, self.distances, order.repeat(np.maximum(ends[order], 1) * grow),
             self.parent, wanted, aimed, np.zeros(channels, dtype=np.int64),
-            np.zeros((lanes, int(dependency[-1])), dtype=np.uint8), place, channel_at, lane,
+            np.zeros((lanes, int(dependency[-1])), dtype=np.uint8), position, channel_at, lane,
         )  # fmt: skip
         used = np.unique(lane[lane >= 0]) if (lane >= 0).any() else np.zeros(1, dtype=np.int32)
         lane = np.where(lane < 0, 0, np.searchsorted(used, lane)).astype(np.int32)
@@ -355,10 +358,10 @@ class _Problem:
         worst, total = ordered_tables(
             graph.edge_offset, graph.edge_row, graph.edge_tail, reverse, graph.edge_port,
             edge_cost, graph.row_base, graph.slot_edge, sources, self.weight, self.distances,
-            np.arange(graph.num_rows, dtype=np.int32), lane, place[used], channel_at[used],
+            np.arange(graph.num_rows, dtype=np.int32), lane, position[used], channel_at[used],
             offset, listed, destination_ports(fabric), fabric.num_endpoints, lmc, passes, no_path,
             np.zeros(channels, dtype=np.int64), table, best,
         )  # fmt: skip
         lead_in(graph.edge_offset, graph.edge_row, graph.edge_port, reverse,
                 graph.destination_row, lmc, no_path, best)  # fmt: skip
-        return _Found(best, lane, len(used), worst, total)
+        return _Attempt(best, lane, len(used), worst, total)

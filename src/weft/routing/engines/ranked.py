@@ -1,4 +1,4 @@
-"""What updn and dnup share: OpenSM's tables of ranked switches, and the ways that ranks bar."""
+"""Functions of updn and dnup: OpenSM's tables of ranked switches, and pairs without a path."""
 
 from __future__ import annotations
 
@@ -44,35 +44,36 @@ def fill_ranked(
 
 
 def refuse_long(fabric: Fabric, step: NDArray[np.uint8], example: str) -> None:
-    """Refuse ways that ranked tables lack only because OpenSM counts no more hops.
+    """Refuse fabrics on which paths are missing only because of OpenSM's limit on hops.
 
     Raises
     ------
     NotApplicable
-        When without its limit no way is missing.
+        If no path is missing without the limit.
     """
     table = empty_table(fabric)
     fill_ranked(fabric, table, step, 2 * len(step) + MOST_HOPS)
     if not missing_ways(fabric, table, 0)[0]:
         raise NotApplicable(
-            f"OpenSM counts up to {MOST_HOPS} hops, and some ways are longer, such as {example}"
+            f"OpenSM allows at most {MOST_HOPS} hops, but some paths are longer, for example "
+            f"{example}"
         )
 
 
 def missing_ways(
     fabric: Fabric, table: NDArray[np.unsignedinteger[Any]], lmc: int
 ) -> tuple[int, str]:
-    """How many ways from sending switches to hosts have no entry though cabled, and one of them.
+    """Return how many pairs of a leaf and a host in one component have no path, and an example.
 
-    Every port of a host counts: each is an address, and may send.
+    All ports of a host are included: each is an address and may send.
     """
     graph = fabric.graph
     leaves = sending_rows(fabric)
     hosts = np.flatnonzero(graph.destination_row[: fabric.num_host_endpoints] >= 0)
     label = components(fabric)
-    joined = label[graph.destination_row[hosts]][:, None] == label[leaves]
+    connected = label[graph.destination_row[hosts]][:, None] == label[leaves]
     missing = table[hosts << lmc][:, leaves] == np.iinfo(table.dtype).max
-    gaps = np.argwhere(missing & joined)
+    gaps = np.argwhere(missing & connected)
     if not len(gaps):
         return 0, ""
     leaf = fabric.node_names[graph.row_node[leaves[gaps[0, 1]]]]

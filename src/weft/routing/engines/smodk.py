@@ -1,4 +1,4 @@
-"""smodk: S-mod-K, the source's number decides the way up."""
+"""smodk: S-mod-K, in which the source's number determines the upward path."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from weft.routing.engines.source import check_pairs
 
 @engine("smodk", deadlock_free=True, lmc=False, paths=True)
 def smodk(fabric: Fabric) -> Routes:
-    """S-mod-K on complete fat trees: the mirror of D-mod-K, as source routes.
+    """Route complete fat trees by S-mod-K, the mirror of D-mod-K, with source routes.
 
-    On the way from host number s a switch of level l takes its up-port number
-    floor(s / (w1 w2 … wl)) mod (w(l+1) p(l+1)), so that all that one host sends climbs by one way.
-    Forwarding tables cannot hold it: two hosts of a leaf go to one destination by different ports.
+    For packets from host number s, a switch of level l uses its up-port number
+    floor(s / (w1 w2 … wl)) mod (w(l+1) p(l+1)), so that all packets of a host use one upward path.
+    Forwarding tables cannot express it, since two hosts of a leaf use different ports to one
+    destination.
 
     Parameters
     ----------
@@ -28,19 +29,19 @@ def smodk(fabric: Fabric) -> Routes:
     Raises
     ------
     NotApplicable
-        On anything else, with what is missing.
+        If the fabric is not such a tree; the message names the first difference.
 
     Notes
     -----
-    The path from s to d is D-mod-K's from d to s walked backwards, copies of parallel cables
-    included. Source: Gomez et al. 2007; Zahavi 2010; Rodriguez et al., Oblivious Routing Schemes
-    in Extended Generalized Fat Tree Networks, 2009.
+    The path from s to d is the reverse of D-mod-K's path from d to s, over the same parallel
+    cables. Source: Gomez et al. 2007; Zahavi 2010; Rodriguez et al., Oblivious Routing Schemes in
+    Extended Generalized Fat Tree Networks, 2009.
     """
     check_pairs(fabric)
     mirror = dmodk(fabric)
     assert isinstance(mirror, TableRoutes)
     graph, hosts = fabric.graph, fabric.num_hosts
-    # In a fat tree each host has one port, so that endpoints are hosts.
+    # Each host of a fat tree has one port, so endpoints are hosts.
     offset = np.zeros(hosts * (hosts - 1) + 1, dtype=np.int64)
     tree = (
         mirror.table, graph.destination_row[:hosts], graph.row_base, graph.slot_edge,

@@ -1,4 +1,4 @@
-"""source: routes that are given, pair by pair, as lists of output ports."""
+"""source: routes read from a file, as lists of output ports per pair of hosts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weft.fabrics.formats.records import lines_of, shown
 from weft.routes import PathRoutes, Routes
 from weft.routing.engine_registry import engine, provenance
 
-#: Pairs of endpoints for which source routes are kept; 4,096 hosts have that many.
+#: Maximum number of pairs of endpoints for source routes, that of 4,096 hosts.
 MAX_PAIRS = 1 << 24
 
 _PORTS = re.compile(r"\d{1,9}(,\d{1,9})*", re.ASCII)
@@ -25,39 +25,39 @@ _PORTS = re.compile(r"\d{1,9}(,\d{1,9})*", re.ASCII)
 
 @engine("source", deadlock_free=False, lmc=False, paths=True, needs="paths")
 def source(fabric: Fabric, *, paths: str = "") -> Routes:
-    """Source routes read from a file, for any fabric.
+    """Read source routes for any fabric from a file.
 
     Parameters
     ----------
     fabric
-        The fabric that the file is about.
+        Fabric of the paths.
     paths
-        The file; see `read_paths` for its format.
+        Name of the file; see `read_paths` for its format.
 
     Raises
     ------
     NotApplicable
-        When no file is named.
+        If no file is given.
     InputError
-        When it cannot be read, or a line does not fit the fabric.
+        If it cannot be read, or a line is invalid for the fabric.
     """
     if not paths:
-        raise NotApplicable("source routes come from a file; name it with paths=FILE")
+        raise NotApplicable("source routes are read from a file; specify it with paths=FILE")
     return read_paths(fabric, read_text(paths), paths)
 
 
 def check_pairs(fabric: Fabric) -> None:
-    """Refuse fabrics that are too large for a path per pair.
+    """Refuse fabrics that are too large for one path per pair.
 
     Raises
     ------
     NotApplicable
-        With the number of pairs, when it is above `MAX_PAIRS`.
+        If the number of pairs is above `MAX_PAIRS`.
     """
     pairs = fabric.num_host_endpoints**2
     if pairs > MAX_PAIRS:
         raise NotApplicable(
-            f"{fabric.name} has {pairs:,} pairs of host ports; source routes are kept for at most "
+            f"{fabric.name} has {pairs:,} pairs of host ports; source routes are limited to "
             f"{MAX_PAIRS:,}"
         )
 
@@ -66,27 +66,27 @@ def read_paths(fabric: Fabric, text: str, file: str = "paths") -> PathRoutes:
     """Read source routes.
 
     A line is ``SOURCE DESTINATION PORTS``: two hosts by name or GUID and the output ports along
-    the way, the source's own first, separated by commas. This is InfiniBand's direct route, whose
-    leading 0 may stand there too; ``H00 H07 1,3,2`` leaves H00 by port 1, the next switch by port
-    3 and the last one by port 2. A host that forwards and is its own first switch counts its port
-    likewise. ``#`` begins a comment. Pairs that are not named have no route.
+    the path, the source's port first, separated by commas. This is InfiniBand's directed route,
+    whose leading 0 is also accepted; ``H00 H07 1,3,2`` leaves H00 by port 1, the next switch by
+    port 3 and the last one by port 2. The same applies to a source host that forwards. ``#`` begins
+    a comment. Pairs that the file does not contain have no route.
 
     Parameters
     ----------
     fabric
-        Where the paths lead.
+        Fabric of the paths.
     text
-        What the file holds.
+        Content of the file.
     file
-        Its name, for messages.
+        Name of the file, for messages.
 
     Raises
     ------
     InputError
-        With the line: an unknown host, a port without a cable, a path that ends elsewhere or
-        meets a node twice, a pair that comes twice.
+        If a host is unknown, a port has no cable, a path ends elsewhere or visits a node twice, or
+        a pair occurs twice; the message gives the line.
     NotApplicable
-        When the fabric is too large.
+        If the fabric is too large.
     """
     sources, destinations, offset, ports, lines = [], [], [0], [], []
     for number, line in enumerate(lines_of(text), 1):
@@ -95,13 +95,13 @@ def read_paths(fabric: Fabric, text: str, file: str = "paths") -> PathRoutes:
             continue
         if len(words) != 3:
             raise InputError(
-                f"a path is SOURCE DESTINATION PORT,PORT,…, not {shown(' '.join(words))}",
+                f"expected SOURCE DESTINATION PORT,PORT,…, not {shown(' '.join(words))}",
                 file=file,
                 line=number,
             )
         if not _PORTS.fullmatch(words[2]):
             raise InputError(
-                f"{shown(words[2])} is no list of ports, such as 1,3,2", file=file, line=number
+                f"{shown(words[2])} is not a list of ports such as 1,3,2", file=file, line=number
             )
         hops = [int(word) for word in words[2].split(",")]
         try:
@@ -119,24 +119,24 @@ def read_paths(fabric: Fabric, text: str, file: str = "paths") -> PathRoutes:
 
 
 def write_paths(fabric: Fabric, routes: PathRoutes) -> str:
-    """The text that `read_paths` reads, a line for each path in order of source, destination.
+    """Return the text for `read_paths`, one line per path by source and destination.
 
     Raises
     ------
     InputError
-        When the routes were made for another fabric, or carry service levels, which the format
-        has no room for.
+        If the routes belong to another fabric, or have service levels, which the format does not
+        support.
     """
     routes.check(fabric)
     if np.any(routes.sl):
-        raise InputError("a file of paths has no room for service levels")
+        raise InputError("the routes have service levels, which a file of paths cannot hold")
     return "".join(f"{line}\n" for line in _lines(fabric, routes))
 
 
 def _lines(fabric: Fabric, routes: PathRoutes) -> Iterator[str]:
     graph = fabric.graph
     yield f"# source routes of {fabric.name} by {routes.engine}: output ports from the source on"
-    names = [_written(fabric, int(node)) for node in fabric.endpoint_node]
+    names = [_host_word(fabric, int(node)) for node in fabric.endpoint_node]
     out_port = fabric.endpoint_port
     for i, key in enumerate(routes.pair.tolist()):
         source, destination = divmod(key, fabric.num_host_endpoints)
@@ -152,8 +152,8 @@ def _lines(fabric: Fabric, routes: PathRoutes) -> Iterator[str]:
         yield f"{names[source]} {names[destination]} {','.join(map(str, ports))}"
 
 
-def _written(fabric: Fabric, node: int) -> str:
-    """A host's name, or its GUID when a line could not hold the name."""
+def _host_word(fabric: Fabric, node: int) -> str:
+    """Return a host's name, or its GUID if the name is not unique or not a single word."""
     name = fabric.node_names[node]
     plain = len(name.split()) == 1 and "#" not in name and fabric.find_node(name) == node
     return name if plain else f"0x{int(fabric.node_guid[node]):016x}"
@@ -168,33 +168,33 @@ def source_routes(
     *,
     sl: ArrayLike = 0,
 ) -> PathRoutes:
-    """Source routes from the output ports along each path.
+    """Return source routes from the output ports along each path.
 
     Parameters
     ----------
     fabric
-        Where the paths lead.
+        Fabric of the paths.
     sources, destinations
-        Host numbers, [paths] each; each pair of ports once.
+        Host numbers, [paths] each; each pair of ports at most once.
     offset
         [paths + 1]: path ``i`` leaves its nodes by ``ports[offset[i]:offset[i + 1]]``.
     ports
-        Output ports, the source's own first.
+        Output ports, the source's port first.
     sl
-        Service level, one for all or [paths].
+        Service level, one for all paths or [paths].
 
     Returns
     -------
     PathRoutes
-        Those paths and no others.
+        The given paths.
 
     Raises
     ------
     InputError
-        On a host that does not exist, a port without a cable, a path that ends elsewhere or meets
-        a node twice, or a pair of ports that comes twice.
+        If a host does not exist, a port has no cable, a path ends elsewhere or visits a node
+        twice, or a pair of ports occurs twice.
     NotApplicable
-        When the fabric is too large.
+        If the fabric is too large.
 
     Examples
     --------
@@ -213,18 +213,18 @@ def source_routes(
     links = _follow(fabric, start, end, first, hops)
     pair = _pairs(fabric, start, end, first, links)
     order = np.argsort(pair, kind="stable")
-    again = np.flatnonzero(np.diff(pair[order]) == 0)
-    if len(again):
-        path = int(order[again + 1].min())
-        raise _PathError(path, f"{_ends(fabric, start[path], end[path])} has a path already")
+    repeated = np.flatnonzero(np.diff(pair[order]) == 0)
+    if len(repeated):
+        path = int(order[repeated + 1].min())
+        raise _PathError(path, f"{_ends(fabric, start[path], end[path])} already has a path")
     edge = fabric.graph.edge_of_link[links]
     path_of = np.repeat(np.arange(len(pair)), np.diff(first))
     inner = edge >= 0
     counts = np.bincount(path_of[inner], minlength=len(pair))[order]
     levels = whole_numbers(sl, "service levels", low=0, high=15, each=len(pair))
-    place = np.empty(len(pair), dtype=np.int64)
-    place[order] = np.arange(len(pair))
-    by_pair = np.argsort(place[path_of[inner]], kind="stable")
+    rank = np.empty(len(pair), dtype=np.int64)
+    rank[order] = np.arange(len(pair))
+    by_pair = np.argsort(rank[path_of[inner]], kind="stable")
     return PathRoutes(
         **provenance(fabric, "source"),
         pair=pair[order],
@@ -235,7 +235,7 @@ def source_routes(
 
 
 class _PathError(InputError):
-    """What is wrong with one of the paths given."""
+    """An error in one of the given paths, with the path's index."""
 
     def __init__(self, path: int, message: str):
         self.path = path
@@ -251,7 +251,7 @@ def _host(fabric: Fabric, text: str) -> int:
     node = fabric.find_node(text)
     host = node - fabric.num_switches
     if not 0 <= host < fabric.num_hosts:
-        raise InputError(f"{fabric.node_names[node]} is no host")
+        raise InputError(f"{fabric.node_names[node]} is not a host")
     return host
 
 
@@ -262,12 +262,12 @@ def _follow(
     offset: NDArray[np.int64],
     ports: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Links along each path, all paths one step at a time.
+    """Return the links along each path, following all paths one hop at a time.
 
     Raises
     ------
     _PathError
-        For the first path that leads nowhere, elsewhere or in a circle.
+        For the first path that uses a port without a cable, ends elsewhere or has a loop.
     """
     node = fabric.host_nodes[sources].astype(np.int64)
     goal = fabric.host_nodes[destinations]
@@ -279,31 +279,31 @@ def _follow(
     for step in range(int(length.max(initial=0))):
         path = np.flatnonzero((length > step) & (node >= 0))
         at, port = node[path], ports[offset[path] + step]
-        there = (port >= 1) & (port <= fabric.num_ports[at])
-        slot = np.where(there, fabric.port_offset[at] + port - 1, 0)
-        link = np.where(there, fabric.port_link[slot] if len(fabric.port_link) else -1, -1)
+        exists = (port >= 1) & (port <= fabric.num_ports[at])
+        slot = np.where(exists, fabric.port_offset[at] + port - 1, 0)
+        link = np.where(exists, fabric.port_link[slot] if len(fabric.port_link) else -1, -1)
         passes = (step == 0) | fabric.forwards[at]
         for bad in path[(link < 0) | ~passes].tolist():
             name = fabric.node_names[node[bad]]
             text = f"port {ports[offset[bad] + step]} of {name} has no cable"
             if step and not fabric.forwards[node[bad]]:
-                text = f"the path goes on after {name}, which does not forward"
+                text = f"the path continues after {name}, which does not forward"
             wrong.setdefault(bad, text)
         links[offset[path] + step] = link
         node[path] = np.where((link >= 0) & passes, fabric.link_to[link], -1)
         visited[offset[path] + path + step + 1] = node[path]
     for late in np.flatnonzero((node >= 0) & (node != goal)).tolist():
-        ends = f"{fabric.node_names[node[late]]}, not in {fabric.node_names[goal[late]]}"
-        wrong.setdefault(late, f"the path ends in {ends}")
+        ends = f"{fabric.node_names[node[late]]}, not at {fabric.node_names[goal[late]]}"
+        wrong.setdefault(late, f"the path ends at {ends}")
     for own in np.flatnonzero(sources == destinations).tolist():
-        wrong[own] = "a host needs no path to itself"
+        wrong[own] = "a path from a host to itself is not allowed"
     owner = np.repeat(np.arange(len(node)), length + 1)
     by_node = np.lexsort((visited, owner))
     same = (np.diff(owner[by_node]) == 0) & (np.diff(visited[by_node]) == 0)
     for k in by_node[np.flatnonzero(same)].tolist():
         if visited[k] >= 0:
             name = fabric.node_names[visited[k]]
-            wrong.setdefault(int(owner[k]), f"the path meets {name} twice")
+            wrong.setdefault(int(owner[k]), f"the path visits {name} twice")
     if wrong:
         first = min(wrong)
         raise _PathError(
@@ -319,20 +319,20 @@ def _pairs(
     offset: NDArray[np.int64],
     links: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Number of the pair of endpoints that each path joins."""
+    """Return the number of the pair of endpoints of each path."""
     graph = fabric.graph
     endpoint_of_link = np.full(fabric.num_links + 1, -1, dtype=np.int64)
-    hanging = np.flatnonzero(graph.destination_link[: fabric.num_host_endpoints] >= 0)
-    endpoint_of_link[graph.destination_link[hanging]] = hanging
+    attached = np.flatnonzero(graph.destination_link[: fabric.num_host_endpoints] >= 0)
+    endpoint_of_link[graph.destination_link[attached]] = attached
     ends: list[NDArray[Any]] = []
-    for hosts, place, turn in ((sources, offset[:-1], 1), (destinations, offset[1:] - 1, 0)):
-        # A host that forwards is one endpoint; of any other the cable tells which it is.
-        whole = fabric.forwards[fabric.host_nodes[hosts]]
-        cable = endpoint_of_link[links[place] ^ turn] if len(links) else -1
-        end = np.where(whole, fabric.host_endpoint[hosts], cable)
+    for hosts, index, reverse in ((sources, offset[:-1], 1), (destinations, offset[1:] - 1, 0)):
+        # A host that forwards is one endpoint; of another host, the endpoint is that of the link.
+        forwards = fabric.forwards[fabric.host_nodes[hosts]]
+        cable = endpoint_of_link[links[index] ^ reverse] if len(links) else -1
+        end = np.where(forwards, fabric.host_endpoint[hosts], cable)
         for path in np.flatnonzero(end < 0)[:1].tolist():
             text = _ends(fabric, int(sources[path]), int(destinations[path]))
-            raise _PathError(path, f"{text}: the path meets no switch")
+            raise _PathError(path, f"{text}: the path crosses no switch")
         ends.append(end)
     pair: NDArray[np.int64] = ends[0] * fabric.num_host_endpoints + ends[1]
     return pair

@@ -1,4 +1,4 @@
-"""sssp: shortest paths whose links grow dearer with every way over them."""
+"""sssp: minimal paths with link weights that increase with every path over a link."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from weft.routing.engine_registry import (
     worst_load,
 )
 
-#: A peak that fewer of the edges share may be chance.
+#: Share of edges with the largest load below which another start may lower that load.
 LONELY_PEAK = 1 / 8
 
 
@@ -33,34 +33,34 @@ LONELY_PEAK = 1 / 8
 def sssp(
     fabric: Fabric, *, balance: Balance = "flows", lmc: int = 0, passes: int = PASSES
 ) -> TableRoutes:
-    """Shortest paths chosen one destination after the other by the weights of all links so far.
+    """Route on minimal paths, one destination after the other, with the least weight so far.
 
     Parameters
     ----------
     fabric
         Any fabric.
     balance
-        ``flows`` weighs a link by the host pairs over it, divided by its rate, and chooses the
-        paths of each destination again when those of the others are there. Where then a few
-        links carry the most, it starts from the real one's tables, too, and takes the better.
-        ``opensm`` weighs as the real one does: every switch counts for its adapters and one
-        more, ways to switches count too, nothing is chosen again; entry by entry its tables.
+        ``flows``: the weight of a link is the number of host pairs over it, divided by its rate,
+        and each destination's paths are chosen again after all others. If only a few links then
+        have the largest load, OpenSM's tables are also improved, and the better result is used.
+        ``opensm``: exactly the tables of OpenSM, in which a switch counts as its adapters plus one,
+        paths to switches count too, and no paths are chosen again.
     lmc
-        Each endpoint gets 2^lmc LIDs, each routed on its own.
+        LMC: each endpoint gets 2^lmc LIDs, each routed separately.
     passes
-        How often each destination's paths are chosen, with ``flows``.
+        Number of times that each destination's paths are chosen, with ``flows``.
 
     Raises
     ------
     NotApplicable
-        When the fabric has nothing that forwards.
+        If the fabric has no row.
     InputError
-        When an option is out of range.
+        If an option is out of range.
 
     Notes
     -----
-    A link weighs so much at first that no detour pays, as in OpenSM's ``sssp``. Source: Hoefler,
-    Schneider and Lumsdaine 2009.
+    The initial weight of a link is so large that all paths are minimal, as in OpenSM's ``sssp``.
+    Source: Hoefler, Schneider and Lumsdaine 2009.
     """
     return TableRoutes(
         **provenance(fabric, "sssp"), table=sssp_table(fabric, balance, lmc, passes), lmc=lmc
@@ -70,7 +70,7 @@ def sssp(
 def sssp_table(
     fabric: Fabric, balance: Balance, lmc: int, passes: int
 ) -> NDArray[np.unsignedinteger[Any]]:
-    """Tables of `sssp`, of which `dfsssp` makes lanes."""
+    """Return the tables of `sssp`, which `dfsssp` also uses."""
     check_lmc(fabric, lmc)
     if passes < 1:
         raise InputError(f"passes must be at least 1, not {passes}")
@@ -83,7 +83,7 @@ def sssp_table(
         return table
     worst, share = worst_load(fabric, table)
     if share < LONELY_PEAK:
-        # No structure holds the peak up, so that another start may end lower.
+        # Only few edges have the largest load, so it is probably not due to the topology.
         other = empty_table(fabric)
         _fill_weighted(fabric, other, 0)
         lower_worst_load(fabric, other)
@@ -99,17 +99,17 @@ def _fill_weighted(fabric: Fabric, table: NDArray[np.unsignedinteger[Any]], lmc:
     rank_row = np.argsort(guid, kind="stable").astype(np.int32)
     row_rank = np.empty_like(rank_row)
     row_rank[rank_row] = np.arange(graph.num_rows)
-    # A switch's own port 0 has one LID whatever the LMC.
+    # Port 0 of a switch has one LID with any LMC.
     row_weight = (row_adapters(fabric) << lmc) + 1
     total = int(row_weight.sum())
     ports = destination_ports(fabric)
     destinations = np.flatnonzero(graph.destination_row >= 0)
     row = graph.destination_row[destinations]
     switch = destinations >= fabric.num_endpoints
-    turn = np.lexsort((ports[destinations], row_rank[row], -row_weight[row], switch))
+    order = np.lexsort((ports[destinations], row_rank[row], -row_weight[row], switch))
     weighted_tables(
         graph.edge_offset, graph.edge_row, graph.edge_port,
         graph.edge_of_link[graph.edge_link ^ 1], row_rank, rank_row, row_weight, total * total,
-        destinations[turn].astype(np.int32), graph.destination_row, ports,
+        destinations[order].astype(np.int32), graph.destination_row, ports,
         (graph.destination_link >= 0).astype(np.uint8), lmc, int(np.iinfo(table.dtype).max), table,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""torus-2QoS: dimension-order routing whose SLs and VLs keep rings from deadlocking."""
+"""torus-2QoS: dimension-order routing with SLs and VLs that make rings deadlock-free."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from weft.routing.structure.torus import Torus, find_tori, is_whole
 from weft.routing.structure.torus_seed import discovery_order, seeded, three_dimensions
 from weft.routing.validation.deadlock import credit_loops
 
-#: The SL and VL bits of the quality of service level, and the VL bit of turns against the order.
+#: SL and VL bits of the quality of service level, and VL bit after a turn against the order.
 QOS_SL = 8
 QOS_VL = 4
 TURN_VL = 2
@@ -45,42 +45,43 @@ def torus_2qos(
     max_vls: int = 8,
     management: bool = False,
 ) -> Routes:
-    """OpenSM's torus-2QoS: dimension order on tori and meshes, recognised without labels.
+    """Route tori and meshes in dimension order as OpenSM's torus-2QoS, recognised without labels.
 
     Parameters
     ----------
     fabric
         A torus, mesh or mixture of up to six dimensions; switches and cables may be missing.
     conf
-        A torus-2QoS.conf, whose seed and datelines then give the coordinates.
+        A torus-2QoS.conf, whose seed and datelines then determine the coordinates.
     balance
-        ``flows`` shares the ties of even rings between both ways and parallel cables by flows;
-        ``opensm`` takes OpenSM's way and its turns.
+        ``flows`` balances, by flows, parallel cables and the two directions to the opposite switch
+        of an even ring; ``opensm`` uses OpenSM's directions, and its turns around missing parts.
     qos_level
-        0 or 1: the level that all traffic is routed on; 1 takes SLs 8 to 15 and VLs 4 to 7.
+        0 or 1: the level of all traffic; 1 uses SLs 8 to 15 and VLs 4 to 7.
     max_vls
-        Virtual lanes that the fabric has, 1 to 15. Rings of four and more need 2, ways around
-        missing switches 4, and quality of service 8.
+        Number of virtual lanes of the fabric, 1 to 15. Rings of four or more switches need 2, paths
+        around missing switches 4, and quality of service 8.
     management
-        Prove the routes around missing parts free of deadlock with those from and to switches.
+        Include paths from and to switches in the proof of deadlock freedom for degraded fabrics.
 
     Raises
     ------
     NotApplicable
-        On what is no torus; when more lanes or SL bits are needed than there are; as OpenSM's or
-        with a configuration or level, when too much is missing for the SLs to prevent deadlock.
+        If the fabric is not a torus or mesh, or needs more lanes or SL bits than there are. With
+        OpenSM's balance, a configuration or a level, also if the SLs cannot prevent deadlock around
+        the missing parts.
     InputError
-        On a bad value, or a configuration that is wrong or not the fabric's.
+        If a value is invalid, or the configuration is invalid or of another fabric.
 
     Notes
     -----
-    SL bit d says that a path crosses the dateline of dimension d, between its last and first
-    switch; a switch sends on VL 1 of a dimension when the bit is set. A ring that is cut is gone
-    round the other way. Where the switch at which a path would turn is missing, it turns before
-    that, and the VL is 2 higher after a turn against the order of dimensions. What even then has
-    no way takes a neighbour's. All that is proved before it is given; where the proof fails for
-    every order of dimensions, the ways get lanes one by one as `dfsssp` gives them. Source:
-    torus-2QoS(8); Dally and Seitz 1987.
+    SL bit d is set if a path crosses the dateline of dimension d, between its last and first
+    switch; a switch then sends on VL 1 of that dimension. Around a cut ring, paths use the other
+    direction. If the switch at which a path would turn is missing, the path turns earlier, and
+    after a turn against the order of dimensions the VL is 2 higher. A switch that still has no
+    path uses that of a neighbour. The routes of a degraded fabric are proved deadlock-free; if the
+    proof fails for every order of dimensions, lanes are assigned path by path as in `dfsssp`.
+    Source: torus-2QoS(8); Dally and Seitz 1987.
     """
     if qos_level not in (0, 1):
         raise InputError(f"qos_level must be 0 or 1, not {qos_level}")
@@ -110,7 +111,10 @@ def torus_2qos(
         )
     if first is not None and not (settings.as_opensm or settings.conf or qos_level):
         sl, lanes = assign_lanes(fabric, first.table, max_vls=max_vls, management=management)
-        note = f"its SLs cannot make the ways around that safe; they have {lanes} lanes way by way"
+        note = (
+            "its SLs cannot prevent deadlock around the missing parts; paths are assigned to "
+            f"{lanes} lanes one by one"
+        )
         return replace(
             first,
             sl=sl,
@@ -118,9 +122,7 @@ def torus_2qos(
             notes=(*first.notes, note),
         )
     what = " and ".join(torus.text() for torus in tori if torus.radix)
-    raise NotApplicable(
-        f"so much of the {what} is missing that the ways around it could deadlock: {reason}"
-    )
+    raise NotApplicable(f"paths around the missing parts of the {what} can deadlock: {reason}")
 
 
 @dataclass(frozen=True)
@@ -139,31 +141,31 @@ class _Settings:
 def _as_configured(fabric: Fabric, tori: list[Torus], conf: TorusConf) -> list[Torus]:
     torus = seeded(fabric, tori, conf)
     others = [part for part in tori if part.rows[0] not in torus.rows]
-    joined = next((part for part in others if len(part.rows) > 1), None)
-    if joined is not None:
-        name = fabric.node_names[fabric.graph.row_node[joined.rows[0]]]
-        raise NotApplicable(f"{name} is in a part of the fabric that the seed does not reach")
+    larger = next((part for part in others if len(part.rows) > 1), None)
+    if larger is not None:
+        name = fabric.node_names[fabric.graph.row_node[larger.rows[0]]]
+        raise NotApplicable(f"{name} is not connected to the switches of the seed")
     return [torus, *others]
 
 
 def _layouts(
     tori: list[Torus], settings: _Settings, whole: bool
 ) -> Iterator[tuple[list[Torus], bool]]:
-    """Ways to lay the tori out in coordinates and to mend ways, the ones with fewest lanes first.
+    """Yield choices of coordinates, and of detours around missing parts, by number of lanes.
 
-    When nothing is missing the first one serves; the others are there to be tried.
+    For complete tori only the first is needed; for degraded ones they are tried in this order.
     """
     folded = [torus.folded() for torus in tori]
     if settings.conf is not None or settings.as_opensm:
         most = max(len(torus.radix) for torus in folded)
         if settings.conf is None and most > 3:
             raise NotApplicable(f"OpenSM's torus-2QoS has three dimensions, not {most}")
-        given = tori if settings.conf is not None else [three_dimensions(one) for one in folded]
-        yield given, False
-        yield given, True
+        layout = tori if settings.conf is not None else [three_dimensions(one) for one in folded]
+        yield layout, False
+        yield layout, True
         return
     if whole:
-        # Two switches in a dimension need no second lane, as a ring of four does.
+        # Two dimensions of two switches need one lane, a ring of four needs two.
         yield [two if any(one.wraps) else one for one, two in zip(tori, folded, strict=True)], False
         return
     variants = [folded]
@@ -176,7 +178,7 @@ def _layouts(
 
 
 def _with_last(torus: Torus, last: int) -> Torus:
-    """The same with another dimension last in the order."""
+    """Return the torus with the given dimension last in the order."""
     count = len(torus.radix)
     if last >= count:
         return torus
@@ -196,19 +198,19 @@ def _routed(
         dated = _dated(torus, settings)
         if len(torus.rows) > 1 and any(dated):
             lanes = 2
-        places = _sl_bits(torus, dated, settings)
-        bit[: len(places)] = np.maximum(bit[: len(places)], places)
-        _fill(fabric, torus, settings, whole, last_first, places, table, sl, dimension)
+        bits = _sl_bits(torus, dated, settings)
+        bit[: len(bits)] = np.maximum(bit[: len(bits)], bits)
+        _fill(fabric, torus, settings, whole, last_first, bits, table, sl, dimension)
     if lanes > settings.max_vls:
         raise NotApplicable(f"a ring needs {lanes} virtual lanes; max_vls is {settings.max_vls}")
     turns = settings.max_vls >= 2 * TURN_VL and (settings.as_opensm or not whole)
     levels = settings.max_vls >= 2 * QOS_VL and (settings.as_opensm or settings.qos_level == 1)
     if settings.qos_level:
         sl |= QOS_SL
-    found = " and ".join(_as_folded(torus) for torus in tori)
-    lost = "" if whole else ", of which something is missing"
+    names = " and ".join(_as_folded(torus) for torus in tori)
+    degraded = "" if whole else ", with missing parts"
     return TableRoutes(
-        **provenance(fabric, "torus-2QoS", notes=(f"found a {found}{lost}",)),
+        **provenance(fabric, "torus-2QoS", notes=(f"found a {names}{degraded}",)),
         table=table,
         sl=sl,
         lanes=_lanes(fabric, dimension, bit, turns, levels)
@@ -223,9 +225,9 @@ def _as_folded(torus: Torus) -> str:
 
 
 def _dated(torus: Torus, settings: _Settings) -> list[bool]:
-    """Dimensions whose SL bit is set when a path crosses the dateline.
+    """Return which dimensions use an SL bit for paths across their dateline.
 
-    A path takes one step at most of a ring of three, so that such rings cannot deadlock.
+    Rings of three need none: a path has at most one hop along them, so they cannot deadlock.
     """
     if settings.as_opensm:
         return [size > 2 for size in torus.radix]
@@ -233,7 +235,7 @@ def _dated(torus: Torus, settings: _Settings) -> list[bool]:
 
 
 def _sl_bits(torus: Torus, dated: list[bool], settings: _Settings) -> NDArray[np.int16]:
-    """The SL bit of each dimension, its own number where that goes, else -1."""
+    """Return the SL bit of each dimension: its number, or if bits are short -1 without dateline."""
     room = 3 if settings.qos_level or settings.as_opensm else 4
     if len(dated) <= room:
         return np.arange(len(dated), dtype=np.int16)
@@ -242,9 +244,9 @@ def _sl_bits(torus: Torus, dated: list[bool], settings: _Settings) -> NDArray[np
             f"a {torus.text()} needs {sum(dated)} SL bits for the datelines of its rings; "
             f"there are {room}"
         )
-    places = np.full(len(dated), -1, dtype=np.int16)
-    places[dated] = np.arange(sum(dated))
-    return places
+    bits = np.full(len(dated), -1, dtype=np.int16)
+    bits[dated] = np.arange(sum(dated))
+    return bits
 
 
 def _fill(
@@ -258,7 +260,7 @@ def _fill(
     sl: NDArray[np.uint8],
     dimension: NDArray[np.int16],
 ) -> None:
-    """Fill tables and SLs of one torus, and the dimension of each port slot of its rows."""
+    """Fill tables, SLs and the dimension of each port slot for the rows of one torus."""
     graph = fabric.graph
     count, size = len(torus.rows), len(torus.radix)
     radix = np.array(torus.radix, dtype=np.int32)
@@ -267,9 +269,9 @@ def _fill(
     grid = np.full(prod(torus.radix), -1, dtype=np.int32)
     grid[torus.coordinate @ stride] = np.arange(count)
 
-    place = np.full(graph.num_rows, -1, dtype=np.int32)
-    place[torus.rows] = np.arange(count)
-    tail, head = place[graph.edge_tail], place[graph.edge_row]
+    index = np.full(graph.num_rows, -1, dtype=np.int32)
+    index[torus.rows] = np.arange(count)
+    tail, head = index[graph.edge_tail], index[graph.edge_row]
     edges = np.flatnonzero((tail >= 0) & (head >= 0) & (tail != head))
     tail, head = tail[edges], head[edges]
     moved = torus.coordinate[head] - torus.coordinate[tail]
@@ -279,7 +281,7 @@ def _fill(
     group = tail.astype(np.int64) * 2 * size + 2 * along + up
     dimension[graph.row_base[graph.edge_tail[edges]] + graph.edge_port[edges]] = along
 
-    # Of parallel cables OpenSM keeps those that go down by the port at their far end.
+    # OpenSM orders parallel cables by the port at their lower end.
     port = graph.edge_port[edges]
     far = fabric.link_to_port[graph.edge_link[edges]].astype(np.int32)
     order = np.lexsort((np.where(up | (not settings.as_opensm), port, far), group))
@@ -326,7 +328,7 @@ def _of_rows(
     ports: NDArray[np.int32],
     settings: _Settings,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Destinations that hang from the given rows, by port, and their CSR offsets."""
+    """Return the destinations attached to the given rows, by port, and their CSR offsets."""
     order = settings.conf.port_order if settings.conf is not None else ()
     rank = {port: number for number, port in enumerate(order)}
     parts = []
@@ -339,7 +341,7 @@ def _of_rows(
 
 
 def _reach(step: NDArray[np.int32], radix: NDArray[np.int32]) -> NDArray[np.int32]:
-    """How many steps each row can go in each direction, at most once round."""
+    """Return the number of possible hops from each row in each direction, at most once around."""
     reach = np.zeros(step.shape, dtype=np.int32)
     for group in range(step.shape[1]):
         at = np.arange(len(step), dtype=np.int32)
@@ -352,7 +354,7 @@ def _reach(step: NDArray[np.int32], radix: NDArray[np.int32]) -> NDArray[np.int3
 def _target_order(
     fabric: Fabric, torus: Torus, settings: _Settings, parallel: bool
 ) -> NDArray[np.int32]:
-    """Rows in the order in which ways to them are chosen, x counting fastest or as OpenSM's."""
+    """Return the order in which paths to rows are chosen: x varying fastest, or OpenSM's order."""
     if not torus.radix:
         return np.zeros(len(torus.rows), dtype=np.int32)
     if settings.as_opensm and parallel and len(torus.radix) == len(AXES):
@@ -367,13 +369,13 @@ def _lanes(
     turns: bool,
     levels: bool,
 ) -> VirtualLanes:
-    """SL to VL of every (row, in port, out port) by the dimensions of the two ports."""
+    """Return the SL to VL tables of every (row, in port, out port) by the ports' dimensions."""
     graph = fabric.graph
     dimensions = int(dimension.max(initial=-1)) + 1
     sl = np.arange(NUM_SLS)
     level = (sl & QOS_SL != 0).astype(np.uint8) if levels else np.zeros(NUM_SLS, dtype=np.uint8)
-    # Two tables for each dimension, with and without a turn against the order; then one for
-    # ports that lead to adapters, where OpenSM's two levels are VLs 0 and 1.
+    # Two tables for each dimension, without and with a turn against the order; then one for
+    # ports to adapters, where OpenSM's two levels are VLs 0 and 1.
     tables = np.empty((2 * dimensions + 1, NUM_SLS), dtype=np.uint8)
     for d in range(dimensions):
         dateline = (sl >> bit[d]) & 1 if bit[d] >= 0 else np.zeros(NUM_SLS, dtype=np.int64)

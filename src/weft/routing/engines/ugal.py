@@ -1,4 +1,4 @@
-"""ugal: straight or by way of a random intermediate, whichever is less loaded."""
+"""ugal: minimal paths or paths via a random intermediate, by load."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from weft.routing.engines.valiant import around
 
 @engine("ugal", deadlock_free=True, lmc=False, candidates=True)
 def ugal(fabric: Fabric, *, max_vls: int = 8) -> Routes:
-    """Universal globally-adaptive load balancing: straight, or as `valiant`, as load asks for.
+    """Route by universal globally-adaptive load balancing: minimally, or via an intermediate.
 
-    Where queues are known each packet chooses by them at its source. The static level knows none:
-    loads are those of the share of straight traffic, one for the whole pattern, that makes the
-    most loaded cable carry least, which is what an ideal adaptive choice would come to. The
-    bisection bandwidth lets one flow after the other take the better of its two ways.
+    At the packet level, the source chooses for each packet by its queues. The static level has no
+    queues: it uses the one share of minimal traffic for the whole pattern that gives the smallest
+    contention, the result of an ideal adaptive choice. For the bisection bandwidth, each flow in
+    turn uses the better of its two paths.
 
     Parameters
     ----------
     fabric
         A dragonfly, megafly or HyperX; see `valiant`.
     max_vls
-        Virtual lanes that there are; straight packets ride on those of the second phase.
+        Number of available virtual lanes; minimal traffic uses those of the second phase.
 
     Raises
     ------
     NotApplicable
-        On anything else, with what is missing, and when max_vls is too low.
+        If the fabric is none of these, or max_vls is too low.
     InputError
-        When max_vls is not 1 to 15.
+        If max_vls is not 1 to 15.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""updn: Up*/Down* routing, free of deadlock on any topology."""
+"""updn: Up*/Down* routing, deadlock-free on any topology."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ from weft.routing.engine_registry import (
 from weft.routing.engines.ranked import fill_ranked, missing_ways, refuse_long
 from weft.routing.structure.fat_tree import find_levels
 
-#: A root sees this share of the adapters at one distance, and no other distance above the second.
+#: A root has more than the first share of the adapters at one distance, and more than the second
+#: at no other distance.
 ROOT_SHARE = 0.9
 OTHER_SHARE = 0.05
-#: Rows that are held against all others at a time.
+#: Number of rows that are compared with all others at a time.
 _BLOCK = 512
 
 
@@ -52,45 +53,44 @@ def updn(
     lmc: int = 0,
     passes: int = PASSES,
 ) -> Routes:
-    """Up*/Down*: every path climbs towards the roots first and never climbs again.
+    """Route by Up*/Down*: every path goes up towards the roots first and never up again.
 
     Parameters
     ----------
     fabric
         Any fabric.
     roots
-        Names or GUIDs of the root switches, or ``@FILE`` with one GUID a line; ``auto`` takes the
-        top tier of a tree, and on other fabrics what ``opensm`` finds (see Notes); ``opensm`` finds
-        them as OpenSM does without a list, by the distances to all hosts; ``center`` takes the
-        switch of least eccentricity, which serves any topology. A part of a split fabric without a
-        root gets its center.
+        Names or GUIDs of the root switches, or ``@FILE`` with one GUID per line. ``opensm``: the
+        switches that OpenSM selects without a list, by the distances to all hosts. ``auto``: the
+        top level of a tree, on other fabrics as ``opensm`` (see Notes). ``center``: the switch of
+        least eccentricity, which works on any topology. A connected component without a root gets
+        its center as root.
     root_guid_file
-        Instead of `roots`, a file with the GUID of a root switch on each line, as OpenSM's ``-a``.
+        Instead of `roots`, a file with the GUID of one root switch per line, as OpenSM's ``-a``.
     balance
-        ``flows``, or ``opensm`` for the real one's tables entry by entry. Where cables join
-        switches of one rank, the real one mixes ways up and down, so that those tables can
-        deadlock.
+        ``flows``, or ``opensm`` for exactly the tables of OpenSM. If cables connect switches of
+        one rank, OpenSM mixes up and down hops, so that those tables can deadlock.
     lmc
-        Each endpoint gets 2^lmc LIDs, each offset balanced on its own.
+        LMC: each endpoint gets 2^lmc LIDs, with each offset balanced separately.
     passes
-        How often each destination's paths are chosen, with ``flows``.
+        Number of times that each destination's paths are chosen, with ``flows``.
 
     Raises
     ------
     NotApplicable
-        When no root is found, or the roots leave hosts without a legal path.
+        If no root is found, or the roots leave hosts without a legal path.
     InputError
-        When a root is no switch of the fabric; of a file with its line.
+        If a root is not a switch of the fabric; the message gives the line of a file.
 
     Notes
     -----
-    Roots rank 0 and every other switch its distance to the nearest; a link to a lower rank goes
-    up, and among equals the one to the higher GUID does (with ``opensm`` the lower).
+    Roots have rank 0, every other switch its distance to the nearest root. A link to a lower rank
+    goes up; of equal ranks, the link to the higher GUID does (with ``opensm`` to the lower).
 
-    ``auto`` counts levels from the switches with hosts. Where no cable joins two switches of one
-    level, the roots are all switches of the lowest level from which each pair of hosts has a legal
-    path. Otherwise they are the roots that OpenSM finds, without those that have hosts themselves
-    if the others suffice: with more than 20 leaf switches its search takes the leaves for roots.
+    ``auto`` counts levels from the switches with hosts. If no cable connects two switches of one
+    level, the roots are all switches of the lowest level that gives each pair of hosts a legal
+    path. Otherwise they are OpenSM's roots, without those that have hosts themselves if the others
+    suffice: with more than 20 leaf switches, OpenSM's search selects leaves as roots.
 
     Source: Schroeder et al. 1991; OpenSM's ``updn`` for its search of roots.
     """
@@ -110,8 +110,8 @@ def updn(
         if step is not None:
             refuse_long(fabric, step, example)
         raise NotApplicable(
-            f"with these roots {gaps} ways from a switch to a host would have to go up "
-            f"again, such as {example}; name other roots, or use roots=center"
+            f"with these roots {gaps} pairs of a switch and a host have no path that goes only up "
+            f"and then down, for example {example}; specify other roots, or use roots=center"
         )
     names = few([fabric.node_names[fabric.graph.row_node[row]] for row in chosen])
     count = f"{len(chosen)} root{'s' if len(chosen) > 1 else ''}"
@@ -122,7 +122,7 @@ def updn(
 def chosen_roots(
     fabric: Fabric, roots: tuple[str, ...] = ("auto",), root_guid_file: Path | None = None
 ) -> tuple[NDArray[np.int32], str]:
-    """Find the root switches that `updn` takes.
+    """Find the root switches of `updn`.
 
     Parameters
     ----------
@@ -132,62 +132,62 @@ def chosen_roots(
     Returns
     -------
     tuple
-        Rows, int32, at least one in each connected part; and how they were found, empty for those
-        that were named.
+        Rows, int32, at least one in each connected component; and the rule that selected them,
+        empty for specified roots.
 
     Raises
     ------
     NotApplicable
-        When ``auto`` or ``opensm`` finds none.
+        If ``auto`` or ``opensm`` finds no roots.
     InputError
-        When a root is no switch of the fabric; of a file with its line.
+        If a root is not a switch of the fabric; the message gives the line of a file.
     """
     rule = ""
     if root_guid_file is not None:
         if roots != ("auto",):
-            raise InputError("updn: roots are either named or in root_guid_file, not both")
-        found = fabric.graph.node_row[read_guids(fabric, root_guid_file, kind="root")]
+            raise InputError("updn: roots and root_guid_file must not be given both")
+        rows = fabric.graph.node_row[read_guids(fabric, root_guid_file, kind="root")]
     elif roots == ("auto",):
-        found, rule = _roots_of_tree(fabric), "top tier of the tree"
-        if not len(found):
-            found, rule = _searched(fabric), "by their distances to the hosts"
-            outer = found[row_adapters(fabric)[found] == 0]
-            if len(outer) and _joins_all(fabric, _complete(fabric, outer)):
-                found = outer
+        rows, rule = _roots_of_tree(fabric), "top level of the tree"
+        if not len(rows):
+            rows, rule = _searched(fabric), "by their distances to the hosts"
+            hostless = rows[row_adapters(fabric)[rows] == 0]
+            if len(hostless) and _connects_all(fabric, _complete(fabric, hostless)):
+                rows = hostless
     elif roots == ("opensm",):
-        found, rule = _searched(fabric), "by their distances to the hosts"
+        rows, rule = _searched(fabric), "by their distances to the hosts"
     elif roots == ("center",):
-        found, rule = np.zeros(0, dtype=np.int32), "center"
+        rows, rule = np.zeros(0, dtype=np.int32), "center"
     else:
-        found = _named_roots(fabric, roots)
-    return _complete(fabric, found), rule
+        rows = _named_roots(fabric, roots)
+    return _complete(fabric, rows), rule
 
 
 def _searched(fabric: Fabric) -> NDArray[np.int32]:
-    found = roots_by_distance(fabric)
-    if not len(found):
+    rows = roots_by_distance(fabric)
+    if not len(rows):
         raise NotApplicable(
-            "no switch sees nearly all hosts at one distance, so no roots can be found; "
-            "name them, or use roots=center"
+            "no roots found: no switch has nearly all hosts at one distance; "
+            "specify roots, or use roots=center"
         )
-    return found
+    return rows
 
 
 def _roots_of_tree(fabric: Fabric) -> NDArray[np.int32]:
-    """Rows of the lowest tree level that joins all hosts; none where it is no tree."""
+    """Return the rows of the lowest tree level that connects all hosts; none without a tree."""
     try:
         level = find_levels(fabric)
     except NotApplicable:
         return np.zeros(0, dtype=np.int32)
     for top in range(1, int(level.max()) + 1):
-        found = np.flatnonzero(level == top).astype(np.int32)
-        if _joins_all(fabric, _complete(fabric, found)):
-            return found
+        rows = np.flatnonzero(level == top).astype(np.int32)
+        if _connects_all(fabric, _complete(fabric, rows)):
+            return rows
     return np.zeros(0, dtype=np.int32)
 
 
-def _joins_all(fabric: Fabric, roots: NDArray[np.int32]) -> bool:
-    """Whether each pair of sending rows in one connected part has a way up to a common root."""
+def _connects_all(fabric: Fabric, roots: NDArray[np.int32]) -> bool:
+    """Return whether any two sending rows of a component have upward paths to a common root."""
     graph = fabric.graph
     order = _order(fabric, roots)
     up = order[graph.edge_row] < order[graph.edge_tail]
@@ -206,15 +206,15 @@ def _joins_all(fabric: Fabric, roots: NDArray[np.int32]) -> bool:
     return True
 
 
-def _complete(fabric: Fabric, found: NDArray[np.int32]) -> NDArray[np.int32]:
-    """These roots, and the center of each connected part that has none."""
+def _complete(fabric: Fabric, roots: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return the roots, and the center of each connected component without a root."""
     label = components(fabric)
     parts = int(label.max(initial=-1)) + 1
-    rootless = np.setdiff1d(np.arange(parts), label[found])
+    rootless = np.setdiff1d(np.arange(parts), label[roots])
     if not len(rootless):
-        return np.unique(found).astype(np.int32)
+        return np.unique(roots).astype(np.int32)
     centers = _centers(fabric, label)[rootless]
-    return np.unique(np.concatenate((found, centers))).astype(np.int32)
+    return np.unique(np.concatenate((roots, centers))).astype(np.int32)
 
 
 def _named_roots(fabric: Fabric, roots: tuple[str, ...]) -> NDArray[np.int32]:
@@ -223,7 +223,7 @@ def _named_roots(fabric: Fabric, roots: tuple[str, ...]) -> NDArray[np.int32]:
 
 
 def _centers(fabric: Fabric, label: NDArray[np.int32]) -> NDArray[np.int32]:
-    """The switch of least eccentricity of each connected part, the first of equals."""
+    """Return the switch of least eccentricity of each connected component, the first of equals."""
     graph = fabric.graph
     hops = graph.hops()
     hops[hops == UNREACHED] = 0
@@ -233,7 +233,10 @@ def _centers(fabric: Fabric, label: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def roots_by_distance(fabric: Fabric) -> NDArray[np.int32]:
-    """Rows that see over 90 % of the adapters at one distance and over 5 % at no other (OpenSM)."""
+    """Return OpenSM's roots: rows with over 90 % of the adapters at one distance.
+
+    At no other distance they may have over 5 %.
+    """
     graph = fabric.graph
     sources = row_adapters(fabric)
     leaves = np.flatnonzero(sources).astype(np.int32)
@@ -242,14 +245,14 @@ def roots_by_distance(fabric: Fabric) -> NDArray[np.int32]:
     over_most = np.zeros(graph.num_rows, dtype=np.int64)
     over_some = np.zeros(graph.num_rows, dtype=np.int64)
     for distance in np.unique(hops[hops != UNREACHED]):
-        seen = (hops == distance).T @ sources[leaves]
-        over_most += seen > ROOT_SHARE * total
-        over_some += seen > OTHER_SHARE * total
+        count = (hops == distance).T @ sources[leaves]
+        over_most += count > ROOT_SHARE * total
+        over_some += count > OTHER_SHARE * total
     return np.flatnonzero((over_most == 1) & (over_some == 1)).astype(np.int32)
 
 
 def _ranks(fabric: Fabric, roots: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Hops of each row to the nearest root."""
+    """Return the hops of each row to the nearest root."""
     graph = fabric.graph
     ranks = np.full(graph.num_rows, graph.num_rows, dtype=np.int64)
     near = np.zeros(graph.num_rows, dtype=np.bool_)
@@ -265,9 +268,9 @@ def _ranks(fabric: Fabric, roots: NDArray[np.int32]) -> NDArray[np.int64]:
 
 
 def _opensm_steps(fabric: Fabric, roots: NDArray[np.int32]) -> NDArray[np.uint8]:
-    """What OpenSM's search takes a step along each edge for; away from the destination up first.
+    """Return the kind of each edge in OpenSM's search from the destination: up is EARLY, else LATE.
 
-    Among equals it goes up to the lower GUID; between two roots both ways.
+    Between equal ranks, the edge to the lower GUID is up; between two roots both edges are.
     """
     graph = fabric.graph
     rank = _ranks(fabric, roots)
@@ -278,14 +281,14 @@ def _opensm_steps(fabric: Fabric, roots: NDArray[np.int32]) -> NDArray[np.uint8]
 
 
 def up_edges(fabric: Fabric, roots: NDArray[np.int32]) -> NDArray[np.uint8]:
-    """uint8 [edges]: 1 where an edge goes up, to a lower rank or, within one, a higher GUID."""
+    """Return 1 for edges that go up, uint8 [edges]: to a lower rank, of equals to a higher GUID."""
     graph = fabric.graph
     order = _order(fabric, roots)
     return (order[graph.edge_row] < order[graph.edge_tail]).astype(np.uint8)
 
 
 def _order(fabric: Fabric, roots: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Place of each row, the roots first: int64 [rows]."""
+    """Return the position of each row in the order, roots first, int64 [rows]."""
     graph = fabric.graph
     order = np.empty(graph.num_rows, dtype=np.int64)
     guid = fabric.node_guid[graph.row_node]

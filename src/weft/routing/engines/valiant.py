@@ -1,4 +1,4 @@
-"""valiant: by way of a random intermediate, a group of switches or a single one."""
+"""valiant: paths via a random intermediate, a group of switches or a single switch."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from weft.routing.structure.groups import find_dragonfly, find_grid, find_megafl
 
 
 class SetCollector:
-    """Gathers the sets of many lines; a line gives the set of every row for one target.
+    """Collector of candidate sets; a line contains the set of every row for one target.
 
     Parameters
     ----------
     fabric
-        Whose edges they are.
+        Fabric of the edges.
     """
 
     def __init__(self, fabric: Fabric):
@@ -33,12 +33,12 @@ class SetCollector:
         self._lanes: list[NDArray[np.uint8]] = []
 
     def add(self, lane_of_edge: NDArray[np.int8]) -> None:
-        """Add a line, given as the lane on which each edge belongs to its tail's set, -1 for none.
+        """Add a line.
 
         Parameters
         ----------
         lane_of_edge
-            int8 [edges].
+            int8 [edges]: lane of each edge in the set of its tail, -1 if it is not in the set.
         """
         edges = np.flatnonzero(lane_of_edge >= 0).astype(np.int32)
         rows, counts = np.unique(self._graph.edge_tail[edges], return_counts=True)
@@ -50,7 +50,7 @@ class SetCollector:
     def collect(
         self,
     ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]]:
-        """All lines so far: set numbers int32 [lines, rows], and the sets' CSR and lanes."""
+        """Return all lines: set numbers int32 [lines, rows], and the CSR and lanes of the sets."""
         self._graph.need_memory(len(self._rows), 4, "candidate sets")
         lines = np.full((len(self._rows), self._graph.num_rows), -1, dtype=np.int32)
         if not self._rows or not sum(map(len, self._edges)):
@@ -59,8 +59,8 @@ class SetCollector:
         where, counts = np.concatenate(self._rows), np.concatenate(self._counts)
         edges, lanes = np.concatenate(self._edges), np.concatenate(self._lanes)
         first = np.cumsum(counts) - counts
-        # Sets are told apart by a sum of random numbers, one for each edge and lane, and then
-        # member by member: a set that only looks like another one stays apart.
+        # Equal sets are found by a hash, the sum of one random number per edge and lane, and then
+        # compared member by member, in case two different sets have the same hash.
         random = np.random.default_rng(0).integers(
             0, 2**63, (len(self._graph.edge_row), int(lanes.max()) + 1), dtype=np.uint64
         )
@@ -69,10 +69,10 @@ class SetCollector:
         alike = kept[number]
         same = counts == counts[alike]
         owner = np.repeat(np.arange(len(counts)), counts)
-        twin = np.minimum(
+        other = np.minimum(
             first[alike][owner] + np.arange(len(edges)) - first[owner], len(edges) - 1
         )
-        differs = owner[(edges != edges[twin]) | (lanes != lanes[twin])]
+        differs = owner[(edges != edges[other]) | (lanes != lanes[other])]
         same[differs] = False
         kept = np.concatenate((kept, np.flatnonzero(~same)))
         number[~same] = np.arange(len(kept) - int((~same).sum()), len(kept))
@@ -87,36 +87,36 @@ _FAR = np.int32(2**30)
 
 @engine("valiant", deadlock_free=True, lmc=False, candidates=True)
 def valiant(fabric: Fabric, *, max_vls: int = 8) -> Routes:
-    """Valiant's randomised routing: every packet goes by a random intermediate first.
+    """Route by Valiant's algorithm: every packet is sent via a random intermediate.
 
     On dragonflies and megaflies the intermediate is a group other than those of source and
-    destination, elsewhere a switch other than theirs. Both phases take shortest paths: those of
-    fewest cables between groups, and of these the shortest; dimension by dimension on HyperX. On
-    a megafly packets turn on any leaf of the group. Traffic within one group, on other networks
-    within one switch, goes straight.
+    destination, elsewhere a switch other than theirs. Both phases use the paths with the fewest
+    cables between groups, and of these the shortest; on HyperX, paths in dimension order. On a
+    megafly the first phase ends at any leaf of the intermediate group. Traffic within one group,
+    or on networks without groups within one switch, has no intermediate.
 
     Parameters
     ----------
     fabric
-        A dragonfly, megafly or HyperX, recognised without labels, or any other network whose
-        switches are close enough for the lanes and do not form a tree, such as a Slim Fly. Groups
-        may lack direct cables to others: packets between them pass through a third group.
+        A dragonfly, megafly or HyperX, recognised without labels, or any other network, such as a
+        Slim Fly, whose switches do not form a tree and are close enough for the lanes. Groups
+        without a cable between them are allowed: their packets pass through a third group.
     max_vls
-        Virtual lanes that there are. Complete dragonflies need 3, megaflies and HyperX 2, and
+        Number of available virtual lanes. Complete dragonflies need 3, megaflies and HyperX 2, and
         other networks two for each hop between their most distant switches, 4 on a Slim Fly.
 
     Raises
     ------
     NotApplicable
-        On anything else, with what is missing, and when max_vls is too low.
+        If the fabric is none of these, or max_vls is too low.
     InputError
-        When max_vls is not 1 to 15.
+        If max_vls is not 1 to 15.
 
     Notes
     -----
-    The lane of a packet grows with its phase and, within a phase, with each cable between groups,
-    or between switches where there are no groups; local cables after the last one have a lane of
-    their own. On a complete megafly a phase goes up, across and down, which needs one lane.
+    The lane increases with the phase and, within a phase, with each cable between groups, or
+    between switches if there are no groups; local cables after the last of these have a separate
+    lane. On a complete megafly a phase goes up, across and down, which needs one lane.
 
     Source: Valiant and Brebner 1981; Kim, Dally, Scott and Abts 2008 (dragonfly, VAL); Flajslik
     et al. 2018 (megafly); Ahn et al. 2009 (HyperX); Besta and Hoefler 2014 (Slim Fly, with lanes
@@ -127,20 +127,20 @@ def valiant(fabric: Fabric, *, max_vls: int = 8) -> Routes:
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """How packets go by intermediates.
+    """Candidates via intermediates for one kind of network.
 
     Parameters
     ----------
     kind, note
-        Of network, and what was found.
+        Kind of the network, and text that describes it.
     gap
-        Of `Groups`: empty when nothing is missing.
+        As `Groups.gap`: empty if every pair of groups has a cable.
     via
         int32 [rows]: see `CandidateRoutes.via`.
     lanes
-        How many there are.
+        Number of lanes.
     lines
-        int8 [edges] each: see `SetCollector.add`; to each intermediate, then to each row.
+        int8 [edges] each, to each intermediate, then to each row: see `SetCollector.add`.
     """
 
     kind: str
@@ -152,15 +152,17 @@ class _Plan:
 
 
 def around(fabric: Fabric, name: str, max_vls: int, *, direct: bool) -> CandidateRoutes:
-    """Candidates by way of intermediates; with `direct` packets may also go straight."""
+    """Return candidates via intermediates; with `direct`, packets may also be sent without one."""
     check_vls(max_vls)
     plan = _plan(fabric)
     vias = int(plan.via.max()) + 1
     if vias < 3:
-        raise NotApplicable(f"a {plan.kind} of {vias} switches has no third one to go by")
+        raise NotApplicable(
+            f"a {plan.kind} of {vias} switches has no third switch as an intermediate"
+        )
     if max_vls < plan.lanes:
         raise NotApplicable(
-            f"a {plan.kind} needs {plan.lanes} lanes, and max_vls is {max_vls} ({plan.note})"
+            f"a {plan.kind} needs {plan.lanes} lanes, but max_vls is {max_vls} ({plan.note})"
         )
     sets = SetCollector(fabric)
     for line in plan.lines:
@@ -179,7 +181,7 @@ def around(fabric: Fabric, name: str, max_vls: int, *, direct: bool) -> Candidat
 
 
 def _plan(fabric: Fabric) -> _Plan:
-    """The first plan of a complete structure, or else the one of fewest lanes."""
+    """Return the first plan of a complete structure, or else the plan with the fewest lanes."""
     plans, reasons = [], []
     for plan_of in (_hyperx, _megafly, _dragonfly, _low_diameter):
         try:
@@ -198,7 +200,7 @@ def _hyperx(fabric: Fabric) -> _Plan:
     try:
         where = find_grid(fabric)
     except NotApplicable as reason:
-        raise NotApplicable(f"it is no HyperX: {reason}") from None
+        raise NotApplicable(f"not a HyperX: {reason}") from None
     size = "x".join(str(int(most) + 1) for most in where.max(axis=0))
     rows = np.arange(len(where), dtype=np.int32)
     note = f"found a HyperX of {size} switches"
@@ -206,61 +208,60 @@ def _hyperx(fabric: Fabric) -> _Plan:
 
 
 def _grid_lines(fabric: Fabric, where: NDArray[np.int32]) -> Iterator[NDArray[np.int8]]:
-    """Lines to every switch, as an intermediate and then as a destination, by dimensions."""
+    """Yield lines in dimension order to every switch, as intermediate and then as destination."""
     graph = fabric.graph
     tail, head = graph.edge_tail, graph.edge_row
     along = (where[tail] != where[head]).argmax(axis=1)
     aligned = where[head, along]
     for lane in (0, 1):
         for target in where:
-            turn = (where != target).argmax(axis=1)
+            next_dimension = (where != target).argmax(axis=1)
             here = np.all(where == target, axis=1)
-            chosen = (along == turn[tail]) & (aligned == target[along]) & ~here[tail]
+            chosen = (along == next_dimension[tail]) & (aligned == target[along]) & ~here[tail]
             yield np.where(chosen, lane, -1).astype(np.int8)
 
 
 def _megafly(fabric: Fabric) -> _Plan:
     try:
-        found = find_megafly(fabric)
+        groups = find_megafly(fabric)
     except NotApplicable as reason:
-        raise NotApplicable(f"it is no megafly: {reason}") from None
-    leaves = found.tier == 0
+        raise NotApplicable(f"not a megafly: {reason}") from None
+    leaves = groups.tier == 0
     note = (
-        f"found a megafly of {found.num_groups} groups, {int(leaves.sum())} leaves and "
+        f"found a megafly of {groups.num_groups} groups, {int(leaves.sum())} leaves and "
         f"{int((~leaves).sum())} spines"
     )
-    via = np.where(leaves, found.group, -1).astype(np.int32)
-    return _by_groups(fabric, "megafly", note, found.group, via, found.gap)
+    via = np.where(leaves, groups.group, -1).astype(np.int32)
+    return _by_groups(fabric, "megafly", note, groups.group, via, groups.gap)
 
 
 def _dragonfly(fabric: Fabric) -> _Plan:
     try:
-        found = find_dragonfly(fabric)
+        groups = find_dragonfly(fabric)
     except NotApplicable as reason:
-        raise NotApplicable(f"it is no dragonfly: {reason}") from None
-    size = len(found.group) // found.num_groups
-    note = f"found a dragonfly of {found.num_groups} groups of {size} switches"
-    return _by_groups(fabric, "dragonfly", note, found.group, found.group, found.gap)
+        raise NotApplicable(f"not a dragonfly: {reason}") from None
+    size = len(groups.group) // groups.num_groups
+    note = f"found a dragonfly of {groups.num_groups} groups of {size} switches"
+    return _by_groups(fabric, "dragonfly", note, groups.group, groups.group, groups.gap)
 
 
 def _low_diameter(fabric: Fabric) -> _Plan:
-    """Every switch with hosts is an intermediate, and a group of its own."""
+    """Return a plan in which every switch with hosts is an intermediate and a separate group."""
     graph = fabric.graph
     hosts = row_sources(fabric) > 0
     if graph.num_rows != fabric.num_switches or not hosts.any():
-        raise NotApplicable("it has no switches with hosts, or hosts that forward")
+        raise NotApplicable("the fabric has no switches with hosts, or hosts that forward")
     first = np.arange(len(hosts)) == hosts.argmax()
     far = _distances(fabric, first, np.ones(len(graph.edge_row), dtype=np.int32))
     level = far % 2
     if not hosts.all() and np.all(level[graph.edge_tail] != level[graph.edge_row]):
-        raise NotApplicable(
-            "its switches form a tree, whose shortest paths already part over all its roots"
-        )
+        raise NotApplicable("the switches form a tree, whose minimal paths already use all roots")
     reach = int(far[hosts].max())
     if 2 * reach > MAX_VLS:
-        apart = "not all connected" if reach == _FAR else f"{reach} hops apart or more"
+        apart = "not all connected" if reach == _FAR else f"up to {reach} or more hops apart"
         raise NotApplicable(
-            f"its switches are {apart}, and two phases need a lane for each hop, {MAX_VLS} at most"
+            f"the switches are {apart}; two phases need a lane for each hop, but at most "
+            f"{MAX_VLS} lanes exist"
         )
     via = np.where(hosts, np.cumsum(hosts) - 1, -1).astype(np.int32)
     rows = np.arange(graph.num_rows, dtype=np.int32)
@@ -276,16 +277,14 @@ def _by_groups(
     via: NDArray[np.int32],
     gap: str = "",
 ) -> _Plan:
-    """Paths by groups of switches: fewest cables between groups, then fewest in all.
+    """Return a plan with the fewest cables between groups, then the fewest hops.
 
     Parameters
     ----------
-    fabric, kind, note, via
-        As of `_Plan`.
+    fabric, kind, note, via, gap
+        The fabric, and fields of `_Plan`.
     group
-        int32 [rows]: the group of each row; cables within one are local.
-    gap
-        Of `Groups`.
+        int32 [rows]: the group of each row; cables within a group are local.
     """
     graph = fabric.graph
     if len(np.unique(components(fabric)[via >= 0])) > 1:
@@ -293,13 +292,13 @@ def _by_groups(
     ends = np.unique(group[via >= 0])
     hops = int(group_distances(fabric, group)[np.ix_(ends, ends)].max())
     if gap:
-        note += f"; {gap}, so that packets between such groups pass through a third"
+        note += f"; {gap}, so packets between such groups pass through a third group"
     inner = group[graph.edge_tail] == group[graph.edge_row]
-    # Leaves have local cables only: up, across and down in one lane is no cycle.
+    # Leaves have only local cables, so up, across and down in one lane closes no cycle.
     one_lane = hops == 1 and bool(np.any(via < 0))
     first = hops + int(not one_lane and bool(np.any(inner & (via[graph.edge_row] < 0))))
     lanes = first + hops + int(not one_lane and bool(inner.any()))
-    # One lane forbids down and up again, from a spine that has no cable to the group sought.
+    # One lane forbids going down and up again from a spine without a cable to the target group.
     most = len(group) + 1 if one_lane else int(_FAR)
     lines = _group_lines(fabric, group, via, (hops, first, lanes), most)
     return _Plan(kind, note, gap, via, lanes, lines)
@@ -312,15 +311,15 @@ def _group_lines(
     limits: tuple[int, int, int],
     most: int,
 ) -> Iterator[NDArray[np.int8]]:
-    """Lines to every intermediate, then to every row of one.
+    """Yield lines to every intermediate, then to every row of an intermediate.
 
-    A packet's lane grows with each cable between groups. The limits are the most such cables of a
-    phase, and the lanes of the first phase and of both. Switches without hosts that are farther
-    than `most` from where a line leads are left out.
+    The lane increases with each cable between groups. `limits` are the maximum number of such
+    cables of a phase, and the numbers of lanes of the first phase and of both phases. Switches
+    without hosts that are farther than `most` from a line's target are left out.
     """
     hops, first, lanes = limits
     graph = fabric.graph
-    # One cable between groups counts more than all local ones of a path.
+    # One cable between groups weighs more than all local cables of a path.
     between = len(group)
     weight = np.where(group[graph.edge_tail] == group[graph.edge_row], 1, between).astype(np.int32)
     goals = [(0, first, via == v) for v in range(int(via.max()) + 1)]
@@ -330,7 +329,7 @@ def _group_lines(
         if np.any(via[goal] >= 0):
             far = _distances(fabric, goal, weight)
             left = far // between
-            far[(left > hops) | ((via < 0) & (far > most))] = -_FAR  # no packet comes there
+            far[(left > hops) | ((via < 0) & (far > most))] = -_FAR  # no packet arrives there
             chosen = np.flatnonzero(far[graph.edge_tail] == weight + far[graph.edge_row])
             lane = np.minimum(base + hops - left, end - 1)
             line[chosen] = lane[graph.edge_tail[chosen]]
@@ -340,7 +339,7 @@ def _group_lines(
 def _distances(
     fabric: Fabric, goal: NDArray[np.bool_], weight: NDArray[np.int32]
 ) -> NDArray[np.int32]:
-    """Least weight of a path from each row to any goal, int32 [rows]; `_FAR` without one."""
+    """Return the least weight of a path from each row to any goal, int32 [rows], or `_FAR`."""
     graph = fabric.graph
     far = np.where(goal, np.int32(0), _FAR)
     cabled = np.flatnonzero(np.diff(graph.edge_offset))
