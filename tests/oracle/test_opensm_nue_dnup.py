@@ -81,7 +81,7 @@ def test_dnup_refuses_what_opensm_leaves_unrouted(tmp_path: Path) -> None:
     used, table = opensm_tables(fabric, tmp_path, "dnup")
     assert used == "dnup"
     assert validate(fabric, replace(route(fabric, "minhop"), table=table)).num_unrouted_pairs == 900
-    with pytest.raises(NotApplicable, match="900 ways from a switch to a host"):
+    with pytest.raises(NotApplicable, match="900 pairs of a switch and a host"):
         route(fabric, "dnup", balance="opensm")
 
 

@@ -69,5 +69,5 @@ def test_what_is_no_product_has_one_class(seed: int) -> None:
     if len(classes) > 1:
         route(fabric, "dor", dimensions="wiring")
         return
-    with pytest.raises(NotApplicable, match="no product of dimensions"):
+    with pytest.raises(NotApplicable, match="not form a product of dimensions"):
         route(fabric, "dor", dimensions="wiring")

@@ -167,8 +167,8 @@ def test_compare_says_why_engines_and_patterns_do_not_fit(capsys) -> None:
     _, out, _ = run(capsys, "compare", "ring:7", "--samples", "5")
     assert "ftree does not fit: " in out
     # Engines that refuse in the same words are named together.
-    assert re.search(r"^dmodk, smodk do not fit: .* joins two switches of level 1", out, re.M)
-    assert "updn, updn:balance=opensm do not fit: no switch sees nearly all hosts at one" in out
+    assert re.search(r"^dmodk, smodk do not fit: .* connects two switches of level 1", out, re.M)
+    assert "updn, updn:balance=opensm do not fit: no roots found: no switch has nearly" in out
     assert "updn:roots=center" in out
     assert re.search(r"bit-reversal: n/a: .*7 is not", out)
     assert "it can deadlock" in out

@@ -47,7 +47,7 @@ def test_flows_are_balanced_as_well_as_up_down_ones_from_the_roots() -> None:
 @pytest.mark.parametrize("balance", ["flows", "opensm"])
 def test_what_would_leave_hosts_unrouted_is_refused(balance: str) -> None:
     fabric = load("kns:k=4,n=2")
-    with pytest.raises(NotApplicable, match="ways from a switch to a host would have to lead away"):
+    with pytest.raises(NotApplicable, match="have no path that goes away"):
         route(fabric, "dnup", balance=balance)
 
 
@@ -61,7 +61,7 @@ def test_the_second_ports_of_hosts_are_served_or_refused_too(balance: str) -> No
     build.connect(hosts, [a, b, b])
     assert validate(build.fabric(), route(build.fabric(), "dnup", balance=balance)).ok
     build.connect([hosts[2]], [c])
-    with pytest.raises(NotApplicable, match="such as from c to x"):
+    with pytest.raises(NotApplicable, match="for example from c to x"):
         route(build.fabric(), "dnup", balance=balance)
 
 
@@ -73,7 +73,7 @@ def test_where_no_switch_has_an_adapter_there_are_no_ranks() -> None:
 
 
 def test_opensm_counting_goes_without_an_lmc() -> None:
-    with pytest.raises(InputError, match="lmc=0 only"):
+    with pytest.raises(InputError, match="requires lmc=0"):
         route(load("xgft:2;2,2;1,2"), "dnup", balance="opensm", lmc=1)
 
 
@@ -117,7 +117,7 @@ def test_roots_are_named_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["dnup", "updn:roots=center"])
 def test_ways_longer_than_opensm_counts_are_refused_for_that(name: str) -> None:
     ring = load("torus:600")
-    with pytest.raises(NotApplicable, match="OpenSM counts up to 254 hops"):
+    with pytest.raises(NotApplicable, match="OpenSM allows at most 254 hops"):
         route(ring, name, balance="opensm")
     assert route(load("torus:250"), name, balance="opensm")
 

@@ -87,7 +87,7 @@ def test_a_missing_cable_leaves_no_doubt_where_a_router_is(seed: int) -> None:
     assert len(np.unique(kns.coordinates, axis=0)) == 20
     assert len(kns.joint_router) == 39
     assert kns.describe() == (
-        "found a KNS of 4x5 routers, s = 1, 1 ways from a router into a line missing"
+        "found a KNS of 4x5 routers, s = 1, 1 connections of routers to lines missing"
     )
 
 
@@ -124,13 +124,13 @@ def test_members_on_a_line_switch_that_are_no_hosts_do_not_make_it_a_router() ->
 @pytest.mark.parametrize(
     ("spec", "reason"),
     [
-        ("torus:4x4", r"s0\.0 and s1\.0 both have hosts .* meet only at switches without hosts"),
-        ("jellyfish:switches=20,degree=4,hosts=2", "both have hosts"),
-        ("hyperx:4x4", "both have hosts"),
+        ("torus:4x4", r"s0\.0 and s1\.0 are both routers .* cabled only to switches without hosts"),
+        ("jellyfish:switches=20,degree=4,hosts=2", "are both routers"),
+        ("hyperx:4x4", "are both routers"),
         ("xgft:2;4,4;1,2", "s1-0 and s1-1 share two lines, those of s2-0 and s2-1"),
         ("fat-tree:k=4", "edge0.0 and edge0.1 share two lines"),
-        ("megafly:p=2,leaves=4,spines=4,h=2", "joins two switches without hosts of one stage"),
-        ("xgft:1;8;1", "there is no switch without hosts"),
+        ("megafly:p=2,leaves=4,spines=4,h=2", "connects two switches without hosts of one stage"),
+        ("xgft:1;8;1", "every switch has hosts"),
     ],
 )
 def test_other_topologies_are_refused_with_what_is_at_odds(spec: str, reason: str) -> None:
@@ -149,7 +149,7 @@ def test_a_second_way_into_a_line_is_refused() -> None:
         setattr(raw, key, np.append(getattr(raw, key), raw.ports[node]))
     for key in ("rate_gbps", "rate_code", "length_m", "latency_ns"):
         setattr(raw, key, np.append(getattr(raw, key), getattr(raw, key)[-1]))
-    with pytest.raises(NotApplicable, match=r"r0\.0 is cabled to .* one way into each line"):
+    with pytest.raises(NotApplicable, match=r"r0\.0 is cabled to .* one switch of each"):
         find_kns(Fabric.of(raw))
 
 
@@ -173,7 +173,7 @@ def test_bad_options_are_refused() -> None:
         route(fabric, "hdor", max_vls=2, lanes=3)
     with pytest.raises(InputError, match="order"):
         route(fabric, "hdor", order="sideways")
-    with pytest.raises(NotApplicable, match="2 virtual lanes would be needed; max_vls is 1"):
+    with pytest.raises(NotApplicable, match="2 virtual lanes are needed; max_vls is 1"):
         route(fabric.without(cables=["r1.2[2]"]), "hdor", max_vls=1)
 
 
@@ -265,8 +265,8 @@ def test_lanes_that_faults_need_come_out_of_those_that_spread() -> None:
     assert found.ok
     assert found.lanes == 4
     assert routes.notes[-2:] == (
-        "faults or management call for 2 lanes",
-        "3 lanes are left to spread destinations over, not 4",
+        "faults or management need 2 lanes",
+        "destinations are spread over 3 lanes, not 4",
     )
 
 

@@ -285,8 +285,8 @@ def test_bounded_adaptive_routing_keeps_bursts_in_order() -> None:
 @pytest.mark.parametrize(
     ("spec", "engine", "policy", "said"),
     [
-        ("torus:4x4", "ecmp", "conga", "one level|no fat tree|forward|level 1"),
-        ("dragonfly:p=2,a=4,h=2", "ecmp", "conga", "joins two switches of level 1"),
+        ("torus:4x4", "ecmp", "conga", "one level|not a fat tree|forward|level 1"),
+        ("dragonfly:p=2,a=4,h=2", "ecmp", "conga", "connects two switches of level 1"),
         ("dragonfly:p=2,a=4,h=2", "valiant", "conga", "every packet via an intermediate"),
         ("dragonfly:p=2,a=4,h=2", "valiant", "ecmp", "expected valiant or ugal"),
         ("xgft:4;2,2,2,2;1,2,2,2", "ecmp", "conga", "has 4"),

@@ -124,20 +124,20 @@ def test_pairs_that_are_not_given_have_no_way(square: Fabric) -> None:
 @pytest.mark.parametrize(
     ("line", "wrong"),
     [
-        ("h0 h1", "a path is SOURCE DESTINATION PORT,PORT"),
+        ("h0 h1", "expected SOURCE DESTINATION PORT,PORT"),
         ("h0 h9 1,1,3", "no node 'h9' in square"),
-        ("h0 s1 1,1", "s1 is no host"),
-        ("h0 h1 1,x,3", "'1,x,3' is no list of ports"),
-        ("h0 h1 1,99999999999999999999", "is no list of ports"),
-        ("h0 h1 1,1_1,3", "'1,1_1,3' is no list of ports"),
+        ("h0 s1 1,1", "s1 is not a host"),
+        ("h0 h1 1,x,3", "'1,x,3' is not a list of ports"),
+        ("h0 h1 1,99999999999999999999", "is not a list of ports"),
+        ("h0 h1 1,1_1,3", "'1,1_1,3' is not a list of ports"),
         ("h0 h1 1,4,3", "h0 to h1: port 4 of s0 has no cable"),
         ("h0 h1 2,1,3", "h0 to h1: port 2 of h0 has no cable"),
-        ("h0 h1 1,1", "the path ends in s1, not in h1"),
-        ("h0 h2 1,1,3", "the path ends in h1, not in h2"),
-        ("h0 h1 1,1,3,1", "the path goes on after h1, which does not forward"),
-        ("h0 h1 1,1,2,1,3", "the path meets s0 twice"),
-        ("h0 h0 1,3", "a host needs no path to itself"),
-        ("h1 h2 1,1,3", "h1 to h2 has a path already"),
+        ("h0 h1 1,1", "the path ends at s1, not at h1"),
+        ("h0 h2 1,1,3", "the path ends at h1, not at h2"),
+        ("h0 h1 1,1,3,1", "the path continues after h1, which does not forward"),
+        ("h0 h1 1,1,2,1,3", "the path visits s0 twice"),
+        ("h0 h0 1,3", "a path from a host to itself is not allowed"),
+        ("h1 h2 1,1,3", "h1 to h2 already has a path"),
     ],
 )
 def test_a_wrong_line_is_named(square: Fabric, line: str, wrong: str) -> None:
@@ -157,9 +157,9 @@ def test_the_text_comes_back(square: Fabric, tmp_path: Path) -> None:
     assert np.array_equal(again.edge, routes.edge)
     by_guid = f"{square.node_guid[4]:#x} h1 1,1,3"
     assert read_paths(square, by_guid).pair.tolist() == [1]
-    with pytest.raises(InputError, match="no room for service levels"):
+    with pytest.raises(InputError, match="service levels, which a file of paths cannot"):
         write_paths(square, replace(routes, sl=np.uint8(1)))
-    with pytest.raises(NotApplicable, match="name it with paths=FILE"):
+    with pytest.raises(NotApplicable, match="specify it with paths=FILE"):
         weft.route(square, "source")
     with pytest.raises(InputError, match="none: cannot be read"):
         weft.route(square, "source", paths=str(tmp_path / "none"))

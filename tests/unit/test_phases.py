@@ -122,7 +122,7 @@ def test_lengths_on_a_full_mesh() -> None:
     found = validate(fabric, route(fabric, "ugal"))
     assert found.hops.tolist() == [0, 0, 60, 320]
     assert (found.max_hops, found.max_detour) == (4, 0)
-    assert "by an intermediate take up to 4 links, straight ones up to 3" in found.text()
+    assert "via an intermediate have up to 4 hops, direct ones up to 3" in found.text()
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_structures_are_found_whatever_the_labels(spec: str, kind: str, lanes: i
             found = validate(fabric, routes, management=True)
             assert found.ok
             assert found.lanes == routes.num_vls == lanes
-            with pytest.raises(NotApplicable, match=f"needs {lanes} lanes, and max_vls is 1"):
+            with pytest.raises(NotApplicable, match=f"needs {lanes} lanes, but max_vls is 1"):
                 route(fabric, engine, max_vls=1)
 
 
@@ -191,21 +191,21 @@ def test_dense_random_networks_do_not_hold_up_the_search_for_groups() -> None:
 @pytest.mark.parametrize(
     ("fabric", "reason"),
     [
-        (weft.fabric("ring:11"), "needs 10 lanes, and max_vls is 8 (found no groups: each of"),
-        (weft.fabric("xgft:2;4,4;1,4"), "it has 1 groups; three are needed; it is no dragonfly"),
-        (weft.fabric("xgft:2;4,4;1,4"), "its switches form a tree"),
-        (weft.fabric("torus:20x3"), "its switches are 11 hops apart or more"),
+        (weft.fabric("ring:11"), "needs 10 lanes, but max_vls is 8 (found no groups: each of"),
+        (weft.fabric("xgft:2;4,4;1,4"), "has 1 groups; three are needed; not a dragonfly"),
+        (weft.fabric("xgft:2;4,4;1,4"), "the switches form a tree"),
+        (weft.fabric("torus:20x3"), "the switches are up to 11 or more hops apart"),
         (
             weft.fabric("megafly:p=1,leaves=2,spines=1,h=2").without(
                 cables=["spine0.0[3]", "spine0.0[4]"]
             ),
             "found a megafly of 3 groups, 6 leaves and 3 spines, not all connected",
         ),
-        (weft.fabric("hyperx:S=2"), "a HyperX of 2 switches has no third one"),
+        (weft.fabric("hyperx:S=2"), "a HyperX of 2 switches has no third switch"),
         (weft.fabric("bcube:4;1"), "hosts of a dragonfly, megafly or HyperX do not forward"),
         (
             weft.fabric("ring:5").without(cables=["s0[2]", "s0[3]"]),
-            "its switches are not all connected",
+            "the switches are not all connected",
         ),
     ],
     ids=lambda value: None if isinstance(value, str) else value.name,
@@ -220,13 +220,13 @@ def test_refusals_say_what_is_missing(fabric: Fabric, reason: str) -> None:
 @pytest.mark.parametrize(
     ("spec", "cables", "note", "lanes"),
     [
-        ("dragonfly:p=2,a=4,h=2", ["s0.0[6]"], "no cable joins the groups of s0.0 and s1.0", 5),
-        ("dragonfly:p=1,a=3,h=1", ["s0.0[4]", "s3.1[4]"], "no cable joins the groups of s0.0", 5),
+        ("dragonfly:p=2,a=4,h=2", ["s0.0[6]"], "no cable connects the groups of s0.0 and s1.0", 5),
+        ("dragonfly:p=1,a=3,h=1", ["s0.0[4]", "s3.1[4]"], "no cable connects the groups of", 5),
         ("dragonfly:p=2,a=4,h=2", ["s0.0[3]"], "found no groups", 8),
         (
             "megafly:p=2,leaves=4,spines=4,h=2",
             ["spine0.0[5]"],
-            "no cable joins the groups of leaf0.0 and leaf1.0",
+            "no cable connects the groups of leaf0.0 and leaf1.0",
             6,
         ),
         ("hyperx:S=3x3,T=1", ["s0.0[2]"], "found a dragonfly of 3 groups of 3", 3),
@@ -238,7 +238,7 @@ def test_faults_cost_lanes_but_no_pair(spec: str, cables: list[str], note: str, 
     fabric = weft.fabric(spec).without(cables=cables).shuffled(2)
     for engine in ("valiant", "ugal"):
         routes = candidates(fabric, engine)
-        assert "no cable joins" in note or note in routes.notes[0]
+        assert "no cable connects" in note or note in routes.notes[0]
         found = validate(fabric, routes, management=True)
         assert found.ok
         assert found.lanes == lanes
