@@ -54,7 +54,7 @@ def test_nothing_is_wrong(dumped: Path) -> None:
     assert found.ok
     assert (found.engine, found.worst, found.mean) == ("file", 30, 30)
     assert found.version.startswith("3.")
-    assert "all 1,260 host pairs have a path, and nothing can deadlock" in found.notes
+    assert "all 1,260 host pairs have a path, and the routes are deadlock-free" in found.notes
     assert audit([dumped], load(str(dumped / "fabric.ibnetdiscover"))).ok
 
 
@@ -82,7 +82,7 @@ def test_real_ftree_leaves_pairs_without_a_path(tmp_path: Path) -> None:
     found = real(KNS, "ftree", tmp_path / "dumps")
     assert kinds(found) == ["unrouted"]
     assert "900 of 1,260 host pairs (71.4%) have no path" in found.findings[0].text
-    assert any("weft's hdor, which gives every pair a path" in note for note in found.notes)
+    assert any("weft's hdor, deadlock-free with a path" in note for note in found.notes)
 
 
 def test_real_minhop_on_a_torus_can_deadlock(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_levels_that_are_in_no_file_leave_deadlock_open(
     found = real("torus:5x5", "dfsssp", tmp_path / "dumps")
     assert found.ok
     assert found.as_json()["deadlock"] == "may"
-    assert any("it may deadlock: dfsssp gives pairs different" in note for note in found.notes)
+    assert any("it may deadlock: dfsssp assigns service levels" in note for note in found.notes)
     assert main(["opensm", "audit", str(tmp_path / "dumps")]) == 3
     out = capsys.readouterr().out
     assert "nothing wrong, but it may deadlock" in out
@@ -142,12 +142,12 @@ def test_lanes_in_force_are_judged(tmp_path: Path) -> None:
     (dumps / "opensm-sl2vl.dump").write_text(lanes.replace(": 0  1 ", ": 0  15"))
     found = audit([dumps])
     assert "lanes" in kinds(found)
-    assert "packets of service level 1: their tables give it VL 15" in found.text()
+    assert "packets of service level 1: their tables map it to VL 15" in found.text()
     (dumps / "opensm-sl2vl.dump").unlink()
     found = audit([dumps])
     assert found.ok
     assert found.open
-    assert "it may deadlock: no opensm-sl2vl.dump says which lanes" in found.text()
+    assert "it may deadlock: the lanes of service levels are unknown" in found.text()
     (dumps / "opensm-sl2vl.dump").write_text("nothing of the kind")
     assert audit([dumps]).open
     (dumps / "opensm-sl2vl.dump").write_text(lanes)
@@ -176,7 +176,7 @@ def test_edited_tables(dumped: Path, tmp_path: Path) -> None:
     assert "1 of 48 switches have no table: r0.0" in found.findings[1].text
     # A pair that no cable connects is no example of a lost one.
     cut = audit([without], load(KNS).without(cables=["h0.1[1]"]))
-    assert " have no path, such as " in cut.findings[0].text
+    assert " have no path, for example " in cut.findings[0].text
     assert "h0.1" not in cut.findings[0].text
 
     # The host port of r0.0, sent back to the line switch that the packet came from.
@@ -194,7 +194,7 @@ def test_edited_tables(dumped: Path, tmp_path: Path) -> None:
     found = audit([dumped], load(str(tmp_path / "cut.ibnetdiscover")))
     assert kinds(found) == ["unrouted", "dead port", "stale"]
     assert "r0.1[2]" in found.findings[1].text
-    assert "OpenSM found 2 ends of cables that are not in" in found.findings[2].text
+    assert "OpenSM discovered 2 ends of cables that are not in" in found.findings[2].text
 
 
 def test_tables_that_carry_nothing(dumped: Path, tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_lids_that_changed_and_clash(dumped: Path, tmp_path: Path) -> None:
     found = audit([changed])
     assert kinds(found) == ["LIDs", "LIDs"]
     assert (
-        "1 ports have another LID in the tables than in guid2lid, such as h0.0[1]: 1 and 256"
+        "1 ports have different LIDs in the tables and in guid2lid, for example h0.0[1]: 1 and 256"
         in (found.findings[0].text)
     )
     clash = edited(dumped, tmp_path / "b", "guid2lid", "0x0001 0x0001", "0x0001 0x0002")
@@ -231,7 +231,7 @@ def test_lids_of_two_ports(dumped: Path, tmp_path: Path) -> None:
     found = audit([folder])
     assert [f.text.partition(":")[0] for f in found.findings if f.kind == "LIDs"][:2] == [
         "the tables give 2 LIDs to two ports",
-        "2 ports have other LIDs in some tables than in others",
+        "2 ports have different LIDs in different tables",
     ]
     fabric = load(KNS)
     lid = np.zeros(fabric.num_destinations, np.int32)
@@ -250,7 +250,7 @@ def test_ports_that_opensm_did_not_see(dumped: Path, tmp_path: Path) -> None:
     )
     text = audit([hidden], load(KNS)).text()
     # What is behind a switch that it did not see is not known to be there.
-    assert "stale  OpenSM did not see 1 ports of the fabric: r0.1\n" in text
+    assert "stale  OpenSM did not discover 1 ports of the fabric: r0.1\n" in text
     other = edited(
         dumped,
         tmp_path / "b",
@@ -260,8 +260,8 @@ def test_ports_that_opensm_did_not_see(dumped: Path, tmp_path: Path) -> None:
         0,
     )
     text = audit([other], load(KNS)).text()
-    assert "OpenSM saw 1 ports that are not in the fabric: 0x9999999999999999" in text
-    assert "OpenSM did not see 1 ports of the fabric: h0.0[1]" in text
+    assert "OpenSM discovered 1 ports that are not in the fabric: 0x9999999999999999" in text
+    assert "OpenSM did not discover 1 ports of the fabric: h0.0[1]" in text
     lost = edited(
         dumped, tmp_path / "c", "opensm-subnet.lst", r"\{h0.0\} LID:0001", "{h0.0} LID:0000", 0
     )
@@ -271,7 +271,7 @@ def test_ports_that_opensm_did_not_see(dumped: Path, tmp_path: Path) -> None:
 
 def test_tables_that_opensm_was_not_given(dumped: Path, tmp_path: Path) -> None:
     """Without a file its engine file computes minhop, and nothing in the log says so."""
-    said = "opensm.conf names no lfts_file"
+    said = "opensm.conf has no lfts_file"
     assert said not in audit([dumped]).text()
     for number, line in enumerate(("", "lfts_file (null)\n")):
         without = edited(dumped, tmp_path / str(number), "opensm.conf", r"^lfts_file .*?\n", line)
@@ -302,10 +302,10 @@ def test_single_files_are_told_by_their_contents(dumped: Path, tmp_path: Path) -
     (tmp_path / "f").write_bytes((dumped / "opensm.log").read_bytes())
     (tmp_path / "g").write_text("hello\n")
     for given, reason in {
-        (tmp_path / "a",): "name the fabric",
+        (tmp_path / "a",): "there is no fabric",
         (tmp_path / "d",): "found neither a dump of tables",
         (tmp_path / "b", tmp_path / "f"): "is a second file of the kind of",
-        (tmp_path / "g",): "is no file of OpenSM's",
+        (tmp_path / "g",): "is not a file of OpenSM",
     }.items():
         with pytest.raises(InputError, match=reason):
             audit(given)

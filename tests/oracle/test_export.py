@@ -140,18 +140,18 @@ def test_what_opensm_cannot_carry_is_refused(tmp_path: Path) -> None:
     out = tmp_path / "out"
     tree = load("kary-n-tree:k=2,n=2")
     refused: dict[str, tuple[Fabric, Routes]] = {
-        "sets of ports": (kns, route(kns, "ecmp")),
-        "a way to each pair of hosts": (tree, route(tree, "smodk")),
-        "take those: torus-2QoS:balance=opensm": (
+        "sets of candidate ports": (kns, route(kns, "ecmp")),
+        "one path for each pair of hosts": (tree, route(tree, "smodk")),
+        "use its tables: torus-2QoS:balance=opensm": (
             even := load("torus:6x6"),
             route(even, "torus-2QoS"),
         ),
-        "depends on the ports": (torus, replace(route(torus, "torus-2QoS"), engine="other")),
+        "depends on its input": (torus, replace(route(torus, "torus-2QoS"), engine="other")),
     }
     levels = np.zeros((kns.graph.num_rows, kns.num_destinations << 1), dtype=np.uint8)
     levels[:, 1] = 1
     two = replace(route(kns, "minhop:lmc=1"), sl=levels, lanes=VirtualLanes.uniform((0, 1)))
-    refused["QoS policy tells ports apart but not their LIDs"] = (kns, two)
+    refused["QoS policy distinguishes ports, not their LIDs"] = (kns, two)
     big = load("xgft:3;12,12,12;1,12,12")
     refused[r"needs 221,616 LIDs with LMC 7 \(1,728 adapter ports, 432 switches\).*49,151"] = (
         big,

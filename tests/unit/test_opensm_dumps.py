@@ -115,15 +115,15 @@ def test_any_lanes_come_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("0x0000000000200001", "0x7", ":20: 0x0000000000000007 is no GUID of tiny; expected"),
-        ("Switch 0x0000000000200000", "Spam", ":1: expected the head or a row of a table"),
-        ("1   3   :", "1   9   :", ":9: SW1 has no way from port 1 to port 9"),
+        ("0x0000000000200001", "0x7", ":20: 0x0000000000000007 is not a GUID of tiny; expected"),
+        ("Switch 0x0000000000200000", "Spam", ":1: expected a heading or a row of a table"),
+        ("1   3   :", "1   9   :", ":9: SW1 has no table from port 1 to port 9"),
         ("1   3   :", "1   1   :", ":9: SW1 has a table from port 1 to port 1 already"),
-        ("1   3   : 0 ", "1   3   : 16", ":9: a VL is 0 to 15, not 16"),
+        ("1   3   : 0 ", "1   3   : 16", ":9: a VL must be 0 to 15, not 16"),
         (f"1   3   :{IDENTITY}", "", "1 tables of switches are missing, the first from port 1 to"),
-        ("0   0   :", "1   0   :", r":17: H\[1\] has no way from port 1 to port 0"),
+        ("0   0   :", "1   0   :", r":17: H\[1\] has no table from port 1 to port 0"),
         (f"0   0   :{IDENTITY}", "", r"1 tables of adapters are missing, the first of H\[1\]"),
-        ("1   3   :", "1   3   ", ":9: expected the head or a row"),
+        ("1   3   :", "1   3   ", ":9: expected a heading or a row"),
     ],
 )
 def test_broken_lanes_are_refused(old: str, new: str, message: str, tmp_path: Path) -> None:
@@ -154,7 +154,11 @@ def test_a_matrix_of_hops(tmp_path: Path) -> None:
         ("Switch: guid 0x0000000000200000\n", "", ":1: expected 'Switch: guid"),
         (" ff ff 01 #", " ff ff 01 02 #", ":3: 4 ports, and SW1 has 3"),
         ("01 # portguid 0x0000000000200001", "01 # portguid 0x0000000000200000", ":3: SW1 has ho"),
-        (" # portguid 0x0000000000200001", " # portguid 0x0000000000000001", ":3: LID 3 is of no"),
+        (
+            " # portguid 0x0000000000200001",
+            " # portguid 0x0000000000000001",
+            ":3: LID 3 is not that of",
+        ),
     ],
 )
 def test_a_broken_matrix_is_refused(old: str, new: str, message: str, tmp_path: Path) -> None:
@@ -183,7 +187,7 @@ def test_ways_too_long_for_a_byte_are_refused() -> None:
     build = FabricBuilder("chain")
     switches = build.switches([f"s{i}" for i in range(300)])
     build.connect(switches[:-1], switches[1:])
-    with pytest.raises(NotApplicable, match="chain has ways of 299 hops"):
+    with pytest.raises(NotApplicable, match="chain has paths of 299 hops"):
         shortest_hops(build.fabric())
 
 

@@ -50,7 +50,11 @@ def test_each_kind_gives_its_places(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "text", "message"),
     [
-        ("root", "0x1\n", ":1: 0x0000000000000001 is no GUID of cluster; expected the node GUID"),
+        (
+            "root",
+            "0x1\n",
+            ":1: 0x0000000000000001 is not a GUID of cluster; expected the node GUID",
+        ),
         ("root", "# a\n{host}\n", ":2: .* is the node GUID of twin; expected the node GUID of a s"),
         ("root", "{port}\n", "is the GUID of port twin\\[1\\]; expected the node GUID of a switch"),
         ("cn", "{switch}\n", "is the switch GUID of s1; expected the port GUID of an adapter"),
@@ -87,7 +91,7 @@ def test_what_names_nothing_is_refused(
 
 def test_what_opensm_would_read_otherwise_is_a_warning(tmp_path: Path) -> None:
     fabric = cluster()
-    with pytest.warns(FormatWarning, match="1 GUIDs are without 0x"):
+    with pytest.warns(FormatWarning, match="1 GUIDs have no 0x"):
         found = read_guids(fabric, write(tmp_path, f"{fabric.node_guid[0]:016x}\n"), kind="root")
     assert found.tolist() == [0]
     path = write(tmp_path, f"{fabric.node_guid[0]:#x}")

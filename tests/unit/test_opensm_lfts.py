@@ -131,7 +131,7 @@ def bare(text: str) -> str:
         "odd switch name",
         "odd host name",
         "squeezed",
-        "other LIDs",
+        "different LIDs",
     ],
 )
 def test_every_dump_is_read(text: str, tmp_path: Path) -> None:
@@ -199,17 +199,26 @@ LINE = "0x0004 002 # Channel Adapter portguid 0x0000000000100003: 'H2'\n"
     ("text", "message"),
     [
         ("", "is empty"),
-        ("spam\n", "is no dump of forwarding tables"),
-        (OPENSM.replace("200001 (", "200009 ("), "no table of 1 of .*: SW2; .* are not there: SW2"),
+        ("spam\n", "is not a dump of forwarding tables"),
+        (
+            OPENSM.replace("200001 (", "200009 ("),
+            "no table of 1 of .*: SW2; .* of unknown switches: SW2",
+        ),
         (OPENSM.replace("20000", "20009"), "none of its 2 switches is in pair: SW1, SW2"),
         (OPENSM[: OPENSM.index("Unicast", 9)], "has no table of 1 of the 2 switches of pair: SW2"),
         (OPENSM + OPENSM, ":17: SW1 has a table in line 1 already"),
-        (OPENSM.replace("6 lids", "7 lids", 1), ":8: the table of .* has 6 rows, and its end says"),
+        (
+            OPENSM.replace("6 lids", "7 lids", 1),
+            ":8: the table of .* has 6 rows, but its last line says",
+        ),
         (OPENSM[:-90], ":9: the table of switch 0x0+200001 that begins here has no end"),
-        (DUMP_FTS.replace("0x0006 002 : ", "# "), ":10: .* has 5 rows, and its end says 6; part"),
-        (DUMP_FTS.replace("6 valid", "5 valid"), ":10: .* has 6 rows, and its end says 5"),
+        (
+            DUMP_FTS.replace("0x0006 002 : ", "# "),
+            ":10: .* has 5 rows, but its last line says 6; part",
+        ),
+        (DUMP_FTS.replace("6 valid", "5 valid"), ":10: .* has 6 rows, but its last line says 5"),
         (OPENSM.replace("6 lids dumped\n", "")[:-1], ":14: the file ends within a line"),
-        (OPENSM.replace("0x0004 002", "0x0004 009"), ":5: LID 4 leaves SW1 by port 9, and it has"),
+        (OPENSM.replace("0x0004 002", "0x0004 009"), ":5: LID 4 leaves SW1 by port 9, but SW1 has"),
         (OPENSM.replace("0x0004 002", "0x0004 256"), ":5: expected a LID and a port"),
         (OPENSM.replace("0x0004 002", "0x0004 0²"), ":5: expected a LID and a port"),
         (OPENSM.replace("0x0004 002", "0x0004"), ":5: expected a LID and a port, found .0x0004 #"),
@@ -225,7 +234,7 @@ LINE = "0x0004 002 # Channel Adapter portguid 0x0000000000100003: 'H2'\n"
         (LINE + OPENSM, ":1: the row .0x0004 .* belongs to no switch"),
         ("6 lids dumped\n" + OPENSM, ":1: a count of rows belongs to no switch"),
         (OPENSM.replace("Unicast lids", "Multicast mlids"), ":1: is a dump of multicast tables"),
-        (OPENSM.replace("0x00000000001", "0x00000000009"), "none of the 4 ports that it"),
+        (OPENSM.replace("0x00000000001", "0x00000000009"), "none of its 4 ports"),
     ],
 )
 def test_what_is_wrong_is_one_clear_error(text: str, message: str, tmp_path: Path) -> None:
@@ -253,14 +262,14 @@ def test_a_switch_that_failed_costs_the_paths_through_it(tmp_path: Path) -> None
 
 def test_what_is_passed_over_is_a_warning(tmp_path: Path) -> None:
     noise = "ibwarn: [12] mad_rpc: _do_madrpc failed; dport (Lid 2)\n"
-    with pytest.warns(FormatWarning, match=r"2 lines are no part of a table .* line 1: 'ibwarn"):
+    with pytest.warns(FormatWarning, match=r"2 lines are not part of a table .* line 1: 'ibwarn"):
         found = read_lfts(pair(), write(tmp_path, noise + OPENSM + noise))
     assert found.table.tolist() == TABLE
     with pytest.warns(FormatWarning, match="1 ports are not in pair, .*: 0x0000000000999999"):
         found = read_lfts(pair(), write(tmp_path, OPENSM.replace("100003", "999999")))
     assert found.table.tolist() == [TABLE[0], [255, 255], *TABLE[2:]]
     path = write(tmp_path, bare(OPENSM).replace("0x0004", "0x004d"))
-    with pytest.warns(FormatWarning, match=r"1 LIDs are of no port of pair, .*: 77"):
+    with pytest.warns(FormatWarning, match=r"1 LIDs are not of a port of pair; .*: 77"):
         found = read_lfts(pair(), path)
     assert found.table[1].tolist() == [255, 255]
 
@@ -273,7 +282,9 @@ def test_a_part_that_is_cut_off_may_be_missing(tmp_path: Path) -> None:
     fabric = build.fabric()
     text = lft_dump(fabric, route(fabric, "minhop"))
     assert text.count("Unicast") == 1
-    with pytest.warns(FormatWarning, match="has no table of 1 switches that are cut off: s1"):
+    with pytest.warns(
+        FormatWarning, match="has no table of 1 switches that are not connected to the others: s1"
+    ):
         assert read_lfts(fabric, write(tmp_path, text)).table[:, 1].tolist() == [255] * 4
 
 
@@ -284,7 +295,7 @@ def test_what_opensm_has_no_tables_for_is_refused(tmp_path: Path) -> None:
     build.connect([1, 2], [0, 0])
     fabric = build.fabric()
     routes = route(fabric, "minhop")
-    with pytest.raises(NotApplicable, match="2 hosts of relays forward, such as a, and OpenSM"):
+    with pytest.raises(NotApplicable, match="2 hosts of relays forward, for example a, but OpenSM"):
         lft_dump(fabric, routes)
     with pytest.raises(NotApplicable, match="2 hosts of relays forward"):
         read_lfts(fabric, write(tmp_path, OPENSM))
@@ -322,5 +333,7 @@ def test_long_files_are_read_piece_by_piece(
 ) -> None:
     monkeypatch.setattr("weft.opensm.files.lft_lines._CHUNK", chunk)
     assert read_lfts(pair(), write(tmp_path, OPENSM)).table.tolist() == TABLE
-    with pytest.raises(InputError, match=r":16: the table of .* has 6 rows, and its end says 8"):
+    with pytest.raises(
+        InputError, match=r":16: the table of .* has 6 rows, but its last line says 8"
+    ):
         read_lfts(pair(), write(tmp_path, OPENSM[: -len("6 lids dumped\n")] + "8 lids dumped\n"))

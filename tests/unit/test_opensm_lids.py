@@ -48,7 +48,7 @@ def test_what_ports_have_and_what_is_remembered() -> None:
     remembered = {int(fabric.node_guid[0]): (2, 9)}
     assert predict_lids(fabric, cache=remembered).base.tolist() == [3, 4, 9, 2, 1]
     twice = remembered | {7: (2, 2)}
-    with pytest.raises(InputError, match="LID 2 is remembered for both 0x0000000000000400 and 0x0"):
+    with pytest.raises(InputError, match="the cache has LID 2 for both 0x0000000000000400 and 0x0"):
         predict_lids(fabric, cache=twice)
 
 

@@ -137,20 +137,20 @@ def test_the_first_rule_that_matches_counts(tmp_path: Path) -> None:
     [
         ("sl: 7", "sl: 16", ":24: a service level is 0 to 15, not '16'"),
         ("        sl: 7\n", "", ":22: level 'other' has no sl"),
-        ("name: DEFAULT", "name: usual", "has no level called DEFAULT"),
+        ("name: DEFAULT", "name: usual", "has no level DEFAULT"),
         ("-name: other", "-name: none", ":36: there is no level 'none'"),
         ("source: some\n", "source: none\n", ":29: there is no port group 'none'"),
-        ("{5:#x}", "0x77", ":6: 0x0000000000000077 is the GUID of no port of"),
+        ("{5:#x}", "0x77", ":6: 0x0000000000000077 is not a port GUID of"),
         ("{5:#x}", "seven", ":6: expected a port GUID, found 'seven'"),
         ("node-type: CA", "node-type: HCA", ":10: there is no node type 'HCA'"),
-        ("node-type: CA", "port-name: a/P1", ":10: a group by port-name cannot be resolved"),
+        ("node-type: CA", "port-name: a/P1", ":10: groups by port-name are not supported"),
         ("    end-port-group\nend", "end", ":11: expected 'keyword: value' or end-port-group"),
         ("end-qos-match-rules\n", "", ":27: qos-match-rules begins here and has no end"),
-        ("mtu-limit", "mtu", ":20: 'mtu' is no keyword of a qos-level"),
+        ("mtu-limit", "mtu", ":20: 'mtu' is not a keyword of a qos-level"),
         ("qos-levels\n    qos", "levels\n    qos", ":16: expected a section such as qos-levels"),
         ("port-groups\n    port-group", "port-groups\n    group", ":2: expected port-group or end"),
         ("        name: some   # a comment\n", "", ":2: a port-group has no name"),
-        ("        qos-level-name: DEFAULT\n", "", ":28: a rule names no level"),
+        ("        qos-level-name: DEFAULT\n", "", ":28: a rule has no level"),
     ],
 )
 def test_a_broken_policy_is_refused(old: str, new: str, message: str, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_rules_for_services_are_left_out(tmp_path: Path) -> None:
         "        destination: some\n        qos-level-name: other",
         "        service-id: 0x1-0x9\n        qos-level-name: other",
     )
-    with pytest.warns(FormatWarning, match="1 rules ask for a service, .*: line 33"):
+    with pytest.warns(FormatWarning, match="1 rules for a service, .*: line 33"):
         found = read_qos_policy(fabric, policy(tmp_path, text))
     assert (found == 2).all()
     text = POLICY + "qos-ulps\n    default: 0\n    ipoib: 4\nend-qos-ulps\n"
@@ -193,10 +193,10 @@ def test_options_that_cannot_be_are_refused() -> None:
         qos_options([0, 2], max_vls=2)
     with pytest.raises(InputError, match="at most 16 service levels, not 17"):
         qos_options([0] * 17)
-    with pytest.raises(InputError, match="a VL is 0 to 14, not 15"):
+    with pytest.raises(InputError, match="a VL must be 0 to 14, not 15"):
         qos_options([15])
     by_port = VirtualLanes(
         np.zeros((1, 16), np.uint8), np.zeros(4, np.int32), np.zeros(1), np.full(1, 2)
     )
-    with pytest.raises(NotApplicable, match="depends on the ports that it takes"):
+    with pytest.raises(NotApplicable, match="depends on its input and output port"):
         qos_options(by_port)

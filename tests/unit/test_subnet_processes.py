@@ -121,7 +121,9 @@ def test_waiting(tmp_path: Path) -> None:
     assert tail(tmp_path / "none", log) == "; the end of its log: two / three / four"
     assert tail(tmp_path / "none") == ""
     process = subprocess.Popen(["sh", "-c", "exit 3"])
-    with pytest.raises(WeftError, match=r"it failed: it ended with status 3; .* two / three"):
+    with pytest.raises(
+        WeftError, match=r"it failed: the program ended with status 3; .* two / three"
+    ):
         wait_for(lambda: False, process, [log], 60, "it failed")
     process = subprocess.Popen(["sleep", "100"])
     try:

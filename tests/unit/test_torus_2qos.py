@@ -373,7 +373,7 @@ def test_four_dimensions_cannot_be_configured() -> None:
     ("lines", "line", "message"),
     [
         (("torus 5 4 1", "xp_link s0.0 0xbad", "yp_link s0.0 s0.1", "ym_link s0.0 s0.3"), 2,
-         "xp_link names 0xbad, which is no switch of"),
+         "xp_link names 0xbad, which is not a switch of"),
         (("torus 5 4 1", "xp_link s0.0 s2.0", "yp_link s0.0 s0.1", "ym_link s0.0 s0.3"), 2,
          "are not neighbours in"),
         (("torus 5 4 1", "xp_link s0.0 s1.1", "yp_link s0.0 s0.1", "ym_link s0.0 s0.3"), 2,

@@ -67,7 +67,7 @@ X5 = "torus 5 1 1\nxp_link 1 2\n"
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ("xp_link 1 2", 1, "expected 'torus' or 'mesh' before anything else, found 'xp_link'"),
+        ("xp_link 1 2", 1, "expected 'torus' or 'mesh' as first keyword, found 'xp_link'"),
         ("# nothing\n", None, "has no line 'torus x y z'"),
         ("torus 4 5", 1, "expected three radices"),
         ("torus 4 5 x", 1, "expected three radices"),
@@ -78,7 +78,7 @@ X5 = "torus 5 1 1\nxp_link 1 2\n"
         (X5 + "wp_link 1 2", 3, "unknown keyword 'wp_link'"),
         ("torus 5 1 1\nxp_link 1", 2, "expected two switch GUIDs after 'xp_link'"),
         ("torus 5 1 1\nxp_link 1 spine", 2, "expected two switch GUIDs after 'xp_link'"),
-        ("torus 5 1 1\nxp_link 1 1", 2, "joins switch 0x1 to itself"),
+        ("torus 5 1 1\nxp_link 1 1", 2, "connects switch 0x1 to itself"),
         (X5 + "xm_link 2 1", 3, "xm_link starts at switch 0x2, and xp_link of the same seed in "),
         (X5 + "xm_link 1 2", 3, "xm_link leads to switch 0x2, as xp_link in line 2 does"),
         (X5 + "x_dateline", 3, "expected a number after 'x_dateline'"),
@@ -86,11 +86,11 @@ X5 = "torus 5 1 1\nxp_link 1 2\n"
         (X5 + "y_dateline -1", 3, "y_dateline must be 0 to 0, not -1"),
         (X5 + "portgroup_max_ports 0", 3, "portgroup_max_ports must be 1 to"),
         (X5 + "max_changes many", 3, "expected a number after 'max_changes'"),
-        (X5 + "port_order 1 256", 3, "port_order: '256' is no port number"),
-        (X5 + "next_seed", 3, "a seed without xp_link or xm_link, though x has radix 5"),
-        ("torus 5 3 1\nyp_link 1 2", 2, "a seed without xp_link or xm_link"),
-        ("torus 4 1 1\nxp_link 1 2", 2, "a seed without xm_link: a ring of four needs both"),
-        ("torus 4 1 1\nxm_link 1 2", 2, "a seed without xp_link: a ring of four needs both"),
+        (X5 + "port_order 1 256", 3, "port_order: '256' is not a port number"),
+        (X5 + "next_seed", 3, "a seed has no xp_link or xm_link, but x has radix 5"),
+        ("torus 5 3 1\nyp_link 1 2", 2, "a seed has no xp_link or xm_link"),
+        ("torus 4 1 1\nxp_link 1 2", 2, "a seed has no xm_link, but a ring of four needs both"),
+        ("torus 4 1 1\nxm_link 1 2", 2, "a seed has no xp_link, but a ring of four needs both"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(text: str, line: int | None, message: str) -> None:

@@ -1,4 +1,4 @@
-"""What is wrong in a running subnet, from what its OpenSM dumped."""
+"""Audit of a running subnet from the files that its OpenSM dumped."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ from weft.routing import route
 from weft.routing.validation.validate import Validation, validate
 from weft.sim.static.all_to_all import all_to_all_loads
 
-#: Engines of OpenSM that give service levels to pairs and write them nowhere.
+#: Engines of OpenSM that assign service levels to pairs without writing them to a file.
 _SECRET_LEVELS = ("lash", "dfsssp", "torus-2QoS", "nue")
-#: Engines of weft that are tried for something better.
+#: Engines of weft that are compared with the tables.
 BETTER = ("hdor", "ftree", "dmodk", "updn", "minhop")
-#: Engines that are tried when none of those gives valid routes.
+#: Engines that are tried if none of those gives valid routes.
 LAST_RESORT = ("torus-2QoS", "dfsssp")
-#: Loads are unbalanced when a better engine's worst is below this share of theirs.
+#: Loads are unbalanced if a better engine's worst load is below this share of the tables' one.
 UNBALANCED = 0.5
-#: Most loaded links that are named.
+#: Maximum number of most loaded links in the report.
 _NAMED_LINKS = 5
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong.
+    """One error in the subnet.
 
     Parameters
     ----------
     kind
-        One word or two, the same for all of its kind.
+        Kind of the error, one or two words.
     text
-        What it is, with names and numbers.
+        Description with names and numbers.
     """
 
     kind: str
@@ -61,7 +61,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class LinkLoad:
-    """Flows of all host pairs over a directed link between switches."""
+    """Load of a directed link between switches by the flows of all host pairs."""
 
     link: str
     flows: int
@@ -74,23 +74,22 @@ class Audit:
     Parameters
     ----------
     fabric, routes
-        What was judged; no routes when there was no dump of tables.
+        The fabric and its routes; None without a dump of tables.
     engine, version
-        OpenSM's, as its log says; empty where it does not.
+        Engine and version of OpenSM in its log, or empty.
     findings
-        What is wrong, worst first.
+        Errors, worst first.
     notes
-        What is not wrong but worth knowing, and what could not be judged.
+        Facts that are not errors, and properties that could not be checked.
     validation
-        The validator's verdict on the tables.
+        Result of the validator for the tables.
     worst, mean
-        Flows of all host pairs on the most loaded link between switches, per link's rate, and on
-        the mean one; NaN without tables.
+        Largest and mean load of the links between switches by the flows of all host pairs, over
+        their relative rates; NaN without tables.
     links
-        The most loaded ones, without those that carry nothing.
-    better
-        An engine of weft whose most loaded link carries less, and how much; empty and NaN when
-        there is none.
+        The most loaded links, without those that carry no flow.
+    better, better_worst
+        An engine of weft with a smaller worst load, and that load; empty and NaN if there is none.
     """
 
     fabric: Fabric
@@ -108,19 +107,19 @@ class Audit:
 
     @property
     def ok(self) -> bool:
-        """Nothing is wrong; whether the routes may deadlock can still be open, see `open`."""
+        """Whether there are no findings; `open` tells if the routes may still deadlock."""
         return not self.findings
 
     @property
     def open(self) -> bool:
-        """The files do not tell whether the routes can deadlock."""
+        """Whether the files are insufficient to decide if the routes can deadlock."""
         return self.validation is not None and self.validation.deadlock == "may"
 
     def text(self) -> str:
-        """The report, a line for each finding and note."""
+        """Return the report, with one line per finding and note."""
         fabric = self.fabric
-        who = f"OpenSM {self.version}" if self.version else "OpenSM"
-        head = f"{who} on {fabric.num_hosts} hosts and {fabric.num_switches} switches"
+        program = f"OpenSM {self.version}" if self.version else "OpenSM"
+        head = f"{program} on {fabric.num_hosts} hosts and {fabric.num_switches} switches"
         if self.engine:
             head += f", engine {self.engine}"
         if self.routes is not None and self.routes.lmc:
@@ -129,12 +128,12 @@ class Audit:
         verdict += ", but it may deadlock" if self.ok and self.open else ""
         width = max((len(finding.kind) for finding in self.findings), default=0)
         lines = [f"{head}: {verdict}"]
-        lines += [f"  WRONG {found.kind:<{width}}  {found.text}" for found in self.findings]
+        lines += [f"  WRONG {finding.kind:<{width}}  {finding.text}" for finding in self.findings]
         lines += [f"  {note}" for note in self.notes]
         return "\n".join(lines)
 
     def as_json(self) -> dict[str, Any]:
-        """The same for programs: plain values only."""
+        """Return the report as plain values for JSON."""
         judged = self.validation
         return {
             "ok": self.ok,
@@ -168,24 +167,25 @@ def audit(
     management: bool = False,
     better: Sequence[str] = (),
 ) -> Audit:
-    """Find what is wrong in a subnet.
+    """Find errors in a subnet.
 
     Parameters
     ----------
     paths
-        Folders and files that OpenSM wrote: opensm-lfts.dump, opensm-sl2vl.dump, opensm.log,
-        guid2lid, opensm-subnet.lst, opensm.conf and qos-policy.conf, as many as there are.
+        Folders and files that OpenSM wrote: any of opensm-lfts.dump, opensm-sl2vl.dump,
+        opensm.log, guid2lid, opensm-subnet.lst, opensm.conf and qos-policy.conf.
     fabric
-        What the subnet is, as from ibnetdiscover; what opensm-subnet.lst says when left out.
+        Fabric of the subnet, such as from ibnetdiscover; by default that of opensm-subnet.lst.
     management
-        Take traffic of switches into the deadlock proof.
+        Include paths from and to switches in the deadlock proof.
     better
-        Engines of weft to compare with, some that suit many fabrics when left out.
+        Engines of weft to compare with; by default some that suit many fabrics.
 
     Raises
     ------
     InputError
-        When a file cannot be used, there is neither a dump of tables nor a log, or no fabric.
+        If a file cannot be used, there is neither a dump of tables nor a log, or there is no
+        fabric.
     """
     dumps = find_dumps([Path(path) for path in paths])
     if dumps.lfts is None and dumps.log is None:
@@ -195,7 +195,9 @@ def audit(
         )
     if fabric is None:
         if dumps.subnet is None:
-            raise InputError("name the fabric (ibnetdiscover's output), or add opensm-subnet.lst")
+            raise InputError(
+                "there is no fabric: specify ibnetdiscover's output, or add opensm-subnet.lst"
+            )
         fabric = read_file(dumps.subnet, "opensm-subnet")
     return _Auditor(fabric, dumps, management, tuple(better)).run()
 
@@ -214,7 +216,7 @@ class _Auditor:
         self.links: tuple[LinkLoad, ...] = ()
         self.worst = self.mean = self.better_worst = float("nan")
         self.better = ""
-        #: Why the service levels and lanes of packets are not known; empty when they are.
+        #: Reason why the service levels and lanes of packets are not known; empty if they are.
         self.unknown_levels = ""
 
     def wrong(self, kind: str, text: str) -> None:
@@ -224,28 +226,28 @@ class _Auditor:
         if self.dumps.log:
             self.read_log(log_text(self.dumps.log))
         spans = read_guid2lid(self.dumps.guid2lid) if self.dumps.guid2lid else {}
-        given = np.asarray(self.fabric.lid, dtype=np.int32)
+        fabric_lids = np.asarray(self.fabric.lid, dtype=np.int32)
         seen = self.compare_seen() if self.dumps.subnet else None
         routes: TableRoutes | None = None
         judged: Validation | None = None
         if self.dumps.lfts:
             known = spans
             if seen is not None:
-                # Rows without a GUID are for the ports that have those LIDs now.
+                # Rows without a GUID are for the ports that currently have those LIDs.
                 now = dict(zip(port_guids(self.fabric).tolist(), seen.tolist(), strict=True))
                 known = {guid: span for guid, span in spans.items() if now.get(guid) == span[0]}
             loaded = load_tables(self.fabric, self.dumps.lfts, known)
             for kind, text in loaded.problems:
                 self.wrong(kind, text)
-            self.check_lids({"the tables": loaded.base, "the fabric": given}, seen, spans)
+            self.check_lids({"the tables": loaded.base, "the fabric": fabric_lids}, seen, spans)
             routes = self.add_lanes(loaded.routes)
             judged = self.judge(routes)
             self.weigh(routes, judged)
         else:
-            self.check_lids({"the fabric": given}, seen, spans)
-            self.notes.append("no dump of tables, so no routes were judged (opensm -D 0x43)")
+            self.check_lids({"the fabric": fabric_lids}, seen, spans)
+            self.notes.append("no dump of tables (opensm -D 0x43), so no routes were checked")
         order = ("unrouted", "loop", "deadlock", "no table", "dead port", "fallback", "LIDs")
-        rank = {kind: place for place, kind in enumerate(order)}
+        rank = {kind: index for index, kind in enumerate(order)}
         return Audit(
             fabric=self.fabric,
             routes=routes,
@@ -270,25 +272,25 @@ class _Auditor:
             self.notes.append("the log has no heavy sweep")
             return
         self.engine = last.engine
-        asked = self.settings.get("routing_engine", "").split(",")[0].strip()
-        if asked == "(null)":
-            asked = ""
+        requested = self.settings.get("routing_engine", "").split(",")[0].strip()
+        if requested == "(null)":
+            requested = ""
         if last.failed:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in last.failed)
             self.wrong("fallback", f"OpenSM routes with {last.engine or 'none'} ({reasons})")
-        elif asked and last.engine and asked != last.engine:
-            self.wrong("fallback", f"{asked} was asked for, and OpenSM routes with {last.engine}")
+        elif requested and last.engine and requested != last.engine:
+            self.wrong("fallback", f"OpenSM routes with {last.engine}, not with {requested}")
         named = self.settings.get("lfts_file", "(null)") != "(null)"
         if last.engine == "file" and self.dumps.config and not named:
             self.notes.append(
-                "opensm.conf names no lfts_file: unless OpenSM was started with -U, it routes by "
-                "minhop and calls it file"
+                "opensm.conf has no lfts_file: unless OpenSM was started with -U, its engine "
+                "'file' routes by minhop"
             )
         if not last.up:
-            said = complaints(last.errors)
-            self.wrong("not up", f"the last sweep did not end with SUBNET UP{said}")
+            errors = complaints(last.errors)
+            self.wrong("not up", f"the last sweep did not end with SUBNET UP{errors}")
         elif last.grave:
-            self.wrong("LIDs", f"the last sweep left ports out{complaints(last.grave)}")
+            self.wrong("LIDs", f"the last sweep omitted ports{complaints(last.grave)}")
         elif last.errors:
             count = len(last.errors)
             self.notes.append(f"{count} errors in the last sweep{complaints(last.errors)}")
@@ -296,7 +298,7 @@ class _Auditor:
     # -- LIDs --------------------------------------------------------------------------------
 
     def compare_seen(self) -> NDArray[np.int32]:
-        """Compare the ports with those that OpenSM saw; their LIDs there are taken over."""
+        """Compare the ports with those that OpenSM discovered, and adopt their LIDs there."""
         fabric = self.fabric
         assert self.dumps.subnet
         seen = read_seen(self.dumps.subnet)
@@ -306,33 +308,36 @@ class _Auditor:
         if strangers:
             names = few([f"{guid:#018x}" for guid in strangers])
             self.wrong(
-                "stale", f"OpenSM saw {len(strangers)} ports that are not in the fabric: {names}"
+                "stale",
+                f"OpenSM discovered {len(strangers)} ports that are not in the fabric: {names}",
             )
-        found = np.array([guid in lid for guid in guids])
-        # A switch that OpenSM saw has shown it what its ports are cabled to.
+        known = np.array([guid in lid for guid in guids])
+        # OpenSM discovers all ports that are cabled to a switch that it has discovered.
         at = np.full(len(fabric.port_guid), -1)
         ends = fabric.num_endpoints
         at[fabric.port_offset[fabric.endpoint_node] + fabric.endpoint_port - 1] = np.arange(ends)
         inner = fabric.num_ports[: fabric.num_switches]
         at[: inner.sum()] = ends + np.repeat(np.arange(len(inner)), inner)
         shown = np.flatnonzero(fabric.link_from < fabric.num_switches)
-        shown = shown[found[ends + fabric.link_from[shown]]]
+        shown = shown[known[ends + fabric.link_from[shown]]]
         beyond = at[fabric.port_offset[fabric.link_to[shown]] + fabric.link_to_port[shown] - 1]
-        unseen = np.unique(beyond[(beyond >= 0) & ~found[beyond]]).tolist()
+        unseen = np.unique(beyond[(beyond >= 0) & ~known[beyond]]).tolist()
         if unseen:
-            names = few([destination_name(fabric, place) for place in unseen])
-            self.wrong("stale", f"OpenSM did not see {len(unseen)} ports of the fabric: {names}")
-        without = [place for place, guid in enumerate(guids) if lid.get(guid) == 0]
+            names = few([destination_name(fabric, destination) for destination in unseen])
+            self.wrong(
+                "stale", f"OpenSM did not discover {len(unseen)} ports of the fabric: {names}"
+            )
+        without = [destination for destination, guid in enumerate(guids) if lid.get(guid) == 0]
         if without:
-            names = few([destination_name(fabric, place) for place in without])
+            names = few([destination_name(fabric, destination) for destination in without])
             self.wrong("LIDs", f"{len(without)} ports have no LID: {names}")
         base = np.array([lid.get(guid, 0) for guid in guids], dtype=np.int32)
         fabric = replace(fabric, lid=base)
         if not strangers and not unseen:
-            missing, fault = cable_faults(fabric, seen, found)
+            missing, fault = cable_faults(fabric, seen, known)
             if fault:
                 self.wrong("stale", fault)
-                # Routes are judged by the cables that there are.
+                # Validate the routes on the cables that exist.
                 fabric = fabric.without(cables=missing)
         self.fabric = fabric
         return base
@@ -343,7 +348,7 @@ class _Auditor:
         seen: NDArray[np.int32] | None,
         spans: dict[int, tuple[int, int]],
     ) -> None:
-        """Compare what the fabric, the tables, OpenSM's list of cables and guid2lid say."""
+        """Compare the LIDs in the fabric, the tables, OpenSM's list of cables and guid2lid."""
         fabric = self.fabric
         remembered = [spans.get(guid, (0, 0))[0] for guid in port_guids(fabric).tolist()]
         sources["guid2lid"] = np.array(remembered, dtype=np.int32)
@@ -358,8 +363,8 @@ class _Auditor:
                     first = int(differ[0])
                     self.wrong(
                         "LIDs",
-                        f"{len(differ)} ports have another LID in {one} than in {other}, such as "
-                        f"{destination_name(fabric, first)}: {a[first]} and {b[first]}",
+                        f"{len(differ)} ports have different LIDs in {one} and in {other}, for "
+                        f"example {destination_name(fabric, first)}: {a[first]} and {b[first]}",
                     )
         owner: dict[int, int] = {}
         clashes = []
@@ -379,11 +384,11 @@ class _Auditor:
     # -- routes ------------------------------------------------------------------------------
 
     def add_lanes(self, routes: TableRoutes) -> TableRoutes:
-        """The lanes and service levels in force, where files tell them."""
+        """Return routes with the lanes and service levels of the files, if there are any."""
         fabric = self.fabric
         if self.engine in _SECRET_LEVELS and not self.dumps.policy:
             self.unknown_levels = (
-                f"{self.engine} gives pairs different service levels and writes them to no file"
+                f"{self.engine} assigns service levels to pairs without writing them to a file"
             )
         if self.dumps.policy:
             levels = self.levels(read_qos_policy(fabric, self.dumps.policy), routes)
@@ -402,26 +407,28 @@ class _Auditor:
                 numbers = ", ".join(map(str, silent.tolist()))
                 self.wrong(
                     "lanes",
-                    f"switches drop packets of service level {numbers}: their tables give it "
-                    f"VL 15, and lanes of data are 0 to {MAX_VLS - 1}",
+                    f"switches drop packets of service level {numbers}: their tables map it to "
+                    f"VL 15, but lanes of data are 0 to {MAX_VLS - 1}",
                 )
             data = np.where(lanes.tables < MAX_VLS, lanes.tables, 0).astype(np.uint8)
             routes = replace(routes, lanes=replace(lanes, tables=data))
         elif len(np.unique(routes.sl)) > 1:
-            self.unknown_levels = "no opensm-sl2vl.dump says which lanes the service levels take"
+            self.unknown_levels = (
+                "the lanes of service levels are unknown without opensm-sl2vl.dump"
+            )
         return routes
 
     def levels(self, matrix: NDArray[np.uint8], routes: TableRoutes) -> NDArray[np.uint8] | None:
-        """Service levels by the row at the source; None when hosts of one row differ."""
+        """Return service levels by the source's row; None if hosts of one row differ."""
         fabric, graph = self.fabric, self.fabric.graph
         count = fabric.num_endpoints
-        found = np.zeros((graph.num_rows, fabric.num_destinations << routes.lmc), dtype=np.uint8)
+        sl = np.zeros((graph.num_rows, fabric.num_destinations << routes.lmc), dtype=np.uint8)
         rows = graph.destination_row[:count]
         width = 1 << routes.lmc
         for row in np.unique(rows[rows >= 0]):
             here = np.flatnonzero(rows == row)
             own = matrix[here]
-            # What a port would send itself counts for nothing.
+            # Ignore the level from a port to itself.
             own[np.arange(len(here)), here] = own[(np.arange(len(here)) + 1) % len(here), here]
             if np.any(own != own[0]):
                 self.unknown_levels = (
@@ -429,8 +436,8 @@ class _Auditor:
                     "destination"
                 )
                 return None
-            found[row, : count * width] = np.repeat(own[0], width)
-        return found
+            sl[row, : count * width] = np.repeat(own[0], width)
+        return sl
 
     def judge(self, routes: TableRoutes) -> Validation:
         fabric = self.fabric
@@ -443,34 +450,34 @@ class _Auditor:
             pair = judged.lost_pairs[0]
             names = " to ".join(fabric.host_names[int(host)] for host in pair)
             share = f"{lost:,} of {pairs:,} host pairs ({lost / pairs:.1%})"
-            self.wrong("unrouted", f"{share} have no path, such as {names}")
+            self.wrong("unrouted", f"{share} have no path, for example {names}")
         if judged.num_disconnected_pairs:
-            self.notes.append(
-                f"{judged.num_disconnected_pairs:,} host pairs are not even cabled together"
-            )
+            self.notes.append(f"no cables connect {judged.num_disconnected_pairs:,} host pairs")
         if len(judged.sent_out):
             self.wrong("own LID", judged.sent_out_text())
         if judged.num_loops:
             nodes = " -> ".join(fabric.node_names[node] for node in judged.loops[0])
-            self.wrong("loop", f"{judged.num_loops} LIDs have a forwarding loop, such as {nodes}")
+            self.wrong(
+                "loop", f"{judged.num_loops} LIDs have a forwarding loop, for example {nodes}"
+            )
         if judged.credit_loops:
             example = judged.credit_loops[0].text(fabric)
             where = f"{len(judged.credit_loops)} set(s) of channels wait for each other"
             if judged.deadlock == "may":
                 self.notes.append(
-                    f"it may deadlock: {self.unknown_levels}, and if all packets shared one lane, "
-                    f"{where}, such as {example}"
+                    f"it may deadlock: {self.unknown_levels}; if all packets share one lane, "
+                    f"{where}, for example {example}"
                 )
             else:
                 lanes = f"{judged.lanes} lane{'s' if judged.lanes > 1 else ''}"
-                self.wrong("deadlock", f"{where} on {lanes}, such as {example}")
+                self.wrong("deadlock", f"{where} on {lanes}, for example {example}")
         if not lost and not judged.num_loops:
-            free = "" if judged.credit_loops else ", and nothing can deadlock"
+            free = "" if judged.credit_loops else ", and the routes are deadlock-free"
             self.notes.append(f"all {pairs:,} host pairs have a path{free}")
         return judged
 
     def weigh(self, routes: TableRoutes, judged: Validation) -> None:
-        """Loads of all host pairs, and whether an engine of weft would do better."""
+        """Report the loads of all host pairs, and an engine of weft with smaller loads."""
         fabric = self.fabric
         inner = np.flatnonzero(fabric.link_kind == LinkKind.SWITCH_SWITCH)
         if not len(inner):
@@ -492,14 +499,14 @@ class _Auditor:
         if not self.better and not valid and not self.candidates:
             for name in LAST_RESORT:
                 limit = self.compare(name, inner, limit)
-        said = (
-            f"all host pairs put {self.worst:,.0f} flows on the most loaded link between switches, "
-            f"{self.mean:,.1f} on the mean one: {_names(self.links)}"
+        loads_text = (
+            f"flows of all host pairs: {self.worst:,.0f} on the most loaded link between switches, "
+            f"{self.mean:,.1f} on average: {_names(self.links)}"
         )
         if valid and self.better and self.better_worst <= UNBALANCED * self.worst:
-            self.wrong("unbalanced", said)
+            self.wrong("unbalanced", loads_text)
         elif self.links:
-            self.notes.append(said)
+            self.notes.append(loads_text)
         if self.better and valid:
             self.notes.append(
                 f"better: weft's {self.better}, worst {self.better_worst:,.0f} instead of "
@@ -507,12 +514,12 @@ class _Auditor:
             )
         elif self.better:
             self.notes.append(
-                f"better: weft's {self.better}, which gives every pair a path and cannot deadlock, "
-                f"worst {self.better_worst:,.0f}"
+                f"better: weft's {self.better}, deadlock-free with a path for every pair, worst "
+                f"{self.better_worst:,.0f}"
             )
 
     def compare(self, name: str, inner: NDArray[np.int64], limit: float) -> float:
-        """Remember an engine whose most loaded link carries less; the new limit."""
+        """Record an engine if its worst load is below the limit; return the new limit."""
         worst = self.worst_of(name, inner)
         if worst >= limit:
             return limit
@@ -520,7 +527,7 @@ class _Auditor:
         return worst
 
     def worst_of(self, name: str, inner: NDArray[np.int64]) -> float:
-        """Flows on the most loaded link under an engine of weft; infinite where it does not fit."""
+        """Return the worst load with an engine of weft, infinite without valid routes."""
         if name not in engines:
             return float("inf")
         try:
@@ -535,7 +542,7 @@ class _Auditor:
 def _weights(
     fabric: Fabric, routes: Routes, inner: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], float, float]:
-    """Flows per link, in units of the fastest cable between switches; worst and mean."""
+    """Return flows per link over its rate relative to the fastest cable, their maximum and mean."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         flows = all_to_all_loads(fabric, routes).per_link

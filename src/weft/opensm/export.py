@@ -1,4 +1,4 @@
-"""Routes of weft as a folder that OpenSM loads."""
+"""Export of routes as a folder that OpenSM loads."""
 
 from __future__ import annotations
 
@@ -38,31 +38,31 @@ from weft.opensm.lane_files import lane_files, torus_files
 from weft.routes import Routes, TableRoutes
 from weft.routing.validation.validate import Validation, validate
 
-#: The fabric as it was exported, faults and all.
+#: The exported fabric, including its faults.
 NETWORK = "fabric.ibnetdiscover"
-#: What a folder may hold besides and still be an export that a new one replaces.
+#: Files of an export; a folder with only these can be replaced by a new export.
 _OWN = {*FILES.values(), GUID2LID, CONFIG, NETWORK, README, SUMMARY}
-#: Debian's place of what OpenSM remembers.
+#: Debian's folder of OpenSM's persistent state.
 CACHE = "/var/cache/opensm"
 _WARNING = "WARNING: these tables were exported although they are not valid:"
 
 
 @dataclass(frozen=True)
 class Export:
-    """A folder that was written.
+    """An exported folder.
 
     Parameters
     ----------
     folder
-        Where it is.
+        Path of the folder.
     routes
-        What it holds.
+        Routes in the folder.
     lids
-        Which LIDs its files name.
+        LIDs in its files.
     validation
-        What the validator says of the routes.
+        Result of the validator for the routes.
     commands
-        What an administrator runs.
+        Shell commands for the administrator.
     """
 
     folder: Path
@@ -79,25 +79,24 @@ def tables_for(
     sm_host: str | int | None = None,
     lids: Lids | None = None,
 ) -> tuple[Tables, Lids]:
-    """Routes as OpenSM's files, and the LIDs that these name.
+    """Return routes as OpenSM's files, and the LIDs in these files.
 
     Parameters
     ----------
     fabric, routes
-        What the files are of.
+        The fabric and its routes.
     sm_host
-        Host that OpenSM runs on, which takes the first LIDs; the first with a cable when left
-        out.
+        Host on which OpenSM runs, which gets the first LIDs; by default the first with a cable.
     lids
-        LIDs of a running subnet; those that OpenSM would assign when left out.
+        LIDs of a running subnet; by default those that OpenSM assigns.
 
     Raises
     ------
     NotApplicable
-        When forwarding tables or OpenSM cannot carry the routes, or more LIDs are needed than
+        If forwarding tables or OpenSM cannot express the routes, or more LIDs are needed than
         InfiniBand has.
     InputError
-        When the routes were made for another fabric.
+        If the routes belong to another fabric.
     """
     table = _as_tables(routes)
     table.check(fabric)
@@ -124,29 +123,29 @@ def tables_for(
 def _as_tables(routes: Routes) -> TableRoutes:
     if isinstance(routes, TableRoutes):
         return routes
-    said = {
-        "CandidateRoutes": "gives sets of ports of which each packet takes one, and a forwarding "
-        "table has one port for each LID",
-        "PathRoutes": "gives a way to each pair of hosts, and a forwarding table one to each LID "
-        "from wherever it comes; weft.lower makes tables of them, with an LMC",
+    reasons = {
+        "CandidateRoutes": "gives sets of candidate ports, but a forwarding table has one port for "
+        "each LID",
+        "PathRoutes": "gives one path for each pair of hosts, but a forwarding table has one port "
+        "for each LID, independent of the source; weft.lower converts them to tables with an LMC",
     }
-    reason = said.get(type(routes).__name__, "gives no forwarding tables")
+    reason = reasons.get(type(routes).__name__, "gives no forwarding tables")
     raise NotApplicable(f"{routes.engine} {reason}; OpenSM cannot load it")
 
 
 def check_lids(fabric: Fabric, lmc: int) -> None:
-    """Refuse an LMC with which the ports need more LIDs than there are.
+    """Refuse an LMC with which the ports need more LIDs than InfiniBand has.
 
     Raises
     ------
     NotApplicable
-        With their numbers.
+        If more LIDs are needed; the message gives the numbers.
     """
     wanted = (fabric.num_endpoints << lmc) + fabric.num_switches
     if wanted > MAX_LID:
         raise NotApplicable(
             f"{fabric.name} needs {wanted:,} LIDs with LMC {lmc} "
-            f"({fabric.num_endpoints:,} adapter ports, {fabric.num_switches:,} switches), and "
+            f"({fabric.num_endpoints:,} adapter ports, {fabric.num_switches:,} switches), but "
             f"InfiniBand has {MAX_LID:,}"
         )
 
@@ -167,79 +166,81 @@ def export(
     Parameters
     ----------
     fabric, routes
-        What to export. LIDs that the fabric has, as read from ibnetdiscover's output, are kept.
+        The fabric and the routes to export. LIDs of the fabric, such as those from ibnetdiscover's
+        output, are kept.
     folder
-        Where to; it appears whole or not at all.
+        Path of the folder; it is written completely or not at all.
     install
-        Where the folder will be on the machine of OpenSM, for the paths in its opensm.conf; the
-        same place when left out.
+        Path of the folder on the machine of OpenSM, for its opensm.conf; by default the same.
     sm_host
-        Host that OpenSM runs on.
+        Host on which OpenSM runs.
     management
-        Take traffic of switches into the proof that nothing deadlocks.
+        Include paths from and to switches in the deadlock proof.
     force
-        Write tables that are not valid too, with a warning in the folder.
+        Also write invalid tables, with a warning in the folder.
     overwrite
-        Replace a folder that is no export and not empty.
+        Replace a folder that is neither empty nor an export.
 
     Raises
     ------
     NotApplicable
-        When OpenSM cannot carry the routes, or they are not valid and `force` is not given.
+        If OpenSM cannot express the routes, or they are not valid and `force` is not set.
     InputError
-        When the folder cannot be written, or holds other things.
+        If the folder cannot be written, or contains other files.
     """
     target = Path(folder)
     check_target(target, overwrite)
     tables, lids = tables_for(fabric, routes, sm_host=sm_host)
     table = _as_tables(routes)
-    found = validate(fabric, table, management=management)
-    if not found.ok_where_connected and not force:
+    validation = validate(fabric, table, management=management)
+    if not validation.ok_where_connected and not force:
         raise NotApplicable(
-            f"the tables of {table.engine} are not valid, and OpenSM would load them without a "
-            f"word: {'; '.join(found.findings())}"
+            f"the tables of {table.engine} are not valid, but OpenSM would load them without an "
+            f"error: {'; '.join(validation.findings())}"
         )
-    place = Path(install) if install is not None else target.absolute()
-    config = _config(tables, place, found)
+    install_path = Path(install) if install is not None else target.absolute()
+    config = _config(tables, install_path, validation)
     names = [line.partition(" ")[0] for line in config.splitlines() if not line.startswith("#")]
     network = {}
-    with contextlib.suppress(NotApplicable):  # as with names that InfiniBand cannot hold
+    with contextlib.suppress(NotApplicable):  # for example names that the format cannot hold
         network[NETWORK] = write_network(fabric)
     sources = [
-        str(folder / NETWORK) if network else fabric.name for folder in (target.absolute(), place)
+        str(folder / NETWORK) if network else fabric.name
+        for folder in (target.absolute(), install_path)
     ]
-    commands = _commands(fabric, tables, place, target.absolute(), names, sources)
+    commands = _commands(fabric, tables, install_path, target.absolute(), names, sources)
     texts = {
         **tables.files,
         CONFIG: config,
         **network,
-        README: _readme(fabric, table, lids, tables, place, found, commands),
-        SUMMARY: _summary(fabric, table, lids, found),
+        README: _readme(fabric, table, lids, tables, install_path, validation, commands),
+        SUMMARY: _summary(fabric, table, lids, validation),
     }
     with _appearing(target) as new:
         for name, text in texts.items():
             (new / name).write_text(text, encoding="utf-8")
-    return Export(target, table, lids, found, commands)
+    return Export(target, table, lids, validation, commands)
 
 
 # -- the folder --------------------------------------------------------------------------------
 
 
 def is_export(folder: Path) -> bool:
-    """Whether a folder holds an export, and nothing else."""
+    """Return whether a folder contains an export and no other files."""
     return (folder / SUMMARY).is_file() and {entry.name for entry in folder.iterdir()} <= _OWN
 
 
 def check_target(target: Path, overwrite: bool) -> None:
-    """Refuse a place that cannot or should not be written.
+    """Refuse a folder that cannot or must not be written.
 
     Raises
     ------
     InputError
-        When it is no folder, cannot be made, or holds other things and is not to be replaced.
+        If the path is not a folder or cannot be created, or the folder contains other files and
+        must not be replaced.
     """
     if target.is_symlink() or (target.exists() and not target.is_dir()):
-        raise InputError("is no folder; an export is one", file=target)
+        raise InputError("is not a folder; expected a folder for the export", file=target)
     parent = target.absolute().parent
     if not parent.is_dir():
         raise InputError(f"the folder {parent} does not exist", file=target)
@@ -249,14 +250,14 @@ def check_target(target: Path, overwrite: bool) -> None:
     other = sorted(entry.name for entry in target.iterdir() if entry.name not in _OWN)
     what = f"such as {other[0]}" if other else f"but no {SUMMARY}"
     raise InputError(
-        f"holds other files than an export, {what}; choose a new folder, or replace all that is "
-        "in it with --overwrite",
+        f"contains files that are not of an export, {what}; choose a new folder, or replace all of "
+        "them with --overwrite",
         file=target,
     )
 
 
 def _beside(target: Path) -> Path:
-    """A new folder of any name beside a place."""
+    """Create a temporary folder next to the target."""
     try:
         return Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     except OSError as error:
@@ -265,7 +266,7 @@ def _beside(target: Path) -> Path:
 
 @contextmanager
 def _appearing(target: Path) -> Iterator[Path]:
-    """A new folder beside the target that takes its place when all is written."""
+    """Yield a temporary folder that replaces the target once all files are written."""
     target = target.absolute()
     new = _beside(target)
     old = new / "replaced"
@@ -293,26 +294,26 @@ def _appearing(target: Path) -> Iterator[Path]:
 # -- what is in it -----------------------------------------------------------------------------
 
 
-def _config(tables: Tables, place: Path, found: Validation) -> str:
+def _config(tables: Tables, place: Path, validation: Validation) -> str:
     lines = [
         "# Lines for OpenSM's opensm.conf, where they replace those of the same name.",
-        *_warnings(found, "# "),
+        *_warnings(validation, "# "),
         *(f"{name} {value}" for name, value in tables.settings.items()),
         *(f"{name} {place / file}" for name, file in FILES.items() if file in tables.files),
-        "# LIDs are taken from guid2lid even when another OpenSM was master before.",
+        "# Use the LIDs of guid2lid even if another OpenSM was master before.",
         "honor_guid2lid_file TRUE",
-        "# For the checks in README.txt: OpenSM dumps what it does at each sweep, and writes each",
-        "# line of its log at once.",
+        "# For the checks in README.txt: OpenSM writes its dumps at each sweep, and each line of",
+        "# its log at once.",
         "log_flags 0x43",
         "force_log_flush TRUE",
     ]
     return "\n".join([*lines, ""])
 
 
-def _warnings(found: Validation, prefix: str = "") -> list[str]:
-    if found.ok_where_connected:
+def _warnings(validation: Validation, prefix: str = "") -> list[str]:
+    if validation.ok_where_connected:
         return []
-    return [f"{prefix}{line}" for line in (_WARNING, *(f"  {x}" for x in found.findings()))]
+    return [f"{prefix}{line}" for line in (_WARNING, *(f"  {x}" for x in validation.findings()))]
 
 
 def _commands(
@@ -323,51 +324,50 @@ def _commands(
     names: Sequence[str],
     sources: Sequence[str],
 ) -> str:
-    """What to run, step by step: here, where the folder was written, and at its place.
+    """Return the commands to run, on this machine and on that of OpenSM.
 
     Parameters
     ----------
     fabric, tables
-        What was exported.
+        The exported fabric and tables.
     place, here
-        Where the folder will be on the machine of OpenSM, and where it is.
+        Path of the folder on the machine of OpenSM, and on this machine.
     names
         Settings of opensm.conf that the folder's lines replace.
     sources
-        What `weft` takes for the fabric, here and at that place.
+        Fabric argument of `weft` on this machine and on that of OpenSM.
     """
     engine = tables.settings["routing_engine"]
-    # With lanes none of the site's settings of lanes holds, such as those of adapters alone.
+    # With lanes, all lane settings of the site are replaced, including those of adapters only.
     replaced = "|".join(dict.fromkeys("qos\\w*" if n.startswith("qos") else n for n in names))
     columns = "awk '/^Unicast/{print $9} /^0x/{print $1,$2}'"
     dumped = f'{columns} "$DUMPS/{DUMP}"'
     same = f"""
-# The tables must be those of the export; prints nothing.
+# The tables must be those of the export: this must print nothing.
 {columns} "$NEW/{LFTS}" >"$OLD/wanted"
 {dumped} | diff "$OLD/wanted" -"""
     policy = f' "$NEW/{POLICY}"' if POLICY in tables.files else ""
     return f"""\
-# 1. Try it here, without hardware. It must end with status 0.
+# 1. Test it on this machine, without hardware. It must end with status 0.
 weft opensm live {quote(sources[0])} --tables {quote(str(here))} -- ibnetdiscover
 
-# 2. On the machine of the master OpenSM (sminfo names it), in one shell from here on. Set these
-#    to what is there; Debian's unit writes the log to /var/log/opensm.PORTGUID.log. Stop where a
-#    command fails.
+# 2. On the machine of the master OpenSM (shown by sminfo), in one shell from here on. Adapt these
+#    paths; Debian's unit writes the log to /var/log/opensm.PORTGUID.log. Stop if a command fails.
 NEW={quote(str(place))} OLD={quote(f"{place}.before")}
 CONF=/etc/opensm/opensm.conf CACHE={CACHE}
 LOG=/var/log/opensm.log DUMPS=/var/log FABRIC={quote(sources[1])}
 
-# 3. Save what is there, with the tables that the switches hold now.
+# 3. Save the present state, including the tables of the switches.
 mkdir "$OLD"
 for file in "$CONF" "$CACHE/{GUID2LID}"; do [ ! -e "$file" ] || cp -p "$file" "$OLD/"; done
 dump_fts >"$OLD/tables"
 grep 'tables configured' "$LOG" | tail -1 >"$OLD/engine"
-# Check: the first must print the number of switches, {fabric.num_switches}. The second prints the
-# ports that get another LID, whose connections break; it should print nothing.
+# Check: the first command must print the number of switches, {fabric.num_switches}. The second
+# prints the ports whose LIDs will change, which breaks their connections; it should print nothing.
 grep -c '^Unicast' "$OLD/tables"
 if [ -e "$OLD/{GUID2LID}" ]; then grep -vxFf "$OLD/{GUID2LID}" "$NEW/{GUID2LID}" || true; fi
 
-# 4. Load. A standby OpenSM that takes over routes by its own files: stop it, or do the same there.
+# 4. Load. A standby OpenSM that takes over uses its own files: stop it, or do the same there.
 systemctl stop opensm
 cp "$NEW/{GUID2LID}" "$CACHE/{GUID2LID}"
 if [ -e "$CONF" ]; then sed -Ei -e '/^({replaced})[[:space:]]/d' -e '$a\\' "$CONF"; fi
@@ -376,12 +376,12 @@ mv "$LOG" "$OLD/log"
 systemctl start opensm
 
 # 5. Check, after SUBNET UP in the log. OpenSM falls back to another engine without an error: the
-#    first must print a line. The second prints errors, of which there were none before the load if
-#    they are due to it (see "$OLD/log").
+#    first command must print a line. The second prints errors; compare them with those before the
+#    load in "$OLD/log".
 grep '{engine} tables configured' "$LOG"
 ! grep 'ERR ' "$LOG"{same if LFTS in tables.files else ""}
-# Nothing may be wrong (where weft is; copy the files there). Exit status 3 is no error: nothing is
-# wrong, but no file says which service levels pairs use, so that deadlocks are not judged.
+# The audit must find no errors (on a machine with weft; copy the files there). Exit status 3 means
+# no errors, but deadlocks were not checked, since no file has the service levels of pairs.
 weft opensm audit "$DUMPS" "$LOG" "$CACHE/{GUID2LID}"{policy} --fabric "$FABRIC" || [ $? = 3 ]
 
 # 6. To go back:
@@ -392,9 +392,9 @@ for file in "$CONF" "$CACHE/{GUID2LID}"; do
 done
 mv "$LOG" "$OLD/log.loaded"
 systemctl start opensm
-# Check, after SUBNET UP in the log (which OpenSM may hold back, without force_log_flush TRUE):
-# both lines name the same engine, and the switches hold the tables of before, so that the last
-# command prints nothing.
+# Check, after SUBNET UP in the log (which may be delayed without force_log_flush TRUE): both lines
+# must name the same engine, and the last command must print nothing, since the switches have the
+# previous tables again.
 cat "$OLD/engine"
 grep 'tables configured' "$LOG" | tail -1
 dump_fts >"$OLD/again"
@@ -409,34 +409,34 @@ def _readme(
     lids: Lids,
     tables: Tables,
     place: Path,
-    found: Validation,
+    validation: Validation,
     commands: str,
 ) -> str:
     about = {
         LFTS: "forwarding tables, for OpenSM's engine file (-R file -U)",
-        GUID2LID: "which port has which LID; OpenSM keeps to it",
-        CONFIG: "the lines of opensm.conf that belong to these files",
-        TORUS: "where the dimensions lie, for OpenSM's own engine torus-2QoS, which computes "
-        "these very routes",
-        POLICY: "the service level of each pair of ports (-Q -Y)",
+        GUID2LID: "LIDs of all ports, which OpenSM keeps",
+        CONFIG: "lines of opensm.conf for these files",
+        TORUS: "dimensions of the torus, for OpenSM's own engine torus-2QoS, which computes "
+        "the same routes",
+        POLICY: "service level of each pair of ports (-Q -Y)",
         SUMMARY: "the facts above for programs",
     }
     present = {*tables.files, CONFIG, SUMMARY}
     files = [f"  {name:<16}{text}" for name, text in about.items() if name in present]
     hold: tuple[str, ...] = (
-        "The tables hold for exactly these switches, adapters and cables. A switch that is not in",
-        "them gets an empty table. When a cable or switch fails, OpenSM keeps to the tables: pairs",
-        "whose path went there have none, and OpenSM still reports SUBNET UP. Then export again",
-        "from a new ibnetdiscover, and send OpenSM a SIGHUP, which makes it read the tables.",
+        "The tables are valid for exactly these switches, adapters and cables. Other switches get",
+        "an empty table. If a cable or switch fails, OpenSM keeps the tables: pairs with a path",
+        "through it have none, but OpenSM reports SUBNET UP. Then export again from a new",
+        "ibnetdiscover, and send OpenSM a SIGHUP, which makes it read the tables.",
     )
     if LFTS not in tables.files:
-        hold = ("OpenSM computes the tables itself, and again when a cable fails.",)
+        hold = ("OpenSM computes the tables itself, and again if a cable fails.",)
     lines = [
         f"Routes of {fabric.name}, by weft's {table.engine}",
         "",
-        *(f"{line}" for line in _warnings(found)),
-        *([""] if _warnings(found) else []),
-        *_facts(fabric, table, lids, found),
+        *(f"{line}" for line in _warnings(validation)),
+        *([""] if _warnings(validation) else []),
+        *_facts(fabric, table, lids, validation),
         "",
         "Files",
         *files,
@@ -449,7 +449,7 @@ def _readme(
     return "\n".join([*lines, ""])
 
 
-def _facts(fabric: Fabric, table: TableRoutes, lids: Lids, found: Validation) -> list[str]:
+def _facts(fabric: Fabric, table: TableRoutes, lids: Lids, validation: Validation) -> list[str]:
     used = int(np.where(lids.base > 0, 1 << lids.lmc.astype(np.int64), 0).sum())
     options = ", ".join(f"{name}={value}" for name, value in table.options.items())
     return [
@@ -457,12 +457,12 @@ def _facts(fabric: Fabric, table: TableRoutes, lids: Lids, found: Validation) ->
         f"{fabric.num_cables} cables",
         f"  engine   {table.engine}{f' ({options})' if options else ''}",
         f"  LIDs     {used}, up to {int(lids.base.max(initial=0))}; LMC {table.lmc}",
-        f"  lanes    {found.lanes}",
-        f"  checked  {found.text().splitlines()[0]}",
+        f"  lanes    {validation.lanes}",
+        f"  checked  {validation.text().splitlines()[0]}",
     ]
 
 
-def _summary(fabric: Fabric, table: TableRoutes, lids: Lids, found: Validation) -> str:
+def _summary(fabric: Fabric, table: TableRoutes, lids: Lids, validation: Validation) -> str:
     from weft import __version__
 
     content: dict[str, Any] = {
@@ -475,9 +475,9 @@ def _summary(fabric: Fabric, table: TableRoutes, lids: Lids, found: Validation) 
         "engine": table.engine,
         "options": {name: _plain(value) for name, value in table.options.items()},
         "lmc": table.lmc,
-        "lanes": found.lanes,
-        "valid": found.ok_where_connected,
-        "findings": found.findings(),
+        "lanes": validation.lanes,
+        "valid": validation.ok_where_connected,
+        "findings": validation.findings(),
         "largest_lid": int((lids.base + (1 << lids.lmc.astype(np.int64)) - 1).max(initial=0)),
     }
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"

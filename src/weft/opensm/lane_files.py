@@ -1,4 +1,4 @@
-"""Service levels and lanes of routes as OpenSM's options and QoS policy, where it has words."""
+"""Service levels and lanes of routes as OpenSM's options and QoS policy, where possible."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from weft.routing.structure.torus_seed import configuration
 
 
 def lane_files(fabric: Fabric, routes: TableRoutes) -> tuple[dict[str, str], dict[str, str]]:
-    """Files and settings of opensm.conf that carry service levels and lanes.
+    """Return files and settings of opensm.conf for the service levels and lanes of routes.
 
-    Nothing for routes that leave all on one lane. Else a QoS policy that answers each path query
-    with the pair's service level, and one table from service levels to lanes for all ports.
+    Both are empty for routes on one lane. Otherwise they are a QoS policy that answers each path
+    query with the pair's service level, and one SL to VL table for all ports.
 
     Raises
     ------
     NotApplicable
-        When OpenSM cannot carry them: the lane depends on the ports, or the service level on which
-        of a port's LIDs is addressed.
+        If OpenSM cannot express them: the lane depends on the ports, or the service level on the
+        LID of a destination port.
     """
     used = np.unique(routes.sl)
     if not used.any() and not routes.lanes.tables[:, 0].any():
@@ -43,7 +43,7 @@ def lane_files(fabric: Fabric, routes: TableRoutes) -> tuple[dict[str, str], dic
 
 
 def carried(fabric: Fabric, routes: Routes) -> str:
-    """How OpenSM can have the routes: ``tables``, its ``own`` engine's, or not at all (empty)."""
+    """Return how OpenSM can load the routes: ``tables``, its ``own`` engine, or empty if not."""
     if not isinstance(routes, TableRoutes):
         return ""
     if routes.lanes.is_uniform:
@@ -57,47 +57,47 @@ def carried(fabric: Fabric, routes: Routes) -> str:
 def torus_files(
     fabric: Fabric, routes: TableRoutes
 ) -> tuple[dict[str, str], dict[str, str]] | None:
-    """Files and settings that make OpenSM's own torus-2QoS compute just these routes.
+    """Return files and settings with which OpenSM's own torus-2QoS computes the same routes.
 
-    Its lanes depend on the ports that a packet takes through a switch, for which OpenSM's options
-    have no words; but its engine of that name programs them.
+    The lanes depend on a packet's input and output port at a switch. OpenSM's options cannot
+    express that, but its torus-2QoS engine programs such lanes.
 
     Returns
     -------
     tuple or None
-        None for routes of other engines, and for those whose lanes options can state.
+        None for routes of other engines, and for lanes that options can express.
 
     Raises
     ------
     NotApplicable
-        When OpenSM would compute other tables.
+        If OpenSM computes other tables.
     """
     if routes.engine != "torus-2QoS" or routes.lanes.is_uniform:
         return None
-    given = str(routes.options.get("conf", ""))
-    text = read_text(given) if given else write(torus_configuration(fabric))
+    conf = str(routes.options.get("conf", ""))
+    text = read_text(conf) if conf else write(torus_configuration(fabric))
     with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
         file.write(text)
         file.flush()
         theirs = route(fabric, "torus-2QoS", conf=file.name, balance="opensm")
     if not isinstance(theirs, TableRoutes) or not np.array_equal(theirs.table, routes.table):
         raise NotApplicable(
-            "the lanes of torus-2QoS depend on the ports that a packet takes through a switch, "
-            "which only OpenSM's own engine of that name programs, and it computes other tables "
-            f"than these; take those: torus-2QoS:balance=opensm{',conf=' + given if given else ''}"
+            "the lanes of torus-2QoS depend on a packet's ports at a switch, which only OpenSM's "
+            "own engine can program, but that engine computes other tables; use its tables: "
+            f"torus-2QoS:balance=opensm{',conf=' + conf if conf else ''}"
         )
     return {TORUS: text}, {"routing_engine": "torus-2QoS", "qos": "TRUE"}
 
 
 def torus_configuration(fabric: Fabric) -> TorusConf:
-    """Where the dimensions lie, for a fabric that is one torus.
+    """Return the configuration of a fabric that is one torus.
 
     Raises
     ------
     NotApplicable
-        When it is none, is several, or has more than three dimensions.
+        If the fabric is not a torus or several, or has more than three dimensions.
     """
     tori = [torus for torus in find_tori(fabric) if torus.radix]
     if len(tori) != 1:
-        raise NotApplicable(f"OpenSM's torus-2QoS routes one torus, and these are {len(tori)}")
+        raise NotApplicable(f"OpenSM's torus-2QoS routes one torus, not {len(tori)}")
     return configuration(fabric, tori[0].folded())

@@ -1,4 +1,4 @@
-"""What a running OpenSM dumped: which file is what, and its tables as far as they make sense."""
+"""Dumps of a running OpenSM: kinds of files, and tables with possible errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from weft.opensm.files.ports import by_port_guid, destination_name
 from weft.opensm.files.tables_folder import CONFIG, DUMP, GUID2LID, LFTS, POLICY, SUBNET
 from weft.routes import TableRoutes
 
-#: Names that OpenSM and weft give to files, by what they are; earlier names go first.
+#: File names of OpenSM and weft by kind, in order of preference.
 _NAMES = {
     "lfts": (DUMP, LFTS, "opensm.fdbs"),
     "sl2vl": ("opensm-sl2vl.dump",),
@@ -37,7 +37,7 @@ _LANES_FOLLOW = "#in out :"
 
 @dataclass(frozen=True)
 class Dumps:
-    """Files of one subnet manager; None where there is none."""
+    """Files of one subnet manager; None for missing ones."""
 
     lfts: Path | None = None
     sl2vl: Path | None = None
@@ -49,26 +49,27 @@ class Dumps:
 
 
 def find_dumps(paths: Iterable[Path]) -> Dumps:
-    """Tell files apart, by OpenSM's names in folders and else by their contents.
+    """Find the kinds of files, in folders by OpenSM's names, of single files also by contents.
 
     Raises
     ------
     InputError
-        When there is no such file or folder, one cannot be told, or two are of one kind.
+        If a file or folder does not exist, the kind of a file is unknown, or two files are of one
+        kind.
     """
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for path in paths:
         if path.is_dir():
             for kind, names in _NAMES.items():
                 here = next((path / name for name in names if (path / name).is_file()), None)
                 if here is not None and here.stat().st_size:
-                    found.setdefault(kind, here)
+                    files.setdefault(kind, here)
         else:
             kind = _kind(path)
-            if kind in found and not found[kind].samefile(path):
-                raise InputError(f"is a second file of the kind of {found[kind]}", file=path)
-            found[kind] = path
-    return Dumps(**found)
+            if kind in files and not files[kind].samefile(path):
+                raise InputError(f"is a second file of the kind of {files[kind]}", file=path)
+            files[kind] = path
+    return Dumps(**files)
 
 
 def _kind(path: Path) -> str:
@@ -91,7 +92,7 @@ def _kind(path: Path) -> str:
     if re.search(r"^routing_engine\b", text, re.MULTILINE):
         return "config"
     raise InputError(
-        "is no file of OpenSM's: no dump of tables, lanes, LIDs or cables, no log and no "
+        "is not a file of OpenSM; expected a dump of tables, lanes, LIDs or cables, a log or a "
         "configuration",
         file=path,
     )
@@ -99,16 +100,16 @@ def _kind(path: Path) -> str:
 
 @dataclass
 class Loaded:
-    """Tables of a dump, and what is wrong with them.
+    """Tables of a dump, and their errors.
 
     Parameters
     ----------
     routes
-        What could be made out.
+        Routes without the invalid entries.
     base
-        int32 [destinations]: LIDs that the dump gives to ports, 0 where it does not say.
+        int32 [destinations]: LIDs of ports in the dump, 0 if it has none.
     problems
-        A kind and a sentence each.
+        Kind and text of each error.
     """
 
     routes: TableRoutes
@@ -117,27 +118,28 @@ class Loaded:
 
 
 def load_tables(fabric: Fabric, path: Path, spans: dict[int, tuple[int, int]]) -> Loaded:
-    """Tables of a dump, of whatever quality.
+    """Return the tables of a dump, which may have errors.
 
     Parameters
     ----------
     fabric
-        What they are to be of.
+        Fabric of the tables.
     path
         The dump.
     spans
-        First and last LID by port GUID from elsewhere, for rows without a GUID.
+        First and last LID by port GUID from another file, for rows without a GUID.
 
     Raises
     ------
     InputError
-        With file and line, when it is no dump, was cut off, or has nothing to do with the fabric.
+        If the file is not a dump, was cut off, or has no switch of the fabric; the message gives
+        file and line.
     """
     dump = parse_dump(read_text(path), str(path))
     of_guid = by_port_guid(fabric)
-    place_of = {guid: s for s, guid in enumerate(fabric.node_guid[: fabric.num_switches].tolist())}
+    switch_of = {guid: s for s, guid in enumerate(fabric.node_guid[: fabric.num_switches].tolist())}
     problems: list[tuple[str, str]] = []
-    strangers = [block for block in dump.blocks if block.guid not in place_of]
+    strangers = [block for block in dump.blocks if block.guid not in switch_of]
     if len(strangers) == len(dump.blocks):
         raise InputError(f"none of its switches is in {fabric.name}", file=path)
     if strangers:
@@ -153,36 +155,36 @@ def load_tables(fabric: Fabric, path: Path, spans: dict[int, tuple[int, int]]) -
         )  # fmt: skip
     lmc, base = _lids(fabric, destination, lid_of)
     problems += _lid_problems(fabric, dump.keys, destination, lid_of, lmc)
-    place = np.full(len(dump.keys), -1, dtype=np.int64)
+    line_of_key = np.full(len(dump.keys), -1, dtype=np.int64)
     known = np.flatnonzero(destination >= 0)
     wide = destination[known] < fabric.num_endpoints
     offset = np.where(wide, lid_of[known] & ((1 << lmc) - 1), 0)
-    place[known] = (destination[known] << lmc) + offset
+    line_of_key[known] = (destination[known] << lmc) + offset
     dtype = fabric.graph.port_dtype
     empty = np.iinfo(dtype).max
     table = np.full((fabric.num_destinations << lmc, fabric.graph.num_rows), empty, dtype=dtype)
     dead: list[str] = []
     seen = set()
     for block in dump.blocks:
-        if block.guid not in place_of:
+        if block.guid not in switch_of:
             continue
-        switch = place_of[block.guid]
+        switch = switch_of[block.guid]
         if switch in seen:
             raise InputError(
                 f"{fabric.node_names[switch]} has a second table", file=path, line=block.line
             )
         seen.add(switch)
-        rows = place[np.array(block.keys, dtype=np.int64)]
+        rows = line_of_key[np.array(block.keys, dtype=np.int64)]
         ports = np.array(block.ports, dtype=np.int64)
         used = (rows >= 0) & (ports != NO_PATH)
         rows, ports = rows[used], ports[used]
         slots = fabric.port_offset[switch] + ports - 1
-        there = ports <= fabric.num_ports[switch]
-        joined = there.copy()
-        outer = np.flatnonzero(there & (ports > 0))
-        joined[outer] = fabric.port_link[slots[outer]] >= 0
-        dead += [fabric.port_name(switch, int(port)) for port in np.unique(ports[~joined])]
-        table[rows[there], switch] = ports[there]
+        exists = ports <= fabric.num_ports[switch]
+        cabled = exists.copy()
+        outer = np.flatnonzero(exists & (ports > 0))
+        cabled[outer] = fabric.port_link[slots[outer]] >= 0
+        dead += [fabric.port_name(switch, int(port)) for port in np.unique(ports[~cabled])]
+        table[rows[exists], switch] = ports[exists]
     missing = [fabric.node_names[s] for s in range(fabric.num_switches) if s not in seen]
     if missing:
         problems.append(
@@ -207,20 +209,20 @@ def _keys(
     of_guid: dict[int, int],
     spans: dict[int, tuple[int, int]],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], set[int]]:
-    """Destination of each key, its LID, and LIDs of unknown ports."""
+    """Return the destination and LID of each key, and the LIDs of unknown ports."""
     by_lid: dict[int, int] = {}
     for guid, (first, last) in spans.items():
         if guid in of_guid:
             by_lid.update(dict.fromkeys(range(first, last + 1), of_guid[guid]))
-    for place, (lid, lmc) in enumerate(zip(fabric.lid.tolist(), fabric.lmc.tolist(), strict=True)):
+    for port, (lid, lmc) in enumerate(zip(fabric.lid.tolist(), fabric.lmc.tolist(), strict=True)):
         if lid:
-            by_lid.update({lid + offset: place for offset in range(1 << lmc)})
+            by_lid.update({lid + offset: port for offset in range(1 << lmc)})
     destination = np.full(len(keys), -1, dtype=np.int64)
     unknown = set()
     for number, (lid, guid) in enumerate(keys):
-        place = of_guid.get(guid, -1) if guid >= 0 else by_lid.get(lid, -1)
-        destination[number] = place
-        if place < 0 and lid:
+        port = of_guid.get(guid, -1) if guid >= 0 else by_lid.get(lid, -1)
+        destination[number] = port
+        if port < 0 and lid:
             unknown.add(lid)
     return destination, np.array([lid for lid, _ in keys], dtype=np.int64), unknown
 
@@ -228,7 +230,7 @@ def _keys(
 def _lids(
     fabric: Fabric, destination: NDArray[np.int64], lid_of: NDArray[np.int64]
 ) -> tuple[int, NDArray[np.int32]]:
-    """LMC and base LIDs that the keys show."""
+    """Return the LMC and base LIDs of the keys."""
     base = np.zeros(fabric.num_destinations, dtype=np.int32)
     known = destination >= 0
     low = np.full(fabric.num_destinations, 1 << 20, dtype=np.int64)
@@ -249,7 +251,7 @@ def _lid_problems(
     lid_of: NDArray[np.int64],
     lmc: int,
 ) -> list[tuple[str, str]]:
-    """LIDs of two ports in the tables, and ports that have LIDs of more than one range there."""
+    """Return the errors of LIDs: a LID of two ports, or a port with LIDs of two ranges."""
     owner: dict[int, int] = {}
     shared = []
     for lid, guid in keys:
@@ -258,16 +260,13 @@ def _lid_problems(
     known = destination >= 0
     width = np.where(destination[known] < fabric.num_endpoints, lmc, 0)
     ranges = np.unique(np.stack((destination[known], lid_of[known] >> width)), axis=1)[0]
-    torn = np.unique(ranges[1:][ranges[1:] == ranges[:-1]])
+    split = np.unique(ranges[1:][ranges[1:] == ranges[:-1]])
     problems = []
     if shared:
         problems.append(("LIDs", f"the tables give {len(shared)} LIDs to two ports: {few(shared)}"))
-    if len(torn):
-        names = few([destination_name(fabric, int(port)) for port in torn])
+    if len(split):
+        names = few([destination_name(fabric, int(port)) for port in split])
         problems.append(
-            (
-                "LIDs",
-                f"{len(torn)} ports have other LIDs in some tables than in others: {names}",
-            )
+            ("LIDs", f"{len(split)} ports have different LIDs in different tables: {names}")
         )
     return problems

@@ -1,14 +1,15 @@
-"""Dumps of forwarding tables, line by line: what they say, whoever wrote them.
+"""Parser of dumps of forwarding tables, independent of a fabric.
 
-Read are OpenSM's ``opensm-lfts.dump`` and ``opensm.fdbs``, the output of ``ibroute``, ``dump_fts``
-and ``dump_lfts.sh`` with and without their options, and files written by hand for OpenSM's ``-U``::
+Supported are OpenSM's ``opensm-lfts.dump`` and ``opensm.fdbs``, the output of ``ibroute``,
+``dump_fts`` and ``dump_lfts.sh`` with any options, and files written by hand for OpenSM's ``-U``::
 
     Unicast lids [0-6] of switch Lid 2 guid 0x0000000000200000 ('SW1'):
     0x0001 001 # Channel Adapter portguid 0x0000000000100001: 'H1'
     0x0002 000 # Switch portguid 0x0000000000200000: 'SW1'
     6 lids dumped
 
-OpenSM's count is the highest LID, that of infiniband-diags the rows.
+The count in the last line is the highest LID in OpenSM's files, and the number of rows in those of
+infiniband-diags.
 """
 
 from __future__ import annotations
@@ -35,27 +36,27 @@ _FDB_HEADER = re.compile(r"dump_ucast_routes: Switch 0x([0-9a-fA-F]{1,16})")
 _FOOTER = re.compile(r"(\d{1,6}) (valid )?lids dumped")
 _LID = re.compile(r"0x([0-9a-fA-F]{1,4})")
 _GUID = re.compile(r"portguid 0x([0-9a-fA-F]{1,16})(?:[:\s)]|$)")
-#: What stands above the rows, and dump_lfts.sh's and OpenSM's other headings.
+#: Headings above the rows, and other headings of dump_lfts.sh and OpenSM.
 _HEADINGS = re.compile(r"Lid\s+Out\s+Destination|Port\s+Info|LID\s+: Port : Hops : Optimal")
 
-#: Largest port number that a row can have, and what says "no path".
+#: Largest port number of a row, which means "no path".
 NO_PATH = 255
 
 
 def shown(line: str) -> str:
-    """A line as an error message quotes it."""
+    """Return a line in quotes and shortened, for an error message."""
     line = line.strip()
     return repr(line if len(line) <= 80 else line[:77] + "...")
 
 
 @dataclass
 class Block:
-    """The rows of one switch: numbers of keys in `Dump.keys`, ports and lines."""
+    """The rows of one switch: indices in `Dump.keys`, ports and line numbers."""
 
     guid: int
     name: str
     line: int
-    #: Its LID and the highest LID of the table as the heading states them, -1 where it does not.
+    #: The switch's LID and the highest LID of the table in the heading, -1 if missing.
     lid: int
     last: int
     keys: array[int] = field(default_factory=lambda: array("i"))
@@ -66,26 +67,26 @@ class Block:
 
 @dataclass
 class Dump:
-    """A whole file.
+    """Contents of a file.
 
     Parameters
     ----------
     blocks
-        One per switch, in the order of the file.
+        Tables, one per switch, in the order of the file.
     keys
-        Each LID with the port GUID that a row states beside it, -1 for a bare one.
+        Distinct pairs of the LID and port GUID of a row; the GUID is -1 if the row has none.
     """
 
     blocks: list[Block]
     keys: list[tuple[int, int]]
 
 
-#: Characters that are taken apart into lines at a time.
+#: Number of characters that are split into lines at a time.
 _CHUNK = 1 << 16
 
 
 def _pieces(text: str) -> Iterator[list[str]]:
-    """Lines of a text, some at a time: dumps have hundreds of megabytes."""
+    """Yield the lines of a text in chunks, since dumps can have hundreds of megabytes."""
     start = 0
     while start <= len(text):
         end = text.find("\n", start + _CHUNK)
@@ -100,11 +101,11 @@ class _Parser:
         self.blocks: list[Block] = []
         self.keys: list[tuple[int, int]] = []
         self.number: dict[tuple[int, int], int] = {}
-        #: Numbers of keys by the two texts that make one, and ports by theirs.
+        #: Indices of keys by the text of their LID and comment, and ports by their text.
         self.known: dict[tuple[str, str], int] = {}
         self.ports = {f"{port:03}": port for port in range(NO_PATH + 1)}
         self.strange: list[tuple[int, str]] = []
-        #: Key * 256 + port of each line that was a row: all tables have much the same lines.
+        #: Key * 256 + port by line: the tables of different switches mostly have the same lines.
         self.rows: dict[str, int] = {}
 
     def fail(self, message: str, line: int) -> InputError:
@@ -124,7 +125,7 @@ class _Parser:
             number += len(lines)
         if not self.blocks:
             raise InputError(
-                "is no dump of forwarding tables; expected lines as OpenSM or ibroute write them, "
+                "is not a dump of forwarding tables; expected lines of OpenSM or ibroute such as "
                 "'Unicast lids [0-6] of switch Lid 2 guid 0x0002c9020020d3c8:' and '0x0001 001'",
                 file=self.file,
             )
@@ -132,7 +133,7 @@ class _Parser:
         return Dump(self.blocks, self.keys)
 
     def _known_rows(self, codes: NDArray[np.int64], first: str, number: int) -> None:
-        """Add rows that stood elsewhere before, the first of them in a line of that number."""
+        """Add rows whose lines are already in `rows`; the first one has line number `number`."""
         if len(codes):
             block = self._block(first, number)
             block.keys.frombytes((codes >> 8).astype(np.intc).tobytes())
@@ -149,7 +150,7 @@ class _Parser:
             self._other(line, number)
 
     def _block(self, line: str, number: int) -> Block:
-        """The table that a row belongs to."""
+        """Return the table of a row."""
         if not self.blocks or self.blocks[-1].closed:
             raise self.fail(f"the row {shown(line)} belongs to no switch", number)
         return self.blocks[-1]
@@ -188,7 +189,7 @@ class _Parser:
             raise self.fail(f"expected a LID and a port, found {shown(line)}", number)
         value = int(match[1], 16)
         if value > MAX_LID:
-            raise self.fail(f"LID {value:#06x} is no unicast LID; they end at 0xbfff", number)
+            raise self.fail(f"LID {value:#06x} is not a unicast LID; they end at 0xbfff", number)
         key = value, int(guid[1], 16) if guid else -1
         if key not in self.number:
             self.number[key] = len(self.keys)
@@ -235,14 +236,14 @@ class _Parser:
         rows = len(block.keys)
         if count != rows and (valid or count != block.last):
             raise self.fail(
-                f"the table of switch {block.guid:#018x} has {rows} rows, and its end says "
+                f"the table of switch {block.guid:#018x} has {rows} rows, but its last line says "
                 f"{count}; part of the file is missing",
                 number,
             )
         block.closed = True
 
     def _check_end(self, text: str, number: int) -> None:
-        """Refuse a file that was cut off; say what was passed over."""
+        """Refuse a file that was cut off; warn about lines that were ignored."""
         counted = sum(block.closed for block in self.blocks)
         cut = next((block for block in self.blocks if not block.closed), None)
         if counted and cut is not None:
@@ -258,19 +259,20 @@ class _Parser:
             line, first = self.strange[0]
             warn(
                 self.file,
-                f"{len(self.strange)} lines are no part of a table and were passed over, the "
-                f"first in line {line}: {shown(first)}",
+                f"{len(self.strange)} lines are not part of a table and were ignored, the first is "
+                f"line {line}: {shown(first)}",
             )
 
 
 def parse_dump(text: str, file: str) -> Dump:
-    """What a dump says.
+    """Parse a dump.
 
-    Lines that no dump has, such as messages of the tools, are passed over with a `FormatWarning`.
+    Other lines, such as messages of the tools, are ignored with a `FormatWarning`.
 
     Raises
     ------
     InputError
-        With file and line, when it is no dump, was cut off, or has a malformed row.
+        If the text is not a dump, was cut off, or has a malformed row; the message gives file and
+        line.
     """
     return _Parser(file).parse(text)

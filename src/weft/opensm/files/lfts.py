@@ -1,12 +1,12 @@
 """Forwarding tables in OpenSM's files, read for a fabric and written from routes.
 
-What OpenSM's ``-R file -U`` does with a row is done here: a row with a port GUID is for that port
-whatever LIDs it has now, the offset within an LMC being the low bits of the LID; a bare row is for
-the port that has the LID. OpenSM gives a switch that the file leaves out an empty table, drops rows
-of unknown switches, and gives up at the first bad row and routes by minhop, all without a word on
-its output; here each of these is an error, but for tables of unknown switches, which may have
-failed since: they are left out with a warning. Rows that lead to such a switch are kept, and the
-validator finds the paths that are lost.
+Rows are interpreted as by OpenSM's ``-R file -U``. A row with a port GUID is for that port,
+independent of its present LIDs; the low bits of the row's LID are the offset within the LMC. A row
+without a GUID is for the port that has the LID. OpenSM leaves the table of a switch that is not in
+the file empty, ignores rows of unknown switches, and after a malformed row routes by minhop, all
+without a message. Here these are errors, except for tables of unknown switches, which may have
+failed: they are left out with a warning. Rows that lead to such a switch are kept, and the
+validator reports the lost paths.
 """
 
 from __future__ import annotations
@@ -43,33 +43,33 @@ def read_lfts(
     lids: Lids | None = None,
     lmc: int | None = None,
 ) -> TableRoutes:
-    """Routes of a fabric from a dump of its forwarding tables.
+    """Read routes from a dump of forwarding tables.
 
     Parameters
     ----------
     fabric
-        What the tables are of, with its LIDs if it has any.
+        Fabric of the tables, with its LIDs if it has any.
     path
-        A file as `weft.opensm.files.lft_lines` describes.
+        Path of a file in a format of `weft.opensm.files.lft_lines`.
     lids
-        Whose LIDs the bare rows name; left out, the fabric's, else what the rows with GUIDs say,
-        else what OpenSM would assign (`predict_lids`).
+        LIDs for rows without a GUID; by default those of the fabric, else those of rows with
+        GUIDs, else those that OpenSM assigns (`predict_lids`).
     lmc
-        The LMC; left out, what the rows with GUIDs show, else that of the LIDs.
+        LMC; by default that of the rows with GUIDs, else that of the LIDs.
 
     Returns
     -------
     TableRoutes
-        The entry of a switch's one LID stands at all its offsets.
+        The routes; the entry of a switch's single LID is repeated at all offsets.
 
     Raises
     ------
     InputError
-        With file and line: all switches or ports of another fabric, a switch left out, a LID of
-        two ports or with two ports in one table, a port that the switch does not have, a file that
-        is no dump or was cut off.
+        If the file is not a dump or was cut off, all switches or ports are of another fabric, a
+        switch is missing, a LID is of two ports or has two entries in one table, or a switch does
+        not have a port; the message gives file and line.
     NotApplicable
-        When a host forwards, as OpenSM's tables are those of switches.
+        If a host forwards, since OpenSM has tables only for switches.
     """
     refuse_forwarding_hosts(fabric)
     dump = parse_dump(read_text(path), str(path))
@@ -77,7 +77,7 @@ def read_lfts(
 
 
 class _Resolver:
-    """A dump against the fabric that it is to be of."""
+    """Conversion of a dump to routes of a fabric."""
 
     def __init__(self, fabric: Fabric, dump: Dump, file: str):
         self.fabric, self.dump, self.file = fabric, dump, file
@@ -87,11 +87,11 @@ class _Resolver:
         self.line = self._first_lines()
         #: Tables of the fabric's switches.
         self.blocks = [block for block in dump.blocks if block.guid in self.switch]
-        #: What was left out, said once nothing was found to be wrong.
+        #: Warnings about parts that are left out, issued if there is no error.
         self.left_out: list[str] = []
 
     def _first_lines(self) -> dict[int, int]:
-        """Line in which each key stands first."""
+        """Return the first line of each key."""
         lines: dict[int, int] = {}
         for block in self.dump.blocks:
             for key, line in zip(block.keys, block.lines, strict=True):
@@ -110,12 +110,12 @@ class _Resolver:
         by_guid, ranges = self._rows_with_guids()
         lmc = self._lmc(ranges, lids, lmc)
         known = self._lid_map(ranges, lids, lmc)
-        place = self._places(by_guid, known, lmc)
+        line_of_key = self._table_lines(by_guid, known, lmc)
         shape = (fabric.num_destinations << lmc, fabric.num_switches)
         dtype = fabric.graph.port_dtype
         table = np.full(shape, np.iinfo(dtype).max, dtype=dtype)
         for block in self.blocks:
-            self._fill(table, block, place, lmc)
+            self._fill(table, block, line_of_key, lmc)
         own = table[fabric.num_endpoints << lmc :].reshape(fabric.num_switches, 1 << lmc, -1)
         own[:, 1:] = own[:, :1]
         for text in self.left_out:
@@ -131,47 +131,48 @@ class _Resolver:
             raise self.fail(f"none of its {len(blocks)} switches is in {fabric.name}: {unknown}")
         if strangers:
             self.left_out.append(
-                f"{len(strangers)} switches are not in {fabric.name}, and their tables were left "
-                f"out: {unknown}"
+                f"{len(strangers)} switches are not in {fabric.name}; their tables were left out: "
+                f"{unknown}"
             )
         seen: dict[int, int] = {}
         for block in self.blocks:
             switch = self.switch[block.guid]
             if seen.setdefault(switch, block.line) != block.line:
                 raise self.fail(
-                    f"{fabric.node_names[switch]} has a table in line {seen[switch]} already",
+                    f"{fabric.node_names[switch]} already has a table in line {seen[switch]}",
                     block.line,
                 )
         missing = np.setdiff1d(np.arange(fabric.num_switches), list(seen))
         label = self._parts()
         present = np.unique(label[list(seen)])
-        torn = missing[np.isin(label[missing], present)]
-        if len(torn):
-            names = few([fabric.node_names[switch] for switch in torn])
-            others = f"; it has tables of switches that are not there: {unknown}" if unknown else ""
+        lacking = missing[np.isin(label[missing], present)]
+        if len(lacking):
+            names = few([fabric.node_names[switch] for switch in lacking])
+            others = f"; it has tables of unknown switches: {unknown}" if unknown else ""
             raise self.fail(
-                f"has no table of {len(torn)} of the {fabric.num_switches} switches of "
-                f"{fabric.name}: {names}; OpenSM would leave theirs empty{others}"
+                f"has no table of {len(lacking)} of the {fabric.num_switches} switches of "
+                f"{fabric.name}: {names}; OpenSM would leave their tables empty{others}"
             )
         if len(missing):
             names = few([fabric.node_names[switch] for switch in missing])
             self.left_out.append(
-                f"has no table of {len(missing)} switches that are cut off: {names}"
+                f"has no table of {len(missing)} switches that are not connected to the others: "
+                f"{names}"
             )
 
     def _parts(self) -> NDArray[np.int32]:
         graph, rows = self.fabric.graph, self.fabric.graph.num_rows
-        joined = csr_array(
+        matrix = csr_array(
             (np.ones(len(graph.edge_row), np.uint8), graph.edge_row, graph.edge_offset),
             shape=(rows, rows),
         )
-        label: NDArray[np.int32] = connected_components(joined, directed=False)[1]
+        label: NDArray[np.int32] = connected_components(matrix, directed=False)[1]
         return label
 
     def _rows_with_guids(self) -> tuple[dict[int, int], dict[int, list[int]]]:
-        """Destination of each key that has a GUID, and the LIDs of each such destination."""
+        """Return the destination of each key with a GUID, and the LIDs of each destination."""
         of_guid = by_port_guid(self.fabric)
-        found: dict[int, int] = {}
+        destinations: dict[int, int] = {}
         holder: dict[int, int] = {}
         ranges: dict[int, list[int]] = {}
         strangers: set[int] = set()
@@ -187,47 +188,45 @@ class _Resolver:
             if guid not in of_guid:
                 strangers.add(guid)
                 continue
-            found[key] = of_guid[guid]
+            destinations[key] = of_guid[guid]
             ranges.setdefault(of_guid[guid], []).append(lid)
-        if strangers and not any(place < self.fabric.num_endpoints for place in found.values()):
-            raise self.fail(
-                f"none of the {len(strangers)} ports that it names is in {self.fabric.name}"
-            )
+        if strangers and not any(d < self.fabric.num_endpoints for d in destinations.values()):
+            raise self.fail(f"none of its {len(strangers)} ports is in {self.fabric.name}")
         if strangers:
             self.left_out.append(
-                f"{len(strangers)} ports are not in {self.fabric.name}, and rows for them were "
-                f"left out: " + few([f"{guid:#018x}" for guid in sorted(strangers)]),
+                f"{len(strangers)} ports are not in {self.fabric.name}; their rows were left out: "
+                + few([f"{guid:#018x}" for guid in sorted(strangers)]),
             )
-        return found, ranges
+        return destinations, ranges
 
     def _lmc(self, ranges: dict[int, list[int]], lids: Lids | None, lmc: int | None) -> int:
-        adapters = {d: found for d, found in ranges.items() if d < self.fabric.num_endpoints}
-        widest = max((max(found) - min(found) for found in adapters.values()), default=0)
+        adapters = {d: known for d, known in ranges.items() if d < self.fabric.num_endpoints}
+        widest = max((max(known) - min(known) for known in adapters.values()), default=0)
         shown = widest.bit_length()
-        for destination, found in adapters.items():
-            if shown > MAX_LMC or (min(found) ^ max(found)) >> shown:
+        for destination, known in adapters.items():
+            if shown > MAX_LMC or (min(known) ^ max(known)) >> shown:
                 at = next(d for d, f in adapters.items() if max(f) - min(f) == widest)
                 if shown <= MAX_LMC:
                     at = destination
                 raise self.fail(
                     f"{destination_name(self.fabric, at)} has LIDs {min(adapters[at])} to "
-                    f"{max(adapters[at])}, which no LMC gives"
+                    f"{max(adapters[at])}, which is not possible with any LMC"
                 )
         if lmc is None:
             if adapters:
                 return shown
-            given = lids.lmc if lids is not None else self.fabric.lmc
-            return int(given[: self.fabric.num_endpoints].max(initial=0))
+            lmcs = lids.lmc if lids is not None else self.fabric.lmc
+            return int(lmcs[: self.fabric.num_endpoints].max(initial=0))
         if not 0 <= lmc <= MAX_LMC:
             raise InputError(f"lmc must be 0 to {MAX_LMC}, not {lmc}")
         if shown > lmc:
-            raise self.fail(f"has tables for LMC {shown}, and lmc={lmc} was asked for")
+            raise self.fail(f"has tables for LMC {shown}, not for lmc={lmc}")
         return lmc
 
     def _lid_map(
         self, ranges: dict[int, list[int]], lids: Lids | None, lmc: int
     ) -> dict[int, tuple[int, int]]:
-        """Destination and offset of each LID that a bare row may name."""
+        """Return the destination and offset of each LID, for rows without a GUID."""
         fabric = self.fabric
         if all(guid >= 0 for _, guid in self.dump.keys):
             return {}
@@ -235,33 +234,33 @@ class _Resolver:
             width = {d: lmc if d < fabric.num_endpoints else 0 for d in ranges}
             return {
                 lid: (d, lid & ((1 << width[d]) - 1))
-                for d, found in ranges.items()
-                for lid in found
+                for d, known in ranges.items()
+                for lid in known
             }
         if lids is None:
             if fabric.lid.any():
                 lids = Lids(fabric.lid, fabric.lmc)
             else:
                 lids = predict_lids(fabric, lmc=lmc)
-        found: dict[int, tuple[int, int]] = {}
+        lid_map: dict[int, tuple[int, int]] = {}
         for destination, (base, own) in enumerate(
             zip(lids.base.tolist(), lids.lmc.tolist(), strict=True)
         ):
             for offset in range(1 << min(own, lmc)) if base else ():
-                first = found.setdefault(base + offset, (destination, offset))
+                first = lid_map.setdefault(base + offset, (destination, offset))
                 if first[0] != destination:
                     raise InputError(
                         f"{fabric.name}: {destination_name(fabric, first[0])} and "
                         f"{destination_name(fabric, destination)} both have LID {base + offset}"
                     )
-        return found
+        return lid_map
 
-    def _places(
+    def _table_lines(
         self, by_guid: dict[int, int], known: dict[int, tuple[int, int]], lmc: int
     ) -> NDArray[np.int64]:
-        """Line of the table that each key fills, -1 for none: int64 [keys]."""
-        place = np.full(len(self.dump.keys), -1, dtype=np.int64)
-        leads = np.zeros(len(place), dtype=bool)
+        """Return the table line of each key, -1 for none: int64 [keys]."""
+        table_line = np.full(len(self.dump.keys), -1, dtype=np.int64)
+        leads = np.zeros(len(table_line), dtype=bool)
         for block in self.blocks:
             keys, ports = _arrays(block)
             leads[keys[ports != NO_PATH]] = True
@@ -278,22 +277,24 @@ class _Resolver:
                 if guid < 0 and leads[key]:
                     lost.append(lid)
                 continue
-            place[key] = (destination << lmc) + offset
+            table_line[key] = (destination << lmc) + offset
         if lost:
-            if not by_guid and not (place >= 0).any():
+            if not by_guid and not (table_line >= 0).any():
                 raise self.fail(f"none of its {len(lost)} LIDs is one of {self.fabric.name}")
             self.left_out.append(
-                f"{len(lost)} LIDs are of no port of {self.fabric.name}, and rows for them were "
-                f"left out: " + few([str(lid) for lid in lost]),
+                f"{len(lost)} LIDs are not of a port of {self.fabric.name}; their rows were left "
+                "out: " + few([str(lid) for lid in lost]),
             )
-        return place
+        return table_line
 
-    def _fill(self, table: NDArray[Any], block: Block, place: NDArray[np.int64], lmc: int) -> None:
+    def _fill(
+        self, table: NDArray[Any], block: Block, line_of_key: NDArray[np.int64], lmc: int
+    ) -> None:
         fabric = self.fabric
         switch = self.switch[block.guid]
         name = fabric.node_names[switch]
         keys, ports = _arrays(block)
-        rows = place[keys]
+        rows = line_of_key[keys]
 
         def at(index: Any) -> tuple[int, str]:
             return block.lines[int(index)], f"LID {self.dump.keys[block.keys[int(index)]][0]}"
@@ -302,7 +303,7 @@ class _Resolver:
         if len(absent):
             line, lid = at(absent[0])
             raise self.fail(
-                f"{lid} leaves {name} by port {ports[absent[0]]}, and it has ports 1 to "
+                f"{lid} leaves {name} by port {ports[absent[0]]}, but {name} has ports 1 to "
                 f"{fabric.num_ports[switch]}",
                 line,
             )
@@ -315,8 +316,8 @@ class _Resolver:
             line, lid = at(used[wrong[0]])
             whose = destination_name(fabric, int(rows[wrong[0]] >> lmc))
             raise self.fail(
-                f"{lid}, of {whose}, leaves {name} by port {ports[wrong[0]]}, and port 0 is for "
-                f"a switch's own LID alone; the LIDs are not those of {fabric.name}",
+                f"{lid}, of {whose}, leaves {name} by port {ports[wrong[0]]}, but port 0 is only "
+                f"for a switch's own LID; the LIDs are not those of {fabric.name}",
                 line,
             )
         order = np.argsort(rows, kind="stable")
@@ -324,50 +325,50 @@ class _Resolver:
         if len(twice):
             first, (line, lid) = at(used[order[twice[0]]])[0], at(used[order[twice[0] + 1]])
             raise self.fail(
-                f"{lid} has an entry in the table of {name} in line {first} already", line
+                f"{lid} already has an entry in the table of {name} in line {first}", line
             )
         table[rows, switch] = np.where(ports == NO_PATH, np.iinfo(table.dtype).max, ports)
 
 
 def _arrays(block: Block) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Numbers of the keys and ports of a block's rows."""
+    """Return the key indices and the ports of a block's rows."""
     return np.array(block.keys, dtype=np.int32), np.array(block.ports, dtype=np.int32)
 
 
 def lft_dump(fabric: Fabric, routes: TableRoutes, *, lids: Lids | None = None) -> str:
-    """The dump that OpenSM would make of routes, which is what it reads with ``-U``.
+    """Return routes as a dump of OpenSM, which it also reads with ``-U``.
 
     Parameters
     ----------
     fabric
-        What the routes are of.
+        Fabric of the routes.
     routes
-        Tables; SLs are no part of the file.
+        Tables; SLs are not part of the file.
     lids
-        LIDs of the ports, of the routes' LMC; left out, those that OpenSM would assign
+        LIDs of the ports, with the LMC of the routes; by default those that OpenSM assigns
         (`predict_lids`).
 
     Returns
     -------
     str
-        Switches in OpenSM's order, by GUID with its bytes counted from the last; rows with port
-        GUIDs, so that they hold with other LIDs as well. Ports without a LID are left out.
+        Switches in OpenSM's order, by GUID with reversed bytes; rows with port GUIDs, so that they
+        are independent of the LIDs. Ports without a LID are left out.
 
     Raises
     ------
     NotApplicable
-        When a host forwards, a switch has more than 254 ports, there are more LIDs than tables
-        hold, or a description has a line break.
+        If a host forwards, a switch has more than 254 ports, there are more LIDs than tables hold,
+        or a description has a line break.
     InputError
-        When the LIDs have another LMC than the routes, or one is of two ports.
+        If the LIDs have another LMC than the routes, or a LID is of two ports.
     """
     routes.check(fabric)
     refuse_forwarding_hosts(fabric)
     wide = np.flatnonzero(fabric.num_ports[: fabric.num_switches] >= NO_PATH)
     if len(wide):
         raise NotApplicable(
-            f"{fabric.node_names[wide[0]]} has {fabric.num_ports[wide[0]]} ports, and InfiniBand's "
-            f"tables name at most {NO_PATH - 1}"
+            f"{fabric.node_names[wide[0]]} has {fabric.num_ports[wide[0]]} ports, but InfiniBand's "
+            f"tables allow at most {NO_PATH - 1}"
         )
     if lids is None:
         lids = predict_lids(fabric, lmc=routes.lmc)
@@ -396,13 +397,13 @@ def lft_dump(fabric: Fabric, routes: TableRoutes, *, lids: Lids | None = None) -
 def _rows_by_lid(
     fabric: Fabric, routes: TableRoutes, lids: Lids
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
-    """LIDs in order, the line of the table of each, and what the dump says of its port."""
+    """Return the LIDs in order, the table line of each, and the dump's comment on its port."""
     base, lmc = lids.base.astype(np.int64), lids.lmc.astype(np.int64)
     adapters = np.flatnonzero(base[: fabric.num_endpoints])
     other = adapters[lmc[adapters] != routes.lmc]
     if len(other):
         raise InputError(
-            f"{destination_name(fabric, int(other[0]))} has LMC {lmc[other[0]]}, and the routes "
+            f"{destination_name(fabric, int(other[0]))} has LMC {lmc[other[0]]}, but the routes "
             f"are for LMC {routes.lmc}"
         )
     destination = np.repeat(np.arange(len(base)), np.where(base > 0, 1 << lmc, 0))
@@ -417,9 +418,9 @@ def _rows_by_lid(
         raise InputError(f"{pair[0]} and {pair[1]} both have LID {lid[twice[0]]}")
     nodes = np.concatenate((fabric.endpoint_node, np.arange(fabric.num_switches)))
     types = node_types(fabric)
-    said = [
+    comments = [
         f"{types[node]} portguid 0x{guid:016x}: "
         f"'{one_line(fabric.descriptions[node], 'the description')}'"
         for node, guid in zip(nodes.tolist(), port_guids(fabric).tolist(), strict=True)
     ]
-    return lid, (destination << routes.lmc) + offset, [said[d] for d in destination.tolist()]
+    return lid, (destination << routes.lmc) + offset, [comments[d] for d in destination.tolist()]

@@ -1,7 +1,7 @@
-"""OpenSM's matrix of hops, ``opensm-lid-matrix.dump``, which it takes back with ``-M``.
+"""OpenSM's matrix of hops, ``opensm-lid-matrix.dump``, which it reads with ``-M``.
 
-Each switch has a row per switch LID: the least hops, then the hops by each of its ports, in
-hexadecimal, ``ff`` where there is no way::
+Each switch has a row per switch LID: the fewest hops, then the hops by each of its ports, in
+hexadecimal, ``ff`` for no path::
 
     Switch: guid 0x0000000000200000
     0x0002: 00 ff ff 02 # portguid 0x0000000000200000
@@ -24,7 +24,7 @@ from weft.opensm.files.lft_lines import shown
 from weft.opensm.files.lids import Lids, predict_lids
 from weft.opensm.files.ports import port_guids, refuse_forwarding_hosts
 
-#: Hops where there is no way.
+#: Number of hops that means no path.
 NO_WAY = 255
 
 _HEADER = re.compile(r"Switch: guid 0x([0-9a-fA-F]{1,16})")
@@ -34,7 +34,7 @@ _ROW = re.compile(
 
 
 def shortest_hops(fabric: Fabric) -> NDArray[np.uint8]:
-    """Hops from each switch to each by each port, as OpenSM's minhop counts them.
+    """Return the hops between switches by output port, as counted by OpenSM's minhop.
 
     Parameters
     ----------
@@ -44,13 +44,13 @@ def shortest_hops(fabric: Fabric) -> NDArray[np.uint8]:
     Returns
     -------
     NDArray
-        uint8 [switches, switches, 1 + most ports]: by the switch, the target and the port; port 0
-        is the least of all, and 255 says that there is no way.
+        uint8 [switches, targets, 1 + most ports]: hops by each port, 255 without a path; the value
+        of port 0 is the minimum of all ports.
 
     Raises
     ------
     NotApplicable
-        When a host forwards, or a way is longer than a byte can say.
+        If a host forwards, or a path has more than 253 hops.
     """
     refuse_forwarding_hosts(fabric)
     graph, count = fabric.graph, fabric.num_switches
@@ -58,30 +58,30 @@ def shortest_hops(fabric: Fabric) -> NDArray[np.uint8]:
     hops = graph.hops()
     far = hops[hops != UNREACHED].max(initial=0)
     if far >= NO_WAY - 1:
-        raise NotApplicable(f"{fabric.name} has ways of {far} hops, and OpenSM counts to 254")
+        raise NotApplicable(f"{fabric.name} has paths of {far} hops; OpenSM allows at most 254")
     least = np.where(hops == UNREACHED, NO_WAY, hops).astype(np.uint8)
-    found = np.full((count, count, graph.max_port + 1), NO_WAY, dtype=np.uint8)
-    found[:, :, 0] = least.T
-    # hops are symmetric: what is far from a switch is as far to it.
+    matrix = np.full((count, count, graph.max_port + 1), NO_WAY, dtype=np.uint8)
+    matrix[:, :, 0] = least.T
+    # Hops are symmetric, so those from a neighbour to all targets are a row of `least`.
     by_port = least[graph.edge_row]
     by_port[by_port != NO_WAY] += 1
-    found[graph.edge_tail, :, graph.edge_port] = by_port
-    return found
+    matrix[graph.edge_tail, :, graph.edge_port] = by_port
+    return matrix
 
 
 def lid_matrix(
     fabric: Fabric, hops: NDArray[np.uint8] | None = None, lids: Lids | None = None
 ) -> str:
-    """The dump of a matrix of hops.
+    """Return the dump of a matrix of hops.
 
     Parameters
     ----------
     fabric
-        What it is of.
+        Fabric of the matrix.
     hops
-        As of `shortest_hops`, which is taken when left out.
+        Matrix as from `shortest_hops`, which is the default.
     lids
-        Switches without a LID are left out; those that OpenSM would assign when not given.
+        LIDs, by default those that OpenSM assigns; switches without a LID are left out.
 
     Raises
     ------
@@ -112,31 +112,32 @@ def lid_matrix(
 def read_lid_matrix(
     fabric: Fabric, path: str | Path, *, lids: Lids | None = None
 ) -> NDArray[np.uint8]:
-    """Hops from each switch to each by each port from a dump.
+    """Read the hops between switches by output port from a dump.
 
     Parameters
     ----------
     fabric
-        What it is of.
+        Fabric of the dump.
     path
         The dump.
     lids
-        Whose LIDs rows without a port GUID name; left out, the fabric's, else what OpenSM would
-        assign. Rows with one hold whatever the LIDs, as do those of tables; OpenSM itself forgets
-        that for this file, and takes the LID literally.
+        LIDs for rows without a port GUID; by default those of the fabric, or if it has none, those
+        that OpenSM assigns. Rows with a GUID are independent of LIDs, as in tables (OpenSM itself
+        uses the LIDs of this file even so).
 
     Returns
     -------
     NDArray
-        As of `shortest_hops`; 255 where the file says nothing.
+        Matrix as from `shortest_hops`; 255 for missing entries.
 
     Raises
     ------
     InputError
-        With file and line: a malformed line, a switch of another fabric or two entries of one, more
-        ports than the switch has, a LID or GUID of no switch.
+        If a line is malformed, a switch is of another fabric or has two entries, a row has more
+        ports than the switch, or a LID or GUID is not that of a switch; the message gives file and
+        line.
     NotApplicable
-        When a host forwards.
+        If a host forwards.
     """
     refuse_forwarding_hosts(fabric)
     if lids is None:
@@ -145,7 +146,7 @@ def read_lid_matrix(
     of_guid = {int(guid): n for n, guid in enumerate(port_guids(fabric)[fabric.num_endpoints :])}
     of_node = {int(guid): n for n, guid in enumerate(fabric.node_guid[: fabric.num_switches])}
     count = fabric.num_switches
-    found = np.full((count, count, fabric.graph.max_port + 1), NO_WAY, dtype=np.uint8)
+    matrix = np.full((count, count, fabric.graph.max_port + 1), NO_WAY, dtype=np.uint8)
     switch = -1
     seen: set[tuple[int, int]] = set()
     for number, raw in enumerate(read_text(path).split("\n"), 1):
@@ -167,16 +168,16 @@ def read_lid_matrix(
             values = [int(value, 16) for value in row[2].split()]
             name = fabric.node_names[switch]
             if target < 0:
-                problem = f"LID {int(row[1], 16)} is of no switch of {fabric.name}"
+                problem = f"LID {int(row[1], 16)} is not that of a switch of {fabric.name}"
             elif len(values) > fabric.num_ports[switch] + 1:
-                problem = f"{len(values) - 1} ports, and {name} has {fabric.num_ports[switch]}"
+                problem = f"{len(values) - 1} ports, but {name} has {fabric.num_ports[switch]}"
             elif (switch, target) in seen:
-                problem = f"{name} has hops to {fabric.node_names[target]} already"
+                problem = f"{name} already has hops to {fabric.node_names[target]}"
             else:
                 seen.add((switch, target))
-                found[switch, target, : len(values)] = values
+                matrix[switch, target, : len(values)] = values
         if problem:
             raise InputError(problem, file=path, line=number)
     if not seen:
         raise InputError("has no row of hops", file=path)
-    return found
+    return matrix

@@ -1,22 +1,22 @@
-"""The LIDs that OpenSM gives, foreseen from the fabric, what its ports have and what it remembers.
+"""Prediction of the LIDs that OpenSM assigns, from the fabric, its present LIDs and guid2lid.
 
-OpenSM 3.3.23 assigns LIDs in the first sweep, so that tables, lanes and policies can be written for
-LIDs that do not exist yet. Its rules, found in its LID manager and checked against the real one:
+With the prediction, tables, lanes and policies can be written before OpenSM 3.3.23 assigns the LIDs
+in its first sweep. Its rules, from the source of its LID manager and checked against the program:
 
-- The subnet manager's own port is served first, then all ports that it can reach in the order of
-  their GUIDs, the bytes of which count from the last to the first.
-- An adapter port takes 2^LMC LIDs, a switch one, unless its port 0 is enhanced and ``lmc_esp0`` is
+- The subnet manager's own port is first, then all ports that it can reach by GUID, with the bytes
+  of the GUIDs in reverse order.
+- An adapter port gets 2^LMC LIDs, a switch one, unless its port 0 is enhanced and ``lmc_esp0`` is
   set.
-- A port that OpenSM remembers (``guid2lid``) gets the LID remembered, if that is aligned to the LMC
-  and as many were remembered as are needed; of more, the first 2^LMC count.
-- Any other port keeps the LID it has, if that is aligned and none of the LIDs that it would take is
-  remembered for another port or was given before.
-- Every other port takes the lowest aligned LIDs of the first range that is free. What is skipped to
-  align them is lost: switches do not fill the holes.
-- Which ranges are free is settled before any is given: all but the LIDs remembered and those that
-  ports have and can keep. Where LIDs of two ports overlap, the later port hides the earlier one
-  here, and the earlier one's LID can be given away a second time. OpenSM really does that, so
-  `Lids.clashes` says which ports share a LID.
+- A port in ``guid2lid`` gets the LID from there if it is aligned to the LMC and the entry has
+  enough LIDs; of more LIDs, the first 2^LMC are used.
+- Any other port keeps its present LID if it is aligned and none of its LIDs is in ``guid2lid`` for
+  another port or was assigned before.
+- Every other port gets the lowest aligned LIDs of the first free range that is large enough. LIDs
+  skipped for alignment are lost, also for switches.
+- Free ranges are determined before any assignment: all LIDs except those in ``guid2lid`` and those
+  that ports can keep. If the present LIDs of two ports overlap, only the later port is considered,
+  so the earlier one's LID can be assigned a second time. OpenSM really does this;
+  `Lids.clashes` lists ports that share a LID.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class Lids:
     Parameters
     ----------
     base
-        int32 [destinations]; 0 where the subnet manager cannot reach the port.
+        int32 [destinations]: base LID, 0 if the subnet manager cannot reach the port.
     lmc
-        uint8 [destinations].
+        uint8 [destinations]: LMC.
     """
 
     base: NDArray[np.int32]
@@ -57,20 +57,20 @@ class Lids:
 
     @property
     def clashes(self) -> list[tuple[int, int, int]]:
-        """Each LID that two destinations have, with both of them, in the order of LIDs."""
+        """LIDs of two destinations, with both destinations, by LID."""
         holder: dict[int, int] = {}
-        found = []
+        clashes = []
         for destination, (base, lmc) in enumerate(
             zip(self.base.tolist(), self.lmc.tolist(), strict=True)
         ):
             for lid in range(base, base + (1 << lmc)) if base else ():
                 first = holder.setdefault(lid, destination)
                 if first != destination:
-                    found.append((lid, first, destination))
-        return sorted(found)
+                    clashes.append((lid, first, destination))
+        return sorted(clashes)
 
     def of(self, fabric: Fabric) -> Fabric:
-        """The fabric with these LIDs in the place of its own."""
+        """Return the fabric with these LIDs."""
         return replace(fabric, lid=self.base.copy(), lmc=self.lmc.copy())
 
 
@@ -84,35 +84,34 @@ def predict_lids(
     reassign: bool = False,
     max_lid: int = MAX_LID,
 ) -> Lids:
-    """LIDs that OpenSM 3.3.23 assigns in its first sweep.
+    """Predict the LIDs that OpenSM 3.3.23 assigns in its first sweep.
 
     Parameters
     ----------
     fabric
-        Any fabric; its LIDs are what the ports have now.
+        Any fabric; its LIDs are the present LIDs of the ports.
     lmc
-        The LMC that OpenSM is told (``-l``).
+        OpenSM's LMC (``-l``).
     sm
-        Node on which it runs, by number, name or GUID, at its first port that has a cable. Left
-        out, the first host that has one in port 1, which is the only port that a program on ibsim
-        can use; else the first with any.
+        Node on which OpenSM runs, by number, name or GUID; it uses the first port with a cable. By
+        default the first host with a cable in port 1, the only port that programs on ibsim can
+        use, or if there is none, the first host with a cable.
     cache
-        First and last LID by port GUID that it remembers from before, such as from
-        `weft.opensm.files.lids.read_guid2lid`.
+        First and last LID by port GUID from earlier runs, such as from `read_guid2lid`.
     wide_switches
-        Switches that take 2^LMC LIDs, because their port 0 is enhanced and ``lmc_esp0`` is set.
+        Switches that get 2^LMC LIDs, because their port 0 is enhanced and ``lmc_esp0`` is set.
     reassign
-        Whether what ports have and the cache says is forgotten (``-r``).
+        Whether present LIDs and the cache are ignored (``-r``).
     max_lid
-        Largest LID that the switches' tables hold.
+        Largest LID of the switches' tables.
 
     Raises
     ------
     InputError
-        When the LMC is not 0 to 7, there is no such node or it has no cable, or entries of the
-        cache overlap.
+        If the LMC is not 0 to 7, the node is unknown or has no cable, or entries of the cache
+        overlap.
     NotApplicable
-        When there are more LIDs than tables hold, or no host to run on.
+        If more LIDs are needed than tables hold, or there is no host to run on.
     """
     if not 0 <= lmc <= MAX_LMC:
         raise InputError(f"lmc must be 0 to {MAX_LMC}, not {lmc}")
@@ -126,8 +125,8 @@ def predict_lids(
         manager.remember(dict(cache or {}))
         manager.have[: len(fabric.lid)] = fabric.lid.tolist()
         manager.had_lmc[: len(fabric.lmc)] = fabric.lmc.tolist()
-    found = np.flatnonzero(_reached(fabric, ports, own))
-    order = found[np.argsort(ports.guid[found].byteswap(), kind="stable")]
+    reached = np.flatnonzero(_reached(fabric, ports, own))
+    order = reached[np.argsort(ports.guid[reached].byteswap(), kind="stable")]
     manager.sweep(order.tolist())
     for port in [own, *order[order != own].tolist()]:
         manager.serve(port)
@@ -136,12 +135,12 @@ def predict_lids(
 
 
 def with_lids(fabric: Fabric, *, lmc: int = 0, sm: str | int | None = None) -> Fabric:
-    """The fabric as OpenSM leaves it after its first sweep; see `predict_lids`."""
+    """Return the fabric with the LIDs after OpenSM's first sweep; see `predict_lids`."""
     return predict_lids(fabric, lmc=lmc, sm=sm).of(fabric)
 
 
 def _own_port(fabric: Fabric, sm: str | int | None) -> int:
-    """Destination of the port that the subnet manager sends from."""
+    """Return the destination of the subnet manager's port."""
     if sm is None:
         endpoints = fabric.host_endpoint[fabric.host_endpoint >= 0]
         if not len(endpoints):
@@ -186,17 +185,17 @@ class _Ports:
 
 
 def _reached(fabric: Fabric, ports: _Ports, own: int) -> NDArray[np.bool_]:
-    """What directed packets from a port come to, through switches only: bool [ports]."""
+    """Return the ports that directed-routed packets reach via switches: bool [ports]."""
     switches = fabric.num_switches
     inner = np.flatnonzero((fabric.link_from < switches) & (fabric.link_to < switches))
-    joined = csr_array(
+    matrix = csr_array(
         (np.ones(len(inner), np.uint8), (fabric.link_from[inner], fabric.link_to[inner])),
         shape=(switches, switches),
     )
-    label = connected_components(joined, directed=False)[1]
+    label = connected_components(matrix, directed=False)[1]
     part = np.full(len(ports.guid), -1, dtype=np.int64)
-    behind = (ports.peer >= 0) & (ports.peer < switches)
-    part[behind] = label[ports.peer[behind]]
+    at_switch = (ports.peer >= 0) & (ports.peer < switches)
+    part[at_switch] = label[ports.peer[at_switch]]
     part[fabric.num_endpoints : fabric.num_destinations] = label
     reached: NDArray[np.bool_] = part == part[own]
     if part[own] < 0:  # two adapters back to back
@@ -220,18 +219,18 @@ class _Manager:
         self.guid: list[int] = ports.guid.tolist()
         self.is_switch: list[bool] = (ports.peer < 0).tolist()
         self.lmcs = lmcs
-        #: What each port has before.
+        #: LID and LMC of each port before the sweep.
         self.have = [0] * len(lmcs)
         self.had_lmc = [0] * len(lmcs)
         self.given = [0] * len(lmcs)
         self.cache: dict[int, tuple[int, int]] = {}
         self.used = bytearray(max(max_lid, MAX_LID) + (2 << MAX_LMC))
         self.free: list[_Range] = []
-        #: Where the search for so many LIDs begins: ranges only shrink.
+        #: First range to search by number of LIDs: ranges only shrink.
         self.start: dict[int, int] = {}
 
     def remember(self, cache: dict[int, tuple[int, int]]) -> None:
-        """Take in the ranges remembered, but for those that are no ranges or not aligned."""
+        """Record the ranges of guid2lid, without invalid and misaligned ones."""
         owner: dict[int, int] = {}
         size = 1 << self.lmc
         for guid, (first, last) in cache.items():
@@ -243,12 +242,12 @@ class _Manager:
             for lid in range(first, kept + 1):
                 if owner.setdefault(lid, guid) != guid:
                     raise InputError(
-                        f"LID {lid} is remembered for both {owner[lid]:#018x} and {guid:#018x}"
+                        f"the cache has LID {lid} for both {owner[lid]:#018x} and {guid:#018x}"
                     )
                 self.used[lid] = 1
 
     def sweep(self, ports: list[int]) -> None:
-        """Find the ranges of LIDs that are neither remembered nor going to be kept."""
+        """Find the ranges of LIDs that are neither in guid2lid nor kept by a port."""
         holder: dict[int, int] = {}
         for port in ports:
             for lid in self._range(port):
@@ -271,13 +270,13 @@ class _Manager:
             lid = end + 1
 
     def _range(self, port: int) -> range:
-        """LIDs that a port has now; an end that is no unicast LID counts as 0."""
+        """Return the present LIDs of a port; an end that is not a unicast LID counts as 0."""
         first = self.have[port]
         last = first + (1 << self.had_lmc[port]) - 1
         return range(first if first <= MAX_LID else 0, (last if last <= MAX_LID else 0) + 1)
 
     def _kept_until(self, lid: int, holder: dict[int, int]) -> int:
-        """Last of the LIDs from this one on that are taken together, 0 when it is free."""
+        """Return the last LID of the occupied range from `lid` on, 0 if `lid` is free."""
         if self.used[lid]:
             return lid
         port = holder.get(lid)
@@ -293,7 +292,7 @@ class _Manager:
         return last if keeps else 0
 
     def serve(self, port: int) -> None:
-        """Give a port its LIDs."""
+        """Assign the LIDs of a port."""
         guid, size = self.guid[port], 1 << self.lmcs[port]
         lid = self.have[port]
         if guid in self.cache:
@@ -304,12 +303,12 @@ class _Manager:
         self.used[lid : lid + size] = b"\1" * size
 
     def _first_free(self, size: int) -> int:
-        """Take the lowest aligned LIDs of the first range that has so many."""
+        """Allocate the lowest `size` aligned LIDs of the first range with room for them."""
         for at in range(self.start.get(size, 0), len(self.free)):
-            found = self.free[at]
-            lid = -(-found.first // size) * size
-            if lid + size - 1 <= found.last:
-                found.first = lid + size
+            free = self.free[at]
+            lid = -(-free.first // size) * size
+            if lid + size - 1 <= free.last:
+                free.first = lid + size
                 self.start[size] = at
                 return lid
         wanted = sum(1 << lmc for lmc in self.lmcs)
@@ -323,14 +322,14 @@ _ENTRY = re.compile(r"0[xX]([0-9a-fA-F]{1,16})\s+0[xX]([0-9a-fA-F]{1,4})\s+0[xX]
 
 
 def read_guid2lid(path: str | Path) -> dict[int, tuple[int, int]]:
-    """First and last LID by port GUID.
+    """Read the first and last LID by port GUID from a guid2lid file.
 
     Raises
     ------
     InputError
-        With file and line, on a line that is none of it, or a GUID that stands there twice.
+        If a line is malformed, or a GUID occurs twice; the message gives file and line.
     """
-    found: dict[int, tuple[int, int]] = {}
+    spans: dict[int, tuple[int, int]] = {}
     lines: dict[int, int] = {}
     for number, line in enumerate(read_text(path).split("\n"), 1):
         if not line.strip():
@@ -347,12 +346,12 @@ def read_guid2lid(path: str | Path) -> dict[int, tuple[int, int]]:
         guid, first, last = (int(part, 16) for part in match.groups())
         if lines.setdefault(guid, number) != number:
             raise InputError(
-                f"{guid:#018x} stands in line {lines[guid]} already", file=path, line=number
+                f"{guid:#018x} is already in line {lines[guid]}", file=path, line=number
             )
-        found[guid] = first, last
-    return found
+        spans[guid] = first, last
+    return spans
 
 
 def guid2lid(lids: Mapping[int, tuple[int, int]]) -> str:
-    """The file of the first and last LID by port GUID, in the order given."""
+    """Return the text of a guid2lid file from the first and last LID by port GUID."""
     return "".join(f"{guid:#018x} {a:#06x} {b:#06x}\n\n" for guid, (a, b) in lids.items())

@@ -1,4 +1,4 @@
-"""What OpenSM's log says about routing: which engine was asked, which one gave the tables."""
+"""Routing events in OpenSM's log: engines that failed, and the engine of the tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 ENGINES = (
     "minhop", "updn", "dnup", "file", "ftree", "lash", "dor", "torus-2QoS", "nue", "dfsssp", "sssp",
 )  # fmt: skip
-#: Those that give no tables unless OpenSM programs lanes.
+#: Engines that give no tables unless OpenSM programs lanes.
 NEED_QOS = ("lash", "dfsssp", "torus-2QoS")
 
 _LINE = re.compile(
@@ -21,14 +21,14 @@ _CONFIGURED = re.compile(r"osm_ucast_mgr_process: (\S+) tables configured")
 _FAILED = re.compile(r"ucast_mgr_route: ([\w-]+): (cannot build .*)")
 _UNKNOWN = re.compile(r"setup_routing_engines?: .*routing engine '([^']*)'")
 _REASON = re.compile(r"\w+: (?:ERR \w+: )?(.*)")
-#: Lines that say why an engine gave up, though they are no errors.
+#: Lines with the reason why an engine failed, though they are not errors.
 _EXPLAINS = re.compile(r"disabling|fall ?back|cannot|can't|not enough|fail|unable|invalid", re.I)
 _ERROR = 0x01
 _SYSTEM = 0x80
-#: Errors after which ports have no LID of their own or are left out: no free LID, a guid2lid that
-#: is not used or not as it stands, GUIDs that two nodes or ports have.
+#: Errors after which ports share a LID or are omitted: no free LID, a guid2lid that is ignored or
+#: changed, GUIDs of two nodes or ports.
 _GRAVE = re.compile(r"ERR (?:030[67]|031[2-7]|0D01|0D1[25C]|0D13):")
-#: Different errors that a message quotes.
+#: Maximum number of different errors in a message.
 _SHOWN = 3
 
 
@@ -39,11 +39,11 @@ class Sweep:
     Parameters
     ----------
     engine
-        The engine whose tables were configured; empty when none were.
+        The engine whose tables were configured; empty if there is none.
     failed
-        Engines that were tried before and gave up, each with the reason.
+        Engines that were tried before and failed, each with the reason.
     up
-        Whether the subnet came up after it.
+        Whether the sweep ended with SUBNET UP.
     errors
         Lines of level ERROR.
     """
@@ -55,87 +55,87 @@ class Sweep:
 
     @property
     def fell_back(self) -> bool:
-        """Another engine's tables are in force than those asked for first."""
+        """Whether the tables are not those of the first engine."""
         return bool(self.failed)
 
     @property
     def grave(self) -> tuple[str, ...]:
-        """Errors after which ports have no LID of their own, though the sweep went on."""
+        """Errors after which ports share a LID or are omitted, though the sweep continued."""
         return tuple(line for line in self.errors if _GRAVE.search(line))
 
 
 def is_log(text: str) -> bool:
-    """Whether a text looks like opensm.log."""
+    """Return whether a text looks like opensm.log."""
     lines = [line for line in text[:20000].splitlines() if line.strip()]
     return any(_LINE.match(line) for line in lines[:50])
 
 
 def is_foreign(text: str) -> bool:
-    """Whether a text has lines and none of them is in the format that `sweeps` reads."""
+    """Return whether a text has lines, but none in the format that `sweeps` reads."""
     lines = [line for line in text.splitlines() if line.strip()]
     return bool(lines) and not any(_LINE.match(line) for line in lines)
 
 
 def sweeps(text: str) -> list[Sweep]:
-    """Heavy sweeps of a log, in order; the last one may not have ended yet.
+    """Return the heavy sweeps of a log, in order; the last one may not have ended yet.
 
     Parameters
     ----------
     text
         Contents of opensm.log, at least of level INFO (``-D 0x03``, which is the default).
     """
-    found: list[Sweep] = []
+    result: list[Sweep] = []
     engine, failed, errors, reason = "", dict[str, str](), list[str](), ""
     started = False
 
     def end(up: bool) -> None:
         nonlocal engine, failed, errors, started, reason
         if started:
-            found.append(Sweep(engine, tuple(failed.items()), up, tuple(errors)))
+            result.append(Sweep(engine, tuple(failed.items()), up, tuple(errors)))
         engine, failed, errors, started, reason = "", {}, [], False, ""
 
     for line in text.splitlines():
         match = _LINE.match(line)
         if not match:
             continue
-        said, level = match["text"], int(match["level"], 16)
-        if unknown := _UNKNOWN.search(said):
+        event, level = match["text"], int(match["level"], 16)
+        if unknown := _UNKNOWN.search(event):
             failed.setdefault(unknown[1], "OpenSM has no engine of that name")
             continue
-        if gave_up := _FAILED.search(said):
+        if gave_up := _FAILED.search(event):
             failed.setdefault(gave_up[1], reason or gave_up[2])
             started, reason = True, ""
-        elif configured := _CONFIGURED.search(said):
+        elif configured := _CONFIGURED.search(event):
             if engine:
-                end(up=False)  # the sweep before was overtaken
+                end(up=False)  # a new sweep began before the previous one ended
             engine, started = configured[1], True
-        elif "SUBNET UP" in said:
+        elif "SUBNET UP" in event:
             end(up=True)
-        elif "Exiting SM" in said:
+        elif "Exiting SM" in event:
             end(up=False)
-        elif level & _ERROR and not said.startswith("OpenSM "):
-            errors.append(said)
-            reason = _reason(said)
-        elif not level & _SYSTEM and _EXPLAINS.search(said):
-            reason = _reason(said)
+        elif level & _ERROR and not event.startswith("OpenSM "):
+            errors.append(event)
+            reason = _reason(event)
+        elif not level & _SYSTEM and _EXPLAINS.search(event):
+            reason = _reason(event)
     end(up=False)
-    return found
+    return result
 
 
 def last_sweep(text: str) -> Sweep | None:
-    """The last of `sweeps`, for logs of any length; None when there is none."""
+    """Return the last of `sweeps`, for logs of any length; None if there is none."""
     start, steps = len(text), 1
-    found: list[Sweep] = []
-    while start > 0 and not found:
+    last: list[Sweep] = []
+    while start > 0 and not last:
         for _ in range(steps):
             start = max(text.rfind("SUBNET UP", 0, start), 0)
-        found = sweeps(text[start:])
-        steps *= 2  # sweeps that change nothing say it, too
-    return found[-1] if found else None
+        last = sweeps(text[start:])
+        steps *= 2  # light sweeps also log SUBNET UP
+    return last[-1] if last else None
 
 
 def last_error(text: str) -> str:
-    """The last line of level ERROR, without its time; empty when there is none."""
+    """Return the last line of level ERROR without its time; empty if there is none."""
     for line in reversed(text.splitlines()):
         match = _LINE.match(line)
         if match and int(match["level"], 16) & _ERROR:
@@ -144,7 +144,7 @@ def last_error(text: str) -> str:
 
 
 def complaints(errors: Iterable[str]) -> str:
-    """Errors of a log as the end of a message, the most frequent first; empty when there is none.
+    """Return errors of a log as the end of a message, most frequent first; empty without errors.
 
     Parameters
     ----------
@@ -154,17 +154,17 @@ def complaints(errors: Iterable[str]) -> str:
     counts = Counter(map(_reason, errors))
     if not counts:
         return ""
-    said = [f"{text}{f' ({n} times)' if n > 1 else ''}" for text, n in counts.most_common(_SHOWN)]
-    more = len(counts) - len(said)
-    return f"; OpenSM logged: {' / '.join(said)}{f' and {more} other errors' if more else ''}"
+    texts = [f"{text}{f' ({n} times)' if n > 1 else ''}" for text, n in counts.most_common(_SHOWN)]
+    more = len(counts) - len(texts)
+    return f"; OpenSM logged: {' / '.join(texts)}{f' and {more} other errors' if more else ''}"
 
 
 def version(text: str) -> str:
-    """``3.3.23`` of "OpenSM 3.3.23"; empty when the log does not say."""
+    """Return the version, such as ``3.3.23`` of "OpenSM 3.3.23"; empty if the log has none."""
     match = re.search(r"-> OpenSM (\S+)", text)
     return match[1] if match else ""
 
 
-def _reason(said: str) -> str:
-    match = _REASON.match(said)
-    return match[1].rstrip(".") if match else said
+def _reason(event: str) -> str:
+    match = _REASON.match(event)
+    return match[1].rstrip(".") if match else event

@@ -1,4 +1,4 @@
-"""Port GUIDs: how OpenSM's files name what weft calls a destination."""
+"""Port GUIDs, which identify destinations in OpenSM's files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_LID = 0xBFFF
 
 
 def port_guids(fabric: Fabric) -> NDArray[np.uint64]:
-    """Port GUID of each destination: of the adapter port, or of a switch's port 0.
+    """Return the port GUID of each destination: of an adapter port, or of a switch's port 0.
 
     Parameters
     ----------
@@ -37,25 +37,25 @@ def port_guids(fabric: Fabric) -> NDArray[np.uint64]:
 
 
 def by_port_guid(fabric: Fabric) -> dict[int, int]:
-    """Destination of each port GUID.
+    """Return the destination of each port GUID.
 
     Raises
     ------
     InputError
-        When two ports have the same GUID, so that no file could tell them apart.
+        If two ports have the same GUID.
     """
-    found: dict[int, int] = {}
+    destinations: dict[int, int] = {}
     for destination, guid in enumerate(port_guids(fabric).tolist()):
-        if found.setdefault(guid, destination) != destination:
+        if destinations.setdefault(guid, destination) != destination:
             raise InputError(
-                f"{fabric.name}: {destination_name(fabric, found[guid])} and "
+                f"{fabric.name}: {destination_name(fabric, destinations[guid])} and "
                 f"{destination_name(fabric, destination)} have the same port GUID {guid:#018x}"
             )
-    return found
+    return destinations
 
 
 def destination_name(fabric: Fabric, destination: int) -> str:
-    """A destination as people write it: ``node17[1]`` or, of a switch, ``leaf3``."""
+    """Return a destination's name: ``node17[1]`` for an adapter port, ``leaf3`` for a switch."""
     if destination >= fabric.num_endpoints:
         return fabric.node_names[destination - fabric.num_endpoints]
     node = int(fabric.endpoint_node[destination])
@@ -63,7 +63,7 @@ def destination_name(fabric: Fabric, destination: int) -> str:
 
 
 def explain_guid(fabric: Fabric, guid: int) -> str:
-    """What a GUID is that was expected to be another kind: "the node GUID of node17"."""
+    """Describe a GUID for an error message, for example "the node GUID of node17"."""
     slots = np.flatnonzero(fabric.port_guid == np.uint64(guid))
     nodes = np.flatnonzero(fabric.node_guid == np.uint64(guid))
     if len(nodes):
@@ -77,34 +77,34 @@ def explain_guid(fabric: Fabric, guid: int) -> str:
         port = int(slots[0] - fabric.port_offset[node]) + 1
         cable = "" if fabric.port_link[slots[0]] >= 0 else ", which has no cable"
         return f"the GUID of port {fabric.port_name(node, port)}{cable}"
-    return f"no GUID of {fabric.name}"
+    return f"not a GUID of {fabric.name}"
 
 
 def node_types(fabric: Fabric) -> list[str]:
-    """How OpenSM calls each node's type."""
+    """Return each node's type in OpenSM's words."""
     words = ["Switch"] * fabric.num_switches + ["Channel Adapter"] * fabric.num_hosts
     for node in range(len(words), fabric.num_nodes):
-        said = kind_of(
+        kind = kind_of(
             "Ca",
             fabric.descriptions[node],
             int(fabric.vendor_id[node]),
             int(fabric.device_id[node]),
         )
-        words.append("Channel Adapter" if said == NodeKind.AUXILIARY else "Router")
+        words.append("Channel Adapter" if kind == NodeKind.AUXILIARY else "Router")
     return words
 
 
 def refuse_forwarding_hosts(fabric: Fabric) -> None:
-    """Refuse what OpenSM has no tables for.
+    """Refuse hosts that forward, for which OpenSM has no tables.
 
     Raises
     ------
     NotApplicable
-        When a host forwards.
+        If a host forwards.
     """
     if fabric.graph.num_rows > fabric.num_switches:
         host = fabric.node_names[fabric.graph.row_node[fabric.num_switches]]
         raise NotApplicable(
-            f"{fabric.graph.num_rows - fabric.num_switches} hosts of {fabric.name} forward, such "
-            f"as {host}, and OpenSM has forwarding tables for switches only"
+            f"{fabric.graph.num_rows - fabric.num_switches} hosts of {fabric.name} forward, for "
+            f"example {host}, but OpenSM has forwarding tables only for switches"
         )

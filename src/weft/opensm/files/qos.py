@@ -1,9 +1,9 @@
 """Service levels in OpenSM's QoS files: a policy per pair of ports, and options for SL to VL.
 
-OpenSM's ``-R file`` programs tables but no SLs. Run with ``-Q -Y qos-policy.conf`` it answers path
-queries with the SL of the first match rule whose source and destination groups hold the two ports,
-else of the level ``DEFAULT``. Rules know ports and not LIDs, so SLs that differ between the LIDs of
-one port cannot be stated.
+OpenSM's ``-R file`` programs tables but no SLs. With ``-Q -Y qos-policy.conf`` it answers path
+queries with the SL of the first match rule whose source and destination groups contain the two
+ports, else of the level ``DEFAULT``. Rules are for ports, so a policy cannot express SLs that
+differ between the LIDs of one port.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _PER_LINE = 6
 
 
 def endpoint_sls(fabric: Fabric, routes: TableRoutes) -> NDArray[np.uint8]:
-    """Service level between each two endpoints, uint8 [endpoints, endpoints].
+    """Return the service level between each two endpoints, uint8 [endpoints, endpoints].
 
     Raises
     ------
     NotApplicable
-        When it differs between LIDs of one port.
+        If it differs between LIDs of one port.
     """
     routes.check(fabric)
     sl = np.asarray(routes.sl, dtype=np.uint8)
@@ -47,28 +47,28 @@ def endpoint_sls(fabric: Fabric, routes: TableRoutes) -> NDArray[np.uint8]:
     if len(other):
         node = fabric.endpoint_node[other[0][-2]]
         raise NotApplicable(
-            f"the LIDs of {fabric.node_names[node]} have different service levels, and OpenSM's "
-            "QoS policy tells ports apart but not their LIDs"
+            f"the LIDs of {fabric.node_names[node]} have different service levels, but OpenSM's "
+            "QoS policy distinguishes ports, not their LIDs"
         )
     sl = sl[..., 0]
     return np.broadcast_to(sl, (count, count)).copy() if sl.ndim == 1 else sl[rows]
 
 
 def qos_policy(fabric: Fabric, routes: TableRoutes) -> str:
-    """A ``qos-policy.conf`` that gives each pair of adapter ports the service level of routes.
+    """Return a ``qos-policy.conf`` with the service level of each pair of adapter ports.
 
     Parameters
     ----------
     fabric
-        What the routes are of.
+        Fabric of the routes.
     routes
-        Their `sl` counts; one for all needs no rule at all.
+        Routes, of which `sl` is used.
 
     Returns
     -------
     str
-        Ports that have the same levels share groups, a rule states what differs from the level
-        most common, and rules go by source or by destination, whichever makes the shorter file.
+        Text of the file. Ports with the same levels share groups, rules exist only for levels other
+        than the most common one, and rules are by source or by destination, whichever is shorter.
 
     Raises
     ------
@@ -80,15 +80,15 @@ def qos_policy(fabric: Fabric, routes: TableRoutes) -> str:
     default = int(counts.argmax())
     by_source = _Policy(sls, default)
     by_destination = _Policy(np.ascontiguousarray(sls.T), default)
-    turned = by_destination.size < by_source.size
-    return (by_destination if turned else by_source).text(fabric, counts, turned)
+    transposed = by_destination.size < by_source.size
+    return (by_destination if transposed else by_source).text(fabric, counts, transposed)
 
 
 class _Policy:
     """Rules for the rows of a matrix of service levels.
 
-    Rows that are equal are one class. Of each class the most common level is a rule for the class
-    alone, after all rules that also name the other end; those are shared between classes.
+    Equal rows are one class. The most common level of a class is a rule for this class with any
+    other end, after all rules that also specify the other end; classes share the latter rules.
     """
 
     def __init__(self, sls: NDArray[np.uint8], default: int):
@@ -115,7 +115,7 @@ class _Policy:
         groups = {ports for rule in self.rules for ports in rule[:2]}
         self.size = 5 * len(self.rules) + sum(4 + len(ports) / _PER_LINE for ports in groups)
 
-    def text(self, fabric: Fabric, counts: NDArray[np.int64], turned: bool) -> str:
+    def text(self, fabric: Fabric, counts: NDArray[np.int64], transposed: bool) -> str:
         guids = port_guids(fabric).tolist()
         number: dict[tuple[int, ...], int] = {}
         for rule in self.rules:
@@ -139,7 +139,7 @@ class _Policy:
             lines.append("    end-qos-level")
         lines += ["end-qos-levels", ""]
         if self.rules:
-            words = ("destination", "source") if turned else ("source", "destination")
+            words = ("destination", "source") if transposed else ("source", "destination")
             lines.append("qos-match-rules")
             for own, others, level in self.rules:
                 lines.append("    qos-match-rule")
@@ -158,35 +158,36 @@ def qos_options(
     adapters: Sequence[int] | None = None,
     switches: Sequence[int] | None = None,
 ) -> str:
-    """Lines of ``opensm.conf`` that turn QoS on and set SL to VL everywhere.
+    """Return lines of ``opensm.conf`` that enable QoS and set the SL to VL tables of all ports.
 
     Parameters
     ----------
     lanes
-        One table for all, as of routes or as up to 16 VLs by SL; SLs not named ride on VL 0.
+        One table for all ports: lanes of routes, or up to 16 VLs by SL; other SLs use VL 0.
     max_vls
-        Lanes that ports are to have in use, 1 to 15; left out, as many as the tables need.
+        Number of lanes in use, 1 to 15; by default as many as the tables need.
     adapters, switches
-        Other tables for adapters and for switches' outer ports (``qos_ca_``, ``qos_swe_``).
+        Different tables for adapters and for external ports of switches (``qos_ca_``,
+        ``qos_swe_``).
 
     Returns
     -------
     str
-        Options with equal weights for all lanes: with those that OpenSM has from the start, VL 0
-        would have to wait behind or jump ahead of the others.
+        Options with equal arbitration weights for all lanes; with OpenSM's defaults, VL 0 has
+        another priority than the rest.
 
     Raises
     ------
     NotApplicable
-        When routes have lanes that depend on the port, which only an engine can program.
+        If the lanes depend on the port, which only an engine of OpenSM can program.
     InputError
-        When a table has more than 16 entries, or a VL that there is not.
+        If a table has more than 16 entries or an invalid VL.
     """
     if isinstance(lanes, VirtualLanes):
         if not lanes.is_uniform:
             raise NotApplicable(
-                "the VL of a packet depends on the ports that it takes through a switch, and "
-                "OpenSM's options have one table for all"
+                "the VL of a packet depends on its input and output port at a switch, but OpenSM's "
+                "options have one table for all ports"
             )
         tables = {"": _table(lanes.tables[0].tolist())}
     else:
@@ -218,7 +219,7 @@ def _table(lanes: Sequence[int]) -> list[int]:
         raise InputError(f"a table has at most {NUM_SLS} service levels, not {len(table)}")
     for vl in table:
         if not 0 <= vl < MAX_VLS:
-            raise InputError(f"a VL is 0 to {MAX_VLS - 1}, not {vl}")
+            raise InputError(f"a VL must be 0 to {MAX_VLS - 1}, not {vl}")
     return table + [0] * (NUM_SLS - len(table))
 
 
@@ -229,9 +230,9 @@ def _listed(items: Iterable[str]) -> str:
 _SECTIONS = {"port-groups": "port-group", "qos-levels": "qos-level"}
 _SECTIONS["qos-match-rules"] = "qos-match-rule"
 _GUIDS = re.compile(r"0[xX]([0-9a-fA-F]{1,16})(?:\s*-\s*0[xX]([0-9a-fA-F]{1,16}))?")
-#: What a rule may ask that no pair of ports answers: the service, the partition.
+#: Conditions of a rule that a query for a pair of ports does not meet: service and partition.
 _NOT_PORTS = {"qos-class", "service-id", "pkey"}
-#: Entries that say nothing of service levels.
+#: Entries that do not affect service levels.
 _PASSED = {
     "port-group": {"use"},
     "qos-level": {"use", "mtu-limit", "rate-limit", "packet-life", "path-bits", "pkey"},
@@ -241,30 +242,30 @@ _PASSED = {
 
 @dataclass
 class _Item:
-    """A group, level or rule: its entries, each with its line."""
+    """A group, level or rule, with its entries and their lines."""
 
     kind: str
     line: int
     entries: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
 
     def one(self, key: str) -> tuple[str, int] | None:
-        found = self.entries.get(key)
-        return found[-1] if found else None
+        values = self.entries.get(key)
+        return values[-1] if values else None
 
 
 def read_qos_policy(fabric: Fabric, path: str | Path) -> NDArray[np.uint8]:
-    """Service level of a plain path query between each two endpoints.
+    """Return the service level of a plain path query between each two endpoints.
 
-    Groups by port GUID and by node type are understood. Rules that ask for a service, a class or a
-    partition cannot match a plain query and are left out, as is the section ``qos-ulps``, with a
+    Groups by port GUID and by node type are supported. Rules for a service, class or partition
+    cannot match a plain query and are left out, as is the section ``qos-ulps``, with a
     `FormatWarning`.
 
     Parameters
     ----------
     fabric
-        What the ports are of.
+        Fabric of the ports.
     path
-        The file.
+        Path of the file.
 
     Returns
     -------
@@ -274,16 +275,16 @@ def read_qos_policy(fabric: Fabric, path: str | Path) -> NDArray[np.uint8]:
     Raises
     ------
     InputError
-        With file and line: a section that does not end, a group or level that is not there, a
-        level without a service level, no level ``DEFAULT``, a GUID of no port, or a group by port
-        name or partition in a rule that would count.
+        If a section has no end, a group, level or port GUID is unknown, a level has no service
+        level, there is no level ``DEFAULT``, or a relevant rule uses a group by port name or
+        partition; the message gives file and line.
     """
     items, ulps = _items(read_text(path), str(path))
     return _PolicyReader(fabric, items, str(path)).matrix(ulps)
 
 
 def _items(text: str, file: str) -> tuple[list[_Item], int]:
-    """Groups, levels and rules in order, and how many lines qos-ulps has."""
+    """Return groups, levels and rules in order, and the number of lines of qos-ulps."""
     items: list[_Item] = []
     section = ""
     opened = 0
@@ -338,7 +339,7 @@ def _items(text: str, file: str) -> tuple[list[_Item], int]:
 class _PolicyReader:
     def __init__(self, fabric: Fabric, items: list[_Item], file: str):
         self.fabric, self.items, self.file = fabric, items, file
-        self.place = by_port_guid(fabric)
+        self.destination = by_port_guid(fabric)
         self.sorted = np.sort(port_guids(fabric))
 
     def fail(self, message: str, line: int | None) -> InputError:
@@ -349,7 +350,7 @@ class _PolicyReader:
         groups = {self._name(i): i for i in self.items if i.kind == "port-group"}
         levels = {self._name(i): self._level(i) for i in self.items if i.kind == "qos-level"}
         if "DEFAULT" not in levels:
-            raise self.fail("has no level called DEFAULT, which OpenSM demands", None)
+            raise self.fail("has no level DEFAULT, which OpenSM requires", None)
         known: dict[str, NDArray[np.bool_]] = {}
         skipped = []
         rules = []
@@ -358,25 +359,25 @@ class _PolicyReader:
                 self._check_keys(item, {"name"})
                 continue
             self._check_keys(item, {"source", "destination", "qos-level-name", *_NOT_PORTS})
-            said = item.one("qos-level-name")
-            if said is None or said[0] not in levels:
+            name = item.one("qos-level-name")
+            if name is None or name[0] not in levels:
                 raise self.fail(
-                    "a rule names no level" if said is None else f"there is no level {said[0]!r}",
-                    item.line if said is None else said[1],
+                    "a rule has no level" if name is None else f"there is no level {name[0]!r}",
+                    item.line if name is None else name[1],
                 )
             if _NOT_PORTS & set(item.entries):
                 skipped.append(f"line {item.line}")
                 continue
             source = self._ends(item, "source", groups, known)
             destination = self._ends(item, "destination", groups, known)
-            rules.append((source, destination, levels[said[0]]))
+            rules.append((source, destination, levels[name[0]]))
         sls = np.full((count, count), levels["DEFAULT"], dtype=np.uint8)
-        for source, destination, level in reversed(rules):  # the first that matches counts
+        for source, destination, level in reversed(rules):  # so that the first match is kept
             sls[source[:, None] & destination] = level
         if skipped:
             warn(
                 self.file,
-                f"{len(skipped)} rules ask for a service, class or partition and were left out: "
+                f"{len(skipped)} rules for a service, class or partition were left out: "
                 + few(skipped),
             )
         if ulps:
@@ -391,53 +392,55 @@ class _PolicyReader:
             allowed |= {"port-guid", "port-name", "pkey", "partition", "node-type"}
         for key, values in item.entries.items():
             if key not in allowed:
-                raise self.fail(f"{key[:40]!r} is no keyword of a {item.kind}", values[0][1])
+                raise self.fail(f"{key[:40]!r} is not a keyword of a {item.kind}", values[0][1])
 
     def _name(self, item: _Item) -> str:
-        said = item.one("name")
-        if said is None or not said[0]:
+        entry = item.one("name")
+        if entry is None or not entry[0]:
             raise self.fail(f"a {item.kind} has no name", item.line)
-        return said[0]
+        return entry[0]
 
     def _level(self, item: _Item) -> int:
-        said = item.one("sl")
-        if said is None:
+        entry = item.one("sl")
+        if entry is None:
             raise self.fail(f"level {self._name(item)!r} has no sl", item.line)
-        if not (said[0].isascii() and said[0].isdecimal() and int(said[0]) < NUM_SLS):
-            raise self.fail(f"a service level is 0 to {NUM_SLS - 1}, not {said[0][:20]!r}", said[1])
-        return int(said[0])
+        if not (entry[0].isascii() and entry[0].isdecimal() and int(entry[0]) < NUM_SLS):
+            raise self.fail(
+                f"a service level must be 0 to {NUM_SLS - 1}, not {entry[0][:20]!r}", entry[1]
+            )
+        return int(entry[0])
 
     def _ends(
         self, item: _Item, end: str, groups: dict[str, _Item], known: dict[str, NDArray[np.bool_]]
     ) -> NDArray[np.bool_]:
-        """Which endpoints a rule is for, all where it does not say."""
+        """Return the endpoints of one end of a rule, by default all: bool [endpoints]."""
         if end not in item.entries:
             return np.ones(self.fabric.num_endpoints, dtype=bool)
-        found = np.zeros(self.fabric.num_endpoints, dtype=bool)
+        matches = np.zeros(self.fabric.num_endpoints, dtype=bool)
         for text, line in item.entries[end]:
             for name in (part.strip() for part in text.split(",")):
                 if name not in groups:
                     raise self.fail(f"there is no port group {name[:40]!r}", line)
                 if name not in known:
                     known[name] = self._members(groups[name])
-                found |= known[name]
-        return found
+                matches |= known[name]
+        return matches
 
     def _members(self, group: _Item) -> NDArray[np.bool_]:
         fabric = self.fabric
-        found = np.zeros(fabric.num_endpoints, dtype=bool)
+        members = np.zeros(fabric.num_endpoints, dtype=bool)
         for key in ("port-name", "pkey", "partition"):
             if key in group.entries:
                 raise self.fail(
-                    f"a group by {key} cannot be resolved here; name its ports by port-guid",
+                    f"groups by {key} are not supported; specify the ports by port-guid",
                     group.entries[key][0][1],
                 )
         for text, line in group.entries.get("node-type", []):
             for word in (part.strip().upper() for part in text.split(",")):
                 if word == "ALL":
-                    found[:] = True
+                    members[:] = True
                 elif word == "CA":
-                    found |= fabric.node_kind[fabric.endpoint_node] != NodeKind.SWITCH
+                    members |= fabric.node_kind[fabric.endpoint_node] != NodeKind.SWITCH
                 elif word not in ("SWITCH", "ROUTER", "SELF"):
                     raise self.fail(f"there is no node type {word[:20]!r}", line)
         for text, line in group.entries.get("port-guid", []):
@@ -445,18 +448,18 @@ class _PolicyReader:
                 match = _GUIDS.fullmatch(part)
                 if match is None:
                     raise self.fail(f"expected a port GUID, found {part[:40]!r}", line)
-                self._add(found, int(match[1], 16), match[2], line)
-        return found
+                self._add(members, int(match[1], 16), match[2], line)
+        return members
 
-    def _add(self, found: NDArray[np.bool_], first: int, end: str | None, line: int) -> None:
+    def _add(self, members: NDArray[np.bool_], first: int, end: str | None, line: int) -> None:
         if end is None:
-            if first not in self.place:
-                raise self.fail(f"{first:#018x} is the GUID of no port of {self.fabric.name}", line)
-            places = [self.place[first]]
+            if first not in self.destination:
+                raise self.fail(f"{first:#018x} is not a port GUID of {self.fabric.name}", line)
+            ports = [self.destination[first]]
         else:
             low = np.searchsorted(self.sorted, np.uint64(first), side="left")
             high = np.searchsorted(self.sorted, np.uint64(int(end, 16)), side="right")
-            places = [self.place[int(guid)] for guid in self.sorted[low:high]]
-        for place in places:
-            if place < len(found):
-                found[place] = True
+            ports = [self.destination[int(guid)] for guid in self.sorted[low:high]]
+        for port in ports:
+            if port < len(members):
+                members[port] = True

@@ -1,7 +1,7 @@
 """OpenSM's dump of the SL to VL tables of all ports, ``opensm-sl2vl.dump`` (with ``-Q``).
 
-A switch has a table for each way from one of its ports, 0 being itself, to one that has a cable;
-an adapter port has one::
+A switch has a table for each pair of an input port, 0 being the switch itself, and an output port
+with a cable; an adapter port has one table::
 
     Switch 0x0000000000200000, base LID 2, "SW1"
     #in out : 0  1  2  3  4  5  6  7  8  9  10 11 12 13 14 15
@@ -40,34 +40,34 @@ _MAX_VL = 15
 
 
 def read_sl2vl(fabric: Fabric, path: str | Path) -> tuple[VirtualLanes, NDArray[np.uint8]]:
-    """SL to VL tables of switches and adapters.
+    """Read the SL to VL tables of switches and adapters.
 
     Parameters
     ----------
     fabric
-        What the tables are of; hosts that forward have none.
+        Fabric of the tables; its hosts must not forward.
     path
         The dump.
 
     Returns
     -------
     lanes
-        One table where all switches' are equal, else one per way through a switch.
+        One table if those of all switches are equal, else one per input and output port.
     adapters
-        uint8 [endpoints, 16]: the VL on which an adapter port sends each SL.
+        uint8 [endpoints, 16]: VL of each SL at an adapter port.
 
     Raises
     ------
     InputError
-        With file and line: a malformed line, a port of another fabric or none of the switch, a VL
-        above 15, a table that stands there twice or is missing.
+        If a line is malformed, a port is of another fabric or not of the switch, a VL is above 15,
+        or a table is missing or occurs twice; the message gives file and line.
     NotApplicable
-        When a host forwards.
+        If a host forwards.
     """
     refuse_forwarding_hosts(fabric)
-    place = by_port_guid(fabric)
+    destination = by_port_guid(fabric)
     base, ports = _layout(fabric)
-    found = np.full((int(base[-1]), NUM_SLS), 255, dtype=np.uint8)
+    switch_tables = np.full((int(base[-1]), NUM_SLS), 255, dtype=np.uint8)
     adapters = np.full((fabric.num_endpoints, NUM_SLS), 255, dtype=np.uint8)
     at = -1
     for number, raw in enumerate(read_text(path).split("\n"), 1):
@@ -77,16 +77,16 @@ def read_sl2vl(fabric: Fabric, path: str | Path) -> tuple[VirtualLanes, NDArray[
         header, row = _HEADER.fullmatch(line), _ROW.fullmatch(line)
         if header:
             guid = int(header[2], 16)
-            if guid not in place:
+            if guid not in destination:
                 raise InputError(
                     f"{guid:#018x} is {explain_guid(fabric, guid)}; expected the GUID of a port",
                     file=path,
                     line=number,
                 )
-            at = place[guid]
+            at = destination[guid]
         elif row is None or at < 0:
             raise InputError(
-                f"expected the head or a row of a table, found {shown(line)}",
+                f"expected a heading or a row of a table, found {shown(line)}",
                 file=path,
                 line=number,
             )
@@ -96,38 +96,38 @@ def read_sl2vl(fabric: Fabric, path: str | Path) -> tuple[VirtualLanes, NDArray[
             name = destination_name(fabric, at)
             if max(table) > _MAX_VL:
                 raise InputError(
-                    f"a VL is 0 to {_MAX_VL}, not {max(table)}", file=path, line=number
+                    f"a VL must be 0 to {_MAX_VL}, not {max(table)}", file=path, line=number
                 )
             if at < fabric.num_endpoints:
                 tables, slot, last = adapters, at, 0
             else:
                 switch = at - fabric.num_endpoints
-                tables, last = found, int(ports[switch]) - 1
+                tables, last = switch_tables, int(ports[switch]) - 1
                 slot = int(base[switch]) + into * (last + 1) + out
             if max(into, out) > last:
                 raise InputError(
-                    f"{name} has no way from port {into} to port {out}", file=path, line=number
+                    f"{name} has no table from port {into} to port {out}", file=path, line=number
                 )
             if tables[slot, 0] != 255:
                 raise InputError(
-                    f"{name} has a table from port {into} to port {out} already",
+                    f"{name} already has a table from port {into} to port {out}",
                     file=path,
                     line=number,
                 )
             tables[slot] = table
-    _refuse_missing(fabric, path, found, adapters)
-    return _lanes(found, base, ports), adapters
+    _refuse_missing(fabric, path, switch_tables, adapters)
+    return _lanes(switch_tables, base, ports), adapters
 
 
 def _layout(fabric: Fabric) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Where each switch's ways begin, and its ports with port 0: see `VirtualLanes`."""
+    """Return the first table of each switch, and its number of ports with 0: see `VirtualLanes`."""
     ports = (fabric.num_ports[: fabric.num_switches] + 1).astype(np.int32)
     base = np.concatenate(([0], np.cumsum(ports.astype(np.int64) ** 2)))
     return base, ports
 
 
-def _ways(fabric: Fabric) -> NDArray[np.bool_]:
-    """Ways through switches that lead to a port with a cable, in the order of `_layout`."""
+def _cabled_outputs(fabric: Fabric) -> NDArray[np.bool_]:
+    """Return whether the output port of each table has a cable, in the order of `_layout`."""
     parts = []
     for switch in range(fabric.num_switches):
         links = fabric.port_link[fabric.port_offset[switch] : fabric.port_offset[switch + 1]]
@@ -137,9 +137,9 @@ def _ways(fabric: Fabric) -> NDArray[np.bool_]:
 
 
 def _refuse_missing(
-    fabric: Fabric, path: str | Path, found: NDArray[np.uint8], adapters: NDArray[np.uint8]
+    fabric: Fabric, path: str | Path, switch_tables: NDArray[np.uint8], adapters: NDArray[np.uint8]
 ) -> None:
-    missing = np.flatnonzero(_ways(fabric) & (found[:, 0] == 255))
+    missing = np.flatnonzero(_cabled_outputs(fabric) & (switch_tables[:, 0] == 255))
     if len(missing):
         base, ports = _layout(fabric)
         switch = int(np.searchsorted(base, missing[0], side="right")) - 1
@@ -149,49 +149,49 @@ def _refuse_missing(
             f"{out} of {fabric.node_names[switch]}",
             file=path,
         )
-    silent = np.flatnonzero(adapters[:, 0] == 255)
-    if len(silent):
+    without = np.flatnonzero(adapters[:, 0] == 255)
+    if len(without):
         raise InputError(
-            f"{len(silent)} tables of adapters are missing, the first of "
-            f"{destination_name(fabric, int(silent[0]))}",
+            f"{len(without)} tables of adapters are missing, the first of "
+            f"{destination_name(fabric, int(without[0]))}",
             file=path,
         )
 
 
 def _lanes(
-    found: NDArray[np.uint8], base: NDArray[np.int64], ports: NDArray[np.int32]
+    switch_tables: NDArray[np.uint8], base: NDArray[np.int64], ports: NDArray[np.int32]
 ) -> VirtualLanes:
-    said = found[:, 0] != 255
-    if not said.any():
+    present = switch_tables[:, 0] != 255
+    if not present.any():
         return VirtualLanes.uniform()
-    tables, number = np.unique(found[said], axis=0, return_inverse=True)
+    tables, number = np.unique(switch_tables[present], axis=0, return_inverse=True)
     if len(tables) == 1:
         return VirtualLanes(tables)
-    index = np.zeros(len(found), dtype=np.int32)
-    index[said] = number.reshape(-1)
+    index = np.zeros(len(switch_tables), dtype=np.int32)
+    index[present] = number.reshape(-1)
     return VirtualLanes(tables, index, base[:-1], ports)
 
 
 def sl2vl_dump(
     fabric: Fabric, lanes: VirtualLanes, lids: Lids, adapters: NDArray[np.uint8] | None = None
 ) -> str:
-    """The dump that OpenSM would make of SL to VL tables.
+    """Return SL to VL tables as a dump of OpenSM.
 
     Parameters
     ----------
     fabric
-        What they are of.
+        Fabric of the tables.
     lanes
-        Of switches.
+        Tables of switches.
     lids
-        Ports without a LID are left out.
+        LIDs; ports without a LID are left out.
     adapters
-        uint8 [endpoints, 16]; left out, table 0 of `lanes`.
+        uint8 [endpoints, 16]: tables of adapters, by default table 0 of `lanes`.
 
     Raises
     ------
     NotApplicable
-        When a host forwards.
+        If a host forwards.
     """
     refuse_forwarding_hosts(fabric)
     if adapters is None:

@@ -1,4 +1,4 @@
-"""The folder that `weft opensm export` writes: its files, and reading it again."""
+"""File names and reader of the folder that `weft opensm export` writes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ POLICY = "qos-policy.conf"
 TORUS = "torus-2QoS.conf"
 README = "README.txt"
 SUMMARY = "weft.json"
-#: What OpenSM itself calls the tables that it dumps.
+#: OpenSM's name for its dump of the tables.
 DUMP = "opensm-lfts.dump"
-#: The ports and cables that OpenSM saw, with their LIDs.
+#: Ports and cables that OpenSM discovered, with their LIDs.
 SUBNET = "opensm-subnet.lst"
 
-#: Settings of opensm.conf that tables depend on; the rest is of the place where OpenSM ran.
+#: Settings of opensm.conf on which tables depend; the others are of the machine of OpenSM.
 _TAKEN = re.compile(r"routing_engine|lmc|qos|max_op_vls|qos_(?:(?:ca|sw0|swe|rtr)_)?(?!policy)\w+")
 #: Settings of opensm.conf that name the files of such a folder, and the files.
 FILES = {"lfts_file": LFTS, "qos_policy_file": POLICY, "torus_config": TORUS}
@@ -30,16 +30,16 @@ FILES = {"lfts_file": LFTS, "qos_policy_file": POLICY, "torus_config": TORUS}
 
 @dataclass(frozen=True)
 class Tables:
-    """What OpenSM is to load.
+    """Files and settings for OpenSM to load.
 
     Parameters
     ----------
     files
-        Contents by name; `LFTS` among them unless OpenSM's own engine is to route.
+        Contents by name, including `LFTS` unless OpenSM routes with its own engine.
     settings
-        Of opensm.conf: engine, LMC and lanes.
+        Settings of opensm.conf: engine, LMC and lanes.
     source
-        File that the tables were read from.
+        File from which the tables were read.
     """
 
     files: Mapping[str, str]
@@ -48,12 +48,12 @@ class Tables:
 
 
 def read_tables(path: Path) -> Tables:
-    """Tables of a folder of ``weft opensm export``, of OpenSM's dumps, or of a single LFT dump.
+    """Read tables from a folder of ``weft opensm export``, OpenSM's dumps, or a single LFT dump.
 
     Raises
     ------
     InputError
-        When there is no such file, or neither tables in the folder nor the engine to make them.
+        If the file does not exist, or the folder has neither tables nor the engine for them.
     """
     if not path.is_dir():
         return Tables({LFTS: read_text(path)}, {"routing_engine": "file"}, path)
@@ -63,7 +63,7 @@ def read_tables(path: Path) -> Tables:
     if name is not None:
         settings["routing_engine"] = "file"
     elif settings.get("routing_engine", "file") == "file":
-        raise InputError(f"holds neither {LFTS} nor {DUMP}", file=path)
+        raise InputError(f"contains neither {LFTS} nor {DUMP}", file=path)
     files = {} if name is None else {LFTS: read_text(path / name)}
     for other in (GUID2LID, POLICY, TORUS):
         if (path / other).is_file():
@@ -72,10 +72,10 @@ def read_tables(path: Path) -> Tables:
 
 
 def read_settings(path: Path) -> dict[str, str]:
-    """Settings of an opensm.conf: a name and its value on each line."""
-    found = {}
+    """Read the settings of an opensm.conf, a name and its value on each line."""
+    settings = {}
     for line in read_text(path).splitlines():
         name, _, value = line.partition("#")[0].strip().partition(" ")
         if name:
-            found[name] = value.strip()
-    return found
+            settings[name] = value.strip()
+    return settings

@@ -1,7 +1,7 @@
-"""torus-2QoS.conf, which tells OpenSM's torus-2QoS where the dimensions of a torus lie.
+"""torus-2QoS.conf, which specifies the dimensions of a torus for OpenSM's torus-2QoS.
 
-One keyword and its values per line; see torus-2QoS.conf(5). What follows the values is passed
-over, as OpenSM does, and so are blank lines and those that start with ``#``.
+One keyword and its values per line; see torus-2QoS.conf(5). As in OpenSM, text after the values,
+blank lines and lines that start with ``#`` are ignored.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from weft.core.files import read_text
 from weft.fabrics.formats.records import lines_of, shown
 
 AXES = "xyz"
-#: What OpenSM takes without the keyword.
+#: OpenSM's defaults.
 PORTGROUP_MAX_PORTS = 16
 MAX_CHANGES = 32
 
@@ -37,14 +37,14 @@ class SeedLink:
 
 @dataclass(frozen=True)
 class Seed:
-    """A switch and neighbours of its that say where the dimensions lie.
+    """A switch and some neighbours, which determine the dimensions.
 
     Parameters
     ----------
     links
-        By direction, ``xp`` (up in x), ``xm`` (down in x), ``yp``…
+        Links by direction, ``xp`` (up in x), ``xm`` (down in x), ``yp``…
     datelines
-        For x, y and z, how far the origin lies from the seed's switch.
+        Coordinates of the origin relative to the seed's switch, in x, y and z.
     """
 
     links: Mapping[str, SeedLink] = field(default_factory=dict)
@@ -58,19 +58,19 @@ class TorusConf:
     Parameters
     ----------
     radix
-        Switches in x, y and z; 1 where there is no such dimension.
+        Number of switches in x, y and z; 1 for missing dimensions.
     wraps
-        Whether each is a ring. One of two switches never is.
+        Whether each dimension is a ring; False for dimensions of two switches.
     seeds
-        At least one; the first whose switches are all there counts.
+        At least one seed; the first whose switches all exist is used.
     portgroup_max_ports
-        Most parallel cables, and most adapters of a switch including itself.
+        Maximum number of parallel cables, and of adapters of a switch including itself.
     port_order
-        Ports of a switch in the order in which their adapters are routed; those left out follow.
+        Ports of a switch in the order in which their adapters are routed; other ports follow.
     max_changes
-        Most changes of the torus that OpenSM reports.
+        Maximum number of changes of the torus that OpenSM reports.
     file
-        Where it was read, for error messages.
+        Name of the file, for error messages.
     """
 
     radix: tuple[int, int, int]
@@ -88,19 +88,19 @@ def read(path: str | Path) -> TorusConf:
     Raises
     ------
     InputError
-        With file and line.
+        If the file is invalid, as for `parse`; the message gives file and line.
     """
     return parse(read_text(path), str(path))
 
 
 def parse(text: str, file: str = "torus-2QoS.conf") -> TorusConf:
-    """Contents of a torus-2QoS.conf from its text.
+    """Parse the text of a torus-2QoS.conf.
 
     Raises
     ------
     InputError
-        With the line, on an unknown keyword, a bad value, a keyword before ``torus`` or ``mesh``,
-        seeds of several switches, or a dimension that a seed gives too little for.
+        If a keyword is unknown or before ``torus`` or ``mesh``, a value is invalid, a seed has
+        links of several switches, or lacks links of a dimension; the message gives the line.
     """
     return _Parser(file).parse(text)
 
@@ -131,7 +131,7 @@ class _Parser:
         if not self.radix:
             raise InputError("has no line 'torus x y z' or 'mesh x y z'", file=self.file)
         if len(self.links) > 1 and not self.links[0] and not any(self.datelines[0]):
-            # A next_seed before the first seed starts that one.
+            # A next_seed before the first seed starts the first seed.
             for parts in (self.links, self.datelines, self.starts):
                 parts.pop(0)
         for links, start in zip(self.links, self.starts, strict=True):
@@ -155,7 +155,7 @@ class _Parser:
             self.shape(keyword, values)
             return
         if not self.radix:
-            raise self.error(f"expected 'torus' or 'mesh' before anything else, found {keyword!r}")
+            raise self.error(f"expected 'torus' or 'mesh' as first keyword, found {keyword!r}")
         if keyword == "next_seed":
             self.links.append({})
             self.datelines.append([0, 0, 0])
@@ -190,7 +190,7 @@ class _Parser:
         marks = [match[2].lower() for match in sizes if match]
         self.radix = tuple(_integer(match[1]) for match in sizes if match)
         if min(self.radix) < 1:
-            raise self.error("a radix must be at least 1; a dimension that is not there has 1")
+            raise self.error("a radix must be at least 1, also for missing dimensions")
         self.wraps = tuple(
             size > 2 and (mark or keyword[0]) == "t"
             for size, mark in zip(self.radix, marks, strict=True)
@@ -204,13 +204,13 @@ class _Parser:
             )
         tail, head = map(_integer, guids)
         if tail == head:
-            raise self.error(f"{keyword} joins switch {tail:#x} to itself")
+            raise self.error(f"{keyword} connects switch {tail:#x} to itself")
         links = self.links[-1]
         for other, link in links.items():
             if link.tail_guid != tail:
                 raise self.error(
-                    f"{keyword} starts at switch {tail:#x}, and {other}_link of the same seed in "
-                    f"line {link.line} at {link.tail_guid:#x}"
+                    f"{keyword} starts at switch {tail:#x}, but {other}_link of the same seed in "
+                    f"line {link.line} starts at {link.tail_guid:#x}"
                 )
             if link.head_guid == head and other != direction:
                 raise self.error(
@@ -232,7 +232,7 @@ class _Parser:
             if value.startswith("#"):
                 break
             if not _NUMBER.fullmatch(value) or not 0 <= _integer(value) <= 254:
-                raise self.error(f"port_order: {shown(value)} is no port number of 0 to 254")
+                raise self.error(f"port_order: {shown(value)} is not a port number of 0 to 254")
             if _integer(value) not in ports:
                 ports.append(_integer(value))
         return tuple(ports)
@@ -240,22 +240,22 @@ class _Parser:
     def check_seed(self, links: dict[str, SeedLink], start: int) -> None:
         line = max((link.line for link in links.values()), default=start or self.line)
         for axis, size, wrap in zip(AXES, self.radix, self.wraps, strict=True):
-            given = [sign for sign in "pm" if axis + sign in links]
-            if size > 1 and not given:
+            signs = [sign for sign in "pm" if axis + sign in links]
+            if size > 1 and not signs:
                 raise self.error(
-                    f"a seed without {axis}p_link or {axis}m_link, though {axis} has radix {size}",
+                    f"a seed has no {axis}p_link or {axis}m_link, but {axis} has radix {size}",
                     line,
                 )
-            if size == 4 and wrap and len(given) < 2:
+            if size == 4 and wrap and len(signs) < 2:
                 raise self.error(
-                    f"a seed without {axis}{'m' if given == ['p'] else 'p'}_link: a ring of four "
-                    "needs both directions",
+                    f"a seed has no {axis}{'m' if signs == ['p'] else 'p'}_link, but a ring of "
+                    "four needs both directions",
                     line,
                 )
 
 
 def _integer(text: str) -> int:
-    """A number as C reads it: hexadecimal after 0x, octal after 0, else decimal."""
+    """Parse a number as in C: hexadecimal after 0x, octal after 0, else decimal."""
     digits = text.lstrip("+-")
     base = 16 if digits[:2] in ("0x", "0X") else 8 if len(digits) > 1 and digits[0] == "0" else 10
     try:
@@ -266,7 +266,7 @@ def _integer(text: str) -> int:
 
 
 def write(conf: TorusConf) -> str:
-    """The text of a torus-2QoS.conf."""
+    """Return the text of a torus-2QoS.conf."""
     rings = [size < 3 or wrap for size, wrap in zip(conf.radix, conf.wraps, strict=True)]
     keyword = "torus" if all(rings) or any(conf.wraps) else "mesh"
     sizes = [
@@ -284,7 +284,7 @@ def write(conf: TorusConf) -> str:
         lines += ["", "next_seed", ""] if number else [""]
         lines += [
             f"{direction}_link {link.tail_guid:#018x} {link.head_guid:#018x}"
-            for direction, link in sorted(seed.links.items(), key=lambda item: _place(item[0]))
+            for direction, link in sorted(seed.links.items(), key=lambda item: _order(item[0]))
         ]
         lines += [
             f"{axis}_dateline {shift}"
@@ -294,5 +294,5 @@ def write(conf: TorusConf) -> str:
     return "\n".join([*lines, ""])
 
 
-def _place(direction: str) -> tuple[int, int]:
+def _order(direction: str) -> tuple[int, int]:
     return AXES.index(direction[0]), "pm".index(direction[1])

@@ -1,12 +1,12 @@
-"""The process that takes a live subnet down, whatever becomes of the one that started it.
+"""The guardian: a process that ends a live subnet, however its parent process ends.
 
-Run as a program, with nothing but the standard library: ``guardian.py TOKEN FOLDER KEEP PARENT``.
-It makes the folder, says ``ready`` and sleeps until its standard input ends or its parent is gone.
-Then it ends every process whose environment carries the token and removes the folder. So a normal
-end, an exception, a signal and even SIGKILL of the parent all end in the same few lines.
+It runs as a program with only the standard library: ``guardian.py TOKEN FOLDER KEEP PARENT``. It
+creates the folder, prints ``ready`` and sleeps until its standard input or its parent ends. Then it
+ends every process whose environment contains the token and removes the folder. A normal end, an
+exception, a signal and even SIGKILL of the parent are thus handled by the same code.
 
-A "parent is dead" signal to each child (PR_SET_PDEATHSIG) would do less: it leaves the folder and
-the children's children, and fires when a mere thread of the parent ends.
+A signal to each child at the parent's death (PR_SET_PDEATHSIG) is not enough: it does not remove
+the folder or the children's children, and is also sent when only a thread of the parent ends.
 """
 
 from __future__ import annotations
@@ -21,39 +21,39 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-#: Environment variable by which the processes of a subnet are known.
+#: Environment variable that identifies the processes of a subnet.
 MARK = "WEFT_SUBNET"
-#: Seconds from the first polite signal to SIGKILL, and to SIGHUP, which ends an idle shell.
+#: Seconds from SIGTERM to SIGKILL, and from SIGTERM to SIGHUP, which ends an idle shell.
 PATIENCE_S = 1.0
 HANG_UP_S = 0.3
 POLL_S = 0.04
 
 
 def processes_of(token: str) -> list[int]:
-    """Running processes whose environment carries the token; the dead and unreaped do not."""
+    """Return the running processes with the token in their environment, which zombies lack."""
     mark = f"{MARK}={token}".encode()
-    found = []
+    pids = []
     for name in os.listdir("/proc"):
         if not name.isdecimal():
             continue
         with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as stream:
             if mark in stream.read().split(b"\0"):
-                found.append(int(name))
-    return found
+                pids.append(int(name))
+    return pids
 
 
 def end_processes(token: str) -> None:
     """End all processes of a subnet: clients of the simulator first, then the simulator.
 
-    A client that goes without a word keeps its place in ibsim, and one whose ibsim is gone may
-    wait for it.
+    A client that ends without disconnecting keeps its slot in ibsim, and a client may hang if ibsim
+    ends first.
     """
     _end(lambda: [pid for pid in processes_of(token) if _name(pid) != "ibsim"])
     _end(lambda: processes_of(token))
 
 
 def take_down(token: str, folder: str | Path, *, keep: bool) -> None:
-    """End all processes of a subnet and remove its folder, unless that is to be kept."""
+    """End all processes of a subnet and, unless `keep` is set, remove its folder."""
     end_processes(token)
     if not keep:
         shutil.rmtree(folder, ignore_errors=True)
@@ -61,10 +61,10 @@ def take_down(token: str, folder: str | Path, *, keep: bool) -> None:
 
 def _end(running: Callable[[], list[int]]) -> None:
     start = time.monotonic()
-    told: dict[int, int] = {}
+    sent: dict[int, int] = {}
     leftovers: set[str] = set()
     quiet = 0
-    while quiet < 2:  # a process between fork and exec shows at the second look
+    while quiet < 2:  # a process between fork and exec is only found the second time
         pids = running()
         quiet = 0 if pids else quiet + 1
         waited = time.monotonic() - start
@@ -76,8 +76,8 @@ def _end(running: Callable[[], list[int]]) -> None:
                 number = signal.SIGKILL
             elif waited > HANG_UP_S:
                 number = signal.SIGHUP
-            if told.get(pid) != number:
-                told[pid] = number
+            if sent.get(pid) != number:
+                sent[pid] = number
                 with contextlib.suppress(OSError):
                     os.kill(pid, number)
                     os.kill(pid, signal.SIGCONT)
@@ -94,10 +94,10 @@ def _name(pid: int) -> str:
 
 
 def remove_leftovers(folder: str | Path) -> None:
-    """Remove what umad2sim left in a folder of programs that ended without cleaning up.
+    """Remove the folders of umad2sim that programs left behind.
 
-    The library gives each program a ``sys-PID`` in its working folder, and a program that a signal
-    ends does not remove it.
+    The library creates a folder ``sys-PID`` in each program's working folder, and a program that is
+    ended by a signal does not remove it.
     """
     with contextlib.suppress(OSError):
         for entry in Path(folder).glob("sys-*"):
@@ -111,18 +111,18 @@ def remove_leftovers(folder: str | Path) -> None:
 
 
 def _sleep(parent: int) -> None:
-    """Until standard input ends or the parent is gone."""
+    """Sleep until standard input or the parent ends."""
     with contextlib.suppress(OSError, AttributeError):
         watched = [0, os.pidfd_open(parent)]
         if os.getppid() == parent:
             select.select(watched, [], [])
         return
     while os.getppid() == parent and not select.select([0], [], [], 0.5)[0]:
-        pass  # a kernel without pidfd
+        pass  # on a kernel without pidfd
 
 
 def main(token: str, folder: str, keep: str, parent: str) -> None:
-    """See the module."""
+    """Run the guardian; see the module."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

@@ -1,4 +1,4 @@
-"""Settings of opensm.conf that a user gives for a live subnet: whether OpenSM has them."""
+"""Checks of a user's settings of opensm.conf for a live subnet."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from weft.opensm.files.tables_folder import read_settings
 from weft.opensm.files.torus_conf import write
 from weft.opensm.lane_files import torus_configuration
 
-#: Seconds that OpenSM may take to write the settings that it has; it takes milliseconds.
+#: Time limit in seconds for OpenSM to write its settings, which takes milliseconds.
 _WRITE_S = 10.0
 
 
 def known_settings(opensm: str) -> frozenset[str]:
-    """Names of the settings that an OpenSM has, as ``opensm -c`` writes them.
+    """Return the names of OpenSM's settings, as written by ``opensm -c``.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def known_settings(opensm: str) -> frozenset[str]:
     Returns
     -------
     frozenset of str
-        Empty when it writes none.
+        The names; empty if it writes none.
     """
     with tempfile.TemporaryDirectory(prefix="weft-settings-") as folder:
         path = Path(folder, "opensm.conf")
@@ -48,34 +48,34 @@ def known_settings(opensm: str) -> frozenset[str]:
 
 
 def check_settings(names: Collection[str], opensm: str) -> None:
-    """Refuse settings that OpenSM does not have, which it would pass over without a word.
+    """Refuse settings that OpenSM does not have, which it would silently ignore.
 
     Raises
     ------
     InputError
-        With the first of them. None is refused when the program does not say which there are.
+        If a setting is unknown. No setting is refused if the program does not list its settings.
     """
     known = known_settings(opensm) if names else frozenset()
     for name in names:
         if known and name not in known:
             raise InputError(
                 f"OpenSM has no setting {name!r}{did_you_mean(name, sorted(known))}; "
-                "'opensm -c FILE' writes all that it has"
+                "'opensm -c FILE' writes all its settings"
             )
 
 
 def torus_text(fabric: Fabric) -> str:
-    """Contents of the torus-2QoS.conf without which OpenSM's engine of that name gives up.
+    """Return the text of a torus-2QoS.conf, which OpenSM's engine of that name needs.
 
     Raises
     ------
     NotApplicable
-        When the fabric is none that the engine routes, with what to do.
+        If the engine cannot route the fabric; the message has advice.
     """
     try:
         return write(torus_configuration(fabric))
     except NotApplicable as reason:
         raise NotApplicable(
-            f"OpenSM's torus-2QoS needs a torus-2QoS.conf, and weft can make none for "
-            f"{fabric.name}: {reason}; give yours with --option torus_config=FILE"
+            f"OpenSM's torus-2QoS needs a torus-2QoS.conf, but weft cannot create one for "
+            f"{fabric.name}: {reason}; specify yours with --option torus_config=FILE"
         ) from None

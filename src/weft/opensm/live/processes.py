@@ -1,4 +1,4 @@
-"""Programs of a live subnet: finding them, starting them, and taking all of them down."""
+"""Programs of a live subnet: their paths, start and end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from typing import IO, Any
 from weft.core.errors import InputError, WeftError
 from weft.opensm.live import guardian
 
-#: Debian package of each program that weft may run.
+#: Debian packages of the programs that weft runs.
 PACKAGES = {
     "ibsim": "ibsim-utils",
     "ibsim-run": "ibsim-utils",
@@ -33,46 +33,46 @@ PACKAGES = {
     "sminfo": "infiniband-diags",
     "smpquery": "infiniband-diags",
 }
-#: Where Debian puts programs of the administrator, which users' PATH lacks.
+#: Debian's folders of system administration programs, which users' PATH lacks.
 _SYSTEM_FOLDERS = ("/usr/sbin", "/sbin")
-#: Seconds that the guardian may need: twice its patience, and a loaded machine.
+#: Time limit in seconds for the guardian: twice its patience, on a loaded machine.
 _TEAR_DOWN_S = 4 * guardian.PATIENCE_S + 10
 _POLL_S = 0.005
 _TAIL_LINES = 3
-#: Longest time that programs are waited for; the system's calls take not much more.
+#: Longest time limit in seconds; system calls do not support much longer ones.
 _LONGEST_S = 1e6
 
 
 def search_path(path: str | None = None) -> str:
-    """PATH, with the folders of the administrator's programs behind it."""
-    given = os.environ.get("PATH", "") if path is None else path
-    folders = [folder for folder in given.split(os.pathsep) if folder]
+    """Return PATH followed by the folders of system administration programs."""
+    text = os.environ.get("PATH", "") if path is None else path
+    folders = [folder for folder in text.split(os.pathsep) if folder]
     return os.pathsep.join([*folders, *(f for f in _SYSTEM_FOLDERS if f not in folders)])
 
 
 def find_program(name: str) -> str:
-    """Path of a program.
+    """Return the path of a program.
 
     Raises
     ------
     WeftError
-        When it is not installed, with the Debian package that has it.
+        If it is not installed; the message names its Debian package.
     """
-    found = shutil.which(name, path=search_path())
-    if found is None:
+    program = shutil.which(name, path=search_path())
+    if program is None:
         package = PACKAGES.get(name)
         hint = f"; on Debian it is in the package {package}" if package else ""
         raise WeftError(f"the program {name} is not installed, or not in PATH{hint}")
-    return found
+    return program
 
 
 def check_limit(limit_s: float) -> None:
-    """Refuse a time limit that cannot be waited for.
+    """Check a time limit.
 
     Raises
     ------
     InputError
-        When it is not above 0 s, too long, or no number.
+        If it is not above 0 s, too long, or not a number.
     """
     if not 0 < limit_s <= _LONGEST_S:
         raise InputError(
@@ -81,7 +81,7 @@ def check_limit(limit_s: float) -> None:
 
 
 def preload(limit_s: float) -> str:
-    """LD_PRELOAD that makes a program talk to ibsim, as ``ibsim-run`` sets it."""
+    """Return the LD_PRELOAD of ``ibsim-run``, with which programs use ibsim's fabric."""
     program = find_program("ibsim-run")
     clean = {name: text for name, text in os.environ.items() if name != "LD_PRELOAD"}
     try:
@@ -97,7 +97,7 @@ def preload(limit_s: float) -> str:
     except (OSError, subprocess.SubprocessError) as error:
         raise WeftError(f"{program} does not work: {error}") from None
     if not library:
-        raise WeftError(f"{program} sets no LD_PRELOAD; expected the one of Debian's ibsim-utils")
+        raise WeftError(f"{program} sets no LD_PRELOAD; expected ibsim-run of Debian's ibsim-utils")
     return ":".join(filter(None, (os.environ.get("LD_PRELOAD", ""), library)))
 
 
@@ -107,12 +107,12 @@ class Processes:
     Parameters
     ----------
     keep
-        Folder to work in and leave behind; a temporary one that is removed when left out.
+        Working folder that is kept; None for a temporary one that is removed.
 
     Raises
     ------
     WeftError
-        When the folder cannot be made.
+        If the folder cannot be created.
     """
 
     def __init__(self, keep: Path | None):
@@ -127,8 +127,7 @@ class Processes:
         arguments = [self.token, str(self.folder), str(int(self._keep)), str(os.getpid())]
         self._guardian = subprocess.Popen(
             [sys.executable, "-I", "-S", guardian.__file__, *arguments],
-            # Inside another subnet it does not count as one of that one's processes, whose guardian
-            # would give it no more time than a command.
+            # Without an outer subnet's mark, whose guardian would otherwise end this one too early.
             env={name: text for name, text in os.environ.items() if name != guardian.MARK},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -146,7 +145,7 @@ class Processes:
     def start(
         self, command: Sequence[str], log: Path, environment: Mapping[str, str], **options: Any
     ) -> subprocess.Popen[bytes]:
-        """Start a program in the background, in a session of its own, with its output in a file."""
+        """Start a program in the background in a new session, with its output in a file."""
         with log.open("wb") as stream:
             process = subprocess.Popen(
                 command,
@@ -161,10 +160,10 @@ class Processes:
         return process
 
     def close(self) -> None:
-        """End everything, remove the folder, and wait until that is done.
+        """End all processes, remove the folder, and wait until that is done.
 
-        The guardian does the work, so that a second interrupt does not stop it; where it was
-        killed, this process does.
+        The guardian does this, so that a second interrupt cannot stop it; if the guardian was
+        killed, this process does it.
         """
         if self._guardian.stdin:
             with contextlib.suppress(OSError):
@@ -199,20 +198,21 @@ def wait_for(
     Parameters
     ----------
     ready
-        Tells whether it is.
+        Returns whether the program is ready.
     process, logs
-        The program, and where it says something; the first log that has any counts.
+        The program and its logs; the message quotes the first log that is not empty.
     limit_s
-        Limit in seconds.
+        Time limit in seconds.
     what
-        What did not happen, for the message.
+        Text for the message that says what did not happen.
     hint
-        Why the time may have been over, asked then; empty when there is nothing to say.
+        Called after the time limit; returns a possible reason for the message, or empty text.
 
     Raises
     ------
     WeftError
-        When it ends before, or the time is over, with the end of its log.
+        If the program ends before it is ready, or the time limit is exceeded; the message has the
+        end of its log.
     """
     deadline = time.monotonic() + limit_s
     while not ready():
@@ -220,14 +220,14 @@ def wait_for(
         if status is not None:
             if ready():
                 return
-            raise WeftError(f"{what}: it ended with {ending(status)}{tail(*logs)}")
+            raise WeftError(f"{what}: the program ended with {ending(status)}{tail(*logs)}")
         if time.monotonic() > deadline:
             raise WeftError(f"{what} within {limit_s:g} s{hint()}{tail(*logs)}")
         time.sleep(_POLL_S)
 
 
 def ending(status: int) -> str:
-    """Exit status as people read it."""
+    """Return an exit status as text."""
     if status >= 0:
         return f"status {status}"
     try:
@@ -237,7 +237,7 @@ def ending(status: int) -> str:
 
 
 def tail(*logs: Path) -> str:
-    """The last lines of the first log that has any, as the end of a message."""
+    """Return the last lines of the first log that is not empty, as the end of a message."""
     for log in logs:
         lines = [line.strip() for line in log_text(log).splitlines() if line.strip()]
         if lines:
@@ -246,7 +246,7 @@ def tail(*logs: Path) -> str:
 
 
 def log_text(log: Path, start: int = 0) -> str:
-    """What a program wrote to its log from a byte on; empty while there is none."""
+    """Return a log's text from a byte on; empty if there is no log."""
     try:
         with log.open("rb") as stream:
             stream.seek(start)
@@ -257,10 +257,10 @@ def log_text(log: Path, start: int = 0) -> str:
 
 @contextmanager
 def orderly_signals() -> Iterator[None]:
-    """Make SIGTERM and SIGHUP leave like an exception, so that what was started ends first.
+    """Make SIGTERM and SIGHUP raise `SystemExit`, so that started programs are ended first.
 
-    Where the program has handlers of its own, or in another thread than the main one, they stay:
-    should the process die of them, the guardian cleans up a moment later.
+    Handlers are not changed if the program has its own, or outside the main thread; if such a
+    signal ends the process, the guardian cleans up.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -273,7 +273,7 @@ def orderly_signals() -> Iterator[None]:
 
     def leave(number: int, frame: Any) -> None:
         for other in ours:
-            signal.signal(other, signal.SIG_IGN)  # once is enough
+            signal.signal(other, signal.SIG_IGN)  # ignore further signals
         raise SystemExit(128 + number)
 
     for number in ours:
@@ -287,11 +287,11 @@ def orderly_signals() -> Iterator[None]:
 
 @contextmanager
 def interrupts_left_to_the_command() -> Iterator[None]:
-    """While a command has the terminal, Ctrl-C is meant for it: weft waits for how it ends."""
+    """Ignore Ctrl-C in this process while a command uses the terminal."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    # A handler, not SIG_IGN, which the command would inherit.
+    # A handler rather than SIG_IGN, which the command would inherit.
     before = {n: signal.signal(n, lambda *_: None) for n in (signal.SIGINT, signal.SIGQUIT)}
     try:
         yield

@@ -1,4 +1,4 @@
-"""ibsim and OpenSM as they run: starting them, waiting for sweeps, ibsim's console."""
+"""Running ibsim and OpenSM: start, sweeps, and ibsim's console."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ from weft.opensm.live.processes import (
 )
 from weft.routes import TableRoutes
 
-#: Settings of opensm.conf on which weft relies.
+#: Settings of opensm.conf that weft sets.
 _OURS = {
     "routing_engine", "sweep_interval", "sweep_on_trap", "log_file", "log_flags", "dump_files_dir",
     "force_log_flush", "accum_log_file", "daemon", "lfts_file", "lmc",
 }  # fmt: skip
-#: What ibsim's tables hold at most, one entry per LID.
+#: Maximum number of LIDs of ibsim's tables.
 _MOST_LIDS = 49152
 _HEAD = re.compile(r'^(?:Switch|Ca|Hca|Rt)\t\d+ "([^"]+)"', re.MULTILINE)
 _PROMPT = "sim> "
 
 
 class Running:
-    """The programs behind a `weft.opensm.live.subnet.Subnet`."""
+    """The programs of a `weft.opensm.live.subnet.Subnet`."""
 
     def __init__(
         self,
@@ -66,12 +66,12 @@ class Running:
         self._processes = processes
         self._programs = programs
         self._pulled: dict[int, str] = {}
-        #: Tables that OpenSM was given to load.
+        #: Tables that OpenSM loads.
         self._given: TableRoutes | None = None
-        #: What weft added by itself, for the user to know.
+        #: Additions by weft, for the user.
         self.notes: list[str] = []
         self.pairs = 0
-        #: What is wrong with the subnet although it is up.
+        #: Problems of the subnet although it is up.
         self.problems: tuple[str, ...] = ()
         self.environment = {
             **os.environ,
@@ -85,7 +85,7 @@ class Running:
 
     @property
     def fabric(self) -> Fabric:
-        """What is simulated now, without the cables that are pulled."""
+        """The simulated fabric without unplugged cables."""
         if not self._pulled:
             return self.whole
         return self.whole.without(cables=self._pulled)
@@ -97,7 +97,7 @@ class Running:
 
     @property
     def ended(self) -> str:
-        """What is no longer up and how it ended; empty while both programs run."""
+        """Text that names programs that have ended, and how; empty while both run."""
         programs = {"ibsim": self._sim, "OpenSM": self._sm}
         status = {name: process.poll() for name, process in programs.items()}
         return " and ".join(
@@ -134,7 +134,7 @@ class Running:
             raise InputError(f"{name} is set by weft, and cannot be an option")
         check_settings(options, self._programs["opensm"])
         if self.engine == "torus-2QoS":
-            self._tell_torus(str(options.get("torus_config", "")))
+            self._configure_torus(str(options.get("torus_config", "")))
         self._simulate(own, int(settings["lmc"]))
         if path is not None:
             self._given = read_lfts(
@@ -143,25 +143,25 @@ class Running:
         self._manage({**settings, **{name: _from_here(text) for name, text in options.items()}})
 
     def _lay_out(self, tables: Tables) -> dict[str, str]:
-        """Put files where OpenSM looks for them; the settings that go with them."""
+        """Write the files to OpenSM's folder; return their settings."""
         for name, text in tables.files.items():
             write_text(self.folder / name, text)
-        named = {
+        paths = {
             setting: str(self.folder / name)
             for setting, name in FILES.items()
             if name in tables.files
         }
-        return {**tables.settings, **named}
+        return {**tables.settings, **paths}
 
-    def _tell_torus(self, given: str) -> None:
-        """Give torus-2QoS the configuration without which it gives up."""
+    def _configure_torus(self, conf: str) -> None:
+        """Check or write the configuration that torus-2QoS needs."""
         path = self.folder / TORUS
-        if given:
-            if not Path(given).is_file():
-                raise InputError("there is no such file for torus_config", file=given)
+        if conf:
+            if not Path(conf).is_file():
+                raise InputError("there is no such file for torus_config", file=conf)
         elif not path.exists():
             write_text(path, torus_text(self.fabric))
-            self.notes.append(f"no torus_config was given; OpenSM has weft's, {path}")
+            self.notes.append(f"no torus_config was given; OpenSM uses weft's, {path}")
 
     def _simulate(self, own: int, lmc: int) -> None:
         """Start ibsim."""
@@ -171,8 +171,8 @@ class Running:
         other = int(np.count_nonzero(shown.node_guid != fabric.node_guid))
         if other:
             self.notes.append(
-                f"{other} adapters have other node GUIDs here, from which ibsim makes the port "
-                "GUIDs that they have"
+                f"{other} adapters are simulated with other node GUIDs, from which ibsim derives "
+                "their port GUIDs"
             )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FormatWarning)
@@ -182,7 +182,7 @@ class Running:
         self.environment["SIM_HOST"] = self._ids[own]
         memory = self.folder / GUID2LID
         self._lmc = lmc
-        #: LIDs that the ports are to have; with an engine of OpenSM's own, which have any.
+        #: Expected LIDs of the ports; with an engine of OpenSM, only whether a port has a LID.
         self._expected = self._expect(read_guid2lid(memory) if memory.exists() else {})
         # -P counts switch ports and port 0 of each, and adapter ports.
         ports = int(fabric.num_ports.sum()) + fabric.num_switches
@@ -201,19 +201,19 @@ class Running:
             self._sim,
             [self._sim_log],
             self.timeout_s,
-            f"ibsim did not take up {fabric.name}",
+            f"ibsim did not load {fabric.name}",
         )
 
     def _expect(self, cache: Mapping[int, tuple[int, int]]) -> Lids:
-        """LIDs that OpenSM gives to what it reaches now, with a memory of LIDs."""
+        """Return the LIDs that OpenSM assigns to ports that it reaches now, with a guid2lid."""
         return predict_lids(self.fabric, lmc=self._lmc, sm=self._own, cache=cache)
 
     def _manage(self, settings: Mapping[str, Any]) -> None:
-        """Start OpenSM, and wait until it has programmed the tables asked for."""
+        """Start OpenSM, and wait until it has programmed the tables."""
         folder = self.folder
         config = {
             "routing_engine": self.engine,
-            # Nothing happens unless it is asked for: one sweep for each SIGHUP.
+            # Sweep only at the start and at SIGHUP.
             "sweep_interval": 0,
             "sweep_on_trap": "FALSE",
             "log_file": self.log,
@@ -221,7 +221,7 @@ class Running:
             "force_log_flush": "TRUE",
             "accum_log_file": "FALSE",
             "dump_files_dir": folder,
-            # Not those of this machine's own subnet.
+            # Do not use the files of this machine's own subnet.
             "partition_config_file": folder / "partitions.conf",
             "per_module_logging_file": folder / "per-module-logging.conf",
             "prefix_routes_file": folder / "prefix-routes.conf",
@@ -241,7 +241,7 @@ class Running:
         self._await_sweep(0, f"OpenSM did not bring up {self.fabric.name}")
 
     def _await_sweep(self, start: int, what: str) -> None:
-        """Wait until a sweep that began after a place in the log is over, and judge it."""
+        """Wait for the end of a sweep that began after a byte of the log, and check its engine."""
 
         def done() -> bool:
             return any(sweep.up for sweep in sweeps(log_text(self.log, start)))
@@ -250,8 +250,8 @@ class Running:
             if not is_foreign(log_text(self.log)):
                 return ""
             return (
-                f"; weft understands no line of {self.log.name}, whose format differs from that of "
-                "OpenSM 3.3, so it cannot tell whether the subnet is up"
+                f"; the format of {self.log.name} differs from that of OpenSM 3.3, so weft cannot "
+                "tell whether the subnet is up"
             )
 
         wait_for(done, self._sm, [self.log, self._sm_output], self.timeout_s, what, hint)
@@ -267,14 +267,14 @@ class Running:
     # -- changing ----------------------------------------------------------------------------
 
     def sweep_again(self) -> Sweep:
-        """Let OpenSM look at the whole subnet again, read its files again, and route.
+        """Make OpenSM discover the subnet, read its files and route again.
 
         Raises
         ------
         NotApplicable
-            When it falls back to another engine.
+            If it falls back to another engine.
         WeftError
-            When it takes too long or has ended.
+            If it takes too long or has ended.
         """
         start = self.log.stat().st_size
         if self._sm.poll() is None:
@@ -283,28 +283,28 @@ class Running:
         return self.sweep
 
     def _end_of(self, cable: int) -> str:
-        """One end of a cable as ibsim's console takes it."""
+        """Return one end of a cable in the syntax of ibsim's console."""
         node = int(self.whole.link_from[2 * cable])
         return f'"{self._ids[node]}"[{int(self.whole.link_from_port[2 * cable])}]'
 
     def _check_running(self) -> None:
-        """Refuse what would wait for a simulator that is gone.
+        """Check that the simulator still runs.
 
         Raises
         ------
         WeftError
-            When the subnet has ended.
+            If the subnet has ended.
         """
         if self._sim.poll() is not None:
             raise WeftError(f"the subnet that simulated {self.whole.name} has ended")
 
     def _console(self, command: str) -> None:
-        """Give ibsim a command, and wait until it has done it.
+        """Send a command to ibsim, and wait until it is done.
 
         Raises
         ------
         WeftError
-            When ibsim does not answer, or complains.
+            If ibsim does not answer or reports an error.
         """
         self._check_running()
         start = self._sim_log.stat().st_size
@@ -318,7 +318,7 @@ class Running:
             self._sim,
             [self._sim_log],
             self.timeout_s,
-            f"ibsim did not take {command!r}",
+            f"ibsim did not execute {command!r}",
         )
         complaints = re.findall(r"^# (.*)", log_text(self._sim_log, start), re.MULTILINE)
         if complaints:
@@ -326,29 +326,29 @@ class Running:
 
 
 def _from_here(value: Any) -> Any:
-    """A file's absolute path, as OpenSM runs in another folder; other values as they are."""
+    """Return a file's absolute path, since OpenSM runs in another folder, or any other value."""
     return (
         os.path.abspath(value) if isinstance(value, str | Path) and os.path.exists(value) else value
     )
 
 
 def sm_node(fabric: Fabric, sm_host: str | int | None) -> int:
-    """Node that OpenSM runs on: a host with a cable in port 1, the one that ibsim gives programs.
+    """Return the node on which OpenSM runs: a host with a cable in port 1, as ibsim requires.
 
     Raises
     ------
     NotApplicable
-        When no host has one there.
+        If no host has a cable in port 1.
     InputError
-        When there is no such host, or it has none there.
+        If the host is unknown or has no cable in port 1.
     """
     endpoints = fabric.host_endpoint[fabric.host_endpoint >= 0]
     usable = fabric.endpoint_node[endpoints[fabric.endpoint_port[endpoints] == 1]]
     if sm_host is None:
         if not len(usable):
             raise NotApplicable(
-                f"{fabric.name} has no host with a cable in port 1, and ibsim runs OpenSM on no "
-                "other port"
+                f"{fabric.name} has no host with a cable in port 1, but ibsim runs OpenSM only on "
+                "port 1"
             )
         return int(usable[0])
     node = fabric.find_node(sm_host) if isinstance(sm_host, str) else int(sm_host)
@@ -356,7 +356,7 @@ def sm_node(fabric: Fabric, sm_host: str | int | None) -> int:
         raise InputError(f"OpenSM runs on a host, not on {sm_host}")
     if node not in usable:
         raise InputError(
-            f"{fabric.node_names[node]} has no cable in port 1, and ibsim runs OpenSM on no other "
-            "port"
+            f"{fabric.node_names[node]} has no cable in port 1, but ibsim runs OpenSM only on "
+            "port 1"
         )
     return node

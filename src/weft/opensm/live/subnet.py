@@ -1,4 +1,4 @@
-"""A live subnet: the real OpenSM, running on the fabric as ibsim simulates it."""
+"""A live subnet: the real OpenSM on a fabric that ibsim simulates."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from weft.opensm.live.verify import differences, remembered_lids, verify
 from weft.routes import Routes, TableRoutes
 from weft.routing.validation.validate import validate
 
-#: Seconds that the subnet may take to come up, and so may each change.
+#: Time limit in seconds for the subnet to come up, and for each change.
 TIMEOUT_S = 120.0
 _HOP = re.compile(r"\[\d+\] -> \w+ port \{0x[0-9a-f]+\}\[\d+\] lid (\d+)-")
 
@@ -58,61 +58,60 @@ def live(
     timeout_s: float = TIMEOUT_S,
     keep: str | Path | None = None,
 ) -> Iterator[Subnet]:
-    """Run the real OpenSM on a simulated fabric, for as long as the ``with`` block lasts.
+    """Run the real OpenSM on a simulated fabric during a ``with`` block.
 
     Parameters
     ----------
     fabric
-        What to simulate. LIDs that it has are what its ports have when OpenSM starts.
+        Fabric to simulate. Its ports have its LIDs when OpenSM starts.
     engine
-        OpenSM's own engine, ``minhop`` when neither this nor `routes` nor `tables` is given.
+        OpenSM's own engine; ``minhop`` if neither this nor `routes` nor `tables` is given.
     routes
         Routes of weft, which OpenSM loads with its engine ``file``.
     tables
-        A folder of ``weft opensm export``, or an LFT dump, loaded likewise.
+        A folder of ``weft opensm export`` or an LFT dump, which OpenSM loads in the same way.
     lmc
-        OpenSM's LMC; that of the tables when left out.
+        OpenSM's LMC, by default that of the tables.
     qos
-        Let OpenSM program lanes; left out, when the engine or the routes need it.
+        Whether OpenSM programs lanes; by default if the engine or the routes need it.
     sm_host
-        Host that OpenSM runs on, by name, GUID or node number; it needs a cable in port 1. The
-        first that has one when left out.
+        Host on which OpenSM runs, by name, GUID or node number, with a cable in port 1; by default
+        the first such host.
     options
-        More settings of ``opensm.conf``, such as ``{"root_guid_file": "roots.guids"}``.
+        Further settings of ``opensm.conf``, such as ``{"root_guid_file": "roots.guids"}``.
     timeout_s
-        Limit in seconds for the subnet to come up, for each change, and for each query.
+        Time limit in seconds for the subnet to come up, for each change, and for each query.
     keep
-        Folder to work in and leave behind; left out, a temporary one that is removed.
+        Working folder that is kept; by default a temporary one that is removed.
 
     Yields
     ------
     Subnet
-        After OpenSM's dumps were read back: the cables are those of the fabric, each port has its
-        LID, and the switches hold the tables that were given. Host pairs without a path are in
-        its ``problems``.
+        The subnet, after a check of OpenSM's dumps: it has the cables of the fabric, each port has
+        its LID, and the switches have the given tables. Host pairs without a path are in its
+        ``problems``.
 
     Raises
     ------
     NotApplicable
-        When the engine refuses the fabric, where OpenSM itself would fall back to minhop in
-        silence; when OpenSM cannot carry the routes; when hosts forward; or when ibsim cannot
-        give the ports the GUIDs that they have.
+        If the engine refuses the fabric (OpenSM silently falls back to minhop), OpenSM cannot
+        express the routes, hosts forward, or ibsim cannot simulate the port GUIDs.
     InputError
-        On an unknown engine or host, more than one of engine, routes and tables, tables of
-        another fabric, or an LMC that is not theirs.
+        If an engine or host is unknown, more than one of engine, routes and tables is given, the
+        tables are of another fabric, or the LMC is not that of the tables.
     WeftError
-        When a program is missing (with the Debian package that has it), ends, or takes too long,
-        or cables, LIDs or tables are not what they should be.
+        If a program is missing (the message names its Debian package), ends, or takes too long,
+        or cables, LIDs or tables are not as expected.
 
     Notes
     -----
-    Nothing stays behind, whatever ends the block or the process: a guardian process ends all
-    programs and removes the folder; see `weft.opensm.live.guardian`. In the main thread SIGTERM and
-    SIGHUP leave as `SystemExit` unless the program handles them.
+    A guardian process ends all programs and removes the folder, however the block or the process
+    ends; see `weft.opensm.live.guardian`. In the main thread SIGTERM and SIGHUP raise `SystemExit`
+    unless the program handles them.
     """
     check_fabric(fabric)
     if sum(given is not None for given in (engine, routes, tables)) > 1:
-        raise InputError("give one of an engine of OpenSM, routes, and tables")
+        raise InputError("only one of an engine of OpenSM, routes and tables can be given")
     own = sm_node(fabric, sm_host)
     loaded = None if tables is None else read_tables(Path(tables))
     if routes is not None:
@@ -121,7 +120,7 @@ def live(
         engine = "minhop" if loaded is None else loaded.settings["routing_engine"]
     if engine == "file" and loaded is None:
         # Without a file OpenSM computes minhop and calls it "file".
-        raise InputError("OpenSM's engine file routes by tables; give routes or tables for it")
+        raise InputError("OpenSM's engine file loads tables; specify routes or tables for it")
     if engine not in ENGINES:
         raise InputError(
             f"OpenSM has no routing engine {engine!r}{did_you_mean(engine, ENGINES)}; it has "
@@ -131,8 +130,7 @@ def live(
     forwarding = int(np.count_nonzero(fabric.forwards)) - fabric.num_switches
     if forwarding:
         raise NotApplicable(
-            f"{forwarding} hosts of {fabric.name} forward packets, which InfiniBand's adapters "
-            "do not"
+            f"{forwarding} hosts of {fabric.name} forward packets, but InfiniBand's adapters cannot"
         )
     programs = {name: find_program(name) for name in ("ibsim", "opensm")}
     library = preload(timeout_s)
@@ -149,112 +147,112 @@ def live(
 
 
 class Subnet(Running):
-    """A simulated fabric with a running OpenSM; made by `live`.
+    """A simulated fabric with a running OpenSM; created by `live`.
 
     Attributes
     ----------
     whole
-        What was simulated first, with all cables.
+        The initially simulated fabric, with all cables.
     engine
-        The engine of OpenSM, ``file`` for tables that were loaded.
+        The engine of OpenSM, ``file`` for loaded tables.
     environment
-        In which any program talks to the simulated fabric: ``subprocess.run(["ibnetdiscover"],
-        env=subnet.environment)``.
+        Environment in which programs use the simulated fabric:
+        ``subprocess.run(["ibnetdiscover"], env=subnet.environment)``.
     folder
-        OpenSM's log and dumps.
+        Folder of OpenSM's log and dumps.
     notes
-        What weft added by itself, such as a torus-2QoS.conf.
+        Additions by weft, such as a torus-2QoS.conf.
     pairs
-        Ordered pairs of hosts that cables connect, whose paths were walked in OpenSM's dump.
+        Number of ordered pairs of hosts that cables connect, whose paths in OpenSM's dump were
+        checked.
     problems
-        What is wrong although LIDs and tables are as they should be: host pairs that cables
-        connect and that have no path by the tables. As of the start, or of the last `reload`.
+        Problems other than of LIDs and tables: host pairs that cables connect but that have no
+        path, at the start or the last `reload`.
     """
 
     # -- using -------------------------------------------------------------------------------
 
     def _verify(self, expected: Lids, given: TableRoutes | None) -> None:
-        """Read back what OpenSM did; see `weft.opensm.live.verify.verify`.
+        """Check OpenSM's dumps; see `weft.opensm.live.verify.verify`.
 
         Raises
         ------
         WeftError
-            When cables, LIDs or tables are not those that they should be.
+            If cables, LIDs or tables are not as expected.
         """
-        found = verify(self.fabric, self.folder, self.sweep, expected, given)
-        judged = validate(self.fabric, found)
+        routes = verify(self.fabric, self.folder, self.sweep, expected, given)
+        judged = validate(self.fabric, routes)
         hosts = self.fabric.num_hosts
         self.pairs = hosts * (hosts - 1) - judged.num_disconnected_pairs
         self.problems = ()
         if not judged.ok_where_connected and len(judged.lost_pairs):
             source, target = (self.fabric.host_names[int(host)] for host in judged.lost_pairs[0])
             self.problems = (
-                f"{len(judged.lost_pairs):,} of {self.pairs:,} host pairs have no path, such as "
-                f"{source} to {target}{complaints(self.sweep.errors)}",
+                f"{len(judged.lost_pairs):,} of {self.pairs:,} host pairs have no path, for "
+                f"example {source} to {target}{complaints(self.sweep.errors)}",
             )
 
     def lids(self) -> Lids:
-        """LIDs of all ports of the fabric, as OpenSM remembers them."""
+        """Return the LIDs of all ports of the fabric from OpenSM's guid2lid."""
         return remembered_lids(self.fabric, self.folder / GUID2LID)
 
     def lfts(self) -> TableRoutes:
-        """The tables that the switches hold now, asked of each by ``dump_fts``.
+        """Return the present tables of the switches, read by ``dump_fts``.
 
         Raises
         ------
         WeftError
-            When the program is missing or fails.
+            If the program is missing or fails.
         """
         path = self.folder / "dump_fts.out"
         write_text(path, self.run(["dump_fts"]))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FormatWarning)
-            found = read_lfts(self.fabric, path, lids=self.lids())
-        return replace(found, engine=f"OpenSM's {self.engine}")
+            routes = read_lfts(self.fabric, path, lids=self.lids())
+        return replace(routes, engine=f"OpenSM's {self.engine}")
 
     def differences(
         self, wanted: TableRoutes, found: TableRoutes | None = None
     ) -> NDArray[np.int64]:
-        """Entries of tables that the switches hold otherwise.
+        """Return the table entries in which the switches differ from routes.
 
         Parameters
         ----------
         wanted
             Routes of `fabric`.
         found
-            What to compare with, `lfts` when left out.
+            Tables of the switches, by default `lfts`.
 
         Returns
         -------
         NDArray
-            int64 [entries, 2]: line of the table and switch. LIDs that nobody has count for
-            nothing: those of ports and switches out of reach, and the further LIDs that the
-            tables of an LMC have for switches.
+            int64 [entries, 2]: line of the table and switch. LIDs without a port are not compared:
+            those of unreachable ports and switches, and offsets above 0 of switches.
         """
         if found is None:
             found = self.lfts()
         if found.table.shape != wanted.table.shape:
-            raise InputError(f"the subnet has LMC {found.lmc}, and the routes LMC {wanted.lmc}")
+            raise InputError(f"the subnet has LMC {found.lmc}, but the routes LMC {wanted.lmc}")
         return differences(self.fabric, self.lids(), wanted, found)
 
     def trace(
         self, source: str | int, destination: str | int, *, offset: int = 0
     ) -> tuple[int, ...]:
-        """Nodes on the way of a packet, both ends included, as ``ibtracert`` finds them.
+        """Return the nodes on a path, both ends included, from ``ibtracert``.
 
         Parameters
         ----------
         source, destination
             Nodes, by number, name or GUID; of several ports the first with a cable.
         offset
-            Which of the destination's LIDs it is sent to.
+            Offset of the destination's LID.
 
         Raises
         ------
         InputError
-            When there is no such node, or it has no such LID.
+            If a node is unknown, or the destination has no such LID.
         WeftError
-            When there is no way.
+            If there is no path.
         """
         lids = self.lids()
         ends = [self._destination(node) for node in (source, destination)]
@@ -263,10 +261,10 @@ class Subnet(Running):
             raise InputError(f"{destination} has LID offsets 0 to {(1 << lids.lmc[ends[1]]) - 1}")
         output = self.run(["ibtracert", str(first), str(last + offset)])
         at = {lid: end for end, lid in enumerate(lids.base.tolist()) if lid}
-        found = [ends[0]]
+        path = [ends[0]]
         for lid in _HOP.findall(output):
-            found.append(at[int(lid)])
-        return tuple(_node(self.fabric, end) for end in found)
+            path.append(at[int(lid)])
+        return tuple(_node(self.fabric, end) for end in path)
 
     def _destination(self, name: str | int) -> int:
         fabric = self.fabric
@@ -281,26 +279,26 @@ class Subnet(Running):
     def run(
         self, command: Sequence[str], *, timeout_s: float | None = None, check: bool = True
     ) -> str:
-        """Run a program on the subnet to its end.
+        """Run a program on the subnet and wait for its end.
 
         Parameters
         ----------
         command
             Program and arguments, such as ``["ibnetdiscover"]``.
         timeout_s
-            Limit in seconds, that of the subnet when left out.
+            Time limit in seconds, by default that of the subnet.
         check
-            Take an exit status other than 0 for an error.
+            Whether an exit status other than 0 is an error.
 
         Returns
         -------
         str
-            Its standard output.
+            Standard output of the program.
 
         Raises
         ------
         WeftError
-            When it is missing, takes too long, or fails, or the subnet has ended.
+            If the program is missing, takes too long, or fails, or the subnet has ended.
         """
         self._check_running()
         limit = self.timeout_s if timeout_s is None else timeout_s
@@ -310,7 +308,7 @@ class Subnet(Running):
         process = subprocess.Popen(
             [program, *map(str, command[1:])],
             env=self.environment,
-            # Each client of ibsim makes a folder where it runs.
+            # Each client of ibsim creates a folder in its working folder.
             cwd=None if os.access(".", os.W_OK) else self.folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -325,24 +323,24 @@ class Subnet(Running):
         finally:
             _end(process)
         if check and process.returncode:
-            said = " / ".join(line for line in errors.split("\n") if line.strip())
-            raise WeftError(f"{name} failed with status {process.returncode}: {said}")
+            message = " / ".join(line for line in errors.split("\n") if line.strip())
+            raise WeftError(f"{name} failed with status {process.returncode}: {message}")
         return output
 
     def run_in_terminal(self, command: Sequence[str], *, timeout_s: float | None = None) -> int:
-        """Run a command with this process's own standard input, output and error.
+        """Run a command with this process's standard input, output and error.
 
-        Ctrl-C is left to the command while it runs.
+        Ctrl-C only affects the command while it runs.
 
         Returns
         -------
         int
-            Its exit status, 128 + n when signal n ended it.
+            Exit status of the command, 128 + n if it was ended by signal n.
 
         Raises
         ------
         WeftError
-            When it is missing or exceeds its limit, or the subnet has ended.
+            If the command is missing or exceeds its time limit, or the subnet has ended.
         """
         self._check_running()
         name = str(command[0])
@@ -368,18 +366,18 @@ class Subnet(Running):
         Parameters
         ----------
         routes
-            For `fabric` as it is now, with the LMC of the subnet.
+            Routes of the present `fabric`, with the LMC of the subnet.
 
         Raises
         ------
         InputError
-            When OpenSM routes with an engine of its own, or the routes are for another fabric.
+            If OpenSM routes with an engine of its own, or the routes are for another fabric.
         NotApplicable
-            When OpenSM cannot carry the routes.
+            If OpenSM cannot express the routes.
         """
         if self.engine != "file":
             raise InputError(
-                f"OpenSM routes with its own {self.engine} here; start the subnet with routes"
+                f"OpenSM routes with its own engine {self.engine}; start the subnet with routes"
             )
         expected = self._expect(read_guid2lid(self.folder / GUID2LID))
         tables, _ = tables_for(self.fabric, routes, lids=expected)
@@ -387,47 +385,48 @@ class Subnet(Running):
             if name != GUID2LID:
                 write_text(self.folder / name, text)
         self.sweep_again()
-        assert isinstance(routes, TableRoutes)  # tables_for refuses what is none
+        assert isinstance(routes, TableRoutes)  # tables_for refuses other routes
         self._verify(expected, routes)
 
     def unlink(self, port: str) -> None:
-        """Pull the cable in a port, ``node[port]``, and wait until OpenSM has routed around it.
+        """Unplug the cable in a port, ``node[port]``, and wait until OpenSM has routed again.
 
         Raises
         ------
         InputError
-            When no cable is there, it is pulled already, or OpenSM's own host hangs on it.
+            If the port has no cable, the cable is already unplugged, or it is that of OpenSM's
+            host.
         """
         cable = self.whole.find_cable(port)
         if cable in self._pulled:
-            raise InputError(f"the cable in {port} is pulled already")
+            raise InputError(f"the cable in {port} is already unplugged")
         if self._own in self.whole.link_from[2 * cable : 2 * cable + 2]:
             raise InputError(
-                f"the cable in {port} is that of {self.whole.node_names[self._own]}, which "
-                "OpenSM runs on; start the subnet with another sm_host"
+                f"the cable in {port} is that of {self.whole.node_names[self._own]}, on which "
+                "OpenSM runs; start the subnet with another sm_host"
             )
         self._console(f"Unlink {self._end_of(cable)}")
         self._pulled[cable] = port
         self.sweep_again()
 
     def relink(self, port: str) -> None:
-        """Plug the cable of a port in again, and wait until OpenSM has routed.
+        """Plug in the cable of a port again, and wait until OpenSM has routed again.
 
         Raises
         ------
         InputError
-            When it was not pulled.
+            If the cable is not unplugged.
         """
         cable = self.whole.find_cable(port)
         if cable not in self._pulled:
-            raise InputError(f"the cable in {port} is not pulled")
+            raise InputError(f"the cable in {port} is not unplugged")
         self._console(f"ReLink {self._end_of(cable)}")
         del self._pulled[cable]
         self.sweep_again()
 
 
 def _end(process: subprocess.Popen[Any]) -> None:
-    """End a client of ibsim that may still run, and remove what it left in its folder."""
+    """End a client of ibsim if it still runs, and remove its leftovers from the folder."""
     if process.poll() is None:
         process.terminate()
         try:
@@ -442,7 +441,7 @@ def _end(process: subprocess.Popen[Any]) -> None:
 
 
 def _node(fabric: Fabric, destination: int) -> int:
-    """Node of a destination."""
+    """Return the node of a destination."""
     if destination >= fabric.num_endpoints:
         return destination - fabric.num_endpoints
     return int(fabric.endpoint_node[destination])

@@ -1,4 +1,4 @@
-"""Whether a simulated subnet is what was asked for, read back from what OpenSM dumped."""
+"""Verification of a simulated subnet from the files that OpenSM dumped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from weft.routes import TableRoutes
 
 
 def remembered_lids(fabric: Fabric, path: Path) -> Lids:
-    """LIDs of the ports of a fabric in a ``guid2lid`` file, 0 where it has none."""
+    """Return the LIDs of a fabric's ports in a ``guid2lid`` file, 0 for ports not in it."""
     spans = read_guid2lid(path)
     base = np.zeros(fabric.num_destinations, dtype=np.int32)
     lmc = np.zeros(len(base), dtype=np.uint8)
@@ -35,66 +35,66 @@ def remembered_lids(fabric: Fabric, path: Path) -> Lids:
 def verify(
     fabric: Fabric, folder: Path, sweep: Sweep, expected: Lids, given: TableRoutes | None
 ) -> TableRoutes:
-    """Read back what OpenSM did, and refuse anything but what it was to do.
+    """Compare cables, LIDs and tables in OpenSM's dumps with the expected ones.
 
     Parameters
     ----------
     fabric
-        What is simulated.
+        The simulated fabric.
     folder
-        OpenSM's dumps and its ``guid2lid``.
+        Folder of OpenSM's dumps and its ``guid2lid``.
     sweep
         The sweep that wrote them.
     expected
-        LIDs of the ports that OpenSM reaches, 0 for others. They must be those with tables that
-        were given; where OpenSM routes by itself, each of these ports must have one of its own.
+        LIDs of the ports that OpenSM reaches, 0 for others. With `given`, the ports must have
+        exactly these LIDs; otherwise each of these ports must have a LID that no other port has.
     given
-        The tables that OpenSM was given; None where it routes by itself.
+        The tables that OpenSM loaded; None if it routes with its own engine.
 
     Returns
     -------
     TableRoutes
-        What the switches hold by OpenSM's dump.
+        Tables of the switches in OpenSM's dump.
 
     Raises
     ------
     WeftError
-        On the first difference: cables, LIDs, then tables, with what OpenSM logged.
+        If cables, LIDs or tables differ; the message has the first difference and OpenSM's errors.
     """
     seen = read_seen(folder / SUBNET)
     reached = expected.base > 0
-    said = complaints(sweep.errors)
+    errors = complaints(sweep.errors)
     _, fault = cable_faults(fabric, seen, reached)
     fault = fault or _lid_fault(fabric, seen, folder, expected, exact=given is not None)
     if fault:
-        raise WeftError(f"the subnet is not up as it should be: {fault}{said}")
+        raise WeftError(f"the subnet is not as expected: {fault}{errors}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FormatWarning)
         lmc = None if given is None else given.lmc
-        found = read_lfts(fabric, folder / DUMP, lids=expected, lmc=lmc)
+        programmed = read_lfts(fabric, folder / DUMP, lids=expected, lmc=lmc)
     if given is not None:
-        differ = differences(fabric, expected, given, found)
+        differ = differences(fabric, expected, given, programmed)
         if len(differ):
             line, switch = (int(number) for number in differ[0])
             ports = [
                 "no port"
                 if routes.table[line, switch] == routes.no_path
                 else f"port {routes.table[line, switch]}"
-                for routes in (given, found)
+                for routes in (given, programmed)
             ]
             raise WeftError(
-                f"OpenSM programmed {len(differ)} entries otherwise than in the tables, such as "
+                f"OpenSM programmed {len(differ)} entries that differ from the tables, for example "
                 f"{fabric.node_names[switch]} towards "
                 f"{destination_name(fabric, line >> given.lmc)}: {ports[1]} instead of "
-                f"{ports[0]}{said}"
+                f"{ports[0]}{errors}"
             )
-    return found
+    return programmed
 
 
 def differences(
     fabric: Fabric, lids: Lids, wanted: TableRoutes, found: TableRoutes
 ) -> NDArray[np.int64]:
-    """Entries of tables that differ, for the LIDs that ports have: int64 [entries, 2]."""
+    """Return the table entries that differ, for LIDs that ports have: int64 [entries, 2]."""
     width = np.where(lids.base > 0, 1 << lids.lmc.astype(np.int64), 0)
     offset = np.arange(1 << wanted.lmc)
     known = (offset[None, :] < width[:, None]).reshape(-1)
@@ -103,26 +103,27 @@ def differences(
 
 
 def cable_faults(fabric: Fabric, seen: Seen, reached: NDArray[np.bool_]) -> tuple[list[int], str]:
-    """How the cables that OpenSM saw differ from those that it can reach.
+    """Compare the cables that OpenSM discovered with those of the fabric.
 
     Parameters
     ----------
     fabric
-        What should be there.
+        The expected fabric.
     seen
-        What OpenSM saw.
+        Ports and cables that OpenSM discovered.
     reached
-        bool [destinations]: ports of hosts and switches that it reached.
+        bool [destinations]: ports of hosts and switches that OpenSM reaches.
 
     Returns
     -------
     list of int, str
-        Cables that it did not see; and what differs, empty where nothing does.
+        Cables that OpenSM did not discover; and text that describes the difference, empty if there
+        is none.
     """
     guids, ends = port_guids(fabric), fabric.num_endpoints
     ports = fabric.num_ports[: fabric.num_switches]
     slots = fabric.port_offset[fabric.endpoint_node] + fabric.endpoint_port - 1
-    #: By slot: the GUID of its port, or of its switch, and whether that is reached.
+    #: By slot: the GUID of its port or switch, and whether OpenSM reaches it.
     guid = fabric.port_guid.copy()
     known = np.zeros(len(guid), dtype=np.bool_)
     inner = int(ports.sum())
@@ -147,19 +148,19 @@ def cable_faults(fabric: Fabric, seen: Seen, reached: NDArray[np.bool_]) -> tupl
     missing = sorted({link >> 1 for end, link in wanted.items() if end not in seen.cables})
     if missing:
         names = few([fabric.cable_name(cable) for cable in missing])
-        return missing, f"OpenSM did not find {len(missing)} cables: {names}"
+        return missing, f"OpenSM did not discover {len(missing)} cables: {names}"
     more = sorted(seen.cables - wanted.keys())
     if more:
         near, port, far, other = more[0]
         return [], (
-            f"OpenSM found {len(more)} ends of cables that are not in {fabric.name}, such as "
-            f"{near:#018x}[{port}] to {far:#018x}[{other}]"
+            f"OpenSM discovered {len(more)} ends of cables that are not in {fabric.name}, for "
+            f"example {near:#018x}[{port}] to {far:#018x}[{other}]"
         )
     return [], ""
 
 
 def _lid_fault(fabric: Fabric, seen: Seen, folder: Path, expected: Lids, *, exact: bool) -> str:
-    """How the LIDs in force differ from those expected; empty if they do not."""
+    """Return text that describes how LIDs differ from the expected ones; empty if they do not."""
     guids = port_guids(fabric).tolist()
     base = np.array([seen.lid.get(guid, 0) for guid in guids], dtype=np.int32)
     memory = remembered_lids(fabric, folder / GUID2LID)
@@ -168,14 +169,14 @@ def _lid_fault(fabric: Fabric, seen: Seen, folder: Path, expected: Lids, *, exac
     if len(without):
         names = few([destination_name(fabric, int(port)) for port in without])
         return f"{len(without)} of {reached.sum()} ports have no LID: {names}"
-    for what, lids in (("have", base), ("are remembered with", memory.base)):
+    for what, lids in (("have", base), ("are in guid2lid with", memory.base)):
         differ = np.flatnonzero(reached & (lids != (expected.base if exact else base)))
         if len(differ):
             at = int(differ[0])
             wanted = expected.base[at] if exact else base[at]
             return (
-                f"{len(differ)} of {reached.sum()} ports {what} another LID than they should, such "
-                f"as {destination_name(fabric, at)}: {lids[at]} instead of {wanted}"
+                f"{len(differ)} of {reached.sum()} ports {what} a LID that is not the expected "
+                f"one, for example {destination_name(fabric, at)}: {lids[at]} instead of {wanted}"
             )
     shared = [
         f"LID {lid} of {destination_name(fabric, a)} and {destination_name(fabric, b)}"

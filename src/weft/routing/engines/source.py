@@ -57,7 +57,7 @@ def check_pairs(fabric: Fabric) -> None:
     pairs = fabric.num_host_endpoints**2
     if pairs > MAX_PAIRS:
         raise NotApplicable(
-            f"{fabric.name} has {pairs:,} pairs of host ports; source routes are limited to "
+            f"{fabric.name} has {pairs:,} pairs of host ports; source routes support at most "
             f"{MAX_PAIRS:,}"
         )
 
