@@ -396,7 +396,7 @@ def test_what_cannot_be_written_is_refused_before_anything_is_routed(
     small = ["opensm", "export", "torus:4", "--engine", "minhop", "--out"]
     for place, reason in {
         "/proc/out": "/proc/out: cannot be written: ",
-        str(tmp_path / "file"): "is no folder",
+        str(tmp_path / "file"): "is not a folder",
         str(tmp_path / "none" / "out"): "does not exist",
     }.items():
         assert main([*small, place]) == 2
@@ -413,7 +413,7 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "other").write_text("mine")
     for name, reason in {
-        "file": "is no folder",
+        "file": "is not a folder",
         "folder": "such as other",
         "none/out": "does not exist",
     }.items():

@@ -504,7 +504,7 @@ def test_lids_that_are_not_those_given(tmp_path: Path) -> None:
     routes = route(plain, "updn:roots=center")
     old = replace(plain, lid=500 + 3 * np.arange(plain.num_destinations, dtype=np.int32))
     export(old, routes, tmp_path / "out")
-    expected = r"18 of 18 ports have a LID that is not the expected one, for example h0.0\[1\]: 1 instead of 500"
+    expected = r"18 of 18 ports have an unexpected LID, for example h0.0\[1\]: 1 instead of 500"
     with (
         pytest.raises(WeftError, match=expected),
         live(plain, tables=tmp_path / "out", options={"reassign_lids": "TRUE"}),
@@ -523,7 +523,10 @@ def test_cables_that_opensm_does_not_find(monkeypatch: pytest.MonkeyPatch) -> No
             with live(whole, routes=routes):
                 pass
         patch.setattr("weft.opensm.live.running.simulated", lambda _: whole)
-        with pytest.raises(WeftError, match="found 2 ends of cables that are not in"), live(cut):
+        with (
+            pytest.raises(WeftError, match="discovered 2 ends of cables that are not in"),
+            live(cut),
+        ):
             pass
 
 

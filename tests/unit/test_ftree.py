@@ -144,7 +144,7 @@ def test_bad_options() -> None:
         ftree(fabric, roots=("h0",))
     with pytest.raises(InputError, match="option io: s2-0 is not an adapter"):
         ftree(fabric, io=("s2-0",))
-    with pytest.raises(InputError, match="names no node"):
+    with pytest.raises(InputError, match="expected at least one node"):
         ftree(fabric, roots=())
     with pytest.raises(InputError, match="no node 'h99'"):
         ftree(fabric, compute=("h99",))

@@ -118,7 +118,7 @@ def test_any_lanes_come_back(tmp_path: Path) -> None:
         ("0x0000000000200001", "0x7", ":20: 0x0000000000000007 is not a GUID of tiny; expected"),
         ("Switch 0x0000000000200000", "Spam", ":1: expected a heading or a row of a table"),
         ("1   3   :", "1   9   :", ":9: SW1 has no table from port 1 to port 9"),
-        ("1   3   :", "1   1   :", ":9: SW1 has a table from port 1 to port 1 already"),
+        ("1   3   :", "1   1   :", ":9: SW1 already has a table from port 1 to port 1"),
         ("1   3   : 0 ", "1   3   : 16", ":9: a VL must be 0 to 15, not 16"),
         (f"1   3   :{IDENTITY}", "", "1 tables of switches are missing, the first from port 1 to"),
         ("0   0   :", "1   0   :", r":17: H\[1\] has no table from port 1 to port 0"),
@@ -152,8 +152,12 @@ def test_a_matrix_of_hops(tmp_path: Path) -> None:
         ("Switch: guid 0x0000000000200001", "Switch: guid 0x7", ":4: switch 0x7 is not in tiny"),
         ("0x0003: 01", "0x0003: 1", ":3: expected 'Switch: guid"),
         ("Switch: guid 0x0000000000200000\n", "", ":1: expected 'Switch: guid"),
-        (" ff ff 01 #", " ff ff 01 02 #", ":3: 4 ports, and SW1 has 3"),
-        ("01 # portguid 0x0000000000200001", "01 # portguid 0x0000000000200000", ":3: SW1 has ho"),
+        (" ff ff 01 #", " ff ff 01 02 #", ":3: 4 ports, but SW1 has 3"),
+        (
+            "01 # portguid 0x0000000000200001",
+            "01 # portguid 0x0000000000200000",
+            ":3: SW1 already has ho",
+        ),
         (
             " # portguid 0x0000000000200001",
             " # portguid 0x0000000000000001",
@@ -180,7 +184,7 @@ def test_the_engine_says_where_tables_and_matrix_differ(tmp_path: Path) -> None:
     assert route(fabric, spec).notes[1].startswith("0 of 240 paths between switches have other")
     hops[3, 5, 0] += 1
     (tmp_path / "matrix").write_text(lid_matrix(fabric, hops))
-    assert route(fabric, spec).notes[1].startswith("1 of 240 ways")
+    assert route(fabric, spec).notes[1].startswith("1 of 240 paths")
 
 
 def test_ways_too_long_for_a_byte_are_refused() -> None:

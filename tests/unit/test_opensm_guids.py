@@ -60,7 +60,7 @@ def test_each_kind_gives_its_places(tmp_path: Path) -> None:
         ("cn", "{switch}\n", "is the switch GUID of s1; expected the port GUID of an adapter"),
         ("cn", "{host}\n", "is the node GUID of twin; expected the port GUID of an adapter"),
         ("io", "{bare}\n", "is the GUID of port single\\[2\\], which has no cable"),
-        ("order", "{switch}\n#\n{switch}\n", ":3: .* stands in line 1 already"),
+        ("order", "{switch}\n#\n{switch}\n", ":3: .* is already in line 1"),
         ("root", "spine3\n", ":1: expected a GUID such as .*, found 'spine3'"),
         ("root", "0x12345678901234567\n", "expected a GUID"),
         ("root", "0x" + "z" * 90 + "\n", "expected a GUID .*, found '0xzz.*z\\.\\.\\.'"),

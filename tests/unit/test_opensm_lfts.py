@@ -186,7 +186,7 @@ def test_an_lmc_is_found_and_goes_through(tmp_path: Path) -> None:
     assert (wider.table[8 * 3 + 4 : 8 * 3 + 8] == 255).sum() + (
         wider.table[8 * 3 : 8 * 3 + 4] == 255
     ).sum() == 4 * fabric.num_switches
-    with pytest.raises(InputError, match="has tables for LMC 2, and lmc=1 was asked for"):
+    with pytest.raises(InputError, match="has tables for LMC 2, not for lmc=1"):
         read_lfts(fabric, write(tmp_path, text), lmc=1)
     with pytest.raises(InputError, match="lmc must be 0 to 7, not 9"):
         read_lfts(fabric, write(tmp_path, text), lmc=9)
@@ -206,7 +206,7 @@ LINE = "0x0004 002 # Channel Adapter portguid 0x0000000000100003: 'H2'\n"
         ),
         (OPENSM.replace("20000", "20009"), "none of its 2 switches is in pair: SW1, SW2"),
         (OPENSM[: OPENSM.index("Unicast", 9)], "has no table of 1 of the 2 switches of pair: SW2"),
-        (OPENSM + OPENSM, ":17: SW1 has a table in line 1 already"),
+        (OPENSM + OPENSM, ":17: SW1 already has a table in line 1"),
         (
             OPENSM.replace("6 lids", "7 lids", 1),
             ":8: the table of .* has 6 rows, but its last line says",
@@ -222,11 +222,14 @@ LINE = "0x0004 002 # Channel Adapter portguid 0x0000000000100003: 'H2'\n"
         (OPENSM.replace("0x0004 002", "0x0004 256"), ":5: expected a LID and a port"),
         (OPENSM.replace("0x0004 002", "0x0004 0²"), ":5: expected a LID and a port"),
         (OPENSM.replace("0x0004 002", "0x0004"), ":5: expected a LID and a port, found .0x0004 #"),
-        (OPENSM.replace("0x0004 002", "0xc004 002"), ":5: LID 0xc004 is no unicast LID"),
+        (OPENSM.replace("0x0004 002", "0xc004 002"), ":5: LID 0xc004 is not a unicast LID"),
         (OPENSM.replace("0x0004 002", "0xspam 002"), ":5: expected a LID and a port"),
         (OPENSM.replace("0x0004 002", "0x0004 000"), ":5: LID 4, of H2.1., leaves SW1 by port 0"),
         (OPENSM.replace("0x0002 000", "0x0002 001"), ":3: LID 2, of SW1, leaves SW1 by port 1"),
-        (OPENSM.replace(LINE, LINE + LINE), ":6: LID 4 has an entry in the table of SW1 in line 5"),
+        (
+            OPENSM.replace(LINE, LINE + LINE),
+            ":6: LID 4 already has an entry in the table of SW1 in line 5",
+        ),
         (OPENSM.replace("100003", "10000g", 1), ":5: expected a LID and a port"),
         (OPENSM.replace("100003", "100001", 1), ":13: LID 4 is of port 0x0+100003 here and"),
         (OPENSM.replace("100003", "100005", 1), ":13: LID 4 is of port 0x0+100003"),
@@ -265,7 +268,7 @@ def test_what_is_passed_over_is_a_warning(tmp_path: Path) -> None:
     with pytest.warns(FormatWarning, match=r"2 lines are not part of a table .* line 1: 'ibwarn"):
         found = read_lfts(pair(), write(tmp_path, noise + OPENSM + noise))
     assert found.table.tolist() == TABLE
-    with pytest.warns(FormatWarning, match="1 ports are not in pair, .*: 0x0000000000999999"):
+    with pytest.warns(FormatWarning, match="1 ports are not in pair; .*: 0x0000000000999999"):
         found = read_lfts(pair(), write(tmp_path, OPENSM.replace("100003", "999999")))
     assert found.table.tolist() == [TABLE[0], [255, 255], *TABLE[2:]]
     path = write(tmp_path, bare(OPENSM).replace("0x0004", "0x004d"))
@@ -306,7 +309,7 @@ def test_what_opensm_has_no_tables_for_is_refused(tmp_path: Path) -> None:
         lft_dump(star.fabric(), route(star.fabric(), "minhop"))
     fabric = pair()
     routes = route(fabric, "minhop")
-    with pytest.raises(InputError, match=r"H1\[1\] has LMC 1, and the routes are for LMC 0"):
+    with pytest.raises(InputError, match=r"H1\[1\] has LMC 1, but the routes are for LMC 0"):
         lft_dump(fabric, routes, lids=predict_lids(fabric, lmc=1))
     twice = Lids(np.array([1, 2, 3, 4, 5, 3], np.int32), np.zeros(6, np.uint8))
     with pytest.raises(InputError, match=r"H3\[1\] and SW2 both have LID 3"):

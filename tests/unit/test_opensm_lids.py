@@ -123,7 +123,7 @@ def test_the_memory_is_read_and_written(tmp_path: Path) -> None:
     [
         ("0x1 0x1\n", ":1: expected a port GUID and its first and last LID"),
         ("0x1 0x1 0x1\n\nspam\n", ":3: expected .*, found 'spam'"),
-        ("0x1 0x1 0x1\n0x01 0x2 0x2\n", ":2: 0x0000000000000001 stands in line 1 already"),
+        ("0x1 0x1 0x1\n0x01 0x2 0x2\n", ":2: 0x0000000000000001 is already in line 1"),
         ("0x1 0x1 0x10000\n", "expected"),
         ("", "is empty"),
     ],

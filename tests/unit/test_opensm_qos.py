@@ -135,7 +135,7 @@ def test_the_first_rule_that_matches_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("sl: 7", "sl: 16", ":24: a service level is 0 to 15, not '16'"),
+        ("sl: 7", "sl: 16", ":24: a service level must be 0 to 15, not '16'"),
         ("        sl: 7\n", "", ":22: level 'other' has no sl"),
         ("name: DEFAULT", "name: usual", "has no level DEFAULT"),
         ("-name: other", "-name: none", ":36: there is no level 'none'"),

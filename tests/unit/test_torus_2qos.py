@@ -117,7 +117,7 @@ def test_one_missing_cable_or_switch_hides_no_torus(spec: str, seed: int) -> Non
     ("spec", "reason"),
     [
         ("xgft:2;4,4;1,4", "parallel to its own reverse"),
-        ("kns:k=6,n=2", "has no place in the"),
+        ("kns:k=6,n=2", "has no position in the"),
         ("hyperx:4x4", "not a torus"),
         ("jellyfish:switches=20,degree=4,seed=1", "torus"),
         (
@@ -379,9 +379,9 @@ def test_four_dimensions_cannot_be_configured() -> None:
         (("torus 5 4 1", "xp_link s0.0 s1.1", "yp_link s0.0 s0.1", "ym_link s0.0 s0.3"), 2,
          "are not neighbours in"),
         (("torus 6 4 1", "xp_link s0.0 s1.0", "yp_link s0.0 s0.1", "ym_link s0.0 s0.3"), 2,
-         "says that x is a ring of 6, but the fabric, a 5x4 torus, has a ring of 5 there"),
+         "specifies a ring of 6 for x, but the fabric, a 5x4 torus, has a ring of 5 there"),
         (("torus 5m 4 1", "xp_link s0.0 s1.0", "yp_link s0.0 s0.1", "ym_link s0.0 s0.3"), 2,
-         "says that x is a line of 5, but the fabric, a 5x4 torus, has a ring of 5"),
+         "specifies a line of 5 for x, but the fabric, a 5x4 torus, has a ring of 5"),
         (("torus 5 4 1", "xp_link s0.0 s1.0", "yp_link s0.0 s0.1", "ym_link s0.0 s4.0"), 3,
          "yp_link and ym_link are in different dimensions"),
         (("torus 5 1 1", "xp_link s0.0 s1.0"), None, "says 5t 1 1, but the fabric is a 5x4 torus"),

@@ -79,7 +79,7 @@ X5 = "torus 5 1 1\nxp_link 1 2\n"
         ("torus 5 1 1\nxp_link 1", 2, "expected two switch GUIDs after 'xp_link'"),
         ("torus 5 1 1\nxp_link 1 spine", 2, "expected two switch GUIDs after 'xp_link'"),
         ("torus 5 1 1\nxp_link 1 1", 2, "connects switch 0x1 to itself"),
-        (X5 + "xm_link 2 1", 3, "xm_link starts at switch 0x2, and xp_link of the same seed in "),
+        (X5 + "xm_link 2 1", 3, "xm_link starts at switch 0x2, but xp_link of the same seed in "),
         (X5 + "xm_link 1 2", 3, "xm_link leads to switch 0x2, as xp_link in line 2 does"),
         (X5 + "x_dateline", 3, "expected a number after 'x_dateline'"),
         (X5 + "x_dateline 5", 3, "x_dateline must be -4 to 4, not 5"),

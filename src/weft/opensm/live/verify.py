@@ -175,8 +175,8 @@ def _lid_fault(fabric: Fabric, seen: Seen, folder: Path, expected: Lids, *, exac
             at = int(differ[0])
             wanted = expected.base[at] if exact else base[at]
             return (
-                f"{len(differ)} of {reached.sum()} ports {what} a LID that is not the expected "
-                f"one, for example {destination_name(fabric, at)}: {lids[at]} instead of {wanted}"
+                f"{len(differ)} of {reached.sum()} ports {what} an unexpected LID, for "
+                f"example {destination_name(fabric, at)}: {lids[at]} instead of {wanted}"
             )
     shared = [
         f"LID {lid} of {destination_name(fabric, a)} and {destination_name(fabric, b)}"

@@ -93,14 +93,14 @@ def torus_2qos(
     empty_table(fabric)
     settings = _Settings(balance, qos_level, max_vls, management, read(conf) if conf else None)
     tori = find_tori(fabric)
-    whole = all(is_whole(fabric, torus) for torus in tori)
+    complete = all(is_whole(fabric, torus) for torus in tori)
     if settings.conf is not None:
         tori = _as_configured(fabric, tori, settings.conf)
     reason = ""
     first: TableRoutes | None = None
-    for layout, last_first in _layouts(tori, settings, whole):
-        routes = _routed(fabric, layout, settings, whole, last_first)
-        if whole:
+    for layout, last_first in _layouts(tori, settings, complete):
+        routes = _routed(fabric, layout, settings, complete, last_first)
+        if complete:
             return routes
         cycles, lanes = credit_loops(fabric, routes, management=management)
         if not cycles and lanes <= max_vls:
@@ -149,7 +149,7 @@ def _as_configured(fabric: Fabric, tori: list[Torus], conf: TorusConf) -> list[T
 
 
 def _layouts(
-    tori: list[Torus], settings: _Settings, whole: bool
+    tori: list[Torus], settings: _Settings, complete: bool
 ) -> Iterator[tuple[list[Torus], bool]]:
     """Yield choices of coordinates, and of detours around missing parts, by number of lanes.
 
@@ -164,7 +164,7 @@ def _layouts(
         yield layout, False
         yield layout, True
         return
-    if whole:
+    if complete:
         # Two dimensions of two switches need one lane, a ring of four needs two.
         yield [two if any(one.wraps) else one for one, two in zip(tori, folded, strict=True)], False
         return
@@ -187,7 +187,7 @@ def _with_last(torus: Torus, last: int) -> Torus:
 
 
 def _routed(
-    fabric: Fabric, tori: list[Torus], settings: _Settings, whole: bool, last_first: bool
+    fabric: Fabric, tori: list[Torus], settings: _Settings, complete: bool, last_first: bool
 ) -> TableRoutes:
     table = empty_table(fabric)
     sl = np.zeros((fabric.graph.num_rows, fabric.num_destinations), dtype=np.uint8)
@@ -200,15 +200,15 @@ def _routed(
             lanes = 2
         bits = _sl_bits(torus, dated, settings)
         bit[: len(bits)] = np.maximum(bit[: len(bits)], bits)
-        _fill(fabric, torus, settings, whole, last_first, bits, table, sl, dimension)
+        _fill(fabric, torus, settings, complete, last_first, bits, table, sl, dimension)
     if lanes > settings.max_vls:
         raise NotApplicable(f"a ring needs {lanes} virtual lanes; max_vls is {settings.max_vls}")
-    turns = settings.max_vls >= 2 * TURN_VL and (settings.as_opensm or not whole)
+    turns = settings.max_vls >= 2 * TURN_VL and (settings.as_opensm or not complete)
     levels = settings.max_vls >= 2 * QOS_VL and (settings.as_opensm or settings.qos_level == 1)
     if settings.qos_level:
         sl |= QOS_SL
     names = " and ".join(_as_folded(torus) for torus in tori)
-    degraded = "" if whole else ", with missing parts"
+    degraded = "" if complete else ", with missing parts"
     return TableRoutes(
         **provenance(fabric, "torus-2QoS", notes=(f"found a {names}{degraded}",)),
         table=table,
@@ -253,7 +253,7 @@ def _fill(
     fabric: Fabric,
     torus: Torus,
     settings: _Settings,
-    whole: bool,
+    complete: bool,
     last_first: bool,
     bits: NDArray[np.int16],
     table: NDArray[np.unsignedinteger[Any]],
@@ -297,7 +297,7 @@ def _fill(
         radix,
         np.array([1 if settings.as_opensm else wrap for wrap in torus.wraps], dtype=np.uint8),
         not settings.as_opensm,
-        whole,
+        complete,
         last_first,
         torus.coordinate,
         stride,
