@@ -95,7 +95,7 @@ def test_an_engine_that_gives_no_routes_is_named(monkeypatch: pytest.MonkeyPatch
     forgetful = Entry("forgetful", lambda fabric: None, facts={"pipeline": ("fabric",)})
     engines.names()
     monkeypatch.setitem(engines._entries, "forgetful", forgetful)
-    with pytest.raises(InputError, match="routing engine forgetful gave NoneType instead"):
+    with pytest.raises(InputError, match="routing engine forgetful returned NoneType instead"):
         route(ring(4), "forgetful")
 
 

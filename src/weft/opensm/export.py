@@ -291,7 +291,7 @@ def _appearing(target: Path) -> Iterator[Path]:
             shutil.rmtree(new)
 
 
-# -- what is in it -----------------------------------------------------------------------------
+# -- contents ----------------------------------------------------------------------------------
 
 
 def _config(tables: Tables, place: Path, validation: Validation) -> str:

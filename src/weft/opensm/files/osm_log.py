@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-#: OpenSM 3.3.23's engines.
+#: Engines of OpenSM 3.3.23.
 ENGINES = (
     "minhop", "updn", "dnup", "file", "ftree", "lash", "dor", "torus-2QoS", "nue", "dfsssp", "sssp",
 )  # fmt: skip
@@ -130,7 +130,7 @@ def last_sweep(text: str) -> Sweep | None:
         for _ in range(steps):
             start = max(text.rfind("SUBNET UP", 0, start), 0)
         last = sweeps(text[start:])
-        steps *= 2  # light sweeps also log SUBNET UP
+        steps *= 2  # sweeps without changes also log SUBNET UP
     return last[-1] if last else None
 
 

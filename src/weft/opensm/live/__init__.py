@@ -1,1 +1,1 @@
-"""A live subnet: the real OpenSM on ibsim, and what is read back from it."""
+"""A live subnet: the real OpenSM on ibsim, and the check of its dumps."""

@@ -235,7 +235,7 @@ def _dated(torus: Torus, settings: _Settings) -> list[bool]:
 
 
 def _sl_bits(torus: Torus, dated: list[bool], settings: _Settings) -> NDArray[np.int16]:
-    """Return the SL bit of each dimension: its number, or if bits are short -1 without dateline."""
+    """Return the SL bit of each dimension; if bits are short, -1 for those without dateline."""
     room = 3 if settings.qos_level or settings.as_opensm else 4
     if len(dated) <= room:
         return np.arange(len(dated), dtype=np.int16)

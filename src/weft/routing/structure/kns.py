@@ -218,7 +218,7 @@ def _idle_routers(fabric: Fabric, router: NDArray[np.bool_]) -> NDArray[np.intp]
         across = meets[ends]
         spans = (across @ meets @ across.T).toarray()
         np.fill_diagonal(spans, 0)
-        # Lines that already share a router do not show that this switch is another one.
+        # Only lines that do not already share a router show that this switch is a router.
         if np.any(spans[across[:, ends].toarray() == 0]):
             idle.append(row)
     return np.array(idle, dtype=np.intp)
