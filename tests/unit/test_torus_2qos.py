@@ -384,7 +384,7 @@ def test_four_dimensions_cannot_be_configured() -> None:
          "specifies a line of 5 for x, but the fabric, a 5x4 torus, has a ring of 5"),
         (("torus 5 4 1", "xp_link s0.0 s1.0", "yp_link s0.0 s0.1", "ym_link s0.0 s4.0"), 3,
          "yp_link and ym_link are in different dimensions"),
-        (("torus 5 1 1", "xp_link s0.0 s1.0"), None, "specifies 5t 1 1, but the fabric is a 5x4 torus"),
+        (("torus 5 1 1", "xp_link s0.0 s1.0"), None, "specifies 5t 1 1, but the fabric is"),
     ],
 )  # fmt: skip
 def test_a_configuration_of_another_fabric_is_refused(
