@@ -34,7 +34,6 @@ numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 autosummary_generate = True
 autodoc_typehints = "none"
-autodoc_preserve_defaults = True
 autodoc_default_options = {"members": True, "member-order": "bysource"}
 default_role = "code"
 
