@@ -85,7 +85,7 @@ def test_the_study_tells_errors_by_variant_and_size(
     study = contention_model(edges=2, graphs=2, shapes=2, packet_graphs=12, out=tmp_path)
     found = study.packets
     assert found is not None
-    assert found.variants["variant"].to_list() == ["turns of 64 KiB", "packets"]
+    assert found.variants["variant"].to_list() == ["quantum 64 KiB", "packets"]
     assert found.variants["mean_error"][0] < found.variants["mean_error"][1]
     assert found.errors["edges"].to_list() == list(range(2, 13))
     assert found.errors["graphs"].to_list() == [2] + [1] * 10
@@ -95,7 +95,7 @@ def test_the_study_tells_errors_by_variant_and_size(
     assert fitted["graphs"] == "all of up to 4"
     assert random["paper_max"] == found.variants["max_error"][0]
     text = study.text()
-    assert "Against the packet level: 12 random graphs" in text
+    assert "Packet level: 12 random graphs" in text
     assert "+- " in text
     assert (tmp_path / "packet_variants.csv").exists()
 

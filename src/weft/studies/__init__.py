@@ -1,4 +1,4 @@
-"""Papers, one file each: their experiments and the numbers that they print."""
+"""Studies that reproduce papers: one folder for each paper."""
 
 from weft.studies.paper_registry import Study, paper
 

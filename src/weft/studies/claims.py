@@ -1,14 +1,15 @@
-"""Holding a paper's claims against measurements repeated over seeds.
+"""Tests of a paper's claims on measurements repeated over seeds.
 
-A claim is turned into comparisons: quantities, one value per seed, whose mean must lie in a range.
-It *holds* when the 95 % interval (Student t over the seeds) of each lies there: as all have to,
-each is tested at 5 % and the claim as a whole errs no more often (an intersection-union test). It
-*does not hold* when one lies outside. There a single one is enough, so that its interval is widened
-to cover all comparisons of the claim together with 95 % (Bonferroni). Else it is *undecided*.
+A claim is a set of comparisons: quantities with one value per seed whose mean must be in a range.
+The claim *holds* when the 95 % confidence interval (Student t over the seeds) of every comparison
+is inside its range: each is tested at 5 %, and the error of the claim as a whole is no larger
+(intersection-union test). It *does not hold* when one interval is entirely outside its range; one
+is enough, so the intervals are widened to cover all comparisons of the claim together with 95 %
+(Bonferroni). Otherwise it is *undecided*.
 
-A comparison may say which values the model can give at all, whatever is built or routed. Where
-those lie outside the range, the model has no part in what the paper saw, and it *cannot tell*. The
-same where meeting the range is necessary and not sufficient.
+A comparison may state the values that the model can produce on any fabric with any routes. If these
+are all outside the range, the model does not contain the effect that the paper describes, and the
+verdict is *cannot tell*. It is the same when the range is a necessary, not a sufficient condition.
 
 A claim is tested on several bases. Where these are choices that the paper leaves open, `vote` gives
 the verdict of more than half of them.
@@ -30,18 +31,18 @@ from scipy.special import stdtrit  # Student's t; scipy.stats takes long to impo
 E = TypeVar("E")
 
 CONFIDENCE = 0.95
-#: Differences up to this are rounding, not a finding.
+#: Differences up to this value count as rounding.
 NOTHING = 1e-12
 ANYTHING = (-math.inf, math.inf)
 Range = tuple[float, float]
-#: Ranges with a name: a difference on one side of zero, or none at all.
+#: Named ranges: a difference below, above or equal to zero.
 _SIDES: Mapping[str, Range] = {
     "below": (-math.inf, -NOTHING), "above": (NOTHING, math.inf), "zero": (-NOTHING, NOTHING),
 }  # fmt: skip
 
 
 class Verdict(StrEnum):
-    """Whether a claim survives the measurement."""
+    """Outcome of the test of a claim."""
 
     HOLDS = "holds"
     UNDECIDED = "undecided"
@@ -51,22 +52,22 @@ class Verdict(StrEnum):
 
 
 class NotMeasured(Exception):
-    """A claim needs what an interrupt kept from being measured."""
+    """A claim needs a measurement that an interrupt prevented."""
 
 
 class OutOfScope(Exception):
-    """A claim needs what the study was not asked to measure."""
+    """A claim needs a measurement that the options of the study exclude."""
 
 
 def interval(values: NDArray[Any], axis: int = 0) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Mean and half width of its 95 % interval over one axis, by Student's t.
+    """Return the mean over one axis and the half width of its 95 % interval (Student t).
 
     Parameters
     ----------
     values
-        Repetitions along `axis`; a single one stands for itself, with a width of 0.
+        Repetitions along `axis`; with a single one the half width is 0.
     axis
-        Of the repetitions.
+        Axis of the repetitions.
     """
     count = values.shape[axis]
     if count == 1:
@@ -82,19 +83,19 @@ class Comparison:
     Parameters
     ----------
     label
-        What is compared, and where.
+        The quantity, and the point at which it is compared.
     mean, half
-        Of the quantity over the seeds: mean and half width of its 95 % interval.
+        Mean of the quantity over the seeds, and half width of its 95 % interval.
     wanted
-        Range in which it has to lie, ends included.
+        Range that must contain the mean, ends included.
     seeds
-        How many there were.
+        Number of seeds.
     possible
-        Range in which the model can put it at all.
+        Range of all values that the model can produce.
     settles
-        Whether lying in the range is sufficient, too.
+        Whether a mean in the range is sufficient too.
     because
-        Why the model can give no other value, or why the range is not sufficient.
+        Why the model can produce no other value, or why the range is not sufficient.
     """
 
     label: str
@@ -117,47 +118,47 @@ class Comparison:
         settles: bool = True,
         because: str = "",
     ) -> Comparison:
-        """From one value per seed: a range, or on which side of zero it has to lie."""
+        """Compare one value per seed with a range or with zero."""
         mean, half = interval(np.asarray(values, dtype=np.float64))
         if wanted == "zero":
-            # Sameness is no matter of noise: the largest deviation speaks.
+            # Equality must hold for every seed, so the largest deviation is compared.
             mean, half = np.abs(values).max(), np.zeros(())
         where = _SIDES[wanted] if isinstance(wanted, str) else wanted
         return cls(label, float(mean), float(half), where, len(values), possible, settles, because)
 
     @property
     def margin(self) -> float:
-        """How far inside the range the mean lies; negative outside."""
+        """Distance of the mean from the nearest end of the range; negative outside."""
         return min(self.mean - self.wanted[0], self.wanted[1] - self.mean)
 
     @property
     def strength(self) -> float:
-        """`margin` in half widths of the interval: comparable between quantities."""
+        """`margin` in half widths of the interval, comparable between quantities."""
         return self.margin / max(self.half, NOTHING)
 
     @property
     def impossible(self) -> bool:
-        """Whether the model can put it nowhere in the range."""
+        """Whether the model can produce no value in the range."""
         return self.possible[1] < self.wanted[0] or self.possible[0] > self.wanted[1]
 
     @property
     def forced(self) -> bool:
-        """Whether the model can put it nowhere else."""
+        """Whether the model can only produce values in the range."""
         inside = self.wanted[0] <= self.possible[0] and self.possible[1] <= self.wanted[1]
         return inside and self.possible != ANYTHING
 
     @property
     def verdict(self) -> Verdict:
-        """Of this condition alone."""
+        """Verdict on this condition alone."""
         return self.among(1)
 
     def among(self, comparisons: int) -> Verdict:
-        """Of this condition as one of several that a claim could fall by.
+        """Return the verdict on this condition as one of several of a claim.
 
         Parameters
         ----------
         comparisons
-            How many there are.
+            Number of conditions of the claim.
         """
         if self.impossible:
             return Verdict.CANNOT_TELL
@@ -184,22 +185,22 @@ class Comparison:
         return f"{shown} (claimed {' and '.join(bounds)})"
 
 
-#: What a claim as a whole says when its comparisons differ: the last of theirs.
+#: A claim has the verdict of its comparisons that is last in this order.
 _SEVERITY = (Verdict.HOLDS, Verdict.UNDECIDED, Verdict.CANNOT_TELL, Verdict.FAILS)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What became of a claim on one basis.
+    """Result of the test of a claim on one basis.
 
     Parameters
     ----------
     verdict
-        Of all comparisons together.
+        Verdict on all comparisons together.
     measured
         The numbers that the claim is about, with intervals.
     conditions
-        The comparisons; none where it was not measured.
+        The comparisons; empty if the claim was not measured.
     """
 
     verdict: Verdict
@@ -208,12 +209,12 @@ class Finding:
 
     @property
     def comparisons(self) -> int:
-        """How many there were."""
+        """Number of comparisons."""
         return len(self.conditions)
 
     @property
     def deciding(self) -> Comparison:
-        """The comparison that fails, or comes closest to it; there must be one."""
+        """The comparison that fails or is closest to failing; there must be at least one."""
         return max(
             self.conditions,
             key=lambda each: (_SEVERITY.index(each.among(self.comparisons)), -each.strength),
@@ -221,21 +222,21 @@ class Finding:
 
     @property
     def against(self) -> tuple[Comparison, ...]:
-        """Those that do not hold, cannot be told or are undecided."""
+        """The comparisons whose own verdict is not `HOLDS`."""
         return tuple(each for each in self.conditions if each.verdict is not Verdict.HOLDS)
 
     @property
     def because(self) -> str:
-        """Why nothing else could come out of the deciding comparison; empty where it could."""
+        """Why the deciding comparison has its only possible result; empty if it has others."""
         if not self.conditions:
             return ""
         worst = self.deciding
-        told = worst.forced or self.verdict is Verdict.CANNOT_TELL
-        return worst.because if told else ""
+        inevitable = worst.forced or self.verdict is Verdict.CANNOT_TELL
+        return worst.because if inevitable else ""
 
 
 def judge(comparisons: Sequence[Comparison], measured: str) -> Finding:
-    """All conditions of a claim together."""
+    """Return the finding on all conditions of a claim together."""
     count = len(comparisons)
     worst = max((each.among(count) for each in comparisons), key=_SEVERITY.index)
     return Finding(worst, measured, tuple(comparisons))
@@ -243,15 +244,15 @@ def judge(comparisons: Sequence[Comparison], measured: str) -> Finding:
 
 @dataclass(frozen=True)
 class Vote:
-    """What several choices say of a claim.
+    """Verdict of several choices on a claim.
 
     Parameters
     ----------
     verdict
-        That of more than half of all choices; else undecided, or not measured where what is
-        missing could decide it.
+        Verdict of more than half of all choices; otherwise not measured if some choices were not
+        measured, else undecided.
     counts
-        Verdict -> choices that give it, most first.
+        Verdict -> number of choices that give it, largest first.
     """
 
     verdict: Verdict
@@ -265,7 +266,7 @@ class Vote:
 
 
 def vote(findings: Mapping[Any, Finding]) -> Vote:
-    """The verdict of the majority of choices, each of which counts alike."""
+    """Return the verdict of the majority of the choices, with equal weights."""
     counts = dict(Counter(each.verdict for each in findings.values()).most_common())
     first = next(iter(counts))
     if 2 * counts[first] > len(findings):
@@ -276,24 +277,24 @@ def vote(findings: Mapping[Any, Finding]) -> Vote:
 
 @dataclass(frozen=True)
 class Claim(Generic[E]):
-    """A statement of a paper and how it is tested.
+    """Statement of a paper and its test.
 
     Parameters
     ----------
     id
         Short name, stable over versions.
     section
-        Where the paper says it.
+        Section or figure of the paper.
     says
-        What the paper says, in our words.
+        The statement, paraphrased.
     test
-        Which comparisons it is turned into.
+        Description of the comparisons.
     compare
         (evidence, basis) -> comparisons.
     measured
         (evidence, basis) -> the numbers to show.
     comment
-        (evidence, findings by basis) -> why it comes out so.
+        (evidence, findings by basis) -> explanation of the result.
     """
 
     id: str
@@ -307,16 +308,16 @@ class Claim(Generic[E]):
 
 @dataclass(frozen=True)
 class ClaimResult:
-    """A claim beside what was measured.
+    """Claim with the findings on it.
 
     Parameters
     ----------
     id, section, says, test
-        As of the `Claim`.
+        As in the `Claim`.
     findings
-        Basis (a way to count load) -> what came out; the paper's own basis first.
+        Basis (a definition of the load of links) -> finding; the paper's own basis first.
     comment
-        Why.
+        Explanation of the result.
     """
 
     id: str
@@ -328,31 +329,31 @@ class ClaimResult:
 
 
 def headline(result: ClaimResult) -> Finding:
-    """What came out on the first basis on which anything was measured, else the first."""
-    found = result.findings.values()
-    return next((each for each in found if each.conditions), next(iter(found)))
+    """Return the finding on the first basis that was measured, or else on the first basis."""
+    findings = result.findings.values()
+    return next((each for each in findings if each.conditions), next(iter(findings)))
 
 
 def spread_over(result: ClaimResult) -> tuple[float | None, float | None]:
-    """Least and largest value, over all bases, of the condition that decides on each."""
+    """Return the least and largest mean of the deciding conditions of all bases."""
     means = [each.deciding.mean for each in result.findings.values() if each.conditions]
     return (min(means), max(means)) if means else (None, None)
 
 
 def reason(result: ClaimResult) -> str:
-    """Why nothing else could come out, on the first basis where that is so; empty where none is."""
+    """Return the first non-empty `because` of the findings, or an empty string."""
     return next((each.because for each in result.findings.values() if each.because), "")
 
 
 def hold(claims: Sequence[Claim[E]], evidence: E, bases: Sequence[Any]) -> tuple[ClaimResult, ...]:
-    """Test every claim on every basis; what the study was not asked to measure is left out.
+    """Test every claim on every basis; leave out those that the options of the study exclude.
 
     Parameters
     ----------
     claims, evidence
-        What to test, and by what.
+        The claims, and the measurements that test them.
     bases
-        On what.
+        Definitions of the load, or choices that the paper leaves open.
     """
     results = []
     for claim in claims:

@@ -1,13 +1,13 @@
-"""The registry of papers, and what every study of one gives back.
+"""The registry of papers, and the interface of their results.
 
 A study is added by a file with one function::
 
     @paper("multipath-ecmp")
     def multipath_ecmp(*, seeds: int = 30, out: Path | None = None) -> Study: ...
 
-With `out` it writes its figures and tables there and says which; its options are its parameters.
-After a KeyboardInterrupt it returns what is known, or raises it where that is nothing.
-`weft.studies.reported_study.ReportedStudy` makes text and files of parts, tables and figures.
+Its parameters are the options of the study. With `out` it writes figures and tables to that folder
+and lists the files. On a KeyboardInterrupt it returns the results so far, or raises it if there are
+none. `weft.studies.reported_study.ReportedStudy` makes text and files of parts, tables and figures.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ paper = Registry("paper", "weft.studies", "weft.papers")
 
 
 class Study(Protocol):
-    """What a paper's function returns."""
+    """Result of a paper's function."""
 
     #: Files written, in the order of writing; empty without an output folder.
     files: tuple[Path, ...]
-    #: How much there is, such as "12 of 600 runs", where an interrupt ended the study; else empty.
+    #: The part completed before an interrupt, such as "12 of 600 runs"; empty if complete.
     partial: str
 
     def text(self) -> str:
-        """The paper's claims beside what was measured, and the tables, as plain text."""
+        """Return the paper's claims with measured values, and the tables, as plain text."""
         ...

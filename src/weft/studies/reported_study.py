@@ -1,4 +1,4 @@
-"""What studies share: text and files from parts, tables and figures."""
+"""Base class of studies: text and files from parts, tables and figures."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from weft.core.files import make_folder, write_text, write_with
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Name of a table -> it and what its columns hold.
+#: Name of a table -> the table and its columns.
 Tables = Mapping[str, tuple[pl.DataFrame, Mapping[str, Column]]]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ReportedStudy(ABC):
-    """A study that says what its text and files consist of.
+    """Study with text, tables and figures.
 
     Parameters
     ----------
@@ -33,25 +33,25 @@ class ReportedStudy(ABC):
         Files written.
     """
 
-    #: Characters of a line of the text, when nothing else is asked for.
+    #: Default line width of the text in characters.
     width: ClassVar[int] = 120
 
     files: tuple[Path, ...] = ()
 
     @abstractmethod
     def parts(self) -> Iterable[RenderableType]:
-        """The text: claims beside what was measured, and tables."""
+        """Return the parts of the text: claims with measured values, and tables."""
 
     @abstractmethod
     def tables(self) -> Tables:
-        """What is written as Parquet and CSV."""
+        """Return the tables that are written as Parquet and CSV."""
 
     @abstractmethod
     def figures(self) -> Iterable[tuple[str, Figure]]:
-        """What is drawn (PNG), each with the name of its file."""
+        """Return the figures (written as PNG), each with the name of its file."""
 
     def text(self, width: int | None = None) -> str:
-        """The paper's claims beside what was measured, and the tables, as plain text."""
+        """Return the paper's claims with measured values, and the tables, as plain text."""
         out = StringIO()
         console = Console(
             file=out, width=width or self.width, color_system=None, force_terminal=False,
@@ -70,7 +70,7 @@ class ReportedStudy(ABC):
         Raises
         ------
         InputError
-            When the folder cannot be made or written to.
+            If the folder cannot be created or written to.
         """
         folder = make_folder(out)
         tables = {name: table for name, (table, _) in self.tables().items()}
@@ -84,7 +84,7 @@ class ReportedStudy(ABC):
         return tuple(folder / name for name in (*tables, "columns.csv", *figures, "report.txt"))
 
     def _meanings(self) -> pl.DataFrame:
-        """What the columns of all tables mean."""
+        """Return the descriptions of the columns of all tables."""
         rows = [
             (name, column, about.unit, about.meaning)
             for name, (_, columns) in self.tables().items()
@@ -93,5 +93,5 @@ class ReportedStudy(ABC):
         return pl.DataFrame(rows, schema=["table", "column", "unit", "meaning"], orient="row")
 
     def written(self, out: str | Path | None) -> Self:
-        """Itself with the files that it wrote; none without a folder."""
+        """Write the files to a folder, if one is given; return the study with their paths."""
         return self if out is None else replace(self, files=self.write(out))

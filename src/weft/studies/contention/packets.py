@@ -1,9 +1,9 @@
-"""The contention-graph model beside the packet level: what figure 5 measured on a cluster.
+"""Comparison of the contention-graph model with the packet level, as figure 5 with a cluster.
 
-Graphs run on one switch, every communication between two processes of its own, as in the paper's
-benchmark, and the model predicts their times from that of one communication alone on the same
-hardware. `VARIANTS` are adapters and switches that differ in one or two parameters each. The few
-times that the paper prints as measured are compared with too.
+Graphs run on one switch. As in the paper's benchmark, every communication has a sending and a
+receiving process of its own. The model predicts the times from that of one communication alone on
+the same hardware. `VARIANTS` are adapters and switches that differ in one or two parameters. The
+measured times that the paper prints are compared too.
 """
 
 from __future__ import annotations
@@ -37,22 +37,23 @@ from weft.sim.packet import Hardware
 from weft.sim.simulate import simulate
 from weft.workload import Workload, WorkloadBuilder
 
-#: Called now and then; what it raises ends a run.
+#: Called at intervals during a run; an exception that it raises ends the run.
 Watch = Callable[[Any], None]
 #: Sources and destinations of a graph.
 Graph = tuple[list[int], list[int]]
 
-#: Of the paper's cables, 4xDDR: 20 Gb/s signalled.
+#: Data rate of the paper's cables, 4xDDR with 20 Gb/s signalled.
 RATE_GBPS = 16.0
-#: Mean errors of the default and of late credits differ by less than 0.1 % from those at 20 MiB.
+#: Message size; for the variants "default" and "credits 0.94 us late" the mean errors differ by
+#: less than 0.1 % from those at 20 MiB.
 SIZE_BYTES = 1 << 21
-#: Times that the paper measured of figure 4, s, and of one communication alone; of 20 MiB.
+#: Times in s that the paper measured for figure 4 and for one communication alone; 20 MiB each.
 MEASURED_4: Mapping[str, tuple[float, ...]] = {
     "A": (0.036328, 0.036326, 0.027653, 0.027651, 0.013413),
     "B": (0.045236, 0.045228, 0.040073, 0.040072, 0.040071),
 }
 MEASURED_ALONE, MEASURED_BYTES = 0.010706, 20 << 20
-#: All graphs of up to so many communications are what coefficients are fitted to.
+#: Coefficients are fitted to all graphs of up to this number of communications.
 FIT_EDGES = 4
 
 
@@ -63,15 +64,15 @@ class Variant:
     Parameters
     ----------
     name
-        What tables call it.
+        Name in tables.
     hardware
         Switch and adapters.
     lanes
-        Virtual lanes; destinations have them by turns.
+        Number of virtual lanes; consecutive destinations use them cyclically.
     eager
-        Messages leave without asking; a rendez-vous otherwise.
+        Whether messages are eager; rendezvous otherwise.
     start_ns
-        Communications begin at random within this time.
+        Communications start at random times from 0 to this one.
     """
 
     name: str
@@ -85,25 +86,25 @@ _PACKET = 2112
 
 
 def _late(nanoseconds: float, **more: float) -> Hardware:
-    """Buffers of two packets, whose credits come back just too late for the full rate."""
+    """Return hardware with buffers of two packets and the given latency of credit returns."""
     return Hardware(buffer_bytes=2 * _PACKET, credit_latency_ns=nanoseconds, **more)  # type: ignore[arg-type]
 
 
-#: Whose errors are told by number of edges, and that coefficients are fitted to.
+#: Variants with errors by number of edges and with fitted coefficients.
 TOLD = (
     Variant("default"),
     Variant("credits 0.94 us late", _late(940.0)),
-    Variant("turns of 64 KiB", Hardware(quantum_bytes=1 << 16)),
+    Variant("quantum 64 KiB", Hardware(quantum_bytes=1 << 16)),
 )
 VARIANTS = (
     *TOLD,
-    Variant("turns of 8 KiB", Hardware(quantum_bytes=1 << 13)),
-    Variant("turns of 32 KiB", Hardware(quantum_bytes=1 << 15)),
-    Variant("the same, speed-up 1", Hardware(speedup=1, quantum_bytes=1 << 15)),
+    Variant("quantum 8 KiB", Hardware(quantum_bytes=1 << 13)),
+    Variant("quantum 32 KiB", Hardware(quantum_bytes=1 << 15)),
+    Variant("quantum 32 KiB, speed-up 1", Hardware(speedup=1, quantum_bytes=1 << 15)),
     Variant("one queue pair, in order", Hardware(queue_pairs="host")),
     Variant("speed-up 1", Hardware(speedup=1)),
     Variant("virtual output queues", Hardware(queues="voq")),
-    Variant("the same, 256 KiB buffers", Hardware(queues="voq", buffer_bytes=1 << 18)),
+    Variant("virtual output queues, 256 KiB", Hardware(queues="voq", buffer_bytes=1 << 18)),
     Variant("buffers of 64 KiB", Hardware(buffer_bytes=1 << 16)),
     Variant("2 packets", Hardware(buffer_bytes=2 * _PACKET)),
     Variant("1 packet", Hardware(buffer_bytes=_PACKET)),
@@ -119,61 +120,63 @@ VARIANTS = (
 )
 
 VARIANT_COLUMNS: Mapping[str, Column] = {
-    "variant": Column(pl.String, "", "hardware and protocol"),
-    "alone_gbps": Column(pl.Float64, "Gb/s", "payload of one communication alone over its time"),
-    "mean_error": Column(pl.Float64, "%", "mean of the absolute errors of all predicted times"),
-    "p95_error": Column(pl.Float64, "%", "95 % of them are smaller"),
-    "max_error": Column(pl.Float64, "%", "the largest"),
-    "bias": Column(pl.Float64, "%", "mean of the errors with their signs; above 0: predicted late"),
-    "maxmin_mean": Column(pl.Float64, "%", "mean absolute error of max-min fairness instead"),
-    "maxmin_max": Column(pl.Float64, "%", "largest absolute error of that"),
+    "variant": Column(pl.String, "", "Hardware and protocol"),
+    "alone_gbps": Column(pl.Float64, "Gb/s", "Payload rate of one communication alone"),
+    "mean_error": Column(pl.Float64, "%", "Mean absolute error of the predicted times"),
+    "p95_error": Column(pl.Float64, "%", "95th percentile of the absolute errors"),
+    "max_error": Column(pl.Float64, "%", "Largest absolute error"),
+    "bias": Column(pl.Float64, "%", "Mean signed error (above 0: predicted too late)"),
+    "maxmin_mean": Column(pl.Float64, "%", "Mean absolute error of max-min fairness"),
+    "maxmin_max": Column(pl.Float64, "%", "Largest absolute error of max-min fairness"),
 }
 PACKET_ERROR_COLUMNS: Mapping[str, Column] = {
     "variant": VARIANT_COLUMNS["variant"],
     **ERROR_COLUMNS,
 }
 PACKET_MEASURED_COLUMNS: Mapping[str, Column] = {
-    "figure": Column(pl.String, "", "figure of the paper"),
-    "edge": Column(pl.String, "", "communication"),
-    "measured": Column(pl.Float64, "T_ref", "time that the paper measured on its cluster"),
-    "model": Column(pl.Float64, "T_ref", "time that its model predicts"),
+    "figure": Column(pl.String, "", "Figure of the paper"),
+    "edge": Column(pl.String, "", "Communication"),
+    "measured": Column(pl.Float64, "T_ref", "Time measured by the paper on its cluster"),
+    "model": Column(pl.Float64, "T_ref", "Time predicted by the paper's model"),
     "variant": VARIANT_COLUMNS["variant"],
-    "packets": Column(pl.Float64, "T_ref", "time at the packet level"),
-    "error": Column(pl.Float64, "%", "of that, against the measured time"),
+    "packets": Column(pl.Float64, "T_ref", "Time at the packet level"),
+    "error": Column(pl.Float64, "%", "Error of the packet level relative to the measured time"),
 }
 PACKET_FIT_COLUMNS: Mapping[str, Column] = {
     "variant": VARIANT_COLUMNS["variant"],
-    "coefficient": Column(pl.String, "", "coefficient of the model"),
-    "value": Column(pl.Float64, "", "fitted to all graphs of few communications"),
-    "deviation": Column(pl.Float64, "", "its standard error"),
-    "infiniband": Column(pl.Float64, "", "the paper's"),
+    "coefficient": Column(pl.String, "", "Coefficient of the model"),
+    "value": Column(
+        pl.Float64, "", f"Fitted value (all graphs of up to {FIT_EDGES} communications)"
+    ),
+    "deviation": Column(pl.Float64, "", "Standard error of the fitted value"),
+    "infiniband": Column(pl.Float64, "", "Value in the paper"),
 }
 PACKET_FITTED_COLUMNS: Mapping[str, Column] = {
     "variant": VARIANT_COLUMNS["variant"],
-    "graphs": Column(pl.String, "", "which: those fitted to, or the random ones"),
-    "paper_mean": Column(pl.Float64, "%", "mean absolute error with the paper's coefficients"),
-    "paper_max": Column(pl.Float64, "%", "the largest"),
-    "fitted_mean": Column(pl.Float64, "%", "mean absolute error with the fitted ones"),
-    "fitted_max": Column(pl.Float64, "%", "the largest"),
+    "graphs": Column(pl.String, "", "Set of graphs (the fitted or the random ones)"),
+    "paper_mean": Column(pl.Float64, "%", "Mean absolute error (the paper's coefficients)"),
+    "paper_max": Column(pl.Float64, "%", "Largest absolute error (the paper's coefficients)"),
+    "fitted_mean": Column(pl.Float64, "%", "Mean absolute error (fitted coefficients)"),
+    "fitted_max": Column(pl.Float64, "%", "Largest absolute error (fitted coefficients)"),
 }
 
 
 @dataclass(frozen=True, eq=False)
 class PacketComparison:
-    """The model's errors against the packet level.
+    """Errors of the model relative to the packet level.
 
     Parameters
     ----------
     graphs
-        How many random graphs.
+        Number of random graphs.
     variants
-        One row a variant; see `VARIANT_COLUMNS`.
+        One row per variant; see `VARIANT_COLUMNS`.
     errors
-        Of `TOLD`, by number of edges; see `PACKET_ERROR_COLUMNS`.
+        Errors by number of edges for `TOLD`; see `PACKET_ERROR_COLUMNS`.
     measured
-        The paper's measured times beside those of `TOLD`; see `PACKET_MEASURED_COLUMNS`.
+        The paper's measured times and those of `TOLD`; see `PACKET_MEASURED_COLUMNS`.
     coefficients, fitted
-        What was fitted, and the errors that remain; see `PACKET_FIT_COLUMNS` and
+        Fitted coefficients and the errors that remain; see `PACKET_FIT_COLUMNS` and
         `PACKET_FITTED_COLUMNS`.
     """
 
@@ -186,12 +189,12 @@ class PacketComparison:
 
     @property
     def partial(self) -> str:
-        """How many variants there are of how many, where an interrupt came; else empty."""
-        made = self.variants.height
-        return f"{made} of {len(VARIANTS)} variants" if made < len(VARIANTS) else ""
+        """Number of variants completed before an interrupt; empty if complete."""
+        done = self.variants.height
+        return f"{done} of {len(VARIANTS)} variants" if done < len(VARIANTS) else ""
 
     def tables(self) -> dict[str, tuple[pl.DataFrame, Mapping[str, Column]]]:
-        """The tables by the names of their files, with what their columns mean."""
+        """Return the tables and their columns by file name."""
         return {
             "packet_variants": (self.variants, VARIANT_COLUMNS),
             "packet_errors": (self.errors, PACKET_ERROR_COLUMNS),
@@ -202,7 +205,7 @@ class PacketComparison:
 
 
 def one_switch(nodes: int, lanes: int = 1) -> tuple[Fabric, Routes]:
-    """Hosts at one switch; destinations have the lanes by turns."""
+    """Return one switch with hosts, and routes that assign lanes to destinations cyclically."""
     fabric = build(f"xgft:1;{nodes};1,rate={RATE_GBPS:g}")
     routes = routing.route(fabric, "minhop")
     assert isinstance(routes, TableRoutes)
@@ -213,7 +216,7 @@ def one_switch(nodes: int, lanes: int = 1) -> tuple[Fabric, Routes]:
 
 
 def processes(graph: Graph, size_bytes: int, start_ns: NDArray[np.float64]) -> Workload:
-    """Every communication from a process of its own to another, the sender's the even ranks."""
+    """Return a workload with two ranks per communication: even ranks send, odd ranks receive."""
     edges = len(graph[0])
     builder = WorkloadBuilder(2 * edges)
     for edge in range(edges):
@@ -232,10 +235,10 @@ def packet_times(
     routes: Routes,
     watch: Watch = lambda _: None,
 ) -> NDArray[np.float64]:
-    """float64 [edges]: seconds from each communication's start to its arrival.
+    """Return the seconds from each communication's start to its arrival, float64 [edges].
 
-    Starts depend on the graph and not on the rest of the variant. What `watch` raises, which is
-    called now and then, ends the run.
+    Random start times depend only on the graph and on `variant.start_ns`. `watch` is called at
+    intervals; an exception that it raises ends the run.
     """
     edges = len(graph[0])
     random = np.random.default_rng([edges, *graph[0], *graph[1]])
@@ -247,7 +250,7 @@ def packet_times(
         level="packet",
     )  # fmt: skip
     if not result.complete:
-        raise KeyboardInterrupt  # nothing else ends a run early
+        raise KeyboardInterrupt  # only an interrupt ends a run early
     arrived: NDArray[np.float64] = result.arrived_ns[result.workload.messages]
     return (arrived - start_ns) * 1e-9
 
@@ -259,20 +262,20 @@ def measure(
     size_bytes: int = SIZE_BYTES,
     watch: Watch = lambda _: None,
 ) -> tuple[list[Measurement], float]:
-    """Times of graphs, and of a byte of one communication alone, s.
+    """Return the times of graphs, and the time per byte of one communication alone, in s.
 
     Parameters
     ----------
     graphs
-        Between nodes 0 to `nodes` - 1.
+        Graphs of nodes 0 to `nodes` - 1.
     variant
-        On what.
+        Hardware and protocol.
     nodes
-        Hosts of the switch.
+        Number of hosts of the switch.
     size_bytes
-        Of every message.
+        Size of every message.
     watch
-        As of `packet_times`.
+        As in `packet_times`.
     """
     fabric, routes = one_switch(nodes, variant.lanes)
 
@@ -291,17 +294,17 @@ def measure(
 
 
 def maxmin_times(graphs: Sequence[Graph], nodes: int) -> NDArray[np.float64]:
-    """float64 [edges of all graphs]: times by max-min fairness over that of one alone."""
+    """Return times by max-min fairness over that of one alone, float64 [edges of all graphs]."""
     fabric, routes = one_switch(nodes)
-    found = []
+    times = []
     for graph in graphs:
         placement = np.ravel(np.stack(graph, 1))
         work = processes(graph, SIZE_BYTES, np.zeros(len(graph[0])))
         result = simulate(
             fabric, routes, work, placement, latency_ns=0.0, switch_latency_ns=0.0, eager_bytes=0
         )
-        found.append(result.arrived_ns[work.messages] / (8 * SIZE_BYTES / RATE_GBPS))
-    return np.concatenate(found)
+        times.append(result.arrived_ns[work.messages] / (8 * SIZE_BYTES / RATE_GBPS))
+    return np.concatenate(times)
 
 
 def _variant_row(
@@ -320,9 +323,9 @@ def _variant_row(
 def calibrated(
     variant: Variant, nodes: int, watch: Watch = lambda _: None
 ) -> tuple[Calibration, list[Measurement], float]:
-    """The coefficients that fit all graphs of up to `FIT_EDGES` edges best.
+    """Fit the coefficients to all graphs of up to `FIT_EDGES` edges; return them with the times.
 
-    The time of a byte stays that of one communication alone.
+    The time per byte is not fitted but taken from one communication alone.
     """
     shapes: list[Graph] = [
         ([a for a, _ in shape], [b for _, b in shape]) for shape in all_shapes(FIT_EDGES)
@@ -341,12 +344,12 @@ def _mean_and_max(
 def _measured_rows(
     figure_4: Mapping[str, Graph], variant: Variant, watch: Watch
 ) -> list[list[object]]:
-    """The paper's measured times beside the packet level's."""
+    """Return rows with the paper's measured times and those of the packet level."""
     rows: list[list[object]] = []
     for name, graph in figure_4.items():
         nodes = max(max(each) for each in graph) + 1
-        (found,), alpha = measure([graph], variant, nodes, MEASURED_BYTES, watch)
-        ours = found.time_s / (alpha * MEASURED_BYTES)
+        (result,), alpha = measure([graph], variant, nodes, MEASURED_BYTES, watch)
+        ours = result.time_s / (alpha * MEASURED_BYTES)
         model = predict(*graph, 1.0, 0.0, 1.0)
         for edge, seconds in enumerate(MEASURED_4[name]):
             measured, packets = seconds / MEASURED_ALONE, float(ours[edge])
@@ -364,35 +367,35 @@ def compare(
     nodes: int,
     figure_4: Mapping[str, Graph],
 ) -> PacketComparison:
-    """The model's errors on random graphs over all `VARIANTS`, and fits to those `TOLD`.
+    """Compute the model's errors on random graphs for `VARIANTS`, and fit coefficients for `TOLD`.
 
-    A KeyboardInterrupt ends it with the variants that were done by then.
+    After a KeyboardInterrupt the result contains the variants completed so far.
 
     Parameters
     ----------
     graphs
-        Between nodes 0 to `nodes` - 1.
+        Graphs of nodes 0 to `nodes` - 1.
     nodes
-        Hosts of the switch, and what the graphs to fit to need.
+        Number of hosts of the switch, at least `FIT_EDGES` + 1 are used.
     figure_4
-        The paper's graphs of which `MEASURED_4` has the times.
+        The paper's graphs whose measured times are in `MEASURED_4`.
     """
     nodes = max(nodes, FIT_EDGES + 1)
     shared = _Shared(graphs, nodes, figure_4, maxmin_times(graphs, nodes))
-    found = [each for each in run_all(_compared, shared, VARIANTS, 1)[0] if each is not None]
-    told = [more for _, more in found if more is not None]
+    results = [each for each in run_all(_compared, shared, VARIANTS, 1)[0] if each is not None]
+    details = [more for _, more in results if more is not None]
     return PacketComparison(
         len(graphs),
-        _table(VARIANT_COLUMNS, [row for row, _ in found]),
-        pl.concat([_table(PACKET_ERROR_COLUMNS, []), *(each.errors for each in told)]),
-        _table(PACKET_MEASURED_COLUMNS, [row for each in told for row in each.beside]),
-        _table(PACKET_FIT_COLUMNS, [row for each in told for row in each.coefficients]),
-        _table(PACKET_FITTED_COLUMNS, [row for each in told for row in each.fitted]),
+        _table(VARIANT_COLUMNS, [row for row, _ in results]),
+        pl.concat([_table(PACKET_ERROR_COLUMNS, []), *(each.errors for each in details)]),
+        _table(PACKET_MEASURED_COLUMNS, [row for each in details for row in each.beside]),
+        _table(PACKET_FIT_COLUMNS, [row for each in details for row in each.coefficients]),
+        _table(PACKET_FITTED_COLUMNS, [row for each in details for row in each.fitted]),
     )
 
 
 class _Shared(NamedTuple):
-    """What `compare` is given, and the times by max-min fairness."""
+    """Arguments of `compare`, and the times by max-min fairness."""
 
     graphs: Sequence[Graph]
     nodes: int
@@ -400,8 +403,8 @@ class _Shared(NamedTuple):
     maxmin: NDArray[np.float64]
 
 
-class _Told(NamedTuple):
-    """What is told of a variant in `TOLD`: rows of each table but the first."""
+class _Details(NamedTuple):
+    """Rows of a variant in `TOLD` for all tables but the first."""
 
     errors: pl.DataFrame
     beside: list[list[object]]
@@ -409,17 +412,19 @@ class _Told(NamedTuple):
     fitted: list[list[object]]
 
 
-def _compared(shared: _Shared, variant: Variant, watch: Watch) -> tuple[list[object], _Told | None]:
-    """Row of a variant, and what else is told of it."""
+def _compared(
+    shared: _Shared, variant: Variant, watch: Watch
+) -> tuple[list[object], _Details | None]:
+    """Return the row of a variant in the first table, and its details if it is in `TOLD`."""
     measured, alpha = measure(shared.graphs, variant, shared.nodes, watch=watch)
     row = _variant_row(variant, measured, alpha, shared.maxmin)
     if variant not in TOLD:
         return row, None
     by_size = errors_by_size(measured, INFINIBAND, alpha)
-    found, small, small_alpha = calibrated(variant, shared.nodes, watch)
+    calibration, small, small_alpha = calibrated(variant, shared.nodes, watch)
     coefficients: list[list[object]] = [
         [
-            variant.name, name, getattr(found.model, name), found.uncertainty[name],
+            variant.name, name, getattr(calibration.model, name), calibration.uncertainty[name],
             getattr(INFINIBAND, name),
         ]
         for name in COEFFICIENTS
@@ -427,14 +432,14 @@ def _compared(shared: _Shared, variant: Variant, watch: Watch) -> tuple[list[obj
     fitted: list[list[object]] = [
         [
             variant.name, which, *_mean_and_max(cases, INFINIBAND, per_byte),
-            *_mean_and_max(cases, found.model, per_byte),
+            *_mean_and_max(cases, calibration.model, per_byte),
         ]
         for which, cases, per_byte in (
             (f"all of up to {FIT_EDGES}", small, small_alpha),
             ("random", measured, alpha),
         )
     ]  # fmt: skip
-    return row, _Told(
+    return row, _Details(
         by_size.select(pl.lit(variant.name).alias("variant"), pl.all()),
         _measured_rows(shared.figure_4, variant, watch),
         coefficients,
@@ -443,4 +448,6 @@ def _compared(shared: _Shared, variant: Variant, watch: Watch) -> tuple[list[obj
 
 
 def _table(columns: Mapping[str, Column], rows: list[list[object]]) -> pl.DataFrame:
-    return frame(columns, {name: [row[at] for row in rows] for at, name in enumerate(columns)})
+    return frame(
+        columns, {name: [row[index] for row in rows] for index, name in enumerate(columns)}
+    )

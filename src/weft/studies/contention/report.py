@@ -1,4 +1,4 @@
-"""What the contention-graph study gives: text, tables and figure."""
+"""Result of the contention-graph study: text, tables and figure."""
 
 from __future__ import annotations
 
@@ -20,94 +20,93 @@ if TYPE_CHECKING:
 
     from weft.studies.contention.packets import PacketComparison
 
-#: The paper's messages: 20 MB are 20 MiB, as its T_ref of 0.010706 s shows.
+#: Size of the paper's messages: its 20 MB are 20 MiB, as its T_ref of 0.010706 s shows.
 SIZE_BYTES = 20 * 2**20
 
 PRINTED_COLUMNS: dict[str, Column] = {
-    "figure": Column(pl.String, "", "figure of the paper, and which graph of it"),
-    "edge": Column(pl.String, "", "communication"),
-    "step": Column(pl.Int64, "", "step of the dynamic graph, from 1; null for the end"),
-    "quantity": Column(pl.String, "", "penalty, time (s), bytes left or bytes sent"),
-    "printed": Column(pl.Float64, "", "what the paper prints"),
-    "ours": Column(pl.Float64, "", "what the model gives here"),
-    "difference": Column(pl.Float64, "", "ours less printed"),
-    "relative": Column(pl.Float64, "", "the same over printed; null where that is 0"),
+    "figure": Column(pl.String, "", "Figure of the paper, with the graph"),
+    "edge": Column(pl.String, "", "Communication"),
+    "step": Column(pl.Int64, "", "Step of the dynamic graph (from 1; null: whole graph)"),
+    "quantity": Column(pl.String, "", "Quantity (penalty, time in s, bytes left or bytes sent)"),
+    "printed": Column(pl.Float64, "", "Printed value"),
+    "ours": Column(pl.Float64, "", "Value of the model in weft"),
+    "difference": Column(pl.Float64, "", "Difference of ours and printed"),
+    "relative": Column(pl.Float64, "", "Difference over printed (null if printed is 0)"),
     "agrees": Column(
         pl.Boolean,
         "",
-        "within one unit of the last digit printed; times within 1e-5 as well, since the paper's "
-        "bandwidth has four digits",
+        "Agreement within one unit of the last digit printed (times: plus 1e-5 of the value, since "
+        "the paper's bandwidth has four digits)",
     ),
 }
 SPREAD_COLUMNS: dict[str, Column] = {
-    "edges": Column(pl.Int64, "", "communications of a graph"),
-    "graphs": Column(pl.Int64, "", "random graphs"),
-    "min": Column(pl.Float64, "T_ref", "shortest predicted time"),
-    "p05": Column(pl.Float64, "T_ref", "5 % of the times are shorter"),
-    "median": Column(pl.Float64, "T_ref", "median time"),
-    "p95": Column(pl.Float64, "T_ref", "95 % of the times are shorter"),
-    "max": Column(pl.Float64, "T_ref", "longest time"),
-    "distinct": Column(pl.Int64, "", "different times"),
+    "edges": Column(pl.Int64, "", "Communications per graph"),
+    "graphs": Column(pl.Int64, "", "Random graphs"),
+    "min": Column(pl.Float64, "T_ref", "Shortest predicted time"),
+    "p05": Column(pl.Float64, "T_ref", "5th percentile of the times"),
+    "median": Column(pl.Float64, "T_ref", "Median time"),
+    "p95": Column(pl.Float64, "T_ref", "95th percentile of the times"),
+    "max": Column(pl.Float64, "T_ref", "Longest time"),
+    "distinct": Column(pl.Int64, "", "Number of different times"),
 }
 TIME_COLUMNS: dict[str, Column] = {
-    "edges": Column(pl.Int64, "", "communications of the graph"),
-    "graph": Column(pl.Int64, "", "number of the graph among those of as many edges"),
-    "edge": Column(pl.Int64, "", "number of the communication in its graph"),
-    "source": Column(pl.Int64, "", "node that sends"),
-    "destination": Column(pl.Int64, "", "node that receives"),
-    "penalty": Column(pl.Float64, "", "penalty in the first step"),
-    "time": Column(pl.Float64, "T_ref", "predicted completion"),
+    "edges": Column(pl.Int64, "", "Communications of the graph"),
+    "graph": Column(pl.Int64, "", "Index of the graph among those with the same number of edges"),
+    "edge": Column(pl.Int64, "", "Index of the communication in its graph"),
+    "source": Column(pl.Int64, "", "Sending node"),
+    "destination": Column(pl.Int64, "", "Receiving node"),
+    "penalty": Column(pl.Float64, "", "Penalty in the first step"),
+    "time": Column(pl.Float64, "T_ref", "Predicted completion time"),
 }
 SHAPE_COLUMNS: dict[str, Column] = {
-    "edges": Column(pl.Int64, "", "communications of a graph"),
-    "shapes": Column(pl.Int64, "", "connected graphs, up to isomorphism, parallel edges included"),
-    "distinct": Column(pl.Int64, "", "different times that occur in them"),
-    "times": Column(pl.String, "T_ref", "the times, as fractions"),
+    "edges": Column(pl.Int64, "", "Communications per graph"),
+    "shapes": Column(pl.Int64, "", "Connected graphs up to isomorphism (parallel edges included)"),
+    "distinct": Column(pl.Int64, "", "Number of different times"),
+    "times": Column(pl.String, "T_ref", "Times as fractions"),
 }
 
 
 NOTES = (
     "Figure 4, graph A, edge e: the penalty is printed as 1.5, but the time beside it is "
     "0.013382 s = 1.25 T_ref, and rule (b) gives 1 + 1/(5 - 1) = 1.25. With 1.5, e would end at "
-    "0.016059 s and a and b at 0.036400 s, which the paper has at 0.036132 s.",
+    "0.016059 s and a and b at 0.036400 s, where the paper prints 0.036132 s.",
     "Rule (b), read by itself, would also hold for c and d of figure 4 A (out-degree 1), where the "
     "paper prints 2.5 and 2.5; so it holds only where all other edges into the destination come "
     "from sources of more than one edge.",
     "Rule (b), with the whole penalty of the other edge, would give 1 + 1/(3.33 - 1) = 1.43 for f "
-    "of figure 3, where the paper prints 1.5 = 1 + 1/(3 - 1): of the other edge's conflicts it "
-    "counts those with full-rate senders alone.",
-    "Rule (a) is printed with an in-degree of 0, which no destination has; the text says what is "
-    "meant: no contention on the receive node.",
-    "Rule (a) makes complete bipartite graphs of m senders and n receivers n for m <= n; for "
-    "m > n >= 2 it does not apply and rule (c) gives m + n - 1, though the receivers could give "
-    "every edge 1/m. Kept as printed.",
+    "of figure 3, where the paper prints 1.5 = 1 + 1/(3 - 1): it counts only the other edge's "
+    "conflicts with full-rate senders.",
+    "Rule (a) is printed with an in-degree of 0, which no destination has; according to the text "
+    "it means no contention at the receiving node.",
+    "On complete bipartite graphs of m senders and n receivers, rule (a) gives the penalty n for "
+    "m <= n; for m > n >= 2 it does not apply and rule (c) gives m + n - 1, though the receivers "
+    "could give every edge 1/m. The rules are used as printed.",
     "Sums of rates into a node can exceed its bandwidth: in figure 4 B, 1/5 + 3/3.5 = 1.06.",
     "Section 3.3 prints wrong indices of T: with equation 3, m_22 = (T2 - T1)/(alpha rho_22), "
     "m_32 = (T2 - T1)/(alpha rho_32) and m_33 = (T3 - T2)/(alpha rho_33).",
     "20MB are 20 x 2^20 bytes (T_ref = 0.010706 s), and the 1.82 GB/s are 1.82 x 2^30 bytes/s. "
-    "alpha = 5.105e-10 has four digits: our times differ from those of figure 3 by 5e-6 at most, "
-    "and 5.10502e-10 gives all of its digits. Figure 4's times are cut, not rounded.",
-    "Figures 3 and 4 are pictures that the text does not describe; their edges are reconstructed "
-    "from the printed numbers.",
+    "alpha = 5.105e-10 has four digits: our times differ from those of figure 3 by at most 5e-6, "
+    "and 5.10502e-10 gives all of its digits. Figure 4's times are truncated, not rounded.",
+    "The text does not describe the graphs of figures 3 and 4; their edges are reconstructed from "
+    "the printed numbers.",
 )
 
-#: What figure 5 shows and this study cannot.
+#: Results of the paper that need its cluster.
 MISSING = (
-    "Not done, for want of the paper's cluster: new measurements of figures 3, 4 and 5 and so "
-    "the errors of the predictions (in the paper at most 3 % in figure 3, 6 % in figure 4, and "
-    "below 15 % in figure 5), and the graphs of figure 5 themselves, which the paper does "
-    "not list. The graphs here are drawn anew: every edge between any two of the nodes, no node "
-    "with more than 8 edges in or out."
+    "Not reproduced, because they need the paper's cluster: the measurements of figures 3, 4 and "
+    "5, and so the errors of the predictions (in the paper at most 3 % in figure 3, 6 % in figure "
+    "4, and below 15 % in figure 5). The paper does not list the graphs of figure 5; those used "
+    "here are random: every edge between any two nodes, at most 8 edges out of and into a node."
 )
 WITHOUT_PACKETS = (
-    "--packet-graphs 200 runs random graphs of 2 to 12 communications at the packet level and says "
-    "how far the model's times are from those."
+    "--packet-graphs 200 runs random graphs of 2 to 12 communications at the packet level and "
+    "reports the errors of the model's times."
 )
 
 
 def _figures(study: ContentionStudy) -> Table:
-    """One row per edge, step and quantity; equal rows of several edges are put together."""
-    table = Table(title="What the paper prints, and what the model gives")
+    """Return a table of the printed numbers; edges with equal numbers share a row."""
+    table = Table(title="Printed numbers and those of the model")
     for name in ("figure", "edges", "quantity"):
         table.add_column(name)
     for name in ("step", "printed", "ours", "difference", "relative"):
@@ -149,7 +148,7 @@ def _spread(study: ContentionStudy) -> Table:
 
 
 def _shapes(study: ContentionStudy) -> Table:
-    table = Table(title="All connected graphs: times that can occur, in T_ref")
+    table = Table(title="All connected graphs: predicted times, in T_ref")
     for name in ("edges", "shapes", "distinct"):
         table.add_column(name, justify="right")
     table.add_column("times")
@@ -160,20 +159,20 @@ def _shapes(study: ContentionStudy) -> Table:
     return table
 
 
-def _packets(found: PacketComparison) -> list[Table]:
+def _packets(comparison: PacketComparison) -> list[Table]:
     variants = Table(
-        title=f"Against the packet level: {found.graphs} random graphs of 2 to 12 communications"
+        title=f"Packet level: {comparison.graphs} random graphs of 2 to 12 communications"
     )
     variants.add_column("variant")
     shown = ("alone Gb/s", "mean %", "95 %", "max %", "bias %", "max-min mean %", "max-min max %")
     for name in shown:
         variants.add_column(name, justify="right")
-    for variant, *values in found.variants.iter_rows():
+    for variant, *values in comparison.variants.iter_rows():
         variants.add_row(variant, *(f"{value:.2f}" for value in values))
     errors = Table(
         title="The paper's coefficients by number of communications: mean and max error, %"
     )
-    by_variant = found.errors.partition_by("variant", maintain_order=True)
+    by_variant = comparison.errors.partition_by("variant", maintain_order=True)
     for name in ("edges", "graphs", *(str(each["variant"][0]) for each in by_variant)):
         errors.add_column(name, justify="right")
     for rows in zip(*(each.iter_rows(named=True) for each in by_variant), strict=True):
@@ -183,11 +182,11 @@ def _packets(found: PacketComparison) -> list[Table]:
             *(f"{row['mean_error']:.1f} / {row['max_error']:.0f}" for row in rows),
         )
     measured = Table(
-        title="What the paper measured, its model and the packet level: T_ref, error %"
+        title="Times measured in the paper, of its model and of the packet level: T_ref, error %"
     )
     for name in ("figure", "edge"):
         measured.add_column(name)
-    beside = found.measured.partition_by("variant", maintain_order=True)
+    beside = comparison.measured.partition_by("variant", maintain_order=True)
     for name in ("measured", "model", *(str(each["variant"][0]) for each in beside)):
         measured.add_column(name, justify="right")
     for rows in zip(*(each.iter_rows(named=True) for each in beside), strict=True):
@@ -202,7 +201,7 @@ def _packets(found: PacketComparison) -> list[Table]:
         )
     coefficients = Table(title="Coefficients fitted to the packet level")
     coefficients.add_column("coefficient")
-    fits = found.coefficients.partition_by("variant", maintain_order=True)
+    fits = comparison.coefficients.partition_by("variant", maintain_order=True)
     for name in ("paper", *(str(each["variant"][0]) for each in fits)):
         coefficients.add_column(name, justify="right")
     for rows in zip(*(each.iter_rows(named=True) for each in fits), strict=True):
@@ -211,25 +210,25 @@ def _packets(found: PacketComparison) -> list[Table]:
             f"{rows[0]['infiniband']:g}",
             *(f"{row['value']:.3f} +- {row['deviation']:.2g}" for row in rows),
         )
-    fitted = Table(title="Errors before and after: mean and max, %")
+    fitted = Table(title="Errors with the paper's and with fitted coefficients: mean and max, %")
     for name in ("variant", "graphs"):
         fitted.add_column(name)
     for name in ("the paper's", "fitted"):
         fitted.add_column(name, justify="right")
-    for variant, graphs, *values in found.fitted.iter_rows():
-        before, after = (f"{values[at]:.2f} / {values[at + 1]:.0f}" for at in (0, 2))
+    for variant, graphs, *values in comparison.fitted.iter_rows():
+        before, after = (f"{values[i]:.2f} / {values[i + 1]:.0f}" for i in (0, 2))
         fitted.add_row(variant, graphs, before, after)
     return [variants, errors, measured, coefficients, fitted]
 
 
 def figure_5(study: ContentionStudy) -> Figure:
-    """Predicted times by number of edges: every communication, and the median."""
+    """Draw the predicted time of every communication, and the median, by number of edges."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.5, 4.5), dpi=150, layout="constrained")
     axes = figure.add_subplot()
     graphs = study.parameters["graphs"]
-    # Spread sideways by the number of the graph, so that equal times can be seen.
+    # Shifted sideways by the index of the graph, so that equal times do not overlap.
     times = study.times
     beside = (times["graph"].to_numpy() + 0.5) / graphs - 0.5
     axes.plot(
@@ -248,8 +247,8 @@ def figure_5(study: ContentionStudy) -> Figure:
     axes.grid(axis="y", alpha=0.3)
     axes.legend(loc="upper left")
     axes.set_title(
-        f"Predicted times of {graphs} random graphs each, {study.parameters['nodes']} nodes, "
-        f"seed {study.parameters['seed']}",
+        f"Predicted times of {graphs} random graphs per number of edges, "
+        f"{study.parameters['nodes']} nodes, seed {study.parameters['seed']}",
         fontsize=10,
     )
     return figure
@@ -257,16 +256,16 @@ def figure_5(study: ContentionStudy) -> Figure:
 
 @dataclass(frozen=True)
 class Printed:
-    """One number of the paper beside ours.
+    """Number printed in the paper, and the same number computed by weft.
 
     Parameters
     ----------
     figure, edge, step, quantity
-        Which number; see `PRINTED_COLUMNS`.
+        Identification of the number; see `PRINTED_COLUMNS`.
     printed
-        As text, for its digits.
+        Printed number as text, to keep its digits.
     ours
-        What the model gives.
+        Value of the model in weft.
     """
 
     figure: str
@@ -278,9 +277,10 @@ class Printed:
 
     @property
     def unit(self) -> float:
-        """One unit of the last digit printed, of which bytes have six.
+        """One unit of the last printed digit; numbers of bytes have six significant digits.
 
-        Bytes sent are what such a number of bytes left leaves of the size.
+        Bytes sent are the message size minus bytes left, and so have the unit of a number of bytes
+        left with as many digits as the size.
         """
         if self.quantity.startswith("bytes"):
             digits = len(self.printed if self.quantity == "bytes left" else str(SIZE_BYTES))
@@ -289,7 +289,7 @@ class Printed:
 
     @property
     def agrees(self) -> bool:
-        """Whether the two are the same number, as printed."""
+        """Whether the two numbers agree within `unit`, times also within 1e-5."""
         value = float(self.printed)
         margin = 1.0001 * self.unit
         if self.quantity == "time":
@@ -299,20 +299,20 @@ class Printed:
 
 @dataclass(frozen=True, eq=False)
 class ContentionStudy(ReportedStudy):
-    """The study, done.
+    """Result of the study.
 
     Parameters
     ----------
     parameters
         All options.
     numbers
-        Every printed number beside ours.
+        Every printed number with ours.
     times, spread
         Predicted times of the random graphs, and their spread by number of edges.
     shapes
-        Times that occur in any graph of few edges.
+        Predicted times of all connected graphs by number of edges.
     packets
-        Errors against the packet level, where asked for.
+        Errors relative to the packet level, or None.
     files
         Files written.
     """
@@ -326,12 +326,12 @@ class ContentionStudy(ReportedStudy):
 
     @property
     def partial(self) -> str:
-        """How much of the packet level there is, where an interrupt ended it; else empty."""
+        """Number of packet-level variants completed before an interrupt; empty if complete."""
         return self.packets.partial if self.packets is not None else ""
 
     @property
     def printed(self) -> pl.DataFrame:
-        """One row per printed number, of `PRINTED_COLUMNS`."""
+        """Table of `PRINTED_COLUMNS` with one row per printed number."""
         rows: list[tuple[object, ...]] = []
         for n in self.numbers:
             value = float(n.printed)
@@ -340,26 +340,26 @@ class ContentionStudy(ReportedStudy):
         return frame_of_rows(PRINTED_COLUMNS, rows)
 
     def parts(self) -> Iterator[RenderableType]:
-        """The text: printed numbers beside ours, what contradicts what, and the spread."""
+        """Return the parts of the text: printed numbers, notes on the paper, and the spread."""
         agreeing = sum(number.agrees for number in self.numbers)
         yield (
             "A contention-aware performance model (Martinasso and Mehaut 2011)\n"
-            f"{agreeing} of {len(self.numbers)} printed numbers come out; messages of 20 MiB, "
+            f"{agreeing} of {len(self.numbers)} printed numbers agree; messages of 20 MiB, "
             f"alpha = {PAPER_INVERSE_BANDWIDTH} s/byte. A number agrees when it is within one unit "
             "of the last digit printed, a time also within 1e-5.\n"
         )
         if self.partial:
             yield f"Partial, interrupted: {self.partial} at the packet level\n"
         yield _figures(self)
-        yield "Where the paper contradicts itself or leaves something open\n"
+        yield "Contradictions and open points of the paper\n"
         for number, note in enumerate(NOTES, start=1):
             yield f"{number}. {note}"
         yield ""
         yield _spread(self)
         yield (
             "The paper: times of graphs with 1, 2 and 3 edges are rational factors of T_ref; with "
-            "more edges they are more largely spread. In the model all are rational; what changes "
-            "is how many there are:\n"
+            "more edges they are more largely spread. In the model all are rational; only their "
+            "number grows:\n"
         )
         yield _shapes(self)
         if self.packets is not None:
@@ -371,7 +371,7 @@ class ContentionStudy(ReportedStudy):
             yield ""
 
     def tables(self) -> Tables:
-        """What is written as Parquet and CSV."""
+        """Return the tables that are written as Parquet and CSV."""
         more = {} if self.packets is None else self.packets.tables()
         return {
             "printed": (self.printed, PRINTED_COLUMNS),
@@ -382,7 +382,7 @@ class ContentionStudy(ReportedStudy):
         }
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
-        """Figure 5, as far as it can be had."""
+        """Return figure 5 with predicted times only."""
         yield "figure5", figure_5(self)
 
     def __repr__(self) -> str:

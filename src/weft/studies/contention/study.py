@@ -1,9 +1,10 @@
 """M. Martinasso, J.-F. Mehaut 2011, "A contention-aware performance model for HPC-based networks".
 
-Every number that figures 2, 3 and 4 print for the model beside what `weft.penalties` and
-`weft.predict` give, and of figure 5 what can be had without the paper's cluster: how the predicted
-times spread with the number of communications, and how far they are from the packet level's.
-`docs/contention-model.md` tells the readings, `docs/validation.md` the comparison.
+Every number that figures 2, 3 and 4 print for the model is compared with `weft.penalties` and
+`weft.predict`. Figure 5 needs the paper's cluster; of it the study computes the spread of the
+predicted times over the number of communications, and their errors relative to the packet level.
+`docs/contention-model.md` describes the interpretation of the paper, `docs/validation.md` the
+comparison.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ if TYPE_CHECKING:
 
 Edges = tuple[tuple[int, int], ...]
 
-#: Figure 2, from left to right; names of nodes as the paper has them.
+#: Graphs of figure 2, from left to right, with the paper's names of nodes.
 FIGURE_2: dict[str, tuple[tuple[str, str], ...]] = {
     "1st": (("a", "b"), ("a", "c"), ("a", "d")),
     "2nd": (("b", "a"), ("b", "d"), ("c", "a"), ("c", "d")),
     "3rd": (("a", "b"), ("a", "c"), ("a", "d"), ("d", "b"), ("d", "c")),
     "4th": (("a", "b"), ("a", "c"), ("d", "b"), ("e", "c")),
 }
-#: The paper prints these pictures only; their edges are those that give its numbers.
+#: The paper only draws these graphs; the edges are reconstructed from its numbers.
 FIGURE_3: Edges = ((0, 1), (0, 2), (0, 3), (4, 1), (4, 5), (6, 5))
 FIGURE_4: dict[str, Edges] = {
     "A": ((0, 1), (0, 2), (3, 1), (4, 1), (5, 2)),
@@ -66,30 +67,30 @@ def contention_model(
 ) -> ContentionStudy:
     """Contention graphs and penalty coefficients on InfiniBand (Martinasso and Mehaut 2011).
 
-    Ctrl-C at the packet level ends it with the variants of hardware that were done by then.
+    After Ctrl-C at the packet level the result contains the hardware variants completed so far.
 
     Parameters
     ----------
     edges
-        Random graphs have 1 to this many communications, as in figure 5.
+        Largest number of communications of the random graphs, as in figure 5.
     graphs
         Random graphs for each number of communications; the paper measured 60 of 5.
     nodes
-        Cluster nodes that they are drawn among; the paper used 9.
+        Number of nodes of the random graphs; the paper used 9.
     shapes
-        All connected graphs of up to this many communications are gone through, 1 to 6.
+        Largest number of communications for which all connected graphs are evaluated, 1 to 6.
     packet_graphs
-        Random graphs of 2 to 12 communications that run at the packet level too, on a score of
-        adapters and switches; 200 take about a minute.
+        Random graphs of 2 to 12 communications that run at the packet level too, on about 20
+        variants of adapters and switches; 200 take about a minute.
     seed
-        Of the random graphs.
+        Seed of the random graphs.
     out
-        Folder for the figure and tables; nothing is written without it.
+        Folder for the figure and tables; without it no files are written.
 
     Raises
     ------
     InputError
-        On parameters that make no study, or a folder that cannot be written to.
+        If a parameter is out of range, or the folder cannot be written to.
     """
     for name, value, low, high in (
         ("edges", edges, 1, 200),
@@ -104,11 +105,11 @@ def contention_model(
     most = max(edges, MOST_PACKET_EDGES if packet_graphs else 0)
     if most > 4 * nodes:
         raise InputError(
-            f"{most} communications among {nodes} nodes would rarely leave every node at most "
-            f"{MOST_DEGREE} of them; expected at most {4 * nodes}"
+            f"expected at most {4 * nodes} communications among {nodes} nodes, not {most}: random "
+            f"graphs with at most {MOST_DEGREE} per node would be too rare"
         )
     if out is not None:
-        make_folder(out)  # before the work, not after it
+        make_folder(out)  # fails before the computation
     times = _random_times(edges, graphs, nodes, seed)
     return ContentionStudy(
         parameters={
@@ -123,13 +124,13 @@ def contention_model(
     ).written(out)  # fmt: skip
 
 
-#: Cores of a node of the paper's cluster, which bound the communications at a node (section 3.1).
+#: Cores per node of the paper's cluster, which limit the communications per node (section 3.1).
 MOST_DEGREE = 8
-#: Random graphs at the packet level have 2 to so many communications, by turns.
+#: Largest number of communications of random graphs at the packet level; they cycle from 2.
 MOST_PACKET_EDGES = 12
 
 
-# -- what the paper prints -----------------------------------------------------------------------
+# -- printed numbers -----------------------------------------------------------------------------
 
 
 def _ends(edges: Edges) -> tuple[list[int], list[int]]:
@@ -145,15 +146,15 @@ def _figure_2() -> Iterator[Printed]:
     }
     for graph, edges in FIGURE_2.items():
         numbered = tuple((ord(source), ord(destination)) for source, destination in edges)
-        found = penalties(*_ends(numbered))
-        for (source, destination), text, ours in zip(edges, printed[graph], found, strict=True):
+        computed = penalties(*_ends(numbered))
+        for (source, destination), text, ours in zip(edges, printed[graph], computed, strict=True):
             if text is not None:
                 edge = f"({source},{destination})"
                 yield Printed(f"2, {graph} graph", edge, 1, "penalty", text, float(ours))
 
 
 def _figure_3() -> Iterator[Printed]:
-    found = predict_steps(*_ends(FIGURE_3), SIZE_BYTES, 0.0, PAPER_INVERSE_BANDWIDTH)
+    prediction = predict_steps(*_ends(FIGURE_3), SIZE_BYTES, 0.0, PAPER_INVERSE_BANDWIDTH)
     penalty = (
         ("3.5", "3.5", "3.5", "3.33", "3.33", "1.5"),
         ("3.5", "3.5", "3.5", "2.33", "2.33", None),
@@ -173,14 +174,14 @@ def _figure_3() -> Iterator[Printed]:
         for edge, name in enumerate("abcdef"):
             text = penalty[step][edge]
             if text is not None:
-                ours = float(found.penalty[step, edge])
+                ours = float(prediction.penalty[step, edge])
                 yield Printed("3", name, step + 1, "penalty", text, ours)
-            rest = float(found.remaining_bytes[step, edge])
+            rest = float(prediction.remaining_bytes[step, edge])
             yield Printed("3", name, step + 1, "bytes left", left[step][edge], rest)
-            spent = float(min(found.end_s[step], found.completion_s[edge]))
+            spent = float(min(prediction.end_s[step], prediction.completion_s[edge]))
             yield Printed("3", name, step + 1, "time", time[step][edge], spent)
     for edge, name in enumerate("abc"):
-        sent = SIZE_BYTES - float(found.remaining_bytes[0, edge])
+        sent = SIZE_BYTES - float(prediction.remaining_bytes[0, edge])
         yield Printed("3 (text)", name, 1, "bytes sent", "8987820", sent)
     alone = float(predict([0], [1], SIZE_BYTES, 0.0, PAPER_INVERSE_BANDWIDTH)[0])
     yield Printed("3 (text)", "alone", None, "time", "0.010706", alone)
@@ -198,13 +199,13 @@ def _figure_4() -> Iterator[Printed]:
         ),
     }
     for graph, edges in FIGURE_4.items():
-        found = predict_steps(*_ends(edges), SIZE_BYTES, 0.0, PAPER_INVERSE_BANDWIDTH)
-        turns, times = printed[graph]
+        prediction = predict_steps(*_ends(edges), SIZE_BYTES, 0.0, PAPER_INVERSE_BANDWIDTH)
+        steps, times = printed[graph]
         for edge, name in enumerate("abcde"):
-            for step, text in enumerate(turns[edge]):
-                ours = float(found.penalty[step, edge])
+            for step, text in enumerate(steps[edge]):
+                ours = float(prediction.penalty[step, edge])
                 yield Printed(f"4 {graph}", name, step + 1, "penalty", text, ours)
-            when = float(found.completion_s[edge])
+            when = float(prediction.completion_s[edge])
             yield Printed(f"4 {graph}", name, None, "time", times[edge], when)
 
 
@@ -212,13 +213,14 @@ def _figure_4() -> Iterator[Printed]:
 
 
 def draw_graph(edges: int, nodes: int, seed: Sequence[int]) -> tuple[list[int], list[int]]:
-    """A random graph in which no node sends or receives more than `MOST_DEGREE` communications."""
+    """Draw a random graph in which no node sends or receives more than `MOST_DEGREE` times."""
     for attempt in range(10_000):
         source, destination = random_graph(edges, nodes, [*seed, attempt])
         if max(np.bincount(source).max(), np.bincount(destination).max()) <= MOST_DEGREE:
             return source, destination
     raise InputError(
-        f"no random graph of {edges} edges among {nodes} nodes has at most {MOST_DEGREE} at a node"
+        f"no random graph of {edges} edges among {nodes} nodes with at most {MOST_DEGREE} edges "
+        "in or out of each node was found"
     )
 
 
@@ -229,8 +231,8 @@ def _random_times(edges: int, graphs: int, nodes: int, seed: int) -> pl.DataFram
             source, destination = draw_graph(count, nodes, [seed, count, graph])
             penalty = penalties(source, destination)
             time = predict(source, destination, 1.0, 0.0, 1.0)
-            found = zip(source, destination, penalty.tolist(), time.tolist(), strict=True)
-            rows += [(count, graph, edge, *each) for edge, each in enumerate(found)]
+            columns = zip(source, destination, penalty.tolist(), time.tolist(), strict=True)
+            rows += [(count, graph, edge, *each) for edge, each in enumerate(columns)]
     return frame_of_rows(TIME_COLUMNS, rows)
 
 
@@ -247,7 +249,7 @@ def _packets(graphs: int, nodes: int, seed: int) -> packet.PacketComparison | No
 
 
 def _distinct(times: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Values that differ by more than rounding, ascending."""
+    """Return the values that differ by more than rounding, ascending."""
     ascending = np.sort(times)
     new = np.diff(ascending, prepend=-1.0) > 1e-9
     return ascending[new]
@@ -272,7 +274,7 @@ def _shapes(most: int) -> pl.DataFrame:
     times: dict[int, list[NDArray[np.float64]]] = {}
     for shape in all_shapes(most):
         times.setdefault(len(shape), []).append(predict(*_ends(tuple(shape)), 1.0, 0.0, 1.0))
-    distinct = {count: _distinct(np.concatenate(found)) for count, found in times.items()}
+    distinct = {count: _distinct(np.concatenate(each)) for count, each in times.items()}
     return frame_of_rows(
         SHAPE_COLUMNS,
         [

@@ -1,4 +1,4 @@
-"""Why the claims of the multipath paper come out as they do, with the numbers of the run."""
+"""Explanations of the results on the claims of the multipath paper, with the measured numbers."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from weft.studies.multipath.evidence import (
     way,
 )
 
-#: (evidence, findings by basis) -> why a claim comes out so.
+#: (evidence, findings by basis) -> explanation of the result on a claim.
 Comment = Callable[[Evidence, Mapping[str, Finding]], str]
 
 
 def falls(findings: Mapping[str, Finding]) -> str:
-    """The tiers on which a claim does not hold, as a sentence or nothing."""
+    """Return a sentence on the tiers where a claim does not hold; empty if it holds on all."""
     parts = []
     for verdict, phrase in ((Verdict.FAILS, "does not hold"), (Verdict.UNDECIDED, "is undecided")):
         tiers = [basis for basis in TIERS if findings[basis].verdict is verdict]
@@ -38,64 +38,64 @@ def falls(findings: Mapping[str, Finding]) -> str:
 
 
 def some(comparisons: Sequence[Comparison]) -> str:
-    """The first few of them, and how many more there are."""
+    """Return the first three comparisons, and the number of the others."""
     shown = "; ".join(str(each) for each in comparisons[:3])
     return shown + (f"; and {len(comparisons) - 3} more" if len(comparisons) > 3 else "")
 
 
 def floor(ev: Evidence, sweep: str, x: int, basis: str, metric: str) -> str:
-    """What splitting over all paths equally leaves."""
+    """Return the value of a metric under the equal split over all paths."""
     return show(ev.at(sweep, x, EQUAL, basis, metric))
 
 
 def parts(ev: Evidence) -> str:
-    """What it means under this hash to cut a flow into more parts."""
+    """Describe the effect of splitting a flow into more parts under the hash of the run."""
     if ev.hash == "linear":
         return (
-            "Under the linear form the parts of a flow take its paths almost in turn: a number of "
-            "QPs that is a multiple of the paths splits the flow equally, which nothing betters."
+            "Under the linear form the parts of a flow take its paths almost cyclically: a number "
+            "of QPs that is a multiple of the number of paths splits the flow equally, the optimum."
         )
-    known = "It has the most parts, QPs times epochs, and their number is "
+    only = "It has the most parts, QPs times epochs, and the static level distinguishes schemes "
     if ev.hash == "md5":
-        return known + (
-            "nearly all that this level knows of a scheme. Under the MD5 form each QP and each "
-            "epoch shifts the path numbers of all flows by the same step, so that of 16 paths the "
-            "first 4 QPs reach 4 and the first 8 reach 5."
+        return only + (
+            "almost only by this number. Under the MD5 form each QP and each epoch shifts the path "
+            "numbers of all flows by the same step, so that of 16 paths the first 4 QPs use 4 and "
+            "the first 8 use 5."
         )
-    return known + "all that this level knows of a scheme."
+    return only + "only by this number."
 
 
 def constant(ev: Evidence, findings: Mapping[str, Finding]) -> str:
-    """What ECMP's constancy rests on."""
+    """Explain why ECMP is constant over QPs."""
     return (
-        "By construction: ECMP has one part per flow whatever the QPs, and the same flows meet "
-        "the same hashes at every point, here and in the published program."
+        "By construction: ECMP has one part per flow for any number of QPs, and the same flows "
+        "have the same hashes at every point, here and in the published program."
     )
 
 
 def lowest(metric: str, sweep: str, x: int) -> Comment:
-    """Why the scheme with the most parts comes out lowest, for one metric."""
+    """Return the comment on the scheme with the most parts having the lowest metric."""
 
     def comment(ev: Evidence, findings: Mapping[str, Finding]) -> str:
         best = ev.at(sweep, x, BOTH, PAPER, metric)
         gain = ev.at(sweep, x, E_ECMP, PAPER, metric) - best
-        left = best - ev.at(sweep, x, EQUAL, PAPER, metric)
+        excess = best - ev.at(sweep, x, EQUAL, PAPER, metric)
         return (
             f"{parts(ev)} At 8 QPs and 20 epochs its {NAMES[metric]} is {show(gain)} below "
-            f"e-ECMP's and {show(left)} above the equal split's." + falls(findings)
+            f"e-ECMP's and {show(excess)} above the equal split's." + falls(findings)
         )
 
     return comment
 
 
 def rapid(metric: str) -> Comment:
-    """How far more parts can get, for one metric."""
+    """Return the comment on the smallest value of a metric that more parts can reach."""
 
     def comment(ev: Evidence, findings: Mapping[str, Finding]) -> str:
         return (
             f"The equal split over all paths has a {NAMES[metric]} of "
-            f"{floor(ev, 'qps', 30, PAPER, metric)} on the paper's basis: that part is the "
-            "traffic's and the cables' to hosts, which every path of a flow shares."
+            f"{floor(ev, 'qps', 30, PAPER, metric)} on the paper's basis: this part is due to "
+            "the traffic and to the cables to hosts, which all paths of a flow share."
             + falls(findings)
         )
 
@@ -103,10 +103,10 @@ def rapid(metric: str) -> Comment:
 
 
 def saturation(ev: Evidence, findings: Mapping[str, Finding]) -> str:
-    """Where the knee lies and why."""
+    """Explain the saturation of the improvement."""
     return (
-        "Independent choices add a variance that falls as 1 over the number of parts, so returns "
-        "diminish from the first doubling on, and where they count as saturated is a matter of "
+        "Independent choices add a variance that falls as 1 over the number of parts, so the "
+        "improvement decreases from the first doubling on, and the point of saturation depends on "
         "the threshold. "
         "Share of the fall reached, paper's basis: "
         f"Flowlet-only {way(ev, PAPER, 'epochs', FLOWLET)}; "
@@ -115,19 +115,19 @@ def saturation(ev: Evidence, findings: Mapping[str, Finding]) -> str:
 
 
 def size(ev: Evidence, findings: Mapping[str, Finding]) -> str:
-    """What grows with k besides ECMP's imbalance."""
+    """Explain the growth of the imbalance with k."""
     hosts = ends(ev, "k", ECMP, "host-cable", "cv")
     equal = ends(ev, "k", EQUAL, PAPER, "cv")
     mean = ends(ev, "k", ECMP, "agg-core-up", "mean")
     return (
-        "The number of flows stays while the links grow as k^3: the mean load of an agg-core link "
-        f"is {mean}. So the CV grows whatever the scheme: on the paper's basis the equal split has "
-        f"{equal}, cables to hosts alone {hosts}." + falls(findings)
+        "The number of flows is constant and that of links grows as k^3: the mean load of an "
+        f"agg-core link is {mean}. So the CV grows under every scheme: on the paper's basis the "
+        f"equal split has {equal}, cables to hosts alone {hosts}." + falls(findings)
     )
 
 
 def gain(ev: Evidence, findings: Mapping[str, Finding]) -> str:
-    """The schemes side by side at the largest size."""
+    """Compare the schemes at the largest size."""
     largest = ev.xs["k"][-1]
     return (
         f"At k = {largest}: {side_by_side(ev, 'k', largest, PAPER, 'cv')}, equal split "
@@ -136,7 +136,7 @@ def gain(ev: Evidence, findings: Mapping[str, Finding]) -> str:
 
 
 def used(ev: Evidence, findings: Mapping[str, Finding]) -> str:
-    """What ECMP's idle links come from."""
+    """Explain ECMP's idle links."""
     smallest = ev.xs["k"][0]
     idle = 1 - float(ev.at("k", smallest, BOTH, "agg-core-up", "used").mean())
     polarised = (
@@ -146,16 +146,16 @@ def used(ev: Evidence, findings: Mapping[str, Finding]) -> str:
         else ""
     )
     return (
-        "The flows stay as many while the links grow as k^3. Used share of the cables to hosts, "
-        f"the same for every scheme: {ends(ev, 'k', ECMP, 'host-cable', 'used')}; of agg-core "
-        f"links under ECMP: {ends(ev, 'k', ECMP, 'agg-core-up', 'used')}."
+        "The number of flows is constant and that of links grows as k^3. Used share of the "
+        f"cables to hosts, equal for every scheme: {ends(ev, 'k', ECMP, 'host-cable', 'used')}; "
+        f"of agg-core links under ECMP: {ends(ev, 'k', ECMP, 'agg-core-up', 'used')}."
         + polarised
         + falls(findings)
     )
 
 
 def high(ev: Evidence, findings: Mapping[str, Finding]) -> str:
-    """Which links stay idle."""
+    """Compare the used shares of links."""
     return (
         "Cables to hosts, which no scheme chooses, are used to "
         f"{ends(ev, 'k', BOTH, 'host-cable', 'used')}; links between switches under Flowlet-based "
@@ -165,35 +165,35 @@ def high(ev: Evidence, findings: Mapping[str, Finding]) -> str:
 
 
 def tail(ev: Evidence, findings: Mapping[str, Finding]) -> str:
-    """What a heavy tail would look like."""
+    """Explain the weight of the tail."""
     return (
         "An exponential tail would give 1, a normal one less, and a load is a sum of many small "
-        "choices. ECMP's distribution is wider than the equal split's; wide is not heavy-tailed."
+        "contributions. ECMP's distribution is wider than the equal split's, but not heavy-tailed."
         + falls(findings)
     )
 
 
 def shift(ev: Evidence, findings: Mapping[str, Finding]) -> str:
-    """Why a distribution cannot shift with its mean in place."""
+    """Explain why the distribution cannot shift while its mean is constant."""
     mean = ev.at("cdf", 8, FLOWLET, PAPER, "mean") - ev.at("cdf", 8, ECMP, PAPER, "mean")
     return (
-        "All schemes carry the same load over paths of the same length, so the mean cannot move "
-        f"(difference {show(mean)}): the distribution narrows about it, its upper part moves left "
-        "and its lower part right."
+        "All schemes carry the same load over paths of the same length, so the mean cannot "
+        f"change (difference {show(mean)}): the distribution narrows around it, its upper part "
+        "moves left and its lower part right."
     )
 
 
 def further(ev: Evidence, findings: Mapping[str, Finding]) -> str:
-    """What e-ECMP is compared with."""
+    """Explain the comparison of e-ECMP with Flowlet-only."""
     return (
-        "In the paper this follows Flowlet-only. What counts is the number of parts, and here "
-        "Flowlet-only has 20 to e-ECMP's 8; with as many independent parts they would be the "
-        "same thing to this level." + falls(findings)
+        "The paper says this after Flowlet-only. Only the number of parts matters, and here "
+        "Flowlet-only has 20 and e-ECMP 8; with equal numbers of independent parts the static "
+        "level would not distinguish them." + falls(findings)
     )
 
 
 def steep(ev: Evidence, findings: Mapping[str, Finding]) -> str:
-    """How steep the CDF can get."""
+    """Give the spread of the equal split, a bound on the steepness of the CDF."""
     return (
         "Spread (p90 - p10) of the equal split on the paper's basis: "
         f"{show(spread(ev.shape(EQUAL, PAPER)))}." + falls(findings)
@@ -201,7 +201,7 @@ def steep(ev: Evidence, findings: Mapping[str, Finding]) -> str:
 
 
 def hotspot(ev: Evidence, findings: Mapping[str, Finding]) -> str:
-    """How much of the imbalance is the choice of paths."""
+    """Give the share of the choice of paths in the imbalance."""
 
     def choices(basis: str) -> str:
         ecmp, equal = (
@@ -211,32 +211,32 @@ def hotspot(ev: Evidence, findings: Mapping[str, Finding]) -> str:
 
     against = findings[PAPER].against
     doubt = (
-        f" Not so on the paper's basis: {some(against)}; there the loads that count are those "
-        "of cables to hosts."
+        f" This is not so on the paper's basis: {some(against)}; there the loads of cables to "
+        "hosts dominate."
         if against
         else ""
     )
     return (
-        f"At k = 8 the choice of paths makes {choices(PAPER)} of ECMP's variance on the paper's "
-        f"basis and {choices('directed')} of that between switches; the rest is the traffic's. "
-        "That it persists is a premise of the model, which has no time." + doubt + falls(findings)
+        f"At k = 8 the choice of paths causes {choices(PAPER)} of ECMP's variance on the paper's "
+        f"basis and {choices('directed')} of that between switches, the traffic the rest. The "
+        "static level has no time, so that persistence is an assumption." + doubt + falls(findings)
     )
 
 
 def everywhere(ev: Evidence, findings: Mapping[str, Finding]) -> str:
-    """Which comparisons do not hold."""
-    found = findings[PAPER]
-    if not found.against:
-        return f"All {found.comparisons} comparisons hold on the paper's basis." + falls(findings)
+    """List the comparisons that do not hold."""
+    finding = findings[PAPER]
+    if not finding.against:
+        return f"All {finding.comparisons} comparisons hold on the paper's basis." + falls(findings)
     why = ""
-    if any(each.label.startswith("p90") for each in found.against):
+    if any(each.label.startswith("p90") for each in finding.against):
         why += (
-            " The p90 of all cables may lie among those to hosts, where no scheme has a say, and "
-            "then is the same for all."
+            " The p90 of all cables may be the load of a cable to a host, which is the same under "
+            "every scheme."
         )
     if ev.hash == "linear":
         why += " " + parts(ev)
     return (
-        f"{len(found.against)} of {found.comparisons} comparisons fail or are undecided on the "
-        f"paper's basis: {some(found.against)}.{why}" + falls(findings)
+        f"{len(finding.against)} of {finding.comparisons} comparisons fail or are undecided on the "
+        f"paper's basis: {some(finding.against)}.{why}" + falls(findings)
     )

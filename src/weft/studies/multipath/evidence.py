@@ -1,4 +1,4 @@
-"""The multipath study's numbers, and the comparisons and phrases that its claims are made of."""
+"""Measurements of the multipath study, and the comparisons and phrases of its claims."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from weft.studies.claims import NOTHING, Comparison, interval
 
 PAPER = "cable"
 TIERS = ("edge-agg-up", "agg-core-up", "core-agg-down", "agg-edge-down")
-#: Ways to count load on which every claim is tested, the paper's first.
+#: Definitions of load on which every claim is tested, the paper's first.
 CLAIM_BASES = (PAPER, *TIERS)
 
-#: An improvement is "rapid" when this share of it is there at 4 QPs, and "saturated" when the
-#: second share is.
+#: An improvement is "rapid" if the first share of it is reached at 4 QPs; it is "saturated" where
+#: the second share is reached.
 RAPID, SATURATED = 0.5, 0.9
 #: "High utilisation": at least this share of the links carries load.
 HIGH = 0.9
@@ -32,22 +32,22 @@ EQUAL = "equal-split"
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """The study's numbers as claims ask for them.
+    """Measurements of the study, indexed for the claims.
 
     Parameters
     ----------
     values
         (sweep, x, scheme, basis) -> metric -> float64 [seeds].
     parts
-        (sweep, x, scheme) -> (QPs, epochs) that the scheme makes use of there.
+        (sweep, x, scheme) -> (QPs, epochs) that the scheme uses at this point.
     xs
         Sweep -> its values of x, ascending.
     loads
         Basis -> float64 [schemes, seeds, links] at figure 7's point.
     schemes
-        Order of `loads`.
+        Schemes in the order of `loads`.
     hash
-        How paths were chosen.
+        Hash that chose the paths.
     """
 
     values: Mapping[tuple[str, int, str, str], Mapping[str, NDArray[np.float64]]]
@@ -65,7 +65,7 @@ class Evidence:
         loads: Mapping[str, NDArray[np.float64]],
         hash: str,
     ) -> Evidence:
-        """From the frame of runs."""
+        """Convert the frame of runs."""
         values = {}
         parts = {}
         xs: dict[str, list[int]] = {}
@@ -82,20 +82,20 @@ class Evidence:
                 parts[sweep, x, scheme] = Scheme(scheme).parts(qps, epochs)
             if x not in xs.setdefault(sweep, []):
                 xs[sweep].append(x)
-        ordered_xs = {sweep: tuple(sorted(found)) for sweep, found in xs.items()}
+        ordered_xs = {sweep: tuple(sorted(each)) for sweep, each in xs.items()}
         return cls(values, parts, ordered_xs, loads, tuple(schemes), hash)
 
     def at(self, sweep: str, x: int, scheme: str, basis: str, metric: str) -> NDArray[np.float64]:
-        """One value per seed."""
+        """Return one value per seed."""
         return self.values[sweep, x, scheme, basis][metric]
 
     def shape(self, scheme: str, basis: str) -> NDArray[np.float64]:
-        """Loads at figure 7's point, [seeds, links]."""
-        found: NDArray[np.float64] = self.loads[basis][self.schemes.index(scheme)]
-        return found
+        """Return the loads at figure 7's point, [seeds, links]."""
+        loads: NDArray[np.float64] = self.loads[basis][self.schemes.index(scheme)]
+        return loads
 
 
-#: Metric -> how sentences call it.
+#: Metric -> its name in sentences.
 NAMES = {"cv": "CV", "p90": "p90", "max": "largest load", "used": "used share", "mean": "mean load"}
 
 
@@ -103,12 +103,12 @@ NAMES = {"cv": "CV", "p90": "p90", "max": "largest load", "used": "used share", 
 
 
 def show(values: NDArray[Any]) -> str:
-    """A mean with its 95 % half width, to two digits of the latter."""
+    """Format the mean and its 95 % half width, to two digits of the half width."""
     return plus_minus(*(float(number) for number in interval(values)))
 
 
 def plus_minus(mean: float, half: float) -> str:
-    """A mean and a half width, to two digits of the latter but at most five places."""
+    """Format a mean and a half width, to two digits of the half width, at most 5 decimals."""
     if half <= NOTHING:
         return f"{mean:.4g}"
     places = int(np.clip(1 - np.floor(np.log10(half)), 0, 5))
@@ -116,20 +116,20 @@ def plus_minus(mean: float, half: float) -> str:
 
 
 def trail(ev: Evidence, sweep: str, scheme: str, basis: str, metric: str) -> str:
-    """A metric along a sweep."""
+    """Format a metric along a sweep."""
     steps = (f"{x}: {show(ev.at(sweep, x, scheme, basis, metric))}" for x in ev.xs[sweep])
     return f"{NAMES[metric]} " + ", ".join(steps)
 
 
 def ends(ev: Evidence, sweep: str, scheme: str, basis: str, metric: str) -> str:
-    """A metric at both ends of a sweep."""
+    """Format a metric at both ends of a sweep."""
     first, last = ev.xs[sweep][0], ev.xs[sweep][-1]
     start, end = (ev.at(sweep, x, scheme, basis, metric) for x in (first, last))
     return f"{show(start)} at {first}, {show(end)} at {last}"
 
 
 def change(ev: Evidence, sweep: str, a: str, b: str, basis: str, metric: str) -> str:
-    """A metric of two schemes along a sweep."""
+    """Format a metric of two schemes along a sweep."""
     pairs = (
         f"{x}: {show(ev.at(sweep, x, a, basis, metric))} -> "
         f"{show(ev.at(sweep, x, b, basis, metric))}"
@@ -139,7 +139,7 @@ def change(ev: Evidence, sweep: str, a: str, b: str, basis: str, metric: str) ->
 
 
 def side_by_side(ev: Evidence, sweep: str, x: int, basis: str, metric: str) -> str:
-    """A metric of all schemes at one point."""
+    """Format a metric of all schemes at one point."""
     return ", ".join(
         f"{scheme.label} {show(ev.at(sweep, x, scheme, basis, metric))}" for scheme in Scheme
     )
@@ -156,7 +156,7 @@ def lowest(
     scheme: Scheme = BOTH,
     others: Sequence[Scheme] = (ECMP, FLOWLET, E_ECMP),
 ) -> list[Comparison]:
-    """A scheme below others wherever it is not the same thing as they are."""
+    """Compare a scheme with others wherever its numbers of QPs and epochs differ from theirs."""
     return [
         Comparison.of(
             f"{NAMES[metric]} of {scheme.label} minus {other.label}, {sweep} {x}",
@@ -171,7 +171,7 @@ def lowest(
 
 
 def constant(ev: Evidence, basis: str, metric: str) -> list[Comparison]:
-    """ECMP along the QP sweeps."""
+    """Compare ECMP at every number of QPs with ECMP at 1 QP."""
     return [
         Comparison.of(
             f"{NAMES[metric]} of ECMP at {x} QPs minus at 1, {sweep}",
@@ -186,7 +186,7 @@ def constant(ev: Evidence, basis: str, metric: str) -> list[Comparison]:
 def below_first(
     ev: Evidence, basis: str, metric: str, sweep: str, scheme: Scheme
 ) -> list[Comparison]:
-    """Every point of a sweep below its first."""
+    """Compare every point of a sweep with the first, for a decrease."""
     first = ev.xs[sweep][0]
     start = ev.at(sweep, first, scheme, basis, metric)
     return [
@@ -202,7 +202,7 @@ def below_first(
 def steps(
     ev: Evidence, basis: str, metric: str, sweep: str, scheme: Scheme, wanted: Side
 ) -> list[Comparison]:
-    """Every point of a sweep against the one before."""
+    """Compare every point of a sweep with the one before."""
     return [
         Comparison.of(
             f"{NAMES[metric]} of {scheme.label} at {x} minus at {before}, {sweep}",
@@ -216,21 +216,21 @@ def steps(
 def reached(
     ev: Evidence, basis: str, sweep: str, scheme: Scheme, x: int, share: float, wanted: Side
 ) -> Comparison:
-    """Whether the CV has made a share of its way along a sweep at x: below zero when it has."""
+    """Compare the fall of the CV at x with a share of its fall along the sweep: below 0 if more."""
     first, last = (
         ev.at(sweep, end, scheme, basis, "cv") for end in (ev.xs[sweep][0], ev.xs[sweep][-1])
     )
     here = ev.at(sweep, x, scheme, basis, "cv")
     side = "short of" if wanted == "above" else "beyond"
     return Comparison.of(
-        f"CV of {scheme.label} at {x}, {sweep}: {side} {share:.0%} of the way",
+        f"CV of {scheme.label} at {x}, {sweep}: {side} {share:.0%} of the fall",
         share * (first - last) - (first - here),
         wanted,
     )
 
 
 def way(ev: Evidence, basis: str, sweep: str, scheme: Scheme) -> str:
-    """Share of a sweep's fall in mean CV that each point has reached."""
+    """Format the share of a sweep's fall in mean CV that is reached at each point."""
     mean = [float(ev.at(sweep, x, scheme, basis, "cv").mean()) for x in ev.xs[sweep]]
     fall = mean[0] - mean[-1]
     if abs(fall) < 1e-12:
@@ -240,32 +240,34 @@ def way(ev: Evidence, basis: str, sweep: str, scheme: Scheme) -> str:
 
 
 def used_falls(ev: Evidence, basis: str) -> list[Comparison]:
-    """ECMP's used share against the size before, where not both use every link in every seed."""
-    found = []
+    """Compare ECMP's used share with the size before, unless every link is used at both."""
+    comparisons = []
     for before, x in zip(ev.xs["k"][:-1], ev.xs["k"][1:], strict=True):
         start, end = (ev.at("k", size, ECMP, basis, "used") for size in (before, x))
         if min(start.min(), end.min()) < 1:
             label = f"used share of ECMP at {x} minus at {before}, k"
-            found.append(Comparison.of(label, end - start, "below"))
+            comparisons.append(Comparison.of(label, end - start, "below"))
     largest = ev.xs["k"][-1]
     everywhere = ev.at("k", largest, ECMP, basis, "used") - 1
-    return found or [Comparison.of(f"used share of ECMP minus 1, k {largest}", everywhere, "below")]
+    return comparisons or [
+        Comparison.of(f"used share of ECMP minus 1, k {largest}", everywhere, "below")
+    ]
 
 
 def excess_variation(loads: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Standard deviation over mean of the loads' excess above the p90 of each seed.
+    """Return the standard deviation over mean of the loads' excess above the p90 of each seed.
 
-    An exponential tail has 1, a heavier one more.
+    It is 1 for an exponential tail and larger for a heavier one.
     """
-    found = []
+    variations = []
     for seed in loads:
         threshold = np.percentile(seed, 90)
         excess = seed[seed > threshold] - threshold
-        found.append(excess.std() / excess.mean() if len(excess) else 0.0)
-    return np.array(found)
+        variations.append(excess.std() / excess.mean() if len(excess) else 0.0)
+    return np.array(variations)
 
 
 def spread(loads: NDArray[np.float64]) -> NDArray[np.float64]:
-    """p90 minus p10 of each seed: how flat the CDF is in its middle."""
+    """Return p90 minus p10 of each seed, the width of the middle of the CDF."""
     low, high = np.percentile(loads, [10, 90], axis=1)
     return np.asarray(high - low)

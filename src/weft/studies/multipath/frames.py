@@ -1,4 +1,4 @@
-"""The multipath study's tables: what their columns hold, and how runs are summed up."""
+"""Tables of the multipath study: their columns, and the summary of the runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCHEMES = (*(scheme.value for scheme in Scheme), EQUAL)
 
 METRICS = ("mean", "p50", "p90", "p99", "max", "cv", "used")
 
-#: Basis -> which loads it looks at.
+#: Basis -> the loads that it contains.
 BASES = {
     "cable": "the paper's: every cable, both directions added, cables to hosts included",
     "host-cable": "cables to hosts, both directions added",
@@ -32,64 +32,68 @@ POINT_COLUMNS = {
     "sweep": Column(
         pl.String,
         "",
-        "which sweep: qps (at 20 epochs), qps-30 (QPs at 30 epochs), epochs, k, or cdf (figure 7)",
+        "Sweep (qps: 20 epochs; qps-30: QPs at 30 epochs; epochs; k; cdf: figure 7)",
     ),
-    "k": Column(pl.Int64, "ports", "ports of a switch of the fat tree"),
-    "qps": Column(pl.Int64, "", "queue pairs of each flow that there are at this point"),
-    "epochs": Column(pl.Int64, "", "flowlet epochs of each queue pair that there are"),
+    "k": Column(pl.Int64, "ports", "Ports of a switch of the fat tree"),
+    "qps": Column(pl.Int64, "", "Queue pairs of each flow (at this point of the sweep)"),
+    "epochs": Column(
+        pl.Int64, "", "Flowlet epochs of each queue pair (at this point of the sweep)"
+    ),
     "scheme": Column(
         pl.String,
         "",
-        "ecmp (1 QP, 1 epoch), flowlet (1 QP), e-ecmp (1 epoch), flowlet-e-ecmp, or equal-split: "
-        "each flow in equal parts over all its paths",
+        "Scheme (ecmp: 1 QP, 1 epoch; flowlet: 1 QP; e-ecmp: 1 epoch; flowlet-e-ecmp; "
+        "equal-split: each flow in equal parts over all its paths)",
     ),
     "basis": Column(pl.String, "", "; ".join(f"{name}: {text}" for name, text in BASES.items())),
 }
 RUN_COLUMNS = {
     **POINT_COLUMNS,
-    "seed": Column(pl.Int64, "", "seed of the traffic, and of the hash if it has one"),
-    "links": Column(pl.Int64, "", "links or cables of the basis, unused ones included"),
-    "mean": Column(pl.Float64, "flows", "mean load; 1 is the whole of one flow"),
-    "p50": Column(pl.Float64, "flows", "median load, interpolated linearly"),
+    "seed": Column(pl.Int64, "", "Seed of the traffic, and of the hash if it has one"),
+    "links": Column(pl.Int64, "", "Links or cables of the basis (unused ones included)"),
+    "mean": Column(pl.Float64, "flows", "Mean load (1: one entire flow)"),
+    "p50": Column(pl.Float64, "flows", "Median load (interpolated linearly)"),
     "p90": Column(pl.Float64, "flows", "90th percentile of the loads"),
     "p99": Column(pl.Float64, "flows", "99th percentile of the loads"),
-    "max": Column(pl.Float64, "flows", "largest load"),
-    "cv": Column(pl.Float64, "", "population standard deviation over mean of the loads"),
-    "used": Column(pl.Float64, "", "share of the links with a load above 0"),
+    "max": Column(pl.Float64, "flows", "Largest load"),
+    "cv": Column(pl.Float64, "", "Population standard deviation over mean of the loads"),
+    "used": Column(pl.Float64, "", "Share of the links with a load above 0"),
 }
 SUMMARY_COLUMNS = {
     **POINT_COLUMNS,
-    "metric": Column(pl.String, "", f"one of {', '.join(METRICS)}, as in the runs"),
-    "mean": Column(pl.Float64, "as the metric", "mean over the seeds"),
-    "ci95": Column(pl.Float64, "as the metric", "half width of the mean's 95 % interval"),
-    "seeds": Column(pl.Int64, "", "how many seeds"),
+    "metric": Column(pl.String, "", f"Metric of the runs ({', '.join(METRICS)})"),
+    "mean": Column(pl.Float64, "as the metric", "Mean over the seeds"),
+    "ci95": Column(pl.Float64, "as the metric", "Half width of the mean's 95 % interval"),
+    "seeds": Column(pl.Int64, "", "Number of seeds"),
 }
 CDF_COLUMNS = {
     "scheme": POINT_COLUMNS["scheme"],
     "basis": POINT_COLUMNS["basis"],
-    "load": Column(pl.Float64, "flows", "a load"),
-    "share": Column(pl.Float64, "", "share of the links with at most this load, mean over seeds"),
-    "ci95": Column(pl.Float64, "", "half width of the share's 95 % interval"),
+    "load": Column(pl.Float64, "flows", "Load"),
+    "share": Column(pl.Float64, "", "Share of the links with at most this load (mean over seeds)"),
+    "ci95": Column(pl.Float64, "", "Half width of the share's 95 % interval"),
 }
 CLAIM_COLUMNS = {
-    "id": Column(pl.String, "", "of the claim"),
-    "section": Column(pl.String, "", "of the paper"),
-    "claim": Column(pl.String, "", "what the paper says"),
-    "test": Column(pl.String, "", "how it is tested"),
+    "id": Column(pl.String, "", "Id of the claim"),
+    "section": Column(pl.String, "", "Section or figure of the paper"),
+    "claim": Column(pl.String, "", "Statement of the paper"),
+    "test": Column(pl.String, "", "Test of the claim"),
     "basis": POINT_COLUMNS["basis"],
-    "verdict": Column(pl.String, "", "holds, does not hold, or undecided"),
-    "measured": Column(pl.String, "", "the numbers that it is about, mean ± 95 % half width"),
-    "deciding": Column(pl.String, "", "the comparison that fails, or comes closest to it"),
-    "difference": Column(pl.Float64, "as the metric", "mean of the deciding comparison"),
-    "ci95": Column(pl.Float64, "as the metric", "half width of its 95 % interval"),
-    "comparisons": Column(pl.Int64, "", "how many comparisons the test consists of"),
-    "against": Column(pl.Int64, "", "how many of them do not hold or are undecided"),
-    "comment": Column(pl.String, "", "why it comes out so"),
+    "verdict": Column(pl.String, "", "Verdict (holds, does not hold or undecided)"),
+    "measured": Column(pl.String, "", "Numbers that the claim is about (mean ± 95 % half width)"),
+    "deciding": Column(pl.String, "", "Comparison that fails or is closest to failing"),
+    "difference": Column(pl.Float64, "as the metric", "Mean of the deciding comparison"),
+    "ci95": Column(
+        pl.Float64, "as the metric", "Half width of the 95 % interval (deciding comparison)"
+    ),
+    "comparisons": Column(pl.Int64, "", "Number of comparisons of the test"),
+    "against": Column(pl.Int64, "", "Number of comparisons that do not hold or are undecided"),
+    "comment": Column(pl.String, "", "Explanation of the result"),
 }
 
 
 def summarise(runs: pl.DataFrame) -> pl.DataFrame:
-    """Mean and interval over the seeds of every metric at every point, of `SUMMARY_COLUMNS`."""
+    """Return mean and interval over the seeds of every metric at every point."""
     rows = []
     for key, group in runs.group_by(list(POINT_COLUMNS), maintain_order=True):
         mean, half = interval(group.select(METRICS).to_numpy())
@@ -99,20 +103,20 @@ def summarise(runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def distributions(loads: Mapping[str, NDArray[np.float64]]) -> pl.DataFrame:
-    """Empirical distributions on a grid of at most about 400 loads, a power of two apart."""
+    """Return empirical distributions on a grid of about 400 loads, spaced by a power of two."""
     rows: list[tuple[Any, ...]] = []
-    for basis, found in loads.items():
-        highest = float(found.max())
+    for basis, values in loads.items():
+        highest = float(values.max())
         step = 2.0 ** np.ceil(np.log2(max(highest, 1.0) / 400))
         grid = np.arange(0.0, highest + 2 * step, step)
-        ordered = np.sort(found, axis=2)
+        ordered = np.sort(values, axis=2)
         for scheme, name in enumerate(SCHEMES):
             share = (
                 np.stack(
-                    # A sum of parts such as 1/160 may come out a rounding above the grid's load.
+                    # A sum of parts such as 1/160 may exceed the grid's load by a rounding error.
                     [np.searchsorted(seed, grid + 1e-9, side="right") for seed in ordered[scheme]]
                 )
-                / found.shape[2]
+                / values.shape[2]
             )
             mean, half = interval(share)
             points = zip(grid.tolist(), mean.tolist(), half.tolist(), strict=True)

@@ -1,4 +1,4 @@
-"""Figures 1 to 7 of the multipath study, each on the paper's basis and per direction beside it."""
+"""Figures 1 to 7 of the multipath study, each on the paper's basis and per direction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Colours of Okabe and Ito (2008), told apart by every kind of colour vision; markers besides.
+#: Scheme -> (label, colour, marker); colour-blind safe colours of Okabe and Ito (2008).
 STYLES = {
     Scheme.ECMP.value: (Scheme.ECMP.label, "#D55E00", "o"),
     Scheme.FLOWLET.value: (Scheme.FLOWLET.label, "#E69F00", "s"),
@@ -24,7 +24,7 @@ STYLES = {
 
 PANELS = {
     "cable": "as in the paper: cables, both directions\nadded, cables to hosts included",
-    "directed": "links between switches,\neach direction by itself",
+    "directed": "links between switches,\neach direction separately",
 }
 
 _AXES = {
@@ -50,14 +50,14 @@ SWEEP_FIGURES = {
 
 
 def figures(summary: pl.DataFrame, cdf: pl.DataFrame, notes: str) -> Iterator[tuple[str, Figure]]:
-    """Each figure with its name, drawn without any display.
+    """Draw the figures without a display; yield each with its name.
 
     Parameters
     ----------
     summary, cdf
         Frames of a `StudyResult`.
     notes
-        Line under every figure: how the numbers were made.
+        Line under every figure: the parameters of the study.
     """
     for number, (sweep, metric, title) in SWEEP_FIGURES.items():
         figure, panels = _figure(f"Figure {number}. {title}", notes)
@@ -82,7 +82,7 @@ def _figure(title: str, notes: str) -> tuple[Figure, dict[str, Axes]]:
 
     figure = Figure(figsize=(9.6, 5.2), dpi=130, layout="constrained")
     FigureCanvasAgg(figure)
-    # The layout keeps clear of a strip for the legend and the note below the panels.
+    # Leave a strip below the panels for the legend and the note.
     figure.get_layout_engine().set(rect=(0, 0.1, 1, 0.9))  # type: ignore[union-attr, call-arg]
     figure.suptitle(title, fontsize=12)
     figure.text(0.5, 0.012, notes, fontsize=7.5, color="#555555", ha="center", va="bottom")
@@ -150,7 +150,7 @@ def _draw_cdf(axes: Axes, cdf: pl.DataFrame) -> None:
     axes.set_xlabel("link load (flows)")
     axes.set_ylabel("share of links with at most this load")
     axes.set_ylim(0, 1.02)
-    # Where nearly no or nearly every link has its load, there is nothing to see.
+    # Limit the x axis to loads at which the CDF is neither 0 nor 1.
     seen = cdf.filter(pl.col("share").is_between(0.0005, 0.9995))["load"]
     if len(seen):
         margin = 0.03 * (float(seen.max()) - float(seen.min()))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What the multipath study gives: text, tables and figures."""
+"""Result of the multipath study: text, tables and figures."""
 
 from __future__ import annotations
 
@@ -40,25 +40,25 @@ _SHOWN = {
 _BASES = {"cable": "cables", "directed": "directions"}
 _LEGEND = (
     "cables: the paper's basis, both directions added, cables to hosts included; directions: links "
-    "between switches, each direction by itself. CV: standard deviation over mean; p90 in flows; "
+    "between switches, each direction separately. CV: standard deviation over mean; p90 in flows; "
     "used: share of links with load. Equal split: every flow in equal parts over all its paths."
 )
 
 
 def how(study: StudyResult) -> str:
-    """One line: how the numbers were made."""
-    given = study.parameters
-    seeds = f"{given['seeds']} seeds"
+    """Return one line with the parameters of the study."""
+    parameters = study.parameters
+    seeds = f"{parameters['seeds']} seeds"
     if study.partial:
         seeds = f"partial, interrupted: {study.partial}"
     return (
-        f"{given['flows']} flows, {given['hash']} hash, {seeds} from "
-        f"{given['first_seed']}; mean and 95 % interval (Student t)"
+        f"{parameters['flows']} flows, {parameters['hash']} hash, {seeds} from "
+        f"{parameters['first_seed']}; mean and 95 % interval (Student t)"
     )
 
 
 def tier_verdict(claim: ClaimResult) -> Text:
-    """What the tiers of directed links say of a claim: one verdict, or which tiers say what."""
+    """Return the verdict on the tiers of directed links, by tier where they differ."""
     verdicts = {basis: claim.findings[basis].verdict for basis in TIERS}
     if len(set(verdicts.values())) == 1:
         return _verdict(next(iter(verdicts.values())))
@@ -68,7 +68,7 @@ def tier_verdict(claim: ClaimResult) -> Text:
         if bases:
             parts.append(Text.assemble(_verdict(verdict), f" on {', '.join(bases)}"))
     if Verdict.HOLDS in verdicts.values():
-        parts.append(Text("else holds"))
+        parts.append(Text("otherwise holds"))
     return Text("; ").join(parts)
 
 
@@ -77,7 +77,7 @@ def _verdict(verdict: Verdict) -> Text:
 
 
 def claims_table(study: StudyResult) -> Table:
-    """Each claim beside what was measured and whether it holds."""
+    """Return a table of the claims with measured values and verdicts."""
     table = Table(box=box.SIMPLE_HEAD, show_lines=False, padding=(0, 1), expand=True)
     table.add_column("section", ratio=7)
     table.add_column("the paper says", ratio=22)
@@ -85,12 +85,12 @@ def claims_table(study: StudyResult) -> Table:
     table.add_column("verdict", ratio=10)
     table.add_column("per direction, by tier", ratio=17)
     for claim in study.claims:
-        found = claim.findings[PAPER]
+        finding = claim.findings[PAPER]
         table.add_row(
             claim.section,
             claim.says,
-            Text(found.measured),
-            _verdict(found.verdict),
+            Text(finding.measured),
+            _verdict(finding.verdict),
             tier_verdict(claim),
         )
         table.add_row()
@@ -98,7 +98,7 @@ def claims_table(study: StudyResult) -> Table:
 
 
 def sweep_tables(study: StudyResult) -> Iterator[Table]:
-    """Mean and interval of CV, p90 and links used along each sweep, on two bases."""
+    """Yield tables of CV, p90 and used share along each sweep, on two bases."""
     for sweep, (column, title) in _SWEEPS.items():
         table = Table(
             title=title,
@@ -134,15 +134,17 @@ def sweep_tables(study: StudyResult) -> Iterator[Table]:
 
 
 def comments(study: StudyResult) -> Group:
-    """How each claim was tested, and why it comes out as it does."""
+    """Return the test of each claim and the explanation of its result."""
     lines: list[RenderableType] = []
     for claim in study.claims:
-        found = claim.findings[PAPER]
-        head = Text.assemble((claim.says, "bold"), f" ({claim.section}): ", _verdict(found.verdict))
+        finding = claim.findings[PAPER]
+        head = Text.assemble(
+            (claim.says, "bold"), f" ({claim.section}): ", _verdict(finding.verdict)
+        )
         lines += [
             head,
             Text(f"  test: {claim.test}"),
-            Text(f"  closest: {found.deciding}"),
+            Text(f"  closest: {finding.deciding}"),
             Text(f"  {claim.comment}"),
             Text(""),
         ]
@@ -151,7 +153,7 @@ def comments(study: StudyResult) -> Group:
 
 @dataclass(frozen=True, eq=False)
 class StudyResult(ReportedStudy):
-    """The study, measured.
+    """Result of the study.
 
     Parameters
     ----------
@@ -160,9 +162,9 @@ class StudyResult(ReportedStudy):
     runs, summary, cdf
         Frames of `RUN_COLUMNS`, `SUMMARY_COLUMNS` and `CDF_COLUMNS`.
     claims
-        The paper's claims beside what was measured.
+        The paper's claims with the findings on them.
     seeds
-        Those of which all was measured; fewer than asked for after an interrupt.
+        Seeds with complete measurements; fewer than requested after an interrupt.
     files
         Files written.
     """
@@ -176,38 +178,38 @@ class StudyResult(ReportedStudy):
 
     @property
     def partial(self) -> str:
-        """How many seeds there are of how many, where an interrupt ended the study; else empty."""
-        made, asked = len(self.seeds), self.parameters["seeds"]
-        return f"{made} of {asked} seeds" if made < asked else ""
+        """Number of seeds completed before an interrupt; empty if complete."""
+        done, requested = len(self.seeds), self.parameters["seeds"]
+        return f"{done} of {requested} seeds" if done < requested else ""
 
     @property
     def claims_frame(self) -> pl.DataFrame:
-        """One row per claim and basis, of `CLAIM_COLUMNS`."""
+        """Table of `CLAIM_COLUMNS` with one row per claim and basis."""
         return frame_of_rows(
             CLAIM_COLUMNS,
             [
                 (
-                    claim.id, claim.section, claim.says, claim.test, basis, str(found.verdict),
-                    found.measured, found.deciding.label, found.deciding.mean, found.deciding.half,
-                    found.comparisons, len(found.against), claim.comment,
+                    claim.id, claim.section, claim.says, claim.test, basis, str(each.verdict),
+                    each.measured, each.deciding.label, each.deciding.mean, each.deciding.half,
+                    each.comparisons, len(each.against), claim.comment,
                 )
                 for claim in self.claims
-                for basis, found in claim.findings.items()
+                for basis, each in claim.findings.items()
             ],
         )  # fmt: skip
 
     def parts(self) -> Iterator[RenderableType]:
-        """The text: the sweeps' tables, and the claims beside what was measured."""
+        """Yield the parts of the text: tables of the sweeps, and claims with measured values."""
         yield f"Multipath routing on fat trees (Kenzi 2026): {how(self)}\n"
         yield _LEGEND + "\n"
         yield from sweep_tables(self)
         yield "The paper's claims"
         yield claims_table(self)
-        yield "How they were tested, and why\n"
+        yield "Tests and explanations of the results\n"
         yield comments(self)
 
     def tables(self) -> Tables:
-        """What is written as Parquet and CSV."""
+        """Return the tables that are written as Parquet and CSV."""
         return {
             "runs": (self.runs, RUN_COLUMNS),
             "summary": (self.summary, SUMMARY_COLUMNS),
@@ -216,10 +218,10 @@ class StudyResult(ReportedStudy):
         }
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
-        """The paper's figures drawn anew."""
+        """Draw the paper's figures from the measured values."""
         return figures(self.summary, self.cdf, how(self))
 
     def __repr__(self) -> str:
         counts = self.claims_frame.filter(pl.col("basis") == "cable")["verdict"].value_counts()
-        found = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.rows()))
-        return f"StudyResult(multipath-ecmp, {self.parameters['hash']} hash: {found})"
+        verdicts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.rows()))
+        return f"StudyResult(multipath-ecmp, {self.parameters['hash']} hash: {verdicts})"

@@ -1,8 +1,9 @@
 """K. Kenzi 2026, "A routing-level comparison of ECMP, e-ECMP and flowlet-based e-ECMP".
 
-All its sweeps at its parameters, repeated over seeds, on two bases: the paper's own (both
-directions of a cable added, cables to hosts and unused cables included) and each tier of directed
-links between switches. `docs/multipath.md` tells the readings and the results.
+All sweeps of the paper with its parameters, repeated over seeds, on two bases: the paper's own
+(both directions of a cable added, cables to hosts and unused cables included) and each tier of
+directed links between switches. `docs/multipath.md` describes the interpretation of the paper and
+the results.
 """
 
 from __future__ import annotations
@@ -63,15 +64,15 @@ _TIER_OF_BASIS = {
     "agg-edge-down": "down 2-1",
 }
 
-#: Below this many path walks (some ten seconds) more processes cost more than they bring.
+#: Below this number of path walks (about 10 s) one process is faster than several.
 _WALKS_WORTH_PROCESSES = 400_000_000
 
 
 @dataclass(frozen=True)
 class Point:
-    """One x of one sweep.
+    """One value of x of one sweep.
 
-    before: the smaller sizes whose traffic is drawn first, from the same generator.
+    before: smaller sizes whose traffic is drawn first, from the same generator.
     """
 
     sweep: Sweep
@@ -87,11 +88,11 @@ class Point:
 
 
 def study_points(k: Sequence[int]) -> tuple[Point, ...]:
-    """Every point of every sweep and of figure 7, which shows a point of the k sweep."""
+    """Return all points of all sweeps, and that of figure 7, which is one of the k sweep."""
     sizes = tuple(
-        Point("k", size, SIZE_QPS, SIZE_EPOCHS, tuple(k[:place])) for place, size in enumerate(k)
+        Point("k", size, SIZE_QPS, SIZE_EPOCHS, tuple(k[:index])) for index, size in enumerate(k)
     )
-    shown = next(
+    figure_7 = next(
         (point for point in sizes if point.k == SIZE), Point("k", SIZE, SIZE_QPS, SIZE_EPOCHS)
     )
     return (
@@ -99,7 +100,7 @@ def study_points(k: Sequence[int]) -> tuple[Point, ...]:
         *(Point("qps-30", SIZE, qps, 30) for qps in QPS_AT_30_EPOCHS),
         *(Point("epochs", SIZE, SIZE_QPS, epochs) for epochs in EPOCHS),
         *sizes,
-        replace(shown, sweep="cdf"),
+        replace(figure_7, sweep="cdf"),
     )
 
 
@@ -116,37 +117,37 @@ def multipath_ecmp(
 ) -> StudyResult:
     """ECMP, flowlets, e-ECMP and flowlet-based e-ECMP on fat trees (Kenzi 2026).
 
-    Ctrl-C ends it with the seeds that were done at all sizes by then, when there are two.
+    After Ctrl-C the result contains the seeds completed at all sizes, if there are at least two.
 
     Parameters
     ----------
     seeds
-        Repetitions, each with its own traffic and, where the hash has a seed, its own hash.
+        Number of repetitions, each with its own traffic and, if the hash has a seed, hash.
     flows
-        Flows between uniformly random pairs of different hosts, load 1 each.
+        Number of flows, between uniformly random pairs of different hosts, with weight 1.
     k
         Sizes of the topology sweep; the other sweeps are at k = 8.
     hash
-        How paths are chosen: md5 as in the published program, ideal, linear (that program's older
-        form), crc, crc-polarised or crc-offset.
+        Hash that chooses paths: md5 as in the published program, ideal, linear (that program's
+        older form), crc, crc-polarised or crc-offset.
     first_seed
-        The seeds are this number and those that follow.
+        First seed; the others follow it.
     processes
-        Worker processes; left out, as many as there are cores when the study is large. The
+        Number of worker processes; by default one per core if the study is large, else one. The
         result does not depend on it.
     out
-        Folder for figures and tables; nothing is written without it.
+        Folder for figures and tables; without it no files are written.
 
     Raises
     ------
     InputError
-        On parameters that make no study, or a folder that cannot be written to.
+        If a parameter is out of range, or the folder cannot be written to.
     KeyboardInterrupt
-        When it comes before two seeds were done, which intervals need.
+        If it arrives before two seeds, the minimum for intervals, are complete.
     """
     _check(seeds, flows, k, first_seed, processes)
     if out is not None:
-        make_folder(out)  # before the work, not after it
+        make_folder(out)  # fails before the computation
     sizes = tuple(sorted(set(k)))
     points = study_points(sizes)
     traffics = sorted({(point.k, point.before) for point in points}, reverse=True)
@@ -184,7 +185,7 @@ def multipath_ecmp(
     ).written(out)
 
 
-#: 65,536 hosts on 5,120 switches, whose candidate sets take 0.1 GB.
+#: Largest size: 65,536 hosts on 5,120 switches, whose candidate sets take 0.1 GB.
 LARGEST_K = 64
 
 
@@ -192,19 +193,19 @@ def _check(
     seeds: int, flows: int, k: Sequence[int], first_seed: int, processes: int | None
 ) -> None:
     if seeds < 2:
-        raise InputError(f"an interval needs at least 2 seeds, not {seeds}")
+        raise InputError(f"seeds must be at least 2 for an interval, not {seeds}")
     if flows < 1:
-        raise InputError(f"there must be at least 1 flow, not {flows}")
+        raise InputError(f"flows must be at least 1, not {flows}")
     whole_number(first_seed, "the first seed")
     if len(set(k)) < 2:
-        raise InputError("the topology sweep needs at least two sizes k")
+        raise InputError("expected at least two sizes k in the topology sweep")
     for size in k:
         if size < 4 or size % 2:
             raise InputError(f"k must be even and at least 4, not {size}")
         if size > LARGEST_K:
             raise InputError(
-                f"k must be at most {LARGEST_K}, not {size}: the candidate sets of a larger tree "
-                "grow with the square of its 5/4 k^2 switches"
+                f"k must be at most {LARGEST_K}, not {size}: the size of the candidate sets grows "
+                "with the square of the 5/4 k^2 switches"
             )
     check_processes(processes)
 
@@ -214,7 +215,7 @@ def _check(
 
 @dataclass(frozen=True)
 class _Task:
-    """One tree, one traffic and one seed, with every split that some point asks for."""
+    """One fat tree, traffic and seed, with all splits that the points need."""
 
     k: int
     before: tuple[int, ...]
@@ -224,15 +225,15 @@ class _Task:
     splits: tuple[tuple[int, int], ...]
 
     def at(self, point: Point) -> bool:
-        """Whether the point has this tree and traffic."""
+        """Check whether the point has this fat tree and traffic."""
         return (self.k, self.before) == (point.k, point.before)
 
 
 @dataclass(frozen=True, eq=False)
 class _Sample:
-    """What one task gives.
+    """Result of one task.
 
-    metrics: basis -> float64 [splits + 1, METRICS], equal split last; links: basis -> how many;
+    metrics: basis -> float64 [splits + 1, METRICS], equal split last; links: basis -> number;
     cdf_loads: basis -> float64 [SCHEMES, links] at figure 7's point, empty for other sizes.
     """
 
@@ -257,17 +258,17 @@ def _splits(
 
 
 def host_names(k: int) -> list[str]:
-    """Names of the hosts of a k-ary fat tree in the published program, in the order of weft's."""
+    """Return the published program's names of the hosts of a k-ary fat tree, in weft's order."""
     half = range(k // 2)
-    places = product(range(k), half, half)
-    return [f"pod_{pod}_edge_{edge}_host_{host}" for pod, edge, host in places]
+    positions = product(range(k), half, half)
+    return [f"pod_{pod}_edge_{edge}_host_{host}" for pod, edge, host in positions]
 
 
 @lru_cache(maxsize=8)
 def network(k: int) -> tuple[Fabric, Routes, dict[str, NDArray[Any]]]:
-    """A fat tree, its equal-cost paths and the directed links of each directed basis.
+    """Return a fat tree, its equal-cost paths and the links of each directed basis.
 
-    Hosts have their names in the published program, which its hash depends on.
+    Hosts have the published program's names, because its hash depends on them.
     """
     fabric = build(f"fat-tree:k={k}")
     names = list(fabric.node_names)
@@ -283,18 +284,18 @@ def network(k: int) -> tuple[Fabric, Routes, dict[str, NDArray[Any]]]:
 def traffic(
     k: int, flows: int, seed: int, before: tuple[int, ...] = ()
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-    """Sources and destinations, uniform over pairs of different hosts, and a seed for the hash.
+    """Draw sources and destinations, uniform over pairs of different hosts, and a hash seed.
 
-    They are what the published program draws from Python's generator.
+    The pairs are those that the published program draws from Python's generator.
 
     Parameters
     ----------
     k, flows
-        The fat tree, and how many flows.
+        Size of the fat tree, and number of flows.
     seed
-        Of the generator.
+        Seed of the generator.
     before
-        Fat trees whose traffic is drawn first, as in a sweep over k.
+        Sizes whose traffic is drawn first, as in a sweep over k.
     """
     hosts = _hosts_by_name(k)
     pairs, _ = _drawn((*before, k), flows, seed)
@@ -310,7 +311,7 @@ def _hosts_by_name(k: int) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=16)
 def _drawn(sizes: tuple[int, ...], flows: int, seed: int) -> tuple[NDArray[np.int64], Any]:
-    """Ranks of the hosts' names, int64 [flows, 2], at the last size; the generator's state."""
+    """Return pairs of hosts in the order of names at the last size, and the generator's state."""
     random = Random(seed)
     if len(sizes) > 1:
         random.setstate(_drawn(sizes[:-1], flows, seed)[1])
@@ -319,7 +320,7 @@ def _drawn(sizes: tuple[int, ...], flows: int, seed: int) -> tuple[NDArray[np.in
 
 
 def distribution(loads: NDArray[np.float64]) -> NDArray[np.float64]:
-    """`METRICS` of each row of loads, float64 [rows, metrics]."""
+    """Return the `METRICS` of each row of loads, float64 [rows, metrics]."""
     mean = loads.mean(axis=1)
     p50, p90, p99 = np.percentile(loads, [50, 90, 99], axis=1)
     cv = np.divide(loads.std(axis=1), mean, out=np.zeros(len(loads)), where=mean > 0)
@@ -329,12 +330,12 @@ def distribution(loads: NDArray[np.float64]) -> NDArray[np.float64]:
 def basis_loads(
     fabric: Fabric, directed: Mapping[str, NDArray[Any]], per_link: NDArray[np.float64]
 ) -> dict[str, NDArray[np.float64]]:
-    """Loads of each basis from those of the directed links, [rows, links] each."""
+    """Return the loads of each basis from those of the directed links, [rows, links] each."""
     cable = per_link[:, 0::2] + per_link[:, 1::2]
     between = np.zeros(fabric.num_cables, dtype=bool)
     between[fabric.graph.edge_link >> 1] = True
-    found = {name: per_link[:, links] for name, links in directed.items()}
-    return {"cable": cable, "host-cable": cable[:, ~between], **found}
+    by_tier = {name: per_link[:, links] for name, links in directed.items()}
+    return {"cable": cable, "host-cable": cable[:, ~between], **by_tier}
 
 
 def _measure(_: None, task: _Task, watch: Callable[[Any], None]) -> _Sample:
@@ -347,28 +348,28 @@ def _measure(_: None, task: _Task, watch: Callable[[Any], None]) -> _Sample:
     watch(None)
     equal = link_loads(fabric, routes, source, destination)
     loads = basis_loads(fabric, directed, np.vstack([hashed.per_link, equal]))
-    shown = []
+    rows = []
     if task.k == SIZE:
         parts = [scheme.parts(SIZE_QPS, SIZE_EPOCHS) for scheme in Scheme]
-        shown = [*(task.splits.index(each) for each in parts), len(task.splits)]
+        rows = [*(task.splits.index(each) for each in parts), len(task.splits)]
     return _Sample(
         {basis: distribution(loads[basis]) for basis in BASES},
         {basis: loads[basis].shape[1] for basis in BASES},
-        {basis: loads[basis][shown] for basis in BASES},
+        {basis: loads[basis][rows] for basis in BASES},
     )
 
 
 def _measure_all(tasks: Sequence[_Task], processes: int | None) -> dict[_Task, _Sample]:
-    """Samples of the tasks; after an interrupt those of the seeds all of whose tasks were done."""
+    """Return the samples of the tasks; after an interrupt only those of complete seeds."""
     if processes is None:
         walks = sum(task.flows * max(q * e for q, e in task.splits) for task in tasks)
         processes = cores() if walks > _WALKS_WORTH_PROCESSES else 1
-    found, _ = run_all(_measure, None, tasks, processes)
-    cut = {task.seed for task, sample in zip(tasks, found, strict=True) if sample is None}
+    results, _ = run_all(_measure, None, tasks, processes)
+    incomplete = {task.seed for task, sample in zip(tasks, results, strict=True) if sample is None}
     return {
         task: sample
-        for task, sample in zip(tasks, found, strict=True)
-        if sample is not None and task.seed not in cut
+        for task, sample in zip(tasks, results, strict=True)
+        if sample is not None and task.seed not in incomplete
     }
 
 

@@ -1,4 +1,4 @@
-"""What sections 7 and 8 of the multipath paper say, and the comparisons that test it."""
+"""Claims of sections 7 and 8 of the multipath paper, and the comparisons that test them."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ from weft.studies.multipath.evidence import (
     way,
 )
 
-#: Epochs at which the improvement must not be, and be, saturated.
+#: (epochs, side of the threshold): not yet saturated at the first, saturated at the second.
 _KNEE: tuple[tuple[int, Side], ...] = ((5, "above"), (20, "below"))
 _QP_SWEEPS = ("qps", "qps-30")
 _ALL_SWEEPS = (*_QP_SWEEPS, "epochs", "k")
 
 
 def _dominance(ev: Evidence, basis: str) -> list[Comparison]:
-    found = []
+    comparisons = []
     for decile in range(10, 100, 10):
         flowlet, ecmp = (
             np.percentile(ev.shape(scheme, basis), decile, axis=1) for scheme in (FLOWLET, ECMP)
         )
-        found.append(
+        comparisons.append(
             Comparison.of(f"p{decile} of Flowlet-only minus ECMP", flowlet - ecmp, "below")
         )
-    return found
+    return comparisons
 
 
 def _narrower(
@@ -73,8 +73,8 @@ def _spreads(ev: Evidence, basis: str) -> str:
 
 
 _LOWEST = (
-    "paired difference to every other scheme below 0 at every point where it is not, by "
-    "definition, the same scheme"
+    "paired difference to every other scheme below 0 at every point where the two are not the "
+    "same scheme by definition"
 )
 
 CLAIMS: tuple[Claim[Evidence], ...] = (
@@ -84,15 +84,15 @@ CLAIMS: tuple[Claim[Evidence], ...] = (
         "ECMP's CV is constant across QPs",
         "largest change of the CV from 1 QP, over all seeds, is 0",
         lambda ev, basis: constant(ev, basis, "cv"),
-        lambda ev, basis: f"{show(ev.at('qps', 1, ECMP, basis, 'cv'))} at all of them",
+        lambda ev, basis: f"{show(ev.at('qps', 1, ECMP, basis, 'cv'))} at all numbers of QPs",
         why.constant,
     ),
     Claim(
         "e-ecmp-cv-rapid",
         "7.1, fig. 1",
         "e-ECMP's CV falls rapidly as QPs increase",
-        "CV at every number of QPs below that at 1, and at 4 QPs at least half of the fall to the "
-        "most QPs is reached, in both QP sweeps",
+        "CV at every number of QPs below that at 1, and at least half of the fall to the largest "
+        "number of QPs reached at 4, in both QP sweeps",
         lambda ev, basis: [
             comparison
             for sweep in _QP_SWEEPS
@@ -119,7 +119,7 @@ CLAIMS: tuple[Claim[Evidence], ...] = (
         "ECMP's p90 is constant across QPs",
         "largest change of the p90 from 1 QP, over all seeds, is 0",
         lambda ev, basis: constant(ev, basis, "p90"),
-        lambda ev, basis: f"{show(ev.at('qps', 1, ECMP, basis, 'p90'))} at all of them",
+        lambda ev, basis: f"{show(ev.at('qps', 1, ECMP, basis, 'p90'))} at all numbers of QPs",
         why.constant,
     ),
     Claim(
@@ -166,7 +166,7 @@ CLAIMS: tuple[Claim[Evidence], ...] = (
         "saturation",
         "7.2, fig. 3",
         "Improvements saturate after about 10 to 20 epochs",
-        "of the CV's fall from 1 to 40 epochs, 90 % is not reached at 5 epochs and is at 20, for "
+        "90 % of the CV's fall from 1 to 40 epochs is reached at 20 epochs but not at 5, for "
         "Flowlet-only and Flowlet-based e-ECMP",
         lambda ev, basis: [
             reached(ev, basis, "epochs", scheme, x, SATURATED, wanted)
@@ -223,7 +223,7 @@ CLAIMS: tuple[Claim[Evidence], ...] = (
         "ecmp-underuses",
         "7.3, fig. 6",
         "ECMP increasingly underuses links as k grows",
-        "used share at each k below that at the k before, where not every link is used at both",
+        "used share at each k below that at the k before, unless every link is used at both",
         used_falls,
         lambda ev, basis: trail(ev, "k", ECMP, basis, "used"),
         why.used,
