@@ -570,7 +570,7 @@ def test_a_network_that_takes_little_time_explains_no_difference(
     for result in found.values():
         finding = result.findings[ALONE]
         assert finding.verdict is verdict
-        assert ("the network takes 0.7 % of the time" in finding.because) == (share < 0.05)
+        assert ("the network takes at most 0.7 % of the time" in finding.because) == (share < 0.05)
 
 
 def test_one_message_at_a_time_between_all_pairs_knows_no_placement() -> None:
@@ -582,7 +582,7 @@ def test_one_message_at_a_time_between_all_pairs_knows_no_placement() -> None:
         runs = measured_as(latency, at_once=at_once, every_pair=every_pair)
         (result,) = held(Evidence.of(runs, 1), name).values()
         assert result.findings[ALONE].verdict is verdict
-        told = "one message is under way" in result.findings[ALONE].because
+        told = "only one message is in flight" in result.findings[ALONE].because
         assert told == (verdict is Verdict.CANNOT_TELL)
 
 

@@ -1,4 +1,4 @@
-"""What the KNS study runs, and what each benchmark reports, by the benchmark's own rules."""
+"""Benchmarks of the KNS study, and the metrics that they report by their own rules."""
 
 from __future__ import annotations
 
@@ -13,34 +13,35 @@ from weft.workload import Kind, Workload, load_workload
 Floats = NDArray[np.float64]
 #: Message sizes of HPC Challenge's bench_lat_bw.
 LATENCY_BYTES, BANDWIDTH_BYTES = 8, 2_000_000
-#: Repetitions of a ring of which the first is not timed, as there.
+#: Repetitions of a ring, of which bench_lat_bw does not time the first.
 RING_REPETITIONS = 9
-#: Elements of a rank's table are 8 bytes, and four updates are made for each.
+#: Elements of a rank's table are 8 bytes, with four updates for each.
 UPDATES_PER_BYTE = 4 / 8
 PTRANS_ORDER = 10_000
 GRAPH_SCALE, EDGE_FACTOR = 20, 16
 EBB_BYTES = 2**20
-#: 30 GFLOPS of 36 nodes (section 4.3.2, fig. 15): what one of their cores does, as HPCG counts.
+#: Rate of one core in HPCG: 30 GFLOPS of 36 nodes (section 4.3.2, fig. 15).
 CORE_GFLOPS = 0.85
-#: 0.05 GUPS of 36 nodes (section 4.3.1, fig. 11): so long an update takes there, network and all.
+#: Time of an update, network included: 0.05 GUPS of 36 nodes (section 4.3.1, fig. 11).
 PAPER_UPDATE_NS = 720.0
-#: 2.5 GTEPS of 36 nodes (section 4.3.3, fig. 16): so long an edge takes there, network and all; a
-#: search follows it from both ends.
+#: Time of an edge from one end, network included: 2.5 GTEPS of 36 nodes (section 4.3.3, fig. 16);
+#: a search follows each edge from both ends.
 PAPER_EDGE_NS = 36 / 2.5 / 2
-#: Part of that time which processors take, which the paper does not tell.
+#: Part of `PAPER_EDGE_NS` that is processor time, which the paper does not give.
 _PACES = {"half": 0.5, "a quarter": 0.25, "three quarters": 0.75}
 
 
 @dataclass(frozen=True)
 class Times:
-    """When each operation of a run began and ended, whatever the level.
+    """Start and end of each operation of a run, at any level.
 
     Parameters
     ----------
     posted_ns, ended_ns
-        float64 [ops]: begin and end of every operation.
+        float64 [ops]: start and end of every operation.
     left_ns, arrived_ns
-        float64 [ops]: of messages, when the first byte left and the last arrived; -1 elsewhere.
+        float64 [ops]: departure of the first byte and arrival of the last byte of messages; -1 for
+        other operations.
     """
 
     posted_ns: Floats
@@ -56,13 +57,13 @@ class Metric:
     Parameters
     ----------
     unit
-        Its unit.
+        Unit.
     meaning
-        What it says.
+        Description.
     figure
-        Of the paper that shows it; empty for none.
+        Figure of the paper; empty for none.
     better
-        Which values are: ``"more"`` or ``"less"``.
+        Better values: ``"more"`` or ``"less"``.
     """
 
     unit: str
@@ -78,26 +79,25 @@ class Benchmark:
     Parameters
     ----------
     name
-        Short.
+        Short name.
     spec
-        Ranks of a node -> application; 1 and 8 have their own, any other number has that of 8.
+        Ranks per node -> application; that of 8 is used for all numbers except 1.
     full
-        The same with the sizes of ``full``.
+        As `spec`, with the larger sizes of the option ``full``.
     measure
-        Workload and times -> metric -> value.
+        (workload, times) -> metric -> value.
     metrics
-        What `measure` gives.
+        Metrics that `measure` returns.
     orders
-        Ranks of a node, 1 or 8 -> random orders of the ranks that the workload is run in, one
-        after the other and each from a standstill; values are geometric means over them. None for
-        once, in their own order.
+        Ranks per node, 1 or 8 -> number of random orders of the ranks; the workload is run in each,
+        separately, and values are geometric means over them. None for one run in rank order.
     draws
-        Whether the benchmark draws at random which ranks exchange, all alike: what it reports then
-        has the same distribution under any placement.
+        Whether the benchmark draws at random which ranks exchange, all with the same probability;
+        its metrics then have the same distribution under any placement.
     axis
-        Name of the choice that its variants differ by (`kns_evidence.Choice`).
+        Field of `evidence.Choice` that selects the variant.
     variants
-        Ranks of a node, 1 or 8 -> name of a variant -> further options of the application.
+        Ranks per node, 1 or 8 -> name of a variant -> further options of the application.
     """
 
     name: str
@@ -111,11 +111,11 @@ class Benchmark:
     variants: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
 
     def variants_at(self, ranks_per_node: int) -> Mapping[str, str]:
-        """Variants for so many ranks of a node, the headline first; without any, one unnamed."""
+        """Return the variants for a number of ranks per node, the headline first."""
         return self.variants.get(1 if ranks_per_node == 1 else 8, {"": ""})
 
     def rank_orders(self, ranks: int, ranks_per_node: int) -> list[NDArray[np.int64]]:
-        """Orders of the ranks to run the workload in."""
+        """Return the orders of the ranks in which the workload is run."""
         if self.orders is None:
             return [np.arange(ranks)]
         random = np.random.default_rng(0)
@@ -123,7 +123,7 @@ class Benchmark:
         return [random.permutation(ranks) for _ in range(count)]
 
     def application(self, ranks_per_node: int, full: bool, variant: str | None = None) -> str:
-        """Spec of the application, of the headline variant where none is named."""
+        """Return the spec of the application, by default that of the headline variant."""
         spec = (self.full if full else self.spec)[1 if ranks_per_node == 1 else 8]
         variants = self.variants_at(ranks_per_node)
         more = variants[next(iter(variants)) if variant is None else variant]
@@ -132,7 +132,7 @@ class Benchmark:
     def workload(
         self, ranks: int, ranks_per_node: int, full: bool, variant: str | None = None
     ) -> Workload:
-        """The application, written out."""
+        """Return the workload of the application."""
         return load_workload(self.application(ranks_per_node, full, variant), ranks)
 
 
@@ -141,13 +141,13 @@ def _phase_ops(work: Workload, phase: int) -> NDArray[np.int64]:
 
 
 def _measured_phases(work: Workload) -> list[int]:
-    """Phases that measure something; what lies outside them only keeps ranks in step."""
-    there = np.unique(work.phase)
-    return [int(number) for number in there if work.phase_names[number]]
+    """Return the named phases; operations outside them only synchronise the ranks."""
+    phases = np.unique(work.phase)
+    return [int(number) for number in phases if work.phase_names[number]]
 
 
 def every_pair_alike(work: Workload) -> bool:
-    """Whether each rank measures as many messages with content to each other one."""
+    """Check that all pairs of ranks have the same number of measured, non-empty messages."""
     sends = np.isin(work.phase, _measured_phases(work)) & (work.kind == Kind.SEND)
     sends &= work.size_bytes > 0
     counts = np.zeros((work.num_ranks, work.num_ranks), dtype=np.int64)
@@ -157,18 +157,18 @@ def every_pair_alike(work: Workload) -> bool:
 
 
 def most_at_once(work: Workload, times: Times) -> int:
-    """Most measured messages that are under way at one moment."""
+    """Return the largest number of measured messages in flight at a time."""
     sent = (times.left_ns >= 0) & np.isin(work.phase, _measured_phases(work))
     moments = np.concatenate([times.arrived_ns[sent], times.left_ns[sent]])
     change = np.repeat([-1, 1], int(sent.sum()))
-    # Of equal moments arrivals come first: what follows on an arrival does not meet it.
+    # At equal times arrivals are first: a message sent on an arrival does not overlap it.
     return int(np.cumsum(change[np.argsort(moments, kind="stable")]).max(initial=0))
 
 
 def _round_trips(work: Workload, times: Times) -> Floats:
-    """Time from each ping's begin to the end of its pong, in ns.
+    """Return the time from the start of each ping to the end of its pong in ns.
 
-    Ping and pong of a client stand side by side in its program.
+    Ping and pong are consecutive operations of the client's program.
     """
     ping = np.flatnonzero((work.kind == Kind.SEND) & (work.tag == 0) & (work.phase > 0))
     client = np.isin(work.kind[np.minimum(ping + 1, work.num_ops - 1)], [Kind.RECV])
@@ -196,22 +196,22 @@ def _ping_pong_bandwidth(work: Workload, times: Times) -> Mapping[str, float]:
 
 
 def _ring_times(work: Workload, times: Times) -> Floats:
-    """Time of a message of each ring in ns: that of the slowest rank, over two messages each."""
-    found = []
+    """Return the time per message of each ring in ns: half of a repetition of the slowest rank."""
+    ring_times = []
     for phase in _measured_phases(work):
         ops = _phase_ops(work, phase)
         ends = times.ended_ns[ops].reshape(work.num_ranks, -1)
         begins = times.posted_ns[ops].reshape(work.num_ranks, -1)
-        turns = _option(work.name, "repetitions")
-        ended = ends.reshape(work.num_ranks, turns, -1).max(axis=2)
-        # As in the benchmark the first turn is not timed, where there are more.
-        start = begins[:, 0] if turns == 1 else ended[:, 0]
-        found.append((ended[:, -1] - start).max() / (2 * max(turns - 1, 1)))
-    return np.array(found)
+        repetitions = _option(work.name, "repetitions")
+        ended = ends.reshape(work.num_ranks, repetitions, -1).max(axis=2)
+        # As in the benchmark, the first of several repetitions is not timed.
+        start = begins[:, 0] if repetitions == 1 else ended[:, 0]
+        ring_times.append((ended[:, -1] - start).max() / (2 * max(repetitions - 1, 1)))
+    return np.array(ring_times)
 
 
 def geometric_mean(values: Sequence[float] | Floats) -> float:
-    """Mean of ratios; a single value is itself, to the last digit."""
+    """Return the geometric mean; a single value is returned without rounding."""
     return float(values[0]) if len(values) == 1 else float(np.exp(np.log(values).mean()))
 
 
@@ -232,7 +232,7 @@ def _random_bandwidth(work: Workload, times: Times) -> Mapping[str, float]:
 
 
 def _span_ns(work: Workload, times: Times) -> float:
-    """From the first begin to the last end or arrival of what is measured."""
+    """Return the time from the first start to the last end or arrival of measured operations."""
     measured = np.isin(work.phase, _measured_phases(work))
     end = max(times.ended_ns[measured].max(), times.arrived_ns[measured].max())
     return float(end - times.posted_ns[measured].min())
@@ -247,7 +247,7 @@ def _random_access(name: str) -> Callable[[Workload, Times], Mapping[str, float]
 
 
 def _option(spec: str, name: str) -> int:
-    """A whole number among the options that a workload's name holds."""
+    """Return the value of an integer option in a workload's name."""
     for part in spec.partition(":")[2].split(","):
         key, _, value = part.partition("=")
         if key == name:
@@ -293,7 +293,7 @@ def _latency(meaning: str, figure: str) -> Metric:
     return Metric("us", meaning, figure, "less")
 
 
-_PAIRS = "over pairs of ranks, one pair at a time"
+_PAIRS = "over ping-pong pairs, one pair at a time"
 BENCHMARKS: Mapping[str, Benchmark] = {
     benchmark.name: benchmark
     for benchmark in (
@@ -303,9 +303,9 @@ BENCHMARKS: Mapping[str, Benchmark] = {
             {1: "pingpong:sizes=8", 8: "pingpong:sizes=8"},
             _ping_pong_latency,
             {
-                "pingpong-latency-min": _latency(f"HPCC: least ping-pong latency {_PAIRS}", "10c"),
-                "pingpong-latency-avg": _latency(f"HPCC: mean ping-pong latency {_PAIRS}", "10e"),
-                "pingpong-latency-max": _latency(f"HPCC: most ping-pong latency {_PAIRS}", "10a"),
+                "pingpong-latency-min": _latency(f"HPCC: minimum latency {_PAIRS}", "10c"),
+                "pingpong-latency-avg": _latency(f"HPCC: mean latency {_PAIRS}", "10e"),
+                "pingpong-latency-max": _latency(f"HPCC: maximum latency {_PAIRS}", "10a"),
             },
         ),
         Benchmark(
@@ -314,9 +314,9 @@ BENCHMARKS: Mapping[str, Benchmark] = {
             {1: "pingpong:sizes=2000000", 8: "pingpong:sizes=2000000"},
             _ping_pong_bandwidth,
             {
-                "pingpong-bandwidth-min": _bandwidth(f"HPCC: least bandwidth {_PAIRS}", "9c"),
+                "pingpong-bandwidth-min": _bandwidth(f"HPCC: minimum bandwidth {_PAIRS}", "9c"),
                 "pingpong-bandwidth-avg": _bandwidth(f"HPCC: mean bandwidth {_PAIRS}", "9e"),
-                "pingpong-bandwidth-max": _bandwidth(f"HPCC: most bandwidth {_PAIRS}", "9a"),
+                "pingpong-bandwidth-max": _bandwidth(f"HPCC: maximum bandwidth {_PAIRS}", "9a"),
             },
         ),
         Benchmark(
@@ -346,7 +346,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
             _natural_bandwidth,
             {
                 "natural-ring-bandwidth": _bandwidth(
-                    "HPCC: bandwidth of each rank in the naturally ordered ring", ""
+                    "HPCC: bandwidth per rank in the naturally ordered ring", ""
                 )
             },
         ),
@@ -357,7 +357,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
             _random_bandwidth,
             {
                 "random-ring-bandwidth": _bandwidth(
-                    "HPCC: bandwidth of each rank in randomly ordered rings, geometric mean", ""
+                    "HPCC: bandwidth per rank in randomly ordered rings, geometric mean", ""
                 )
             },
             draws=True,
@@ -369,7 +369,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
             _random_access("random-access"),
             {
                 "random-access": Metric(
-                    "GUPS", "HPCC: random updates, processors taking no time for them", ""
+                    "GUPS", "HPCC: random updates, without processor time", ""
                 )
             },
             draws=True,
@@ -399,7 +399,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
             _ptrans,
             {
                 "ptrans": _bandwidth(
-                    "HPCC: matrix over time of the exchange, processors taking no time", "14"
+                    "HPCC: matrix size over time of the exchange, without processor time", "14"
                 )
             },
             axis="grid",
@@ -414,9 +414,9 @@ BENCHMARKS: Mapping[str, Benchmark] = {
             dict.fromkeys((1, 8), f"hpcg:iterations=50,gflops={CORE_GFLOPS:g}"),
             _hpcg,
             {
-                "hpcg": Metric("GFLOPS", "HPCG at 0.85 GFLOPS a rank", "15"),
+                "hpcg": Metric("GFLOPS", "HPCG at 0.85 GFLOPS per rank", "15"),
                 "hpcg-waiting": Metric(
-                    "%", "share of HPCG's time that the busiest rank does not calculate", "", "less"
+                    "%", "HPCG: share of the time that the busiest rank is waiting", "", "less"
                 ),
             },
         ),
@@ -439,8 +439,8 @@ BENCHMARKS: Mapping[str, Benchmark] = {
             _graph500("graph500-paced"),
             {
                 "graph500-paced": Metric(
-                    "GTEPS", "Graph500: edges of the graph over the time of a search whose "
-                    "processors take part of the paper's time", "16",
+                    "GTEPS", "Graph500: edges of the graph over the time of a search, with part of "
+                    "the paper's time as processor time", "16",
                 )
             },
             axis="pace",
@@ -458,8 +458,8 @@ BENCHMARKS: Mapping[str, Benchmark] = {
             dict.fromkeys((1, 8), "ebb:rounds=1000"),
             _ebb,
             {
-                "ebb": _bandwidth("Netgauge: effective bisection bandwidth of each rank", "17"),
-                "ebb-worst": _bandwidth("Netgauge: least bandwidth of a pair in any round", ""),
+                "ebb": _bandwidth("Netgauge: effective bisection bandwidth per rank", "17"),
+                "ebb-worst": _bandwidth("Netgauge: minimum bandwidth of a pair in any round", ""),
             },
             draws=True,
         ),

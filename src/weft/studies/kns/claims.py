@@ -1,4 +1,4 @@
-"""What sections 4.3.1 to 4.4 of the KNS paper claim, and the conditions that test it."""
+"""Claims of sections 4.3.1 to 4.4 of the KNS paper, and the conditions that test them."""
 
 from __future__ import annotations
 
@@ -27,40 +27,39 @@ from weft.studies.kns.evidence import (
 from weft.studies.kns.machine import ADAPTERS, HOSTS, KNS, PAPER_ENGINES, TREE, longest_latency_us
 from weft.studies.kns.runs import PLACEMENTS
 
-#: 32 Gb/s of data, of which 2048 of 2074 bytes are payload.
+#: Range in GB/s of the maximum: 32 Gb/s of data, of which 2048 of 2074 bytes are payload.
 _LOW, _HIGH = 3.8, 4.0
 _PAPER_UPDN_US = 14.0
-#: How much lower the paper calls "less than" (section 4.3.1, fig. 12 13).
+#: Largest lead of the tree in ring latency that the paper states (section 4.3.1, fig. 12 13).
 _RING_LEAD_US = 0.5
 
 
 def _pairs(evidence: Evidence, finding: Finding) -> str:
     return (
-        "HPCC's ping-pong runs one pair at a time, so flows cannot meet. With a rank on each host "
-        "it goes through every ordered pair of hosts under any placement: minimum, mean and "
-        "maximum are the same numbers by construction. What moved them in the paper was neither "
-        "contention nor the placement."
+        "HPCC's ping-pong runs one pair at a time, so there is no contention. With one rank on "
+        "each host it runs all ordered pairs of hosts under any placement: minimum, mean and "
+        "maximum are equal by construction. The differences in the paper are due neither to "
+        "contention nor to the placement."
         if evidence.ranks_per_node == 1
-        else "One pair runs at a time, so flows cannot meet. Which pairs run depends on the "
-        "placement: pairs within a node count, and the benchmark leaves out pairs when there are "
-        "too many."
+        else "One pair runs at a time, so there is no contention. The pairs depend on the "
+        "placement: pairs within a node are included, and the benchmark limits the number of pairs."
     )
 
 
 def _max_comment(evidence: Evidence, finding: Finding) -> str:
-    text = "32 Gb/s of data times 2048 of 2074 bytes is 3.95 GB/s, less what a rendez-vous takes"
+    text = "32 Gb/s of data times 2048 of 2074 bytes is 3.95 GB/s, minus the cost of the rendezvous"
     if finding.verdict is not Verdict.HOLDS:
         text += (
-            ". With several ranks on a node the fastest pair is one within it, which copies "
-            "through memory. The paper's maximum is a cable's, so it ran one rank on each node"
+            ". With several ranks on a node the fastest pair is within a node and copies through "
+            "memory. The paper's maximum is that of a cable, so it ran one rank on each node"
         )
     return text + "."
 
 
 def _ring_random(evidence: Evidence, finding: Finding) -> str:
     return (
-        "HPCC draws random orders of the ranks and averages over 30 of them. A random order of "
-        "ranks placed at random is as random as one of ranks in order, on any network."
+        "HPCC draws random orders of the ranks and averages over 30 of them. On any network a "
+        "random order has the same distribution under random and under linear placement."
     )
 
 
@@ -78,15 +77,15 @@ def _lash_rings(evidence: Evidence) -> list[Comparison]:
 
 
 def _linear_rings(evidence: Evidence) -> list[Comparison]:
-    found = []
+    comparisons = []
     for metric in ("natural-ring-latency", "random-ring-latency"):
         for one, other in (("lash", "lash"), ("dfsssp", "dfsssp"), ("hdor", "ftree")):
             tree = evidence.get(metric, TREE, other, "linear")
             lead = evidence.get(metric, KNS, one, "linear") - tree
             within = -SAME * float(tree.mean()), _RING_LEAD_US
-            label = f"{metric}, linear: KNS {one} less tree {other}, us"
-            found.append(Comparison.of(label, lead, within))
-    return found
+            label = f"{metric}, linear: KNS {one} minus tree {other}, us"
+            comparisons.append(Comparison.of(label, lead, within))
+    return comparisons
 
 
 def _updn_latency(evidence: Evidence) -> list[Comparison]:
@@ -96,8 +95,8 @@ def _updn_latency(evidence: Evidence) -> list[Comparison]:
         longest = longest_latency_us(TREE)
         possible = 0.0, longest
         because = (
-            "one message is under way at a time, and takes no more than "
-            f"{longest:.2g} us even through every switch of the tree"
+            "only one message is in flight at a time, and its latency is at most "
+            f"{longest:.2g} us even via all switches of the tree"
         )
     return [
         Comparison.of(
@@ -118,7 +117,7 @@ OF_MESSAGES = (
         f"every maximum is {_LOW} to {_HIGH} GB/s",
         lambda evidence: [
             Comparison.of(
-                f"most bandwidth, {network} {engine} {placement}, GB/s", values, (_LOW, _HIGH)
+                f"maximum bandwidth, {network} {engine} {placement}, GB/s", values, (_LOW, _HIGH)
             )
             for network in (KNS, TREE)
             for engine in PAPER_ENGINES[network]
@@ -132,7 +131,7 @@ OF_MESSAGES = (
         "pingpong-bandwidth-min-kns",
         "4.3.1, fig. 9c",
         "The KNS's minimum bandwidth is similar for all routings and placements",
-        f"its largest minimum is within {SAME:.0%} of its least",
+        f"the largest minimum is within {SAME:.0%} of the smallest",
         spread_of("pingpong-bandwidth-min", KNS, SAME),
         lambda evidence: evidence.show("pingpong-bandwidth-min", KNS),
         _pairs,
@@ -140,7 +139,7 @@ OF_MESSAGES = (
     claim(
         "pingpong-bandwidth-min-tree",
         "4.3.1, fig. 9d",
-        "The tree's minimum bandwidth falls when ranks are placed at random",
+        "The tree's minimum bandwidth is lower with random placement",
         "random over linear below 1 with every routing",
         each_routing(
             lambda evidence, network, engine: below(
@@ -169,13 +168,13 @@ OF_MESSAGES = (
         ],
         lambda evidence: evidence.show("pingpong-bandwidth-avg", KNS),
         lambda evidence, finding: (
-            "2 MB take 0.5 ms; one or two more switches take 0.1 us each."
+            "2 MB take 0.5 ms; an additional switch takes 0.1 us."
         ),
     ),
     claim(
         "pingpong-latency-min",
         "4.3.1, fig. 10c 10d",
-        "The minimum latency is lower on the tree: two hops there, four on the KNS",
+        "The minimum latency is lower on the tree (two hops) than on the KNS (four)",
         "tree over KNS below 1, with the same or the topology's own routing",
         lambda evidence: [
             below(
@@ -189,10 +188,11 @@ OF_MESSAGES = (
         ],
         lambda evidence: evidence.both("pingpong-latency-min"),
         lambda evidence, finding: (
-            "One switch against three for the nearest pair: 0.2 us of switches and two cables."
+            "The nearest pair has one switch on the tree and three on the KNS: the difference is "
+            "0.2 us of switches, and two cables."
             if evidence.ranks_per_node == 1
-            else "The nearest ranks share a node wherever such a pair is measured, and the network "
-            "has no part in that."
+            else "The nearest ranks are on the same node if such a pair is measured, so that their "
+            "latency does not depend on the network."
         ),
     ),
     claim(
@@ -214,7 +214,7 @@ OF_MESSAGES = (
     claim(
         "pingpong-latency-tree-random",
         "4.3.1, fig. 10b 10f",
-        "The tree's maximum and average latency get worse when ranks are placed at random",
+        "The tree's maximum and average latency are higher with random placement",
         "random over linear above 1 with lash, dfsssp and ftree",
         lambda evidence: [
             above(
@@ -233,34 +233,35 @@ OF_MESSAGES = (
     claim(
         "pingpong-latency-updn",
         "4.3.1, fig. 10b",
-        "On the tree updn's maximum latency reaches 14 us in order",
-        f"updn's maximum in order at least {_PAPER_UPDN_US * (1 - SIMILAR):.3g} us",
+        "On the tree updn's maximum latency reaches 14 us with linear placement",
+        f"updn's maximum with linear placement at least {_PAPER_UPDN_US * (1 - SIMILAR):.3g} us",
         _updn_latency,
         lambda evidence: evidence.show("pingpong-latency-max", TREE),
         lambda evidence, finding: (
-            "updn's paths on the tree are as long as the others' (up to six links), and nothing "
-            "else is under way; one slow exchange, such as an interrupt, would do."
+            "updn's paths on the tree are as long as those of the others (up to six links), and no "
+            "other message is in flight; one exchange delayed by an interrupt would explain it."
         ),
     ),
     claim(
         "ring-linear",
         "4.3.1, fig. 12 13",
-        "In order both networks have similar ring latencies, the tree's less than 0.5 us lower",
-        f"KNS less tree is at most {_RING_LEAD_US} us with lash, dfsssp and the topology's own, "
-        f"and not below 0 by more than {SAME:.0%} of the tree's; both rings",
+        "With linear placement ring latencies are similar, the tree's less than 0.5 us lower",
+        f"KNS minus tree is at most {_RING_LEAD_US} us with lash, dfsssp and hdor or ftree, and at "
+        f"least -{SAME:.0%} of the tree's; both rings",
         _linear_rings,
         lambda evidence: "; ".join(
             f"{name}: {evidence.both(f'{name}-ring-latency')}" for name in ("natural", "random")
         ),
         lambda evidence, finding: (
-            "The slowest rank decides, and both networks have pairs that are six links apart; the "
-            "naturally ordered ring in order has few of them on either, fewer on the tree."
+            "The slowest rank determines the latency, and both networks have pairs with paths of "
+            "six links; the naturally ordered ring with linear placement has few of them on "
+            "either, fewer on the tree."
         ),
     ),
     claim(
         "ring-natural-random",
         "4.3.1, fig. 12",
-        "The naturally ordered ring's latency grows significantly on the tree at random",
+        "The naturally ordered ring's latency is much higher on the tree with random placement",
         f"random over linear at least {SAME:.0%} above 1 with every routing of the tree",
         each_routing(
             lambda evidence, network, engine: above(
@@ -270,8 +271,9 @@ OF_MESSAGES = (
         ),
         lambda evidence: evidence.both("natural-ring-latency"),
         lambda evidence, finding: (
-            "In order most neighbours hang from one switch. On the KNS most share a line in order "
-            "and need three switches instead of five, so its ring grows as well: hdor "
+            "With linear placement most neighbours on the tree are attached to one switch. On the "
+            "KNS most are on one line, with three switches instead of five on their path, so the "
+            "latency of its ring grows as well: hdor "
             f"{against_linear(evidence, 'natural-ring-latency', KNS, 'hdor').mean - 1:+.0%}, ftree "
             f"{against_linear(evidence, 'natural-ring-latency', TREE, 'ftree').mean - 1:+.0%}."
         ),
@@ -279,7 +281,7 @@ OF_MESSAGES = (
     claim(
         "ring-random-random",
         "4.3.1, fig. 13",
-        "The randomly ordered ring's latency grows significantly on the tree at random",
+        "The randomly ordered ring's latency is much higher on the tree with random placement",
         f"random over linear at least {SAME:.0%} above 1 with every routing of the tree",
         each_routing(
             lambda evidence, network, engine: above(
@@ -294,23 +296,23 @@ OF_MESSAGES = (
         "ring-lash",
         "4.3.1, fig. 12 13",
         "On the KNS lash always has the lowest ring latency, thanks to its lanes",
-        "lash over each other below 1, both rings and placements",
+        "lash over every other routing below 1, both rings and placements",
         _lash_rings,
         lambda evidence: "; ".join(
             f"{name}: {evidence.show(f'{name}-ring-latency', KNS)}"
             for name in ("natural", "random")
         ),
         lambda evidence, finding: (
-            "lash, dfsssp and hdor take equally long paths, and messages of 8 bytes delay each "
-            "other by 9 ns where they meet: lanes have nothing to part. updn's detours do cost."
+            "lash, dfsssp and hdor have paths of equal length, and messages of 8 bytes delay each "
+            "other by only 9 ns on a common link, so lanes have no effect. updn's paths are longer."
         ),
     ),
 )  # fmt: skip
 
 
-#: What the figures show, as the text has it.
+#: Levels in GB/s and GUPS that the text gives for the figures.
 _PAPER_PTRANS, _PAPER_GUPS = 12.0, 0.05
-_CEILING = "processors take no time here: the network allows more, and they set the level"
+_CEILING = "no processor time is simulated: the network allows more, and processors set the level"
 
 
 def _gups_level(evidence: Evidence) -> list[Comparison]:
@@ -327,16 +329,16 @@ def _gups_level(evidence: Evidence) -> list[Comparison]:
 
 
 def _gups_share(evidence: Evidence) -> float:
-    """Share of the paper's time that the network needs at most."""
+    """Return the largest share of the paper's time that the network needs."""
     return _PAPER_GUPS / float(evidence.all("random-access", KNS, ("linear",)).min())
 
 
 def _gups_comment(evidence: Evidence, finding: Finding) -> str:
     return (
-        "Messages alone, with 0.3 us of processor at either end, take "
-        f"{_gups_share(evidence):.1%} of the time that 0.05 GUPS stand for (0.72 us for an update "
-        "of each of 36 nodes), so processors set the level: 0.4 GB/s in all cross a network that "
-        "carries some 50 at random."
+        "Messages alone, with 0.3 us of processor time at either end, take "
+        f"{_gups_share(evidence):.1%} of the time at 0.05 GUPS (0.72 us per update on each of 36 "
+        "nodes), so processors set the level: the traffic is 0.4 GB/s in total, on a network that "
+        "carries about 50 of uniform random traffic."
     )
 
 
@@ -346,10 +348,10 @@ def _gups_drop(evidence: Evidence, finding: Finding) -> str:
         for engine in PAPER_ENGINES[TREE]
     ]
     return (
-        "Each update goes to a random rank, so all pairs of ranks exchange alike under any "
-        "placement; on all hosts of a machine that is the same traffic. At the paper's pace the "
-        f"network takes {evidence.shares['random-access-paced']:.1%} of the time at most, and "
-        f"placement changes the tree by {max(paced):.3%} at most."
+        "Each update is for a random rank, so the traffic of all hosts is uniform under any "
+        "placement. At the paper's pace the network takes at most "
+        f"{evidence.shares['random-access-paced']:.1%} of the time, and placement changes the rate "
+        f"on the tree by at most {max(paced):.3%}."
     )
 
 
@@ -367,9 +369,9 @@ def _ptrans_level(evidence: Evidence) -> list[Comparison]:
 
 
 def _ptrans_diluted(evidence: Evidence) -> tuple[float, float]:
-    """Least and most GB/s on the KNS if processors take what is left of 12 GB/s, one after another.
+    """Return the smallest and largest GB/s on the KNS with processor time after the exchange.
 
-    Their part is what the fastest run leaves of the paper's time.
+    The processor time is the time at 12 GB/s minus that of the fastest exchange.
     """
     size = PTRANS_ORDER**2 * 8
     network = size / evidence.all("ptrans", KNS).mean(axis=1)
@@ -381,8 +383,8 @@ def _ptrans_comment(evidence: Evidence, finding: Finding) -> str:
     least, most = _ptrans_diluted(evidence)
     return (
         "The exchange alone is faster than the whole benchmark, whose ranks also copy and add "
-        f"blocks. If that takes what is left of the paper's time in the fastest case, the eight "
-        f"bars of the KNS lie between {least:.3g} and {most:.3g} GB/s."
+        f"blocks. If this takes the rest of the paper's time in the fastest case, the eight bars "
+        f"of the KNS are between {least:.3g} and {most:.3g} GB/s."
     )
 
 
@@ -401,12 +403,12 @@ def _ptrans_best(evidence: Evidence) -> list[Comparison]:
 def _ptrans_why(evidence: Evidence, finding: Finding) -> str:
     return (
         "On the 6 x 6 grid each rank has one partner, so that PTRANS is one permutation, whose "
-        "time is that of the cable where most of its flows meet; on 4 x 9 and 3 x 12 a rank has 36 "
-        "and 4 partners in turn. Grid, placement and the order of cables weigh more than the "
-        "routing."
+        "time is determined by the cable with the most flows; on 4 x 9 and 3 x 12 a rank has 36 "
+        "and 4 partners, one after another. Grid, placement and the order of cables have more "
+        "effect than the routing."
         if evidence.ranks_per_node == 1
-        else "288 ranks stand on a grid of 16 x 18 and exchange with 72 partners in turn, so that "
-        "many pairs meet over time and routings differ by how evenly they load cables."
+        else "288 ranks on a grid of 16 x 18 exchange with 72 partners, one after another, so that "
+        "flows of many pairs share cables over time, and the balance of the routing matters."
     )
 
 
@@ -424,8 +426,8 @@ def _ptrans_lanes(evidence: Evidence) -> list[Comparison]:
 def _lanes_ptrans(evidence: Evidence, finding: Finding) -> str:
     return (
         "OpenSM's lash and dfsssp choose among shortest paths by the order of ports and addresses "
-        "and load some cables more than hdor, which goes by coordinates; lanes have that to make "
-        "up for. Where the KNS is cabled in order lash takes hdor's paths, on four lanes."
+        "and load some cables more than hdor, which routes by coordinates; their lanes have to "
+        "compensate for this. If the KNS is cabled in order lash has hdor's paths, on four lanes."
     )
 
 
@@ -433,8 +435,8 @@ OF_HPCC = (
     claim(
         "gups-level",
         "4.3.1, fig. 11",
-        "In order both networks reach about 0.05 GUPS",
-        "the network alone allows at least so much",
+        "With linear placement both networks reach about 0.05 GUPS",
+        "the network alone allows at least this level",
         _gups_level,
         lambda evidence: evidence.both("random-access"),
         _gups_comment,
@@ -442,7 +444,7 @@ OF_HPCC = (
     claim(
         "gups-tree-random",
         "4.3.1, fig. 11",
-        "RandomAccess falls on the tree when ranks are placed at random",
+        "RandomAccess is lower on the tree with random placement",
         "at the paper's pace, random over linear below 1 with every routing of the tree",
         each_routing(
             lambda evidence, network, engine: below(
@@ -459,20 +461,20 @@ OF_HPCC = (
     claim(
         "gups-kns-hdor",
         "4.3.1, fig. 11",
-        "RandomAccess keeps or improves its rate on the KNS with hdor at random",
+        "RandomAccess keeps or improves its rate on the KNS with hdor and random placement",
         f"at the paper's pace, random over linear not below 1 by more than {SAME:.0%}",
         lambda evidence: [kept(against_linear(evidence, "random-access-paced", KNS, "hdor"))],
         lambda evidence: evidence.show("random-access-paced", KNS, 4),
         lambda evidence, finding: (
-            "Random words belong to random ranks: the traffic is the same under any placement, and "
-            "hdor loads all cables of the KNS alike with it."
+            "The words of the table belong to random ranks: the traffic is the same under any "
+            "placement, and hdor balances it over all cables of the KNS."
         ),
     ),
     claim(
         "ptrans-level",
         "4.3.1, fig. 14",
         "PTRANS reaches about 12 GB/s on the KNS",
-        "the network alone allows at least so much, with every routing and placement",
+        "the network alone allows at least this level, with every routing and placement",
         _ptrans_level,
         lambda evidence: evidence.show("ptrans", KNS),
         _ptrans_comment,
@@ -481,7 +483,7 @@ OF_HPCC = (
         "ptrans-kns-same",
         "4.3.1, fig. 14",
         "PTRANS is the same on the KNS with all routings and placements",
-        f"its largest rate is within {SAME:.0%} of its least",
+        f"the largest rate is within {SAME:.0%} of the smallest",
         spread_of("ptrans", KNS, SAME),
         lambda evidence: evidence.show("ptrans", KNS),
         _ptrans_comment,
@@ -489,8 +491,8 @@ OF_HPCC = (
     claim(
         "ptrans-dfsssp-tree",
         "4.3.1, fig. 14",
-        "On the tree dfsssp has the best PTRANS for both placements, ftree not",
-        "dfsssp over each other above 1",
+        "On the tree dfsssp, not ftree, has the best PTRANS for both placements",
+        "dfsssp over every other routing above 1",
         _ptrans_best,
         lambda evidence: evidence.show("ptrans", TREE),
         _ptrans_why,
@@ -523,7 +525,7 @@ OF_HPCC = (
 
 
 _PAPER_GFLOPS, _PAPER_GTEPS = 30.0, 2.5
-#: What flows that meet can slow down.
+#: Metrics that contention can reduce.
 BANDWIDTHS = ("random-ring-bandwidth", "natural-ring-bandwidth", "ptrans", "graph500", "ebb")
 
 
@@ -535,23 +537,23 @@ def _hpcg_waits(evidence: Evidence) -> str:
 def _hpcg_level(evidence: Evidence, finding: Finding) -> str:
     total = HOSTS * evidence.ranks_per_node * CORE_GFLOPS
     return (
-        f"Ranks are given {CORE_GFLOPS} GFLOPS each, so {total:.3g} in all before any "
-        "communication. The paper's 30 are 0.83 for each of 36 nodes, what one core of such a "
-        "processor does; eight to a node would make over 200. So it ran one rank on a node."
+        f"Each rank is assumed to have {CORE_GFLOPS} GFLOPS, {total:.3g} in total without "
+        "communication. The paper's 30 are 0.83 for each of 36 nodes, the rate of one core of such "
+        "a processor; eight cores per node would give over 200. So it ran one rank on a node."
     )
 
 
 def _hpcg_random(evidence: Evidence, finding: Finding) -> str:
     return (
         f"HPCG's busiest rank waits {_hpcg_waits(evidence)} of its time for others, the network "
-        "included: no routing or placement can bring or cost more. A difference that shows in the "
-        "paper's bars has other reasons (which node is slow, what else it does)."
+        "included: no routing or placement can change the rate by more. A difference visible in "
+        "the paper's bars has other causes (such as slow nodes or other processes)."
     )
 
 
 def _graph_comment(evidence: Evidence, finding: Finding) -> str:
     edges = EDGE_FACTOR * 2**GRAPH_SCALE
-    took = {
+    search_ms = {
         f"{network} {engine}": edges
         / float(evidence.get("graph500", network, engine, "linear").mean())
         / 1e6
@@ -559,31 +561,32 @@ def _graph_comment(evidence: Evidence, finding: Finding) -> str:
         for engine in PAPER_ENGINES[network]
     }
     paper = edges / _PAPER_GTEPS / 1e6
-    slow = [f"{name} {time:.2g}" for name, time in took.items() if time > paper]
+    slow = [f"{name} {time:.2g}" for name, time in search_ms.items() if time > paper]
     text = (
-        f"At this size 2.5 GTEPS are {paper:.2g} ms a search, of which messages alone take "
-        f"{min(took.values()):.2g} at least."
+        f"At this size 2.5 GTEPS are {paper:.2g} ms per search, of which messages alone take at "
+        f"least {min(search_ms.values()):.2g}."
     )
     return text + f" More than that: {', '.join(slow)} ms." * bool(slow)
 
 
 def _graph_random(evidence: Evidence, finding: Finding) -> str:
     text = (
-        "Vertices belong to ranks at random (v mod P), so every pair of ranks exchanges about as "
-        "many edges, all to all; a placement only changes which messages meet at which moment."
+        "Vertices are distributed over ranks at random (v mod P), so all pairs of ranks exchange "
+        "about the same number of edges (all to all); the placement only changes which messages "
+        "share links at a time."
     )
     if evidence.ranks_per_node > 1:
         text += (
-            " In order, the eight ranks of a node send to the eight of another at once, and all "
-            "nodes step on alike; at random these bursts are spread."
+            " With linear placement the eight ranks of a node send to the eight of another node at "
+            "the same time, on all nodes; random placement spreads these bursts."
         )
     return text
 
 
 def _ebb_comment(evidence: Evidence, finding: Finding) -> str:
     return (
-        "The tree has 27 cables for 36 hosts above its leaves and 18 at the top; the KNS has 72 "
-        "between routers and line switches, which hdor loads alike."
+        "For 36 hosts the tree has 27 cables above its leaf switches and 18 at the top; the KNS "
+        "has 72 between routers and line switches, which hdor loads equally."
     )
 
 
@@ -595,9 +598,9 @@ def _ebb_same(evidence: Evidence, finding: Finding) -> str:
     return (
         "With the same routing: "
         + ", ".join(f"{engine} {ratio.mean - 1:+.0%}" for engine, ratio in ratios.items())
-        + ". updn with one root sends all that leaves a group of the tree over 6 of its 18 top "
-        "cables, and with the three that OpenSM's search finds over all of them; on the KNS its "
-        "paths meet near one root."
+        + ". On the tree updn with one root uses only 6 of the 18 top cables for traffic between "
+        "groups, with the three roots that OpenSM selects all of them; on the KNS its paths "
+        "concentrate near one root."
     )
 
 
@@ -608,22 +611,22 @@ def _ebb_hdor(evidence: Evidence, finding: Finding) -> str:
         for ratio in [evidence.ratio("ebb", (KNS, "hdor", EITHER), (KNS, other, EITHER))]
     ]
     return (
-        f"hdor over {', '.join(over)}. hdor loads each cable with 30 of 1,260 pairs in whatever "
-        "order the KNS is cabled; OpenSM's lash and dfsssp choose among shortest paths by the "
-        "order of ports and addresses, and load some much more. Where the KNS is cabled in order "
-        "lash takes hdor's paths, so that the two differ by lanes alone."
+        f"hdor over {', '.join(over)}. hdor loads each cable with 30 of 1,260 pairs for any order "
+        "of the KNS's cables; OpenSM's lash and dfsssp choose among shortest paths by the order of "
+        "ports and addresses, and load some cables much more. If the KNS is cabled in order lash "
+        "has hdor's paths, so that the two differ only in their lanes."
     )
 
 
 def _ebb_tree(evidence: Evidence, finding: Finding) -> str:
     return (
-        "ftree counts a shift of all ranks, with five hosts to a leaf of which four are there, and "
-        "its busiest cable has more pairs than dfsssp's (table 2). Lanes add to that."
+        "ftree balances shift patterns for five hosts per leaf switch, of which four exist, and "
+        "its busiest cable has more pairs than dfsssp's (table 2). dfsssp also has more lanes."
     )
 
 
 def lane_gains(evidence: Evidence) -> dict[str, float]:
-    """What lanes bring on the same paths: geometric mean over bandwidths and placements, less 1."""
+    """Return the gain by lanes on the same paths, as geometric means over `BANDWIDTHS`."""
     pairs = {
         "KNS hdor, 2 lanes": ((KNS, "hdor-2"), (KNS, "hdor")),
         "KNS hdor, 4 lanes": ((KNS, "hdor-4"), (KNS, "hdor")),
@@ -656,9 +659,9 @@ def _gains(evidence: Evidence) -> str:
 
 def _lanes_why(evidence: Evidence, finding: Finding) -> str:
     return (
-        "The same tables with more lanes, over ring bandwidths, PTRANS, Graph500 and ebb: a packet "
-        "no longer waits behind one that leaves by another port. Lanes divide what flows of one "
-        "cable lose by others, not the cable itself."
+        "The same tables with more lanes, over ring bandwidths, PTRANS, Graph500 and ebb: more "
+        "lanes reduce head-of-line blocking between flows that leave by different ports, but not "
+        "contention for a cable."
     )
 
 
@@ -667,14 +670,14 @@ OF_APPLICATIONS = (
         "hpcg-level",
         "4.3.2, fig. 15",
         "HPCG reaches nearly 30 GFLOPS on both networks",
-        "what our ranks reach lies within 10 % of it",
+        "the simulated rate is within 10 % of it",
         lambda evidence: [
             level(
                 f"hpcg, {network} {engine} {placement}, GFLOPS",
                 evidence.get("hpcg", network, engine, placement),
                 _PAPER_GFLOPS * (1 - SIMILAR),
                 _PAPER_GFLOPS * (1 + SIMILAR),
-                because="ranks are given the speed that makes this level",
+                because="the assumed speed of the ranks determines the level",
             )
             for network in (KNS, TREE)
             for engine in PAPER_ENGINES[network]
@@ -686,7 +689,7 @@ OF_APPLICATIONS = (
     claim(
         "hpcg-kns-random",
         "4.3.2, fig. 15a",
-        "On the KNS HPCG is faster with ranks at random than in order",
+        "On the KNS HPCG is faster with random than with linear placement",
         "random over linear above 1 with every routing",
         lambda evidence: [
             above(against_linear(evidence, "hpcg", KNS, engine), evidence.better)
@@ -698,8 +701,8 @@ OF_APPLICATIONS = (
     claim(
         "hpcg-hdor",
         "4.3.2, fig. 15a",
-        "On the KNS hdor has the best HPCG at random",
-        "hdor over each other above 1",
+        "On the KNS hdor has the best HPCG with random placement",
+        "hdor over every other routing above 1",
         lambda evidence: [
             above(
                 evidence.ratio("hpcg", (KNS, "hdor", "random"), (KNS, other, "random")),
@@ -714,15 +717,15 @@ OF_APPLICATIONS = (
     claim(
         "graph500-level",
         "4.3.3, fig. 16",
-        "In order Graph500 is close to 2.5 GTEPS on both networks",
-        f"the network alone allows at least so much, less {SAME:.0%}",
+        "With linear placement Graph500 is close to 2.5 GTEPS on both networks",
+        f"the network alone allows at least this level minus {SAME:.0%}",
         lambda evidence: [
             level(
                 f"graph500, {network} {engine} linear, GTEPS",
                 evidence.get("graph500", network, engine, "linear"),
                 _PAPER_GTEPS * (1 - SAME),
-                because="processors take no time here: the network allows more, and they set the "
-                "level",
+                because="no processor time is simulated: the network allows more, and processors "
+                "set the level",
             )
             for network in (KNS, TREE)
             for engine in PAPER_ENGINES[network]
@@ -733,7 +736,7 @@ OF_APPLICATIONS = (
     claim(
         "graph500-hdor",
         "4.3.3, fig. 16a",
-        "Graph500 keeps its rate on the KNS with hdor at random",
+        "Graph500 keeps its rate on the KNS with hdor and random placement",
         f"random over linear not below 1 by more than {SAME:.0%}",
         lambda evidence: [kept(against_linear(evidence, "graph500-paced", KNS, "hdor"))],
         lambda evidence: evidence.show("graph500-paced", KNS),
@@ -742,8 +745,8 @@ OF_APPLICATIONS = (
     claim(
         "graph500-random",
         "4.3.3, fig. 16",
-        "Graph500 is a little slower at random everywhere else",
-        "random over linear below 1, by however little, with all but hdor",
+        "Graph500 is a little slower with random placement in all other cases",
+        "random over linear below 1, by any amount, with all but hdor",
         lambda evidence: [
             below(against_linear(evidence, "graph500-paced", network, engine), NOTHING)
             for network in (KNS, TREE)
@@ -769,7 +772,7 @@ OF_APPLICATIONS = (
         "ebb-kns-tree-each",
         "4.3.4, fig. 17",
         "Effective bisection bandwidth is significantly higher on the KNS (with the same routing)",
-        f"updn, lash and dfsssp on the KNS over themselves on the tree at least {SAME:.0%} "
+        f"updn, lash and dfsssp on the KNS over the same on the tree at least {SAME:.0%} "
         "above 1",
         lambda evidence: [
             above(evidence.ratio("ebb", (KNS, each, EITHER), (TREE, each, EITHER)), SAME)
@@ -783,7 +786,7 @@ OF_APPLICATIONS = (
         "4.3.4, fig. 17",
         "On the KNS hdor has the highest bisection bandwidth for both placements, notably above "
         "those with lanes",
-        "hdor over each other above 1",
+        "hdor over every other routing above 1",
         lambda evidence: [
             above(
                 evidence.ratio("ebb", (KNS, "hdor", EITHER), (KNS, other, EITHER)),
@@ -813,7 +816,7 @@ OF_APPLICATIONS = (
         "lanes",
         "4.3.1 4.3.2 4.4",
         "Virtual lanes help where flows interfere",
-        "dfsssp on eight lanes faster than on those it needs, mean over five bandwidths",
+        "dfsssp on eight lanes faster than on the lanes that it needs, mean over five bandwidths",
         lambda evidence: _gained(evidence, hdor=False),
         _gains,
         _lanes_why,
@@ -830,7 +833,7 @@ OF_APPLICATIONS = (
     claim(
         "adapters-latency",
         "4.3.1 4.4",
-        "Adapters that route would lower the KNS's latency (there were none)",
+        "Routing adapters would lower the KNS's latency (not available)",
         "every ping-pong latency and ring latency below that with switches",
         lambda evidence: [
             below(
@@ -850,8 +853,8 @@ OF_APPLICATIONS = (
             for which in ("min", "avg", "max")
         ),
         lambda evidence, finding: (
-            "Two switches and two cables less between hosts of a line, three and two less across; "
-            "routing within the adapter is taken to cost no time."
+            "Between hosts of a line there are two switches and two cables less, across lines "
+            "three and two; forwarding in the adapter is assumed to take no time."
         ),
     ),
 )  # fmt: skip

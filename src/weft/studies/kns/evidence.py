@@ -1,17 +1,17 @@
-"""Measured values of the KNS study at hand, and what its claims ask of them.
+"""Measured values of the KNS study, indexed for its claims.
 
-The paper leaves open how its cables were ordered, which root updn had, on which grid PTRANS ran,
-how fast processors follow edges, and what difference counts. Each has defensible values, and a
-`Choice` is one of each. A claim is judged for every choice that changes what it reads, with the
-same ranks on a node, and `weft.studies.claims.vote` gives the verdict of the majority.
+The paper leaves open the order of its cables, the root of updn, the grid of PTRANS, the processor
+time per edge of Graph500, and the smallest difference that matters. Each has several plausible
+values; a `Choice` has one of each. With the same number of ranks per node a claim is judged for
+every choice that changes the values it uses; `weft.studies.claims.vote` gives the majority verdict.
 
-Which values the model can give at all comes from three rules, whichever claim asks:
+Three rules give the range of values that the model can produce, for all claims:
 
-- The network takes at most a share s of the time of a benchmark, in any run of it. Two runs of it
-  then differ by no more than a factor of 1 / (1 - s).
-- A benchmark that sends one message at a time, and as many between all pairs of ranks, or that
-  draws at random which ranks exchange, reports the same under any placement.
-- One message at a time takes no longer than through every switch once.
+- If the network takes at most a share s of the time of a benchmark in any of its runs, two runs
+  differ by at most a factor of 1 / (1 - s).
+- A benchmark reports the same under any placement if it sends one message at a time and equally
+  many between all pairs of ranks, or if it draws at random which ranks exchange.
+- The latency of a single message is at most that of a path via every switch once.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from weft.studies.kns import machine
 from weft.studies.kns.benchmarks import BENCHMARKS, METRICS
 from weft.studies.kns.runs import PLACEMENTS, Measured, Run
 
-#: Values are the same when they are within so much of each other, and similar within so much.
+#: Largest relative difference of values that count as the same, and as similar.
 SAME, SIMILAR = 0.05, 0.10
-#: What "better" means: more than what counts as the same, or as much as a bar chart shows.
+#: Relative difference that counts as "better": that of `SAME`, or one visible in a bar chart.
 BETTER: Mapping[str, float] = {"by 5 %": SAME, "by 1 %": 0.01}
 
-#: All placements as repetitions of one measurement, for what reports the same under any.
+#: All placements as repetitions of one measurement, for metrics independent of the placement.
 EITHER = "any placement"
 
 Floats = NDArray[np.float64]
@@ -57,20 +57,20 @@ _OF_METRIC = {name: each for each in BENCHMARKS.values() for name in each.metric
 
 @dataclass(frozen=True)
 class Choice:
-    """One value for each thing that the paper leaves open.
+    """One value for each parameter that the paper leaves open.
 
     Parameters
     ----------
     ranks_per_node
-        Ranks of each node; choices are compared within one number of them.
+        Ranks of each node; a vote is over choices with the same number.
     cables
-        Order of cables, ports and addresses (`kns_machine.CABLES`).
+        Order of cables, ports and addresses (`machine.CABLES`).
     roots
-        Of updn on the tree (`kns_machine.ROOTS`).
+        Roots of updn on the tree (`machine.ROOTS`).
     grid, pace
-        Variant of PTRANS and of Graph500.
+        Variants of PTRANS and of Graph500.
     better
-        What one value has to be more than another (`BETTER`).
+        Smallest difference that counts as better (`BETTER`).
     """
 
     ranks_per_node: int
@@ -88,7 +88,7 @@ AXES = tuple(axis.name for axis in fields(Choice))[1:]
 
 
 def every_choice(ranks_per_node: int, whole: bool = True) -> tuple[Choice, ...]:
-    """All combinations for a number of ranks, the headline first; it alone when not `whole`."""
+    """Return all choices for a number of ranks, the headline first; only it if not `whole`."""
     variants = {
         each.axis: list(each.variants_at(ranks_per_node))
         for each in BENCHMARKS.values()
@@ -101,18 +101,18 @@ def every_choice(ranks_per_node: int, whole: bool = True) -> tuple[Choice, ...]:
 
 @dataclass(frozen=True)
 class Ratio:
-    """One value over another.
+    """Ratio of two values.
 
     Parameters
     ----------
     label
-        What is compared, in words.
+        Description of the two values.
     values
         float64 [seeds]: one for each placement that both have.
     possible
-        Range in which the model can put it.
+        Range of all values that the model can produce.
     because
-        Why.
+        Reason for the range.
     """
 
     label: str
@@ -122,11 +122,11 @@ class Ratio:
 
     @property
     def mean(self) -> float:
-        """Over the placements."""
+        """Mean over the placements."""
         return float(self.values.mean())
 
     def within(self, low: float = -math.inf, high: float = math.inf) -> Comparison:
-        """The condition that it lies in a range, ends included."""
+        """Return the condition that the ratio is in a range, ends included."""
         return Comparison.of(
             self.label, self.values, (low, high), possible=self.possible, because=self.because
         )
@@ -134,24 +134,24 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Evidence:
-    """All values with one number of ranks on a node, under a choice.
+    """All values with one number of ranks per node, under a choice.
 
     Parameters
     ----------
     values
-        Key -> float64 [seeds]: one for each placement, by rising seed.
+        Key -> float64 [seeds]: one for each placement, by ascending seed.
     choice
-        How keys are read; None for all.
+        Choice by which `get` selects keys; None until `at` is called.
     missing
-        What an interrupt kept from being measured.
+        Keys that were not measured because of an interrupt.
     shares
-        Metric -> most of its time that the network takes in any run.
+        Metric -> largest share of the time that the network takes in any run.
     unplaced
-        Metric -> why no placement can matter, where that is so.
+        Metric -> reason, if the placement cannot change the metric.
     alone
-        Metrics of which one message is under way at a time.
+        Metrics with at most one measured message in flight at a time.
     reads
-        Choice -> keys and thresholds that a claim has read under it.
+        Choice -> keys and thresholds that a claim has used under it.
     """
 
     values: Mapping[Key, Floats]
@@ -166,16 +166,16 @@ class Evidence:
     def of(
         cls, measured: Sequence[Measured], ranks_per_node: int, asked: Sequence[Run] = ()
     ) -> Evidence:
-        """Those of the runs with so many ranks on a node.
+        """Collect the values of the runs with a number of ranks per node.
 
         Parameters
         ----------
         measured
-            All that was measured.
+            All measurements.
         ranks_per_node
-            Which of it counts.
+            Number of ranks per node that selects the runs.
         asked
-            Runs that were to be made; those of `measured` when left out.
+            Requested runs; by default those of `measured`.
         """
         here = [each for each in measured if each.run.ranks_per_node == ranks_per_node]
         values: dict[Key, dict[int, float]] = {}
@@ -188,29 +188,29 @@ class Evidence:
                 shares[name] = max(shares.get(name, 0.0), each.network_share)
                 crowded |= {name} if each.at_once > 1 else set()
                 unequal |= set() if each.every_pair else {name}
-        made = {each.run for each in here}
+        done = {each.run for each in here}
         missing = frozenset(
             _key(run, name)
             for run in asked
-            if run.ranks_per_node == ranks_per_node and run not in made
+            if run.ranks_per_node == ranks_per_node and run not in done
             for name in BENCHMARKS[run.benchmark].metrics
         )
         unplaced = {}
         for name in shares:
             if _OF_METRIC[name].draws:
                 unplaced[name] = (
-                    "the benchmark itself draws at random which ranks exchange, so that ranks "
-                    "placed at random meet no others than ranks in order"
+                    "the benchmark itself draws at random which ranks exchange, so that its "
+                    "traffic has the same distribution under random and linear placement"
                 )
             elif name not in crowded | unequal:
                 unplaced[name] = (
-                    "one message is under way at a time, so that none meets another, and all "
-                    "ordered pairs of hosts are measured under any placement"
+                    "only one message is in flight at a time, so that there is no contention, and "
+                    "all ordered pairs of hosts are measured under any placement"
                 )
         return cls(
             {
-                key: np.array([found[seed] for seed in sorted(found)])
-                for key, found in values.items()
+                key: np.array([by_seed[seed] for seed in sorted(by_seed)])
+                for key, by_seed in values.items()
                 if key not in missing
             },
             missing=missing,
@@ -220,52 +220,52 @@ class Evidence:
         )
 
     def at(self, choice: Choice, note: bool = False) -> Evidence:
-        """Itself under a choice.
+        """Return the evidence under a choice.
 
         Parameters
         ----------
         choice
-            Which.
+            Choice by which keys are selected.
         note
-            Whether to note what is read.
+            Whether to record the keys and thresholds that are used.
         """
         reads = self.reads if note else {}
         reads.setdefault(choice, set())
         return replace(self, choice=choice, reads=reads)
 
     def filled(self) -> Evidence:
-        """With some number for each that is missing: tells what a whole study would know."""
+        """Return the evidence with a placeholder for each missing value."""
         values = {**dict.fromkeys(self.missing, np.ones(1)), **self.values}
         return replace(self, values=values, missing=frozenset())
 
     @property
     def ranks_per_node(self) -> int:
-        """Ranks of each node."""
+        """Ranks of each node under the choice."""
         return self._chosen.ranks_per_node
 
     @property
     def better(self) -> float:
-        """By how much a value has to exceed another to be better."""
+        """Smallest relative difference that counts as better under the choice."""
         self._note(self._chosen.better)
         return BETTER[self._chosen.better]
 
     @property
     def _chosen(self) -> Choice:
-        assert self.choice is not None, "evidence is read under a choice"
+        assert self.choice is not None, "evidence needs a choice; call at() first"
         return self.choice
 
     def _note(self, what: Any) -> None:
         self.reads.setdefault(self._chosen, set()).add(what)
 
     def get(self, metric: str, network: str, engine: str, placement: str) -> Floats:
-        """float64 [seeds]: one value for each placement.
+        """Return one value for each placement, float64 [seeds].
 
         Raises
         ------
         NotMeasured
-            When an interrupt came before that.
+            If an interrupt prevented the measurement.
         OutOfScope
-            When it was not to be run.
+            If the run was not requested.
         """
         if placement == EITHER:
             each = [self.get(metric, network, engine, placed) for placed in PLACEMENTS]
@@ -291,38 +291,38 @@ class Evidence:
         placements: Iterable[str] = PLACEMENTS,
         engines: Sequence[str] | None = None,
     ) -> Floats:
-        """float64 [engines x placements, seeds]: values of the paper's routings of a network."""
-        found = [
+        """Return the values of a network's routings, float64 [engines x placements, seeds]."""
+        values = [
             self.get(metric, network, engine, placement)
             for engine in engines or machine.PAPER_ENGINES[network]
             for placement in placements
         ]
-        return np.stack(np.broadcast_arrays(*found))
+        return np.stack(np.broadcast_arrays(*values))
 
     def ratio(self, metric: str, one: tuple[str, str, str], other: tuple[str, str, str]) -> Ratio:
-        """One value over another, each of a network, engine and placement."""
+        """Return the ratio of two values, each of a network, engine and placement."""
         named = [
-            " ".join(part for part, twin in zip(a, b, strict=True) if part != twin)
+            " ".join(part for part, counterpart in zip(a, b, strict=True) if part != counterpart)
             for a, b in ((one, other), (other, one))
         ]
-        shared = " ".join(part for part, twin in zip(one, other, strict=True) if part == twin)
+        shared = " ".join(part for part, same in zip(one, other, strict=True) if part == same)
         label = f"{metric}, {shared}{': ' if shared else ''}{named[0]} / {named[1]}"
         over, under = self.get(metric, *one), self.get(metric, *other)
-        if one[2] == other[2]:  # of the same placements, which have the same seeds
+        if one[2] == other[2]:  # the same placement has the same seeds
             both = min(len(over), len(under))
             over, under = over[:both], under[:both]
         share = self.shares.get(metric, 1.0)
         if one[:2] == other[:2] and metric in self.unplaced:
             return Ratio(label, over / under, (1.0, 1.0), self.unplaced[metric])
         if share < 1:
-            reason = f"the network takes {100 * share:.2g} % of the time of {metric} at most"
+            reason = f"the network takes at most {100 * share:.2g} % of the time of {metric}"
             return Ratio(label, over / under, (1 - share, 1 / (1 - share)), reason)
         return Ratio(label, over / under)
 
     def show(self, metric: str, network: str, digits: int = 3) -> str:
-        """Linear -> random of each of the paper's routings of a network, in words."""
+        """Format linear -> random of each of the paper's routings of a network."""
         unit = METRICS[metric].unit
-        found = ", ".join(
+        values = ", ".join(
             f"{engine} "
             + " -> ".join(
                 shown(self.get(metric, network, engine, placement), digits)
@@ -330,10 +330,10 @@ class Evidence:
             )
             for engine in machine.PAPER_ENGINES[network]
         )
-        return f"{network}: {found} {unit}".rstrip()
+        return f"{network}: {values} {unit}".rstrip()
 
     def both(self, metric: str, digits: int = 3) -> str:
-        """`show` of the KNS and the tree."""
+        """Return `show` of the KNS and of the tree."""
         return "; ".join(self.show(metric, network, digits) for network in machine.PAPER_ENGINES)
 
 
@@ -342,16 +342,16 @@ def _key(run: Run, metric: str) -> Key:
 
 
 def shown(values: Floats, digits: int = 3) -> str:
-    """Mean with the half width of its interval, where there is any."""
+    """Format the mean, with the half width of its interval if that is visible."""
     mean, half = interval(values)
     text = f"{mean:.{digits}g}"
     return f"{text}±{half:.2g}" if half > 0.5 * 10.0**-digits * abs(mean) else text
 
 
 def spread(values: Floats) -> Floats:
-    """By how much the largest along the first axis exceeds the least, in parts of it."""
-    found: Floats = values.max(axis=0) / values.min(axis=0) - 1
-    return found
+    """Return the largest over the smallest value along the first axis, minus 1."""
+    relative: Floats = values.max(axis=0) / values.min(axis=0) - 1
+    return relative
 
 
 Conditions = Callable[[Evidence], Sequence[Comparison]]
@@ -361,7 +361,7 @@ def each_routing(
     make: Callable[[Evidence, str, str], Comparison],
     networks: Sequence[str] = (machine.KNS, machine.TREE),
 ) -> Conditions:
-    """A condition for each of the paper's routings of some networks."""
+    """Return conditions, one for each of the paper's routings of the networks."""
     return lambda evidence: [
         make(evidence, network, engine)
         for network in networks
@@ -370,10 +370,10 @@ def each_routing(
 
 
 def spread_of(metric: str, network: str, within: float) -> Conditions:
-    """All values of a network, routings and placements, within so much of each other."""
+    """Return the condition that all values of a network are within a relative difference."""
     return lambda evidence: [
         Comparison.of(
-            f"{metric}, {network}: most over least, less 1",
+            f"{metric}, {network}: largest over smallest, minus 1",
             spread(evidence.all(metric, network)),
             (-math.inf, within),
         )
@@ -381,34 +381,34 @@ def spread_of(metric: str, network: str, within: float) -> Conditions:
 
 
 def above(ratio: Ratio, by: float) -> Comparison:
-    """A ratio at least so much above 1."""
+    """Return the condition that a ratio is at least 1 + `by`."""
     return ratio.within(low=1 + by)
 
 
 def below(ratio: Ratio, by: float) -> Comparison:
-    """A ratio at least so much below 1."""
+    """Return the condition that a ratio is at most 1 - `by`."""
     return ratio.within(high=1 - by)
 
 
 def alike(ratio: Ratio, within: float = SAME) -> Comparison:
-    """A ratio within so much of 1, either way."""
+    """Return the condition that a ratio or its inverse is at most 1 + `within`."""
     return ratio.within(1 / (1 + within), 1 + within)
 
 
 def kept(ratio: Ratio, within: float = SAME) -> Comparison:
-    """A ratio not more than so much below 1."""
+    """Return the condition that a ratio is at least 1 / (1 + `within`)."""
     return ratio.within(low=1 / (1 + within))
 
 
 def level(
     label: str, values: Floats, low: float, high: float = math.inf, *, because: str
 ) -> Comparison:
-    """A level that the network alone does not settle: necessary, not sufficient."""
+    """Return the condition of a level, necessary but not sufficient for the claim."""
     return Comparison.of(label, values, (low, high), settles=False, because=because)
 
 
 def against_linear(evidence: Evidence, metric: str, network: str, engine: str) -> Ratio:
-    """A metric at random over that in order."""
+    """Return the ratio of a metric with random over linear placement."""
     return evidence.ratio(metric, (network, engine, "random"), (network, engine, "linear"))
 
 
@@ -421,19 +421,19 @@ def claim(
     measured: Callable[[Evidence], str],
     comment: Callable[[Evidence, Finding], str],
 ) -> Claim[Evidence]:
-    """A claim whose parts see evidence under a choice; its comment tells of the first measured."""
+    """Return a claim; its functions get evidence under a choice, the comment also a finding."""
 
     def compare(evidence: Evidence, choice: Choice) -> Sequence[Comparison]:
         at = evidence.at(choice, note=True)
         try:
-            found = conditions(at)
+            comparisons = conditions(at)
             measured(evidence.at(choice))
         except NotMeasured:
-            # Of what is missing, would a whole study know all?
+            # Raises OutOfScope if the complete study would not measure the claim either.
             conditions(at.filled())
             measured(at.filled())
             raise
-        return found
+        return comparisons
 
     def why(evidence: Evidence, findings: Mapping[Choice, Finding]) -> str:
         for choice, finding in findings.items():
@@ -450,7 +450,7 @@ def claim(
 def hold(
     claimed: Sequence[Claim[Evidence]], evidence: Evidence, every: Sequence[Choice]
 ) -> Iterator[ClaimResult]:
-    """Test each claim under every choice that changes what it reads."""
+    """Test each claim under every choice that changes the values it uses."""
     for each in claimed:
         reading = replace(evidence, reads={})
         for result in claims.hold([each], reading, every):
@@ -458,5 +458,5 @@ def hold(
             for choice in result.findings:
                 distinct.setdefault(frozenset(reading.reads[choice]), choice)
             yield replace(
-                result, findings={found: result.findings[found] for found in distinct.values()}
+                result, findings={choice: result.findings[choice] for choice in distinct.values()}
             )

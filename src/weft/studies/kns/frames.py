@@ -1,4 +1,4 @@
-"""The KNS study's tables: what their columns hold."""
+"""Tables of the KNS study and their columns."""
 
 from __future__ import annotations
 
@@ -20,101 +20,97 @@ _RUN = {
     "network": Column(
         pl.String,
         "",
-        "KNS, tree (the slimmed one): nodes, addresses and ports in random order; both also "
-        "shuffled again and in order; beyond the paper: KNS-adapters (adapters route, without "
-        "latency), KNS-adapters-100ns, dragonfly",
+        "Network (KNS and slimmed tree: nodes, addresses and ports in random order, or with the "
+        "suffixes shuffled again and in order; KNS-adapters: adapters route without latency; "
+        "KNS-adapters-100ns; dragonfly)",
     ),
     "engine": Column(
         pl.String,
         "",
-        "routing; updn and updn-other on the tree have one root, updn-3 three; hdor-N: hdor spread "
-        "over N lanes; dfsssp-few: dfsssp in the lanes that it needs",
+        "Routing engine (updn and updn-other: one root on the tree; updn-3: three; hdor-N: hdor "
+        "on N lanes; dfsssp-few: dfsssp on the lanes that it needs)",
     ),
-    "placement": Column(pl.String, "", "of ranks: linear or random"),
-    "ranks_per_node": Column(pl.Int64, "", "ranks of each of the 36 nodes"),
-    "benchmark": Column(pl.String, "", "what ran"),
-    "variant": Column(pl.String, "", "of the benchmark; empty where it has none"),
-    "seed": Column(pl.Int64, "", "of the random placement; 0 for the linear one"),
+    "placement": Column(pl.String, "", "Placement of ranks (linear or random)"),
+    "ranks_per_node": Column(pl.Int64, "", "Ranks on each of the 36 nodes"),
+    "benchmark": Column(pl.String, "", "Benchmark"),
+    "variant": Column(pl.String, "", "Variant of the benchmark (empty: none)"),
+    "seed": Column(pl.Int64, "", "Seed of the random placement (0: linear placement)"),
 }
 RESULT_COLUMNS = {
     **_RUN,
-    "metric": Column(pl.String, "", "what the benchmark reports of it"),
-    "value": Column(pl.Float64, "as unit says", "the number"),
-    "unit": Column(pl.String, "", "its unit; empty for shares"),
-    "better": Column(pl.String, "", "which values are: more or less"),
-    "figure": Column(pl.String, "", "of the paper that shows it for the KNS; empty for none"),
+    "metric": Column(pl.String, "", "Metric that the benchmark reports"),
+    "value": Column(pl.Float64, "as unit says", "Value of the metric"),
+    "unit": Column(pl.String, "", "Unit of the value (empty: share)"),
+    "better": Column(pl.String, "", "Better values (more or less)"),
+    "figure": Column(pl.String, "", "Figure of the paper for the KNS (empty: none)"),
 }
 RUN_COLUMNS = {
     **_RUN,
-    "application": Column(pl.String, "", "the workload with its sizes"),
-    "makespan_ns": Column(pl.Float64, "ns", "simulated time"),
-    "messages": Column(pl.Int64, "", "messages sent, those within nodes included"),
-    "packet_hops": Column(pl.Int64, "", "packets times links that they crossed; 0 at flow level"),
-    "wait_ns": Column(
-        pl.Float64, "ns", "mean time that a packet waits for a link; null at the flow level"
-    ),
-    "busiest": Column(
-        pl.Float64, "", "largest share of the time that a link between switches was in use"
-    ),
+    "application": Column(pl.String, "", "Workload with its sizes"),
+    "makespan_ns": Column(pl.Float64, "ns", "Simulated time"),
+    "messages": Column(pl.Int64, "", "Messages sent (those within nodes included)"),
+    "packet_hops": Column(pl.Int64, "", "Packets times links of their paths (flow level: 0)"),
+    "wait_ns": Column(pl.Float64, "ns", "Mean wait of a packet for a link (flow level: null)"),
+    "busiest": Column(pl.Float64, "", "Largest utilisation of a link between switches"),
     "network_share": Column(
-        pl.Float64, "", "share of the time in which the rank that calculates most does not"
+        pl.Float64, "", "Share of the time without calculation at the rank that calculates most"
     ),
-    "at_once": Column(pl.Int64, "", "most measured messages under way at one moment"),
+    "at_once": Column(pl.Int64, "", "Largest number of measured messages in flight at a time"),
     "every_pair": Column(
-        pl.Boolean, "", "whether each rank measures as many messages to each other one"
+        pl.Boolean, "", "Equal number of measured messages between all pairs of ranks"
     ),
 }
 LANE_COLUMNS = {
     "network": _RUN["network"],
-    "spec": Column(pl.String, "", "how to build it"),
-    "hosts": Column(pl.Int64, "", "hosts"),
-    "switches": Column(pl.Int64, "", "switches"),
-    "cables": Column(pl.Int64, "", "cables, those to hosts included"),
+    "spec": Column(pl.String, "", "Topology spec"),
+    "hosts": Column(pl.Int64, "", "Hosts"),
+    "switches": Column(pl.Int64, "", "Switches"),
+    "cables": Column(pl.Int64, "", "Cables (those to hosts included)"),
     "engine": _RUN["engine"],
-    "lanes": Column(pl.Int64, "", "virtual lanes that its routes use (table 2 of the paper)"),
-    "mean_links": Column(pl.Float64, "", "links of a path between two hosts, on average"),
+    "lanes": Column(pl.Int64, "", "Virtual lanes that the routes use (table 2 of the paper)"),
+    "mean_links": Column(pl.Float64, "", "Mean length of the paths between two hosts"),
     "busiest_cable": Column(
-        pl.Int64, "", "paths over the most used directed link between switches, all pairs of hosts"
+        pl.Int64, "", "Paths over the busiest directed link between switches (all pairs of hosts)"
     ),
-    "notes": Column(pl.String, "", "what the engine says"),
+    "notes": Column(pl.String, "", "Notes of the engine"),
 }
 CLAIM_COLUMNS = {
-    "id": Column(pl.String, "", "short name of the claim"),
-    "section": Column(pl.String, "", "where the paper says it"),
-    "claim": Column(pl.String, "", "what the paper says, in our words"),
-    "test": Column(pl.String, "", "what was asked of the data"),
-    "ranks_per_node": Column(pl.Int64, "", "ranks of each node"),
+    "id": Column(pl.String, "", "Short name of the claim"),
+    "section": Column(pl.String, "", "Section or figure of the paper"),
+    "claim": Column(pl.String, "", "Statement of the paper (paraphrased)"),
+    "test": Column(pl.String, "", "Test of the claim"),
+    "ranks_per_node": Column(pl.Int64, "", "Ranks on each node"),
     "verdict": Column(
-        pl.String, "", "of most choices: holds, does not hold, cannot tell, undecided, not measured"
+        pl.String,
+        "",
+        "Verdict of most choices (holds, does not hold, cannot tell, undecided or not measured)",
     ),
-    "votes": Column(pl.Int64, "", "choices that give this verdict"),
-    "choices": Column(pl.Int64, "", "choices that change what the claim reads"),
-    "measured": Column(pl.String, "", "our figures for the headline choice"),
-    "deciding": Column(pl.String, "", "the condition that decides for the headline choice"),
-    "low": Column(
-        pl.Float64, "", "least value, over all choices, of the condition that decides there"
+    "votes": Column(pl.Int64, "", "Choices that give this verdict"),
+    "choices": Column(pl.Int64, "", "Choices that change the values used by the claim"),
+    "measured": Column(pl.String, "", "Measured values (headline choice)"),
+    "deciding": Column(pl.String, "", "Deciding condition (headline choice)"),
+    "low": Column(pl.Float64, "", "Smallest value of the deciding condition (over all choices)"),
+    "high": Column(pl.Float64, "", "Largest value of the deciding condition (over all choices)"),
+    "because": Column(
+        pl.String, "", "Reason why no other value is possible, or none is sufficient"
     ),
-    "high": Column(
-        pl.Float64, "", "largest value, over all choices, of the condition that decides there"
-    ),
-    "because": Column(pl.String, "", "why no other value is possible, or none would settle it"),
-    "comment": Column(pl.String, "", "why it comes out so"),
+    "comment": Column(pl.String, "", "Explanation of the result"),
 }
 CHOICE_COLUMNS = {
-    "id": Column(pl.String, "", "short name of the claim"),
-    "ranks_per_node": Column(pl.Int64, "", "ranks of each node"),
-    "cables": Column(pl.String, "", "order of cables, ports and addresses"),
-    "roots": Column(pl.String, "", "of updn on the tree"),
-    "grid": Column(pl.String, "", "of PTRANS; empty: nearly square"),
-    "pace": Column(pl.String, "", "part of the paper's time in which Graph500 calculates"),
-    "better": Column(pl.String, "", "what one value has to be more than another"),
-    "verdict": Column(pl.String, "", "for this choice"),
-    "measured": Column(pl.String, "", "our figures"),
-    "conditions": Column(pl.Int64, "", "comparisons that have to come out as claimed"),
-    "against": Column(pl.Int64, "", "those that do not"),
-    "deciding": Column(pl.String, "", "the one that is furthest from the claim"),
-    "mean": Column(pl.Float64, "", "its value, mean over placements"),
-    "ci95": Column(pl.Float64, "", "half width of its 95 % interval"),
+    "id": Column(pl.String, "", "Short name of the claim"),
+    "ranks_per_node": Column(pl.Int64, "", "Ranks on each node"),
+    "cables": Column(pl.String, "", "Order of cables, ports and addresses"),
+    "roots": Column(pl.String, "", "Roots of updn on the tree"),
+    "grid": Column(pl.String, "", "Grid of PTRANS (empty: nearly square)"),
+    "pace": Column(pl.String, "", "Calculation time of Graph500 as a part of the paper's time"),
+    "better": Column(pl.String, "", "Smallest difference that counts as better"),
+    "verdict": Column(pl.String, "", "Verdict (this choice)"),
+    "measured": Column(pl.String, "", "Measured values"),
+    "conditions": Column(pl.Int64, "", "Number of comparisons"),
+    "against": Column(pl.Int64, "", "Number of comparisons that do not hold"),
+    "deciding": Column(pl.String, "", "Deciding comparison"),
+    "mean": Column(pl.Float64, "", "Mean over placements (deciding comparison)"),
+    "ci95": Column(pl.Float64, "", "Half width of the 95 % interval (deciding comparison)"),
 }
 
 
@@ -123,29 +119,29 @@ def _key(run: Run) -> tuple[str | int, ...]:
 
 
 def results_frame(measured: Sequence[Measured]) -> pl.DataFrame:
-    """One row a run and metric, of `RESULT_COLUMNS`."""
+    """Return one row per run and metric, with `RESULT_COLUMNS`."""
     rows = []
     for each in measured:
         for name, value in each.values.items():
             about = METRICS[name]
-            told = (about.unit, about.better, about.figure)
-            rows.append((*_key(each.run), name, value, *told))
+            facts = (about.unit, about.better, about.figure)
+            rows.append((*_key(each.run), name, value, *facts))
     return frame_of_rows(RESULT_COLUMNS, rows)
 
 
 def runs_frame(measured: Sequence[Measured], full: bool) -> pl.DataFrame:
-    """One row a run, of `RUN_COLUMNS`."""
+    """Return one row per run, with `RUN_COLUMNS`."""
     more = list(RUN_COLUMNS)[len(_RUN) + 1 :]
     rows = []
     for each in measured:
         key, run = _key(each.run), each.run
-        ran = BENCHMARKS[run.benchmark].application(run.ranks_per_node, full, run.variant)
-        rows.append((*key, ran, *(getattr(each, name) for name in more)))
+        application = BENCHMARKS[run.benchmark].application(run.ranks_per_node, full, run.variant)
+        rows.append((*key, application, *(getattr(each, name) for name in more)))
     return frame_of_rows(RUN_COLUMNS, rows)
 
 
 def claims_frame(claims: Mapping[int, Sequence[ClaimResult]]) -> pl.DataFrame:
-    """One row a number of ranks and claim, of `CLAIM_COLUMNS`."""
+    """Return one row per number of ranks and claim, with `CLAIM_COLUMNS`."""
     rows: list[tuple[object, ...]] = []
     for ranks, results in claims.items():
         for each in results:
@@ -161,22 +157,22 @@ def claims_frame(claims: Mapping[int, Sequence[ClaimResult]]) -> pl.DataFrame:
 
 
 def choices_frame(claims: Mapping[int, Sequence[ClaimResult]]) -> pl.DataFrame:
-    """One row a claim and choice, of `CHOICE_COLUMNS`."""
+    """Return one row per claim and choice, with `CHOICE_COLUMNS`."""
     rows: list[tuple[object, ...]] = []
     for results in claims.values():
         for each in results:
-            for choice, found in each.findings.items():
-                worst = found.deciding if found.conditions else None
+            for choice, finding in each.findings.items():
+                worst = finding.deciding if finding.conditions else None
                 rows.append((
-                    each.id, *astuple(choice), str(found.verdict), found.measured,
-                    found.comparisons, len(found.against), str(worst or ""),
+                    each.id, *astuple(choice), str(finding.verdict), finding.measured,
+                    finding.comparisons, len(finding.against), str(worst or ""),
                     worst.mean if worst else None, worst.half if worst else None,
                 ))  # fmt: skip
     return frame_of_rows(CHOICE_COLUMNS, rows)
 
 
 def lanes_frame(engines: Engines) -> pl.DataFrame:
-    """Every routing of the study with its lanes, of `LANE_COLUMNS`."""
+    """Return one row per network and engine, with `LANE_COLUMNS`."""
     rows: list[tuple[object, ...]] = []
     for network in machine.NETWORKS.values():
         fabric = machine.fabric(network.name)

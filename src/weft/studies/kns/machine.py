@@ -1,7 +1,7 @@
-"""CELLIA as the KNS paper describes it: fabrics, routings, placements and what the hardware does.
+"""CELLIA as the KNS paper describes it: fabrics, routings, placements and hardware parameters.
 
-What the paper does not say is taken from data sheets or assumed; docs/kns-infiniband.md says which
-is which, and why.
+Values that the paper does not give are from data sheets or assumed; docs/kns-infiniband.md lists
+them with their sources.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from weft.routing.structure.kns import find_kns
 from weft.sim.packet import Hardware
 from weft.workload.placement import place
 
-#: Network of `kns_machine` -> both parts, as `unpacked` gives them, compressed.
+#: Network -> lash tables and service levels dumped from OpenSM, compressed for `unpacked`.
 DUMPED: Mapping[str, str] = {
     "KNS": (
         "c-m!_U1Ibq3`5_u8t@PMU)t3Xkj!`6c9IMjTb5;~Gv?$^pQ;(jQ%=@+Z1!{y+tgh3ctuMxD%~4vFU{>GzXMAL=9A"
@@ -100,12 +100,12 @@ DUMPED: Mapping[str, str] = {
 
 
 def unpacked(dump: str) -> tuple[list[str], list[str]]:
-    """Ports and service levels of a dump, a digit each.
+    """Return the ports and service levels of a dump, one digit each.
 
     Returns
     -------
-    Port of each switch (digit) to each host (line), and the service level to each host (digit) from
-    hosts of each switch that has any (line).
+    Output ports, one line per host with one digit per switch; service levels, one line per switch
+    with hosts and one digit per destination host.
     """
     ports, levels = zlib.decompress(b85decode(dump)).decode().split("\n\n")
     return ports.split("\n"), levels.split("\n")
@@ -115,20 +115,20 @@ Engines = Literal["opensm", "weft"]
 Placement = Literal["linear", "random"]
 
 HOSTS = 36
-#: Cores of a node's Xeon E5-2630v3, and so most ranks of a node that the paper can have run.
+#: Cores of a node's Xeon E5-2630v3, and so the largest possible number of ranks per node.
 CORES = 8
-#: Virtual lanes for data of CELLIA's adapters and switches (section 4.2).
+#: Data lanes of CELLIA's adapters and switches (section 4.2).
 DATA_LANES = 8
 
-#: One of InfiniScale IV's ports holds some 32 KiB for each of so many lanes.
+#: Input buffer per lane of an InfiniScale IV port, approximately.
 BUFFER_BYTES = 32768
-#: Packets that leave an input port at a time.
+#: Packets that an input port can send at the same time.
 SPEEDUP = 2
-#: Of processors at either end of a message.
+#: Processor time at either end of a message.
 OVERHEAD_NS = 300.0
 ADAPTER_LATENCY_NS = 250.0
 SWITCH_LATENCY_NS = 100.0
-#: Within a node ranks copy through memory that they share.
+#: Messages within a node are copied through shared memory.
 LOCAL_GBPS, LOCAL_LATENCY_NS = 40.0, 400.0
 EAGER_BYTES = 16384
 
@@ -140,15 +140,15 @@ class Network:
     Parameters
     ----------
     name
-        Short, for tables and figures.
+        Short name for tables and figures.
     spec
-        What to build.
+        Topology spec.
     engines
-        Label -> routing.
+        Label -> spec of the routing engine.
     hardware
-        What differs from CELLIA's.
+        Hardware parameters that differ from CELLIA's.
     shuffle
-        Seed by which nodes, GUIDs and ports are permuted, None for cables in order.
+        Seed of the permutation of nodes, GUIDs and ports; None for cables in order.
     """
 
     name: str
@@ -159,26 +159,26 @@ class Network:
 
 
 KNS, TREE = "KNS", "tree"
-#: What the paper measured: figures 9 to 17 have these, in this order.
+#: Networks and routings of figures 9 to 17, in this order.
 PAPER_ENGINES = {
     KNS: ("updn", "lash", "dfsssp", "hdor"),
     TREE: ("updn", "lash", "dfsssp", "ftree"),
 }
-#: How cables, ports and addresses are ordered -> seed that permutes them, None as the topology
-#: counts. A site has some order, which the paper does not give; the first is the headline.
+#: Order of cables, ports and addresses -> seed of their permutation, None for the order of the
+#: topology. The paper does not give the order; the first is the headline.
 CABLES: Mapping[str, int | None] = {"shuffled": 1, "shuffled again": 2, "in order": None}
-#: Roots of updn on the tree. The paper names "the root node"; OpenSM's own search finds three.
+#: Roots of updn on the tree. The paper says "the root node"; OpenSM's own search selects three.
 ROOTS: Mapping[str, str] = {
     "one root": "updn",
     "another root": "updn-other",
     "three roots": "updn-3",
 }
-#: Dragonfly and KNS whose adapters route: what the paper only wishes for (sections 4.4 and 6).
+#: KNS with routing adapters, and dragonfly: the paper's future work (sections 4.4 and 6).
 ADAPTERS, SLOW_ADAPTERS, DRAGONFLY = "KNS-adapters", "KNS-adapters-100ns", "dragonfly"
 
 
 def cabled(network: str, cables: str) -> str:
-    """Name of the KNS or the tree with another order of its cables."""
+    """Return the name of the KNS or the tree with an order of its cables."""
     return network if cables == next(iter(CABLES)) else f"{network} {cables}"
 
 
@@ -190,7 +190,7 @@ _KNS_ENGINES = {
     "hdor": "hdor",
     **{f"hdor-{lanes}": f"hdor:lanes={lanes}" for lanes in (2, 4, 8)},
 }
-#: {0} and {1} are the first two of the roots that OpenSM's search finds.
+#: {0} and {1} are the first two roots that OpenSM's search selects.
 _TREE_ENGINES = {
     "updn": "updn:roots={0}",
     "updn-other": "updn:roots={1}",
@@ -228,12 +228,12 @@ NETWORKS: Mapping[str, Network] = {
         ),
     )
 }
-#: Shuffled over all data lanes as OpenSM's dfsssp does with the lanes that it need not have.
+#: Engines whose paths are spread over all data lanes, as OpenSM's dfsssp does.
 _SPREAD = frozenset({"dfsssp"})
 
 
 def hardware(network: str) -> Hardware:
-    """Switches and adapters of a network: 4xQDR, IS5022 switches, MTU 2048."""
+    """Return the hardware of a network: 4xQDR, IS5022 switches, MTU 2048."""
     return Hardware(
         mtu_bytes=2048,
         buffer_bytes=BUFFER_BYTES,
@@ -246,73 +246,73 @@ def hardware(network: str) -> Hardware:
 
 @lru_cache(maxsize=16)
 def fabric(network: str) -> Fabric:
-    """The fabric of a network."""
-    made = build(NETWORKS[network].spec)
+    """Return the fabric of a network."""
+    ordered = build(NETWORKS[network].spec)
     shuffle = NETWORKS[network].shuffle
-    return made if shuffle is None else made.shuffled(shuffle)
+    return ordered if shuffle is None else ordered.shuffled(shuffle)
 
 
 def longest_latency_us(network: str, size_bytes: int = 8) -> float:
-    """Time of a message that meets no other, were it to pass every switch once.
+    """Return the zero-load latency of a message whose path visits every switch once.
 
     Parameters
     ----------
     network
-        Which.
+        Name of the network.
     size_bytes
-        Payload, of one packet.
+        Payload in bytes, at most that of one packet.
     """
-    made, parts = fabric(network), hardware(network)
-    latency = made.num_switches * parts.switch_latency_ns
-    latency += (made.num_switches + 1) * float(made.cable_latency_ns.max())
-    wire_ns = (size_bytes + parts.header_bytes) * 8 / float(made.link_rate_gbps.min())
+    built, parts = fabric(network), hardware(network)
+    latency = built.num_switches * parts.switch_latency_ns
+    latency += (built.num_switches + 1) * float(built.cable_latency_ns.max())
+    wire_ns = (size_bytes + parts.header_bytes) * 8 / float(built.link_rate_gbps.min())
     return (2 * (OVERHEAD_NS + parts.adapter_latency_ns) + latency + wire_ns) / 1e3
 
 
 @lru_cache(maxsize=96)
 def routes(network: str, engine: str, engines: Engines = "opensm") -> TableRoutes:
-    """Routes of a network by a label of its engines.
+    """Return the routes of a network by an engine.
 
     Parameters
     ----------
     network, engine
-        Which.
+        Name of the network, and label of one of its engines.
     engines
-        ``opensm``: tables and lanes as OpenSM 3.3.23 makes them, as far as they can be known
-        (`updn` and `dfsssp` entry by entry, `lash` as it was dumped from one, `ftree` and `hdor`
-        are the same anyway; `dfsssp` draws the lane of each path, here with a fixed seed).
-        ``weft``: weft's own, which share the cables better and take fewer lanes.
+        ``opensm``: tables and lanes of OpenSM 3.3.23 (`updn` and `dfsssp` are recomputed entry by
+        entry, `lash` is from a dump, `ftree` and `hdor` are the same in weft; OpenSM's `dfsssp`
+        draws the lane of each path, here with a fixed seed). ``weft``: weft's own, which balance
+        the cables better and use fewer lanes.
     """
-    made_for = fabric(network)
+    built = fabric(network)
     if engines == "opensm" and engine == "lash" and network in DUMPED:
         return _dumped_lash(network)
     spec = NETWORKS[network].engines[engine]
     if "{" in spec:
-        spec = spec.format(*(made_for.node_names[row] for row in roots_by_distance(made_for)))
+        spec = spec.format(*(built.node_names[row] for row in roots_by_distance(built)))
     name = spec.partition(":")[0]
     if engines == "opensm" and name in {"updn", "dfsssp"}:
         spec += f"{',' if ':' in spec else ':'}balance=opensm"
-    made = route(made_for, spec)
-    assert isinstance(made, TableRoutes)
+    tables = route(built, spec)
+    assert isinstance(tables, TableRoutes)
     if engines == "opensm" and engine in _SPREAD:
-        return spread_lanes(made_for, made, DATA_LANES)
-    return made
+        return spread_lanes(built, tables, DATA_LANES)
+    return tables
 
 
 def spread_lanes(fabric: Fabric, routes: TableRoutes, lanes: int, seed: int = 0) -> TableRoutes:
-    """Hand lanes that are left over to those that carry most paths, as OpenSM's dfsssp does.
+    """Split the lanes with most paths over the unused lanes, as OpenSM's dfsssp does.
 
-    A lane's paths are drawn at random over the lanes that it has been given. Part of the paths of
-    a lane without deadlocks has none either.
+    The paths of a split lane are distributed at random over its parts. This cannot create a credit
+    loop, because each part has a subset of the paths.
 
     Parameters
     ----------
     fabric, routes
-        What to change; SL i must be VL i.
+        The fabric and its routes, in which SL i must be VL i.
     lanes
-        How many there are.
+        Number of lanes to use.
     seed
-        Of the draws. OpenSM draws anew whenever a path is asked for.
+        Seed of the random choices. OpenSM makes a new choice for every path query.
     """
     rows, ends = fabric.graph.num_rows, fabric.num_destinations
     base = np.broadcast_to(routes.sl, (rows, ends)).astype(np.int64)
@@ -335,17 +335,17 @@ def spread_lanes(fabric: Fabric, routes: TableRoutes, lanes: int, seed: int = 0)
 
 
 def _dumped_lash(network: str) -> TableRoutes:
-    """OpenSM's lash on one of CELLIA's fabrics."""
-    made_for = fabric(network)
+    """Return the dumped routes of OpenSM's lash on one of CELLIA's fabrics."""
+    built = fabric(network)
     ports, levels = (_digits(lines) for lines in unpacked(DUMPED[network]))
-    # Its tables for hosts; those for switches, which no message goes to, are those of minhop.
-    other = route(made_for, "minhop:balance=opensm")
+    # The dump has destinations that are hosts; the entries of switches are from minhop.
+    other = route(built, "minhop:balance=opensm")
     assert isinstance(other, TableRoutes)
     table = other.table.copy()
     table[: len(ports)] = ports
-    hosts = made_for.num_host_endpoints
-    sl = np.zeros((made_for.graph.num_rows, made_for.num_destinations), dtype=np.uint8)
-    sl[np.unique(made_for.graph.destination_row[:hosts]), :hosts] = levels
+    hosts = built.num_host_endpoints
+    sl = np.zeros((built.graph.num_rows, built.num_destinations), dtype=np.uint8)
+    sl[np.unique(built.graph.destination_row[:hosts]), :hosts] = levels
     return replace(
         other,
         engine="lash",
@@ -353,7 +353,7 @@ def _dumped_lash(network: str) -> TableRoutes:
         sl=sl,
         lanes=VirtualLanes.uniform(range(int(sl.max()) + 1)),
         options={},
-        notes=("as OpenSM 3.3.23 programmed it",),
+        notes=("as programmed by OpenSM 3.3.23",),
     )
 
 
@@ -363,21 +363,21 @@ def _digits(lines: Sequence[str]) -> NDArray[np.uint8]:
 
 @lru_cache(maxsize=16)
 def _in_order(network: str) -> tuple[int, ...]:
-    """Hosts of a network in the order of its coordinates, line by line or leaf by leaf."""
-    made = fabric(network)
-    hosts = np.arange(made.num_hosts)
+    """Return the hosts in order of their coordinates, by line (KNS) or leaf switch (tree)."""
+    built = fabric(network)
+    hosts = np.arange(built.num_hosts)
     if NETWORKS[network].shuffle is None:
         return tuple(hosts.tolist())
-    rows = made.graph.destination_row[: len(hosts)]
+    rows = built.graph.destination_row[: len(hosts)]
     if NETWORKS[network].spec == _KNS_SPEC:
-        kns = find_kns(made)
-        place = np.full((made.graph.num_rows, 2), -1)
-        place[kns.routers] = kns.coordinates
-        order = np.lexsort(place[rows].T)
+        kns = find_kns(built)
+        coordinates = np.full((built.graph.num_rows, 2), -1)
+        coordinates[kns.routers] = kns.coordinates
+        order = np.lexsort(coordinates[rows].T)
     else:
-        # Leaves of a group share their middle switches.
-        first = np.full(made.graph.num_rows, made.graph.num_rows)
-        np.minimum.at(first, made.graph.edge_tail, made.graph.edge_row)
+        # The leaf switches of a group have the same middle switches.
+        first = np.full(built.graph.num_rows, built.graph.num_rows)
+        np.minimum.at(first, built.graph.edge_tail, built.graph.edge_row)
         order = np.lexsort((hosts, rows, first[rows]))
     return tuple(order.tolist())
 
@@ -385,18 +385,18 @@ def _in_order(network: str) -> tuple[int, ...]:
 def hosts_of(
     network: str, placement: Placement, ranks_per_node: int, seed: int
 ) -> NDArray[np.int32]:
-    """Host of each rank: in order, or each rank on a random core of the whole machine.
+    """Return the host of each rank: in order, or each rank on a random core of the machine.
 
     Parameters
     ----------
     network
-        Which; hosts of all have the same order, that of their coordinates.
+        Name of the network; its hosts are ordered by their coordinates.
     placement
         ``linear``: node by node. ``random``: drawn with `seed`, the same for every run.
     ranks_per_node
         Ranks of each node.
     seed
-        Of the random placement.
+        Seed of the random placement.
     """
     spec = "linear" if placement == "linear" else f"random:seed={seed},over=seats"
     return place(
@@ -409,14 +409,14 @@ def hosts_of(
 
 
 def check_ranks(ranks_per_node: int) -> None:
-    """Refuse numbers of ranks that the nodes have no cores for.
+    """Check that a node has a core for each of its ranks.
 
     Raises
     ------
     InputError
-        With what there is.
+        If it does not.
     """
     if not 1 <= ranks_per_node <= CORES:
         raise InputError(
-            f"a node has {CORES} cores and runs 1 to {CORES} ranks, not {ranks_per_node}"
+            f"expected 1 to {CORES} ranks per node, which has {CORES} cores, not {ranks_per_node}"
         )

@@ -1,4 +1,4 @@
-"""Figures 9 to 17 of the KNS paper drawn anew, KNS left and tree right, and one beyond them."""
+"""Figures 9 to 17 of the KNS paper (KNS left, tree right), and a figure of other networks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Colours of Okabe and Ito (2008); a topology's own routing has one colour on both.
+#: Colours of Okabe and Ito (2008); hdor and ftree, each for one topology, have the same.
 COLOURS = {
     "updn": "#999999",
     "lash": "#E69F00",
@@ -35,7 +35,7 @@ COLOURS = {
 }
 TITLES = {KNS: "KNS (6-ary 2-direct 1-indirect)", TREE: "slimmed fat tree"}
 
-#: Number -> (title, metrics with their panel's axis label).
+#: Number -> (title, metrics with the axis labels of their panels).
 FIGURES: Mapping[str, tuple[str, Sequence[tuple[str, str]]]] = {
     "9": (
         "HPCC: ping-pong bandwidth",
@@ -66,27 +66,27 @@ FIGURES: Mapping[str, tuple[str, Sequence[tuple[str, str]]]] = {
     "15": (
         "HPCG",
         (
-            ("hpcg", "GFLOPS at 0.85 a rank"),
-            ("hpcg-waiting", "% of the time that the\nbusiest rank waits"),
+            ("hpcg", "GFLOPS, 0.85 per rank"),
+            ("hpcg-waiting", "waiting time of the\nbusiest rank, %"),
         ),
     ),
     "16": (
         "Graph500",
         (
-            ("graph500-paced", "processors take half\nof the paper's time, GTEPS"),
+            ("graph500-paced", "processor time half\nof the paper's time, GTEPS"),
             ("graph500", "messages alone, GTEPS"),
         ),
     ),
-    "17": ("Netgauge: effective bisection bandwidth", (("ebb", "GB/s of each rank"),)),
+    "17": ("Netgauge: effective bisection bandwidth", (("ebb", "GB/s per rank"),)),
     "rings": (
-        "HPCC: ring bandwidth (in no figure of the paper)",
+        "HPCC: ring bandwidth (not in the paper's figures)",
         (
-            ("natural-ring-bandwidth", "natural order,\nGB/s of each rank"),
-            ("random-ring-bandwidth", "random order,\nGB/s of each rank"),
+            ("natural-ring-bandwidth", "natural order,\nGB/s per rank"),
+            ("random-ring-bandwidth", "random order,\nGB/s per rank"),
         ),
     ),
 }
-#: What networks beyond the paper are compared by, with the label of the panel.
+#: Metrics that networks beyond the paper are compared by, with the labels of their panels.
 BEYOND = (
     ("pingpong-latency-avg", "ping-pong latency,\naverage, us"),
     ("random-ring-latency", "random ring\nlatency, us"),
@@ -118,16 +118,16 @@ _BEYOND_ROWS = (
 
 
 def figures(results: pl.DataFrame, first: int, notes: str) -> Iterator[tuple[str, Figure]]:
-    """Each figure with its name, drawn without any display; those with all of their data.
+    """Draw the figures with complete data without a display; yield each with its name.
 
     Parameters
     ----------
     results
         Frame of `RESULT_COLUMNS`.
     first
-        Ranks of a node that names of figures do not tell.
+        Number of ranks per node whose figures have names without a suffix.
     notes
-        Line under every figure: how the numbers were made.
+        Line under every figure: the parameters of the study.
     """
     for ranks in results["ranks_per_node"].unique(maintain_order=True).to_list():
         here = results.filter(pl.col("ranks_per_node") == ranks)
@@ -135,7 +135,7 @@ def figures(results: pl.DataFrame, first: int, notes: str) -> Iterator[tuple[str
         suffix = "" if ranks == first else f"-{ranks}-ranks"
         line = f"{ranks} rank{'s' * (ranks > 1)} on each of 36 nodes; {notes}"
         for number, (title, panels) in FIGURES.items():
-            if all(_whole(values, metric) for metric, _ in panels):
+            if all(_complete(values, metric) for metric, _ in panels):
                 head = f"Figure {number}. {title}" if number.isdigit() else title
                 yield f"figure-{number}{suffix}", _bars(head, panels, values, line)
         rows = [row for row in _BEYOND_ROWS if all(
@@ -150,17 +150,17 @@ Values = Mapping[tuple[str, str, str, str], NDArray[np.float64]]
 
 
 def by_placement(results: pl.DataFrame) -> Values:
-    """Network, engine, placement, metric -> values over random placements, headline variants."""
-    found: dict[tuple[str, str, str, str], list[float]] = {}
+    """Map (network, engine, placement, metric) to values over placements, headline variants."""
+    lists: dict[tuple[str, str, str, str], list[float]] = {}
     for row in results.iter_rows(named=True):
         variants = BENCHMARKS[row["benchmark"]].variants_at(row["ranks_per_node"])
         if row["variant"] == next(iter(variants)):
             key = row["network"], row["engine"], row["placement"], row["metric"]
-            found.setdefault(key, []).append(row["value"])
-    return {key: np.array(values) for key, values in found.items()}
+            lists.setdefault(key, []).append(row["value"])
+    return {key: np.array(values) for key, values in lists.items()}
 
 
-def _whole(values: Values, metric: str) -> bool:
+def _complete(values: Values, metric: str) -> bool:
     return all(
         (network, engine, placement, metric) in values
         for network, engines in PAPER_ENGINES.items()
@@ -175,7 +175,7 @@ def _new(width: float, height: float, title: str, notes: str) -> Figure:
 
     figure = Figure(figsize=(width, height), dpi=130, layout="constrained")
     FigureCanvasAgg(figure)
-    # The layout keeps clear of a strip for the note below the panels.
+    # Leave a strip below the panels for the note.
     strip = 0.28 / height
     figure.get_layout_engine().set(rect=(0, strip, 1, 1 - strip))  # type: ignore[union-attr, call-arg]
     figure.suptitle(title, fontsize=12)
@@ -186,7 +186,7 @@ def _new(width: float, height: float, title: str, notes: str) -> Figure:
 def _bars(title: str, panels: Sequence[tuple[str, str]], values: Values, notes: str) -> Figure:
     figure = _new(9.0, 1.0 + 2.4 * len(panels), title, notes)
     grid = figure.subplots(len(panels), 2, squeeze=False, sharey="row")
-    for at, (row, (metric, label)) in enumerate(zip(grid, panels, strict=True)):
+    for number, (row, (metric, label)) in enumerate(zip(grid, panels, strict=True)):
         for axes, (network, engines) in zip(row, PAPER_ENGINES.items(), strict=True):
             _groups(axes, [
                 (
@@ -198,7 +198,7 @@ def _bars(title: str, panels: Sequence[tuple[str, str]], values: Values, notes: 
                 )
                 for engine in engines
             ])  # fmt: skip
-            if at == 0:
+            if number == 0:
                 axes.set_title(TITLES[network], fontsize=10)
         row[0].set_ylabel(label, fontsize=9)
     for axes in grid[-1]:
@@ -212,12 +212,18 @@ def _bars(title: str, panels: Sequence[tuple[str, str]], values: Values, notes: 
 def _groups(axes: Axes, bars: Sequence[tuple[str, Sequence[float]]]) -> None:
     width = 0.8 / len(bars)
     top = max(value for _, group in bars for value in group)
-    for place, (engine, group) in enumerate(bars):
-        x = [at - 0.4 + (place + 0.5) * width for at in range(len(group))]
+    for index, (engine, group) in enumerate(bars):
+        x = [centre - 0.4 + (index + 0.5) * width for centre in range(len(group))]
         axes.bar(x, group, width * 0.92, color=COLOURS[engine], label=engine)
-        for at, value in zip(x, group, strict=True):
+        for position, value in zip(x, group, strict=True):
             axes.text(
-                at, value, f"{value:.3g}", ha="center", va="bottom", fontsize=7, color="#333333"
+                position,
+                value,
+                f"{value:.3g}",
+                ha="center",
+                va="bottom",
+                fontsize=7,
+                color="#333333",
             )
     axes.set_xticks(range(len(PLACEMENTS)), PLACEMENTS, fontsize=9)
     axes.set_ylim(0, max(axes.get_ylim()[1], 1.12 * top))
@@ -239,23 +245,23 @@ _NETWORK_COLOURS = {
 
 
 def _beyond(rows: Sequence[tuple[str, str, str]], values: Values, notes: str) -> Figure:
-    title = "Beyond the paper: hdor with lanes, adapters that route, a dragonfly of 36 hosts"
+    title = "Beyond the paper: hdor with lanes, routing adapters, a dragonfly of 36 hosts"
     figure = _new(11.5, 1.6 + 0.32 * len(rows), title, notes)
     grid = figure.subplots(1, len(BEYOND), sharey=True)
     for axes, (metric, label) in zip(grid, BEYOND, strict=True):
-        for place, (network, engine, _) in enumerate(rows):
+        for y, (network, engine, _) in enumerate(rows):
             linear, random = (
                 float(values[network, engine, placement, metric].mean()) for placement in PLACEMENTS
             )
             colour = _NETWORK_COLOURS[network]
-            axes.plot([linear, random], [place, place], color=colour, linewidth=1.2, alpha=0.6)
+            axes.plot([linear, random], [y, y], color=colour, linewidth=1.2, alpha=0.6)
             axes.plot(
-                [linear], [place], "o", color=colour, markersize=6,
-                markerfacecolor="white", label="linear" if place == 0 else None,
+                [linear], [y], "o", color=colour, markersize=6,
+                markerfacecolor="white", label="linear" if y == 0 else None,
             )  # fmt: skip
             axes.plot(
-                [random], [place], "o", color=colour, markersize=4.5,
-                label="random" if place == 0 else None,
+                [random], [y], "o", color=colour, markersize=4.5,
+                label="random" if y == 0 else None,
             )  # fmt: skip
         axes.set_title(label, fontsize=8.5)
         axes.set_xlim(0, axes.get_xlim()[1] * 1.05)

@@ -1,4 +1,4 @@
-"""What the KNS study gives: text, tables and figures."""
+"""Result of the KNS study: text, tables and figures."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ _COLOURS = {
 
 
 def how(study: KnsStudy) -> str:
-    """One line: how the numbers were made."""
-    given = study.parameters
-    tables = "OpenSM 3.3.23's tables" if given["engines"] == "opensm" else "weft's own tables"
+    """Return one line with the parameters of the study."""
+    options = study.parameters
+    tables = "OpenSM 3.3.23's tables" if options["engines"] == "opensm" else "weft's own tables"
     partial = f"partial, {study.partial}, interrupted: " if study.partial else ""
-    last = given["seed"] + given["placements"] - 1
-    seeds = f"seeds {given['seed']} to {last}" if last > given["seed"] else f"seed {last}"
+    last = options["seed"] + options["placements"] - 1
+    seeds = f"seeds {options['seed']} to {last}" if last > options["seed"] else f"seed {last}"
     return (
-        f"{partial}{given['level']} level, {tables}, random placements of {seeds}"
-        f"{', larger sizes' if given['full'] else ''}"
+        f"{partial}{options['level']} level, {tables}, random placements of {seeds}"
+        f"{', larger sizes' if options['full'] else ''}"
     )
 
 
@@ -58,7 +58,7 @@ def _verdict(verdict: Verdict) -> Text:
 
 
 def _cell(result: ClaimResult | None) -> Text:
-    """Verdict, majority and spread."""
+    """Return verdict, majority, range of the deciding values, and claimed range."""
     if result is None:
         return Text("–")
     voted = vote(result.findings)
@@ -74,29 +74,29 @@ def _cell(result: ClaimResult | None) -> Text:
 
 
 def claims_table(study: KnsStudy) -> Table:
-    """Each claim beside what was measured, and what most choices say of it."""
+    """Return a table of the claims with measured values and majority verdicts."""
     table = Table(box=box.SIMPLE_HEAD, show_lines=False, padding=(0, 1), expand=True)
     table.add_column("section", ratio=8)
     table.add_column("the paper says", ratio=22)
     table.add_column("measured for the headline choice (linear -> random)", ratio=38)
     for ranks in study.claims:
-        table.add_column(f"{ranks} a node: deciding value\n(what is claimed)", ratio=15)
-    by_id = {ranks: {each.id: each for each in found} for ranks, found in study.claims.items()}
-    for name in dict.fromkeys(each for found in by_id.values() for each in found):
-        results = [found.get(name) for found in by_id.values()]
+        table.add_column(f"{ranks} per node: deciding value\n(claimed range)", ratio=15)
+    by_id = {ranks: {each.id: each for each in results} for ranks, results in study.claims.items()}
+    for name in dict.fromkeys(each for claims in by_id.values() for each in claims):
+        results = [claims.get(name) for claims in by_id.values()]
         first = next(each for each in results if each is not None)
-        said = Text(headline(first).measured)
+        measured = Text(headline(first).measured)
         if reason(first):
-            said.append(f"\n{reason(first)}", style="italic")
-        table.add_row(first.section, first.says, said, *map(_cell, results))
+            measured.append(f"\n{reason(first)}", style="italic")
+        table.add_row(first.section, first.says, measured, *map(_cell, results))
         table.add_row()
     return table
 
 
 def lanes_table(study: KnsStudy) -> Table:
-    """Table 2 of the paper, and what the ways are like."""
+    """Return table 2 of the paper with the lengths and loads of the paths."""
     table = Table(
-        title="Table 2: virtual lanes that each routing uses, and its paths between all hosts",
+        title="Table 2: virtual lanes of each routing, and its paths between all hosts",
         box=box.SIMPLE_HEAD, title_justify="left",
     )  # fmt: skip
     for head in ("network", "routing"):
@@ -115,7 +115,7 @@ def lanes_table(study: KnsStudy) -> Table:
 
 
 def result_tables(study: KnsStudy) -> Iterator[Table]:
-    """Every metric of the paper's routings, headline choice, for each number of ranks of a node."""
+    """Yield tables of all metrics of the paper's routings, one per number of ranks per node."""
     for (ranks,), here in study.results.group_by("ranks_per_node", maintain_order=True):
         table = Table(
             title=f"{ranks} rank(s) on each node", box=box.SIMPLE_HEAD, title_justify="left",
@@ -165,20 +165,20 @@ def beyond_table(study: KnsStudy) -> Table | None:
     for network, engine in rows:
         cells = []
         for metric in metrics:
-            found = [values.get((network, engine, each, metric)) for each in PLACEMENTS]
-            cells.append(" / ".join("–" if each is None else shown(each) for each in found))
+            pair = [values.get((network, engine, each, metric)) for each in PLACEMENTS]
+            cells.append(" / ".join("–" if each is None else shown(each) for each in pair))
         table.add_row(network if network != last else "", engine, *cells)
         last = network
     return table
 
 
 def comments(study: KnsStudy) -> Group:
-    """How each claim was tested, which choices differ, and why it comes out as it does."""
+    """Return the test of each claim, the choices by verdict, and the explanation of the result."""
     lines: list[RenderableType] = []
     for ranks, results in study.claims.items():
         for result in results:
             lines.append(
-                Text.assemble((result.says, "bold"), f" ({result.section}; {ranks} a node)")
+                Text.assemble((result.says, "bold"), f" ({result.section}; {ranks} per node)")
             )
             lines.append(Text(f"  test: {result.test}"))
             lines += _by_verdict(result)
@@ -187,7 +187,7 @@ def comments(study: KnsStudy) -> Group:
 
 
 def _by_verdict(result: ClaimResult) -> Iterator[Text]:
-    """Each verdict: its deciding condition, and with which options how many choices give it."""
+    """Yield each verdict with its deciding condition and its number of choices per option."""
     every = result.findings
     for verdict in vote(every).counts:
         chosen = [choice for choice in every if every[choice].verdict is verdict]
@@ -206,7 +206,7 @@ def _by_verdict(result: ClaimResult) -> Iterator[Text]:
 
 @dataclass(frozen=True, eq=False)
 class KnsStudy(ReportedStudy):
-    """The study, done.
+    """Result of the study.
 
     Parameters
     ----------
@@ -215,9 +215,9 @@ class KnsStudy(ReportedStudy):
     results, runs, lanes
         Frames of `RESULT_COLUMNS`, `RUN_COLUMNS` and `LANE_COLUMNS`.
     claims
-        Ranks of a node -> the paper's claims beside what was measured, under every choice.
+        Ranks per node -> the paper's claims with the findings under every choice.
     asked
-        How many runs there were to be; there are fewer after an interrupt.
+        Number of requested runs; fewer are complete after an interrupt.
     files
         Files written.
     """
@@ -233,22 +233,22 @@ class KnsStudy(ReportedStudy):
 
     @property
     def partial(self) -> str:
-        """How many runs there are of how many, where an interrupt ended the study; else empty."""
-        made = self.runs.height
-        return f"{made} of {self.asked} runs" if made < self.asked else ""
+        """Number of runs completed before an interrupt; empty if complete."""
+        done = self.runs.height
+        return f"{done} of {self.asked} runs" if done < self.asked else ""
 
     @property
     def claims_frame(self) -> pl.DataFrame:
-        """One row a number of ranks and claim, of `CLAIM_COLUMNS`."""
+        """Table of `CLAIM_COLUMNS` with one row per number of ranks and claim."""
         return claims_frame(self.claims)
 
     @property
     def choices_frame(self) -> pl.DataFrame:
-        """One row a claim and choice, of `CHOICE_COLUMNS`."""
+        """Table of `CHOICE_COLUMNS` with one row per claim and choice."""
         return choices_frame(self.claims)
 
     def parts(self) -> Iterator[RenderableType]:
-        """The text: lanes, all metrics, and the claims beside what was measured."""
+        """Yield the parts of the text: lanes, all metrics, and claims with measured values."""
         yield f"KNS on InfiniBand, on CELLIA's 36 nodes: {how(self)}\n"
         yield lanes_table(self)
         yield from result_tables(self)
@@ -257,11 +257,11 @@ class KnsStudy(ReportedStudy):
             yield beyond
         yield "The paper's claims"
         yield claims_table(self)
-        yield "How they were tested, and why\n"
+        yield "Tests and explanations of the results\n"
         yield comments(self)
 
     def tables(self) -> Tables:
-        """What is written as Parquet and CSV."""
+        """Return the tables that are written as Parquet and CSV."""
         return {
             "results": (self.results, RESULT_COLUMNS),
             "runs": (self.runs, RUN_COLUMNS),
@@ -271,11 +271,11 @@ class KnsStudy(ReportedStudy):
         }
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
-        """Those of which all was run."""
+        """Return the figures with complete data."""
         first = self.parameters["ranks_per_node"][0]
         return figures(self.results, first, how(self))
 
     def __repr__(self) -> str:
         counts = self.claims_frame["verdict"].value_counts(sort=True)
-        found = ", ".join(f"{count} {verdict}" for verdict, count in counts.rows())
-        return f"KnsStudy({self.parameters['level']} level: {found or 'no claims'})"
+        verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts.rows())
+        return f"KnsStudy({self.parameters['level']} level: {verdicts or 'no claims'})"

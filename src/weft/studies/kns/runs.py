@@ -1,4 +1,4 @@
-"""The runs of the KNS study: which there are, how one is made, and all of them over all cores."""
+"""Runs of the KNS study: their list, one run, and all runs over several processes."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from weft.workload import Workload
 
 Level = Literal["packet", "flow"]
 PLACEMENTS: tuple[Placement, ...] = ("linear", "random")
-#: Benchmarks that take longest, which are begun first.
+#: Benchmarks with the longest runs, which are started first.
 _SLOW_FIRST = ("pingpong-bandwidth", "random-ring-bandwidth", "ebb", "hpcg", "random-access")
-#: Benchmarks whose placement cannot matter, or that hardly wait for the network: one random
-#: placement is enough (`kns_evidence.Evidence` says why, and checks it).
+#: Benchmarks that do not depend on the placement, or wait little for the network: one random
+#: placement is sufficient (`evidence.Evidence` checks this and gives the reason).
 _ONE_PLACEMENT = frozenset({
     "hpcg", "pingpong-latency", "pingpong-bandwidth", "random-ring-latency",
     "random-ring-bandwidth", "random-access", "random-access-paced",
 })  # fmt: skip
-#: Benchmarks that are run with the paper's routings alone.
+#: Benchmarks that run with the paper's routings only.
 _PAPER_ONLY = frozenset({"pingpong-bandwidth", "graph500-paced"})
-#: Seconds between two lines about progress.
+#: Seconds between two progress lines.
 _SAY_EVERY_S = 10.0
 
 
@@ -47,17 +47,17 @@ class Run:
     Parameters
     ----------
     network, engine
-        Labels of `kns_machine.NETWORKS`.
+        Labels in `machine.NETWORKS`.
     placement
         ``linear`` or ``random``.
     ranks_per_node
         Ranks of each node.
     benchmark
-        Name.
+        Name of the benchmark.
     variant
-        Of the benchmark; empty where it has none.
+        Variant of the benchmark; empty if it has none.
     seed
-        Of the random placement; 0 for the linear one.
+        Seed of the random placement; 0 for the linear one.
     """
 
     network: str
@@ -71,16 +71,16 @@ class Run:
 
 @dataclass(frozen=True)
 class Setting:
-    """What all runs of a study share.
+    """Parameters of all runs of a study.
 
     Parameters
     ----------
     level
-        ``packet``, or ``flow`` as a quick look.
+        ``packet``, or ``flow``, which is faster.
     engines
-        Whose tables: see `kns_machine.routes`.
+        Source of the forwarding tables; see `machine.routes`.
     full
-        Larger sizes.
+        Whether to use larger sizes.
     """
 
     level: Level
@@ -90,12 +90,12 @@ class Setting:
 
 @dataclass(frozen=True)
 class Measured:
-    """What one run gave.
+    """Result of one run.
 
     Parameters
     ----------
     run
-        Which.
+        The run.
     values
         Metric -> value.
     makespan_ns, messages, packet_hops
@@ -103,14 +103,14 @@ class Measured:
     wait_ns
         Mean wait of a packet for a link, per hop; NaN at the flow level.
     busiest
-        Largest share of the time that a link between switches, or hosts that forward, is busy.
+        Largest utilisation of a link between switches or hosts that forward.
     network_share
-        Share of the time in which the rank that calculates most does not: what the network, and
-        waiting for others, can take at most.
+        Share of the time in which the rank that calculates most does not calculate: an upper
+        bound on the share of the network and of waiting for other ranks.
     at_once
-        Most measured messages under way at one moment.
+        Largest number of measured messages in flight at a time.
     every_pair
-        Whether each rank measures as many messages to each other one.
+        Whether all pairs of ranks have the same number of measured messages.
     """
 
     run: Run
@@ -127,13 +127,13 @@ class Measured:
 
 @dataclass
 class Watch:
-    """Tells on stderr how far runs have come, a line each ten seconds or one that is rewritten."""
+    """Progress of the runs on stderr: one rewritten line on a terminal, else one per 10 s."""
 
     _began: float = field(default_factory=time.monotonic)
     _said: float = -_SAY_EVERY_S
 
     def __call__(self, done: int, runs: int) -> None:
-        """So many are done."""
+        """Print the number of runs that are complete, if a line is due."""
         live = sys.stderr is not None and sys.stderr.isatty()
         now = time.monotonic()
         due = live or now - self._said > _SAY_EVERY_S or done == runs
@@ -154,23 +154,23 @@ def study_runs(
     choices: bool,
     full: bool = False,
 ) -> tuple[Run, ...]:
-    """Every run of the study, in the order of its tables.
+    """Return every run of the study, in the order of its tables.
 
     Parameters
     ----------
     ranks_per_node, benchmarks
-        Which.
+        Numbers of ranks per node, and names of benchmarks.
     seeds
-        Of random placements. One is enough where the placement cannot matter, and for what the
-        paper did not measure.
+        Seeds of random placements. Only the first is used if the benchmark does not depend on the
+        placement, and for networks and engines that the paper did not measure.
     beyond
-        Whether to run what the paper only wishes for, too, with the first number of ranks and the
-        headline's cables; but for ping-pong bandwidth, which takes long and says the same of all.
+        Whether to add the paper's future work, with the first number of ranks and the headline's
+        cables, but without ping-pong bandwidth, which takes long and is the same on all networks.
     choices
-        Whether to vary what the paper leaves open; else the headline alone. Only the first number
-        of ranks has all orders of the cables, unless `full`.
+        Whether to vary what the paper leaves open; else only the headline choice is run. All
+        orders of the cables are run only for the first number of ranks, unless `full`.
     """
-    found: list[Run] = []
+    runs: list[Run] = []
     for ranks in ranks_per_node:
         first = ranks == ranks_per_node[0]
         for network in machine.NETWORKS.values():
@@ -179,8 +179,8 @@ def study_runs(
                 continue
             paper = machine.PAPER_ENGINES.get(base, ())
             varied = machine.ROOTS.values() if base == machine.TREE and choices else ()
-            wished = network.engines if beyond and first and not cables else ()
-            for engine in dict.fromkeys((*paper, *varied, *wished)):
+            future = network.engines if beyond and first and not cables else ()
+            for engine in dict.fromkeys((*paper, *varied, *future)):
                 measured = engine in paper or engine in varied
                 if base == machine.TREE and engine in machine.ROOTS.values() and not measured:
                     continue
@@ -192,12 +192,12 @@ def study_runs(
                     many = measured and name not in _ONE_PLACEMENT
                     placed: list[tuple[Placement, int]] = [("linear", 0)]
                     placed += [("random", seed) for seed in (seeds if many else seeds[:1])]
-                    found += [
+                    runs += [
                         Run(network.name, engine, placement, ranks, name, variant, seed)
                         for variant in (variants if choices else variants[:1])
                         for placement, seed in placed
                     ]
-    return tuple(found)
+    return tuple(runs)
 
 
 @lru_cache(maxsize=4)
@@ -207,14 +207,14 @@ def _workload(benchmark: str, variant: str, ranks_per_node: int, full: bool) -> 
 
 
 def measure(setting: Setting, run: Run, watch: Callable[[Any], None] = lambda _: None) -> Measured:
-    """Make one run.
+    """Simulate one run.
 
     Parameters
     ----------
     setting, run
-        Which.
+        Parameters of all runs, and the run.
     watch
-        Called now and then; what it raises ends the run.
+        Called at intervals; an exception that it raises ends the run.
     """
     work = _workload(run.benchmark, run.variant, run.ranks_per_node, setting.full)
     fabric = machine.fabric(run.network)
@@ -244,21 +244,21 @@ def measure(setting: Setting, run: Run, watch: Callable[[Any], None] = lambda _:
                 progress=watch, **shared, level="packet",
             )  # fmt: skip
             if not packet.complete:
-                raise KeyboardInterrupt  # nothing else ends a run early
-            both = packet.posted_ps, packet.ended_ps, packet.left_ps, packet.arrived_ps
-            times = Times(*(np.where(of < 0, -1.0, of / 1e3) for of in both))
+                raise KeyboardInterrupt  # only an interrupt ends a run early
+            all_ps = packet.posted_ps, packet.ended_ps, packet.left_ps, packet.arrived_ps
+            times = Times(*(np.where(ps < 0, -1.0, ps / 1e3) for ps in all_ps))
             busy = packet.busy_ps[: fabric.num_links] / max(packet.end_ps, 1)
             parts.append((
                 times, packet.makespan_ns, busy[inner].max(initial=0.0),
                 int(packet.packets.sum()), float(packet.wait_ps.sum()) / 1e3,
             ))  # fmt: skip
-    found = [BENCHMARKS[run.benchmark].measure(work, times) for times, *_ in parts]
+    values = [BENCHMARKS[run.benchmark].measure(work, times) for times, *_ in parts]
     hops = sum(part[3] for part in parts)
     makespan_ns = float(sum(part[1] for part in parts))
     busy_ns = len(parts) * float(np.bincount(work.rank, work.duration_ns).max())
     return Measured(
         run,
-        {name: geometric_mean([each[name] for each in found]) for name in found[0]},
+        {name: geometric_mean([each[name] for each in values]) for name in values[0]},
         makespan_ns,
         len(parts) * len(work.messages),
         hops,
@@ -273,30 +273,30 @@ def measure(setting: Setting, run: Run, watch: Callable[[Any], None] = lambda _:
 def measure_all(
     runs: Sequence[Run], setting: Setting, processes: int | None = None
 ) -> list[Measured]:
-    """Make all runs; the result does not depend on the number of processes.
+    """Simulate all runs; the result does not depend on the number of processes.
 
-    After a KeyboardInterrupt, those that were made by then, in the order of `runs`.
+    After a KeyboardInterrupt only the complete runs are returned, in the order of `runs`.
 
     Parameters
     ----------
     runs, setting
-        What to run.
+        The runs and their parameters.
     processes
-        Worker processes; as many as there are cores when left out.
+        Number of worker processes; by default one per core.
 
     Raises
     ------
     InputError
-        When the workers did not survive.
+        If worker processes ended unexpectedly.
     """
-    # Runs of one workload follow each other: a process writes it once.
-    slow = {name: place for place, name in enumerate(_SLOW_FIRST)}
+    # Runs of one workload are adjacent, so that a process builds it once.
+    slow = {name: index for index, name in enumerate(_SLOW_FIRST)}
     tasks = sorted(
         runs,
         key=lambda run: (
             -run.ranks_per_node, slow.get(run.benchmark, len(slow)), run.benchmark
         ),
     )  # fmt: skip
-    found, _ = run_all(measure, setting, tasks, processes or cores(), Watch())
-    results = {each.run: each for each in found if each is not None}
+    measured, _ = run_all(measure, setting, tasks, processes or cores(), Watch())
+    results = {each.run: each for each in measured if each is not None}
     return [results[run] for run in runs if run in results]

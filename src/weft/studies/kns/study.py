@@ -1,8 +1,8 @@
-"""The KNS topology and Hybrid-DOR on InfiniBand: what CELLIA's paper measured, packet by packet.
+"""The KNS topology and Hybrid-DOR on InfiniBand: the measurements on CELLIA at the packet level.
 
-The machine, the routings, the placements and the benchmarks of section 4, simulated; figures 9 to
-17 and table 2 drawn anew, and each claim beside our figures. `docs/kns-infiniband.md` tells the
-readings, the assumptions and the results.
+The machine, routings, placements and benchmarks of section 4 are simulated; figures 9 to 17 and
+table 2 are reproduced, and each claim is tested. `docs/kns-infiniband.md` describes the
+interpretation of the paper, the assumptions and the results.
 """
 
 from __future__ import annotations
@@ -51,49 +51,48 @@ def kns_infiniband(
     processes: int | None = None,
     out: Path | None = None,
 ) -> KnsStudy:
-    """The KNS topology and Hybrid-DOR on InfiniBand, beside a slimmed fat tree.
+    """The KNS topology and Hybrid-DOR on InfiniBand, compared with a slimmed fat tree.
 
-    Ctrl-C ends it with the runs that were made by then.
+    After Ctrl-C the result contains the runs completed so far.
 
     Parameters
     ----------
     ranks_per_node
-        Ranks of each of the 36 nodes, 1 to 8; several are run one after the other. Figures and
-        claims of the first come first.
+        Numbers of ranks on each of the 36 nodes, 1 to 8. Figures and claims of the first number
+        are printed first.
     benchmarks
-        Only these; all when left out.
+        Names of benchmarks; by default all.
     engines
-        opensm: tables and lanes as OpenSM 3.3.23 makes them. weft: weft's own engines.
+        opensm: tables and lanes of OpenSM 3.3.23. weft: weft's own engines.
     level
-        packet, or flow: without packets, buffers and lanes, as a quick look.
+        packet, or flow: faster, but without packets, buffers and lanes.
     seed
-        Of the first random placement; the others have those that follow.
+        Seed of the first random placement; those of the others follow it.
     placements
-        Random placements; values at random are means over them, with 95 % intervals.
+        Number of random placements; results are means over them, with 95 % intervals.
     choices
-        Also vary what the paper leaves open: the order of cables, the roots of updn on the tree,
-        the grid of PTRANS, the time that processors take in Graph500. The verdict is that of most
-        choices. Orders of cables are varied with the first number of ranks alone, unless `full`.
+        Whether to vary what the paper leaves open: the order of cables, the roots of updn on the
+        tree, the grid of PTRANS, the processor time in Graph500. The verdict is that of most
+        choices. Orders of cables are varied with the first number of ranks only, unless `full`.
     beyond
-        Also what the paper only wished for: hdor with lanes, adapters that route, a dragonfly.
+        Whether to run the paper's future work: hdor with lanes, routing adapters, a dragonfly.
     full
-        Larger sizes, some fifteen times as many packets.
+        Whether to use larger sizes, with about 15 times as many packets.
     processes
-        Worker processes, as many as there are cores when left out. The result does not depend on
-        it.
+        Number of worker processes; by default one per core. The result does not depend on it.
     out
-        Folder for figures and tables; nothing is written without it.
+        Folder for figures and tables; without it no files are written.
 
     Raises
     ------
     InputError
-        On parameters that make no study, or a folder that cannot be written to.
+        If a parameter is out of range, or the folder cannot be written to.
     KeyboardInterrupt
-        When it comes before any run was made.
+        If it arrives before any run is complete.
     """
     chosen = _check(ranks_per_node, benchmarks, seed, placements, processes)
     if out is not None:
-        make_folder(out)  # before the work, not after it
+        make_folder(out)  # fails before the computation
     runs = study_runs(
         ranks_per_node, chosen, seeds=range(seed, seed + placements), beyond=beyond,
         choices=choices, full=full,
@@ -132,17 +131,19 @@ def _check(
     processes: int | None,
 ) -> tuple[str, ...]:
     if not ranks_per_node or len(set(ranks_per_node)) < len(ranks_per_node):
-        raise InputError(f"ranks_per_node must be different numbers, not {ranks_per_node}")
+        raise InputError(
+            f"expected one or more different numbers as ranks_per_node, not {ranks_per_node}"
+        )
     for ranks in ranks_per_node:
         check_ranks(ranks)
     for name in benchmarks:
         if name not in BENCHMARKS:
             raise InputError(
-                f"unknown benchmark {name!r}{did_you_mean(name, BENCHMARKS)}; there are "
+                f"unknown benchmark {name!r}{did_you_mean(name, BENCHMARKS)}; expected one of "
                 f"{', '.join(BENCHMARKS)}"
             )
     whole_number(seed, "seed")
     if placements < 1:
-        raise InputError(f"there must be at least 1 random placement, not {placements}")
+        raise InputError(f"expected at least 1 random placement, not {placements}")
     check_processes(processes)
     return tuple(name for name in BENCHMARKS if not benchmarks or name in benchmarks)

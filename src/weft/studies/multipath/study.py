@@ -193,12 +193,12 @@ def _check(
     seeds: int, flows: int, k: Sequence[int], first_seed: int, processes: int | None
 ) -> None:
     if seeds < 2:
-        raise InputError(f"seeds must be at least 2 for an interval, not {seeds}")
+        raise InputError(f"an interval needs at least 2 seeds, not {seeds}")
     if flows < 1:
-        raise InputError(f"flows must be at least 1, not {flows}")
+        raise InputError(f"expected at least 1 flow, not {flows}")
     whole_number(first_seed, "the first seed")
     if len(set(k)) < 2:
-        raise InputError("expected at least two sizes k in the topology sweep")
+        raise InputError("the topology sweep needs at least two sizes k")
     for size in k:
         if size < 4 or size % 2:
             raise InputError(f"k must be even and at least 4, not {size}")
