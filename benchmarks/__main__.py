@@ -1,6 +1,6 @@
-"""Runs every benchmark and prints its figures: ``python -m benchmarks [--large] [NAME ...]``.
+"""Run benchmarks and print their results: ``python -m benchmarks [--large] [NAME ...]``.
 
-``--large`` asks benchmarks that have one for their large fabric, which takes much longer.
+``--large`` adds or selects large cases where a benchmark has them; these take much longer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ def main() -> int:
     wanted = [argument for argument in arguments if argument != "--large"] or names
     for name in wanted:
         if name not in names:
-            print(f"no benchmark {name!r}; there are {', '.join(names)}", file=sys.stderr)
+            print(
+                f"unknown benchmark {name!r}; expected one of {', '.join(names)}", file=sys.stderr
+            )
             return 2
         print(f"\n== {name} ==", flush=True)
         importlib.import_module(f"benchmarks.{name}").main()

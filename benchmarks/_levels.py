@@ -1,7 +1,8 @@
-"""Long flows at the flow level, by max-min fairness, beside the packet level.
+"""Comparison of long flows at the flow level (max-min fairness) and at the packet level.
 
-Sizes are in proportion to the max-min rates, so that at the flow level all flows end together and
-rates never change; how much later or sooner each one ends at the packet level is its deviation.
+Sizes are proportional to the max-min rates, so that at the flow level all flows end at the same
+time and rates never change. The deviation of a flow is its relative difference in completion time
+at the packet level.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from weft.sim.flow.network import lay_routes
 from weft.sim.flow.sharing import maxmin_state
 from weft.workload import WorkloadBuilder
 
-#: Fabrics and engines whose routes make no circle of links, as all flows share one lane.
+#: Fabrics and engines whose routes have no credit loop on one lane, which all flows share.
 FABRICS = {
     "xgft:1;12;1,rate=32": "minhop",
     "xgft:2;6,6;1,6,rate=32": "dmodk",
@@ -35,22 +36,22 @@ FABRICS = {
     "kns:k=4,n=2,rate=32": "hdor",
 }
 PATTERNS = ("permutation", "shift", "two permutations", "uniform", "incast", "a few")
-#: Bytes of the fastest flow.
+#: Size of the fastest flow.
 SIZE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
 class Flows:
-    """Flows between hosts, by ascending source, with their ways and max-min rates.
+    """Flows between hosts, by ascending source, with their paths and max-min rates.
 
     Parameters
     ----------
     fabric, routes
-        Where they go.
+        Fabric and routes of the flows.
     source, destination
-        int64 [flows].
+        Hosts, int64 [flows].
     ways
-        Directed links of each.
+        Path of each flow: its directed links.
     rate
         float64 [flows]: bytes/ns.
     """
@@ -67,7 +68,7 @@ class Flows:
         cls, fabric: Fabric, routes: Routes, source: NDArray[np.int64],
         destination: NDArray[np.int64],
     ) -> Flows:  # fmt: skip
-        """The flows between these hosts."""
+        """Return the flows between pairs of hosts, with their paths and rates."""
         network = lay_routes(fabric, routes, source, destination)
         links = (
             network.capacity_bytes_per_ns,
@@ -83,23 +84,23 @@ class Flows:
         maxmin_solve(state, rate, np.zeros(count, dtype=np.int32), 0.0)
         offset = network.route_offset.tolist()
         link = network.route_link.tolist()
-        ways = [link[begin:end] for begin, end in pairwise(offset)]
-        return cls(fabric, routes, source, destination, ways, rate)
+        paths = [link[begin:end] for begin, end in pairwise(offset)]
+        return cls(fabric, routes, source, destination, paths, rate)
 
     def inputs(self) -> dict[int, dict[int, list[int]]]:
-        """Flows of each link by the link that they come by; a queue pair of its own at a host."""
-        found: dict[int, dict[int, list[int]]] = {}
-        for flow, way in enumerate(self.ways):
-            for before, link in pairwise([-1 - flow, *way]):
-                found.setdefault(link, {}).setdefault(before, []).append(flow)
-        return found
+        """Map link to previous link to flows; at a host each flow has a queue pair of its own."""
+        by_link: dict[int, dict[int, list[int]]] = {}
+        for flow, path in enumerate(self.ways):
+            for before, link in pairwise([-1 - flow, *path]):
+                by_link.setdefault(link, {}).setdefault(before, []).append(flow)
+        return by_link
 
     def has_equal_inputs(self) -> bool:
-        """Every link gets as many flows from each of its inputs."""
+        """Check that every link has the same number of flows from each of its inputs."""
         return all(len({len(each) for each in by.values()}) == 1 for by in self.inputs().values())
 
     def has_equal_rates(self) -> bool:
-        """All flows of a link have the same max-min rate."""
+        """Check that all flows of a link have the same max-min rate."""
         for by in self.inputs().values():
             rates = self.rate[[flow for each in by.values() for flow in each]]
             if np.ptp(rates) > 1e-9 * rates.max():
@@ -107,11 +108,11 @@ class Flows:
         return True
 
     def most_at_a_link(self) -> int:
-        """Flows of the link that has most of them."""
+        """Return the largest number of flows of a link."""
         return max(sum(len(each) for each in by.values()) for by in self.inputs().values())
 
     def with_equal_inputs(self, random: np.random.Generator) -> Flows:
-        """What is left when flows are taken out, at random, until inputs are equal."""
+        """Remove random flows until every link has equal inputs; return the rest."""
         flows = self
         while True:
             unequal = [
@@ -119,15 +120,15 @@ class Flows:
             ]
             if not unequal:
                 return flows
-            out = int(random.choice(max(unequal[0].values(), key=len)))
-            keep = np.arange(len(flows.source)) != out
+            removed = int(random.choice(max(unequal[0].values(), key=len)))
+            keep = np.arange(len(flows.source)) != removed
             flows = Flows.of(self.fabric, self.routes, flows.source[keep], flows.destination[keep])
 
 
 def draw_pairs(
     pattern: str, hosts: int, random: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Different pairs of different hosts, by ascending source."""
+    """Draw distinct pairs of different hosts, by ascending source."""
     every = np.arange(hosts)
     source, destination = every, random.permutation(hosts)
     if pattern == "shift":
@@ -149,7 +150,7 @@ def draw_pairs(
 
 
 def draw_flows(spec: str, pattern: str, seed: int) -> Flows:
-    """Flows of a pattern over one of `FABRICS`."""
+    """Draw the flows of a pattern over one of `FABRICS`."""
     fabric = weft.fabric(spec)
     random = np.random.default_rng([seed, PATTERNS.index(pattern), fabric.num_hosts])
     return Flows.of(
@@ -158,29 +159,30 @@ def draw_flows(spec: str, pattern: str, seed: int) -> Flows:
 
 
 def on_own_lanes(flows: Flows, most: int = 15) -> Flows:
-    """Up to `most` of the flows, each on a lane of its own.
+    """Return up to `most` of the flows, each on a lane of its own.
 
-    Service levels go by first switch and destination, so of flows alike in both only one stays.
+    Service levels are per first switch and destination, so that only one flow per such pair is
+    kept.
     """
     routes, fabric = flows.routes, flows.fabric
     assert isinstance(routes, TableRoutes)
-    row = [int(fabric.graph.node_row[fabric.link_to[way[0]]]) for way in flows.ways]
+    row = [int(fabric.graph.node_row[fabric.link_to[path[0]]]) for path in flows.ways]
     ends = zip(row, flows.destination.tolist(), strict=True)
     first = {each: flow for flow, each in reversed(list(enumerate(ends)))}
     keep = np.array(sorted(first.values())[:most])
     levels = np.zeros((fabric.graph.num_rows, fabric.num_destinations), dtype=np.uint8)
     for lane, flow in enumerate(keep):
         levels[row[flow], flows.destination[flow]] = lane
-    parted = replace(routes, sl=levels, lanes=VirtualLanes.uniform(range(len(keep))))
-    return Flows.of(fabric, parted, flows.source[keep], flows.destination[keep])
+    separated = replace(routes, sl=levels, lanes=VirtualLanes.uniform(range(len(keep))))
+    return Flows.of(fabric, separated, flows.source[keep], flows.destination[keep])
 
 
 def deviations(
     flows: Flows, hardware: Hardware, size_bytes: int = SIZE_BYTES
 ) -> NDArray[np.float64]:
-    """Time of each flow at the packet level over that at the flow level, less 1: float64 [flows].
+    """Return the time of each flow at the packet over that at the flow level, minus 1.
 
-    At the flow level bytes are those of the wire: headers are counted.
+    Sizes at the flow level include headers. The result is float64 [flows].
     """
     payload = hardware.mtu_bytes
     packets = np.maximum(np.rint(flows.rate / flows.rate.max() * size_bytes / payload), 1)
@@ -192,5 +194,5 @@ def deviations(
     )
     expected = packets * (payload + hardware.header_bytes) / flows.rate
     arrived = result.arrived_ns[result.workload.messages]
-    found: NDArray[np.float64] = arrived / expected - 1
-    return found
+    deviation: NDArray[np.float64] = arrived / expected - 1
+    return deviation

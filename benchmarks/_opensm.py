@@ -1,9 +1,9 @@
-"""One run of the real OpenSM on a simulated fabric: its tables, lanes and routing phase.
+"""Runs of the real OpenSM on a simulated fabric: its tables, lanes and routing phase.
 
-The routing phase begins when its log says ``building routing with '...'`` and ends when the first
-table is sent, at the first line of ``osm_req.c`` that follows: hop counts, tables and lanes are
-made in between, in one thread; nothing is discovered or sent. Its log is silent in that time, as
-only that module is traced.
+The routing phase starts at the log line ``building routing with '...'`` and ends when the first
+table is sent, at the next line of ``osm_req.c``. In this phase one thread computes hop counts,
+tables and lanes; discovery and transfer of tables are excluded. Only ``osm_req.c`` is traced, so
+that logging takes no time within the phase.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from weft.opensm.files.lfts import read_lfts
 from weft.opensm.live.subnet import live
 from weft.routes import TableRoutes
 
-#: Seconds after which a run of OpenSM is given up; its lash takes 1,300 for 5,832 hosts.
+#: Time limit of a run of OpenSM in s; its lash takes 1,300 s for 5,832 hosts.
 LIMIT_S = 3600
 
 _TIME = re.compile(r"(\w{3} \d\d \d\d:\d\d:\d\d \d{6}) \[")
@@ -30,10 +30,10 @@ _TIME = re.compile(r"(\w{3} \d\d \d\d:\d\d:\d\d \d{6}) \[")
 
 @dataclass(frozen=True)
 class Run:
-    """What one sweep of OpenSM gave and took.
+    """Result and time of one sweep of OpenSM.
 
-    `routes` are its tables, all on one lane; `lanes` is how many its log says that it needs, 1
-    where it says nothing; `routing_s` is the routing phase in s.
+    `routes` are its tables, all on one lane; `lanes` is the number that its log says it needs, 1
+    if the log has none; `routing_s` is the time of the routing phase in s.
     """
 
     routes: TableRoutes
@@ -42,7 +42,7 @@ class Run:
 
 
 def missing_tools() -> str:
-    """Programs that a run needs and that are not installed."""
+    """Return the required programs that are not installed."""
     names = ("opensm", "ibsim", "dump_fts")
     return ", ".join(name for name in names if shutil.which(name) is None)
 
@@ -53,9 +53,9 @@ def opensm_run(fabric: Fabric, engine: str) -> Run:
     Raises
     ------
     NotApplicable
-        When the engine refuses the fabric, with what OpenSM says of it.
+        If the engine refuses the fabric; the message has OpenSM's reason.
     RuntimeError
-        When the log shows no routing phase.
+        If the log has no routing phase.
     """
     with tempfile.TemporaryDirectory() as name:
         modules = Path(name) / "modules"
@@ -82,11 +82,11 @@ def _routing_phase(log: str) -> float:
             begin = _seconds(line)
         elif begin and "osm_prepare_req_set: [" in line:
             return _seconds(line) - begin
-    raise RuntimeError("OpenSM's log shows no routing phase")
+    raise RuntimeError("OpenSM's log has no routing phase")
 
 
 def _seconds(line: str) -> float:
-    found = _TIME.match(line)
-    assert found
-    # The log has no year; a leap year has every day.
-    return datetime.strptime(f"2024 {found[1]}", "%Y %b %d %H:%M:%S %f").timestamp()
+    match = _TIME.match(line)
+    assert match
+    # The log has no year; a leap year accepts every day.
+    return datetime.strptime(f"2024 {match[1]}", "%Y %b %d %H:%M:%S %f").timestamp()

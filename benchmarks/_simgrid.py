@@ -1,4 +1,4 @@
-"""Random flows of a fabric, run by SimGrid: python3-simgrid in the system's own Python."""
+"""Random flows on a fabric simulated by SimGrid (python3-simgrid in the system's Python)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from weft.routes import TableRoutes
 from weft.sim.static.loads import host_flows
 from weft.workload import Workload, WorkloadBuilder
 
-#: Debian's module is for the system's Python only.
+#: Debian installs the module for the system's Python only.
 PYTHON = "/usr/bin/python3"
 
-# One actor starts every flow, so that no time goes into changing between actors. Hosts and links
-# have no names that mean anything; every directed link is a shared one, without latency.
+# One actor starts all flows, which avoids context switches between actors. Every directed link is a
+# shared link without latency.
 PROGRAM = r"""
 import json, sys, time
 from simgrid import Actor, Comm, Engine, Host, LinkInRoute, NetZone, this_actor
@@ -54,11 +54,11 @@ zone.seal()
 comms = []
 
 def start():
-    for place in sorted(range(len(case["start_s"])), key=case["start_s"].__getitem__):
-        if case["start_s"][place] > Engine.get_clock():
-            this_actor.sleep_until(case["start_s"][place])
-        comms.append((place, Comm.sendto_async(
-            hosts[case["source"][place]], hosts[case["destination"][place]], case["bytes"][place]
+    for flow in sorted(range(len(case["start_s"])), key=case["start_s"].__getitem__):
+        if case["start_s"][flow] > Engine.get_clock():
+            this_actor.sleep_until(case["start_s"][flow])
+        comms.append((flow, Comm.sendto_async(
+            hosts[case["source"][flow]], hosts[case["destination"][flow]], case["bytes"][flow]
         )))
     Comm.wait_all([comm for _, comm in comms])
 
@@ -70,8 +70,8 @@ else:
     engine.run_until(case["until_s"])
 ran = time.perf_counter()
 finish = [0.0] * len(comms)
-for place, comm in comms:
-    finish[place] = comm.finish_time if comm.finish_time > 0 else None
+for flow, comm in comms:
+    finish[flow] = comm.finish_time if comm.finish_time > 0 else None
 with open(sys.argv[2], "w") as stream:
     json.dump({"finish_s": finish, "build_s": built - began, "run_s": ran - built}, stream)
 """
@@ -84,13 +84,13 @@ class Flows:
     Parameters
     ----------
     fabric, routes
-        Where they go.
+        Fabric and routes of the flows.
     source, destination
-        Hosts.
+        Hosts, int64 [flows].
     size_bytes
-        int64.
+        int64 [flows].
     start_ns
-        float64.
+        float64 [flows].
     """
 
     fabric: Fabric
@@ -101,10 +101,10 @@ class Flows:
     start_ns: NDArray[np.float64]
 
     def workload(self) -> Workload:
-        """The same flows as one-sided messages, each between two ranks of its own.
+        """Return the flows as one-sided messages, each between two ranks of its own.
 
-        SimGrid runs all flows of two hosts at once; messages of one pair of ranks would wait for
-        each other.
+        SimGrid runs all flows between two hosts at the same time, but messages of one pair of ranks
+        are sent one after another.
         """
         builder = WorkloadBuilder(2 * len(self.source), name="flows")
         ranks = np.arange(0, 2 * len(self.source), 2)
@@ -112,11 +112,11 @@ class Flows:
         return builder.build()
 
     def placement(self) -> NDArray[np.int64]:
-        """Hosts of the ranks."""
+        """Return the hosts of the ranks."""
         return np.column_stack([self.source, self.destination]).ravel()
 
     def paths(self) -> list[list[int]]:
-        """Directed links of each flow."""
+        """Return the directed links of each flow."""
         ends = host_flows(self.fabric, self.source, self.destination, lmc=self.routes.lmc)
         offset, link = self.routes.links(self.fabric, ends)
         assert np.diff(offset).all()
@@ -126,7 +126,7 @@ class Flows:
 def random_flows(
     fabric: Fabric, routes: TableRoutes, count: int, *, seed: int = 0, spread_ns: float = 0.0
 ) -> Flows:
-    """Flows between random hosts, of 1 to 100 MB, that start within a time."""
+    """Draw flows of 1 to 100 MB between random hosts, with start times up to `spread_ns`."""
     random = np.random.default_rng(seed)
     source = random.integers(0, fabric.num_hosts, count)
     destination = random.integers(0, fabric.num_hosts - 1, count)
@@ -142,7 +142,7 @@ def random_flows(
 
 @dataclass(frozen=True)
 class SimgridRun:
-    """What SimGrid says: completion times (NaN when it was stopped before), and its own times."""
+    """Completion times (NaN if stopped before), and seconds that SimGrid took."""
 
     finish_ns: NDArray[np.float64]
     build_s: float
@@ -152,7 +152,7 @@ class SimgridRun:
 def run_simgrid(
     flows: Flows, *, options: list[str] | None = None, until_ns: float = 0
 ) -> SimgridRun:
-    """Run flows by SimGrid's max–min sharing (CM02), links without latency."""
+    """Simulate flows with SimGrid's max–min sharing (CM02), on links without latency."""
     case: dict[str, Any] = {
         "hosts": flows.fabric.num_hosts,
         "bytes_per_s": (flows.fabric.link_rate_gbps / 8 * 1e9).tolist(),
@@ -165,17 +165,17 @@ def run_simgrid(
         "until_s": until_ns * 1e-9 if until_ns else None,
     }
     with tempfile.TemporaryDirectory() as folder:
-        program, given, taken = (Path(folder) / name for name in ("run.py", "in", "out"))
+        program, input_, output = (Path(folder) / name for name in ("run.py", "in", "out"))
         program.write_text(PROGRAM)
-        given.write_text(json.dumps(case))
+        input_.write_text(json.dumps(case))
         done = subprocess.run(
-            [PYTHON, str(program), str(given), str(taken)],
+            [PYTHON, str(program), str(input_), str(output)],
             capture_output=True,
             text=True,
             check=False,
         )
         if done.returncode:
-            raise RuntimeError(f"SimGrid's run failed:\n{done.stdout}{done.stderr}")
-        result = json.loads(taken.read_text())
+            raise RuntimeError(f"SimGrid failed:\n{done.stdout}{done.stderr}")
+        result = json.loads(output.read_text())
     finish = np.array([np.nan if end is None else end * 1e9 for end in result["finish_s"]])
     return SimgridRun(finish, result["build_s"], result["run_s"])

@@ -13,10 +13,10 @@ def main() -> None:
     fabric = weft.fabric(SPEC)
     for engine in ("dmodk", "minhop", "ecmp"):
         routes = weft.route(fabric, engine)
-        found = weft.bisection(fabric, routes, 1000, 0)
+        result = weft.bisection(fabric, routes, 1000, 0)
         took = best_of(3, lambda routes=routes: weft.bisection(fabric, routes, 1000, 0))
-        low, high = found.interval
-        print(f"{engine:7s} {took:6.3f} s   {found.mean:.4f} ({low:.4f} to {high:.4f})")
+        low, high = result.interval
+        print(f"{engine:7s} {took:6.3f} s   {result.mean:.4f} ({low:.4f} to {high:.4f})")
 
 
 if __name__ == "__main__":

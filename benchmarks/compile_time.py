@@ -1,6 +1,6 @@
-"""What a user waits for once: first commands, each on an empty kernel cache, and `weft warmup`.
+"""Times of first commands, each with an empty kernel cache, and of `weft warmup`.
 
-CPU seconds are of all processes, so that they tell more than seconds where others use the cores.
+CPU seconds are of all processes, and so depend less on other users of the cores.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Engine by engine and fabric by fabric: what weft and the real OpenSM make of it.
+"""Routes of every engine on several fabrics, by weft and by the real OpenSM.
 
-A line for each: whether all host pairs that cables join have a path and nothing can deadlock, the
-most flows on a link between switches over its relative rate with all host pairs sending, mean
-links of a path, lanes, and seconds of routing. OpenSM dumps no service levels: ``in lanes`` says
-that its tables could deadlock on one lane and that it asks for several.
+Each line has the verdict (whether all connected host pairs have a path, and deadlocks are
+excluded), the largest contention of a link between switches under all-to-all traffic, the mean
+number of hops, lanes, and seconds of routing. OpenSM does not dump service levels: ``in lanes``
+means that its tables have credit loops on one lane and that it needs several.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from weft.sim.static.all_to_all import all_to_all_loads
 CLUSTER = str(Path(__file__).parents[1] / "examples" / "cluster.ibnetdiscover")
 FAULTY = "xgft:3;6,6,6;1,6,6"
 
-#: OpenSM's engines, then those that only weft has.
+#: Engines of OpenSM, then those that only weft has.
 BOTH = ("minhop", "updn", "dnup", "ftree", "dor", "sssp", "dfsssp", "lash", "nue")
 ALONE = ("torus-2QoS", "hdor", "dmodk")
 
 
 def fabrics() -> dict[str, Fabric]:
-    """The fabrics of the table by what they are called there."""
+    """Return the fabrics of the table by name."""
     return {
         "KNS 6-ary 2D": weft.fabric("kns:k=6,n=2"),
         "KNS 6-ary 2D shuffled": weft.fabric("kns:k=6,n=2").shuffled(1),
@@ -45,19 +45,19 @@ def fabrics() -> dict[str, Fabric]:
 
 
 def verdict(fabric: Fabric, routes: Routes, lanes: int | None = None) -> str:
-    """What the table says of some routes."""
-    found = validate(fabric, routes)
-    lost = found.num_unrouted_pairs - found.num_disconnected_pairs
-    state = f"-{lost} pairs" if lost else "loops" if found.num_loops else "valid"
-    if state == "valid" and found.credit_loops:
+    """Return the columns of the table for some routes."""
+    validation = validate(fabric, routes)
+    lost = validation.num_unrouted_pairs - validation.num_disconnected_pairs
+    state = f"-{lost} pairs" if lost else "loops" if validation.num_loops else "valid"
+    if state == "valid" and validation.credit_loops:
         state = "in lanes" if lanes and lanes > 1 else "deadlock"
     loads = relative_loads(fabric, all_to_all_loads(fabric, routes).per_link)
     worst = float(np.max(loads[fabric.link_kind == 0], initial=0))
-    return f"{state:>11s} {worst:8.1f} {found.mean_hops:6.3f} {lanes or found.lanes:5d}"
+    return f"{state:>11s} {worst:8.1f} {validation.mean_hops:6.3f} {lanes or validation.lanes:5d}"
 
 
 def ours(fabric: Fabric, engine: str) -> str:
-    """weft's part of a line."""
+    """Return weft's part of a line."""
     try:
         weft.route(fabric, engine)
         start = time.perf_counter()
@@ -69,7 +69,7 @@ def ours(fabric: Fabric, engine: str) -> str:
 
 
 def theirs(fabric: Fabric, engine: str) -> str:
-    """OpenSM's part of a line."""
+    """Return OpenSM's part of a line."""
     try:
         run = opensm_run(fabric, engine)
     except NotApplicable:
@@ -81,7 +81,7 @@ def main() -> None:
     """Print the table."""
     missing = missing_tools()
     if missing:
-        print(f"not installed: {missing}; weft alone")
+        print(f"not installed: {missing}; weft only")
     head = f"{'':>11s} {'max load':>8s} {'hops':>6s} {'lanes':>5s} {'s':>8s}"
     print(f"{'':22s} {'engine':10s} weft:{head[5:]}  OpenSM:{head[7:]}")
     for name, fabric in fabrics().items():

@@ -1,11 +1,11 @@
-"""Routing time of weft's engines beside the real OpenSM's, on the same fabric in the same run.
+"""Routing times of weft's engines and of the real OpenSM's on the same fabric.
 
-XGFT(3; 12,12,12; 1,12,12) of 1,728 hosts by default; with ``--large`` XGFT(3; 18,18,18; 1,18,18)
-of 5,832 hosts, where OpenSM's lash alone takes over twenty minutes.
+The fabric is XGFT(3; 12,12,12; 1,12,12) with 1,728 hosts, with ``--large``
+XGFT(3; 18,18,18; 1,18,18) with 5,832 hosts, where OpenSM's lash alone takes over twenty minutes.
 
-OpenSM's routing phase is that of `benchmarks._opensm`, of one run. weft's time is that of
-`weft.route` on a fabric that is there, the least of three. Compiling weft's kernels, once per
-installation, stands apart.
+OpenSM's time is the routing phase of one run, see `benchmarks._opensm`. weft's time is the shortest
+of three calls of `weft.route`, without building the fabric. The time to compile weft's kernels,
+once per installation, has a column of its own.
 
 Needs opensm and ibsim (Debian: opensm ibsim-utils).
 """
@@ -26,14 +26,14 @@ from weft.routing import engine as registry
 ENGINES = ("minhop", "updn", "ftree", "sssp", "dfsssp", "lash", "nue", "dor")
 FABRIC = "xgft:3;12,12,12;1,12,12"
 LARGE_FABRIC = "xgft:3;18,18,18;1,18,18"
-#: What `python -m benchmarks --large` sets.
+#: Environment variable that `python -m benchmarks --large` sets.
 LARGE = "WEFT_BENCHMARK_LARGE"
 
 
 def weft_routing_time(fabric: Fabric, engine: str, times: int = 3) -> tuple[float, float]:
-    """Least seconds of routing a fabric, kernels compiled before, and the cores in use in it."""
+    """Return the shortest routing time in s, with compiled kernels, and the cores in use."""
     weft.route(weft.fabric("xgft:3;3,3,3;1,3,3"), engine)
-    fabric.graph, fabric.digest  # noqa: B018  what discovery gives OpenSM
+    fabric.graph, fabric.digest  # noqa: B018  OpenSM has these from discovery
     best, cores = float("inf"), 1.0
     for _ in range(times):
         start, used = time.perf_counter(), time.process_time()
@@ -45,7 +45,7 @@ def weft_routing_time(fabric: Fabric, engine: str, times: int = 3) -> tuple[floa
 
 
 def compile_time(engine: str) -> float:
-    """Seconds that the first routing takes longer with an empty cache of kernels than later."""
+    """Return the additional seconds of the first routing with an empty kernel cache."""
     code = (
         "import time, weft\n"
         "fabric = weft.fabric('xgft:3;3,3,3;1,3,3')\n"
@@ -68,14 +68,14 @@ def compile_time(engine: str) -> float:
 
 
 def main() -> None:
-    """Time every engine of the list on both sides."""
+    """Time every engine of the list in weft and in OpenSM."""
     if missing := missing_tools():
         print(f"not installed: {missing}")
         return
     spec = LARGE_FABRIC if os.environ.get(LARGE) else FABRIC
     fabric = weft.fabric(spec)
     print(f"{spec}: {fabric.num_hosts} hosts, {fabric.num_switches} switches")
-    print("OpenSM routes in one thread; the cores are weft's")
+    print("OpenSM routes in one thread; the column cores is for weft")
     print(
         f"{'engine':26s} {'OpenSM s':>9s} {'weft s':>9s} {'ratio':>8s} "
         f"{'compile s':>9s} {'cores':>6s}"

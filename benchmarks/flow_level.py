@@ -1,8 +1,9 @@
-"""The flow level: flows completed per second beside SimGrid, and what a tolerance costs and saves.
+"""Flows per second of the flow level and of SimGrid, and the effect of a tolerance.
 
-Both run the same flows, 1 to 100 MB between random hosts and all begun at once, over the same
-routes of the same fabric, with max–min sharing. Of SimGrid only the run of its engine is timed,
-not its platform's construction; of weft all of `weft.simulate`, and its loop alone beside it.
+Both simulate the same flows, 1 to 100 MB between random hosts and all starting together, over the
+same routes of the same fabric, with max–min sharing. SimGrid's time is that of the run of its
+engine, without the construction of its platform; weft's is that of `weft.simulate`, and separately
+that of its event loop.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from weft.sim.simulate import simulate
 
 FABRIC = "xgft:2;32,32;1,32"
 TOLERANCE = 0.01
-#: (flows, tolerance, least ratio to SimGrid's flows per second).
+#: (flows, tolerance, smallest accepted ratio to SimGrid's flows per second).
 TARGETS = ((1000, 0.0, 20), (10_000, 0.0, 15), (10_000, TOLERANCE, 200))
 LARGE = 100_000
 LARGE_TARGETS_S = {0.0: 20 * 60, TOLERANCE: 60}
@@ -35,7 +36,7 @@ SPREAD_NS = 4e9
 
 
 def timed(flows: Flows, tolerance: float) -> tuple[FlowResult, float]:
-    """Simulate flows; the result and the seconds that it took."""
+    """Simulate flows; return the result and the seconds that it took."""
     workload, placement = flows.workload(), flows.placement()
     started = time.perf_counter()
     result = simulate(
@@ -45,7 +46,7 @@ def timed(flows: Flows, tolerance: float) -> tuple[FlowResult, float]:
 
 
 def error(flows: Flows, ended_ns: NDArray[np.float64], exact_ns: NDArray[np.float64]) -> float:
-    """Largest error of completion times, relative to how long each flow took."""
+    """Return the largest error of completion times, relative to the duration of the flow."""
     return float((np.abs(ended_ns - exact_ns) / (exact_ns - flows.start_ns)).max())
 
 
@@ -63,13 +64,13 @@ def against_simgrid() -> None:
         for size, tolerance, target in TARGETS:
             if size != count:
                 continue
-            # The first run also brings code and data into the caches.
+            # The first run also loads code and data into the caches.
             result, took = min(
                 (timed(flows, tolerance) for _ in range(3)), key=lambda pair: pair[1]
             )
             ours = result.arrived_ns
             print(
-                f"weft     {count:6d} flows, {tolerance:4.0%} off {took:9.4f} s "
+                f"weft     {count:6d} flows, tolerance {tolerance:4.0%} {took:9.4f} s "
                 f"{count / took:9.0f} flows/s  {theirs.run_s / took:6.0f} times SimGrid "
                 f"(target {target}); loop alone {result.run_s:.4f} s, "
                 f"{theirs.run_s / result.run_s:.0f} times; largest difference "
@@ -86,8 +87,8 @@ def large() -> None:
         result, took = timed(flows, tolerance)
         ended[tolerance] = result.arrived_ns
         print(
-            f"weft     {LARGE} flows, {tolerance:4.0%} off {took:8.1f} s (target {target} s), "
-            f"{result.num_shares} times shared anew",
+            f"weft     {LARGE} flows, tolerance {tolerance:4.0%} {took:8.1f} s "
+            f"(target {target} s), rates computed {result.num_shares} times",
             flush=True,
         )
     worst = error(flows, ended[TOLERANCE], ended[0.0])
@@ -95,25 +96,26 @@ def large() -> None:
 
 
 def million() -> None:
-    """A million flows, in processes of their own, so that the memory is theirs."""
+    """Simulate a million flows, in separate processes to measure their memory only."""
     for call in (f"run_million({MILLION})", f"run_crowd({MILLION})"):
         program = f"import benchmarks.flow_level as b; b.{call}"
         subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def run_million(count: int) -> None:
-    """Flows over four seconds, which load the fabric by about half; exactly."""
+    """Simulate flows that start within `SPREAD_NS`, about half of full load, without tolerance."""
     fabric = build(FABRIC)
     flows = random_flows(fabric, route(fabric, "dmodk"), count, spread_ns=SPREAD_NS)
     result, took = timed(flows, 0.0)
     print(
-        f"weft     {count} flows begun within {SPREAD_NS / 1e9:g} s, up to "
-        f"{result.most_concurrent} at once, exactly {took:8.1f} s, {_peak_gb():.2f} GB at most"
+        f"weft     {count} flows started within {SPREAD_NS / 1e9:g} s, up to "
+        f"{result.most_concurrent} at once, tolerance 0 {took:8.1f} s, peak memory "
+        f"{_peak_gb():.2f} GB"
     )
 
 
 def run_crowd(count: int) -> None:
-    """All flows at once, stopped when their rates are shared: what it takes to hold them."""
+    """Start all flows at once and stop after their rates are computed, to measure memory."""
     fabric = build(FABRIC)
     flows = random_flows(fabric, route(fabric, "dmodk"), count)
     with contextlib.suppress(IncompleteRun):
@@ -121,7 +123,9 @@ def run_crowd(count: int) -> None:
             flows.fabric, flows.routes, flows.workload(), flows.placement(), latency_ns=0,
             max_time_ns=1.0,
         )  # fmt: skip
-    print(f"weft     {count} flows at once: {_peak_gb():.2f} GB at most (target {MILLION_GB} GB)")
+    print(
+        f"weft     {count} flows at once: peak memory {_peak_gb():.2f} GB (target {MILLION_GB} GB)"
+    )
 
 
 def _peak_gb() -> float:

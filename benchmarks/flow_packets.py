@@ -1,8 +1,8 @@
-"""How far max-min fairness is from the packet level, over random long flows on ten fabrics.
+"""Deviation of max-min fairness from the packet level, for random long flows on ten fabrics.
 
-Flows are drawn by six patterns. In the first two tables flows are taken out until every link has as
-many from each of its inputs; where all flows of a link also have one max-min rate, the levels
-should agree. The third table has all flows, the last one up to 15 of them on lanes of their own.
+Flows are drawn by six patterns. For the first two tables flows are removed until every link has the
+same number from each of its inputs; if all flows of a link also have the same max-min rate, the
+levels should agree. The third table has all flows, the last one up to 15, each on its own lane.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ HARDWARE = {
     "default": Hardware(),
     "speed-up 1": Hardware(speedup=1),
     "virtual output queues": Hardware(queues="voq"),
-    "the same, speed-up 8": Hardware(queues="voq", speedup=8),
-    "the same, buffers of 256 KiB": Hardware(queues="voq", speedup=8, buffer_bytes=1 << 18),
+    "VOQ, speed-up 8": Hardware(queues="voq", speedup=8),
+    "VOQ, speed-up 8, 256 KiB": Hardware(queues="voq", speedup=8, buffer_bytes=1 << 18),
 }
 LANES = {name: HARDWARE[name] for name in ("default", "speed-up 1")}
 
@@ -47,10 +47,10 @@ def main() -> None:
             f"{'cases over 5 %':>15} {'last flow':>10}"
         )
         for title, hardware in (LANES if "lane" in name else HARDWARE).items():
-            found = [deviations(flows, hardware) for flows in cases]
-            every = np.concatenate(found)
-            over = sum(np.abs(each).max() > 0.05 for each in found)
-            last = np.mean([each.max() for each in found])
+            by_case = [deviations(flows, hardware) for flows in cases]
+            every = np.concatenate(by_case)
+            over = sum(np.abs(each).max() > 0.05 for each in by_case)
+            last = np.mean([each.max() for each in by_case])
             print(
                 f"{title:30} {np.abs(every).mean():9.2%} {np.percentile(np.abs(every), 95):7.1%} "
                 f"{every.max():8.1%} {every.min():9.1%} {over:15} {last:10.1%}",

@@ -1,8 +1,8 @@
 """Every application skeleton on CELLIA's KNS and on its slimmed fat tree, at the flow level.
 
-The machine of the KNS paper (section 3.4 and 4): 36 hosts on a 6-ary 2-direct 1-indirect KNS or on
-a slimmed tree, 4xQDR throughout; routings updn, lash and dfsssp on both, hdor on the KNS and ftree
-on the tree; ranks in order or in one random order, the same for all.
+The machine is that of the KNS paper (section 3.4 and 4): 36 hosts on a 6-ary 2-direct 1-indirect
+KNS or on a slimmed tree, with 4xQDR cables; engines updn, lash and dfsssp on both, hdor on the KNS
+and ftree on the tree; linear placement, and a random one that is the same for all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FABRICS = {
 }
 PLACEMENTS = ("linear", "random:seed=1")
 RANKS = 36
-#: What makes a skeleton last longer than it needs to show how a fabric serves it.
+#: Options of skeletons with sizes for this comparison; the others have their defaults.
 OPTIONS = {
     "graph500": "scale=20",
     "open-loop": "load=0.5,rate_gbps=32,duration=200us",
@@ -27,14 +27,14 @@ OPTIONS = {
 
 
 def main() -> None:
-    """Print the table: end of each skeleton in milliseconds."""
+    """Print the table of completion times in milliseconds."""
     heads = [f"{name} {engine}" for name, (_, engines) in FABRICS.items() for engine in engines]
     print(f"| application | placement | {' | '.join(heads)} |")
     print(f"|---|---|{'---|' * len(heads)}")
-    made = {}
+    routed = {}
     for name, (spec, engines) in FABRICS.items():
         fabric = weft.fabric(spec)
-        made[name] = [(fabric, weft.route(fabric, engine)) for engine in engines]
+        routed[name] = [(fabric, weft.route(fabric, engine)) for engine in engines]
     for entry in application:
         spec = ":".join(filter(None, (entry.name, OPTIONS.get(entry.name))))
         try:
@@ -45,7 +45,7 @@ def main() -> None:
         for placement in PLACEMENTS:
             ends = [
                 weft.simulate(fabric, routes, work, placement).makespan_ns / 1e6
-                for pairs in made.values()
+                for pairs in routed.values()
                 for fabric, routes in pairs
             ]
             cells = " | ".join(f"{end:.4g}" for end in ends)

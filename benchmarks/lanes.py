@@ -1,8 +1,8 @@
-"""Virtual lanes, load and routing time of sssp, dfsssp and lash beside the real OpenSM's.
+"""Virtual lanes, load and routing time of sssp, dfsssp and lash, in weft and in the real OpenSM.
 
-Where opensm and ibsim are installed each engine of OpenSM routes the same fabric; its time is that
-of `benchmarks._opensm`. weft's lanes are for host pairs, then
-with ways from and to switches counted, too, as OpenSM's lash does.
+If opensm and ibsim are installed OpenSM's engines route the same fabrics, timed by
+`benchmarks._opensm`. weft's lanes are those for paths between hosts, then (mgmt) those that include
+paths from and to switches, as in OpenSM's lash.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ SPECS = [
 ]
 ENGINES = ["sssp", "dfsssp", "lash"]
 
-#: The real lash takes half a minute for 1,728 hosts; weft alone is measured on the largest.
+#: Measured with weft only: OpenSM's lash takes half a minute already for 1,728 hosts.
 ALONE = ["xgft:3;18,18,18;1,18,18"]
 
 
 def figures(fabric: Fabric, routes: TableRoutes) -> str:
-    """Heaviest and lightest load between switches, and mean hops."""
+    """Return the largest and smallest load between switches, and the mean number of hops."""
     loads = all_to_all_loads(fabric, routes).per_link[fabric.link_kind == 0]
     return f"{loads.max():6d} {loads.min():6d} {validate(fabric, routes).mean_hops:6.3f}"
 
 
 def ours(fabric: Fabric, engine: str, judge: bool) -> str:
-    """Lanes without and with management, seconds, loads."""
+    """Return weft's lanes without and with management, seconds and loads."""
     routes = weft.route(fabric, engine)
     took = best_of(3, lambda: weft.route(fabric, engine))
     lanes = "-"
@@ -46,12 +46,12 @@ def ours(fabric: Fabric, engine: str, judge: bool) -> str:
             lanes = str(weft.route(fabric, engine, management=True).num_vls)
         except NotApplicable:
             lanes = ">8"
-    found = figures(fabric, routes) if judge else ""
-    return f"{routes.num_vls:3d} {lanes:>4s} {took:9.4f} s {found}"
+    loads = figures(fabric, routes) if judge else ""
+    return f"{routes.num_vls:3d} {lanes:>4s} {took:9.4f} s {loads}"
 
 
 def theirs(fabric: Fabric, engine: str) -> str:
-    """Lanes that the real OpenSM needs, seconds, loads."""
+    """Return OpenSM's lanes, seconds and loads."""
     try:
         run = opensm_run(fabric, engine)
     except NotApplicable as reason:
@@ -62,7 +62,7 @@ def theirs(fabric: Fabric, engine: str) -> str:
 def main() -> None:
     missing = missing_tools()
     if missing:
-        print(f"not installed: {missing}; weft alone")
+        print(f"not installed: {missing}; weft only")
     print(f"{'':36s}lanes mgmt   routing     max    min   hops")
     for spec in SPECS + ALONE:
         fabric = weft.fabric(spec)

@@ -1,6 +1,7 @@
-"""XGFT(3;36,36,36;1,36,36): 46,656 hosts, 3,888 switches; build, route, check, load; peak memory.
+"""Times and peak memory of building, routing and validating 46,656 hosts, and of their loads.
 
-Each step is timed with its kernels compiled already (a small fabric goes first).
+The fabric is XGFT(3;36,36,36;1,36,36) with 3,888 switches. Kernels are compiled on a small fabric
+before.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ def main() -> None:
     fabric = timed("build", lambda: weft.fabric(SPEC))
     routes = timed("dmodk", lambda: weft.route(fabric, "dmodk"))
     print(f"{'build and dmodk together':32s} {time.perf_counter() - start:7.2f} s")
-    found = timed("validate", lambda: weft.validate(fabric, routes))
-    assert found.ok, found.text()
+    validation = timed("validate", lambda: weft.validate(fabric, routes))
+    assert validation.ok, validation.text()
     timed("all-to-all loads, 2.2e9 flows", lambda: all_to_all_loads(fabric, routes))
     timed("bisection, 100 samples", lambda: weft.bisection(fabric, routes, 100, 0))
     timed("minhop, 3 passes", lambda: weft.route(fabric, "minhop"))

@@ -1,8 +1,8 @@
-"""Link loads of an all-to-all over XGFT(3;12,12,12;1,12,12): flow-hops a second on one core.
+"""Link loads of an all-to-all over XGFT(3;12,12,12;1,12,12): flow-hops per second on one core.
 
-The peer is the way it is done with networkx: every flow's path is a list of nodes, and a
-dictionary counts its edges. It runs on a sample of the flows, as its rate does not depend on how
-many there are.
+They are compared with a version on networkx, in which the path of a flow is a list of nodes and a
+dictionary counts its edges. This version runs on a sample of the flows, because its rate does not
+depend on their number.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SAMPLE = 20_000
 
 
 def best_of(repeats: int, run) -> float:
-    """Shortest time of several runs: the one that the machine disturbed least."""
+    """Return the shortest time of several runs, the one least disturbed by other processes."""
     times = []
     for _ in range(repeats):
         start = time.perf_counter()
@@ -34,7 +34,7 @@ def best_of(repeats: int, run) -> float:
 
 
 def networkx_loads(fabric: Fabric, routes: TableRoutes, sources, destinations) -> Counter:
-    """Loads of some flows over a networkx graph whose edges know the next hops of the tables."""
+    """Count the loads of flows on a networkx graph whose edges have the ports of the tables."""
     graph = nx.DiGraph()
     for tail, port, head, _, _ in fabric.links.tolist():
         graph.add_edge(tail, head, port=port)
@@ -69,9 +69,9 @@ def main() -> None:
 
     one_by_one = best_of(5, lambda: weft.link_loads(fabric, routes, source, destination))
     print(f"weft.link_loads      {hops / one_by_one / 1e6:10.1f} million flow-hops/s")
-    whole = best_of(5, lambda: all_to_all_loads(fabric, routes))
+    together = best_of(5, lambda: all_to_all_loads(fabric, routes))
     assert np.array_equal(all_to_all_loads(fabric, routes).per_link, loads)
-    print(f"all_to_all_loads     {hops / whole / 1e6:10.1f} million flow-hops/s (same loads)")
+    print(f"all_to_all_loads     {hops / together / 1e6:10.1f} million flow-hops/s (same loads)")
 
     random = np.random.default_rng(0)
     some = random.choice(len(source), SAMPLE, replace=False)

@@ -1,7 +1,7 @@
-"""The whole multipath study, and paths walked per second against plain Python.
+"""Time of the complete multipath study, and paths walked per second by weft and by plain Python.
 
-The plain version works as the paper's simulator does: it lists every equal-cost path of every pair
-with networkx, then adds up loads in a dictionary.
+The plain version is written like the paper's simulator: it lists every equal-cost path of every
+pair with networkx, and sums loads in a dictionary.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from weft.studies.multipath.study import SIZE, SIZE_EPOCHS, SIZE_QPS, network, t
 
 FLOWS = 2000
 TARGET_S = 60
-#: Epochs of the plain version: its time is in proportion, and 20 take long.
+#: Epochs of the plain version; its time is proportional to them, and 20 take long.
 PLAIN_EPOCHS = 4
 
-# In a process of its own, so that the memory is the study's.
+# Runs in a process of its own, to measure the memory of the study only.
 STUDY = """
 import resource, time
 started = time.perf_counter()
@@ -69,8 +69,8 @@ def main() -> None:
     ).stdout
     wall, cpu, peak = map(float, output.split())
     print(
-        f"whole study, 30 seeds, k up to 32, imports included: {wall:.1f} s on one core "
-        f"({cpu:.1f} s of processor), {peak:.0f} MiB; {TARGET_S / wall:.0f} times as fast as the "
+        f"complete study, 30 seeds, k up to 32, imports included: {wall:.1f} s on one core "
+        f"({cpu:.1f} s of CPU), {peak:.0f} MiB; {TARGET_S / wall:.0f} times as fast as the "
         f"target of {TARGET_S} s"
     )
     plain = plain_walks_per_second()

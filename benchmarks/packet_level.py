@@ -1,9 +1,9 @@
-"""The packet level: packet-hops per second beside the plain flit-by-flit twin, compiled too.
+"""Packet-hops per second of the packet level and of its flit-by-flit reference implementation.
 
 Uniform random traffic of single packets of 2 KiB on 1,728 hosts with 4xQDR cables, on one core.
-The twin (tests/reference/packet_*) moves every flit of 64 bytes on its own; it runs a shorter time
-at the same load. Of each the event loop alone is timed; set-up and compilation stand beside it.
-``--large`` adds 1 ms of full load and 8,192 hosts.
+The reference implementation (tests/reference/packet_*), compiled too, moves every flit of 64 bytes
+separately; it simulates a shorter time at the same load. Rates are those of the event loop; set-up
+and compilation are printed separately. ``--large`` adds 1 ms of full load, and 8,192 hosts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FULL_S, LARGE_GB = 30.0, 8.0
 def timed(
     fabric: Fabric, routes: Routes, load: float, duration_ns: float, policy: str
 ) -> tuple[PacketResult, float, float]:
-    """Run uniform traffic; the result, seconds in all, and those to write the workload."""
+    """Simulate uniform traffic; return the result, total seconds, and those of the workload."""
     began = time.perf_counter()
     hardware = Hardware()
     wire = SIZE_BYTES / (SIZE_BYTES + hardware.header_bytes)
@@ -60,7 +60,7 @@ def timed(
 
 
 def twin(fabric: Fabric, routes: Routes) -> float:
-    """Packet-hops per second of the compiled twin."""
+    """Return the packet-hops per second of the compiled reference implementation."""
     hosts, hardware = fabric.num_hosts, Hardware()
     random = np.random.default_rng(1)
     count = int(LOAD * RATE_GBPS / 8 * TWIN_NS / (SIZE_BYTES + hardware.header_bytes) * hosts)
@@ -81,14 +81,14 @@ def twin(fabric: Fabric, routes: Routes) -> float:
 
 
 def main() -> None:
-    """Print the figures."""
+    """Print the rates."""
     fabric = build(FABRIC)
     tables, candidates = route(fabric, "dmodk"), route(fabric, "ecmp")
     began = time.perf_counter()
     timed(fabric, tables, LOAD, 1000.0, "deterministic")
     print(f"{'first run, with compilation':34s}{time.perf_counter() - began:8.1f} s")
     plain = twin(fabric, tables)
-    print(f"{'flit-by-flit twin, compiled':34s}{plain / 1e6:8.3f} million packet-hops/s")
+    print(f"{'flit-by-flit reference, compiled':34s}{plain / 1e6:8.3f} million packet-hops/s")
     cases: tuple[tuple[str, Routes, str], ...] = (
         ("deterministic, 1 lane", tables, "deterministic"),
         ("ecmp, 1 lane", candidates, "ecmp"),
@@ -101,24 +101,24 @@ def main() -> None:
         target = f"  (target {TARGETS[name] / 1e6:g})" if name in TARGETS else ""
         print(
             f"{name:34s}{rate / 1e6:8.3f} million packet-hops/s, {rate / plain:6.0f} x{target}; "
-            f"{result.num_hops:,} in {result.run_s:.2f} s of {took:.2f}, {wrote:.2f} to write"
+            f"{result.num_hops:,} in {result.run_s:.2f} s of {took:.2f}, {wrote:.2f} for workload"
         )
     if os.environ.get("WEFT_BENCHMARK_LARGE"):
         large(fabric, tables)
 
 
 def on_eight_lanes(routes: Routes) -> Routes:
-    """The same candidates on eight lanes, in turn: a tree needs none of them to be safe."""
+    """Assign the candidates to eight lanes cyclically; a tree has no credit loops on any."""
     assert isinstance(routes, CandidateRoutes)
     lanes = (np.arange(len(routes.set_edge)) % 8).astype(np.uint8)
     return replace(routes, set_lane=lanes)
 
 
 def large(fabric: Fabric, tables: Routes) -> None:
-    """One millisecond of full load, and 8,192 hosts."""
+    """Print the rates of one millisecond of full load, and of 8,192 hosts."""
     result, took, _ = timed(fabric, tables, 1.0, FULL_NS, "deterministic")
     print(
-        f"{'1 ms of full load':34s}{result.run_s:8.1f} s (target {FULL_S:g}), {took:.1f} in all, "
+        f"{'1 ms of full load':34s}{result.run_s:8.1f} s (target {FULL_S:g}), {took:.1f} in total, "
         f"{result.num_hops:,} packet-hops, {result.num_hops / result.run_s / 1e6:.2f} million/s"
     )
     fabric = build(LARGE_FABRIC)
@@ -126,5 +126,5 @@ def large(fabric: Fabric, tables: Routes) -> None:
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(
         f"{f'{fabric.num_hosts:,} hosts':34s}{result.num_hops / result.run_s / 1e6:8.3f} million "
-        f"packet-hops/s; {took:.1f} s in all; {used:.2f} GB at most (target {LARGE_GB:g})"
+        f"packet-hops/s; {took:.1f} s in total; peak memory {used:.2f} GB (target {LARGE_GB:g})"
     )

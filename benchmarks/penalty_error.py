@@ -1,9 +1,9 @@
-"""How far the contention-graph model is from max-min fairness, on one switch and on fat trees.
+"""Differences of the contention-graph model from max-min fairness, on one switch and fat trees.
 
-Random communications between different hosts, all of one size and all starting together. Rates are
-compared at the start, when all are there, and completion times at the end. What comes out is no
-error of either law: they answer different questions, as `docs/contention-model.md` says. The last
-table is what re-sharing only what a change reaches is worth.
+Random communications between different hosts have the same size and start together. Rates are
+compared at the start, when all flows are active, and completion times at the end. The differences
+are not errors of either sharing model: they answer different questions, see
+`docs/contention-model.md`. The last table compares the update of affected flows with that of all.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SIZE_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Compared:
-    """Penalty law over max-min: rates at the start and completion times, over all flows."""
+    """Ratios of the penalty model to max-min: rates at the start, and completion times."""
 
     rate: NDArray[np.float64]
     time: NDArray[np.float64]
@@ -57,7 +57,7 @@ class Compared:
 
 
 def random_flows(hosts: int, flows: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Pairs of different hosts, uniform and independent."""
+    """Draw pairs of different hosts, uniform and independent."""
     random = np.random.default_rng([seed, hosts, flows])
     source = random.integers(hosts, size=flows)
     return source, (source + 1 + random.integers(hosts - 1, size=flows)) % hosts
@@ -66,7 +66,7 @@ def random_flows(hosts: int, flows: int, seed: int) -> tuple[NDArray[np.int64], 
 def first_rates(
     network: Network, hosts: int, model: weft.PenaltyModel
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Rates by the penalty law and by max-min with one flow on every route."""
+    """Return rates by the penalty model and by max-min with one flow on every route."""
     count = network.num_routes
     links = (
         network.capacity_bytes_per_ns,
@@ -92,20 +92,20 @@ def completion_times(
     fabric: Fabric, routes: Routes, source: NDArray[np.int64], destination: NDArray[np.int64],
     sharing: str, model: weft.PenaltyModel,
 ) -> NDArray[np.float64]:  # fmt: skip
-    """When each flow's last byte has left, in ns; each is between two processes of its own."""
+    """Return the completion time of each flow in ns; each has two processes of its own."""
     builder = weft.WorkloadBuilder(2 * len(source))
     ranks = np.arange(0, 2 * len(source), 2)
     builder.put(ranks, ranks + 1, SIZE_BYTES)
     hosts = np.column_stack([source, destination]).ravel()
-    found = weft.simulate(
+    result = weft.simulate(
         fabric, routes, builder.build(), hosts, sharing=sharing, latency_ns=0.0,
         switch_latency_ns=0.0, coefficients=model,
     )  # fmt: skip
-    return found.messages()["arrived_ns"].to_numpy()
+    return result.messages()["arrived_ns"].to_numpy()
 
 
 def compare(spec: str, per_host: float, model: weft.PenaltyModel) -> Compared:
-    """Both laws on random graphs over a fabric."""
+    """Compare both sharing models on random graphs over a fabric."""
     fabric = weft.fabric(spec)
     routes = weft.route(fabric, "dmodk")
     rates, times, makespans = [], [], []
@@ -117,8 +117,8 @@ def compare(spec: str, per_host: float, model: weft.PenaltyModel) -> Compared:
         )
         rates.append(by_penalty / by_maxmin)
         a, b = (
-            completion_times(fabric, routes, source, destination, law, model)
-            for law in ("penalty", "maxmin")
+            completion_times(fabric, routes, source, destination, sharing, model)
+            for sharing in ("penalty", "maxmin")
         )
         times.append(a / b)
         makespans.append(a.max() / b.max())
@@ -127,7 +127,7 @@ def compare(spec: str, per_host: float, model: weft.PenaltyModel) -> Compared:
 
 @njit
 def _events(state, source, destination, order, rate, changed, everything, hosts, links):
-    """Replace one flow after another; share anew after each."""
+    """Replace one flow after another, and update the rates after each."""
     slots = len(rate)
     who = np.arange(slots)
     for flow in range(slots):
@@ -148,7 +148,7 @@ def _events(state, source, destination, order, rate, changed, everything, hosts,
 
 
 def time_events(flows: int, events: int) -> tuple[float, float]:
-    """Seconds per event: what a change reaches alone, and everything."""
+    """Return the seconds per event with an update of affected flows, and of all flows."""
     fabric = weft.fabric("xgft:2;32,32;1,32")
     routes = weft.route(fabric, "dmodk")
     source, destination = random_flows(fabric.num_hosts, flows + events, 0)
@@ -169,22 +169,22 @@ def time_events(flows: int, events: int) -> tuple[float, float]:
     return took[2], took[3]
 
 
-def _print_row(name: str, per_host: float, found: Compared) -> None:
-    rate, when = found.rate, found.time
+def _print_row(name: str, per_host: float, compared: Compared) -> None:
+    rate, when = compared.rate, compared.time
     low, middle, high = np.percentile(rate, [5, 50, 95])
     soon, usual, late = np.percentile(when, [5, 50, 95])
     print(
         f"{name:24} {per_host:10} | {np.mean(abs(rate - 1) < 0.01):11.0%} "
         f"{np.mean(abs(rate - 1)):9.1%} {low:6.2f} {middle:6.2f} {high:6.2f} | "
         f"{np.mean(abs(when - 1)):14.1%} {soon:6.2f} {usual:6.2f} {late:6.2f} | "
-        f"{found.makespan.mean():8.2f}",
+        f"{compared.makespan.mean():8.2f}",
         flush=True,
     )
 
 
 def main() -> None:
     os.sched_setaffinity(0, {0})
-    print(f"penalty law over max-min, {GRAPHS} random graphs each; quantiles over all flows")
+    print(f"penalty model over max-min, {GRAPHS} random graphs each; quantiles over all flows")
     print(
         f"{'fabric':24} {'flows/host':>10} | {'rate: equal':>11} {'mean |d|':>9} "
         f"{'5 %':>6} {'50 %':>6} {'95 %':>6} | {'time: mean |d|':>14} {'5 %':>6} {'50 %':>6} "
@@ -196,12 +196,12 @@ def main() -> None:
     print("without back-pressure")
     for name, spec in FABRICS.items():
         _print_row(name, 4.0, compare(spec, 4.0, weft.PenaltyModel(back_pressure=0.0)))
-    print("\none flow replaced by another among random flows of 1,024 hosts, microseconds")
+    print("\nreplacement of a flow among random flows of 1,024 hosts, microseconds")
     for flows, events in ((200, 2000), (1000, 2000), (10000, 200)):
         some, everything = time_events(flows, events)
         print(
-            f"{flows:6,} flows: {some * 1e6:7.0f}, and {everything * 1e6:7.0f} when everything is "
-            f"shared anew: {everything / some:.0f} times"
+            f"{flows:6,} flows: {some * 1e6:7.0f}, and {everything * 1e6:7.0f} when all rates "
+            f"are updated: {everything / some:.0f} times"
         )
 
 

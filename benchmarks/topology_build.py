@@ -1,6 +1,6 @@
 """Build time of every topology at about 10,000 hosts, from the spec to a checked `Fabric`.
 
-The best of a few runs; the one family of a fixed size is built as it is.
+The time is the shortest of three runs; cellia has a fixed size.
 """
 
 from __future__ import annotations

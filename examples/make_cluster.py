@@ -1,8 +1,8 @@
-"""Writes `cluster.ibnetdiscover`: a made-up cluster of the kind that administrators inherit.
+"""Write `cluster.ibnetdiscover`, a fictitious cluster with typical irregularities.
 
-Two generations of nodes on one fabric: new leaves at HDR, old ones at EDR, two cables a pair
-between leaf and spine, of which one is missing and one came up slow; a SHARP aggregation node in
-a spine; and a storage leaf that hangs from only two of the four spines.
+Two generations of nodes share a fabric: new leaf switches at HDR, old ones at EDR, with two cables
+per pair of leaf and spine, of which one is missing and one is slow; a SHARP aggregation node in a
+spine; and a storage leaf that is attached to only two of the four spines.
 
     python examples/make_cluster.py examples/cluster.ibnetdiscover
 """
@@ -20,7 +20,7 @@ SPINES, NEW_LEAVES, OLD_LEAVES, NODES_PER_LEAF = 4, 4, 4, 16
 
 
 def cluster() -> Fabric:
-    """The fabric: 8 compute leaves and a storage leaf under 4 spines."""
+    """Return the fabric: 8 compute leaves and a storage leaf below 4 spines."""
     build = FabricBuilder("cluster", rate="4xHDR")
     spines = build.switches([f"spine{i + 1}" for i in range(SPINES)], ports=40)
     leaves = build.switches([f"leaf{i + 1}" for i in range(NEW_LEAVES + OLD_LEAVES)], ports=40)
@@ -41,7 +41,7 @@ def cluster() -> Fabric:
     parts.kind[sharp] = NodeKind.AUXILIARY
     parts.descriptions[int(sharp[0])] = "Mellanox Technologies Aggregation Node"
     fabric = Fabric.of(parts)
-    # One cable of leaf3 was never put back, and one of leaf2 came up at a quarter of its width.
+    # One cable of leaf3 is missing, and one of leaf2 runs at a quarter of its width.
     fabric = fabric.without(cables=["leaf3[19]"])
     return fabric.degraded(["leaf2[21]"], "1xHDR")
 
