@@ -30,7 +30,7 @@ LARGE_FABRIC = "xgft:3;16,16,32;1,16,16,rate=4xQDR"
 RATE_GBPS = 32.0
 SIZE_BYTES = 2048
 LOAD = 0.6
-DURATION_NS, TWIN_NS, FULL_NS, LARGE_NS = 200_000.0, 4_000.0, 1_000_000.0, 50_000.0
+DURATION_NS, REFERENCE_NS, FULL_NS, LARGE_NS = 200_000.0, 4_000.0, 1_000_000.0, 50_000.0
 TARGETS = {"deterministic, 1 lane": 1.5e6, "adaptive, 8 lanes": 0.8e6}
 FULL_S, LARGE_GB = 30.0, 8.0
 
@@ -59,14 +59,14 @@ def timed(
     return result, time.perf_counter() - began, wrote
 
 
-def twin(fabric: Fabric, routes: Routes) -> float:
+def reference_rate(fabric: Fabric, routes: Routes) -> float:
     """Return the packet-hops per second of the compiled reference implementation."""
     hosts, hardware = fabric.num_hosts, Hardware()
     random = np.random.default_rng(1)
-    count = int(LOAD * RATE_GBPS / 8 * TWIN_NS / (SIZE_BYTES + hardware.header_bytes) * hosts)
+    count = int(LOAD * RATE_GBPS / 8 * REFERENCE_NS / (SIZE_BYTES + hardware.header_bytes) * hosts)
     sources = random.integers(hosts, size=count)
     targets = (sources + 1 + random.integers(hosts - 1, size=count)) % hosts
-    release = np.sort(random.random(count) * TWIN_NS * 1000).astype(np.int64)
+    release = np.sort(random.random(count) * REFERENCE_NS * 1000).astype(np.int64)
     messages = [
         Message(int(source), int(source), SIZE_BYTES, int(source), int(target))
         for source, target in zip(sources, targets, strict=True)
@@ -87,7 +87,7 @@ def main() -> None:
     began = time.perf_counter()
     timed(fabric, tables, LOAD, 1000.0, "deterministic")
     print(f"{'first run, with compilation':34s}{time.perf_counter() - began:8.1f} s")
-    plain = twin(fabric, tables)
+    plain = reference_rate(fabric, tables)
     print(f"{'flit-by-flit reference, compiled':34s}{plain / 1e6:8.3f} million packet-hops/s")
     cases: tuple[tuple[str, Routes, str], ...] = (
         ("deterministic, 1 lane", tables, "deterministic"),

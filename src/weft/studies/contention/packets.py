@@ -312,11 +312,11 @@ def _variant_row(
 ) -> list[object]:
     table = errors_by_edge(measured, INFINIBAND, alpha)
     error = table["error"].to_numpy()
-    beside = 100 * (maxmin * alpha * SIZE_BYTES / table["measured_s"].to_numpy() - 1)
+    maxmin_error = 100 * (maxmin * alpha * SIZE_BYTES / table["measured_s"].to_numpy() - 1)
     size = np.abs(error)
     return [
         variant.name, 8e-9 / alpha, size.mean(), np.percentile(size, 95), size.max(), error.mean(),
-        np.abs(beside).mean(), np.abs(beside).max(),
+        np.abs(maxmin_error).mean(), np.abs(maxmin_error).max(),
     ]  # fmt: skip
 
 
@@ -388,7 +388,7 @@ def compare(
         len(graphs),
         _table(VARIANT_COLUMNS, [row for row, _ in results]),
         pl.concat([_table(PACKET_ERROR_COLUMNS, []), *(each.errors for each in details)]),
-        _table(PACKET_MEASURED_COLUMNS, [row for each in details for row in each.beside]),
+        _table(PACKET_MEASURED_COLUMNS, [row for each in details for row in each.measured]),
         _table(PACKET_FIT_COLUMNS, [row for each in details for row in each.coefficients]),
         _table(PACKET_FITTED_COLUMNS, [row for each in details for row in each.fitted]),
     )
@@ -407,7 +407,7 @@ class _Details(NamedTuple):
     """Rows of a variant in `TOLD` for all tables but the first."""
 
     errors: pl.DataFrame
-    beside: list[list[object]]
+    measured: list[list[object]]
     coefficients: list[list[object]]
     fitted: list[list[object]]
 

@@ -67,7 +67,7 @@ SHAPE_COLUMNS: dict[str, Column] = {
 
 
 NOTES = (
-    "Figure 4, graph A, edge e: the penalty is printed as 1.5, but the time beside it is "
+    "Figure 4, graph A, edge e: the printed penalty is 1.5, but the printed time is "
     "0.013382 s = 1.25 T_ref, and rule (b) gives 1 + 1/(5 - 1) = 1.25. With 1.5, e would end at "
     "0.016059 s and a and b at 0.036400 s, where the paper prints 0.036132 s.",
     "Rule (b), read by itself, would also hold for c and d of figure 4 A (out-degree 1), where the "
@@ -186,10 +186,10 @@ def _packets(comparison: PacketComparison) -> list[Table]:
     )
     for name in ("figure", "edge"):
         measured.add_column(name)
-    beside = comparison.measured.partition_by("variant", maintain_order=True)
-    for name in ("measured", "model", *(str(each["variant"][0]) for each in beside)):
+    measured_by_variant = comparison.measured.partition_by("variant", maintain_order=True)
+    for name in ("measured", "model", *(str(each["variant"][0]) for each in measured_by_variant)):
         measured.add_column(name, justify="right")
-    for rows in zip(*(each.iter_rows(named=True) for each in beside), strict=True):
+    for rows in zip(*(each.iter_rows(named=True) for each in measured_by_variant), strict=True):
         first = rows[0]
         model = 100 * (first["model"] / first["measured"] - 1)
         measured.add_row(
@@ -230,9 +230,9 @@ def figure_5(study: ContentionStudy) -> Figure:
     graphs = study.parameters["graphs"]
     # Shifted sideways by the index of the graph, so that equal times do not overlap.
     times = study.times
-    beside = (times["graph"].to_numpy() + 0.5) / graphs - 0.5
+    shift = (times["graph"].to_numpy() + 0.5) / graphs - 0.5
     axes.plot(
-        times["edges"].to_numpy() + 0.7 * beside,
+        times["edges"].to_numpy() + 0.7 * shift,
         times["time"].to_numpy(),
         ".", markersize=3, color="#0072B2", alpha=0.5, label="one communication",
     )  # fmt: skip

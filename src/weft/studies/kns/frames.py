@@ -107,7 +107,7 @@ CHOICE_COLUMNS = {
     "verdict": Column(pl.String, "", "Verdict (this choice)"),
     "measured": Column(pl.String, "", "Measured values"),
     "conditions": Column(pl.Int64, "", "Number of comparisons"),
-    "against": Column(pl.Int64, "", "Number of comparisons that do not hold"),
+    "against": Column(pl.Int64, "", "Number of comparisons whose verdict is not holds"),
     "deciding": Column(pl.String, "", "Deciding comparison"),
     "mean": Column(pl.Float64, "", "Mean over placements (deciding comparison)"),
     "ci95": Column(pl.Float64, "", "Half width of the 95 % interval (deciding comparison)"),

@@ -115,10 +115,15 @@ def kns_infiniband(
 
 
 def _claims(
-    measured: Sequence[Measured], asked: Sequence[Run], ranks_per_node: Sequence[int], whole: bool
+    measured: Sequence[Measured],
+    requested: Sequence[Run],
+    ranks_per_node: Sequence[int],
+    choices: bool,
 ) -> dict[int, tuple[ClaimResult, ...]]:
     return {
-        ranks: tuple(hold(CLAIMS, Evidence.of(measured, ranks, asked), every_choice(ranks, whole)))
+        ranks: tuple(
+            hold(CLAIMS, Evidence.of(measured, ranks, requested), every_choice(ranks, choices))
+        )
         for ranks in ranks_per_node
     }
 
