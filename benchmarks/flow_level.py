@@ -109,8 +109,7 @@ def run_million(count: int) -> None:
     result, took = timed(flows, 0.0)
     print(
         f"weft     {count} flows started within {SPREAD_NS / 1e9:g} s, up to "
-        f"{result.most_concurrent} at once, tolerance 0 {took:8.1f} s, peak memory "
-        f"{_peak_gb():.2f} GB"
+        f"{result.most_concurrent} at once, tolerance 0 {took:8.1f} s, peak {_peak_gb():.2f} GB"
     )
 
 
@@ -123,9 +122,7 @@ def run_crowd(count: int) -> None:
             flows.fabric, flows.routes, flows.workload(), flows.placement(), latency_ns=0,
             max_time_ns=1.0,
         )  # fmt: skip
-    print(
-        f"weft     {count} flows at once: peak memory {_peak_gb():.2f} GB (target {MILLION_GB} GB)"
-    )
+    print(f"weft     {count} flows at once: peak {_peak_gb():.2f} GB (target {MILLION_GB} GB)")
 
 
 def _peak_gb() -> float:

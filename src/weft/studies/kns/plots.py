@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Colours of Okabe and Ito (2008); hdor and ftree, each for one topology, have the same.
+#: Colours of Okabe and Ito (2008); hdor and ftree, each for one topology, have the same one.
 COLOURS = {
     "updn": "#999999",
     "lash": "#E69F00",
@@ -215,15 +215,9 @@ def _groups(axes: Axes, bars: Sequence[tuple[str, Sequence[float]]]) -> None:
     for index, (engine, group) in enumerate(bars):
         x = [centre - 0.4 + (index + 0.5) * width for centre in range(len(group))]
         axes.bar(x, group, width * 0.92, color=COLOURS[engine], label=engine)
-        for position, value in zip(x, group, strict=True):
+        for xi, value in zip(x, group, strict=True):
             axes.text(
-                position,
-                value,
-                f"{value:.3g}",
-                ha="center",
-                va="bottom",
-                fontsize=7,
-                color="#333333",
+                xi, value, f"{value:.3g}", ha="center", va="bottom", fontsize=7, color="#333333"
             )
     axes.set_xticks(range(len(PLACEMENTS)), PLACEMENTS, fontsize=9)
     axes.set_ylim(0, max(axes.get_ylim()[1], 1.12 * top))

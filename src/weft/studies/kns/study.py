@@ -115,15 +115,10 @@ def kns_infiniband(
 
 
 def _claims(
-    measured: Sequence[Measured],
-    requested: Sequence[Run],
-    ranks_per_node: Sequence[int],
-    choices: bool,
+    measured: Sequence[Measured], runs: Sequence[Run], ranks_per_node: Sequence[int], vary: bool
 ) -> dict[int, tuple[ClaimResult, ...]]:
     return {
-        ranks: tuple(
-            hold(CLAIMS, Evidence.of(measured, ranks, requested), every_choice(ranks, choices))
-        )
+        ranks: tuple(hold(CLAIMS, Evidence.of(measured, ranks, runs), every_choice(ranks, vary)))
         for ranks in ranks_per_node
     }
 

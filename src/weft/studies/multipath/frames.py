@@ -35,10 +35,8 @@ POINT_COLUMNS = {
         "Sweep (qps: 20 epochs; qps-30: QPs at 30 epochs; epochs; k; cdf: figure 7)",
     ),
     "k": Column(pl.Int64, "ports", "Ports of a switch of the fat tree"),
-    "qps": Column(pl.Int64, "", "Queue pairs of each flow (at this point of the sweep)"),
-    "epochs": Column(
-        pl.Int64, "", "Flowlet epochs of each queue pair (at this point of the sweep)"
-    ),
+    "qps": Column(pl.Int64, "", "Queue pairs per flow (ecmp, flowlet: 1 used)"),
+    "epochs": Column(pl.Int64, "", "Flowlet epochs per queue pair (ecmp, e-ecmp: 1 used)"),
     "scheme": Column(
         pl.String,
         "",
